@@ -1,0 +1,32 @@
+"""Boustro gives a language model the other half of the sentence.
+
+    encoder = boustro.load_encoder("starter")
+    tagger = boustro.Tagger(encoder="starter", head="mlp")
+
+Names are imported when they are first used, so that `import boustro` is instant.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from boustro.encoders import load_encoder
+    from boustro.tasks.tagger import Tagger
+    from boustro.types import Entity, Sentence
+
+__version__ = "0.1.0"
+__all__ = ["Entity", "Sentence", "Tagger", "load_encoder"]
+
+_HOMES = {
+    "load_encoder": "boustro.encoders",
+    "Tagger": "boustro.tasks.tagger",
+    "Entity": "boustro.types",
+    "Sentence": "boustro.types",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'boustro' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)

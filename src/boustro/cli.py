@@ -1,0 +1,93 @@
+"""The command line: maps names to functions, and exceptions to sentences and exit codes.
+
+0 done; 1 the input or the state found is at fault; 2 usage; 101 a bug of ours. A command's module is
+imported when the command is chosen, so that `boustro --help` never waits for torch.
+"""
+
+import difflib
+import os
+import sys
+import tempfile
+import traceback
+import warnings
+from importlib import import_module
+
+COMMANDS = {
+    "demo": ("boustro.studies.demo", "demo", "train, compare and look at taggers on the shipped sample"),
+    "tokenize": ("boustro.text.shards", "tokenize", "turn a corpus into token shards"),
+    "pretrain": ("boustro.pretrain.run", "pretrain", "train a forward or a backward LM on token shards"),
+    "fit": ("boustro.tasks.commands", "fit", "train a tagger on labelled sentences"),
+    "evaluate": ("boustro.tasks.commands", "evaluate", "score a tagger on labelled sentences"),
+    "predict": ("boustro.tasks.commands", "predict", "tag text"),
+    "compare": ("boustro.studies.compare", "compare", "encoders x heads x seeds, as a table and a report"),
+    "cache": ("boustro.encoders.cache", "cache", "list or clear the cached features"),
+    "doctor": ("boustro.studies.doctor", "doctor", "print what a bug report should say"),
+}
+EXIT_INPUT, EXIT_USAGE, EXIT_BUG = 1, 2, 101
+
+
+def usage() -> str:
+    """What `boustro --help` prints."""
+    rows = "\n".join(f"  {name:<10} {summary}" for name, (_, _, summary) in COMMANDS.items())
+    return (
+        "usage: boustro COMMAND ...\n\nGive a language model the other half of the sentence.\n\n"
+        f"{rows}\n\n`boustro COMMAND --help` lists a command's options; `boustro --version` prints the version."
+    )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; returns its exit code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(usage())
+        return 0 if arguments else EXIT_USAGE
+    if arguments[0] in ("-V", "--version"):
+        from boustro import __version__
+
+        print(f"boustro {__version__}")
+        return 0
+    name, *rest = arguments
+    if name not in COMMANDS:
+        near = difflib.get_close_matches(name, COMMANDS, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        print(f"boustro: no command {name!r}{hint} (known: {', '.join(COMMANDS)})", file=sys.stderr)
+        return EXIT_USAGE
+    module, function, _ = COMMANDS[name]
+    return run(module, function, rest, prog=f"boustro {name}")
+
+
+def run(module: str, function: str, arguments: list[str], prog: str) -> int:
+    """Parse the arguments with the function's own signature, call it, and turn what it raises into words."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1" if not sys.stderr.isatty() else "0")
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    import tyro
+
+    try:
+        command = getattr(import_module(module), function)
+        tyro.cli(command, args=arguments, prog=prog, config=(tyro.conf.FlagCreatePairsOff,))
+        sys.stdout.flush()
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else EXIT_USAGE
+    except KeyboardInterrupt:
+        print("boustro: interrupted", file=sys.stderr)
+        return 130
+    except (ValueError, OSError, ImportError) as error:
+        print(f"boustro: {_sentence(error)}", file=sys.stderr)
+        return EXIT_INPUT
+    except Exception:
+        with tempfile.NamedTemporaryFile("w", prefix="boustro-", suffix=".log", delete=False) as log:
+            traceback.print_exc(file=log)
+        print(f"boustro: this is a bug of ours; please report it with {log.name}", file=sys.stderr)
+        return EXIT_BUG
+    return 0
+
+
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return str(error) or type(error).__name__
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""Encoders: words in, vectors out. One is named by a short spec, the same everywhere:
+
+    gpt2                a causal LM of the hub or a folder; reads as its config says, forward by default
+    backward:PATH       a backward LM that does not say so itself (the published ones)
+    gpt2+./backward     several side by side, over one vocabulary
+    starter             the pair shipped in the package; starter-forward and starter-backward, its halves
+"""
+
+import difflib
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from boustro.encoders.cache import CachedEncoder
+from boustro.encoders.concat import ConcatEncoder, check_vocabularies
+from boustro.encoders.contract import Encoder, Features, Stream
+from boustro.encoders.lm import LMEncoder
+
+__all__ = ["Encoder", "Features", "Stream", "load_encoder"]
+
+SHIPPED = {"starter-forward": "starter/forward", "starter-backward": "starter/backward"}
+ALIASES = {"starter": "starter-forward+starter-backward"}
+KINDS: dict[str, Callable[..., LMEncoder]] = {
+    "lm": LMEncoder,
+    "backward": lambda path, **options: LMEncoder(path, **{"direction": "backward", **options}),
+}
+
+
+def load_encoder(
+    spec: str,
+    layers: Any = "all",
+    pooling: str = "exit+before",
+    device: str | None = None,
+    dtype: str | None = None,
+    cache: bool | str | Path | None = None,
+    **options: Any,
+) -> Encoder:
+    """The encoder that a spec names.
+
+    Args:
+        spec: See the module; parts are joined by `+`.
+        layers: "all", "last", or numbers: 0 the embeddings, 1…n the blocks, -1 the last.
+        pooling: Where a word is read: exit, before, entry, first, last, mean, or several joined by `+`.
+        device: By default the best at hand.
+        dtype: "float32" for exact arrays; by default the fastest computation, stored as float16.
+        cache: True or a folder keeps the features on disk, so that each text is read once.
+        options: `spacing`, `sentinel` and `revision`, see `encoders.lm.LMEncoder`.
+
+    Raises `ValueError` for an unknown kind or a pair without a common vocabulary, `FileNotFoundError`
+    for a missing model.
+    """
+    common = {"layers": layers, "pooling": pooling, "device": device, "dtype": dtype, **options}
+    names = split_spec(spec)
+    parts: list[LMEncoder] = []
+    for name in names:
+        make, path = _resolve(name)
+        parts.append(make(path, spec=name, tokenizer=parts[0].tokenizer if parts else None, **common))
+    check_vocabularies(names, [part.vocabulary() for part in parts])
+    encoders: list[Encoder] = list(parts)
+    if cache:
+        encoders = [CachedEncoder(part, None if cache is True else Path(cache)) for part in parts]
+    return encoders[0] if len(encoders) == 1 else ConcatEncoder(encoders, spec)
+
+
+def split_spec(spec: str) -> list[str]:
+    """`"a+b"` → `["a", "b"]`, shipped names written out; a path that exists is never split."""
+    if Path(spec).exists():
+        return [spec]
+    names = [name for part in spec.split("+") for name in ALIASES.get(part, part).split("+")]
+    if not all(name.strip() for name in names):
+        raise ValueError(f"{spec!r} has an empty part; write for example gpt2+./backward")
+    return names
+
+
+def _resolve(name: str) -> tuple[Callable[..., LMEncoder], str]:
+    if name in SHIPPED:
+        return LMEncoder, str(files("boustro") / "data" / SHIPPED[name])
+    kind, colon, path = name.partition(":")
+    if not colon or Path(name).exists() or len(kind) == 1:
+        return LMEncoder, name
+    if kind not in KINDS:
+        near = difflib.get_close_matches(kind, KINDS, n=1)
+        hint = f"; did you mean {near[0]}:{path}?" if near else ""
+        raise ValueError(f"unknown kind {kind!r} in {name!r}: known are {', '.join(KINDS)}, or none at all{hint}")
+    return KINDS[kind], path

@@ -1,0 +1,275 @@
+"""One causal LM, frozen, as an encoder of words; reads forward or backward.
+
+Letters: W words, P pieces of a window, L layers, D width of the LM, K places of the pooling.
+
+A backward LM gets the pieces reversed, and a word is looked up where that reading meets it: this file
+is the only one that knows. A sentence longer than the model's window is read in windows that overlap,
+each piece where most of what precedes it is in sight, so that no word is ever cut off.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import AutoConfig, AutoModel
+
+from boustro.encoders.contract import Encoder, Stream, Words, as_sentence
+from boustro.encoders.pooling import parse_pooling, select
+from boustro.models.hardware import best_device, has_fast_bf16
+from boustro.store import MANIFEST, fingerprint, hash_file, open_folder
+from boustro.text.alignment import Aligner, Pieces, Spacing
+from boustro.text.tokenizers import end_of_text_id, load_tokenizer
+from boustro.types import Sentence
+
+Layers = Literal["all", "last"] | tuple[int, ...]
+
+CHUNK_WORDS = 8192
+BATCH_PIECES = {"cpu": 4096, "cuda": 65536}
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """Pieces `[start, stop)` of a reading; this window answers for states from `answers_from` on."""
+
+    sentence: int
+    start: int
+    stop: int
+    answers_from: int
+
+
+class LMEncoder(Encoder):
+    """See the module. `streams` has one entry; `tokenizer` and `vocabulary` are shared facts of a pair."""
+
+    def __init__(
+        self,
+        name_or_path: str,
+        *,
+        spec: str | None = None,
+        direction: Literal["forward", "backward"] | None = None,
+        layers: Layers | list[int] | str | int = "all",
+        pooling: str = "exit+before",
+        spacing: Spacing = "natural",
+        sentinel: bool | None = None,
+        device: str | torch.device | None = None,
+        dtype: str | None = None,
+        revision: str | None = None,
+        tokenizer: Any = None,
+    ) -> None:
+        """Load a model folder or a model of the hub.
+
+        Args:
+            direction: By default what the model's config says, else forward.
+            layers: "all", "last", or numbers: 0 is the embeddings, 1…n the blocks, -1 the last.
+            pooling: Where a word is read; see `encoders.pooling`.
+            spacing: "natural", or a space before "always" every word.
+            sentinel: Whether to start a reading with the end-of-text piece; by default what the config says.
+            dtype: Of computation and result, "float32" or the like; by default the fastest, stored as float16.
+            tokenizer: Used when the model brings none.
+
+        Raises `FileNotFoundError` when there is no such model, `ValueError` when its folder is damaged or
+        an option is unknown.
+        """
+        self.spec = spec or name_or_path
+        self._path, self._revision = name_or_path, revision
+        config = _load_config(name_or_path, revision)
+        self.backward = (direction or getattr(config, "direction", "forward")) == "backward"
+        self.device = torch.device(device) if device else best_device()
+        compute = _compute_dtype(dtype, self.device)
+        self.dtype = np.dtype(np.float32 if compute == torch.float32 and dtype else np.float16)
+        self._model = AutoModel.from_pretrained(name_or_path, config=config, revision=revision, dtype=compute)
+        self._model.to(self.device).eval().requires_grad_(False)
+        self.tokenizer = _load_tokenizer(name_or_path, revision, tokenizer)
+        rows = self._model.get_input_embeddings().weight.shape[0]
+        if len(self.tokenizer) > rows:
+            raise ValueError(f"{name_or_path}: the tokenizer has {len(self.tokenizer):,} pieces, the model only {rows:,}")
+        self._aligner = Aligner(self.tokenizer, spacing)
+        self.counts = self._aligner.counts
+        self._sentinel = end_of_text_id(self.tokenizer) if _wants_sentinel(sentinel, config) else None
+        self._places = parse_pooling(pooling)
+        num_layers = config.get_text_config().num_hidden_layers
+        self._layers = _parse_layers(layers, num_layers)
+        self._width = config.get_text_config().hidden_size
+        self._window = _window_size(config) - (self._sentinel is not None)
+        self.num_parameters = sum(p.numel() for p in self._model.parameters())
+        self.streams = (Stream(self.spec, len(self._layers), self._width * len(self._places)),)
+
+    def identity(self) -> dict[str, Any]:
+        return {
+            "weights": _weights_fingerprint(self._path, self._model.config, self._revision),
+            "vocabulary": fingerprint(self.vocabulary()),
+            "tokenizer": fingerprint(self._aligner._encode([" a b", "A.B", "ab  c\n"])),
+            "direction": "backward" if self.backward else "forward",
+            "sentinel": self._sentinel,
+            "layers": list(self._layers),
+            "pooling": "+".join(self._places),
+            "spacing": self._aligner.spacing,
+            "window": self._window,
+            "dtype": [str(self._model.dtype), self.dtype.name],
+        }
+
+    def vocabulary(self) -> dict[str, int]:
+        """Piece → id; the two LMs of a pair must agree on it."""
+        return self.tokenizer.get_vocab()
+
+    def encode(self, sentences: Iterable[Words]) -> Iterator[tuple[np.ndarray, ...]]:
+        for chunk in _chunks(as_sentence(s) for s in sentences):
+            vectors = self._encode_chunk(chunk)
+            bounds = np.concatenate([[0], np.cumsum([len(s) for s in chunk])])
+            for start, stop in pairwise(bounds):
+                yield (vectors[start:stop],)
+
+    def _encode_chunk(self, chunk: list[Sentence]) -> np.ndarray:
+        """(W, L, K·D) for all words of the chunk, end to end."""
+        aligned = self._aligner.align([(s.words, s.spaces) for s in chunk])
+        windows = [window for i, pieces in enumerate(aligned) for window in self._windows(i, len(pieces.ids))]
+        num_words = sum(len(s) for s in chunk)
+        result = torch.zeros(num_words, len(self._layers), len(self._places), self._width)
+        wanted = [self._wanted(place, aligned, windows) for place in self._places]
+        for batch in _batches(windows, BATCH_PIECES.get(self.device.type, 4096)):
+            states, rows_per_window = self._read([(windows[i], aligned[windows[i].sentence].ids) for i in batch])
+            for place, by_window in enumerate(wanted):
+                words, rows, weights = (
+                    torch.from_numpy(np.concatenate(parts))
+                    for parts in zip(
+                        *((w, row * rows_per_window + r, s) for row, i in enumerate(batch) for w, r, s in [by_window[i]]),
+                        strict=True,
+                    )
+                )
+                picked = states[rows.to(states.device)].float().cpu()  # (words of the batch, L, D)
+                result[:, :, place].index_add_(0, words, picked * weights[:, None, None].float())
+        limit = torch.finfo(torch.float16).max
+        flat = result.flatten(2)
+        return (flat if self.dtype == np.float32 else flat.clamp_(-limit, limit).half()).numpy()
+
+    def _windows(self, sentence: int, num_pieces: int) -> list[_Window]:
+        size, overlap = self._window, self._window // 2
+        if num_pieces <= size:
+            return [_Window(sentence, 0, num_pieces, -1)]
+        self.counts["sentences longer than the model's window, read in overlapping windows"] += 1
+        starts = list(range(0, num_pieces - overlap, size - overlap))
+        return [_Window(sentence, s, min(s + size, num_pieces), s + overlap if s else -1) for s in starts]
+
+    def _wanted(self, place: str, aligned: list[Pieces], windows: list[_Window]) -> list[tuple[np.ndarray, ...]]:
+        """Per window: (word in the chunk, row in the window, weight) of the states that it answers for."""
+        first_word = np.concatenate([[0], np.cumsum([len(p.bounds) - 1 for p in aligned])])
+        shift = int(self._sentinel is not None)
+        selections = [select(place, pieces.bounds, self.backward) for pieces in aligned]
+        wanted = []
+        for index, window in enumerate(windows):
+            words, states, weights = selections[window.sentence]
+            following = windows[index + 1] if index + 1 < len(windows) else None
+            last = following.answers_from if following and following.sentence == window.sentence else window.stop
+            mine = (states >= window.answers_from) & (states < last)
+            if not shift:
+                mine &= states >= 0  # nothing was read yet and no sentinel stands there: a zero vector
+            wanted.append((words[mine] + first_word[window.sentence], states[mine] - window.start + shift, weights[mine]))
+        return wanted
+
+    @torch.inference_mode()
+    def _read(self, batch: list[tuple[_Window, np.ndarray]]) -> tuple[Tensor, int]:
+        """States (B·P, L, D) of windows padded on the right, which a causal LM never looks at; and P."""
+        shift = int(self._sentinel is not None)
+        longest = max(window.stop - window.start for window, _ in batch) + shift
+        ids = np.full((len(batch), longest), self._sentinel or 0, np.int64)
+        for row, (window, pieces) in enumerate(batch):
+            reading = pieces[::-1] if self.backward else pieces
+            ids[row, shift : shift + window.stop - window.start] = reading[window.start : window.stop]
+        output = self._model(input_ids=torch.from_numpy(ids).to(self.device), output_hidden_states=True, use_cache=False)
+        states = torch.stack([output.hidden_states[layer] for layer in self._layers], dim=2)  # (B, P, L, D)
+        return states.flatten(0, 1), longest
+
+
+def _chunks(sentences: Iterable[Sentence]) -> Iterator[list[Sentence]]:
+    chunk, words = [], 0
+    for sentence in sentences:
+        chunk.append(sentence)
+        words += len(sentence)
+        if words >= CHUNK_WORDS:
+            yield chunk
+            chunk, words = [], 0
+    if chunk:
+        yield chunk
+
+
+def _batches(windows: list[_Window], batch_pieces: int) -> Iterator[list[int]]:
+    """Indices of windows of like length, at most `batch_pieces` with padding."""
+    order = sorted((i for i, w in enumerate(windows) if w.stop > w.start), key=lambda i: windows[i].stop - windows[i].start)
+    batch: list[int] = []
+    for index in order:
+        if batch and (len(batch) + 1) * (windows[index].stop - windows[index].start + 1) > batch_pieces:
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch
+
+
+def _load_config(name_or_path: str, revision: str | None):
+    path = Path(name_or_path)
+    if path.is_dir() and (path / MANIFEST).is_file():
+        open_folder(path, "model")
+    elif path.is_dir() and not (path / "config.json").is_file():
+        raise ValueError(f"{path}: no config.json, so this is no model folder, or a half-written one")
+    try:
+        return AutoConfig.from_pretrained(name_or_path, revision=revision)
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise FileNotFoundError(f"{name_or_path}: no model could be loaded from this path or name: {reason}") from error
+
+
+def _load_tokenizer(name_or_path: str, revision: str | None, fallback: Any) -> Any:
+    try:
+        return load_tokenizer(name_or_path, revision)
+    except FileNotFoundError:
+        if fallback is None:
+            raise
+        return fallback
+
+
+def _compute_dtype(dtype: str | None, device: torch.device) -> torch.dtype:
+    if dtype is None:
+        return torch.bfloat16 if has_fast_bf16(device) else torch.float32
+    found = getattr(torch, dtype, None)
+    if found not in (torch.float32, torch.float16, torch.bfloat16):
+        raise ValueError(f"unknown dtype {dtype!r}: known are float32, float16, bfloat16")
+    return found
+
+
+def _wants_sentinel(asked: bool | None, config: Any) -> bool:
+    return getattr(config, "sentinel", False) if asked is None else asked
+
+
+def _parse_layers(layers: Any, num_layers: int) -> tuple[int, ...]:
+    if layers == "all":
+        return tuple(range(num_layers + 1))
+    if layers == "last":
+        return (num_layers,)
+    try:
+        numbers = [int(n) for n in (layers.split(",") if isinstance(layers, str) else np.atleast_1d(layers))]
+    except ValueError as error:
+        raise ValueError(f"unknown layers {layers!r}: expected all, last, or numbers such as 0,3,4") from error
+    wrong = [n for n in numbers if not -num_layers - 1 <= n <= num_layers]
+    if wrong or not numbers:
+        raise ValueError(f"no layer {wrong}: the model has 0 (embeddings) to {num_layers}, or -1 for the last")
+    return tuple(n % (num_layers + 1) for n in numbers)
+
+
+def _window_size(config: Any) -> int:
+    text = config.get_text_config()
+    return min(getattr(text, "max_position_embeddings", None) or getattr(text, "n_positions", None) or 1024, 2048)
+
+
+def _weights_fingerprint(name_or_path: str, config: Any, revision: str | None) -> str:
+    path = Path(name_or_path)
+    if not path.is_dir():
+        return f"{name_or_path}@{getattr(config, '_commit_hash', None) or revision}"
+    if (path / MANIFEST).is_file():
+        files = open_folder(path, "model")["files"]
+        return fingerprint({name: fact["sha256"] for name, fact in files.items() if name != "training.json"})
+    return fingerprint({p.name: hash_file(p) for p in sorted(path.glob("*")) if p.suffix in (".safetensors", ".json", ".bin")})

@@ -1,0 +1,138 @@
+"""Entities out of tags, and their precision, recall and F1: conlleval's, on any tag sequence.
+
+conlleval reads a sequence that is not valid as best it can: an entity ends where its type changes, and
+`I-X` after `O` begins one (the repair rule "conlleval"). Tags may carry the prefixes B I O E S.
+
+    O I-PER I-PER B-PER  →  PER [1, 3), PER [3, 4)
+
+Source: the rules of the CoNLL shared tasks' script conlleval, in Perl and with its IOBES extension.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from boustro.types import Entity
+
+REPAIR_RULE = "conlleval"
+
+
+def parse_tag(tag: str) -> tuple[str, str]:
+    """`"B-PER"` → `("B", "PER")`, `"O"` → `("O", "")`; the type is all that follows the first hyphen."""
+    prefix, _, label = tag.partition("-")
+    return prefix, label
+
+
+def extract_spans(tags: Sequence[str]) -> list[Entity]:
+    """Entities of one sentence, in order."""
+    entities: list[Entity] = []
+    start, previous, label = -1, "O", ""
+    for position, tag in enumerate([*tags, "O"]):
+        prefix, current = parse_tag(tag)
+        if start >= 0 and _ends(previous, prefix, label, current):
+            entities.append(Entity(label, start, position))
+            start = -1
+        if _starts(previous, prefix, label, current):
+            start = position
+        previous, label = prefix, current
+    return entities
+
+
+def _ends(previous: str, prefix: str, label: str, current: str) -> bool:
+    """Whether an entity that covers the previous word is over."""
+    return previous in "ES" or prefix in "BSO" or (previous != "O" and label != current)
+
+
+def _starts(previous: str, prefix: str, label: str, current: str) -> bool:
+    """Whether an entity begins at this word."""
+    if prefix == "O":
+        return False
+    return prefix in "BS" or previous in "OES" or label != current
+
+
+@dataclass(frozen=True, slots=True)
+class SpanCounts:
+    """How many entities the reference holds, how many were predicted, and how many are in both."""
+
+    gold: int = 0
+    predicted: int = 0
+    correct: int = 0
+
+    @property
+    def precision(self) -> float:
+        """Percent."""
+        return 100 * self.correct / self.predicted if self.predicted else 0.0
+
+    @property
+    def recall(self) -> float:
+        """Percent."""
+        return 100 * self.correct / self.gold if self.gold else 0.0
+
+    @property
+    def f1(self) -> float:
+        """Percent; 0 when nothing is right, as conlleval has it."""
+        both = self.gold + self.predicted
+        return 200 * self.correct / both if both else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SpanScore:
+    """Scores over sentences, in all and per type; `signature` says how they came about."""
+
+    total: SpanCounts
+    per_type: dict[str, SpanCounts]
+    num_sentences: int
+    signature: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def f1(self) -> float:
+        """Entity-level micro F1, percent."""
+        return self.total.f1
+
+    @property
+    def precision(self) -> float:
+        """Percent."""
+        return self.total.precision
+
+    @property
+    def recall(self) -> float:
+        """Percent."""
+        return self.total.recall
+
+    def to_dict(self) -> dict:
+        """What `boustro evaluate --json` writes."""
+        return {
+            "f1": self.f1,
+            "precision": self.precision,
+            "recall": self.recall,
+            "per_type": {
+                label: {"f1": c.f1, "precision": c.precision, "recall": c.recall, "num_entities": c.gold}
+                for label, c in self.per_type.items()
+            },
+            "num_sentences": self.num_sentences,
+            "num_entities": self.total.gold,
+            "signature": self.signature,
+        }
+
+
+def score_spans(
+    gold: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]], signature: dict[str, str] | None = None
+) -> SpanScore:
+    """Compare tag sequences, sentence by sentence; `ValueError` where their numbers of words differ."""
+    counts: dict[str, Counter[str]] = {}
+    num_sentences = 0
+    for number, (gold_tags, predicted_tags) in enumerate(zip(gold, predicted, strict=True), start=1):
+        if len(gold_tags) != len(predicted_tags):
+            raise ValueError(f"sentence {number}: {len(gold_tags)} gold tags and {len(predicted_tags)} predicted ones")
+        num_sentences += 1
+        wanted, got = set(extract_spans(gold_tags)), set(extract_spans(predicted_tags))
+        for name, entities in (("gold", wanted), ("predicted", got), ("correct", wanted & got)):
+            for entity in entities:
+                counts.setdefault(entity.label, Counter())[name] += 1
+    per_type = {label: SpanCounts(**counts[label]) for label in sorted(counts)}
+    total = SpanCounts(
+        sum(c.gold for c in per_type.values()),
+        sum(c.predicted for c in per_type.values()),
+        sum(c.correct for c in per_type.values()),
+    )
+    return SpanScore(total, per_type, num_sentences, {"metric": "entity F1", "repair": REPAIR_RULE, **(signature or {})})

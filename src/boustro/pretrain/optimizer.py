@@ -1,0 +1,93 @@
+"""Muon for the matrices inside the blocks, AdamW for everything else, as one optimiser.
+
+Muon replaces a matrix's momentum by the nearest orthogonal matrix, found by five Newton-Schulz steps
+(Jordan et al. 2024); scaled to AdamW's update size (Liu et al. 2025), one learning rate serves both.
+`torch.optim.Muon` does the same in bf16, one matrix at a time; here matrices of one shape go through
+together, in fp32 where bf16 would be emulated.
+"""
+
+from collections import defaultdict
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from boustro.models.hardware import has_fast_bf16
+
+COEFFICIENTS = (3.4445, -4.7750, 2.0315)
+STEPS = 5
+
+
+def orthogonalise(matrices: Tensor) -> Tensor:
+    """(n, rows, columns) → the same shape, each with singular values near 1."""
+    a, b, c = COEFFICIENTS
+    dtype = torch.bfloat16 if has_fast_bf16(matrices.device) else torch.float32
+    x = matrices.to(dtype)
+    x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
+    tall = x.size(-2) > x.size(-1)
+    x = x.mT if tall else x
+    for _ in range(STEPS):
+        gram = x @ x.mT
+        x = a * x + (b * gram + c * (gram @ gram)) @ x
+    return (x.mT if tall else x).to(matrices.dtype)
+
+
+class Muon(torch.optim.Optimizer):
+    """Muon with Nesterov momentum and decoupled weight decay, for 2-D parameters only."""
+
+    def __init__(self, parameters, lr: float, momentum: float = 0.95, weight_decay: float = 0.1) -> None:
+        super().__init__(parameters, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            by_shape: dict[torch.Size, list[nn.Parameter]] = defaultdict(list)
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    by_shape[parameter.shape].append(parameter)
+            for shape, parameters in by_shape.items():
+                directions = orthogonalise(torch.stack([self._nesterov(p, group["momentum"]) for p in parameters]))
+                step_size = group["lr"] * 0.2 * max(shape) ** 0.5
+                for parameter, direction in zip(parameters, directions, strict=True):
+                    parameter.mul_(1 - group["lr"] * group["weight_decay"]).add_(direction, alpha=-step_size)
+
+    def _nesterov(self, parameter: nn.Parameter, momentum: float) -> Tensor:
+        state, gradient = self.state[parameter], parameter.grad
+        assert gradient is not None
+        buffer = state.setdefault("momentum_buffer", torch.zeros_like(parameter))
+        buffer.lerp_(gradient, 1 - momentum)
+        return gradient.lerp(buffer, momentum)
+
+
+class MuonAdamW(torch.optim.Optimizer):
+    """A facade over the two: one list of groups for the scheduler, one state for a checkpoint."""
+
+    def __init__(self, model: nn.Module, lr: float, weight_decay: float = 0.1, betas=(0.9, 0.95)) -> None:
+        embeddings = {id(p) for m in model.modules() if isinstance(m, nn.Embedding) for p in m.parameters()}
+        head = getattr(model, "get_output_embeddings", lambda: None)()
+        embeddings |= {id(p) for p in head.parameters()} if head is not None else set()
+        trained = [p for p in model.parameters() if p.requires_grad]
+        matrices = [p for p in trained if p.ndim == 2 and id(p) not in embeddings]
+        others = [p for p in trained if p.ndim != 2 or id(p) in embeddings]
+        self.parts = [
+            Muon(matrices, lr, weight_decay=weight_decay),
+            torch.optim.AdamW(others, lr, betas=betas, weight_decay=0.0, fused=True),
+        ]
+        super().__init__([group for part in self.parts for group in part.param_groups], {})
+        self._share_groups()
+
+    def _share_groups(self) -> None:
+        """The scheduler writes learning rates into our groups: they must be the parts' own."""
+        self.param_groups = [group for part in self.parts for group in part.param_groups]
+
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for part in self.parts:
+            part.step()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"parts": [part.state_dict() for part in self.parts]}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        for part, state in zip(self.parts, state_dict["parts"], strict=True):
+            part.load_state_dict(state)
+        self._share_groups()

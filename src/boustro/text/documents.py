@@ -1,0 +1,120 @@
+"""Corpora in, documents out: an iterator of strings, one a document, read as a stream.
+
+A corpus is a text file, a JSONL file, either of them compressed (.gz, .bz2, .xz), a folder of such
+files, or the name of a dataset on the Hugging Face hub. In a text file a blank line ends a document,
+so that a file of any size streams; `split="file"` or `"line"` says otherwise. In a JSONL file each
+line holds one document under `text_key`.
+"""
+
+import bz2
+import gzip
+import json
+import lzma
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Literal
+
+Split = Literal["blank-line", "line", "file"]
+OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+
+
+def read_documents(corpora: Iterable[str], text_key: str = "text", split: Split = "blank-line") -> Iterator[str]:
+    """Documents of all corpora in the order given; empty ones are passed over.
+
+    Raises `FileNotFoundError` for a corpus that is neither here nor on the hub, and `ValueError`,
+    with `file:line`, for bytes that are not UTF-8, a line that is not JSON and a missing key.
+    """
+    for corpus in corpora:
+        path = Path(corpus)
+        if path.is_dir():
+            files = sorted(p for p in path.rglob("*") if p.is_file() and not p.name.startswith("."))
+            if not files:
+                raise ValueError(f"{corpus}: the folder holds no file")
+            for file in files:
+                yield from _read_file(file, text_key, split)
+        elif path.is_file():
+            yield from _read_file(path, text_key, split)
+        else:
+            yield from _read_dataset(corpus, text_key)
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """(line number from 1, line without its end) of a text file, compressed or not, as strict UTF-8."""
+    with _open_binary(path) as file:
+        number = 0
+        try:
+            for number, line in enumerate(file, start=1):
+                try:
+                    text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+                except UnicodeDecodeError as error:
+                    raise ValueError(
+                        f"{path}:{number}: byte 0x{line[error.start]:02x} is not UTF-8; "
+                        "convert the file first, for example with iconv -f latin1 -t utf8"
+                    ) from error
+                yield number, text.rstrip("\r\n")
+        except (EOFError, lzma.LZMAError, gzip.BadGzipFile) as error:
+            raise ValueError(f"{path}: the compressed file is damaged after line {number}: {error}") from error
+        except OSError as error:
+            if error.errno is not None:  # the disk's word, not the decompressor's
+                raise
+            raise ValueError(f"{path}: the compressed file is damaged after line {number}: {error}") from error
+
+
+def _open_binary(path: Path) -> IO[bytes]:
+    return OPENERS.get(path.suffix, open)(path, "rb")  # type: ignore[operator]
+
+
+def _read_file(path: Path, text_key: str, split: Split) -> Iterator[str]:
+    suffixes = [s for s in path.suffixes if s not in OPENERS]
+    if suffixes and suffixes[-1] in (".jsonl", ".ndjson"):
+        yield from _read_jsonl(path, text_key)
+        return
+    lines: list[str] = []
+    for _, line in read_lines(path):
+        if split == "line" or (split == "blank-line" and not line.strip()):
+            lines.append(line)
+            yield from _document(lines)
+            lines = []
+        else:
+            lines.append(line)
+    yield from _document(lines)
+
+
+def _document(lines: list[str]) -> Iterator[str]:
+    text = "\n".join(lines).strip("\n")
+    if text.strip():
+        yield text
+
+
+def _read_jsonl(path: Path, text_key: str) -> Iterator[str]:
+    for number, line in read_lines(path):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            raise ValueError(f"{path}:{number}: not a JSON object ({error})") from error
+        if not isinstance(record, dict) or not isinstance(record.get(text_key), str):
+            keys = ", ".join(record) if isinstance(record, dict) else type(record).__name__
+            raise ValueError(f"{path}:{number}: no text under the key {text_key!r} (found: {keys}); name it with --text-key")
+        if record[text_key].strip():
+            yield record[text_key]
+
+
+def _read_dataset(name: str, text_key: str) -> Iterator[str]:
+    """A dataset of the hub, streamed; `name:configuration` chooses a configuration."""
+    if name.startswith((".", "/", "~")) or name.count("/") > 1 or Path(name.split(":")[0]).suffix:
+        raise FileNotFoundError(f"{name}: no such file or folder")
+    import datasets
+
+    repository, _, configuration = name.partition(":")
+    try:
+        rows = datasets.load_dataset(repository, configuration or None, split="train", streaming=True)
+    except Exception as error:  # the hub's client raises a dozen kinds
+        raise FileNotFoundError(f"{name}: no such file or folder, and no dataset of this name could be read: {error}") from error
+    for row in rows:
+        text = row.get(text_key)  # type: ignore[union-attr]
+        if not isinstance(text, str):
+            raise ValueError(f"{name}: no text under the key {text_key!r} (found: {', '.join(row)}); name it with --text-key")
+        if text.strip():
+            yield text

@@ -1,0 +1,54 @@
+"""Fixed-length segments for pretraining, cut from shards whose documents have been shuffled.
+
+The documents of all shards are put in a random order (one seed, one order) and read as one stream, in
+which the end-of-text piece follows each document; segment `i` is pieces `[i·T, (i+1)·T)` of it. Nothing
+is copied beforehand: a segment is gathered from the memory maps when it is asked for. Documents stay in
+order within a segment, and the incomplete last one is left out (`num_left_out` pieces).
+
+Source: backward-LM paper, section 3.1.
+"""
+
+import numpy as np
+
+from boustro.text.shards import Shards
+
+
+class Segments:
+    """A sequence of int64 arrays of shape (T,), in text order; picklable, so workers may share it."""
+
+    def __init__(self, shards: Shards, length: int, seed: int | None = 0) -> None:
+        """`length` is T; `seed` shuffles the documents (None leaves them in the corpus's order)."""
+        self.shards, self.length = shards, length
+        starts, stops, owners = [], [], []
+        for owner, ends in enumerate(shards.ends):
+            ends = ends.astype(np.int64)
+            starts.append(np.concatenate([[0], ends[:-1]]))
+            stops.append(ends)
+            owners.append(np.full(len(ends), owner))
+        start, stop, owner = (np.concatenate(parts) for parts in (starts, stops, owners))
+        order = np.arange(len(start)) if seed is None else np.random.default_rng(seed).permutation(len(start))
+        self._start, self._owner = start[order], owner[order]
+        self._end_in_stream = np.cumsum((stop - start)[order])
+        total = int(self._end_in_stream[-1])
+        self.num_left_out = total % length
+        self._len = total // length
+        if self._len == 0:
+            raise ValueError(f"{shards.path} holds {total:,} pieces, fewer than one segment of {length:,}")
+
+    def __len__(self) -> int:
+        return self._len
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        if not 0 <= index < self._len:
+            raise IndexError(index)
+        position, stop = index * self.length, (index + 1) * self.length
+        document = int(np.searchsorted(self._end_in_stream, position, side="right"))
+        parts = []
+        while position < stop:
+            begin = int(self._end_in_stream[document - 1]) if document else 0
+            take = min(stop, int(self._end_in_stream[document])) - position
+            offset = int(self._start[document]) + position - begin
+            parts.append(self.shards.pieces[int(self._owner[document])][offset : offset + take])
+            position += take
+            document += 1
+        return np.concatenate(parts).astype(np.int64)

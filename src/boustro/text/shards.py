@@ -1,0 +1,198 @@
+"""Token shards: a corpus as piece ids on disk, memory-mapped, with the bounds of its documents.
+
+    shards/
+      config.json         vocabulary size, dtype, end-of-text piece, counts, tokenizer fingerprint
+      pieces-00000.bin    piece ids, uint16 (or uint32 for a vocabulary above 65,536), documents one
+                          after another, each followed by the end-of-text piece
+      documents-00000.bin where each document ends in that shard, uint64
+      tokenizer/          the tokenizer, so that a model trained on the shards carries it along
+
+Tokenizing streams: documents are read in batches, a process per core turns them into ids, and what
+comes back is appended in order, so that memory does not grow with the corpus.
+"""
+
+import json
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from tqdm import tqdm
+from tyro.conf import Positional
+
+from boustro.store import content_fingerprint, open_folder, write_folder
+from boustro.text.documents import Split, read_documents
+from boustro.text.tokenizers import end_of_text_id, load_tokenizer, save_tokenizer, train_tokenizer
+
+SHARD_PIECES = 1 << 27
+BATCH_CHARACTERS = 1 << 21
+
+
+@dataclass(frozen=True)
+class Shards:
+    """An opened folder of shards; `pieces[i]` and `ends[i]` are memory maps of shard i."""
+
+    path: Path
+    config: dict[str, Any]
+    pieces: list[np.ndarray]
+    ends: list[np.ndarray]
+    fingerprint: str
+
+    @classmethod
+    def open(cls, path: str | Path) -> "Shards":
+        """Open a complete folder; `ValueError` when it is damaged or half-written."""
+        path = Path(path)
+        manifest = open_folder(path, "shards")
+        config = json.loads((path / "config.json").read_text("utf-8"))
+        names = range(config["num_shards"])
+        pieces = [np.memmap(path / f"pieces-{i:05d}.bin", dtype=config["dtype"], mode="r") for i in names]
+        ends = [np.memmap(path / f"documents-{i:05d}.bin", dtype=np.uint64, mode="r") for i in names]
+        return cls(path, config, pieces, ends, content_fingerprint(manifest))
+
+    @property
+    def tokenizer_path(self) -> Path:
+        return self.path / "tokenizer"
+
+
+def tokenize(
+    corpus: Positional[tuple[str, ...]],
+    out: Path,
+    tokenizer: str | None = None,
+    train_tokenizer: Annotated[int | None, "a size"] = None,
+    text_key: str = "text",
+    split: Split = "blank-line",
+    workers: int | None = None,
+) -> None:
+    """Turn a corpus into token shards, on all cores.
+
+    Args:
+        corpus: Text or JSONL files (.gz, .bz2, .xz too), folders of them, or names of datasets on the hub.
+        out: Where the shards are written.
+        tokenizer: A Hugging Face tokenizer: a name or a folder.
+        train_tokenizer: Instead, train a byte-level BPE of this many pieces on the corpus.
+        text_key: The key of the text in JSONL files and datasets.
+        split: What ends a document in a text file.
+        workers: Processes; by default one a core.
+    """
+    if (tokenizer is None) == (train_tokenizer is None):
+        raise ValueError("give either --tokenizer NAME_OR_PATH or --train-tokenizer SIZE")
+    if not corpus:
+        raise ValueError("no corpus given; name at least one file, folder or dataset")
+
+    def documents() -> Iterator[str]:
+        return read_documents(corpus, text_key, split)
+
+    with write_folder(out, "shards", {"corpora": list(corpus)}) as folder:
+        if train_tokenizer is not None:
+            learn = _train_tokenizer(documents(), train_tokenizer)
+            save_tokenizer(learn, folder / "tokenizer")
+        else:
+            load_tokenizer(str(tokenizer)).save_pretrained(folder / "tokenizer")
+        config = write_shards(documents(), folder, workers or os.cpu_count() or 1)
+    print(f"{out}: {config['num_documents']:,} documents, {config['num_pieces']:,} pieces, {config['dtype']}")
+
+
+def _train_tokenizer(documents: Iterable[str], size: int):
+    return train_tokenizer(tqdm(documents, desc="learning pieces", unit=" documents", disable=None), size)
+
+
+def write_shards(documents: Iterable[str], folder: Path, workers: int) -> dict[str, Any]:
+    """Write shards of `documents` into `folder`, which holds `tokenizer/` already; returns their config."""
+    tokenizer = load_tokenizer(folder / "tokenizer")
+    end = end_of_text_id(tokenizer)
+    dtype = np.dtype(np.uint16 if len(tokenizer) <= 1 << 16 else np.uint32)
+    num_pieces = num_documents = num_shards = 0
+    progress = tqdm(desc="tokenizing", unit=" pieces", unit_scale=True, disable=None)
+    batches = _encode_batches(documents, folder / "tokenizer", end, dtype, workers)
+    batch = next(batches, None)
+    if batch is None:
+        raise ValueError("the corpus holds no text; check its path and --text-key")
+    while batch is not None:
+        with (
+            (folder / f"pieces-{num_shards:05d}.bin").open("wb") as pieces_file,
+            (folder / f"documents-{num_shards:05d}.bin").open("wb") as ends_file,
+        ):
+            written = 0
+            while batch is not None and written < SHARD_PIECES:
+                pieces, lengths = batch
+                ends_file.write((written + np.cumsum(lengths, dtype=np.uint64)).astype(np.uint64).tobytes())
+                pieces_file.write(pieces)
+                written += int(lengths.sum())
+                num_documents += len(lengths)
+                progress.update(int(lengths.sum()))
+                batch = next(batches, None)
+        num_pieces += written
+        num_shards += 1
+    progress.close()
+    config = {
+        "num_shards": num_shards,
+        "num_documents": num_documents,
+        "num_pieces": num_pieces,
+        "dtype": dtype.name,
+        "vocab_size": len(tokenizer),
+        "end_of_text_id": end,
+    }
+    (folder / "config.json").write_text(json.dumps(config, indent=1))
+    return config
+
+
+def _encode_batches(
+    documents: Iterable[str], tokenizer: Path, end: int, dtype: np.dtype, workers: int
+) -> Iterator[tuple[bytes, np.ndarray]]:
+    """(ids as bytes, lengths) a batch, in the documents' order, a few batches ahead of the reader."""
+    arguments = (str(tokenizer), end, dtype.name)
+    if workers == 1:
+        _start_worker(*arguments)
+        yield from map(_encode_batch, _batches(documents))
+        return
+    pending: deque[Future] = deque()
+    with ProcessPoolExecutor(workers, get_context("spawn"), _start_worker, arguments) as pool:
+        for batch in _batches(documents):
+            pending.append(pool.submit(_encode_batch, batch))
+            if len(pending) > 2 * workers:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+
+
+def _batches(documents: Iterable[str]) -> Iterator[list[str]]:
+    batch, size = [], 0
+    for document in documents:
+        batch.append(document)
+        size += len(document)
+        if size >= BATCH_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+_worker: dict[str, Any] = {}
+
+
+def _start_worker(tokenizer: str, end: int, dtype: str) -> None:
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    file = Path(tokenizer) / "tokenizer.json"
+    if file.is_file():  # without transformers: a worker starts at once
+        from tokenizers import Tokenizer
+
+        fast = Tokenizer.from_file(str(file))
+        fast.encode_special_tokens = True
+        fast.no_truncation()
+        fast.no_padding()
+        encode = lambda texts: [e.ids for e in fast.encode_batch_fast(texts, add_special_tokens=False)]  # noqa: E731
+    else:
+        slow = load_tokenizer(tokenizer)
+        encode = lambda texts: slow(texts, add_special_tokens=False)["input_ids"]  # noqa: E731
+    _worker.update(encode=encode, end=end, dtype=np.dtype(dtype))
+
+
+def _encode_batch(batch: list[str]) -> tuple[bytes, np.ndarray]:
+    dtype, end = _worker["dtype"], np.array([_worker["end"]], _worker["dtype"])
+    ids = [np.concatenate([np.asarray(document, dtype), end]) for document in _worker["encode"](batch)]
+    return np.concatenate(ids).tobytes(), np.array([len(document) for document in ids], np.int64)

@@ -1,0 +1,72 @@
+"""Tokenizers: any of Hugging Face's, by name or folder, or a byte-level BPE trained here.
+
+Ours splits text as GPT-2 does (a word takes the space before it along), but keeps combining marks
+with their letter and cuts numbers into groups of three digits at the most. It knows every byte, so
+nothing is ever unknown to it; `<|endoftext|>` parts documents and starts every training segment.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+END_OF_TEXT = "<|endoftext|>"
+WORD_PATTERN = r" ?[\p{L}\p{M}]+| ?\p{N}{1,3}| ?[^\s\p{L}\p{M}\p{N}]+|\s+(?!\S)|\s+"
+
+
+def train_tokenizer(documents: Iterable[str], vocab_size: int) -> Tokenizer:
+    """Train a byte-level BPE of `vocab_size` pieces (at least 257: the bytes and the end-of-text piece)."""
+    if vocab_size < 257:
+        raise ValueError(f"a byte-level vocabulary needs at least 257 pieces, not {vocab_size}")
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(  # type: ignore[assignment]
+        [
+            pre_tokenizers.Split(Regex(WORD_PATTERN), behavior="isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()  # type: ignore[assignment]
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        special_tokens=[END_OF_TEXT],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(documents, trainer)
+    return tokenizer
+
+
+def save_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
+    """Write a tokenizer of ours as transformers reads it."""
+    from transformers import PreTrainedTokenizerFast
+
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, eos_token=END_OF_TEXT, bos_token=END_OF_TEXT, clean_up_tokenization_spaces=False
+    ).save_pretrained(folder)
+
+
+def load_tokenizer(name_or_path: str | Path, revision: str | None = None):
+    """A transformers tokenizer; special pieces that stand in a text are read as plain text.
+
+    Raises `FileNotFoundError` when there is none at this path or under this name.
+    """
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(str(name_or_path), revision=revision)
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise FileNotFoundError(f"{name_or_path}: no tokenizer could be loaded from this path or name: {reason}") from error
+    if tokenizer.is_fast:
+        tokenizer.backend_tokenizer.encode_special_tokens = True
+        tokenizer.backend_tokenizer.no_truncation()
+        tokenizer.backend_tokenizer.no_padding()
+    return tokenizer
+
+
+def end_of_text_id(tokenizer) -> int:
+    """The piece that parts documents: the end-of-sequence piece, or else the separator or start piece."""
+    for identifier in (tokenizer.eos_token_id, tokenizer.sep_token_id, tokenizer.bos_token_id):
+        if identifier is not None:
+            return identifier
+    raise ValueError("the tokenizer has no end-of-sequence piece to part documents with; set its eos_token")

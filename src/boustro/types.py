@@ -1,0 +1,35 @@
+"""The two things that everything else talks about: a sentence and an entity.
+
+Positions are half-open: `Entity("PER", 0, 2)` covers units 0 and 1. In a sentence of words the
+unit is a word; in the answer of `Tagger.predict` it is a character of the text that was given.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """Words, with their tags where they are known.
+
+    `spaces[i]` tells whether white space stands before word `i` in running text; `None` means that
+    nobody knows (a CoNLL file), and `text.alignment` guesses. `where` is `file:line`, for messages.
+    """
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...] | None = None
+    spaces: tuple[bool, ...] | None = None
+    where: str = ""
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Entity:
+    """A labelled span `[start, end)`; `text` and `score` (a probability) when a tagger made it."""
+
+    label: str
+    start: int
+    end: int
+    text: str = ""
+    score: float | None = None
