@@ -65,7 +65,7 @@ def run(module: str, function: str, arguments: list[str], prog: str) -> int:
 
     try:
         command = getattr(import_module(module), function)
-        tyro.cli(command, args=arguments, prog=prog, config=(tyro.conf.FlagCreatePairsOff,))
+        tyro.cli(command, args=arguments, prog=prog, config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes))
         sys.stdout.flush()
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else EXIT_USAGE

@@ -76,13 +76,15 @@ class PretrainConfig:
     """Precision of the weights in the model folder."""
     save_minutes: float = 10.0
     """Minutes between checkpoints."""
+    validation_pieces: int = 400_000
+    """How much of the validation shards, from their beginning, is measured."""
     evaluations: int = 8
     """How often to measure the validation loss during the run."""
     resume: bool = False
     """Go on from the newest complete checkpoint."""
 
 
-def pretrain(config: PretrainConfig, /) -> dict[str, Any]:
+def pretrain(config: PretrainConfig) -> dict[str, Any]:
     """Train a forward or a backward LM on token shards; writes and returns what came of it.
 
     Raises `ValueError` for unusable shards or options, before anything is computed.
@@ -148,14 +150,18 @@ def pretrain(config: PretrainConfig, /) -> dict[str, Any]:
         train_dataset=segments,  # type: ignore[arg-type]
         eval_dataset=held_out,  # type: ignore[arg-type]
         callbacks=[_Progress(config, step_pieces)],
+        num_eval_segments=max(1, config.validation_pieces // config.segment_length),
         optimizers=(_optimizer(lm, config), None),  # type: ignore[arg-type]
     )
     trainer.remove_callback(PrinterCallback)
     trainer.remove_callback(ProgressCallback)
     started = time.monotonic()
     trainer.train(resume_from_checkpoint=resume_from)
-    metrics = trainer.evaluate() if held_out else {}
     history = [row for row in trainer.state.log_history if "loss" in row or "eval_loss" in row]
+    metrics = {}
+    if held_out:
+        measured = [row for row in history if "eval_loss" in row and row["step"] == trainer.state.global_step]
+        metrics = measured[-1] if measured else trainer.evaluate()
     result = {
         "config": {name: str(value) if isinstance(value, Path) else value for name, value in asdict(config).items()},
         "shards_fingerprint": shards.fingerprint,
@@ -214,6 +220,10 @@ class _Collator:
 class _Trainer(Trainer):
     """The stock Trainer with our loss module saved and loaded as the language model that it wraps."""
 
+    def __init__(self, *args: Any, num_eval_segments: int, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.num_eval_segments = num_eval_segments
+
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         assert output_dir is not None and isinstance(self.model, LMWithLoss)
         self.model.lm.save_pretrained(output_dir)
@@ -231,16 +241,16 @@ class _Trainer(Trainer):
 
     @torch.no_grad()
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:  # type: ignore[override]
-        """Mean loss a piece over whole validation segments, and its exponential."""
+        """Mean loss a piece over the first validation segments, and its exponential."""
         assert isinstance(self.model, LMWithLoss) and self.eval_dataset is not None
         module, size = self.model, self.args.per_device_train_batch_size
         module.eval()
         total = count = 0.0
         device = next(module.parameters()).device
+        segments = min(len(self.eval_dataset), self.num_eval_segments)  # type: ignore[arg-type]
         with torch.autocast(device.type, torch.bfloat16, enabled=self.args.bf16):
-            for start in range(0, len(self.eval_dataset), size):  # type: ignore[arg-type]
-                stop = min(start + size, len(self.eval_dataset))  # type: ignore[arg-type]
-                batch = self.data_collator([self.eval_dataset[i] for i in range(start, stop)])
+            for start in range(0, segments, size):
+                batch = self.data_collator([self.eval_dataset[i] for i in range(start, min(start + size, segments))])
                 batch = Batch(**{name: value.to(device) for name, value in batch.items()})
                 total += module(*batch)["loss"].item() * batch.targets.numel()
                 count += batch.targets.numel()

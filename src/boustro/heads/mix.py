@@ -1,0 +1,54 @@
+"""From a stream's layers to one vector a word: standardise, then a learned mix.
+
+    mix = γ · Σ_l softmax(w)_l · (x_l - mean_l) / sd_l
+
+`mean` and `sd` are per layer and dimension, taken from the training set and stored with the head: a few
+dimensions of most LMs are so large that they would drown the rest, and a large LM would drown a small
+one. Source: the scalar mix with γ is ELMo's (slides); standardising is chapter 11.3.2's remedy.
+"""
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+class LayerMix(nn.Module):
+    """(B, L, D) → (B, D). With one layer there is nothing to learn, and γ and the weights are left out."""
+
+    def __init__(self, num_layers: int, width: int, standardise: bool = True) -> None:
+        super().__init__()
+        self.standardise = standardise
+        self.register_buffer("mean", torch.zeros(num_layers, width))
+        self.register_buffer("scale", torch.ones(num_layers, width))
+        learned = num_layers > 1
+        self.weights = nn.Parameter(torch.zeros(num_layers)) if learned else None
+        self.gamma = nn.Parameter(torch.ones(())) if learned else None
+
+    def forward(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B D"]:
+        x = x.float()
+        if self.standardise:
+            x = x.sub_(self.mean).mul_(self.scale) if not x.requires_grad else (x - self.mean) * self.scale
+        if self.weights is None or self.gamma is None:
+            return x.squeeze(1)
+        weights = (self.gamma * self.weights.softmax(0)).expand(len(x), 1, -1)
+        return torch.bmm(weights, x).squeeze(1)
+
+    def fit_standardisation(self, features: np.ndarray, block: int = 16384) -> None:
+        """Take mean and standard deviation from (words, L, D), in one pass over blocks."""
+        if not self.standardise:
+            return
+        total = torch.zeros(self.mean.shape, dtype=torch.float64)
+        squares = torch.zeros_like(total)
+        for start in range(0, len(features), block):
+            part = torch.from_numpy(np.array(features[start : start + block])).float()
+            total += part.sum(0).double()
+            squares += part.square_().sum(0).double()
+        mean = total / len(features)
+        variance = (squares / len(features) - mean.square()).clamp_min(0)
+        self.mean.copy_(mean)  # type: ignore[operator]
+        self.scale.copy_(1 / variance.sqrt().clamp_min(1e-3))  # type: ignore[operator]
+
+    def layer_weights(self) -> list[float]:
+        """The learned shares of the layers, which sum to 1."""
+        return [1.0] if self.weights is None else self.weights.detach().softmax(0).tolist()

@@ -1,0 +1,56 @@
+"""`boustro demo`: the whole idea in a few minutes, on what is shipped, with no download.
+
+Three taggers are trained on the shipped sample (one that reads forward, one that reads backward, one that
+reads both ways) and compared; then the best one tags a few sentences.
+"""
+
+import sys
+from importlib.resources import files
+from pathlib import Path
+
+from rich.console import Console
+
+from boustro.store import write_file
+from boustro.studies.compare import Grid, print_table, run_grid
+from boustro.studies.report import render_html, verdict
+from boustro.tasks.conll import read_conll
+from boustro.tasks.render import as_html, as_terminal, as_text
+from boustro.tasks.tagger import Tagger
+
+ENCODERS = ("starter-forward", "starter-backward", "starter")
+TEXTS = (
+    "Jordan said on Tuesday that he would not appeal.",
+    "Jordan closed its border with Syria on Tuesday.",
+    "Lindqvist and Okafor scored twice as Everton beat Leeds.",
+    "Marseille signed the Brazilian striker from Santos for a record fee.",
+    "The Ministry of Health in Nairobi thanked Doctor Amina Yusuf and the Red Cross.",
+)
+
+
+def demo(out: Path = Path("boustro-demo"), seeds: int = 3, cache: bool = True) -> None:
+    """Train taggers on the shipped sample, compare them, tag a few sentences and write a report.
+
+    Args:
+        out: Where taggers, tables and the report are written.
+        seeds: Taggers per encoder.
+        cache: Keep the features on disk.
+    """
+    sample = files("boustro") / "data" / "sample"
+    train, dev, test = (read_conll(str(sample / f"{name}.conll")) for name in ("train", "dev", "test"))
+    print(
+        f"{len(train)} labelled sentences to train on, {len(dev)} to choose the epoch, {len(test)} to test; "
+        "the language models stay frozen",
+        file=sys.stderr,
+    )
+    grid = Grid(encoders=ENCODERS, heads=("mlp",), seeds=seeds, options={}, train=train, dev=dev, test=test)
+    study = run_grid(grid, out, cache, title="One direction or both?")
+    print_table(study["results"])
+    print(f"\n{verdict(study['results'])}\n")
+    tagger = Tagger.from_pretrained(next((out / "cells").glob("starter-mlp-1-*")) / "tagger")
+    tagged = list(zip(TEXTS, tagger.predict(TEXTS), strict=True))
+    console = Console(highlight=False, soft_wrap=True)
+    for text, entities in tagged:
+        console.print(as_terminal(text, entities) if console.is_terminal else as_text(text, entities), markup=False)
+    shown = "".join(f"<p>{as_html(text, entities)}</p>" for text, entities in tagged)
+    report = write_file(out / "report.html", render_html(study, f"<h2>Raw text, tagged both ways</h2>{shown}"))
+    print(f"\nreport: {report}")

@@ -1,0 +1,36 @@
+"""`boustro doctor`: what a bug report should say, as Markdown to paste."""
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+import torch
+
+from boustro import __version__
+from boustro.encoders.cache import cache_folder, cache_limit
+from boustro.models.hardware import best_device, has_fast_bf16
+
+PACKAGES = ("torch", "transformers", "tokenizers", "accelerate", "datasets", "safetensors", "numpy")
+
+
+def doctor() -> None:
+    """Print versions, devices, bf16 support, and the cache's place and size."""
+    device, folder = best_device(), cache_folder()
+    size = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file()) if folder.is_dir() else 0
+    rows = {
+        "boustro": __version__,
+        "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
+        **{name: _version(name) for name in PACKAGES},
+        "device": f"{device}, {torch.get_num_threads()} threads",
+        "bf16": "fast" if has_fast_bf16(device) else "emulated or absent: fp32 is used",
+        "cache": f"{folder}, {size / 2**20:,.1f} MB of at most {cache_limit() / 2**20:,.0f}",
+    }
+    print("| what | here |\n|---|---|")
+    for name, value in rows.items():
+        print(f"| {name} | {value} |")
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,186 @@
+"""`boustro fit`, `evaluate` and `predict`: the tagger from a terminal."""
+
+import dataclasses
+import html
+import itertools
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+from rich.console import Console
+from tyro.conf import Positional
+
+from boustro.metrics.spans import SpanScore
+from boustro.store import write_file
+from boustro.tasks.conll import format_conll
+from boustro.tasks.render import as_html, as_terminal, as_text, css
+from boustro.tasks.schemes import Scheme
+from boustro.tasks.tagger import Tagger, read_data
+from boustro.tasks.words import split_text
+from boustro.text.documents import read_lines
+
+PREDICT_LINES = 256
+Hidden = Annotated[int | None, tyro.conf.arg(help="Width inside the mlp; none for the width of its input.")]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class HeadOptions:
+    """What may be chosen about a tagger; what is not given is the preset's."""
+
+    layers: str | None = None
+    """all, last, or numbers such as 0,2,4."""
+    pooling: str | None = None
+    """Where a word is read: exit, before, entry, first, last, mean, or several joined by +."""
+    spacing: Literal["natural", "always"] | None = None
+    """The space before a word: as in running text, or always."""
+    standardise: bool | None = None
+    """Bring every layer and dimension to mean 0 and standard deviation 1."""
+    hidden: int | None = None
+    """Width inside the mlp."""
+    dropout: float | None = None
+    epochs: int | None = None
+    lr: float | None = None
+    batch_sentences: int | None = None
+    weight_decay: float | None = None
+    dtype: Literal["float32", "bfloat16", "float16"] | None = None
+    """By default the fastest."""
+    preset: Literal["default", "paper"] = "default"
+    """The settings that measurement favoured, or those of the backward-LM paper, section 3.2."""
+
+    def chosen(self) -> dict:
+        """The preset and the options that were given."""
+        return {k: v for k, v in dataclasses.asdict(self).items() if v is not None}
+
+
+def fit(
+    train: Path,
+    dev: Path,
+    out: Path,
+    encoder: str = "starter",
+    head: Literal["linear", "mlp"] = "mlp",
+    seed: int = 1,
+    options: HeadOptions = HeadOptions(),  # noqa: B008 (frozen)
+    scheme: Scheme = "auto",
+    cache: bool = True,
+    json: Path | None = None,
+) -> None:
+    """Train a tagger on labelled sentences, the encoder staying frozen.
+
+    Args:
+        train: Labelled sentences in CoNLL columns.
+        dev: Labelled sentences that choose the best epoch.
+        out: Where the tagger folder is written.
+        encoder: Spec of the encoder, such as starter, gpt2 or gpt2+./backward.
+        head: The head.
+        seed: Of the head's weights, the order of sentences and dropout.
+        scheme: The tag scheme of the files.
+        cache: Keep the features on disk, so that the next fit on these texts starts at once.
+        json: Write the dev scores there (- for standard output).
+    """
+    sentences, dev_sentences = read_data(train, scheme), read_data(dev, scheme)
+    tagger = Tagger(encoder, head, cache=cache, **options.chosen())
+    tagger.fit(sentences, dev_sentences, seed)
+    tagger.save_pretrained(out)
+    record = tagger.record
+    for what, count in record["notices"].items():
+        _say(f"note: {count:,} {what}")
+    score = tagger.evaluate(dev_sentences)
+    _say(
+        f"{out}: {record['head_parameters'] / 1e6:.2f}M parameters trained in {record['train_seconds']:.0f} s after "
+        f"{record['encode_seconds']:.0f} s of encoding; best epoch {record['best_epoch']}"
+    )
+    _print_score(score, json)
+
+
+def evaluate(
+    tagger: Positional[Path],
+    data: Positional[Path],
+    json: Path | None = None,
+    scheme: Scheme = "auto",
+    encoder: str | None = None,
+) -> None:
+    """Score a tagger on labelled sentences: entity-level precision, recall and F1, as conlleval has them.
+
+    Args:
+        tagger: A tagger folder.
+        data: Labelled sentences in CoNLL columns.
+        json: Write the scores there (- for standard output).
+        scheme: The tag scheme of the file.
+        encoder: Where the encoder is now, if it has moved.
+    """
+    sentences = read_data(data, scheme)
+    _print_score(Tagger.from_pretrained(tagger, encoder=encoder).evaluate(sentences), json)
+
+
+def predict(
+    tagger: Positional[Path],
+    file: Positional[str] = "-",
+    format: Literal["text", "jsonl", "conll", "html"] = "text",
+    encoder: str | None = None,
+) -> None:
+    """Tag text, one document a line.
+
+    Args:
+        tagger: A tagger folder.
+        file: A text file, or - for standard input.
+        format: text (coloured in a terminal), jsonl (a line each, with character offsets), conll or html.
+        encoder: Where the encoder is now, if it has moved.
+    """
+    model = Tagger.from_pretrained(tagger, encoder=encoder)
+    lines = _lines(file)
+    if format == "html":
+        labels = sorted({tag[2:] for tag in model.tags if tag != "O"})
+        print(f"<!doctype html><meta charset=utf-8><title>{html.escape(str(file))}</title><style>")
+        print(f"body{{font:1.1rem/1.8 system-ui;max-width:46rem;margin:2rem auto;color-scheme:light dark}}{css(labels)}</style>")
+    console = Console(highlight=False, soft_wrap=True)
+    while batch := list(itertools.islice(lines, PREDICT_LINES)):
+        if format == "conll":
+            sentences = [p.sentence for line in batch for p in split_text(line)]
+            print(format_conll(zip([s.words for s in sentences], model.tag(sentences), strict=True)), end="")
+            continue
+        for line, entities in zip(batch, model.predict(batch), strict=True):
+            if format == "jsonl":
+                print(_dump({"text": line, "entities": [dataclasses.asdict(e) for e in entities]}))
+            elif format == "html":
+                print(f"<p>{as_html(line, entities)}</p>")
+            elif console.is_terminal:
+                console.print(as_terminal(line, entities))
+            else:
+                print(as_text(line, entities))
+        sys.stdout.flush()
+    for what, count in model.encoder().counts.items():
+        _say(f"note: {count:,} {what}")
+
+
+def _lines(file: str) -> Iterator[str]:
+    """Lines of a file or of standard input, as strict UTF-8."""
+    if file == "-":
+        numbered = read_lines(Path("/dev/stdin")) if not sys.stdin.isatty() else enumerate(sys.stdin, 1)
+    else:
+        if not Path(file).is_file():
+            raise FileNotFoundError(f"{file}: no such file; give a text file, or - for standard input")
+        numbered = read_lines(Path(file))
+    return (line.rstrip("\r\n") for _, line in numbered)
+
+
+def _print_score(score: SpanScore, path: Path | None) -> None:
+    if path is not None:
+        text = json.dumps(score.to_dict(), indent=1, ensure_ascii=False)
+        if str(path) == "-":
+            print(text)
+            return
+        write_file(path, text + "\n")
+    print(f"{'':12} {'precision':>9} {'recall':>7} {'F1':>7} {'entities':>9}")
+    for label, c in [*score.per_type.items(), ("all", score.total)]:
+        print(f"{label:12} {c.precision:9.2f} {c.recall:7.2f} {c.f1:7.2f} {c.gold:9,}")
+
+
+def _dump(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr)
