@@ -138,11 +138,11 @@ def _refuse_foreign(path: Path, kind: str) -> None:
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return
     if path.is_dir():
-        with contextlib.suppress(ValueError):
-            open_folder(path, kind)
-            return
-        if (path / "config.json").is_file() and not (path / ".git").exists():
-            return  # a folder of ours that lost its manifest
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            if json.loads((path / MANIFEST).read_text("utf-8"))["kind"] == kind:
+                return
+        if (path / "config.json").is_file() and not (path / MANIFEST).exists():
+            return  # a model, tagger or shards folder that lost its manifest
     raise FileExistsError(f"{path} exists and is not a {kind} folder; choose another name or remove it")
 
 

@@ -77,6 +77,7 @@ class CachedEncoder(Encoder):
             open_folder(entry, KIND)
             os.utime(entry)
         except (ValueError, FileNotFoundError):
+            shutil.rmtree(entry, ignore_errors=True)
             self._write(entry, sentences, shape)
         array = np.memmap(entry / "features.bin", dtype=self.dtype, mode="r", shape=shape)
         return Features((array,), lengths)

@@ -16,8 +16,10 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from torch import Tensor
 from transformers import AutoConfig, AutoModel
+from transformers.utils import logging
 
 from boustro.encoders.contract import Encoder, Stream, Words, as_sentence
 from boustro.encoders.pooling import parse_pooling, select
@@ -82,8 +84,7 @@ class LMEncoder(Encoder):
         self.device = torch.device(device) if device else best_device()
         compute = _compute_dtype(dtype, self.device)
         self.dtype = np.dtype(np.float32 if compute == torch.float32 and dtype else np.float16)
-        self._model = AutoModel.from_pretrained(name_or_path, config=config, revision=revision, dtype=compute)
-        self._model.to(self.device).eval().requires_grad_(False)
+        self._model = _load_model(name_or_path, config, revision, compute).to(self.device).eval().requires_grad_(False)
         self.tokenizer = _load_tokenizer(name_or_path, revision, tokenizer)
         rows = self._model.get_input_embeddings().weight.shape[0]
         if len(self.tokenizer) > rows:
@@ -221,6 +222,22 @@ def _load_config(name_or_path: str, revision: str | None):
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise FileNotFoundError(f"{name_or_path}: no model could be loaded from this path or name: {reason}") from error
+
+
+def _load_model(name_or_path: str, config: Any, revision: str | None, dtype: torch.dtype):
+    """The model without its LM head; quietly, since the head's weights are left over on purpose."""
+    bars, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        return AutoModel.from_pretrained(name_or_path, config=config, revision=revision, dtype=dtype)
+    except (OSError, SafetensorError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ValueError(f"{name_or_path}: the weights could not be loaded: {reason}") from error
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
 
 
 def _load_tokenizer(name_or_path: str, revision: str | None, fallback: Any) -> Any:

@@ -199,27 +199,21 @@ def summarise(grid: Grid, cells: dict[tuple[str, str], list[Path]], title: str) 
 def print_table(results: dict[str, Any]) -> None:
     """The table of a study, on standard output."""
     judged = [name for name in ("dev", "test") if name in results["systems"][0]]
+    labels = list(results["systems"][0]["per_type"])[:6]
     table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("encoder")
-    table.add_column("head")
-    for name in judged:
-        table.add_column(f"{name} F1", justify="right")
-    labels = list(results["systems"][0]["per_type"])
-    for label in labels[:6]:
-        table.add_column(label, justify="right")
-    for name in ("LM parameters", "head", "training"):
-        table.add_column(name, justify="right")
+    for name in ("encoder", "head", *(f"{n} F1" for n in judged), *labels, "LMs", "trained", "time"):
+        table.add_column(name, justify="left" if name in ("encoder", "head") else "right", no_wrap=True)
     for s in results["systems"]:
         table.add_row(
             s["encoder"],
             s["head"],
             *(f"{s[name]['mean']:.2f} ± {s[name]['sd']:.2f}" for name in judged),
-            *(f"{s['per_type'].get(label, {'f1': 0})['f1']:.1f}" for label in labels[:6]),
+            *(f"{s['per_type'].get(label, {'f1': 0})['f1']:.1f}" for label in labels),
             f"{s['encoder_parameters'] / 1e6:.1f}M",
             f"{s['head_parameters'] / 1e6:.2f}M",
             f"{s['train_seconds']['mean']:.0f} s",
         )
-    Console(soft_wrap=not sys.stdout.isatty()).print(table)
+    Console(width=None if sys.stdout.isatty() else 160).print(table)
 
 
 def _read_predictions(path: Path) -> list[dict[str, Any]]:

@@ -44,9 +44,9 @@ def verdict(results: dict[str, Any]) -> str:
         return f"{opening} ({seeds})."
     second = ranked[1]
     gap = second["to_best"]
-    interval = f"95% interval {gap['low']:+.1f} to {gap['high']:+.1f}"
+    interval = f"95% interval {gap['low']:.1f} to {gap['high']:.1f}"
     if gap["low"] <= 0:
-        return f"{opening} ({seeds}); no reliable difference to {second['name']} ({gap['points']:+.1f} points, {interval})."
+        return f"{opening} ({seeds}); no reliable difference to {second['name']} ({gap['points']:.1f} points, {interval})."
     return f"{opening} ({seeds}), {gap['points']:.1f} points above {second['name']} ({interval})."
 
 
@@ -54,7 +54,7 @@ def render_markdown(study: dict[str, Any]) -> str:
     """The verdict and the tables."""
     results = study["results"]
     judged = [name for name in ("dev", "test") if name in results["systems"][0]]
-    head = ["encoder", "head", *(f"{name} F1" for name in judged), "to the best (95%)", "LM", "head", "training"]
+    head = ["encoder", "head", *(f"{name} F1" for name in judged), "behind the best (95%)", "LM", "head", "training"]
     lines = [f"# {results['title']}", "", verdict(results), "", f"    {results['command']}", ""]
     lines += ["| " + " | ".join(head) + " |", "|" + "---|" * 2 + "---:|" * (len(head) - 2)]
     lines += ["| " + " | ".join(row) + " |" for row in _rows(results)]
@@ -106,7 +106,7 @@ def _rows(results: dict[str, Any]) -> list[list[str]]:
                 s["encoder"],
                 s["head"],
                 *(f"{s[name]['mean']:.2f} ± {s[name]['sd']:.2f}" for name in ("dev", "test") if name in s),
-                "" if s["name"] == results["best"] else f"{gap['points']:+.1f} ({gap['low']:+.1f} to {gap['high']:+.1f})",
+                "" if s["name"] == results["best"] else f"{gap['points']:.1f} ({gap['low']:.1f} to {gap['high']:.1f})",
                 f"{s['encoder_parameters'] / 1e6:.1f}M",
                 f"{s['head_parameters'] / 1e6:.2f}M",
                 f"{s['train_seconds']['mean']:.0f} s",
@@ -117,7 +117,7 @@ def _rows(results: dict[str, Any]) -> list[list[str]]:
 
 def _table(results: dict[str, Any]) -> str:
     judged = [name for name in ("dev", "test") if name in results["systems"][0]]
-    heads = ["encoder", "head", *(f"{n} F1" for n in judged), "to the best (95%)", "LM parameters", "head", "training"]
+    heads = ["encoder", "head", *(f"{n} F1" for n in judged), "behind the best (95%)", "LM parameters", "head", "training"]
     body = "".join(
         f"<tr{' class=best' if s['name'] == results['best'] else ''}>" + "".join(f"<td>{html.escape(c)}</td>" for c in row)
         for s, row in zip(results["systems"], _rows(results), strict=True)

@@ -88,7 +88,8 @@ class Aligner:
         return Pieces(np.array([i for ids in parts for i in ids], dtype=np.int64), bounds)
 
     def _encode(self, texts: list[str]) -> list[list[int]]:
-        return self.tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else []
+        options = {"add_special_tokens": False, "split_special_tokens": True}  # "<s>" in a text is three letters
+        return self.tokenizer(texts, **options)["input_ids"] if texts else []
 
     def _piece(self, text: str) -> str:
         return (self.tokenizer.tokenize(text) or [""])[0]

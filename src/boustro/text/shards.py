@@ -188,7 +188,7 @@ def _start_worker(tokenizer: str, end: int, dtype: str) -> None:
         encode = lambda texts: [e.ids for e in fast.encode_batch_fast(texts, add_special_tokens=False)]  # noqa: E731
     else:
         slow = load_tokenizer(tokenizer)
-        encode = lambda texts: slow(texts, add_special_tokens=False)["input_ids"]  # noqa: E731
+        encode = lambda texts: slow(texts, add_special_tokens=False, split_special_tokens=True)["input_ids"]  # noqa: E731
     _worker.update(encode=encode, end=end, dtype=np.dtype(dtype))
 
 

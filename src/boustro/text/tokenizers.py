@@ -46,7 +46,7 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
 
 
 def load_tokenizer(name_or_path: str | Path, revision: str | None = None):
-    """A transformers tokenizer; special pieces that stand in a text are read as plain text.
+    """A transformers tokenizer that neither truncates nor pads.
 
     Raises `FileNotFoundError` when there is none at this path or under this name.
     """
@@ -58,7 +58,6 @@ def load_tokenizer(name_or_path: str | Path, revision: str | None = None):
         reason = str(error).strip().splitlines()[0]
         raise FileNotFoundError(f"{name_or_path}: no tokenizer could be loaded from this path or name: {reason}") from error
     if tokenizer.is_fast:
-        tokenizer.backend_tokenizer.encode_special_tokens = True
         tokenizer.backend_tokenizer.no_truncation()
         tokenizer.backend_tokenizer.no_padding()
     return tokenizer

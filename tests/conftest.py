@@ -1,0 +1,148 @@
+"""What every test stands on: no network, temporary caches, and tiny models made on the spot.
+
+Shapes are checked here too: jaxtyping's import hook runs beartype on every function of the packages that
+move tensors. It must be installed before they are imported, so this file imports boustro in its fixtures only.
+"""
+
+import os
+import socket
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+CACHES = tempfile.TemporaryDirectory(prefix="boustro-tests-", ignore_cleanup_errors=True)
+os.environ["BOUSTRO_CACHE"] = f"{CACHES.name}/features"
+os.environ["HF_HOME"] = f"{CACHES.name}/huggingface"
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # on tensors this small, threads cost more than they bring
+
+import pytest  # noqa: E402
+from jaxtyping import install_import_hook  # noqa: E402
+
+install_import_hook(["boustro.objectives", "boustro.models"], "beartype.beartype")
+
+SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
+KINDS = ("gpt2", "llama", "qwen3", "gpt_neox")
+SENTENCES = [
+    "The ferry to Vellmar leaves at seven, and Ada Brandt is never on time.",
+    "Mr Okonkwo sold 1,250 umbrellas in Port Lisse last winter; it rained for 40 days.",
+    "“Nobody reads the harbour bulletin,” said the harbour master, who wrote it.",
+    "In Vellmar the baker closes on Mondays, the bank on Tuesdays and the library whenever it snows.",
+    "Professor Ines Calloway teaches geology at the University of Port Lisse.",
+    "The Calloway report cost 3.5 million and was read by nine people.",
+    "Brandt & Sons build small boats: two a year, sometimes three.",
+    "Élodie Müller flew from Zürich to Vellmar with a crate of black cherries.",
+    "When the wind turns north, the fishermen of Lisse mend their nets and argue about football.",
+    "Okonkwo United beat Vellmar Rovers 4-2 after being two goals behind at half time.",
+]
+
+
+class NetworkBlocked(RuntimeError):
+    """A test tried to reach the network."""
+
+
+def _guard(method: str) -> Callable:
+    original = getattr(socket.socket, method)
+
+    def guarded(self, *arguments):
+        address = arguments[-1]  # sendto takes it last
+        if self.family != socket.AF_UNIX and address[0] not in ("127.0.0.1", "::1", "localhost"):
+            raise NetworkBlocked(f"a test tried to reach {address[0]}; tests run without the network")
+        return original(self, *arguments)
+
+    return guarded
+
+
+def _guard_lookup(host, *arguments, _original=socket.getaddrinfo, **options):
+    if host not in (None, "", "127.0.0.1", "::1", "localhost"):
+        raise NetworkBlocked(f"a test tried to look up {host}; tests run without the network")
+    return _original(host, *arguments, **options)
+
+
+for _method in ("connect", "connect_ex", "sendto"):
+    setattr(socket.socket, _method, _guard(_method))
+socket.getaddrinfo = _guard_lookup
+
+
+def pytest_collection_modifyitems(items) -> None:
+    if SHARED_DATA.is_dir():
+        return
+    for item in items:
+        if item.get_closest_marker("shared_data"):
+            item.add_marker(pytest.mark.skip(reason=f"needs {SHARED_DATA}, which is not here"))
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """../shared/data; a test that asks for it carries the marker `shared_data`."""
+    return SHARED_DATA
+
+
+@pytest.fixture(scope="session")
+def tiny_tokenizer(tmp_path_factory) -> Path:
+    """The folder of a byte-level BPE of 400 pieces, learned from `SENTENCES`."""
+    return _write_tokenizer(tmp_path_factory.mktemp("tokenizer") / "tiny", 400)
+
+
+@pytest.fixture(scope="session")
+def tiny_lm(tiny_tokenizer, tmp_path_factory) -> Callable[..., Path]:
+    """tiny_lm(kind, direction="forward", seed=0, vocab=None, sentinel=None) → a model folder, made once.
+
+    `kind` is one of `KINDS`. `vocab` is the size of a vocabulary other than the tiny tokenizer's; its
+    tokenizer is learned from the same sentences. `direction`, and `sentinel` where given, go into config.json.
+    """
+    made: dict[tuple, Path] = {}
+
+    def make(kind: str, direction: str = "forward", seed: int = 0, vocab: int | None = None, sentinel: bool | None = None) -> Path:
+        key = (kind, direction, seed, vocab, sentinel)
+        if key not in made:
+            tokenizer = tiny_tokenizer
+            if vocab is not None:
+                tokenizer = _write_tokenizer(tmp_path_factory.mktemp("tokenizer") / str(vocab), vocab)
+            made[key] = _write_lm(tmp_path_factory.mktemp(kind) / "model", kind, tokenizer, seed)
+            _set_config(made[key], direction, sentinel)
+        return made[key]
+
+    return make
+
+
+def _write_tokenizer(folder: Path, size: int) -> Path:
+    from boustro.text.tokenizers import save_tokenizer, train_tokenizer
+
+    save_tokenizer(train_tokenizer(SENTENCES, size), folder)
+    return folder
+
+
+def _write_lm(folder: Path, kind: str, tokenizer_folder: Path, seed: int) -> Path:
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
+    common = {"vocab_size": len(tokenizer), "bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
+    if kind == "gpt2":
+        shape = {"n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 64}
+    else:
+        shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+        shape |= {"max_position_embeddings": 64}
+        if kind == "qwen3":
+            shape |= {"num_key_value_heads": 1, "head_dim": 16}
+    lm = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **shape, **common), dtype=torch.float32)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in lm.parameters():
+            if parameter.ndim > 1:  # at the usual 0.02 all states look alike
+                parameter.normal_(0, 0.3, generator=generator)
+    lm.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def _set_config(folder: Path, direction: str, sentinel: bool | None) -> None:
+    import json
+
+    path = folder / "config.json"
+    config = json.loads(path.read_text("utf-8")) | {"direction": direction}
+    if sentinel is not None:
+        config["sentinel"] = sentinel
+    path.write_text(json.dumps(config, indent=1), "utf-8")

@@ -1,0 +1,284 @@
+"""Encoders against plain transformers, to 1e-5 in fp32: families, directions, poolings, layers, windows, cache."""
+
+import json
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from boustro.encoders import load_encoder, split_spec
+from boustro.encoders.cache import CachedEncoder, cache, cache_limit
+from boustro.encoders.pooling import select
+from boustro.types import Sentence
+
+KINDS = ("gpt2", "llama", "qwen3", "gpt_neox")
+SENTENCES = [
+    ["Ada", "Brandt", "sells", "umbrellas", "."],
+    ["Vellmar"],
+    ["The", "harbour", "master", "of", "Port", "Lisse", "(", "who", "wrote", "it", ")", "snores", "."],
+    ["Élodie", "東京", "🙂"],
+]
+
+
+def plain(path, words, backward=False, sentinel=False, spaces=None):
+    """States of one sentence by transformers alone: [layer][reading position], and each word's positions."""
+    tokenizer = AutoTokenizer.from_pretrained(path)
+    model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
+    spaces = spaces or [True] * len(words)
+    texts = [" " * s + w for w, s in zip(words, spaces, strict=True)]
+    owners, ids = [], []
+    for i, text in enumerate(texts):
+        for piece in tokenizer(text, add_special_tokens=False)["input_ids"]:
+            owners.append(i)
+            ids.append(piece)
+    if backward:
+        owners, ids = owners[::-1], ids[::-1]
+    if sentinel:
+        owners, ids = [-1, *owners], [tokenizer.eos_token_id, *ids]
+    with torch.no_grad():
+        states = model(input_ids=torch.tensor([ids]), output_hidden_states=True).hidden_states
+    positions = [[p for p, owner in enumerate(owners) if owner == i] for i in range(len(words))]
+    return [s[0].numpy() for s in states], positions
+
+
+PLACES = {
+    "entry": lambda states, p, backward: states[p[0]],
+    "exit": lambda states, p, backward: states[p[-1]],
+    "first": lambda states, p, backward: states[p[-1] if backward else p[0]],
+    "last": lambda states, p, backward: states[p[0] if backward else p[-1]],
+    "mean": lambda states, p, backward: states[p].mean(0),
+    "before": lambda states, p, backward: states[p[0] - 1] if p[0] else np.zeros_like(states[0]),
+}
+
+
+@pytest.mark.parametrize("sentinel", [False, True])
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_family_place_and_layer_equals_plain_transformers(tiny_lm, kind, direction, sentinel):
+    path, backward = tiny_lm(kind, direction, sentinel=sentinel), direction == "backward"
+    encoder = load_encoder(str(path), pooling="+".join(PLACES), dtype="float32", spacing="always")
+    for words, (vectors,) in zip(SENTENCES, encoder.encode(SENTENCES), strict=True):
+        states, positions = plain(path, words, backward, sentinel)
+        assert vectors.shape == (len(words), 3, 6 * 32) and vectors.dtype == np.float32
+        for layer in range(3):
+            for i, p in enumerate(positions):
+                expected = np.concatenate([read(states[layer], p, backward) for read in PLACES.values()])
+                np.testing.assert_allclose(vectors[i, layer], expected, atol=1e-5, rtol=1e-5)
+
+
+def test_a_pair_is_its_halves_side_by_side(tiny_lm):
+    forward, backward = tiny_lm("gpt2"), tiny_lm("llama", "backward", sentinel=True)
+    pair = load_encoder(f"{forward}+{backward}", dtype="float32")
+    assert [s.width for s in pair.streams] == [64, 64]
+    halves = [list(load_encoder(str(p), dtype="float32").encode(SENTENCES)) for p in (forward, backward)]
+    for i, arrays in enumerate(pair.encode(SENTENCES)):
+        assert len(arrays) == 2
+        for array, half in zip(arrays, halves, strict=True):
+            np.testing.assert_array_equal(array, half[i][0])
+
+
+def test_a_published_backward_lm_is_read_backward_without_a_sentinel(tiny_lm):
+    path = tiny_lm("gpt2")  # says nothing of its direction but forward
+    (vectors,) = next(iter(load_encoder(f"backward:{path}", pooling="first", dtype="float32", spacing="always").encode(SENTENCES[:1])))
+    states, positions = plain(path, SENTENCES[0], backward=True)
+    np.testing.assert_allclose(vectors[:, -1], [states[-1][p[-1]] for p in positions], atol=1e-5)
+
+
+def test_a_backward_lm_without_a_tokenizer_takes_the_forward_ones(tiny_lm, tmp_path):
+    forward, bare = tiny_lm("gpt2"), tmp_path / "bare"
+    shutil.copytree(tiny_lm("gpt2", seed=3), bare)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (bare / name).unlink()
+    pair = load_encoder(f"{forward}+backward:{bare}", dtype="float32")
+    alone = load_encoder(f"backward:{tiny_lm('gpt2', seed=3)}", dtype="float32")
+    np.testing.assert_array_equal(next(iter(pair.encode(SENTENCES)))[1], next(iter(alone.encode(SENTENCES)))[0])
+
+
+def test_each_direction_knows_its_own_side_only(tiny_lm):
+    pair = load_encoder(f"{tiny_lm('llama', sentinel=True)}+{tiny_lm('llama', 'backward', sentinel=True)}", pooling="exit")
+    one, other = pair.encode([["Ada", "sells", "boats"], ["Ada", "sells", "cherries"]])
+    np.testing.assert_array_equal(one[0][1], other[0][1])  # forward: what follows changes nothing
+    assert np.abs(one[1][1] - other[1][1]).max() > 0.01  # backward: it does
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_batches_padding_and_order_change_nothing(tiny_lm, direction, monkeypatch):
+    encoder = load_encoder(str(tiny_lm("llama", direction, sentinel=True)), dtype="float32")
+    together = [a[0] for a in encoder.encode(SENTENCES)]
+    reverse = [a[0] for a in encoder.encode(SENTENCES[::-1])][::-1]
+    monkeypatch.setattr("boustro.encoders.lm.BATCH_PIECES", {"cpu": 1})
+    monkeypatch.setattr("boustro.encoders.lm.CHUNK_WORDS", 1)
+    alone = [a[0] for a in encoder.encode(iter(SENTENCES))]
+    for a, b, c in zip(together, reverse, alone, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+        np.testing.assert_allclose(a, c, atol=1e-5)
+
+
+@pytest.mark.parametrize("layers", ["last", "0,2", [1], (-1, 0), 1])
+def test_some_layers_are_those_of_all(tiny_lm, layers):
+    path = str(tiny_lm("llama"))
+    every = next(iter(load_encoder(path, dtype="float32").encode(SENTENCES)))[0]
+    some = next(iter(load_encoder(path, layers=layers, dtype="float32").encode(SENTENCES)))[0]
+    numbers = {"last": [2], "0,2": [0, 2], (-1, 0): [2, 0], 1: [1]}.get(layers if not isinstance(layers, list) else None, [1])
+    np.testing.assert_array_equal(some, every[:, numbers])
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_a_text_longer_than_the_window_is_read_whole(tiny_lm, direction):
+    path = tiny_lm("llama", direction, sentinel=True)
+    words = [SENTENCES[2][i % 13] for i in range(120)]
+    encoder = load_encoder(str(path), dtype="float32", spacing="always", pooling="exit")
+    (vectors,) = next(iter(encoder.encode([words])))
+    assert sum(encoder.counts.values()) == 1 and np.abs(vectors).max(axis=(1, 2)).min() > 0
+    # What fits the first window of its reading is as if the rest were not there; the rest sees half a window.
+    near = words[:12] if direction == "forward" else words[-12:]
+    (short,) = next(iter(load_encoder(str(path), dtype="float32", spacing="always", pooling="exit").encode([near])))
+    np.testing.assert_allclose(vectors[:12] if direction == "forward" else vectors[-12:], short, atol=1e-5)
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=8), st.booleans())
+def test_places_by_their_definition(sizes, backward):
+    bounds = np.concatenate([[0], np.cumsum(sizes)])
+    order = list(range(bounds[-1]))[:: -1 if backward else 1]
+    for word in range(len(sizes)):
+        own = [order.index(p) for p in range(bounds[word], bounds[word + 1])]
+        expected = {"before": min(own) - 1, "entry": min(own), "exit": max(own), "first": own[0], "last": own[-1]}
+        for place, state in expected.items():
+            assert select(place, bounds, backward).states[word] == state
+        mean = select("mean", bounds, backward)
+        assert sorted(mean.states[mean.words == word]) == sorted(own)
+        assert mean.weights[mean.words == word].sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("dtype", [None, "float32"])
+def test_cached_and_live_give_the_same_numbers(tiny_lm, tmp_path, dtype):
+    spec = f"{tiny_lm('gpt2')}+{tiny_lm('gpt2', 'backward', sentinel=True)}"
+    live = load_encoder(spec, dtype=dtype).encode_all(SENTENCES)
+    for _ in range(2):
+        cached = load_encoder(spec, dtype=dtype, cache=tmp_path).encode_all(SENTENCES)
+        for a, b in zip(live.streams, cached.streams, strict=True):
+            assert a.dtype == b.dtype
+            np.testing.assert_array_equal(a, b)
+    assert len(list(tmp_path.glob("??/*"))) == 2
+
+
+def test_a_warm_cache_reads_no_model_and_a_change_of_what_matters_misses_it(tiny_lm, tmp_path, monkeypatch):
+    path = str(tiny_lm("llama"))
+    encoder = load_encoder(path, cache=tmp_path)
+    encoder.encode_all(SENTENCES)
+    monkeypatch.setattr("boustro.encoders.lm.LMEncoder._read", lambda *_: pytest.fail("the model was run"))
+    load_encoder(path, cache=tmp_path).encode_all(SENTENCES)
+    for changed in ({"layers": "last"}, {"pooling": "exit"}, {"dtype": "float32"}, {"sentinel": True}, {"spacing": "always"}):
+        with pytest.raises(pytest.fail.Exception):
+            load_encoder(path, cache=tmp_path, **changed).encode_all(SENTENCES)
+    with pytest.raises(pytest.fail.Exception):
+        load_encoder(path, cache=tmp_path).encode_all(SENTENCES[:2])
+    with pytest.raises(pytest.fail.Exception):
+        load_encoder(path, cache=tmp_path).encode_all([Sentence(tuple(s), spaces=(False,) * len(s)) for s in SENTENCES])
+
+
+def test_a_damaged_entry_is_computed_again(tiny_lm, tmp_path):
+    encoder = load_encoder(str(tiny_lm("llama")), cache=tmp_path)
+    first = encoder.encode_all(SENTENCES).streams[0].copy()
+    (file,) = tmp_path.glob("??/*/features.bin")
+    file.write_bytes(file.read_bytes()[:-4])
+    np.testing.assert_array_equal(encoder.encode_all(SENTENCES).streams[0], first)
+
+
+def test_the_cache_keeps_to_its_limit(tiny_lm, tmp_path, monkeypatch):
+    path = str(tiny_lm("llama"))
+    size = 5 * 3 * 64 * 2
+    encoder = load_encoder(path)
+    with pytest.raises(ValueError, match="BOUSTRO_CACHE_LIMIT"):
+        CachedEncoder(encoder, tmp_path, limit=size - 1).encode_all(SENTENCES[:1])
+    roomy = CachedEncoder(encoder, tmp_path, limit=size + 2500)
+    roomy.encode_all(SENTENCES[:1])
+    roomy.encode_all(SENTENCES[1:2])
+    assert len(list(tmp_path.glob("??/*"))) == 2
+    roomy.encode_all(SENTENCES[3:])
+    assert 1 <= len(list(tmp_path.glob("??/*"))) < 3
+    monkeypatch.setenv("BOUSTRO_CACHE_LIMIT", "1.5GB")
+    assert cache_limit() == 1.5 * 2**30
+    monkeypatch.setenv("BOUSTRO_CACHE_LIMIT", "much")
+    with pytest.raises(ValueError, match="no size"):
+        cache_limit()
+
+
+def test_a_full_disk_while_writing_leaves_nothing_broken(tiny_lm, tmp_path):
+    program = (
+        "import resource, signal, sys\n"
+        "from boustro.encoders import load_encoder\n"
+        "encoder = load_encoder(sys.argv[1], cache=sys.argv[2])\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))\n"
+        "encoder.encode_all([['Ada', 'sells', 'boats']] * 500)\n"
+    )
+    assert hasattr(signal, "SIGXFSZ") and resource.RLIMIT_FSIZE is not None
+    path = str(tiny_lm("llama"))
+    done = subprocess.run([sys.executable, "-c", program, path, tmp_path], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "OSError" in done.stderr and "nothing was left behind" in done.stderr
+    assert not [p for p in tmp_path.rglob("*") if p.is_file()]
+    assert load_encoder(path, cache=tmp_path).encode_all([["Ada"]] * 500).lengths.sum() == 500
+
+
+def test_the_cache_is_listed_and_cleared(tiny_lm, tmp_path, capsys):
+    load_encoder(str(tiny_lm("llama")), cache=tmp_path).encode_all(SENTENCES)
+    cache("list", tmp_path)
+    assert "22 words" in capsys.readouterr().out
+    cache("clear", tmp_path)
+    assert "1 entries" in capsys.readouterr().out and not list(tmp_path.glob("??/*"))
+
+
+@pytest.mark.parametrize(
+    ("spec", "options", "message"),
+    [
+        ("bakward:x", {}, "did you mean backward:x"),
+        ("./no/such/model", {}, "no model could be loaded"),
+        ("{path}", {"pooling": "exit+middle"}, "unknown pooling 'middle'"),
+        ("{path}", {"layers": "5"}, "0 .embeddings. to 2"),
+        ("{path}", {"layers": "top"}, "unknown layers 'top'"),
+        ("{path}", {"dtype": "int8"}, "unknown dtype 'int8'"),
+        ("{path}+", {}, "empty part"),
+        ("{path}+{other}", {}, "different vocabularies .400 and 420 pieces"),
+    ],
+)
+def test_what_cannot_be_loaded_is_said_clearly(tiny_lm, spec, options, message):
+    spec = spec.format(path=tiny_lm("gpt2"), other=tiny_lm("gpt2", vocab=420))
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        load_encoder(spec, **options)
+
+
+def test_half_written_and_truncated_models_are_refused(tiny_lm, tmp_path):
+    with pytest.raises(ValueError, match=r"no config\.json"):
+        (tmp_path / "half").mkdir()
+        load_encoder(str(tmp_path / "half"))
+    broken = tmp_path / "broken"
+    shutil.copytree(tiny_lm("llama"), broken)
+    weights = broken / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(ValueError, match="weights could not be loaded"):
+        load_encoder(str(broken))
+    (broken / "manifest.json").write_text(json.dumps({"kind": "model", "files": {"model.safetensors": {"bytes": 9}}}))
+    with pytest.raises(ValueError, match="holds 1000 bytes, not 9"):
+        load_encoder(str(broken))
+
+
+def test_specs_are_split_at_plus_unless_they_are_a_path(tmp_path, monkeypatch):
+    assert split_spec("starter") == ["starter-forward", "starter-backward"]
+    assert split_spec("gpt2+backward:x") == ["gpt2", "backward:x"]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "c++").mkdir()
+    assert split_spec("c++") == ["c++"]
+
+
+def test_a_bare_string_is_no_list_of_words(tiny_lm):
+    with pytest.raises(ValueError, match="expected a list of words"):
+        next(iter(load_encoder(str(tiny_lm("gpt2"))).encode(["Ada sells"])))
