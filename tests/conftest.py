@@ -94,7 +94,9 @@ def tiny_lm(tiny_tokenizer, tmp_path_factory) -> Callable[..., Path]:
     """
     made: dict[tuple, Path] = {}
 
-    def make(kind: str, direction: str = "forward", seed: int = 0, vocab: int | None = None, sentinel: bool | None = None) -> Path:
+    def make(
+        kind: str, direction="forward", seed: int = 0, vocab: int | None = None, sentinel: bool | None = None
+    ) -> Path:
         key = (kind, direction, seed, vocab, sentinel)
         if key not in made:
             tokenizer = tiny_tokenizer
@@ -119,7 +121,8 @@ def _write_lm(folder: Path, kind: str, tokenizer_folder: Path, seed: int) -> Pat
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
-    common = {"vocab_size": len(tokenizer), "bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
+    end = tokenizer.eos_token_id
+    common = {"vocab_size": len(tokenizer), "bos_token_id": end, "eos_token_id": end}
     if kind == "gpt2":
         shape = {"n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 64}
     else:

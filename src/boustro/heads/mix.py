@@ -28,7 +28,7 @@ class LayerMix(nn.Module):
     def forward(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B D"]:
         x = x.float()
         if self.standardise:
-            x = x.sub_(self.mean).mul_(self.scale) if not x.requires_grad else (x - self.mean) * self.scale
+            x = torch.addcmul(-self.mean * self.scale, x, self.scale)
         if self.weights is None or self.gamma is None:
             return x.squeeze(1)
         weights = (self.gamma * self.weights.softmax(0)).expand(len(x), 1, -1)

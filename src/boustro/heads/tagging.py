@@ -59,6 +59,10 @@ class TaggingHead(nn.Module):
         self.mixes = nn.ModuleList(LayerMix(layers, width, config.standardise) for layers, width in config.streams)
         self.body = HEADS[config.kind](sum(width for _, width in config.streams), config)
 
+    def mix(self, streams: list[Float[Tensor, "B L D"]]) -> Float[Tensor, "B d"]:
+        """One vector a word: every stream's layers mixed, the streams joined."""
+        return torch.cat([mix(x) for mix, x in zip(self.mixes, streams, strict=True)], dim=-1)
+
     def forward(self, streams: list[Float[Tensor, "B L D"]]) -> Float[Tensor, "B C"]:
         """Tag scores (logits) of B words."""
-        return self.body(torch.cat([mix(x) for mix, x in zip(self.mixes, streams, strict=True)], dim=-1))
+        return self.body(self.mix(streams))

@@ -45,6 +45,10 @@ class HeadOptions:
     lr: float | None = None
     batch_sentences: int | None = None
     weight_decay: float | None = None
+    mix_epochs: int | None = None
+    """Epochs that learn the mix of layers; then it is frozen."""
+    mix_lr: float | None = None
+    """How many times faster the mix learns."""
     dtype: Literal["float32", "bfloat16", "float16"] | None = None
     """By default the fastest."""
     preset: Literal["default", "paper"] = "default"

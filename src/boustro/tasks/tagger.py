@@ -25,7 +25,7 @@ from boustro import __version__
 from boustro.encoders import Encoder, load_encoder
 from boustro.models.hardware import best_device
 from boustro.heads.tagging import HeadConfig, TaggingHead
-from boustro.heads.training import TrainConfig, TrainLog, predict_scores, train_head
+from boustro.heads.training import Dev, TrainConfig, TrainLog, predict_scores, train_head
 from boustro.metrics.spans import SpanScore, extract_spans, score_spans
 from boustro.store import open_folder, write_file, write_folder
 from boustro.tasks.conll import data_fingerprint, read_conll
@@ -60,6 +60,10 @@ class TaggerConfig:
     lr: float = 1e-3
     batch_sentences: int = 32
     weight_decay: float = 0.01
+    mix_epochs: int = 4
+    """Epochs that learn the mix of layers; then it is frozen."""
+    mix_lr: float = 10.0
+    """How many times faster the mix learns."""
     dtype: str | None = None
     """float32, bfloat16 or float16; by default the fastest."""
 
@@ -161,9 +165,9 @@ class Tagger:
             )
         )
 
-        def dev_f1(head: TaggingHead) -> float:
+        def dev_f1(scores: torch.Tensor) -> float:
             assert dev is not None and dev_features is not None
-            predicted = self._decode(predict_scores(head, dev_features.streams), dev_features.lengths)
+            predicted = self._decode(scores, dev_features.lengths)
             return score_spans([s.tags or () for s in dev], [tags for tags, _ in predicted]).f1
 
         log = train_head(
@@ -172,9 +176,15 @@ class Tagger:
             features.starts,
             np.array([ids[tag] for s in train for tag in s.tags or ()], np.int64),
             TrainConfig(
-                epochs=c.epochs, lr=c.lr, batch_sentences=c.batch_sentences, weight_decay=c.weight_decay, seed=seed
+                epochs=c.epochs,
+                lr=c.lr,
+                batch_sentences=c.batch_sentences,
+                weight_decay=c.weight_decay,
+                mix_epochs=c.mix_epochs,
+                mix_lr=c.mix_lr,
+                seed=seed,
             ),
-            dev_f1 if dev else None,
+            Dev(dev_features.streams, dev_f1) if dev_features else None,
             self.device,
         )
         self.record = {

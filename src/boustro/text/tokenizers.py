@@ -57,6 +57,8 @@ def load_tokenizer(name_or_path: str | Path, revision: str | None = None):
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise FileNotFoundError(f"{name_or_path}: no tokenizer could be loaded from this path or name: {reason}") from error
+    if len(tokenizer) <= len(tokenizer.get_added_vocab()):  # transformers makes an empty one where there is none
+        raise FileNotFoundError(f"{name_or_path}: no tokenizer lies there; save the model's tokenizer beside it")
     if tokenizer.is_fast:
         tokenizer.backend_tokenizer.no_truncation()
         tokenizer.backend_tokenizer.no_padding()

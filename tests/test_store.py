@@ -1,0 +1,336 @@
+"""boustro.store: a folder is complete or absent, whatever happens during its writing, and damage is seen at opening."""
+
+import errno
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from boustro import store
+from boustro.store import MANIFEST, content_fingerprint, fingerprint, open_folder, write_file, write_folder
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+)
+
+
+def write(path: Path, kind: str = "tagger", weights: bytes = b"12345", **made_by) -> Path:
+    with write_folder(path, kind, made_by) as folder:
+        (folder / "inner").mkdir()
+        (folder / "inner" / "words.txt").write_text("one two")
+        (folder / "weights.bin").write_bytes(weights)
+    return path
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def run_python(code: str, *arguments: object, **options) -> subprocess.Popen:
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+# Writing and opening
+
+
+def test_what_was_written_is_opened_with_its_manifest(tmp_path):
+    manifest = open_folder(write(tmp_path / "ner", recipe="invented"), "tagger", verify=True)
+    assert manifest["kind"] == "tagger"
+    assert {name: fact["bytes"] for name, fact in manifest["files"].items()} == {"inner/words.txt": 7, "weights.bin": 5}
+    assert manifest["made_by"]["recipe"] == "invented"
+    assert {"boustro", "torch", "transformers"} <= manifest["made_by"]["versions"].keys()
+
+
+def test_nothing_is_visible_before_the_block_ends(tmp_path):
+    with write_folder(tmp_path / "ner", "tagger") as folder:
+        (folder / "weights.bin").write_bytes(b"1")
+        assert not (tmp_path / "ner").exists()
+        assert folder.parent == tmp_path and folder.name.startswith(".")
+    assert names(tmp_path) == ["ner"]
+
+
+def test_the_manifest_is_written_after_everything_else(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(store, "_sync", lambda path: synced.append(path.name))
+    write(tmp_path / "ner")
+    assert synced.index("weights.bin") < synced.index(f".{MANIFEST}.staging")
+    assert synced.index("words.txt") < synced.index(f".{MANIFEST}.staging")
+
+
+def test_folders_above_the_target_are_made(tmp_path):
+    open_folder(write(tmp_path / "a" / "b" / "ner"), "tagger")
+
+
+def test_an_older_folder_of_the_same_kind_is_replaced_as_a_whole(tmp_path):
+    write(tmp_path / "ner", weights=b"old")
+    with write_folder(tmp_path / "ner", "tagger") as folder:
+        (folder / "new.bin").write_bytes(b"new")
+    assert names(tmp_path / "ner") == [MANIFEST, "new.bin"]
+    assert names(tmp_path) == ["ner"]
+
+
+def test_an_empty_folder_is_taken(tmp_path):
+    (tmp_path / "ner").mkdir()
+    open_folder(write(tmp_path / "ner"), "tagger")
+
+
+# Refusing to read
+
+
+def test_an_absent_folder_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="ner: no such folder; a tagger folder is expected"):
+        open_folder(tmp_path / "ner", "tagger")
+
+
+def test_a_folder_without_its_manifest_is_incomplete(tmp_path):
+    (write(tmp_path / "ner") / MANIFEST).unlink()
+    with pytest.raises(ValueError, match=r"ner: no manifest\.json, so this tagger folder is incomplete"):
+        open_folder(tmp_path / "ner", "tagger")
+
+
+def test_a_folder_of_another_kind_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="ner is a tagger folder; a model folder is expected"):
+        open_folder(write(tmp_path / "ner"), "model")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "{}", '{"kind": "tagger"}', "\xff"])
+def test_a_damaged_manifest_is_refused(tmp_path, text):
+    (write(tmp_path / "ner") / MANIFEST).write_bytes(text.encode("latin1"))
+    with pytest.raises(ValueError, match=r"manifest\.json: damaged"):
+        open_folder(tmp_path / "ner", "tagger")
+
+
+@pytest.mark.parametrize("size", [0, 4, 6])
+def test_a_file_of_another_size_is_refused(tmp_path, size):
+    (write(tmp_path / "ner") / "weights.bin").write_bytes(b"x" * size)
+    with pytest.raises(ValueError, match=rf"weights\.bin holds {size} bytes, not 5"):
+        open_folder(tmp_path / "ner", "tagger")
+
+
+def test_a_missing_file_is_named(tmp_path):
+    (write(tmp_path / "ner") / "inner" / "words.txt").unlink()
+    with pytest.raises(ValueError, match=r"inner/words\.txt is missing"):
+        open_folder(tmp_path / "ner", "tagger")
+
+
+def test_changed_bytes_of_the_same_size_are_seen_when_hashes_are_asked_for(tmp_path):
+    (write(tmp_path / "ner") / "weights.bin").write_bytes(b"54321")
+    open_folder(tmp_path / "ner", "tagger")
+    with pytest.raises(ValueError, match=r"weights\.bin has changed"):
+        open_folder(tmp_path / "ner", "tagger", verify=True)
+
+
+# Refusing to overwrite
+
+
+def assert_left_alone(path: Path, kind: str) -> None:
+    def content() -> dict[str, bytes]:
+        return {str(p): p.read_bytes() for p in [path, *path.rglob("*")] if p.is_file()}
+
+    before = content()
+    with pytest.raises(FileExistsError, match=f"{path.name} exists and is not a {kind} folder"):
+        write(path, kind)
+    assert before and content() == before
+    assert names(path.parent) == [path.name]
+
+
+def test_a_folder_of_other_things_is_left_alone(tmp_path):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.txt").write_text("years of work")
+    assert_left_alone(tmp_path / "thesis", "tagger")
+
+
+def test_a_file_is_left_alone(tmp_path):
+    (tmp_path / "thesis").write_text("years of work")
+    assert_left_alone(tmp_path / "thesis", "tagger")
+
+
+def test_our_own_folder_of_another_kind_is_left_alone(tmp_path):
+    path = write(tmp_path / "lm", "model")
+    assert_left_alone(path, "shards")
+    with write_folder(tmp_path / "lm", "model") as folder:
+        (folder / "config.json").write_text("{}")
+    assert_left_alone(path, "shards")
+
+
+def test_a_model_folder_that_others_saved_is_left_alone(tmp_path):
+    """One without our manifest, as transformers writes it: `--out` must not destroy it."""
+    (tmp_path / "gpt2").mkdir()
+    (tmp_path / "gpt2" / "config.json").write_text('{"model_type": "gpt2"}')
+    (tmp_path / "gpt2" / "model.safetensors").write_bytes(b"weights")
+    assert_left_alone(tmp_path / "gpt2", "tagger")
+
+
+def test_a_damaged_folder_of_the_same_kind_is_replaced(tmp_path):
+    (write(tmp_path / "ner") / "weights.bin").write_bytes(b"")
+    open_folder(write(tmp_path / "ner"), "tagger", verify=True)
+
+
+# Runs that fail, are killed, or meet a full disk
+
+
+@pytest.mark.parametrize("failure", [ValueError("bad data"), KeyboardInterrupt(), SystemExit(1)])
+def test_a_block_that_fails_leaves_nothing(tmp_path, failure):
+    with pytest.raises(type(failure)), write_folder(tmp_path / "ner", "tagger") as folder:
+        (folder / "weights.bin").write_bytes(b"1")
+        raise failure
+    assert names(tmp_path) == []
+
+
+def test_a_block_that_fails_keeps_the_older_folder(tmp_path):
+    write(tmp_path / "ner")
+    with pytest.raises(ValueError, match="bad data"), write_folder(tmp_path / "ner", "tagger") as folder:
+        (folder / "weights.bin").write_bytes(b"1")
+        raise ValueError("bad data")
+    assert names(tmp_path) == ["ner"]
+    open_folder(tmp_path / "ner", "tagger", verify=True)
+
+
+def test_an_error_about_another_file_keeps_its_own_words(tmp_path):
+    """A missing corpus is no full disk."""
+    with pytest.raises(FileNotFoundError) as caught, write_folder(tmp_path / "shards", "shards"):
+        (tmp_path / "corpus.txt").read_text()
+    assert Path(caught.value.filename) == tmp_path / "corpus.txt"
+    assert "space" not in str(caught.value)
+
+
+def test_a_killed_run_leaves_no_visible_folder_and_the_next_sweeps_its_leftovers(tmp_path):
+    code = """
+import sys, time
+from boustro.store import write_folder
+with write_folder(sys.argv[1], "tagger") as folder:
+    (folder / "half.bin").write_bytes(b"1" * 1000)
+    print("written", flush=True)
+    time.sleep(60)
+"""
+    with run_python(code, tmp_path / "ner") as process:
+        assert process.stdout.readline() == "written\n"
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    assert [name for name in names(tmp_path) if not name.startswith(".")] == []
+    assert names(tmp_path) != []  # or nothing was there to be swept
+    write(tmp_path / "ner")
+    assert names(tmp_path) == ["ner"]
+    assert names(tmp_path / "ner") == ["inner", MANIFEST, "weights.bin"]
+
+
+def test_a_run_killed_while_it_replaces_a_folder_loses_neither_for_good(tmp_path):
+    """Killed after the older folder has moved away: the next run, even one that fails, must not delete it."""
+    write(tmp_path / "ner")
+    code = """
+import os, signal, sys
+from pathlib import Path
+from boustro.store import write_folder
+rename = Path.rename
+def rename_and_die(self, target):
+    rename(self, target)
+    if not os.path.exists(sys.argv[1]):
+        os.kill(os.getpid(), signal.SIGKILL)
+Path.rename = rename_and_die
+with write_folder(sys.argv[1], "tagger") as folder:
+    pass
+"""
+    with run_python(code, tmp_path / "ner") as process:
+        process.wait()
+    assert process.returncode == -signal.SIGKILL
+    with pytest.raises(ValueError, match="bad data"), write_folder(tmp_path / "ner", "tagger"):
+        raise ValueError("bad data")
+    open_folder(tmp_path / "ner", "tagger", verify=True)
+
+
+LIMITED = """
+import resource, signal, sys
+from boustro import store
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+try:
+    if sys.argv[2] == "file":
+        store.write_file(sys.argv[1], b"x" * 5000)
+    else:
+        with store.write_folder(sys.argv[1], "tagger") as folder:
+            (folder / "weights.bin").write_bytes(b"x" * 5000)
+except OSError as error:
+    print(error.errno, error.filename, error.strerror, sep="|")
+"""
+
+
+@pytest.mark.parametrize("what", ["file", "folder"])
+def test_a_disk_that_takes_no_more_is_an_error_that_names_the_target_and_leaves_nothing(tmp_path, what):
+    out, problems = run_python(LIMITED, tmp_path / "ner", what).communicate(timeout=60)
+    assert out, problems
+    number, filename, reason = out.strip().split("|")
+    assert int(number) == errno.EFBIG
+    assert filename == str(tmp_path / "ner")
+    assert "File too large" in reason and "nothing was left behind" in reason
+    assert names(tmp_path) == []
+
+
+def test_a_disk_that_takes_no_more_keeps_the_older_version(tmp_path):
+    write(tmp_path / "ner")
+    write_file(tmp_path / "table.csv", "old")
+    for name, what in (("ner", "folder"), ("table.csv", "file")):
+        out, problems = run_python(LIMITED, tmp_path / name, what).communicate(timeout=60)
+        assert out, problems
+    open_folder(tmp_path / "ner", "tagger", verify=True)
+    assert (tmp_path / "table.csv").read_text() == "old"
+    assert names(tmp_path) == ["ner", "table.csv"]
+
+
+# Single files
+
+
+def test_a_file_is_written_as_utf8_or_bytes_and_replaced(tmp_path):
+    assert write_file(tmp_path / "new" / "a.txt", "café\n") == tmp_path / "new" / "a.txt"
+    assert (tmp_path / "new" / "a.txt").read_bytes() == "café\n".encode()
+    write_file(tmp_path / "new" / "a.txt", b"\x00\xff")
+    assert (tmp_path / "new" / "a.txt").read_bytes() == b"\x00\xff"
+    assert names(tmp_path / "new") == ["a.txt"]
+
+
+def test_a_file_is_never_seen_half_written(tmp_path, monkeypatch):
+    write_file(tmp_path / "a.txt", "old")
+    replace, seen = os.replace, []
+
+    def look_and_replace(source, target):
+        seen.append(Path(target).read_text())
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", look_and_replace)
+    write_file(tmp_path / "a.txt", "new")
+    assert seen == ["old"] and (tmp_path / "a.txt").read_text() == "new"
+
+
+# Fingerprints
+
+
+def test_a_fingerprint_is_the_same_on_every_machine():
+    """The head of sha256sum over `[{"a": "é", "b": 1}]`."""
+    assert fingerprint({"b": 1, "a": "é"}) == fingerprint({"a": "é", "b": 1}) == "a6e5e36a42d25b90c4a9"
+
+
+@given(JSON, JSON)
+def test_fingerprints_agree_exactly_when_the_values_do(one, other):
+    same = json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+    assert (fingerprint(one) == fingerprint(other)) == same
+
+
+def test_a_content_fingerprint_is_of_the_files_alone(tmp_path):
+    one = open_folder(write(tmp_path / "one", recipe="a"), "tagger")
+    other = open_folder(write(tmp_path / "other", recipe="b"), "tagger")
+    changed = open_folder(write(tmp_path / "changed", weights=b"54321"), "tagger")
+    assert content_fingerprint(one) == content_fingerprint(other) != content_fingerprint(changed)
+
+
+def test_a_copied_folder_opens_like_the_first(tmp_path):
+    write(tmp_path / "ner")
+    shutil.copytree(tmp_path / "ner", tmp_path / "copy")
+    assert open_folder(tmp_path / "copy", "tagger", verify=True) == open_folder(tmp_path / "ner", "tagger")

@@ -1,0 +1,206 @@
+"""Tagger: train, save, load, agree; texts in, character offsets out; what it must refuse."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import boustro
+from boustro.encoders import load_encoder
+from boustro.heads.mix import LayerMix
+from boustro.heads.tagging import HeadConfig, TaggingHead
+from boustro.heads.training import Dev, TrainConfig, train_head
+from boustro.tasks.conll import format_conll
+from boustro.tasks.tagger import make_config
+
+# The type hangs on the word after the name: what only a backward LM can see.
+NAMES = ["Ada", "Brandt", "Lisse", "Vellmar", "Okonkwo", "Calloway"]
+DATA = [
+    (words.split(), tags.split())
+    for name in NAMES
+    for words, tags in (
+        (f"{name} said boats cost 3 million .", "B-PER O O O O O O"),
+        (f"{name} closes on Mondays .", "B-LOC O O O O"),
+        (f"In {name} it rained .", "O B-LOC O O O"),
+        (f"Professor {name} Calloway sold umbrellas .", "O B-PER I-PER O O O"),
+        ("Nobody reads the bulletin .", "O O O O O"),
+    )
+]
+
+
+@pytest.fixture(scope="module")
+def pair(tiny_lm):
+    return f"{tiny_lm('llama', sentinel=True)}+{tiny_lm('llama', 'backward', seed=1, sentinel=True)}"
+
+
+@pytest.fixture(scope="module")
+def tagger(pair):
+    return boustro.Tagger(pair, "mlp", epochs=60, lr=1e-2, dropout=0.0, hidden=64).fit(DATA, DATA, seed=1)
+
+
+@pytest.mark.parametrize("head", ["linear", "mlp"])
+def test_a_pair_learns_what_stands_on_either_side(pair, head):
+    trained = boustro.Tagger(pair, head, epochs=60, lr=1e-2, dropout=0.0).fit(DATA, DATA, seed=1)
+    assert trained.evaluate(DATA).f1 > 95
+    assert trained.record["dev_f1"][trained.record["best_epoch"] - 1] == max(trained.record["dev_f1"])
+
+
+def test_a_forward_lm_alone_cannot_know_what_follows_the_first_word(pair):
+    forward = boustro.Tagger(pair.split("+")[0], "mlp", epochs=60, lr=1e-2, dropout=0.0).fit(DATA, DATA, seed=1)
+    assert forward.evaluate(DATA).f1 < 85
+
+
+@pytest.mark.parametrize("head", ["linear", "mlp"])
+def test_saved_and_opened_taggers_agree(pair, head, tmp_path):
+    trained = boustro.Tagger(pair, head, epochs=2).fit(DATA, seed=1)
+    trained.save_pretrained(tmp_path / "ner")
+    opened = boustro.Tagger.from_pretrained(tmp_path / "ner")
+    text = "Ada Brandt said Vellmar closes ."
+    assert opened.predict(text) == trained.predict(text)
+    assert opened.evaluate(DATA) == trained.evaluate(DATA)
+    assert sum(f.stat().st_size for f in (tmp_path / "ner").iterdir()) < 2**20
+
+
+def test_entities_carry_exact_character_offsets(tagger):
+    text = "  Nobody reads the bulletin.\nIn Vellmar it rained. Professor Ada Calloway sold umbrellas."
+    entities = tagger.predict(text)
+    assert [(e.label, e.text) for e in entities] == [("LOC", "Vellmar"), ("PER", "Ada Calloway")]
+    for e in entities:
+        assert text[e.start : e.end] == e.text and 0 < e.score <= 1
+    assert tagger.predict([text, ""]) == [entities, []]
+
+
+def test_batches_and_the_cache_change_no_tag(tagger):
+    sentences = [words for words, _ in DATA]
+    together = tagger.tag(sentences)
+    assert together == [tagger.tag([s])[0] for s in sentences] == tagger.tag(sentences, cached=True)
+
+
+def test_one_seed_gives_one_tagger(pair):
+    first, same, other = (boustro.Tagger(pair, "mlp", epochs=2).fit(DATA, DATA, seed=s).head.state_dict() for s in (1, 1, 2))
+    assert all(torch.equal(first[k], same[k]) for k in first)
+    assert any(not torch.equal(first[k], other[k]) for k in first)
+
+
+def test_long_sentences_are_windowed_and_said_so(tagger):
+    words = ["Ada", "said"] * 5000
+    (tags,) = tagger.tag([words])
+    assert len(tags) == len(words)
+    assert any("longer than the model's window" in what for what in tagger.encoder().counts)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ([], "holds no sentence"),
+        ([(["a"], ["B-PER", "O"])], "sentence 1 of the given data: 1 words"),
+        ([(["a", "b"], ["O", "O"])], "nothing to learn"),
+        ([(["a"], ["PERSON"])], "is no tag of IOB1, BIO or BIOES"),
+    ],
+)
+def test_data_that_cannot_be_learned_from_is_refused(pair, data, message):
+    with pytest.raises(ValueError, match=message):
+        boustro.Tagger(pair).fit(data)
+
+
+def test_an_untrained_tagger_says_so():
+    with pytest.raises(ValueError, match="call fit first"):
+        boustro.Tagger("x").predict("text")
+
+
+def test_a_half_written_or_changed_tagger_is_refused(tagger, tmp_path, tiny_lm):
+    path = tmp_path / "ner"
+    tagger.save_pretrained(path)
+    with pytest.raises(ValueError, match="not the one that this tagger was trained on"):
+        boustro.Tagger.from_pretrained(path, encoder=f"{tiny_lm('llama', sentinel=True)}+{tiny_lm('llama', 'backward')}")
+    weights = (path / "head.safetensors").read_bytes()
+    (path / "head.safetensors").write_bytes(weights[:-1] + b"!")
+    with pytest.raises(ValueError, match="has changed since it was written"):
+        boustro.Tagger.from_pretrained(path)
+    (path / "head.safetensors").write_bytes(weights[:-9])
+    with pytest.raises(ValueError, match="write the folder again"):
+        boustro.Tagger.from_pretrained(path)
+    (path / "manifest.json").unlink()
+    with pytest.raises(ValueError, match="incomplete"):
+        boustro.Tagger.from_pretrained(path)
+
+
+def test_the_paper_preset_is_section_3_2(tiny_lm):
+    config = make_config("paper", encoder="x")
+    assert (config.layers, config.pooling, config.standardise, config.hidden) == ("last", "first", False, None)
+    assert (config.lr, config.batch_sentences, config.dropout) == (1e-3, 32, 0.1)
+    paper = boustro.Tagger(str(tiny_lm("gpt2")), "mlp", preset="paper", epochs=1).fit(DATA)
+    shapes = {name: tuple(p.shape) for name, p in paper.head.named_parameters()}
+    assert shapes == {"body.1.weight": (32, 32), "body.1.bias": (32,), "body.4.weight": (4, 32), "body.4.bias": (4,)}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"), [({"preset": "papers"}, "unknown preset"), ({"epoch": 3}, "did you mean 'epochs'")]
+)
+def test_unknown_options_suggest_the_nearest(options, message):
+    with pytest.raises(ValueError, match=message):
+        boustro.Tagger("x", **options)
+
+
+def test_an_unknown_head_lists_the_known_ones():
+    with pytest.raises(ValueError, match="known are linear, mlp"):
+        TaggingHead(HeadConfig(kind="mpl", streams=((1, 4),), num_tags=2))
+
+
+def test_a_mix_standardises_each_layer_and_weighs_them():
+    features = np.random.default_rng(0).normal([[1.0, 50.0], [-3.0, 0.1]], [[2.0, 9.0], [0.5, 4.0]], (5000, 2, 2))
+    mix = LayerMix(2, 2)
+    mix.fit_standardisation(features.astype(np.float32), block=999)
+    standard = (features - features.mean(0)) / features.std(0)
+    x = torch.from_numpy(features[:7].astype(np.float32))
+    np.testing.assert_allclose(mix(x.clone()).detach(), standard[:7].mean(1), atol=1e-4)
+    with torch.no_grad():
+        mix.weights.copy_(torch.tensor([0.0, np.log(3.0)]))
+        mix.gamma.fill_(2.0)
+    expected = 2 * (0.25 * standard[:7, 0] + 0.75 * standard[:7, 1])
+    np.testing.assert_allclose(mix(x.clone()).detach(), expected, atol=1e-4)
+    assert mix.layer_weights() == pytest.approx([0.25, 0.75])
+    assert LayerMix(1, 2).layer_weights() == [1.0] and not list(LayerMix(1, 2).parameters())
+
+
+def test_a_mix_leaves_the_features_as_they_are():
+    mix, x = LayerMix(2, 3), torch.randn(4, 2, 3)
+    mix.fit_standardisation(np.random.randn(50, 2, 3).astype(np.float32))
+    kept = x.clone()
+    mix(x)
+    assert torch.equal(x, kept)
+
+
+def test_the_best_epoch_is_kept_and_not_the_last():
+    scores = iter([10.0, 30.0, 20.0, 5.0])
+    config = TrainConfig(epochs=4)
+    head = TaggingHead(HeadConfig(kind="linear", streams=((1, 4),), num_tags=2, dropout=0.0))
+    states = []
+
+    def score(probabilities):
+        assert probabilities.shape == (20, 2)
+        states.append({k: v.clone() for k, v in head.state_dict().items()})
+        return next(scores)
+
+    features = np.random.default_rng(0).normal(size=(20, 1, 4)).astype(np.float16)
+    log = train_head(head, [features], np.array([0, 8, 20]), np.arange(20) % 2, config, Dev([features], score))
+    assert log.best_epoch == 2
+    assert all(torch.equal(head.state_dict()[k], states[1][k]) for k in states[1])
+
+
+def test_features_of_a_pair_are_those_of_its_parts(pair):
+    encoder = load_encoder(pair)
+    features = encoder.encode_all([words for words, _ in DATA])
+    assert features.starts[-1] == sum(len(words) for words, _ in DATA)
+    for sentence, (words, _) in zip(features.sentences(), DATA, strict=True):
+        assert [len(a) for a in sentence] == [len(words)] * 2
+
+
+def test_files_and_lists_give_the_same_tagger(pair, tmp_path):
+    file = tmp_path / "train.conll"
+    file.write_text(format_conll(DATA), "utf-8")
+    a = boustro.Tagger(pair, "linear", epochs=1).fit(file)
+    b = boustro.Tagger(pair, "linear", epochs=1).fit(DATA)
+    assert json.dumps(a.record["losses"]) == json.dumps(b.record["losses"])
+    assert a.record["train"]["fingerprint"] == b.record["train"]["fingerprint"]
