@@ -18,8 +18,11 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # on tensors this small, threads cost more than they bring
 
 import pytest  # noqa: E402
+from hypothesis import settings  # noqa: E402
 from jaxtyping import install_import_hook  # noqa: E402
 
+settings.register_profile("boustro", deadline=None, max_examples=50)  # a busy machine is no failure
+settings.load_profile("boustro")
 install_import_hook(["boustro.objectives", "boustro.models"], "beartype.beartype")
 
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"

@@ -8,7 +8,9 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from boustro.text.alignment import Aligner, guess_spaces
 
-words = st.lists(st.text(min_size=1, max_size=8).filter(lambda w: not any(c.isspace() for c in w)), min_size=1, max_size=8)
+words = st.lists(
+    st.text(min_size=1, max_size=8).filter(lambda w: not any(c.isspace() for c in w)), min_size=1, max_size=8
+)
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +32,9 @@ def metaspace():
     """As Llama's: a mark before every word, byte pieces for what is unknown."""
     pieces = ["<unk>", "<s>", "</s>", *(f"<0x{b:02X}>" for b in range(256)), "▁", "a", "b", "▁a", "▁b"]
     merges = [("▁", "a"), ("▁", "b")]
-    model = models.BPE({p: i for i, p in enumerate(pieces)}, merges, byte_fallback=True, fuse_unk=True, unk_token="<unk>")
+    model = models.BPE(
+        {p: i for i, p in enumerate(pieces)}, merges, byte_fallback=True, fuse_unk=True, unk_token="<unk>"
+    )
     tokenizer = Tokenizer(model)
     tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     tokenizer.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])

@@ -21,7 +21,9 @@ def words_of(text):
 
 
 def test_columns_are_read_with_document_starts_left_out(tmp_path):
-    file = write(tmp_path / "a", "-DOCSTART- -X- O O\n\nEU NNP B-NP B-ORG\nrejects VBZ B-VP O\n\n\nPeter NNP B-NP B-PER")
+    file = write(
+        tmp_path / "a", "-DOCSTART- -X- O O\n\nEU NNP B-NP B-ORG\nrejects VBZ B-VP O\n\n\nPeter NNP B-NP B-PER"
+    )
     sentences = read_conll(file)
     assert [s.words for s in sentences] == [("EU", "rejects"), ("Peter",)]
     assert [s.tags for s in sentences] == [("B-ORG", "O"), ("B-PER",)]

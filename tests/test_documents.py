@@ -135,7 +135,7 @@ def test_the_first_documents_come_before_the_rest_is_read(tmp_path, suffix):
     path = write(tmp_path / f"a.txt{suffix}", COMPRESSORS.get(suffix, bytes)(content))
     documents = read_documents([str(path), str(tmp_path / "absent.txt")])
     assert next(documents) == "one"
-    with pytest.raises(ValueError, match="a.txt.*:3: byte 0xff"):
+    with pytest.raises(ValueError, match=r"a\.txt.*:3: byte 0xff"):
         next(documents)
 
 

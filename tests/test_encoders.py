@@ -87,7 +87,9 @@ def test_a_pair_is_its_halves_side_by_side(tiny_lm):
 
 def test_a_published_backward_lm_is_read_backward_without_a_sentinel(tiny_lm):
     path = tiny_lm("gpt2")  # says nothing of its direction but forward
-    (vectors,) = next(iter(load_encoder(f"backward:{path}", pooling="first", dtype="float32", spacing="always").encode(SENTENCES[:1])))
+    (vectors,) = next(
+        iter(load_encoder(f"backward:{path}", pooling="first", dtype="float32", spacing="always").encode(SENTENCES[:1]))
+    )
     states, positions = plain(path, SENTENCES[0], backward=True)
     np.testing.assert_allclose(vectors[:, -1], [states[-1][p[-1]] for p in positions], atol=1e-5)
 
@@ -103,7 +105,9 @@ def test_a_backward_lm_without_a_tokenizer_takes_the_forward_ones(tiny_lm, tmp_p
 
 
 def test_each_direction_knows_its_own_side_only(tiny_lm):
-    pair = load_encoder(f"{tiny_lm('llama', sentinel=True)}+{tiny_lm('llama', 'backward', sentinel=True)}", pooling="exit")
+    pair = load_encoder(
+        f"{tiny_lm('llama', sentinel=True)}+{tiny_lm('llama', 'backward', sentinel=True)}", pooling="exit"
+    )
     one, other = pair.encode([["Ada", "sells", "boats"], ["Ada", "sells", "cherries"]])
     np.testing.assert_array_equal(one[0][1], other[0][1])  # forward: what follows changes nothing
     assert np.abs(one[1][1] - other[1][1]).max() > 0.01  # backward: it does
@@ -127,7 +131,9 @@ def test_some_layers_are_those_of_all(tiny_lm, layers):
     path = str(tiny_lm("llama"))
     every = next(iter(load_encoder(path, dtype="float32").encode(SENTENCES)))[0]
     some = next(iter(load_encoder(path, layers=layers, dtype="float32").encode(SENTENCES)))[0]
-    numbers = {"last": [2], "0,2": [0, 2], (-1, 0): [2, 0], 1: [1]}.get(layers if not isinstance(layers, list) else None, [1])
+    numbers = {"last": [2], "0,2": [0, 2], (-1, 0): [2, 0], 1: [1]}.get(
+        layers if not isinstance(layers, list) else None, [1]
+    )
     np.testing.assert_array_equal(some, every[:, numbers])
 
 
@@ -176,7 +182,13 @@ def test_a_warm_cache_reads_no_model_and_a_change_of_what_matters_misses_it(tiny
     encoder.encode_all(SENTENCES)
     monkeypatch.setattr("boustro.encoders.lm.LMEncoder._read", lambda *_: pytest.fail("the model was run"))
     load_encoder(path, cache=tmp_path).encode_all(SENTENCES)
-    for changed in ({"layers": "last"}, {"pooling": "exit"}, {"dtype": "float32"}, {"sentinel": True}, {"spacing": "always"}):
+    for changed in (
+        {"layers": "last"},
+        {"pooling": "exit"},
+        {"dtype": "float32"},
+        {"sentinel": True},
+        {"spacing": "always"},
+    ):
         with pytest.raises(pytest.fail.Exception):
             load_encoder(path, cache=tmp_path, **changed).encode_all(SENTENCES)
     with pytest.raises(pytest.fail.Exception):

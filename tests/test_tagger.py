@@ -78,7 +78,9 @@ def test_batches_and_the_cache_change_no_tag(tagger):
 
 
 def test_one_seed_gives_one_tagger(pair):
-    first, same, other = (boustro.Tagger(pair, "mlp", epochs=2).fit(DATA, DATA, seed=s).head.state_dict() for s in (1, 1, 2))
+    first, same, other = (
+        boustro.Tagger(pair, "mlp", epochs=2).fit(DATA, DATA, seed=s).head.state_dict() for s in (1, 1, 2)
+    )
     assert all(torch.equal(first[k], same[k]) for k in first)
     assert any(not torch.equal(first[k], other[k]) for k in first)
 
@@ -113,7 +115,9 @@ def test_a_half_written_or_changed_tagger_is_refused(tagger, tmp_path, tiny_lm):
     path = tmp_path / "ner"
     tagger.save_pretrained(path)
     with pytest.raises(ValueError, match="not the one that this tagger was trained on"):
-        boustro.Tagger.from_pretrained(path, encoder=f"{tiny_lm('llama', sentinel=True)}+{tiny_lm('llama', 'backward')}")
+        boustro.Tagger.from_pretrained(
+            path, encoder=f"{tiny_lm('llama', sentinel=True)}+{tiny_lm('llama', 'backward')}"
+        )
     weights = (path / "head.safetensors").read_bytes()
     (path / "head.safetensors").write_bytes(weights[:-1] + b"!")
     with pytest.raises(ValueError, match="has changed since it was written"):

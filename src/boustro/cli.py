@@ -23,7 +23,7 @@ COMMANDS = {
     "cache": ("boustro.encoders.cache", "cache", "list or clear the cached features"),
     "doctor": ("boustro.studies.doctor", "doctor", "print what a bug report should say"),
 }
-EXIT_INPUT, EXIT_USAGE, EXIT_BUG = 1, 2, 101
+EXIT_INPUT, EXIT_USAGE, EXIT_BUG, EXIT_INTERRUPT, EXIT_PIPE = 1, 2, 101, 130, 141
 
 
 def usage() -> str:
@@ -71,7 +71,10 @@ def run(module: str, function: str, arguments: list[str], prog: str) -> int:
         return stop.code if isinstance(stop.code, int) else EXIT_USAGE
     except KeyboardInterrupt:
         print("boustro: interrupted", file=sys.stderr)
-        return 130
+        return EXIT_INTERRUPT
+    except BrokenPipeError:  # `boustro predict ... | head`: the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_PIPE
     except (ValueError, OSError, ImportError) as error:
         print(f"boustro: {_sentence(error)}", file=sys.stderr)
         return EXIT_INPUT

@@ -43,7 +43,7 @@ def write_file(path: str | Path, data: str | bytes) -> Path:
     try:
         staging.write_bytes(data.encode() if isinstance(data, str) else data)
         _sync(staging)
-        os.replace(staging, path)
+        staging.replace(path)
         _sync(path.parent)
     except OSError as error:
         staging.unlink(missing_ok=True)
@@ -159,4 +159,6 @@ def _disk_error(error: OSError, path: Path) -> OSError:
     if isinstance(error, FileExistsError):
         return error
     reason = error.strerror or str(error)
-    return OSError(error.errno, f"{reason}; nothing was left behind, free some space or choose another place", str(path))
+    return OSError(
+        error.errno, f"{reason}; nothing was left behind, free some space or choose another place", str(path)
+    )

@@ -1,9 +1,9 @@
 """Encoders: words in, vectors out. One is named by a short spec, the same everywhere:
 
-    gpt2                a causal LM of the hub or a folder; reads as its config says, forward by default
-    backward:PATH       a backward LM that does not say so itself (the published ones)
-    gpt2+./backward     several side by side, over one vocabulary
-    starter             the pair shipped in the package; starter-forward and starter-backward, its halves
+gpt2                a causal LM of the hub or a folder; reads as its config says, forward by default
+backward:PATH       a backward LM that does not say so itself (the published ones)
+gpt2+./backward     several side by side, over one vocabulary
+starter             the pair shipped in the package; starter-forward and starter-backward, its halves
 """
 
 import difflib
@@ -54,7 +54,7 @@ def load_encoder(
     names = split_spec(spec)
     parts: list[LMEncoder] = []
     for name in names:
-        make, path = _resolve(name)
+        make, path = resolve(name)
         parts.append(make(path, spec=name, tokenizer=parts[0].tokenizer if parts else None, **common))
     check_vocabularies(names, [part.vocabulary() for part in parts])
     encoders: list[Encoder] = list(parts)
@@ -73,7 +73,7 @@ def split_spec(spec: str) -> list[str]:
     return names
 
 
-def _resolve(name: str) -> tuple[Callable[..., LMEncoder], str]:
+def resolve(name: str) -> tuple[Callable[..., LMEncoder], str]:
     if name in SHIPPED:
         return LMEncoder, str(files("boustro") / "data" / SHIPPED[name])
     kind, colon, path = name.partition(":")

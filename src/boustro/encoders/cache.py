@@ -100,11 +100,13 @@ class CachedEncoder(Encoder):
         """Refuse what cannot fit, and let go of the entries that were not used for longest."""
         advice = "raise BOUSTRO_CACHE_LIMIT, name another place in BOUSTRO_CACHE, or do without (--no-cache)"
         if needed > self.limit:
-            raise ValueError(f"the features need {needed / 2**30:.1f} GiB, the cache may hold {self.limit / 2**30:.1f}; {advice}")
+            raise ValueError(
+                f"the features need {needed / 2**30:.1f} GiB, the cache may hold {self.limit / 2**30:.1f}; {advice}"
+            )
         free = shutil.disk_usage(self.folder).free
         if needed > free:
             raise ValueError(
-                f"{self.folder}: the features need {needed / 2**30:.2f} GiB and {free / 2**30:.2f} GiB are free; {advice}"
+                f"{self.folder}: the features need {needed / 2**30:.2f} GiB, {free / 2**30:.2f} GiB are free; {advice}"
             )
         entries = sorted(_entries(self.folder), key=lambda e: e.stat().st_mtime, reverse=True)
         room = self.limit - needed

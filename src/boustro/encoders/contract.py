@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ class Features:
     def sentences(self) -> Iterator[tuple[np.ndarray, ...]]:
         """The same as `Encoder.encode` gives."""
         starts = self.starts
-        for start, stop in zip(starts[:-1], starts[1:], strict=True):
+        for start, stop in pairwise(starts):
             yield tuple(stream[start:stop] for stream in self.streams)
 
 

@@ -7,7 +7,6 @@ is the only one that knows. A sentence longer than the model's window is read in
 each piece where most of what precedes it is in sight, so that no word is ever cut off.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -88,7 +87,9 @@ class LMEncoder(Encoder):
         self.tokenizer = _load_tokenizer(name_or_path, revision, tokenizer)
         rows = self._model.get_input_embeddings().weight.shape[0]
         if len(self.tokenizer) > rows:
-            raise ValueError(f"{name_or_path}: the tokenizer has {len(self.tokenizer):,} pieces, the model only {rows:,}")
+            raise ValueError(
+                f"{name_or_path}: the tokenizer has {len(self.tokenizer):,} pieces, the model only {rows:,}"
+            )
         self._aligner = Aligner(self.tokenizer, spacing)
         self.counts = self._aligner.counts
         self._sentinel = end_of_text_id(self.tokenizer) if _wants_sentinel(sentinel, config) else None
@@ -138,7 +139,11 @@ class LMEncoder(Encoder):
                 words, rows, weights = (
                     torch.from_numpy(np.concatenate(parts))
                     for parts in zip(
-                        *((w, row * rows_per_window + r, s) for row, i in enumerate(batch) for w, r, s in [by_window[i]]),
+                        *(
+                            (w, row * rows_per_window + r, s)
+                            for row, i in enumerate(batch)
+                            for w, r, s in [by_window[i]]
+                        ),
                         strict=True,
                     )
                 )
@@ -169,7 +174,9 @@ class LMEncoder(Encoder):
             mine = (states >= window.answers_from) & (states < last)
             if not shift:
                 mine &= states >= 0  # nothing was read yet and no sentinel stands there: a zero vector
-            wanted.append((words[mine] + first_word[window.sentence], states[mine] - window.start + shift, weights[mine]))
+            wanted.append(
+                (words[mine] + first_word[window.sentence], states[mine] - window.start + shift, weights[mine])
+            )
         return wanted
 
     @torch.inference_mode()
@@ -181,7 +188,9 @@ class LMEncoder(Encoder):
         for row, (window, pieces) in enumerate(batch):
             reading = pieces[::-1] if self.backward else pieces
             ids[row, shift : shift + window.stop - window.start] = reading[window.start : window.stop]
-        output = self._model(input_ids=torch.from_numpy(ids).to(self.device), output_hidden_states=True, use_cache=False)
+        output = self._model(
+            input_ids=torch.from_numpy(ids).to(self.device), output_hidden_states=True, use_cache=False
+        )
         states = torch.stack([output.hidden_states[layer] for layer in self._layers], dim=2)  # (B, P, L, D)
         return states.flatten(0, 1), longest
 
@@ -200,7 +209,9 @@ def _chunks(sentences: Iterable[Sentence]) -> Iterator[list[Sentence]]:
 
 def _batches(windows: list[_Window], batch_pieces: int) -> Iterator[list[int]]:
     """Indices of windows of like length, at most `batch_pieces` with padding."""
-    order = sorted((i for i, w in enumerate(windows) if w.stop > w.start), key=lambda i: windows[i].stop - windows[i].start)
+    order = sorted(
+        (i for i, w in enumerate(windows) if w.stop > w.start), key=lambda i: windows[i].stop - windows[i].start
+    )
     batch: list[int] = []
     for index in order:
         if batch and (len(batch) + 1) * (windows[index].stop - windows[index].start + 1) > batch_pieces:
@@ -289,4 +300,6 @@ def _weights_fingerprint(name_or_path: str, config: Any, revision: str | None) -
     if (path / MANIFEST).is_file():
         files = open_folder(path, "model")["files"]
         return fingerprint({name: fact["sha256"] for name, fact in files.items() if name != "training.json"})
-    return fingerprint({p.name: hash_file(p) for p in sorted(path.glob("*")) if p.suffix in (".safetensors", ".json", ".bin")})
+    return fingerprint(
+        {p.name: hash_file(p) for p in sorted(path.glob("*")) if p.suffix in (".safetensors", ".json", ".bin")}
+    )

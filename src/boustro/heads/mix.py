@@ -16,6 +16,9 @@ from torch import Tensor, nn
 class LayerMix(nn.Module):
     """(B, L, D) → (B, D). With one layer there is nothing to learn, and γ and the weights are left out."""
 
+    mean: Tensor
+    scale: Tensor
+
     def __init__(self, num_layers: int, width: int, standardise: bool = True) -> None:
         super().__init__()
         self.standardise = standardise
@@ -46,8 +49,8 @@ class LayerMix(nn.Module):
             squares += part.square_().sum(0).double()
         mean = total / len(features)
         variance = (squares / len(features) - mean.square()).clamp_min(0)
-        self.mean.copy_(mean)  # type: ignore[operator]
-        self.scale.copy_(1 / variance.sqrt().clamp_min(1e-3))  # type: ignore[operator]
+        self.mean.copy_(mean)
+        self.scale.copy_(1 / variance.sqrt().clamp_min(1e-3))
 
     def layer_weights(self) -> list[float]:
         """The learned shares of the layers, which sum to 1."""

@@ -111,7 +111,9 @@ def train_head(
             total += loss.detach() * len(rows)
         log.losses.append(total.item() / len(wanted))
         if dev:
-            log.scores.append(dev.score(predict_tags(head, dev_mixed if dev_mixed is not None else mix_all(head, dev.streams))))
+            log.scores.append(
+                dev.score(predict_tags(head, dev_mixed if dev_mixed is not None else mix_all(head, dev.streams)))
+            )
             progress.set_postfix(loss=f"{log.losses[-1]:.3f}", dev=f"{log.scores[-1]:.2f}")
         if not dev or log.scores[-1] > best:
             best = log.scores[-1] if dev else best
@@ -151,7 +153,7 @@ def _batches(starts: np.ndarray, batch_sentences: int, generator: np.random.Gene
     order = generator.permutation(len(starts) - 1)
     for first in range(0, len(order), batch_sentences):
         chosen = order[first : first + batch_sentences]
-        yield torch.from_numpy(np.concatenate([np.arange(starts[s], starts[s + 1]) for s in chosen]))
+        yield torch.from_numpy(np.concatenate([np.arange(int(starts[s]), int(starts[s + 1])) for s in chosen]))
 
 
 def _hold(stream: np.ndarray, device: torch.device) -> Tensor:

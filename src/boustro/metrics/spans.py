@@ -135,4 +135,6 @@ def score_spans(
         sum(c.predicted for c in per_type.values()),
         sum(c.correct for c in per_type.values()),
     )
-    return SpanScore(total, per_type, num_sentences, {"metric": "entity F1", "repair": REPAIR_RULE, **(signature or {})})
+    return SpanScore(
+        total, per_type, num_sentences, {"metric": "entity F1", "repair": REPAIR_RULE, **(signature or {})}
+    )

@@ -1,25 +1,28 @@
 """A language model with its loss, as one module: piece ids and targets in, mean cross-entropy out.
 
 In a small model the head dominates: (pieces x vocabulary) logits. They are made in chunks of rows, so
-that a chunk stays in the processor's cache, and never for positions that carry no loss.
+that a chunk stays near the processor and all of them never stand in memory together.
 """
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 
 class LMWithLoss(nn.Module):
     """Wraps any transformers causal LM; `forward` returns {"loss": mean over targets that are not -100}."""
 
-    def __init__(self, lm: nn.Module, chunk_rows: int = 4096) -> None:
+    def __init__(self, lm: PreTrainedModel, chunk_rows: int = 4096) -> None:
         super().__init__()
         self.lm, self.chunk_rows = lm, chunk_rows
 
     def forward(self, input_ids: Int[Tensor, "B T"], targets: Int[Tensor, "B T"]) -> dict[str, Float[Tensor, ""]]:
         states = self.lm.base_model(input_ids=input_ids, use_cache=False).last_hidden_state
-        return {"loss": lm_loss(states, self.lm.get_output_embeddings(), targets, self.chunk_rows)}
+        head = self.lm.get_output_embeddings()
+        assert head is not None, "a causal LM has a head"
+        return {"loss": lm_loss(states, head, targets, self.chunk_rows)}
 
 
 def lm_loss(

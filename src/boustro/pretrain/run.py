@@ -235,22 +235,22 @@ class _Trainer(Trainer):
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         super()._save_checkpoint(model, trial)
-        folder = Path(self.args.output_dir) / f"checkpoint-{self.state.global_step}"
+        folder = Path(str(self.args.output_dir)) / f"checkpoint-{self.state.global_step}"
         if self.args.should_save and folder.is_dir():
             write_manifest(folder, CHECKPOINT)
 
     @torch.no_grad()
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:  # type: ignore[override]
         """Mean loss a piece over the first validation segments, and its exponential."""
-        assert isinstance(self.model, LMWithLoss) and self.eval_dataset is not None
+        assert isinstance(self.model, LMWithLoss) and isinstance(self.eval_dataset, Segments)
         module, size = self.model, self.args.per_device_train_batch_size
         module.eval()
         total = count = 0.0
         device = next(module.parameters()).device
-        segments = min(len(self.eval_dataset), self.num_eval_segments)  # type: ignore[arg-type]
+        segments = [self.eval_dataset[i] for i in range(min(len(self.eval_dataset), self.num_eval_segments))]
         with torch.autocast(device.type, torch.bfloat16, enabled=self.args.bf16):
-            for start in range(0, segments, size):
-                batch = self.data_collator([self.eval_dataset[i] for i in range(start, min(start + size, segments))])
+            for start in range(0, len(segments), size):
+                batch = self.data_collator(segments[start : start + size])  # type: ignore[arg-type]
                 batch = Batch(**{name: value.to(device) for name, value in batch.items()})
                 total += module(*batch)["loss"].item() * batch.targets.numel()
                 count += batch.targets.numel()
@@ -280,7 +280,9 @@ class _Progress(TrainerCallback):
 
     def on_log(self, args, state, control, logs=None, **kwargs) -> None:
         logs = logs or {}
-        head = f"step {state.global_step:,}/{state.max_steps:,} · {state.global_step * self.step_pieces / 1e6:.2f}M pieces"
+        head = (
+            f"step {state.global_step:,}/{state.max_steps:,} · {state.global_step * self.step_pieces / 1e6:.2f}M pieces"
+        )
         if "loss" in logs:
             now = time.monotonic()
             speed = (state.global_step - self.logged_step) * self.step_pieces / max(now - self.logged, 1e-9)

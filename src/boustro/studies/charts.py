@@ -19,7 +19,9 @@ def f1_bars(systems: Sequence[dict[str, Any]], judged: str) -> str:
     for place, system in zip(places, systems, strict=True):
         values = system[judged]["values"]
         axes.plot(values, [place] * len(values), "o", color="#808080", markersize=4, markeredgecolor="white")
-        axes.annotate(f"{system[judged]['mean']:.1f}", (max(values), place), (6, 0), textcoords="offset points", va="center")
+        axes.annotate(
+            f"{system[judged]['mean']:.1f}", (max(values), place), (6, 0), textcoords="offset points", va="center"
+        )
     axes.set_yticks(list(places), names)
     axes.invert_yaxis()
     axes.set_xlim(0, min(100, max(means) * 1.15 + 1))
@@ -33,7 +35,9 @@ def learning_curves(systems: Sequence[dict[str, Any]]) -> str:
     for index, system in enumerate(systems):
         for number, curve in enumerate(system["dev_curves"]):
             label = system["name"] if number == 0 else None
-            axes.plot(range(1, len(curve) + 1), curve, color=PALETTE[index % len(PALETTE)], alpha=0.8, label=label, lw=1.4)
+            axes.plot(
+                range(1, len(curve) + 1), curve, color=PALETTE[index % len(PALETTE)], alpha=0.8, label=label, lw=1.4
+            )
     axes.set_xlabel("epoch")
     axes.set_ylabel("dev F1")
     axes.legend(frameon=False, fontsize=9, labelcolor="#808080")
@@ -60,7 +64,9 @@ def _figure(width: float, height: float):
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    plt.rcParams.update({"svg.hashsalt": "boustro", "svg.fonttype": "none", "font.family": "sans-serif", "font.size": 10})
+    plt.rcParams.update(
+        {"svg.hashsalt": "boustro", "svg.fonttype": "none", "font.family": "sans-serif", "font.size": 10}
+    )
     figure, axes = plt.subplots(figsize=(width, height), layout="constrained")
     figure.patch.set_alpha(0)
     axes.patch.set_alpha(0)

@@ -21,13 +21,13 @@ from rich.console import Console
 from rich.table import Table
 
 from boustro.metrics.bootstrap import paired_bootstrap, sentence_counts
-from boustro.metrics.spans import score_spans
+from boustro.metrics.spans import REPAIR_RULE
 from boustro.store import fingerprint, open_folder, provenance, write_file, write_folder
 from boustro.studies.report import render_html, render_markdown
 from boustro.tasks.commands import HeadOptions
 from boustro.tasks.conll import data_fingerprint
 from boustro.tasks.schemes import Scheme
-from boustro.tasks.tagger import Tagger, make_config, read_data
+from boustro.tasks.tagger import Tagger, data_name, make_config, read_data
 from boustro.types import Sentence
 
 CELL = "cell"
@@ -44,6 +44,10 @@ class Grid:
     train: list[Sentence]
     dev: list[Sentence]
     test: list[Sentence] | None = None
+
+    def data(self) -> dict[str, list[Sentence]]:
+        """The data sets that are there, by name."""
+        return {"train": self.train, "dev": self.dev, **({"test": self.test} if self.test else {})}
 
     def systems(self) -> list[tuple[str, str]]:
         """(encoder, head) pairs in the order of the table."""
@@ -109,7 +113,10 @@ def run_grid(grid: Grid, out: Path, cache: bool = True, title: str = "Comparison
         cells.setdefault((encoder, head), []).append(cell)
         score = json.loads((cell / "scores.json").read_text("utf-8"))
         note = "known already" if known else f"{score['record']['train_seconds']:.0f} s"
-        print(f"[{number}/{total}] {encoder} + {head}, seed {seed}: dev F1 {score['dev']['f1']:.2f} ({note})", file=sys.stderr)
+        print(
+            f"[{number}/{total}] {encoder} + {head}, seed {seed}: dev F1 {score['dev']['f1']:.2f} ({note})",
+            file=sys.stderr,
+        )
     study = summarise(grid, cells, title)
     write_file(out / "results.json", _dump(study["results"]))
     write_file(out / "report.md", render_markdown(study))
@@ -120,8 +127,7 @@ def run_grid(grid: Grid, out: Path, cache: bool = True, title: str = "Comparison
 def run_cell(grid: Grid, encoder: str, head: str, seed: int, out: Path, cache: bool) -> tuple[Path, bool]:
     """The folder of one cell, and whether it was there already."""
     config = make_config(**grid.options, encoder=encoder, head=head)
-    data = [data_fingerprint(s) for s in (grid.train, grid.dev, *([grid.test] if grid.test else []))]
-    key = fingerprint(dataclasses.asdict(config), seed, data)
+    key = fingerprint(dataclasses.asdict(config), seed, {n: data_fingerprint(s) for n, s in grid.data().items()})
     safe = "".join(c if c.isalnum() or c in "-+." else "_" for c in encoder)[-60:]
     cell = out / "cells" / f"{safe}-{head}-{seed}-{key[:8]}"
     try:
@@ -129,12 +135,12 @@ def run_cell(grid: Grid, encoder: str, head: str, seed: int, out: Path, cache: b
         return cell, True
     except (FileNotFoundError, ValueError):
         pass
-    tagger = Tagger(encoder, head, cache=cache, **{k: v for k, v in grid.options.items()})
+    tagger = Tagger(encoder, head, cache=cache, **grid.options)
     tagger.fit(grid.train, grid.dev, seed)
     with write_folder(cell, CELL) as folder:
         result: dict[str, Any] = {"config": dataclasses.asdict(config), "seed": seed, "record": tagger.record}
-        for name, sentences in (("dev", grid.dev), ("test", grid.test)):
-            if sentences is None:
+        for name, sentences in grid.data().items():
+            if name == "train":
                 continue
             tags = tagger.tag(sentences, cached=True)
             result[name] = tagger.score(sentences, tags).to_dict()
@@ -181,15 +187,14 @@ def summarise(grid: Grid, cells: dict[tuple[str, str], list[Path]], title: str) 
         "title": title,
         "command": shlex.join(provenance()["command"]),
         "versions": provenance()["versions"],
-        "signature": score_spans([], [], {"scheme": "BIO"}).signature,
+        "signature": {"metric": "entity F1", "repair": REPAIR_RULE, "scheme": "BIO"},
         "judged_on": judged,
         "seeds": grid.seeds,
         "best": systems[best]["name"],
         "config": dataclasses.asdict(make_config(**grid.options, encoder=grid.encoders[0], head=grid.heads[0])),
         "data": {
-            name: {"sentences": len(s), "name": s[0].where.rpartition(":")[0], "fingerprint": data_fingerprint(s)}
-            for name, s in (("train", grid.train), ("dev", grid.dev), ("test", grid.test))
-            if s
+            name: {"sentences": len(s), "name": data_name(s), "fingerprint": data_fingerprint(s)}
+            for name, s in grid.data().items()
         },
         "systems": systems,
     }
@@ -232,9 +237,7 @@ def _per_type(scores: Sequence[dict[str, Any]], judged: str) -> dict[str, dict[s
     labels = sorted({label for s in scores for label in s[judged]["per_type"]})
     empty = {"precision": 0.0, "recall": 0.0, "f1": 0.0, "num_entities": 0}
     found = {label: [s[judged]["per_type"].get(label, empty) for s in scores] for label in labels}
-    return {
-        label: {key: statistics.fmean(row[key] for row in rows) for key in empty} for label, rows in found.items()
-    }
+    return {label: {key: statistics.fmean(row[key] for row in rows) for key in empty} for label, rows in found.items()}
 
 
 def _dump(value: object) -> str:

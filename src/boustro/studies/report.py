@@ -15,6 +15,7 @@ from boustro.tasks.render import as_html, css, word_entities
 from boustro.types import Entity
 
 MAX_EXAMPLES = 24
+MADE_BY = ("config", "data", "signature", "versions")
 
 STYLE = """
 :root{color-scheme:light dark;--line:#8884;--soft:#8881}
@@ -46,7 +47,9 @@ def verdict(results: dict[str, Any]) -> str:
     gap = second["to_best"]
     interval = f"95% interval {gap['low']:.1f} to {gap['high']:.1f}"
     if gap["low"] <= 0:
-        return f"{opening} ({seeds}); no reliable difference to {second['name']} ({gap['points']:.1f} points, {interval})."
+        return (
+            f"{opening} ({seeds}); no reliable difference to {second['name']} ({gap['points']:.1f} points, {interval})."
+        )
     return f"{opening} ({seeds}), {gap['points']:.1f} points above {second['name']} ({interval})."
 
 
@@ -71,7 +74,8 @@ def render_html(study: dict[str, Any], more: str = "") -> str:
         "<meta name=viewport content='width=device-width,initial-scale=1'>",
         f"<title>{html.escape(results['title'])}</title><style>{STYLE}{css(labels)}</style></head><body>",
         f"<h1>{html.escape(results['title'])}</h1><p class=verdict>{html.escape(verdict(results))}</p>",
-        f"<p>{html.escape(data)} · entity-level F1 by conlleval's rules</p><pre>{html.escape(results['command'])}</pre>",
+        f"<p>{html.escape(data)} · entity-level F1 by conlleval's rules</p>",
+        f"<pre>{html.escape(results['command'])}</pre>",
         "<h2>Scores</h2>",
         _table(results),
         f1_bars(results["systems"], results["judged_on"]),
@@ -89,7 +93,7 @@ def render_html(study: dict[str, Any], more: str = "") -> str:
         "<h2>Learning curves</h2>",
         learning_curves(results["systems"]),
         "<h2>How this was made</h2>",
-        f"<pre>{html.escape(json.dumps({k: results[k] for k in ('config', 'data', 'signature', 'versions')}, indent=1))}</pre>",
+        f"<pre>{html.escape(json.dumps({k: results[k] for k in MADE_BY}, indent=1))}</pre>",
         _notices(results),
         f"<script type='application/json' id=results>{json.dumps(results).replace('</', '<' + chr(92) + '/')}</script>",
         "</body></html>",
@@ -117,12 +121,23 @@ def _rows(results: dict[str, Any]) -> list[list[str]]:
 
 def _table(results: dict[str, Any]) -> str:
     judged = [name for name in ("dev", "test") if name in results["systems"][0]]
-    heads = ["encoder", "head", *(f"{n} F1" for n in judged), "behind the best (95%)", "LM parameters", "head", "training"]
+    heads = [
+        "encoder",
+        "head",
+        *(f"{n} F1" for n in judged),
+        "behind the best (95%)",
+        "LM parameters",
+        "head",
+        "training",
+    ]
     body = "".join(
-        f"<tr{' class=best' if s['name'] == results['best'] else ''}>" + "".join(f"<td>{html.escape(c)}</td>" for c in row)
+        f"<tr{' class=best' if s['name'] == results['best'] else ''}>"
+        + "".join(f"<td>{html.escape(c)}</td>" for c in row)
         for s, row in zip(results["systems"], _rows(results), strict=True)
     )
-    caption = f"Mean ± standard deviation over {results['seeds']} seeds; differences by a paired bootstrap over sentences"
+    caption = (
+        f"Mean ± standard deviation over {results['seeds']} seeds; differences by a paired bootstrap over sentences"
+    )
     return _html_table(caption, heads, body)
 
 
@@ -133,7 +148,9 @@ def _per_type_table(results: dict[str, Any], labels: Sequence[str]) -> str:
         rows = [s["per_type"].get(label) for s in results["systems"]]
         count = next((int(r["num_entities"]) for r in rows if r), 0)
         cells = "".join(
-            f"<td title='precision {r['precision']:.1f}, recall {r['recall']:.1f}'>{r['f1']:.1f}</td>" if r else "<td>0.0</td>"
+            f"<td title='precision {r['precision']:.1f}, recall {r['recall']:.1f}'>{r['f1']:.1f}</td>"
+            if r
+            else "<td>0.0</td>"
             for r in rows
         )
         body += f"<tr><td>{html.escape(label)}</td><td>{count:,}</td>{cells}"
@@ -171,8 +188,8 @@ def _examples(results: dict[str, Any], predictions: list[list[dict[str, Any]]]) 
         )
         shown.append(f"<div class=example>{body}</div>")
     intro = (
-        f"<p>In {right:,} of {len(predictions[best]):,} sentences {html.escape(names[best])} is right where another tagger "
-        f"is not; here are {len(shown)} (first seed), those that begin with an entity first.</p>"
+        f"<p>In {right:,} of {len(predictions[best]):,} sentences {html.escape(names[best])} is right where another "
+        f"tagger is not; here are {len(shown)} (first seed), those that begin with an entity first.</p>"
     )
     return intro + "".join(shown)
 

@@ -5,11 +5,10 @@ import html
 import itertools
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-import tyro
 from rich.console import Console
 from tyro.conf import Positional
 
@@ -23,7 +22,6 @@ from boustro.tasks.words import split_text
 from boustro.text.documents import read_lines
 
 PREDICT_LINES = 256
-Hidden = Annotated[int | None, tyro.conf.arg(help="Width inside the mlp; none for the width of its input.")]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -66,7 +64,7 @@ def fit(
     encoder: str = "starter",
     head: Literal["linear", "mlp"] = "mlp",
     seed: int = 1,
-    options: HeadOptions = HeadOptions(),  # noqa: B008 (frozen)
+    options: HeadOptions = HeadOptions(),
     scheme: Scheme = "auto",
     cache: bool = True,
     json: Path | None = None,
@@ -89,8 +87,7 @@ def fit(
     tagger.fit(sentences, dev_sentences, seed)
     tagger.save_pretrained(out)
     record = tagger.record
-    for what, count in record["notices"].items():
-        _say(f"note: {count:,} {what}")
+    _say_notices(record["notices"])
     score = tagger.evaluate(dev_sentences)
     _say(
         f"{out}: {record['head_parameters'] / 1e6:.2f}M parameters trained in {record['train_seconds']:.0f} s after "
@@ -116,7 +113,10 @@ def evaluate(
         encoder: Where the encoder is now, if it has moved.
     """
     sentences = read_data(data, scheme)
-    _print_score(Tagger.from_pretrained(tagger, encoder=encoder).evaluate(sentences), json)
+    model = Tagger.from_pretrained(tagger, encoder=encoder)
+    score = model.evaluate(sentences)
+    _say_notices(model.encoder(cached=True).counts)
+    _print_score(score, json)
 
 
 def predict(
@@ -137,8 +137,10 @@ def predict(
     lines = _lines(file)
     if format == "html":
         labels = sorted({tag[2:] for tag in model.tags if tag != "O"})
-        print(f"<!doctype html><meta charset=utf-8><title>{html.escape(str(file))}</title><style>")
-        print(f"body{{font:1.1rem/1.8 system-ui;max-width:46rem;margin:2rem auto;color-scheme:light dark}}{css(labels)}</style>")
+        style = "body{font:1.1rem/1.8 system-ui;max-width:46rem;margin:2rem auto;color-scheme:light dark}"
+        print(
+            f"<!doctype html><meta charset=utf-8><title>{html.escape(file)}</title><style>{style}{css(labels)}</style>"
+        )
     console = Console(highlight=False, soft_wrap=True)
     while batch := list(itertools.islice(lines, PREDICT_LINES)):
         if format == "conll":
@@ -155,8 +157,7 @@ def predict(
             else:
                 print(as_text(line, entities))
         sys.stdout.flush()
-    for what, count in model.encoder().counts.items():
-        _say(f"note: {count:,} {what}")
+    _say_notices(model.encoder().counts)
 
 
 def _lines(file: str) -> Iterator[str]:
@@ -184,6 +185,11 @@ def _print_score(score: SpanScore, path: Path | None) -> None:
 
 def _dump(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+def _say_notices(counts: Mapping[str, int]) -> None:
+    for what, count in counts.items():
+        _say(f"note: {count:,} {what}")
 
 
 def _say(message: str) -> None:

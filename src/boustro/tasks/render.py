@@ -77,7 +77,7 @@ def css(labels: Sequence[str]) -> str:
     """Style rules of the marks of these labels, light and dark."""
     light = "".join(f".{css_class(x)}{{background:{colours(x)[1]}}}" for x in labels)
     dark = "".join(f".{css_class(x)}{{background:{colours(x)[2]}}}" for x in labels)
-    base = "mark{color:inherit;border-radius:.3em;padding:.05em .3em;white-space:nowrap}mark small{font-weight:700;font-size:.7em}"
+    base = "mark{color:inherit;border-radius:.3em;padding:.05em .3em}mark small{font-weight:700;font-size:.7em}"
     return f"{base}{light}@media(prefers-color-scheme:dark){{{dark}}}"
 
 

@@ -1,9 +1,9 @@
 """Tag schemes: found out from the tags, and turned into BIO, which everything inside speaks.
 
-    IOB1   I-PER I-PER B-PER   B only where an entity follows another of its type at once
-    BIO    B-PER I-PER B-PER   B wherever an entity begins (IOB2)
-    BIOES  B-PER E-PER S-PER   ends and single words are marked as well
-    IO     PER PER PER         no prefixes: a run of one label is one entity (only when asked for)
+IOB1   I-PER I-PER B-PER   B only where an entity follows another of its type at once
+BIO    B-PER I-PER B-PER   B wherever an entity begins (IOB2)
+BIOES  B-PER E-PER S-PER   ends and single words are marked as well
+IO     PER PER PER         no prefixes: a run of one label is one entity (only when asked for)
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ def detect_scheme(sentences: Sequence[Sentence]) -> Scheme:
             prefix, current = parse_tag(tag)
             if prefix not in PREFIXES or (prefix == "O") != (tag == "O") or (prefix != "O" and not current):
                 raise ValueError(
-                    f"{word_place(sentence, offset)}: {tag!r} is no tag of IOB1, BIO or BIOES (such as O, B-PER, I-PER); "
+                    f"{word_place(sentence, offset)}: {tag!r} is no tag of IOB1, BIO or BIOES, such as O and B-PER; "
                     "for labels without a prefix say --scheme io"
                 )
             ends_marked |= prefix in "ES"

@@ -23,10 +23,10 @@ from safetensors.torch import load_file, save_file
 
 from boustro import __version__
 from boustro.encoders import Encoder, load_encoder
-from boustro.models.hardware import best_device
 from boustro.heads.tagging import HeadConfig, TaggingHead
 from boustro.heads.training import Dev, TrainConfig, TrainLog, predict_scores, train_head
 from boustro.metrics.spans import SpanScore, extract_spans, score_spans
+from boustro.models.hardware import best_device
 from boustro.store import open_folder, write_file, write_folder
 from boustro.tasks.conll import data_fingerprint, read_conll
 from boustro.tasks.schemes import Scheme, detect_scheme, to_bio
@@ -145,7 +145,7 @@ class Tagger:
         train, dev = read_data(train, scheme), read_data(dev, scheme) if dev is not None else None
         found = {tag for sentence in train for tag in sentence.tags or ()}
         if found <= {"O"}:
-            raise ValueError(f"{_name(train)}: no word is labelled with an entity, so there is nothing to learn")
+            raise ValueError(f"{data_name(train)}: no word is labelled with an entity, so there is nothing to learn")
         self.tags = ["O", *sorted(found - {"O"})]
         ids = {tag: i for i, tag in enumerate(self.tags)}
         encoder = self.encoder(cached=True)
@@ -189,8 +189,10 @@ class Tagger:
         )
         self.record = {
             "seed": seed,
-            "train": {"name": _name(train), "sentences": len(train), "fingerprint": data_fingerprint(train)},
-            "dev": {"name": _name(dev), "sentences": len(dev), "fingerprint": data_fingerprint(dev)} if dev else None,
+            "train": {"name": data_name(train), "sentences": len(train), "fingerprint": data_fingerprint(train)},
+            "dev": {"name": data_name(dev), "sentences": len(dev), "fingerprint": data_fingerprint(dev)}
+            if dev
+            else None,
             "encoder_parameters": encoder.num_parameters,
             "head_parameters": sum(p.numel() for p in self.head.parameters()),
             "encode_seconds": round(encoded - started, 2),
@@ -255,7 +257,9 @@ class Tagger:
             "record": self.record,
         }
         with write_folder(path, KIND) as folder:
-            save_file({name: t.cpu().contiguous() for name, t in head.state_dict().items()}, folder / "head.safetensors")
+            save_file(
+                {name: t.cpu().contiguous() for name, t in head.state_dict().items()}, folder / "head.safetensors"
+            )
             write_file(folder / "config.json", json.dumps(config, indent=1, ensure_ascii=False))
 
     @classmethod
@@ -300,7 +304,9 @@ class Tagger:
 
     def _trained(self) -> TaggingHead:
         if self.head is None:
-            raise ValueError("this tagger is not trained yet; call fit first, or open a trained one with from_pretrained")
+            raise ValueError(
+                "this tagger is not trained yet; call fit first, or open a trained one with from_pretrained"
+            )
         return self.head
 
 
@@ -318,7 +324,8 @@ def read_data(data: Data, scheme: Scheme = "auto") -> list[Sentence]:
     return [replace(s, tags=to_bio(s.tags or (), found)) for s in sentences]
 
 
-def _name(sentences: Sequence[Sentence]) -> str:
+def data_name(sentences: Sequence[Sentence]) -> str:
+    """The file that sentences came from."""
     return sentences[0].where.rpartition(":")[0] or "data given in memory"
 
 

@@ -66,7 +66,7 @@ def _words(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _is_abbreviation(word: str) -> bool:
-    return word.lower() in ABBREVIATIONS and word[0].isupper() or (len(word) == 1 and word.isupper() and word != "I")
+    return (word.lower() in ABBREVIATIONS and word[0].isupper()) or (len(word) == 1 and word.isupper() and word != "I")
 
 
 def _ends_sentence(text: str, words: list[tuple[int, int]], index: int) -> bool:

@@ -96,7 +96,9 @@ def _read_jsonl(path: Path, text_key: str) -> Iterator[str]:
             raise ValueError(f"{path}:{number}: not a JSON object ({error})") from error
         if not isinstance(record, dict) or not isinstance(record.get(text_key), str):
             keys = ", ".join(record) if isinstance(record, dict) else type(record).__name__
-            raise ValueError(f"{path}:{number}: no text under the key {text_key!r} (found: {keys}); name it with --text-key")
+            raise ValueError(
+                f"{path}:{number}: no text under the key {text_key!r} (found: {keys}); name it with --text-key"
+            )
         if record[text_key].strip():
             yield record[text_key]
 
@@ -111,10 +113,14 @@ def _read_dataset(name: str, text_key: str) -> Iterator[str]:
     try:
         rows = datasets.load_dataset(repository, configuration or None, split="train", streaming=True)
     except Exception as error:  # the hub's client raises a dozen kinds
-        raise FileNotFoundError(f"{name}: no such file or folder, and no dataset of this name could be read: {error}") from error
+        raise FileNotFoundError(
+            f"{name}: no such file or folder, and no dataset of this name could be read: {error}"
+        ) from error
     for row in rows:
         text = row.get(text_key)  # type: ignore[union-attr]
         if not isinstance(text, str):
-            raise ValueError(f"{name}: no text under the key {text_key!r} (found: {', '.join(row)}); name it with --text-key")
+            raise ValueError(
+                f"{name}: no text under the key {text_key!r} (found: {', '.join(row)}); name it with --text-key"
+            )
         if text.strip():
             yield text

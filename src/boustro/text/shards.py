@@ -14,7 +14,7 @@ comes back is appended in order, so that memory does not grow with the corpus.
 import json
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -39,8 +39,8 @@ class Shards:
 
     path: Path
     config: dict[str, Any]
-    pieces: list[np.ndarray]
-    ends: list[np.ndarray]
+    pieces: Sequence[np.ndarray]
+    ends: Sequence[np.ndarray]
     fingerprint: str
 
     @classmethod

@@ -56,7 +56,9 @@ def load_tokenizer(name_or_path: str | Path, revision: str | None = None):
         tokenizer = AutoTokenizer.from_pretrained(str(name_or_path), revision=revision)
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
-        raise FileNotFoundError(f"{name_or_path}: no tokenizer could be loaded from this path or name: {reason}") from error
+        raise FileNotFoundError(
+            f"{name_or_path}: no tokenizer could be loaded from this path or name: {reason}"
+        ) from error
     if len(tokenizer) <= len(tokenizer.get_added_vocab()):  # transformers makes an empty one where there is none
         raise FileNotFoundError(f"{name_or_path}: no tokenizer lies there; save the model's tokenizer beside it")
     if tokenizer.is_fast:

@@ -1,0 +1,180 @@
+"""The command line as a user meets it: streams, exit codes, JSON, and errors that say what to do."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from boustro.cli import COMMANDS, main, usage
+from boustro.tasks.conll import format_conll
+
+DATA = [
+    (["Ada", "said", "boats", "cost", "3", "million", "."], ["B-PER", "O", "O", "O", "O", "O", "O"]),
+    (["Vellmar", "closes", "on", "Mondays", "."], ["B-LOC", "O", "O", "O", "O"]),
+] * 6
+
+
+@pytest.fixture(scope="module")
+def pair(tiny_lm):
+    return f"{tiny_lm('llama', sentinel=True)}+{tiny_lm('llama', 'backward', seed=1, sentinel=True)}"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, pair):
+    """Labelled files, and a tagger trained on them through the command line."""
+    folder = tmp_path_factory.mktemp("cli")
+    (folder / "train.conll").write_text(format_conll(DATA), "utf-8")
+    (folder / "dev.conll").write_text(format_conll(DATA[:2]), "utf-8")
+    arguments = ["--epochs", "40", "--lr", "0.01", "--dropout", "0", "--hidden", "32"]
+    data = ["--train", str(folder / "train.conll"), "--dev", str(folder / "dev.conll")]
+    assert main(["fit", "--encoder", pair, *data, "--out", str(folder / "ner"), *arguments]) == 0
+    return folder
+
+
+def fails(capsys, *arguments):
+    """The one sentence on standard error of a command that must exit with 1."""
+    assert main([str(a) for a in arguments]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == "" and "Traceback" not in captured.err
+    return captured.err.strip().splitlines()[-1]
+
+
+def test_help_is_instant_and_does_not_import_torch():
+    started = time.monotonic()
+    code = "import sys; from boustro.cli import main; main(['--help']); sys.exit('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and done.stdout == usage() + "\n"
+    assert time.monotonic() - started < 5
+    for name in COMMANDS:
+        assert name in done.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command, capsys):
+    assert main([command, "--help"]) == 0
+    assert "usage: boustro " + command in capsys.readouterr().out
+
+
+def test_usage_errors_exit_with_2(capsys):
+    assert main(["fitt"]) == 2
+    assert "did you mean 'fit'" in capsys.readouterr().err
+    assert main([]) == 2
+    assert main(["fit", "--no-such-option"]) == 2
+
+
+def test_a_bug_of_ours_exits_with_101_and_saves_its_traceback(monkeypatch, capsys):
+    monkeypatch.setitem(COMMANDS, "doctor", ("boustro.types", "bug", ""))
+    monkeypatch.setattr("boustro.types.bug", lambda: 1 / 0, raising=False)
+    assert main(["doctor"]) == 101
+    log = Path(capsys.readouterr().err.split()[-1])
+    assert "ZeroDivisionError" in log.read_text()
+    log.unlink()
+
+
+def test_evaluate_writes_the_agreed_json(folder, capsys):
+    assert main(["evaluate", str(folder / "ner"), str(folder / "dev.conll"), "--json", "-"]) == 0
+    written = json.loads(capsys.readouterr().out)
+    assert {"f1", "precision", "recall", "per_type", "num_sentences", "num_entities"} <= written.keys()
+    assert written["f1"] == 100 and written["num_sentences"] == 2 and written["num_entities"] == 2
+    assert set(written["per_type"]) == {"PER", "LOC"}
+    assert main(["evaluate", str(folder / "ner"), str(folder / "dev.conll"), "--json", str(folder / "s.json")]) == 0
+    assert json.loads((folder / "s.json").read_text()) == written
+    assert "100.00" in capsys.readouterr().out
+
+
+def test_predict_in_every_format(folder, capsys):
+    text = folder / "text.txt"
+    text.write_text("Ada said boats cost 3 million .\n\nVellmar closes on Mondays .\n", "utf-8")
+
+    def output(format):
+        assert main(["predict", str(folder / "ner"), str(text), "--format", format]) == 0
+        return capsys.readouterr().out
+
+    assert output("text") == "[Ada PER] said boats cost 3 million .\n\n[Vellmar LOC] closes on Mondays .\n"
+    rows = [json.loads(line) for line in output("jsonl").splitlines()]
+    assert [len(r["entities"]) for r in rows] == [1, 0, 1]
+    entity = rows[2]["entities"][0]
+    assert (entity["label"], entity["start"], entity["end"], entity["text"]) == ("LOC", 0, 7, "Vellmar")
+    assert 0 < entity["score"] <= 1
+    assert output("conll").startswith("Ada\tB-PER\nsaid\tO\n")
+    assert "<mark" in output("html")
+
+
+def test_predict_reads_standard_input(folder):
+    done = subprocess.run(
+        [sys.executable, "-m", "boustro.cli", "predict", str(folder / "ner"), "--format", "jsonl"],
+        input="Ada <b> said boats cost 3 million .\n",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(done.stdout)["text"] == "Ada <b> said boats cost 3 million ."
+
+
+def test_a_closed_pipe_is_no_error(folder):
+    text = "Ada said boats cost 3 million .\n" * 3000
+    command = f"{sys.executable} -m boustro.cli predict {folder / 'ner'} - | head -1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], input=text, capture_output=True, text=True, check=True)
+    assert done.stdout == "[Ada PER] said boats cost 3 million .\n141\n" and done.stderr == ""
+
+
+def test_text_is_escaped_in_html(folder, capsys, tmp_path):
+    (tmp_path / "x").write_text("Ada <script>alert(1)</script> said .\n")
+    main(["predict", str(folder / "ner"), str(tmp_path / "x"), "--format", "html"])
+    assert "<script>" not in capsys.readouterr().out
+
+
+def test_a_sentence_of_100000_words_is_tagged_whole_and_noted(folder, capsys, tmp_path):
+    (tmp_path / "long.conll").write_text("Ada\tB-PER\n" + "said\tO\n" * 99_999, "utf-8")
+    assert main(["evaluate", str(folder / "ner"), str(tmp_path / "long.conll")]) == 0
+    captured = capsys.readouterr()
+    assert "overlapping windows" in captured.err and "PER" in captured.out
+
+
+def test_bad_input_is_named_with_its_place(folder, pair, tiny_lm, capsys, tmp_path):
+    good, out = folder / "train.conll", tmp_path / "out"
+
+    def fit(train=good, encoder=pair):
+        return fails(capsys, "fit", "--encoder", encoder, "--train", train, "--dev", good, "--out", out)
+
+    def file(name, content):
+        (tmp_path / name).write_bytes(content)
+        return tmp_path / name
+
+    assert "malformed:2: expected a word and a tag" in fit(file("malformed", b"Ada B-PER\nsaid\n"))
+    assert "scheme:2: 'PERSON' is no tag of IOB1, BIO or BIOES" in fit(file("scheme", b"Ada B-PER\nLee PERSON\n"))
+    assert "the file holds no sentence" in fit(file("empty", b""))
+    assert "latin:1: byte 0xfc is not UTF-8" in fit(file("latin", "Müller B-PER\n".encode("latin-1")))
+    assert "no such file" in fit(tmp_path / "missing")
+    assert "no model could be loaded" in fit(encoder="./no/such/model")
+    other = tiny_lm("llama", "backward", vocab=420)
+    assert "different vocabularies" in fit(encoder=f"{pair.split('+')[0]}+{other}")
+    (tmp_path / "half").mkdir()
+    assert "half-written" in fit(encoder=str(tmp_path / "half"))
+    assert "incomplete" in fails(capsys, "evaluate", tmp_path / "half", good)
+    assert "no such folder" in fails(capsys, "evaluate", tmp_path / "nothing", good)
+    assert "no such file" in fails(capsys, "predict", folder / "ner", tmp_path / "nothing")
+    assert not out.exists() and not list(tmp_path.glob(".*staging"))
+
+
+def test_an_existing_folder_that_is_not_ours_is_left_alone(folder, pair, capsys, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("precious")
+    good = folder / "train.conll"
+    options = ("--train", good, "--dev", good, "--epochs", "1", "--out", tmp_path / "mine")
+    assert "choose another name" in fails(capsys, "fit", "--encoder", pair, *options)
+    assert (tmp_path / "mine" / "thesis.txt").read_text() == "precious"
+
+
+def test_doctor_prints_markdown(capsys):
+    assert main(["doctor"]) == 0
+    assert capsys.readouterr().out.startswith("| what | here |\n|---|---|\n| boustro |")
+
+
+def test_cache_is_listed_and_cleared(folder, capsys):
+    assert main(["cache", "list"]) == 0
+    assert " words " in capsys.readouterr().out
+    assert main(["cache", "burn"]) == 2

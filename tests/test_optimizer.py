@@ -1,0 +1,243 @@
+"""boustro.pretrain.optimizer: orthogonal steps, agreement with torch's own Muon, and one state for the two parts."""
+
+import copy
+import io
+
+import pytest
+import torch
+from torch import nn
+from transformers import AutoModelForCausalLM
+
+from boustro.pretrain.optimizer import Muon, MuonAdamW, orthogonalise
+
+SHAPES = [(8, 8), (4, 16), (16, 4), (1, 5), (12, 11)]
+
+
+def draw(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def conditioned(rows: int, columns: int, seed: int = 0) -> torch.Tensor:
+    """A matrix with singular values between 0.3 and 1."""
+    u, s, v = torch.linalg.svd(draw(rows, columns, seed=seed), full_matrices=False)
+    return u @ torch.diag(torch.linspace(1, 0.3, len(s))) @ v
+
+
+# Orthogonalisation
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_singular_values_come_near_one(shape):
+    values = torch.linalg.svdvals(orthogonalise(conditioned(*shape)[None])[0])
+    assert values.min() > 0.6 and values.max() < 1.3
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_result_points_where_the_nearest_orthogonal_matrix_does(shape):
+    matrix = conditioned(*shape)
+    u, _, v = torch.linalg.svd(matrix, full_matrices=False)
+    assert torch.cosine_similarity(orthogonalise(matrix[None])[0].flatten(), (u @ v).flatten(), dim=0) > 0.97
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_matrices_together_give_what_each_gives_alone(shape):
+    matrices = torch.stack([conditioned(*shape, seed=seed) * 10.0**seed for seed in range(3)])
+    alone = torch.cat([orthogonalise(matrix[None]) for matrix in matrices])
+    torch.testing.assert_close(orthogonalise(matrices), alone, rtol=0, atol=1e-2)
+
+
+def test_the_scale_of_a_matrix_does_not_matter():
+    matrix = conditioned(6, 9)[None]
+    torch.testing.assert_close(orthogonalise(1000 * matrix), orthogonalise(matrix), rtol=0, atol=1e-2)
+
+
+def test_nothing_stays_nothing():
+    assert torch.equal(orthogonalise(torch.zeros(1, 4, 4)), torch.zeros(1, 4, 4))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_shape_and_precision_are_kept(dtype):
+    matrices = draw(2, 3, 5).to(dtype)
+    assert orthogonalise(matrices).shape == matrices.shape and orthogonalise(matrices).dtype == dtype
+
+
+# Muon
+
+
+def parameters_of(shapes) -> list[nn.Parameter]:
+    return [nn.Parameter(conditioned(*shape, seed=i)) for i, shape in enumerate(shapes)]
+
+
+def test_muon_makes_the_steps_of_torch():
+    shapes = [(16, 8), (16, 8), (8, 16), (12, 12)]
+    ours, theirs = parameters_of(shapes), parameters_of(shapes)
+    options = {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.2}
+    optimizers = (
+        Muon(ours, **options),
+        torch.optim.Muon(theirs, **options, nesterov=True, adjust_lr_fn="match_rms_adamw"),
+    )
+    for step in range(4):
+        before = [parameter.detach().clone() for parameter in ours]
+        for parameters, optimizer in zip((ours, theirs), optimizers, strict=True):
+            for i, parameter in enumerate(parameters):
+                parameter.grad = conditioned(*parameter.shape, seed=100 * step + i)
+            optimizer.step()
+        for mine, other, old in zip(ours, theirs, before, strict=True):
+            difference = ((mine - other).norm() / (other - old).norm()).item()
+            assert difference < 0.03, f"step {step}: off by {difference:.3f} of the step's own size"
+            other.data.copy_(mine.data)  # or the differences of bf16 add up
+
+
+def test_muon_by_hand_on_a_single_number():
+    """One by one, the nearest orthogonal matrix is a sign: the step is 0.2 · lr, give or take the five steps' error."""
+    parameter = nn.Parameter(torch.tensor([[5.0]]))
+    optimizer = Muon([parameter], lr=0.1, weight_decay=0.5)
+    parameter.grad = torch.tensor([[123.0]])
+    optimizer.step()
+    assert parameter.item() == pytest.approx(5 * (1 - 0.1 * 0.5) - 0.1 * 0.2, abs=0.1 * 0.2 * 0.35)
+
+
+def test_a_parameter_without_a_gradient_is_left_alone():
+    still, moved = parameters_of([(4, 4), (4, 4)])
+    before = still.detach().clone()
+    optimizer = Muon([still, moved], lr=0.1)
+    moved.grad = draw(4, 4)
+    optimizer.step()
+    assert torch.equal(still, before)
+
+
+# The two together
+
+
+def names_of(lm: nn.Module, optimizer: torch.optim.Optimizer) -> set[str]:
+    mine = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    return {name for name, parameter in lm.named_parameters() if id(parameter) in mine}
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama", "gpt_neox"])
+def test_embeddings_the_head_and_vectors_are_left_to_adamw(tiny_lm, kind):
+    lm = AutoModelForCausalLM.from_pretrained(tiny_lm(kind))
+    muon, adamw = MuonAdamW(lm, lr=0.1).parts
+    matrices, others = names_of(lm, muon), names_of(lm, adamw)
+    assert matrices | others == {name for name, _ in lm.named_parameters()} and not matrices & others
+    assert not [name for name in matrices if any(part in name for part in ("wte", "wpe", "embed", "lm_head"))]
+    assert not [name for name in others if "mlp" in name and name.endswith("weight")]
+    assert all(parameter.ndim == 2 for group in muon.param_groups for parameter in group["params"])
+    head = lm.get_output_embeddings().weight
+    assert any(parameter is head for group in adamw.param_groups for parameter in group["params"])
+
+
+def test_frozen_parameters_are_in_neither_part(tiny_lm):
+    lm = AutoModelForCausalLM.from_pretrained(tiny_lm("llama"))
+    lm.model.layers[0].requires_grad_(False)
+    assert not [name for part in MuonAdamW(lm, lr=0.1).parts for name in names_of(lm, part) if "layers.0" in name]
+
+
+class Small(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.hidden, self.norm = nn.Embedding(7, 4), nn.Linear(4, 4), nn.LayerNorm(4)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.norm(self.hidden(self.embedding(ids))) @ self.embedding.weight.mT
+
+
+def make_small() -> Small:
+    torch.manual_seed(0)
+    return Small()
+
+
+def train(model: nn.Module, optimizer: torch.optim.Optimizer, steps: range, scheduler=None) -> None:
+    for step in steps:
+        ids = torch.randint(7, (3, 5), generator=torch.Generator().manual_seed(step))
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(ids).flatten(0, 1), ids.flip(1).flatten()).backward()
+        optimizer.step()
+        if scheduler is not None:
+            scheduler.step()
+
+
+def weights(model: nn.Module) -> torch.Tensor:
+    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+
+
+def halving(optimizer: torch.optim.Optimizer) -> torch.optim.lr_scheduler.LambdaLR:
+    return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.5**step)
+
+
+def test_a_state_that_was_saved_and_loaded_goes_on_identically():
+    straight = make_small()
+    optimizer = MuonAdamW(straight, lr=0.05)
+    scheduler = halving(optimizer)
+    train(straight, optimizer, range(3), scheduler)
+    file = io.BytesIO()
+    torch.save([straight.state_dict(), optimizer.state_dict(), scheduler.state_dict()], file)
+    train(straight, optimizer, range(3, 6), scheduler)
+
+    file.seek(0)
+    of_model, of_optimizer, of_scheduler = torch.load(file, weights_only=True)
+    resumed = make_small()
+    resumed.load_state_dict(of_model)
+    optimizer = MuonAdamW(resumed, lr=0.05)
+    scheduler = halving(optimizer)
+    optimizer.load_state_dict(of_optimizer)
+    scheduler.load_state_dict(of_scheduler)
+    train(resumed, optimizer, range(3, 6), scheduler)
+    assert torch.equal(weights(resumed), weights(straight))
+
+
+def test_without_its_state_a_run_goes_on_differently():
+    """So that the test before this one means something."""
+    straight = make_small()
+    optimizer = MuonAdamW(straight, lr=0.05)
+    train(straight, optimizer, range(3))
+    other = copy.deepcopy(straight)
+    train(straight, optimizer, range(3, 6))
+    train(other, MuonAdamW(other, lr=0.05), range(3, 6))
+    assert not torch.allclose(weights(other), weights(straight), atol=1e-4)
+
+
+@pytest.mark.parametrize("reloaded", [False, True])
+def test_a_scheduler_reaches_both_parts(reloaded):
+    model = make_small()
+    optimizer = MuonAdamW(model, lr=0.1)
+    if reloaded:
+        optimizer.load_state_dict(optimizer.state_dict())
+    scheduler = halving(optimizer)
+    train(model, optimizer, range(2), scheduler)
+    assert [group["lr"] for part in optimizer.parts for group in part.param_groups] == [0.025, 0.025]
+
+
+def test_a_learning_rate_of_nothing_moves_nothing():
+    model = make_small()
+    optimizer = MuonAdamW(model, lr=0.1)
+    for group in optimizer.param_groups:
+        group["lr"] = 0.0
+    before = weights(model)
+    train(model, optimizer, range(2))
+    assert torch.equal(weights(model), before)
+
+
+def test_training_lowers_the_loss():
+    model = make_small()
+    ids = torch.arange(7)[None]
+    targets = ids.roll(1).flatten()
+
+    def loss() -> torch.Tensor:
+        return nn.functional.cross_entropy(model(ids).flatten(0, 1), targets)
+
+    optimizer, before = MuonAdamW(model, lr=0.05), loss().item()
+    for _ in range(30):
+        optimizer.zero_grad()
+        loss().backward()
+        optimizer.step()
+    assert loss().item() < before / 2
+
+
+def test_zero_grad_clears_both_parts():
+    model = make_small()
+    optimizer = MuonAdamW(model, lr=0.1)
+    train(model, optimizer, range(1))
+    assert all(parameter.grad is not None for parameter in model.parameters())
+    optimizer.zero_grad()
+    assert all(parameter.grad is None for parameter in model.parameters())

@@ -1,0 +1,387 @@
+"""boustro pretrain, through the command line: what a run writes, how it goes on after an interruption, what it refuses.
+
+Presets are covered here too.
+"""
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+from boustro.cli import main
+from boustro.models.loss import LMWithLoss
+from boustro.models.presets import PRESETS, make_config
+from boustro.objectives.causal import causal
+from boustro.pretrain import run
+from boustro.store import open_folder
+from boustro.text.segments import Segments
+from boustro.text.shards import Shards
+
+LENGTH, BATCH = 32, 2
+STEP_PIECES = LENGTH * BATCH
+STEPS = 9
+WEEK = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
+
+
+def write_shards(folder: Path, documents: list[str], *tokenizer: str) -> Path:
+    corpus = folder.with_suffix(".txt")
+    corpus.write_text("\n\n".join(documents), "utf-8")
+    assert main(["tokenize", str(corpus), "--out", str(folder), "--workers", "1", *tokenizer]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory) -> Path:
+    """Weeks, over and over, from different days on: whoever has read a day knows its neighbours."""
+    days = [" ".join(WEEK[(start + i) % 7] for i in range(12)) for start in range(40)]
+    return write_shards(tmp_path_factory.mktemp("data") / "train", days, "--train-tokenizer", "300")
+
+
+@pytest.fixture(scope="module")
+def validation(shards) -> Path:
+    weeks = [" ".join(WEEK[(start + i) % 7] for i in range(9)) for start in range(3, 17)]
+    return write_shards(shards.with_name("validation"), weeks, "--tokenizer", str(shards / "tokenizer"))
+
+
+def command(shards: Path, out: Path, *options: object, steps: int = STEPS) -> list[str]:
+    """A run of `steps` steps of the tiny preset. A later option takes the place of an earlier one of its name."""
+    given = {
+        "--shards": shards,
+        "--out": out,
+        "--preset": "tiny",
+        "--segment-length": LENGTH,
+        "--batch-segments": BATCH,
+        "--tokens": steps * STEP_PIECES,
+    }
+    options = list(options)
+    for name in [name for name in given if name in options]:
+        given.pop(name)
+    return ["pretrain", "--no-compile", *(str(word) for pair in given.items() for word in pair), *map(str, options)]
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / "model.safetensors")
+
+
+def assert_same_weights(one: Path, other: Path) -> None:
+    first, second = weights(one), weights(other)
+    assert first.keys() == second.keys()
+    assert [name for name in first if not torch.equal(first[name], second[name])] == []
+
+
+# What a run writes
+
+
+@pytest.fixture(scope="module")
+def trained(shards, validation, tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("run") / "lm"
+    assert main(command(shards, out, "--validation", validation, "--evaluations", 2, steps=40)) == 0
+    return out
+
+
+def test_the_model_folder_opens_and_says_how_it_reads(trained, shards):
+    config = json.loads((trained / "config.json").read_text())
+    assert (config["direction"], config["sentinel"]) == ("backward", True)
+    lm = AutoModelForCausalLM.from_pretrained(trained)
+    assert lm.config.max_position_embeddings == LENGTH
+    assert lm.get_input_embeddings().num_embeddings == lm.config.vocab_size == Shards.open(shards).config["vocab_size"]
+    assert lm.dtype == torch.float32
+
+
+def test_the_tokenizer_of_the_shards_comes_along(trained, shards):
+    ours, theirs = (AutoTokenizer.from_pretrained(path) for path in (trained, shards / "tokenizer"))
+    assert ours.get_vocab() == theirs.get_vocab()
+    assert ours.decode(ours("monday tuesday")["input_ids"]) == "monday tuesday"
+
+
+def test_the_folder_is_complete_and_nothing_else_is_left(trained):
+    assert "training.json" in open_folder(trained, "model", verify=True)["files"]
+    assert [path.name for path in trained.parent.iterdir()] == ["lm"]
+
+
+def test_the_loss_falls_on_a_pattern(trained, shards):
+    training = json.loads((trained / "training.json").read_text())
+    losses = [row["loss"] for row in training["history"] if "loss" in row]
+    assert losses[0] > 0.8 * math.log(300) > 2 > losses[-1]
+    assert training["config"]["direction"] == "backward" and training["config"]["shards"] == str(shards)
+    assert training["pieces_seen"] == 40 * STEP_PIECES
+    assert training["num_parameters"] == sum(tensor.numel() for tensor in weights(trained).values())
+
+
+def test_the_validation_loss_is_that_of_the_saved_model_reading_backwards(trained, validation):
+    training = json.loads((trained / "training.json").read_text())
+    assert [row["step"] for row in training["history"] if "eval_loss" in row] == [20, 40]
+    held_out = Shards.open(validation)
+    segments = torch.from_numpy(np.stack(list(Segments(held_out, LENGTH, seed=None))))
+    lm = LMWithLoss(AutoModelForCausalLM.from_pretrained(trained)).eval()
+    with torch.no_grad():
+        backward, forward = (
+            lm(*causal(segments, direction, held_out.config["end_of_text_id"]))["loss"].item()
+            for direction in ("backward", "forward")
+        )
+    assert training["validation_loss"] == pytest.approx(backward, rel=0.02)  # bf16 where it is fast
+    assert training["validation_perplexity"] == pytest.approx(math.exp(training["validation_loss"]))
+    assert backward < forward - 0.5
+
+
+def test_a_forward_model_says_so_and_keeps_the_precision_asked_for(shards, tmp_path):
+    options = ["--direction", "forward", "--save-dtype", "float16", "--optimizer", "adamw", "--schedule", "cosine"]
+    assert main(command(shards, tmp_path / "lm", *options, steps=3)) == 0
+    lm = AutoModelForCausalLM.from_pretrained(tmp_path / "lm")
+    assert (lm.config.direction, lm.config.sentinel, lm.dtype) == ("forward", True, torch.float16)
+
+
+def test_the_same_command_gives_the_same_weights_and_another_seed_others(shards, tmp_path):
+    for name, seed in (("one", 1), ("same", 1), ("other", 2)):
+        assert main(command(shards, tmp_path / name, "--seed", seed, steps=3)) == 0
+    assert_same_weights(tmp_path / "one", tmp_path / "same")
+    one, other = weights(tmp_path / "one"), weights(tmp_path / "other")
+    assert not torch.equal(one["model.embed_tokens.weight"], other["model.embed_tokens.weight"])
+
+
+def test_the_size_of_a_micro_batch_changes_nothing(shards, tmp_path):
+    losses = []
+    for micro in (1, 4):
+        options = ["--batch-segments", 4, "--micro-batch-segments", micro, "--no-bf16"]
+        assert main(command(shards, tmp_path / str(micro), *options, steps=8)) == 0
+        history = json.loads((tmp_path / str(micro) / "training.json").read_text())["history"]
+        losses.append([row["loss"] for row in history])
+    assert len(losses[0]) == 4
+    assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+
+
+def test_any_architecture_is_trained_from_its_config(shards, tiny_lm, tmp_path):
+    config = tiny_lm("gpt_neox") / "config.json"
+    assert main(command(shards, tmp_path / "lm", "--preset", config, steps=2)) == 0
+    lm = AutoModelForCausalLM.from_pretrained(tmp_path / "lm")
+    assert (lm.config.model_type, lm.config.vocab_size, lm.config.max_position_embeddings) == ("gpt_neox", 300, LENGTH)
+
+
+# Going on after an interruption
+
+
+@pytest.fixture(scope="module")
+def straight(shards, tmp_path_factory) -> Path:
+    """The model of a run that nothing interrupted."""
+    out = tmp_path_factory.mktemp("straight") / "lm"
+    assert main(command(shards, out)) == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def interrupted(shards, tmp_path_factory) -> Path:
+    """The folder of a run that was interrupted in its seventh step; it saved a checkpoint after each."""
+    folder = tmp_path_factory.mktemp("interrupted")
+    step, calls = run._Trainer.training_step, []
+
+    def interrupted_step(self, *arguments, **options):
+        calls.append(1)
+        if len(calls) == 7:
+            raise KeyboardInterrupt
+        return step(self, *arguments, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run._Trainer, "training_step", interrupted_step)
+        assert main(command(shards, folder / "lm", "--save-minutes", 0)) == 130
+    return folder
+
+
+@pytest.fixture
+def broken_off(interrupted, tmp_path) -> Path:
+    """A copy of it, to go on in."""
+    shutil.copytree(interrupted, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+def test_an_interrupted_run_leaves_its_last_two_checkpoints_and_no_model(interrupted):
+    assert [path.name for path in interrupted.iterdir()] == ["lm.checkpoints"]
+    checkpoints = sorted((interrupted / "lm.checkpoints").iterdir())
+    assert [path.name for path in checkpoints] == ["checkpoint-5", "checkpoint-6"]
+    for checkpoint in checkpoints:
+        files = open_folder(checkpoint, "checkpoint", verify=True)["files"]
+        assert {"model.safetensors", "optimizer.pt", "scheduler.pt", "trainer_state.json"} <= files.keys()
+
+
+def test_a_resumed_run_ends_where_an_uninterrupted_one_does(shards, straight, broken_off, capsys):
+    assert main(command(shards, broken_off / "lm", "--resume")) == 0
+    assert f"going on from {broken_off / 'lm.checkpoints' / 'checkpoint-6'}" in capsys.readouterr().err
+    assert_same_weights(broken_off / "lm", straight)
+    assert [path.name for path in broken_off.iterdir()] == ["lm"]
+
+
+def without_manifest(checkpoint: Path) -> None:
+    (checkpoint / "manifest.json").unlink()
+
+
+def truncated(checkpoint: Path) -> None:
+    data = (checkpoint / "optimizer.pt").read_bytes()
+    (checkpoint / "optimizer.pt").write_bytes(data[: len(data) // 2])
+
+
+def scrambled(checkpoint: Path) -> None:
+    data = (checkpoint / "model.safetensors").read_bytes()
+    (checkpoint / "model.safetensors").write_bytes(data[:-1] + bytes([data[-1] ^ 0xFF]))
+
+
+@pytest.mark.parametrize("damage", [without_manifest, truncated, scrambled])
+def test_a_damaged_checkpoint_is_named_and_passed_over(shards, straight, broken_off, capsys, damage):
+    newest = broken_off / "lm.checkpoints" / "checkpoint-6"
+    damage(newest)
+    assert main(command(shards, broken_off / "lm", "--resume")) == 0
+    messages = capsys.readouterr().err.splitlines()
+    assert [
+        line for line in messages if line.startswith("passed over an incomplete checkpoint") and str(newest) in line
+    ]
+    assert f"going on from {newest.with_name('checkpoint-5')}" in messages
+    assert_same_weights(broken_off / "lm", straight)
+
+
+def test_with_no_complete_checkpoint_a_run_starts_from_the_beginning_and_says_so(shards, straight, broken_off, capsys):
+    for checkpoint in (broken_off / "lm.checkpoints").iterdir():
+        without_manifest(checkpoint)
+    assert main(command(shards, broken_off / "lm", "--resume")) == 0
+    assert "no complete checkpoint, starting from the beginning" in capsys.readouterr().err
+    assert_same_weights(broken_off / "lm", straight)
+
+
+def test_without_resume_a_run_starts_from_the_beginning(shards, straight, broken_off, capsys):
+    assert main(command(shards, broken_off / "lm")) == 0
+    assert "going on" not in capsys.readouterr().err
+    assert_same_weights(broken_off / "lm", straight)
+
+
+def test_another_run_s_checkpoint_is_refused(shards, broken_off, capsys):
+    """What decides the weights differs: going on would give neither run's model."""
+    refused(command(shards, broken_off / "lm", "--resume", "--direction", "forward"), capsys, "direction")
+
+
+# What a run refuses
+
+
+def refused(arguments: list[str], capsys, *words: str) -> str:
+    """Exit code 1, one sentence with these words on stderr, and nothing written. Returns the sentence."""
+    out = Path(arguments[arguments.index("--out") + 1])
+    before = sorted(out.parent.rglob("*"))
+    capsys.readouterr()
+    assert main(arguments) == 1
+    output, errors = capsys.readouterr()
+    assert output == "" and errors.startswith("boustro: ") and errors.count("\n") == 1, errors
+    assert [word for word in words if word not in errors] == [], errors
+    assert sorted(out.parent.rglob("*")) == before
+    return errors
+
+
+def test_missing_shards_are_named(tmp_path, capsys):
+    refused(command(tmp_path / "absent", tmp_path / "lm"), capsys, f"{tmp_path}/absent", "no such folder")
+
+
+def test_a_folder_that_holds_no_shards_is_named(trained, tmp_path, capsys):
+    refused(command(trained, tmp_path / "lm"), capsys, f"{trained} is a model folder", "shards folder is expected")
+
+
+def test_truncated_shards_are_named(shards, tmp_path, capsys):
+    shutil.copytree(shards, tmp_path / "cut")
+    pieces = tmp_path / "cut" / "pieces-00000.bin"
+    pieces.write_bytes(pieces.read_bytes()[:-2])
+    refused(command(tmp_path / "cut", tmp_path / "lm"), capsys, str(pieces))
+
+
+def test_validation_shards_of_another_vocabulary_are_refused(shards, tmp_path, capsys):
+    other = write_shards(tmp_path / "other", ["monday " * 100], "--train-tokenizer", "280")
+    sizes = (Shards.open(path).config["vocab_size"] for path in (other, shards))
+    words = [str(other), str(shards), *(f"{size}" for size in sizes), "tokenize both with one tokenizer"]
+    refused(command(shards, tmp_path / "lm", "--validation", other), capsys, *words)
+
+
+def test_validation_shards_of_another_tokenizer_of_the_same_size_are_refused(shards, tmp_path, capsys):
+    """The ids would mean other pieces, and the loss nothing."""
+    size = Shards.open(shards).config["vocab_size"]
+    lake = ["the otter swims across a quiet lake while herons wait in reeds " * 30]
+    other = write_shards(tmp_path / "other", lake, "--train-tokenizer", str(size))
+    assert Shards.open(other).config["vocab_size"] == size
+    refused(command(shards, tmp_path / "lm", "--validation", other), capsys, str(other))
+
+
+def test_an_unknown_preset_is_met_with_the_nearest(shards, tmp_path, capsys):
+    sentence = refused(command(shards, tmp_path / "lm", "--preset", "smal"), capsys, "'smal'", "did you mean 'small'?")
+    assert all(name in sentence for name in PRESETS)
+
+
+def test_a_corpus_shorter_than_a_segment_is_refused(shards, tmp_path, capsys):
+    refused(command(shards, tmp_path / "lm", "--segment-length", 100_000), capsys, str(shards), "100,000")
+
+
+def test_a_corpus_without_enough_segments_for_a_batch_is_refused_not_trained_on_nothing(shards, tmp_path, capsys):
+    size = len(Segments(Shards.open(shards), LENGTH)) + 1
+    refused(command(shards, tmp_path / "lm", "--batch-segments", size), capsys, str(size))
+
+
+def test_a_batch_that_micro_batches_do_not_fill_is_refused(shards, tmp_path, capsys):
+    options = ["--batch-segments", 4, "--micro-batch-segments", 3]
+    refused(command(shards, tmp_path / "lm", *options), capsys, "--batch-segments 4", "--micro-batch-segments 3")
+
+
+def test_a_place_that_is_taken_is_refused_before_anything_is_computed(shards, tmp_path, capsys):
+    (tmp_path / "lm").mkdir()
+    (tmp_path / "lm" / "chapter.txt").write_text("years of work")
+    refused(command(shards, tmp_path / "lm", steps=1), capsys, f"{tmp_path / 'lm'} exists and is not a model folder")
+
+
+@pytest.mark.parametrize("option", [("--direction", "sideways"), ("--learning-rat", "1")])
+def test_an_option_that_does_not_exist_is_a_matter_of_usage(shards, tmp_path, capsys, option):
+    assert main(command(shards, tmp_path / "lm", *option)) == 2
+    assert option[0] in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+# Presets
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_preset_is_fitted_to_the_vocabulary_and_the_window(preset):
+    config = make_config(preset, vocab_size=321, max_pieces=77, end_of_text_id=5)
+    assert (config.vocab_size, config.max_position_embeddings) == (321, 77)
+    assert (config.bos_token_id, config.eos_token_id) == (5, 5)
+    with torch.device("meta"):
+        lm = AutoModelForCausalLM.from_config(config)
+    assert lm.get_output_embeddings().weight is lm.get_input_embeddings().weight
+
+
+def test_gpt2_base_is_the_model_of_the_paper():
+    with torch.device("meta"):
+        lm = AutoModelForCausalLM.from_config(make_config("gpt2-base", 50257, 1024, 50256))
+    assert lm.num_parameters() == 124_439_808
+
+
+def test_the_presets_grow():
+    with torch.device("meta"):
+        sizes = [
+            AutoModelForCausalLM.from_config(make_config(name, 8000, 256, 0)).num_parameters()
+            for name in ("tiny", "mini", "small", "gpt2-base")
+        ]
+    assert sizes == sorted(sizes) and len(set(sizes)) == 4
+
+
+@pytest.mark.parametrize("name", ["folder", "file"])
+def test_a_config_of_transformers_is_fitted_too(tiny_lm, name):
+    folder = tiny_lm("qwen3")
+    config = make_config(str(folder if name == "folder" else folder / "config.json"), 321, 77, 5)
+    assert (config.model_type, config.vocab_size, config.max_position_embeddings) == ("qwen3", 321, 77)
+    assert AutoConfig.from_pretrained(folder).vocab_size == 400
+
+
+@pytest.mark.parametrize(("name", "hint"), [("gpt2base", "gpt2-base"), ("Tiny", "tiny"), ("minni", "mini")])
+def test_an_unknown_preset_suggests_the_nearest(name, hint):
+    with pytest.raises(ValueError, match=rf"unknown preset '{name}'.*path to a config\.json; did you mean '{hint}'\?"):
+        make_config(name, 300, 32, 0)
+
+
+def test_a_preset_like_no_other_only_lists_those_there_are():
+    with pytest.raises(ValueError, match=r"known are gpt2-base, tiny, mini, small, or a path to a config\.json$"):
+        make_config("xyzzy", 300, 32, 0)
