@@ -242,15 +242,16 @@ class _Trainer(Trainer):
     @torch.no_grad()
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:  # type: ignore[override]
         """Mean loss a piece over the first validation segments, and its exponential."""
-        assert isinstance(self.model, LMWithLoss) and isinstance(self.eval_dataset, Segments)
+        assert isinstance(self.model, LMWithLoss)
+        held_out: Any = self.eval_dataset
         module, size = self.model, self.args.per_device_train_batch_size
         module.eval()
         total = count = 0.0
         device = next(module.parameters()).device
-        segments = [self.eval_dataset[i] for i in range(min(len(self.eval_dataset), self.num_eval_segments))]
+        segments = [held_out[i] for i in range(min(len(held_out), self.num_eval_segments))]
         with torch.autocast(device.type, torch.bfloat16, enabled=self.args.bf16):
             for start in range(0, len(segments), size):
-                batch = self.data_collator(segments[start : start + size])  # type: ignore[arg-type]
+                batch = self.data_collator(segments[start : start + size])
                 batch = Batch(**{name: value.to(device) for name, value in batch.items()})
                 total += module(*batch)["loss"].item() * batch.targets.numel()
                 count += batch.targets.numel()

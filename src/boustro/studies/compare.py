@@ -191,7 +191,9 @@ def summarise(grid: Grid, cells: dict[tuple[str, str], list[Path]], title: str) 
         "judged_on": judged,
         "seeds": grid.seeds,
         "best": systems[best]["name"],
-        "config": dataclasses.asdict(make_config(**grid.options, encoder=grid.encoders[0], head=grid.heads[0])),
+        "config": dataclasses.asdict(
+            make_config(**grid.options, encoder=systems[0]["encoder"], head=systems[0]["head"])
+        ),
         "data": {
             name: {"sentences": len(s), "name": data_name(s), "fingerprint": data_fingerprint(s)}
             for name, s in grid.data().items()

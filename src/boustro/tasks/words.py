@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from boustro.types import Sentence
 
 ABBREVIATIONS = frozenset(
-    "mr mrs ms dr prof rev hon gen col maj capt lt sgt cmdr adm gov sen rep pres st ste mt ft jr sr inc corp co ltd bros "
-    "dept univ assn no nos vs etc approx est fig vol pp jan feb mar apr jun jul aug sep sept oct nov dec".split()
+    "mr mrs ms dr prof rev hon gen col maj capt lt sgt cmdr adm gov sen rep pres st ste mt ft jr sr inc corp co ltd "
+    "bros dept univ assn no nos vs etc approx est fig vol pp jan feb mar apr jun jul aug sep sept oct nov dec".split()
 )
 WORD = re.compile(
     r"""
