@@ -12,7 +12,7 @@ def f1_bars(systems: Sequence[dict[str, Any]], judged: str) -> str:
     """A bar a system for its mean F1, every seed a dot."""
     height = 0.55 * len(systems) + 0.9
     figure, axes = _figure(7.2, height)
-    names = [s["name"] for s in systems]
+    names = [_short(s["name"]) for s in systems]
     means = [s[judged]["mean"] for s in systems]
     places = range(len(systems))
     axes.barh(places, means, color=[PALETTE[i % len(PALETTE)] for i in places], height=0.55, alpha=0.75)
@@ -34,7 +34,7 @@ def learning_curves(systems: Sequence[dict[str, Any]]) -> str:
     figure, axes = _figure(7.2, 3.2)
     for index, system in enumerate(systems):
         for number, curve in enumerate(system["dev_curves"]):
-            label = system["name"] if number == 0 else None
+            label = _short(system["name"]) if number == 0 else None
             axes.plot(
                 range(1, len(curve) + 1), curve, color=PALETTE[index % len(PALETTE)], alpha=0.8, label=label, lw=1.4
             )
@@ -49,13 +49,18 @@ def layer_bars(weights: dict[str, list[float]]) -> str:
     figure, axes = _figure(7.2, 2.6)
     for index, (name, shares) in enumerate(weights.items()):
         offsets = [layer + index * 0.8 / len(weights) for layer in range(len(shares))]
-        axes.bar(offsets, shares, width=0.75 / len(weights), color=PALETTE[index % len(PALETTE)], label=name)
+        axes.bar(offsets, shares, width=0.75 / len(weights), color=PALETTE[index % len(PALETTE)], label=_short(name))
     most = max(len(shares) for shares in weights.values())
     axes.set_xticks([n + 0.4 - 0.4 / len(weights) for n in range(most)], [str(n) for n in range(most)])
     axes.set_xlabel("layer (0 = embeddings)")
     axes.set_ylabel("share")
     axes.legend(frameon=False, fontsize=9, labelcolor="#808080")
     return _svg(figure, "Learned share of every layer, for each language model")
+
+
+def _short(name: str, most: int = 40) -> str:
+    """A long path by its beginning and end."""
+    return name if len(name) <= most else f"{name[: most // 2 - 1]}…{name[-most // 2 :]}"
 
 
 def _figure(width: float, height: float):
