@@ -30,6 +30,13 @@ def test_columns_are_read_with_document_starts_left_out(tmp_path):
     assert sentences[0].where == f"{file}:3" and sentences[1].where == f"{file}:7"
 
 
+def test_sentences_know_their_document_where_the_file_parts_documents(tmp_path):
+    text = "-DOCSTART- O\n\na O\n\nb O\n\n-DOCSTART- O\n\nc O\n"
+    a, b, c = (s.document for s in read_conll(write(tmp_path / "a", text)))
+    assert a == b != c and a
+    assert [s.document for s in read_conll(write(tmp_path / "b", "a O\n\nb O\n"))] == ["", ""]
+
+
 def test_tabs_part_columns_where_the_file_has_them(tmp_path):
     assert read_conll(write(tmp_path / "a", "New York\tB-LOC\r\n.\tO\r\n"))[0].words == ("New York", ".")
 

@@ -150,6 +150,19 @@ def test_a_text_longer_than_the_window_is_read_whole(tiny_lm, direction):
     np.testing.assert_allclose(vectors[:12] if direction == "forward" else vectors[-12:], short, atol=1e-5)
 
 
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_document_context_reads_the_sentences_around(tiny_lm, direction):
+    path = str(tiny_lm("llama", direction, sentinel=True))
+    around = load_encoder(path, dtype="float32", context="document")
+    alone = load_encoder(path, dtype="float32")
+    named = [Sentence(tuple(s), document="a" if i < 2 else "") for i, s in enumerate(SENTENCES)]
+    read = [a[0] for a in around.encode(named)]
+    whole = next(iter(alone.encode([SENTENCES[0] + SENTENCES[1]])))[0]
+    np.testing.assert_allclose(np.concatenate(read[:2]), whole, atol=1e-5)
+    for got, (expected,) in zip(read[2:], alone.encode(SENTENCES[2:]), strict=True):
+        np.testing.assert_allclose(got, expected, atol=1e-5)
+
+
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=8), st.booleans())
 def test_places_by_their_definition(sizes, backward):
     bounds = np.concatenate([[0], np.cumsum(sizes)])

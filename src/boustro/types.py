@@ -12,12 +12,15 @@ class Sentence:
     """Words, with their tags where they are known.
 
     `spaces[i]` tells whether white space stands before word `i` in running text; `None` means that
-    nobody knows (a CoNLL file), and `text.alignment` guesses. `where` is `file:line`, for messages.
+    nobody knows (a CoNLL file), and `text.alignment` guesses. Sentences that follow each other and name
+    the same `document` belong together; without a name, a sentence stands alone. `where` is `file:line`,
+    for messages.
     """
 
     words: tuple[str, ...]
     tags: tuple[str, ...] | None = None
     spaces: tuple[bool, ...] | None = None
+    document: str = ""
     where: str = ""
 
     def __len__(self) -> int:

@@ -71,7 +71,7 @@ class CachedEncoder(Encoder):
         shape = (int(lengths.sum()), self.streams[0].num_layers, self.streams[0].width)
         if 0 in shape:
             return self.encoder.encode_all(sentences)
-        key = fingerprint(self._identity, [(s.words, s.spaces) for s in sentences])
+        key = fingerprint(self._identity, [(s.words, s.spaces, s.document) for s in sentences])
         entry = self.folder / key[:2] / key
         try:
             open_folder(entry, KIND)

@@ -7,6 +7,7 @@ is the only one that knows. A sentence longer than the model's window is read in
 each piece where most of what precedes it is in sight, so that no word is ever cut off.
 """
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -24,10 +25,11 @@ from boustro.encoders.contract import Encoder, Stream, Words, as_sentence
 from boustro.encoders.pooling import parse_pooling, select
 from boustro.models.hardware import best_device, has_fast_bf16
 from boustro.store import MANIFEST, fingerprint, hash_file, open_folder
-from boustro.text.alignment import Aligner, Pieces, Spacing
+from boustro.text.alignment import Aligner, Pieces, Spacing, guess_spaces
 from boustro.text.tokenizers import end_of_text_id, load_tokenizer
 from boustro.types import Sentence
 
+Context = Literal["sentence", "document"]
 Layers = Literal["all", "last"] | tuple[int, ...]
 
 CHUNK_WORDS = 8192
@@ -56,6 +58,7 @@ class LMEncoder(Encoder):
         layers: Layers | list[int] | str | int = "all",
         pooling: str = "exit+before",
         spacing: Spacing = "natural",
+        context: Context = "sentence",
         sentinel: bool | None = None,
         device: str | torch.device | None = None,
         dtype: str | None = None,
@@ -69,6 +72,7 @@ class LMEncoder(Encoder):
             layers: "all", "last", or numbers: 0 is the embeddings, 1…n the blocks, -1 the last.
             pooling: Where a word is read; see `encoders.pooling`.
             spacing: "natural", or a space before "always" every word.
+            context: What the LM reads: the "sentence" alone, or the "document" around it, up to its window.
             sentinel: Whether to start a reading with the end-of-text piece; by default what the config says.
             dtype: Of computation and result, "float32" or the like; by default the fastest, stored as float16.
             tokenizer: Used when the model brings none.
@@ -94,6 +98,9 @@ class LMEncoder(Encoder):
         self.counts = self._aligner.counts
         self._sentinel = end_of_text_id(self.tokenizer) if _wants_sentinel(sentinel, config) else None
         self._places = parse_pooling(pooling)
+        if context not in ("sentence", "document"):
+            raise ValueError(f"unknown context {context!r}: known are sentence, document")
+        self._context = context
         num_layers = config.get_text_config().num_hidden_layers
         self._layers = _parse_layers(layers, num_layers)
         self._width = config.get_text_config().hidden_size
@@ -111,6 +118,7 @@ class LMEncoder(Encoder):
             "layers": list(self._layers),
             "pooling": "+".join(self._places),
             "spacing": self._aligner.spacing,
+            "context": self._context,
             "window": self._window,
             "dtype": [str(self._model.dtype), self.dtype.name],
         }
@@ -120,9 +128,10 @@ class LMEncoder(Encoder):
         return self.tokenizer.get_vocab()
 
     def encode(self, sentences: Iterable[Words]) -> Iterator[tuple[np.ndarray, ...]]:
-        for chunk in _chunks(as_sentence(s) for s in sentences):
-            vectors = self._encode_chunk(chunk)
-            bounds = np.concatenate([[0], np.cumsum([len(s) for s in chunk])])
+        given = (as_sentence(s) for s in sentences)
+        for chunk in _chunks(_documents(given) if self._context == "document" else ([s] for s in given)):
+            vectors = self._encode_chunk([_join(group) for group in chunk])
+            bounds = np.concatenate([[0], np.cumsum([len(s) for group in chunk for s in group])])
             for start, stop in pairwise(bounds):
                 yield (vectors[start:stop],)
 
@@ -157,7 +166,8 @@ class LMEncoder(Encoder):
         size, overlap = self._window, self._window // 2
         if num_pieces <= size:
             return [_Window(sentence, 0, num_pieces, -1)]
-        self.counts["sentences longer than the model's window, read in overlapping windows"] += 1
+        if self._context == "sentence":
+            self.counts["sentences longer than the model's window, read in overlapping windows"] += 1
         starts = list(range(0, num_pieces - overlap, size - overlap))
         return [_Window(sentence, s, min(s + size, num_pieces), s + overlap if s else -1) for s in starts]
 
@@ -195,11 +205,26 @@ class LMEncoder(Encoder):
         return states.flatten(0, 1), longest
 
 
-def _chunks(sentences: Iterable[Sentence]) -> Iterator[list[Sentence]]:
+def _documents(sentences: Iterable[Sentence]) -> Iterator[list[Sentence]]:
+    """Runs of sentences that name the same document; a sentence without one stands alone."""
+    for name, run in itertools.groupby(sentences, key=lambda s: s.document):
+        group = list(run)
+        yield from [group] if name else ([s] for s in group)
+
+
+def _join(group: list[Sentence]) -> Sentence:
+    """A document's sentences as one, in running text."""
+    if len(group) == 1:
+        return group[0]
+    spaces = [space for s in group for space in (s.spaces or guess_spaces(s.words))]
+    return Sentence(tuple(word for s in group for word in s.words), spaces=tuple(spaces))
+
+
+def _chunks(groups: Iterable[list[Sentence]]) -> Iterator[list[list[Sentence]]]:
     chunk, words = [], 0
-    for sentence in sentences:
-        chunk.append(sentence)
-        words += len(sentence)
+    for group in groups:
+        chunk.append(group)
+        words += sum(len(s) for s in group)
         if words >= CHUNK_WORDS:
             yield chunk
             chunk, words = [], 0

@@ -34,6 +34,8 @@ class HeadOptions:
     """Where a word is read: exit, before, entry, first, last, mean, or several joined by +."""
     spacing: Literal["natural", "always"] | None = None
     """The space before a word: as in running text, or always."""
+    context: Literal["sentence", "document"] | None = None
+    """What an LM reads: the sentence alone, or the document around it, up to its window."""
     standardise: bool | None = None
     """Bring every layer and dimension to mean 0 and standard deviation 1."""
     hidden: int | None = None

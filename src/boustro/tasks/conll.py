@@ -1,10 +1,12 @@
 """CoNLL columns, in and out: one word a line, a blank line between sentences, the tag in the last column.
 
 Columns are parted by tabs where the file has them, else by any run of spaces, so that a word may hold a
-no-break space. `-DOCSTART-` lines part documents; they are no sentences.
+no-break space. `-DOCSTART-` lines part documents and are no sentences; in a file without them nobody knows
+which sentences belong together, and each stands alone.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from boustro.store import fingerprint
@@ -28,12 +30,17 @@ def read_conll(path: str | Path, scheme: Scheme = "auto") -> list[Sentence]:
     if not sentences:
         raise ValueError(f"{path}: the file holds no sentence; expected one word and its tag a line")
     found = detect_scheme(sentences) if scheme == "auto" else scheme
-    return [Sentence(s.words, to_bio(s.tags or (), found), where=s.where) for s in sentences]
+    return [replace(s, tags=to_bio(s.tags or (), found)) for s in sentences]
 
 
 def _read_columns(path: Path) -> list[Sentence]:
-    sentences, words, tags, first = [], [], [], 0
+    sentences, words, tags, first, document = [], [], [], 0, 0
     separator: str | None = None
+
+    def finish() -> None:
+        where, name = f"{path}:{first}", f"document {document}" if document else ""
+        sentences.append(Sentence(tuple(words), tuple(tags), document=name, where=where))
+
     for number, line in read_lines(path):
         if line.strip() and not line.startswith(DOCUMENT_START):
             if not sentences and not words:
@@ -44,11 +51,13 @@ def _read_columns(path: Path) -> list[Sentence]:
             first = first or number
             words.append(columns[0])
             tags.append(columns[-1].strip())
-        elif words:
-            sentences.append(Sentence(tuple(words), tuple(tags), where=f"{path}:{first}"))
+            continue
+        if words:
+            finish()
             words, tags, first = [], [], 0
+        document += line.startswith(DOCUMENT_START)
     if words:
-        sentences.append(Sentence(tuple(words), tuple(tags), where=f"{path}:{first}"))
+        finish()
     return sentences
 
 
@@ -58,5 +67,5 @@ def format_conll(sentences: Iterable[tuple[Sequence[str], Sequence[str]]]) -> st
 
 
 def data_fingerprint(sentences: Sequence[Sentence]) -> str:
-    """One name for the words and tags of a data set, wherever it lies."""
-    return fingerprint([(s.words, s.tags) for s in sentences])
+    """One name for the words, tags and documents of a data set, wherever it lies."""
+    return fingerprint([(s.words, s.tags, s.document) for s in sentences])

@@ -51,6 +51,8 @@ class TaggerConfig:
     """Where a word is read: exit, before, entry, first, last, mean, or several joined by +."""
     spacing: str = "natural"
     """natural, or always: a space before every word."""
+    context: str = "sentence"
+    """What an LM reads: the sentence alone, or the document around it."""
     standardise: bool = True
     """Bring every layer and dimension to mean 0 and standard deviation 1."""
     hidden: int | None = 512
@@ -74,6 +76,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "layers": "last",
         "pooling": "first",
         "spacing": "always",
+        "context": "sentence",
         "standardise": False,
         "hidden": None,
         "dropout": 0.1,
@@ -130,7 +133,13 @@ class Tagger:
         cached = cached and bool(self.cache)
         if cached not in self._encoders:
             c = self.config
-            options = {"layers": c.layers, "pooling": c.pooling, "spacing": c.spacing, "dtype": c.dtype}
+            options = {
+                "layers": c.layers,
+                "pooling": c.pooling,
+                "spacing": c.spacing,
+                "context": c.context,
+                "dtype": c.dtype,
+            }
             self._encoders[cached] = load_encoder(
                 c.encoder, device=str(self.device), cache=self.cache if cached else None, **options
             )
@@ -231,7 +240,7 @@ class Tagger:
         """
         if isinstance(text, str):
             return self.predict([text])[0]
-        split = [list(split_text(t)) for t in text]
+        split = [list(split_text(t, f"text {number}")) for number, t in enumerate(text)]
         tagged = iter(self._tag([placed.sentence for parts in split for placed in parts]))
         answers: list[list[Entity]] = []
         for whole, parts in zip(text, split, strict=True):

@@ -40,14 +40,14 @@ class Placed:
     places: tuple[tuple[int, int], ...]
 
 
-def split_text(text: str) -> Iterator[Placed]:
-    """The sentences of a text; nothing but white space lies outside their words."""
+def split_text(text: str, document: str = "") -> Iterator[Placed]:
+    """The sentences of a text, all of `document`; nothing but white space lies outside their words."""
     for line in re.finditer(r"[^\r\n\v\f\x85\u2028\u2029]+", text):
         words = list(_words(text, line.start(), line.end()))
         begin = 0
         for i in range(len(words)):
             if i + 1 == len(words) or _ends_sentence(text, words, i):
-                yield _placed(text, words[begin : i + 1])
+                yield _placed(text, words[begin : i + 1], document)
                 begin = i + 1
 
 
@@ -78,7 +78,7 @@ def _ends_sentence(text: str, words: list[tuple[int, int]], index: int) -> bool:
     return word in ENDERS and parted and (following[0].isupper() or following[0].isdigit() or following[0] in "\"'“‘([")
 
 
-def _placed(text: str, places: list[tuple[int, int]]) -> Placed:
+def _placed(text: str, places: list[tuple[int, int]], document: str) -> Placed:
     words = tuple(text[start:end] for start, end in places)
     spaces = tuple(i == 0 or places[i - 1][1] < start for i, (start, _) in enumerate(places))
-    return Placed(Sentence(words, spaces=spaces), tuple(places))
+    return Placed(Sentence(words, spaces=spaces, document=document), tuple(places))
