@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -187,7 +188,7 @@ def test_a_byte_level_vocabulary_cannot_be_smaller_than_the_bytes(tmp_path):
 @pytest.mark.shared_data
 def test_a_piece_of_a_real_corpus_comes_back(tmp_path, tiny_tokenizer, shared_data):
     source = sorted((shared_data / "novels").glob("*.jsonl*"))[0]
-    documents = [text for text, _ in zip(read_documents([str(source)]), range(50), strict=False)]
+    documents = [text[:3000] for text in islice(read_documents([str(source)]), 10)]
     corpus = tmp_path / "a.jsonl"
     corpus.write_text("".join(json.dumps({"text": text}) + "\n" for text in documents))
     tokenize((str(corpus),), tmp_path / "shards", tokenizer=str(tiny_tokenizer), workers=1)

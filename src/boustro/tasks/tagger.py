@@ -51,8 +51,8 @@ class TaggerConfig:
     """Where a word is read: exit, before, entry, first, last, mean, or several joined by +."""
     spacing: str = "natural"
     """natural, or always: a space before every word."""
-    context: str = "sentence"
-    """What an LM reads: the sentence alone, or the document around it."""
+    context: str = "document"
+    """What an LM reads: the sentence alone, or the document around it, up to its window."""
     standardise: bool = True
     """Bring every layer and dimension to mean 0 and standard deviation 1."""
     hidden: int | None = 512

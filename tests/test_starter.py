@@ -1,0 +1,81 @@
+"""The shipped pair and the shipped sample: small, whole, readable without a network, and worth having."""
+
+import json
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+import boustro
+from boustro.metrics.spans import extract_spans
+from boustro.tasks.conll import read_conll
+
+DATA = Path(str(files("boustro") / "data"))
+TEXT = " The company said on Monday that it would open a new office in the capital of the country."
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_each_half_is_an_ordinary_model_folder_that_knows_its_direction(direction):
+    folder = DATA / "starter" / direction
+    config = json.loads((folder / "config.json").read_text())
+    assert config["direction"] == direction and config["sentinel"] is True
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    lm = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+
+    def loss(ids):
+        ids = torch.tensor([[tokenizer.eos_token_id, *ids]])
+        with torch.no_grad():
+            return lm(input_ids=ids, labels=ids).loss.item()
+
+    ids = tokenizer(TEXT)["input_ids"]
+    reading, against = (ids, ids[::-1]) if direction == "forward" else (ids[::-1], ids)
+    assert loss(reading) < loss(against) - 1
+    assert loss(reading) < 5
+
+
+def test_the_pair_is_small_and_shares_one_vocabulary():
+    assert sum(f.stat().st_size for f in (DATA / "starter").rglob("*") if f.is_file()) < 30e6
+    one, other = (AutoTokenizer.from_pretrained(DATA / "starter" / d).get_vocab() for d in ("forward", "backward"))
+    assert one == other and len(one) == 8192
+
+
+def test_the_names_of_the_pair_and_its_halves():
+    pair = boustro.load_encoder("starter", dtype="float32")
+    assert [s.name for s in pair.streams] == ["starter-forward", "starter-backward"]
+    (both,) = pair.encode([["Jane", "lives", "here"]])
+    for array, half in zip(both, ("starter-forward", "starter-backward"), strict=True):
+        assert array.shape == (3, 5, 512)
+        np.testing.assert_array_equal(array, next(iter(boustro.load_encoder(half, dtype="float32").encode([["Jane", "lives", "here"]])))[0])
+
+
+def test_the_sample_is_large_enough_and_its_splits_do_not_overlap():
+    splits = {name: read_conll(DATA / "sample" / f"{name}.conll") for name in ("train", "dev", "test")}
+    assert sum(map(len, splits.values())) >= 300
+    words = [s.words for sentences in splits.values() for s in sentences]
+    assert len(set(words)) == len(words)
+    for sentences in splits.values():
+        entities = [e for s in sentences for e in extract_spans(s.tags)]
+        assert {e.label for e in entities} == {"PER", "LOC", "ORG", "MISC"}
+        assert sum(any(e.start == 0 for e in extract_spans(s.tags)) for s in sentences) > len(sentences) / 4
+
+
+def test_both_directions_beat_one_on_the_sample():
+    sample = DATA / "sample"
+    scores = {}
+    for spec in ("starter-forward", "starter"):
+        tagger = boustro.Tagger(spec).fit(sample / "train.conll", sample / "dev.conll", seed=1)
+        scores[spec] = tagger.evaluate(sample / "test.conll").f1
+    assert scores["starter"] > scores["starter-forward"] + 3
+
+
+@pytest.mark.shared_data
+def test_a_hundred_real_sentences_are_tagged_better_by_both_directions(shared_data):
+    train, dev = (read_conll(shared_data / "ner" / "conll2003" / f"{n}.txt") for n in ("train", "dev"))
+    f1 = {
+        spec: boustro.Tagger(spec, epochs=8).fit(train[:1000], seed=1).evaluate(dev[:500]).f1
+        for spec in ("starter-forward", "starter")
+    }
+    assert f1["starter"] > f1["starter-forward"] + 5
