@@ -178,3 +178,13 @@ def test_cache_is_listed_and_cleared(folder, capsys):
     assert main(["cache", "list"]) == 0
     assert " words " in capsys.readouterr().out
     assert main(["cache", "burn"]) == 2
+
+
+def test_check_reports_repairs_duplicates_and_leakage(capsys, tmp_path):
+    (tmp_path / "a").write_text("Ada B-PER\n\nAda B-PER\n\nLisse I-LOC\nsaid O\n\nx B-LOC\n")
+    (tmp_path / "b").write_text("Ada B-PER\n\nVellmar B-LOC\n")
+    assert main(["check", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
+    out = capsys.readouterr().out
+    assert "4 sentences, 5 words" in out and "scheme BIO" in out
+    assert "a:5: I-LOC begins an entity; read as B-LOC" in out
+    assert "1 sentences stand here more than once" in out and f"1 sentences stand in {tmp_path / 'a'} too" in out

@@ -48,7 +48,9 @@ def test_the_names_of_the_pair_and_its_halves():
     (both,) = pair.encode([["Jane", "lives", "here"]])
     for array, half in zip(both, ("starter-forward", "starter-backward"), strict=True):
         assert array.shape == (3, 5, 512)
-        np.testing.assert_array_equal(array, next(iter(boustro.load_encoder(half, dtype="float32").encode([["Jane", "lives", "here"]])))[0])
+        np.testing.assert_array_equal(
+            array, next(iter(boustro.load_encoder(half, dtype="float32").encode([["Jane", "lives", "here"]])))[0]
+        )
 
 
 def test_the_sample_is_large_enough_and_its_splits_do_not_overlap():

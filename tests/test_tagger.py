@@ -208,3 +208,9 @@ def test_files_and_lists_give_the_same_tagger(pair, tmp_path):
     b = boustro.Tagger(pair, "linear", epochs=1).fit(DATA)
     assert json.dumps(a.record["losses"]) == json.dumps(b.record["losses"])
     assert a.record["train"]["fingerprint"] == b.record["train"]["fingerprint"]
+
+
+def test_entities_that_training_cannot_teach_are_counted(pair):
+    dev = [*DATA, (["Rovers", "won"], ["B-ORG", "O"])]
+    tagger = boustro.Tagger(pair, "linear", epochs=1).fit(DATA, dev)
+    assert tagger.record["notices"] == {"dev entities with a tag that the training data never show": 1}

@@ -21,6 +21,7 @@ COMMANDS = {
     "predict": ("boustro.tasks.commands", "predict", "tag text"),
     "compare": ("boustro.studies.compare", "compare", "encoders x heads x seeds, as a table and a report"),
     "cache": ("boustro.encoders.cache", "cache", "list or clear the cached features"),
+    "check": ("boustro.tasks.check", "check", "report on labelled data before training on it"),
     "doctor": ("boustro.studies.doctor", "doctor", "print what a bug report should say"),
 }
 EXIT_INPUT, EXIT_USAGE, EXIT_BUG, EXIT_INTERRUPT, EXIT_PIPE = 1, 2, 101, 130, 141

@@ -26,14 +26,15 @@ def read_conll(path: str | Path, scheme: Scheme = "auto") -> list[Sentence]:
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file; labelled sentences in CoNLL columns are expected here")
-    sentences = _read_columns(path)
+    sentences = read_columns(path)
     if not sentences:
         raise ValueError(f"{path}: the file holds no sentence; expected one word and its tag a line")
     found = detect_scheme(sentences) if scheme == "auto" else scheme
     return [replace(s, tags=to_bio(s.tags or (), found)) for s in sentences]
 
 
-def _read_columns(path: Path) -> list[Sentence]:
+def read_columns(path: Path) -> list[Sentence]:
+    """Sentences with the tags as they stand in the file."""
     sentences, words, tags, first, document = [], [], [], 0, 0
     separator: str | None = None
 

@@ -206,7 +206,7 @@ class Tagger:
             "head_parameters": sum(p.numel() for p in self.head.parameters()),
             "encode_seconds": round(encoded - started, 2),
             "train_seconds": round(time.monotonic() - encoded, 2),
-            "notices": dict(encoder.counts),
+            "notices": {**encoder.counts, **_unpredictable(dev or [], found)},
             **_log_record(log),
             "layer_weights": {
                 s.name: m.layer_weights()  # type: ignore[operator]
@@ -331,6 +331,12 @@ def read_data(data: Data, scheme: Scheme = "auto") -> list[Sentence]:
         raise ValueError("the given data holds no sentence")
     found = detect_scheme(sentences) if scheme == "auto" else scheme
     return [replace(s, tags=to_bio(s.tags or (), found)) for s in sentences]
+
+
+def _unpredictable(dev: Sequence[Sentence], tags: set[str]) -> dict[str, int]:
+    """Entities of the dev set that no training could teach: their tags never occur in the training set."""
+    count = sum(not set(s.tags[e.start : e.end]) <= tags for s in dev if s.tags for e in extract_spans(s.tags))
+    return {"dev entities with a tag that the training data never show": count} if count else {}
 
 
 def data_name(sentences: Sequence[Sentence]) -> str:
