@@ -13,6 +13,7 @@ from boustro.heads.tagging import HeadConfig, TaggingHead
 from boustro.heads.training import Dev, TrainConfig, train_head
 from boustro.tasks.conll import format_conll
 from boustro.tasks.tagger import make_config
+from boustro.types import Sentence
 
 # The type hangs on the word after the name: what only a backward LM can see.
 NAMES = ["Ada", "Brandt", "Lisse", "Vellmar", "Okonkwo", "Calloway"]
@@ -214,3 +215,12 @@ def test_entities_that_training_cannot_teach_are_counted(pair):
     dev = [*DATA, (["Rovers", "won"], ["B-ORG", "O"])]
     tagger = boustro.Tagger(pair, "linear", epochs=1).fit(DATA, dev)
     assert tagger.record["notices"] == {"dev entities with a tag that the training data never show": 1}
+
+
+def test_context_is_the_document_only_where_training_had_documents(pair):
+    apart = boustro.Tagger(pair, "linear", epochs=1).fit(DATA)
+    assert apart.config.context == "sentence"
+    named = [Sentence(tuple(w), tuple(t), document=f"d{i // 4}") for i, (w, t) in enumerate(DATA)]
+    together = boustro.Tagger(pair, "linear", epochs=1).fit(named)
+    assert together.config.context == "document"
+    assert together.record["losses"] != apart.record["losses"]

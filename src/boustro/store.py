@@ -10,6 +10,7 @@ visible. A reader refuses a folder whose manifest is missing or does not match w
 """
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 MANIFEST = "manifest.json"
+DISK_ERRORS = {getattr(errno, e) for e in ("ENOSPC", "EDQUOT", "EFBIG", "EROFS", "EACCES", "EPERM", "EIO", "ENOTDIR")}
 
 
 def fingerprint(*parts: Any) -> str:
@@ -59,8 +61,10 @@ def write_folder(path: str | Path, kind: str, made_by: dict[str, Any] | None = N
     stands at `path` is left alone: `FileExistsError`. When the block fails, nothing is left behind.
     """
     path = Path(path)
-    _refuse_foreign(path, kind)
+    refuse_foreign(path, kind)
     staging, retired = (path.with_name(f".{path.name}.{stage}") for stage in ("staging", "retired"))
+    if retired.exists() and not path.exists():  # killed between the two renames: the older folder returns
+        retired.rename(path)
     for leftover in (staging, retired):  # of a run that was killed
         shutil.rmtree(leftover, ignore_errors=True)
     try:
@@ -69,7 +73,12 @@ def write_folder(path: str | Path, kind: str, made_by: dict[str, Any] | None = N
         write_manifest(staging, kind, made_by)
         if path.exists():
             path.rename(retired)
-        staging.rename(path)
+        try:
+            staging.rename(path)
+        except OSError:
+            if retired.exists():
+                retired.rename(path)
+            raise
         _sync(path.parent)
     except OSError as error:
         raise _disk_error(error, path) from error
@@ -102,12 +111,12 @@ def open_folder(path: str | Path, kind: str, verify: bool = False) -> dict[str, 
         raise ValueError(f"{path}: no {MANIFEST}, so this {kind} folder is incomplete or not ours; write it again")
     try:
         manifest = json.loads((path / MANIFEST).read_text("utf-8"))
-        found = manifest["kind"]
-    except (ValueError, KeyError, TypeError) as error:
+        found, files = manifest["kind"], manifest["files"].items()
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path / MANIFEST}: damaged; write the {kind} folder again") from error
     if found != kind:
         raise ValueError(f"{path} is a {found} folder; a {kind} folder is expected here")
-    for name, fact in manifest["files"].items():
+    for name, fact in files:
         file = path / name
         if not file.is_file():
             raise ValueError(f"{file} is missing; write the {kind} folder again")
@@ -133,7 +142,7 @@ def provenance() -> dict[str, Any]:
     return {"command": [Path(program).name, *arguments], "versions": versions}
 
 
-def _refuse_foreign(path: Path, kind: str) -> None:
+def refuse_foreign(path: Path, kind: str) -> None:
     """Only a folder of ours may be replaced: what a typing mistake could destroy is not."""
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return
@@ -141,8 +150,6 @@ def _refuse_foreign(path: Path, kind: str) -> None:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             if json.loads((path / MANIFEST).read_text("utf-8"))["kind"] == kind:
                 return
-        if (path / "config.json").is_file() and not (path / MANIFEST).exists():
-            return  # a model, tagger or shards folder that lost its manifest
     raise FileExistsError(f"{path} exists and is not a {kind} folder; choose another name or remove it")
 
 
@@ -156,7 +163,7 @@ def _sync(path: Path) -> None:
 
 def _disk_error(error: OSError, path: Path) -> OSError:
     """The same error with the target's name and what to do."""
-    if isinstance(error, FileExistsError):
+    if error.errno not in DISK_ERRORS:
         return error
     reason = error.strerror or str(error)
     return OSError(

@@ -130,14 +130,18 @@ class LMEncoder(Encoder):
     def encode(self, sentences: Iterable[Words]) -> Iterator[tuple[np.ndarray, ...]]:
         given = (as_sentence(s) for s in sentences)
         for chunk in _chunks(_documents(given) if self._context == "document" else ([s] for s in given)):
-            vectors = self._encode_chunk([_join(group) for group in chunk])
+            vectors = self._encode_chunk(chunk)
             bounds = np.concatenate([[0], np.cumsum([len(s) for group in chunk for s in group])])
             for start, stop in pairwise(bounds):
                 yield (vectors[start:stop],)
 
-    def _encode_chunk(self, chunk: list[Sentence]) -> np.ndarray:
-        """(W, L, K·D) for all words of the chunk, end to end."""
+    def _encode_chunk(self, groups: list[list[Sentence]]) -> np.ndarray:
+        """(W, L, K·D) for all words of the chunk, end to end; a group is read as one text."""
+        chunk = [_join(group) for group in groups]
         aligned = self._aligner.align([(s.words, s.spaces) for s in chunk])
+        self.counts["sentences longer than the model's window, read in overlapping windows"] += sum(
+            len(group) == 1 and len(pieces.ids) > self._window for group, pieces in zip(groups, aligned, strict=True)
+        )
         windows = [window for i, pieces in enumerate(aligned) for window in self._windows(i, len(pieces.ids))]
         num_words = sum(len(s) for s in chunk)
         result = torch.zeros(num_words, len(self._layers), len(self._places), self._width)
@@ -166,8 +170,6 @@ class LMEncoder(Encoder):
         size, overlap = self._window, self._window // 2
         if num_pieces <= size:
             return [_Window(sentence, 0, num_pieces, -1)]
-        if self._context == "sentence":
-            self.counts["sentences longer than the model's window, read in overlapping windows"] += 1
         starts = list(range(0, num_pieces - overlap, size - overlap))
         return [_Window(sentence, s, min(s + size, num_pieces), s + overlap if s else -1) for s in starts]
 

@@ -20,13 +20,14 @@ import torch
 from tqdm import tqdm
 from transformers import AutoModelForCausalLM, Trainer, TrainerCallback, TrainingArguments, set_seed
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
+from transformers.utils.logging import disable_progress_bar
 
 from boustro.models.hardware import best_device, has_fast_bf16
 from boustro.models.loss import LMWithLoss
 from boustro.models.presets import make_config
 from boustro.objectives.causal import Batch, Direction, causal
 from boustro.pretrain.optimizer import MuonAdamW
-from boustro.store import open_folder, write_file, write_folder, write_manifest
+from boustro.store import open_folder, refuse_foreign, write_file, write_folder, write_manifest
 from boustro.text.segments import Segments
 from boustro.text.shards import Shards
 from boustro.text.tokenizers import load_tokenizer
@@ -89,6 +90,7 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
 
     Raises `ValueError` for unusable shards or options, before anything is computed.
     """
+    refuse_foreign(config.out, "model")
     shards = Shards.open(config.shards)
     validation = Shards.open(config.validation) if config.validation else None
     if validation and validation.config["vocab_size"] != shards.config["vocab_size"]:
@@ -96,9 +98,18 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
             f"{config.validation} has {validation.config['vocab_size']:,} pieces in its vocabulary and "
             f"{config.shards} has {shards.config['vocab_size']:,}; tokenize both with one tokenizer"
         )
+    if validation and _vocabulary(validation) != _vocabulary(shards):
+        raise ValueError(
+            f"{config.validation} and {config.shards} have different pieces; tokenize both with one tokenizer"
+        )
     set_seed(config.seed)
     sentinel = shards.config["end_of_text_id"]
     segments = Segments(shards, config.segment_length, config.seed)
+    if len(segments) < config.batch_segments:
+        raise ValueError(
+            f"{config.shards} holds {len(segments)} segments of {config.segment_length:,} pieces, fewer than a batch "
+            f"of {config.batch_segments}; lower --batch-segments or --segment-length"
+        )
     held_out = Segments(validation, config.segment_length, seed=None) if validation else None
     model_config = make_config(config.preset, shards.config["vocab_size"], config.segment_length, sentinel)
     model_config.direction, model_config.sentinel = config.direction, True
@@ -111,7 +122,8 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
     step_pieces = config.batch_segments * config.segment_length
     steps = max(1, round((config.tokens or len(segments) * config.segment_length) / step_pieces))
     checkpoints = config.out.with_name(config.out.name + ".checkpoints")
-    resume_from = _newest_checkpoint(checkpoints) if config.resume else None
+    run_facts = _run_facts(config, shards)
+    resume_from = _newest_checkpoint(checkpoints, run_facts) if config.resume else None
     if not config.resume:
         shutil.rmtree(checkpoints, ignore_errors=True)
     _say(
@@ -150,9 +162,12 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
         train_dataset=segments,  # type: ignore[arg-type]
         eval_dataset=held_out,  # type: ignore[arg-type]
         callbacks=[_Progress(config, step_pieces)],
+        run_facts=run_facts,
         num_eval_segments=max(1, config.validation_pieces // config.segment_length),
         optimizers=(_optimizer(lm, config), None),  # type: ignore[arg-type]
     )
+    if not sys.stderr.isatty():
+        disable_progress_bar()
     trainer.remove_callback(PrinterCallback)
     trainer.remove_callback(ProgressCallback)
     started = time.monotonic()
@@ -181,6 +196,10 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
     return result
 
 
+def _vocabulary(shards: Shards) -> dict[str, int]:
+    return load_tokenizer(shards.tokenizer_path).get_vocab()
+
+
 def _optimizer(lm: torch.nn.Module, config: PretrainConfig) -> torch.optim.Optimizer:
     if config.optimizer == "muon":
         return MuonAdamW(lm, config.lr, config.weight_decay)
@@ -193,15 +212,27 @@ def _micro_batch(config: PretrainConfig, device: torch.device) -> int:
     return max(n for n in range(1, min(most, config.batch_segments) + 1) if config.batch_segments % n == 0)
 
 
-def _newest_checkpoint(checkpoints: Path) -> str | None:
+def _run_facts(config: PretrainConfig, shards: Shards) -> dict[str, Any]:
+    """What decides a run's weights: a checkpoint of other facts is another run's."""
+    names = "direction preset tokens segment_length batch_segments optimizer lr weight_decay schedule warmup decay seed"
+    return {"shards": shards.fingerprint, **{name: getattr(config, name) for name in names.split()}}
+
+
+def _newest_checkpoint(checkpoints: Path, run_facts: dict[str, Any]) -> str | None:
     """The newest checkpoint whose manifest vouches for every file; names those that were passed over."""
     found = sorted(checkpoints.glob("checkpoint-*"), key=lambda p: int(p.name.split("-")[1]), reverse=True)
     for path in found:
         try:
-            open_folder(path, CHECKPOINT, verify=True)
+            made_by = open_folder(path, CHECKPOINT, verify=True)["made_by"]
         except (ValueError, OSError) as error:
             _say(f"passed over an incomplete checkpoint: {error}")
+            shutil.rmtree(path, ignore_errors=True)  # or the Trainer would count it among the two that it keeps
             continue
+        differing = [name for name, value in run_facts.items() if made_by.get("run", {}).get(name) != value]
+        if differing:
+            raise ValueError(
+                f"{path} is of a run with another {', '.join(differing)}; leave out --resume to start anew"
+            )
         _say(f"going on from {path}")
         return str(path)
     _say(f"{checkpoints}: no complete checkpoint, starting from the beginning")
@@ -220,8 +251,9 @@ class _Collator:
 class _Trainer(Trainer):
     """The stock Trainer with our loss module saved and loaded as the language model that it wraps."""
 
-    def __init__(self, *args: Any, num_eval_segments: int, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, num_eval_segments: int, run_facts: dict[str, Any], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.run_facts = run_facts
         self.num_eval_segments = num_eval_segments
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
@@ -237,7 +269,7 @@ class _Trainer(Trainer):
         super()._save_checkpoint(model, trial)
         folder = Path(str(self.args.output_dir)) / f"checkpoint-{self.state.global_step}"
         if self.args.should_save and folder.is_dir():
-            write_manifest(folder, CHECKPOINT)
+            write_manifest(folder, CHECKPOINT, {"run": self.run_facts})
 
     @torch.no_grad()
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:  # type: ignore[override]
@@ -258,6 +290,7 @@ class _Trainer(Trainer):
         module.train()
         metrics = {"eval_loss": total / count, "eval_perplexity": math.exp(total / count)}
         self.log(metrics)
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
 
 

@@ -13,11 +13,11 @@ from rich.console import Console
 from tyro.conf import Positional
 
 from boustro.metrics.spans import SpanScore
-from boustro.store import write_file
+from boustro.store import refuse_foreign, write_file
 from boustro.tasks.conll import format_conll
 from boustro.tasks.render import as_html, as_terminal, as_text, css
 from boustro.tasks.schemes import Scheme
-from boustro.tasks.tagger import Tagger, read_data
+from boustro.tasks.tagger import KIND, Tagger, read_data
 from boustro.tasks.words import split_text
 from boustro.text.documents import read_lines
 
@@ -84,6 +84,7 @@ def fit(
         cache: Keep the features on disk, so that the next fit on these texts starts at once.
         json: Write the dev scores there (- for standard output).
     """
+    refuse_foreign(out, KIND)
     sentences, dev_sentences = read_data(train, scheme), read_data(dev, scheme)
     tagger = Tagger(encoder, head, cache=cache, **options.chosen())
     tagger.fit(sentences, dev_sentences, seed)
@@ -191,7 +192,8 @@ def _dump(value: object) -> str:
 
 def _say_notices(counts: Mapping[str, int]) -> None:
     for what, count in counts.items():
-        _say(f"note: {count:,} {what}")
+        if count:
+            _say(f"note: {count:,} {what}")
 
 
 def _say(message: str) -> None:

@@ -52,7 +52,8 @@ class TaggerConfig:
     spacing: str = "natural"
     """natural, or always: a space before every word."""
     context: str = "document"
-    """What an LM reads: the sentence alone, or the document around it, up to its window."""
+    """What an LM reads: the sentence alone, or the document around it, up to its window. Training data that
+    does not say where documents begin makes it the sentence."""
     standardise: bool = True
     """Bring every layer and dimension to mean 0 and standard deviation 1."""
     hidden: int | None = 512
@@ -155,6 +156,9 @@ class Tagger:
         found = {tag for sentence in train for tag in sentence.tags or ()}
         if found <= {"O"}:
             raise ValueError(f"{data_name(train)}: no word is labelled with an entity, so there is nothing to learn")
+        if not any(sentence.document for sentence in train):  # a head reads later what it was trained on
+            self.config = replace(self.config, context="sentence")
+            self._encoders.clear()
         self.tags = ["O", *sorted(found - {"O"})]
         ids = {tag: i for i, tag in enumerate(self.tags)}
         encoder = self.encoder(cached=True)
@@ -206,7 +210,7 @@ class Tagger:
             "head_parameters": sum(p.numel() for p in self.head.parameters()),
             "encode_seconds": round(encoded - started, 2),
             "train_seconds": round(time.monotonic() - encoded, 2),
-            "notices": {**encoder.counts, **_unpredictable(dev or [], found)},
+            "notices": {**+encoder.counts, **_unpredictable(dev or [], found)},
             **_log_record(log),
             "layer_weights": {
                 s.name: m.layer_weights()  # type: ignore[operator]

@@ -10,6 +10,7 @@ import bz2
 import gzip
 import json
 import lzma
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Literal
@@ -27,7 +28,7 @@ def read_documents(corpora: Iterable[str], text_key: str = "text", split: Split 
     for corpus in corpora:
         path = Path(corpus)
         if path.is_dir():
-            files = sorted(p for p in path.rglob("*") if p.is_file() and not p.name.startswith("."))
+            files = sorted(p for p in path.rglob("*") if p.is_file() and not _is_hidden(p.relative_to(path)))
             if not files:
                 raise ValueError(f"{corpus}: the folder holds no file")
             for file in files:
@@ -36,6 +37,10 @@ def read_documents(corpora: Iterable[str], text_key: str = "text", split: Split 
             yield from _read_file(path, text_key, split)
         else:
             yield from _read_dataset(corpus, text_key)
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -52,7 +57,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
                         "convert the file first, for example with iconv -f latin1 -t utf8"
                     ) from error
                 yield number, text.rstrip("\r\n")
-        except (EOFError, lzma.LZMAError, gzip.BadGzipFile) as error:
+        except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
             raise ValueError(f"{path}: the compressed file is damaged after line {number}: {error}") from error
         except OSError as error:
             if error.errno is not None:  # the disk's word, not the decompressor's
@@ -71,19 +76,18 @@ def _read_file(path: Path, text_key: str, split: Split) -> Iterator[str]:
         return
     lines: list[str] = []
     for _, line in read_lines(path):
+        lines.append(line)
         if split == "line" or (split == "blank-line" and not line.strip()):
-            lines.append(line)
             yield from _document(lines)
             lines = []
-        else:
-            lines.append(line)
     yield from _document(lines)
 
 
 def _document(lines: list[str]) -> Iterator[str]:
-    text = "\n".join(lines).strip("\n")
-    if text.strip():
-        yield text
+    """The lines as one text, without the blank ones at its ends."""
+    full = [i for i, line in enumerate(lines) if line.strip()]
+    if full:
+        yield "\n".join(lines[full[0] : full[-1] + 1])
 
 
 def _read_jsonl(path: Path, text_key: str) -> Iterator[str]:
@@ -99,6 +103,11 @@ def _read_jsonl(path: Path, text_key: str) -> Iterator[str]:
             raise ValueError(
                 f"{path}:{number}: no text under the key {text_key!r} (found: {keys}); name it with --text-key"
             )
+        if not record[text_key].isascii():
+            try:
+                record[text_key].encode()
+            except UnicodeEncodeError as error:
+                raise ValueError(f"{path}:{number}: the text holds half a character ({error.reason})") from error
         if record[text_key].strip():
             yield record[text_key]
 
