@@ -222,3 +222,20 @@ def test_an_empty_folder_is_named(tmp_path):
 
 def test_lines_are_numbered_from_one(tmp_path):
     assert list(read_lines(write(tmp_path / "a.txt", "one\n\nthree"))) == [(1, "one"), (2, ""), (3, "three")]
+
+
+def test_a_dataset_of_the_hub_is_streamed_by_its_name(monkeypatch):
+    import datasets
+
+    asked = []
+
+    def load(name, configuration, **options):
+        asked.append((name, configuration, options))
+        rows = [{"body": "One."}, {"body": " "}, {"body": "Two."}]
+        return datasets.Dataset.from_list(rows).to_iterable_dataset()
+
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    assert list(read_documents(["someone/corpus:en"], text_key="body")) == ["One.", "Two."]
+    assert asked == [("someone/corpus", "en", {"split": "train", "streaming": True})]
+    with pytest.raises(ValueError, match="no text under the key 'text' .found: body."):
+        list(read_documents(["someone/corpus"]))

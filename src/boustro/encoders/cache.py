@@ -8,6 +8,7 @@ that its halves and the pair share what they have in common.
 
 import os
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ from boustro.store import fingerprint, open_folder, write_folder
 
 KIND = "features"
 DEFAULT_LIMIT = 20 * 2**30
+NOTED_BYTES = 100 * 2**20
 
 
 def cache_folder() -> Path:
@@ -86,11 +88,12 @@ class CachedEncoder(Encoder):
         needed = int(np.prod(shape)) * self.dtype.itemsize
         entry.parent.mkdir(parents=True, exist_ok=True)
         self._make_room(needed)
-        what = f"{self.spec}: {needed / 2**20:,.0f} MB"
+        if needed >= NOTED_BYTES:
+            print(f"{self.spec}: writing {needed / 2**20:,.0f} MB of features to {self.folder}", file=sys.stderr)
         with (
             write_folder(entry, KIND, {"spec": self.spec, "identity": self._identity, "shape": shape}) as folder,
             (folder / "features.bin").open("wb") as file,
-            tqdm(total=shape[0], desc=what, unit=" words", unit_scale=True, disable=None, leave=False) as bar,
+            tqdm(total=shape[0], desc=self.spec, unit=" words", unit_scale=True, disable=None, leave=False) as bar,
         ):
             for (vectors,) in self.encoder.encode(sentences):
                 file.write(np.ascontiguousarray(vectors).data)

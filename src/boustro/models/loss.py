@@ -12,7 +12,11 @@ from transformers import PreTrainedModel
 
 
 class LMWithLoss(nn.Module):
-    """Wraps any transformers causal LM; `forward` returns {"loss": mean over targets that are not -100}."""
+    """Wraps a transformers causal LM; `forward` returns {"loss": mean over targets that are not -100}.
+
+    The logits are the head's own output: a model that scales or caps them afterwards (Gemma 2, Granite)
+    is trained without that step.
+    """
 
     def __init__(self, lm: PreTrainedModel, chunk_rows: int = 4096) -> None:
         super().__init__()
