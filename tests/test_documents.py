@@ -237,5 +237,5 @@ def test_a_dataset_of_the_hub_is_streamed_by_its_name(monkeypatch):
     monkeypatch.setattr(datasets, "load_dataset", load)
     assert list(read_documents(["someone/corpus:en"], text_key="body")) == ["One.", "Two."]
     assert asked == [("someone/corpus", "en", {"split": "train", "streaming": True})]
-    with pytest.raises(ValueError, match="no text under the key 'text' .found: body."):
+    with pytest.raises(ValueError, match=r"no text under the key 'text' .found: body."):
         list(read_documents(["someone/corpus"]))

@@ -3,13 +3,10 @@
 Letters: W words, P pieces of a window, L layers, D width of the LM, K places of the pooling.
 
 A backward LM gets the pieces reversed, and a word is looked up where that reading meets it: this file
-is the only one that knows. A sentence longer than the model's window is read in windows that overlap,
-each piece where most of what precedes it is in sight, so that no word is ever cut off.
+is the only one that knows.
 """
 
-import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -22,10 +19,11 @@ from transformers import AutoConfig, AutoModel
 from transformers.utils import logging
 
 from boustro.encoders.contract import Encoder, Stream, Words, as_sentence
-from boustro.encoders.pooling import parse_pooling, select
+from boustro.encoders.pooling import Selection, parse_pooling, select
+from boustro.encoders.windows import Window, batch_windows, chunk_groups, group_documents, join_sentences, plan_windows
 from boustro.models.hardware import best_device, has_fast_bf16
 from boustro.store import MANIFEST, fingerprint, hash_file, open_folder
-from boustro.text.alignment import Aligner, Pieces, Spacing, guess_spaces
+from boustro.text.alignment import Aligner, Pieces, Spacing
 from boustro.text.tokenizers import end_of_text_id, load_tokenizer
 from boustro.types import Sentence
 
@@ -34,16 +32,6 @@ Layers = Literal["all", "last"] | tuple[int, ...]
 
 CHUNK_WORDS = 8192
 BATCH_PIECES = {"cpu": 4096, "cuda": 65536}
-
-
-@dataclass(frozen=True, slots=True)
-class _Window:
-    """Pieces `[start, stop)` of a reading; this window answers for states from `answers_from` on."""
-
-    sentence: int
-    start: int
-    stop: int
-    answers_from: int
 
 
 class LMEncoder(Encoder):
@@ -104,7 +92,8 @@ class LMEncoder(Encoder):
         num_layers = config.get_text_config().num_hidden_layers
         self._layers = _parse_layers(layers, num_layers)
         self._width = config.get_text_config().hidden_size
-        self._window = _window_size(config) - (self._sentinel is not None)
+        self._shift = int(self._sentinel is not None)  # of a piece's state, when the sentinel's stands before it
+        self._window = _window_size(config) - self._shift
         self.num_parameters = sum(p.numel() for p in self._model.parameters())
         self.streams = (Stream(self.spec, len(self._layers), self._width * len(self._places)),)
 
@@ -129,7 +118,8 @@ class LMEncoder(Encoder):
 
     def encode(self, sentences: Iterable[Words]) -> Iterator[tuple[np.ndarray, ...]]:
         given = (as_sentence(s) for s in sentences)
-        for chunk in _chunks(_documents(given) if self._context == "document" else ([s] for s in given)):
+        groups = group_documents(given) if self._context == "document" else ([s] for s in given)
+        for chunk in chunk_groups(groups, CHUNK_WORDS):
             vectors = self._encode_chunk(chunk)
             bounds = np.concatenate([[0], np.cumsum([len(s) for group in chunk for s in group])])
             for start, stop in pairwise(bounds):
@@ -137,116 +127,46 @@ class LMEncoder(Encoder):
 
     def _encode_chunk(self, groups: list[list[Sentence]]) -> np.ndarray:
         """(W, L, K·D) for all words of the chunk, end to end; a group is read as one text."""
-        chunk = [_join(group) for group in groups]
-        aligned = self._aligner.align([(s.words, s.spaces) for s in chunk])
+        texts = [join_sentences(group) for group in groups]
+        aligned = self._aligner.align([(t.words, t.spaces) for t in texts])
         self.counts["sentences longer than the model's window, read in overlapping windows"] += sum(
             len(group) == 1 and len(pieces.ids) > self._window for group, pieces in zip(groups, aligned, strict=True)
         )
-        windows = [window for i, pieces in enumerate(aligned) for window in self._windows(i, len(pieces.ids))]
-        num_words = sum(len(s) for s in chunk)
-        result = torch.zeros(num_words, len(self._layers), len(self._places), self._width)
-        wanted = [self._wanted(place, aligned, windows) for place in self._places]
-        for batch in _batches(windows, BATCH_PIECES.get(self.device.type, 4096)):
-            states, rows_per_window = self._read([(windows[i], aligned[windows[i].sentence].ids) for i in batch])
-            for place, by_window in enumerate(wanted):
-                words, rows, weights = (
-                    torch.from_numpy(np.concatenate(parts))
-                    for parts in zip(
-                        *(
-                            (w, row * rows_per_window + r, s)
-                            for row, i in enumerate(batch)
-                            for w, r, s in [by_window[i]]
-                        ),
-                        strict=True,
-                    )
-                )
-                picked = states[rows.to(states.device)].float().cpu()  # (words of the batch, L, D)
-                result[:, :, place].index_add_(0, words, picked * weights[:, None, None].float())
-        limit = torch.finfo(torch.float16).max
+        first_word = np.concatenate([[0], np.cumsum([len(t) for t in texts])])
+        windows = [w for i, p in enumerate(aligned) for w in plan_windows(i, len(p.ids), self._window, -self._shift)]
+        selections = [[select(place, p.bounds, self.backward) for p in aligned] for place in self._places]
+        result = torch.zeros(int(first_word[-1]), len(self._layers), len(self._places), self._width)
+        for batch in batch_windows(windows, BATCH_PIECES.get(self.device.type, 4096)):
+            states = self._read(batch, aligned)
+            for k, by_text in enumerate(selections):
+                words, rows, columns, weights = self._look_up(batch, by_text, first_word)
+                picked = states[rows.to(states.device), columns.to(states.device)].float().cpu()  # (n, L, D)
+                result[:, :, k].index_add_(0, words, picked * weights[:, None, None])
         flat = result.flatten(2)
+        limit = torch.finfo(torch.float16).max
         return (flat if self.dtype == np.float32 else flat.clamp_(-limit, limit).half()).numpy()
 
-    def _windows(self, sentence: int, num_pieces: int) -> list[_Window]:
-        size, overlap = self._window, self._window // 2
-        if num_pieces <= size:
-            return [_Window(sentence, 0, num_pieces, -1)]
-        starts = list(range(0, num_pieces - overlap, size - overlap))
-        return [_Window(sentence, s, min(s + size, num_pieces), s + overlap if s else -1) for s in starts]
-
-    def _wanted(self, place: str, aligned: list[Pieces], windows: list[_Window]) -> list[tuple[np.ndarray, ...]]:
-        """Per window: (word in the chunk, row in the window, weight) of the states that it answers for."""
-        first_word = np.concatenate([[0], np.cumsum([len(p.bounds) - 1 for p in aligned])])
-        shift = int(self._sentinel is not None)
-        selections = [select(place, pieces.bounds, self.backward) for pieces in aligned]
-        wanted = []
-        for index, window in enumerate(windows):
-            words, states, weights = selections[window.sentence]
-            following = windows[index + 1] if index + 1 < len(windows) else None
-            last = following.answers_from if following and following.sentence == window.sentence else window.stop
-            mine = (states >= window.answers_from) & (states < last)
-            if not shift:
-                mine &= states >= 0  # nothing was read yet and no sentinel stands there: a zero vector
-            wanted.append(
-                (words[mine] + first_word[window.sentence], states[mine] - window.start + shift, weights[mine])
-            )
-        return wanted
+    def _look_up(self, batch: list[Window], by_text: list[Selection], first_word: np.ndarray) -> list[Tensor]:
+        """(word of the chunk, window of the batch, position in it, weight) of all states that are wanted."""
+        parts = []
+        for row, window in enumerate(batch):
+            words, states, weights = by_text[window.text]
+            mine = (states >= window.first) & (states < window.last)
+            columns = states[mine] - window.start + self._shift
+            parts.append((words[mine] + first_word[window.text], np.full(len(columns), row), columns, weights[mine]))
+        return [torch.from_numpy(np.concatenate(column)) for column in zip(*parts, strict=True)]
 
     @torch.inference_mode()
-    def _read(self, batch: list[tuple[_Window, np.ndarray]]) -> tuple[Tensor, int]:
-        """States (B·P, L, D) of windows padded on the right, which a causal LM never looks at; and P."""
-        shift = int(self._sentinel is not None)
-        longest = max(window.stop - window.start for window, _ in batch) + shift
-        ids = np.full((len(batch), longest), self._sentinel or 0, np.int64)
-        for row, (window, pieces) in enumerate(batch):
+    def _read(self, batch: list[Window], aligned: list[Pieces]) -> Tensor:
+        """States (B, P, L, D) of windows padded on the right, where a causal LM never looks."""
+        ids = np.full((len(batch), max(map(len, batch)) + self._shift), self._sentinel or 0, np.int64)
+        for row, window in enumerate(batch):
+            pieces = aligned[window.text].ids
             reading = pieces[::-1] if self.backward else pieces
-            ids[row, shift : shift + window.stop - window.start] = reading[window.start : window.stop]
-        output = self._model(
-            input_ids=torch.from_numpy(ids).to(self.device), output_hidden_states=True, use_cache=False
-        )
-        states = torch.stack([output.hidden_states[layer] for layer in self._layers], dim=2)  # (B, P, L, D)
-        return states.flatten(0, 1), longest
-
-
-def _documents(sentences: Iterable[Sentence]) -> Iterator[list[Sentence]]:
-    """Runs of sentences that name the same document; a sentence without one stands alone."""
-    for name, run in itertools.groupby(sentences, key=lambda s: s.document):
-        group = list(run)
-        yield from [group] if name else ([s] for s in group)
-
-
-def _join(group: list[Sentence]) -> Sentence:
-    """A document's sentences as one, in running text."""
-    if len(group) == 1:
-        return group[0]
-    spaces = [space for s in group for space in (s.spaces or guess_spaces(s.words))]
-    return Sentence(tuple(word for s in group for word in s.words), spaces=tuple(spaces))
-
-
-def _chunks(groups: Iterable[list[Sentence]]) -> Iterator[list[list[Sentence]]]:
-    chunk, words = [], 0
-    for group in groups:
-        chunk.append(group)
-        words += sum(len(s) for s in group)
-        if words >= CHUNK_WORDS:
-            yield chunk
-            chunk, words = [], 0
-    if chunk:
-        yield chunk
-
-
-def _batches(windows: list[_Window], batch_pieces: int) -> Iterator[list[int]]:
-    """Indices of windows of like length, at most `batch_pieces` with padding."""
-    order = sorted(
-        (i for i, w in enumerate(windows) if w.stop > w.start), key=lambda i: windows[i].stop - windows[i].start
-    )
-    batch: list[int] = []
-    for index in order:
-        if batch and (len(batch) + 1) * (windows[index].stop - windows[index].start + 1) > batch_pieces:
-            yield batch
-            batch = []
-        batch.append(index)
-    if batch:
-        yield batch
+            ids[row, self._shift : self._shift + len(window)] = reading[window.start : window.stop]
+        given = torch.from_numpy(ids).to(self.device)
+        output = self._model(input_ids=given, output_hidden_states=True, use_cache=False)
+        return torch.stack([output.hidden_states[layer] for layer in self._layers], dim=2)
 
 
 def _load_config(name_or_path: str, revision: str | None):

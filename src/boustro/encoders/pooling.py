@@ -44,6 +44,8 @@ def select(place: str, bounds: np.ndarray, backward: bool) -> Selection:
     if place == "mean":
         sizes = end - start
         offsets = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        return Selection(np.repeat(words, sizes), np.repeat(start, sizes) + offsets, np.repeat(1 / sizes, sizes))
+        return Selection(
+            np.repeat(words, sizes), np.repeat(start, sizes) + offsets, np.repeat(1 / sizes, sizes).astype(np.float32)
+        )
     states = {"before": start - 1, "entry": start, "exit": end - 1}[place]
-    return Selection(words, states, np.ones(num_words))
+    return Selection(words, states, np.ones(num_words, np.float32))
