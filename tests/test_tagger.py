@@ -8,6 +8,7 @@ import torch
 
 import boustro
 from boustro.encoders import load_encoder
+from boustro.heads.dropout import Dropout
 from boustro.heads.mix import LayerMix
 from boustro.heads.tagging import HeadConfig, TaggingHead
 from boustro.heads.training import Dev, TrainConfig, train_head
@@ -224,3 +225,17 @@ def test_context_is_the_document_only_where_training_had_documents(pair):
     together = boustro.Tagger(pair, "linear", epochs=1).fit(named)
     assert together.config.context == "document"
     assert together.record["losses"] != apart.record["losses"]
+
+
+@pytest.mark.parametrize("p", [0.1, 0.3, 0.5])
+def test_dropout_drops_as_many_as_it_should_and_keeps_the_mean(p):
+    torch.manual_seed(0)
+    dropout, x = Dropout(p), torch.ones(503, 997)
+    dropped = dropout(x)
+    assert (dropped == 0).float().mean().item() == pytest.approx(p, abs=0.003)
+    assert dropped.mean().item() == pytest.approx(1, abs=0.005)
+    rows = (dropped == 0).float()
+    assert abs(torch.corrcoef(rows[:, :8].T).fill_diagonal_(0)).max() < 0.2  # neighbours share no bits
+    torch.manual_seed(0)
+    assert torch.equal(dropout(x), dropped)
+    assert torch.equal(dropout.eval()(x), x)

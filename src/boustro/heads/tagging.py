@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from boustro.heads.dropout import Dropout
 from boustro.heads.mix import LayerMix
 
 
@@ -30,17 +31,17 @@ class HeadConfig:
 
 def linear(width: int, config: HeadConfig) -> nn.Module:
     """One affine map."""
-    return nn.Sequential(nn.Dropout(config.dropout), nn.Linear(width, config.num_tags))
+    return nn.Sequential(Dropout(config.dropout), nn.Linear(width, config.num_tags))
 
 
 def mlp(width: int, config: HeadConfig) -> nn.Module:
     """Two affine maps with a ReLU between them."""
     hidden = config.hidden or width
     return nn.Sequential(
-        nn.Dropout(config.dropout),
+        Dropout(config.dropout),
         nn.Linear(width, hidden),
         nn.ReLU(),
-        nn.Dropout(config.dropout),
+        Dropout(config.dropout),
         nn.Linear(hidden, config.num_tags),
     )
 
