@@ -18,7 +18,7 @@ def f1_bars(systems: Sequence[dict[str, Any]], judged: str) -> str:
     axes.barh(places, means, color=[PALETTE[i % len(PALETTE)] for i in places], height=0.55, alpha=0.75)
     for place, system in zip(places, systems, strict=True):
         values = system[judged]["values"]
-        axes.plot(values, [place] * len(values), "o", color="#808080", markersize=4, markeredgecolor="white")
+        axes.plot(values, [place] * len(values), "o", color="#000000", markersize=3, alpha=0.7)
         axes.annotate(
             f"{system[judged]['mean']:.1f}", (max(values), place), (6, 0), textcoords="offset points", va="center"
         )

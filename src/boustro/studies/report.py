@@ -29,7 +29,8 @@ th:first-child,td:first-child{text-align:left}tr.best td{font-weight:650}
 svg{width:100%;height:auto;max-width:46rem}code,pre{font:.88em ui-monospace,monospace}
 pre{white-space:pre-wrap;background:var(--soft);padding:.7rem 1rem;border-radius:.4rem}
 .example{border:1px solid var(--line);border-radius:.5rem;padding:.4rem 1rem;margin:.8rem 0}
-.example p{margin:.35rem 0;line-height:2}.who{display:inline-block;min-width:9rem;opacity:.75;font-size:.85rem}
+td{white-space:nowrap}.example p{margin:.35rem 0;line-height:1.9;display:flex;gap:.8rem}
+.who{flex:0 0 9.5rem;opacity:.75;font-size:.85rem;overflow-wrap:anywhere}
 .scroll{overflow-x:auto}
 """
 
@@ -182,8 +183,8 @@ def _examples(results: dict[str, Any], predictions: list[list[dict[str, Any]]]) 
         row = predictions[best][index]
         lines = [("reference", row["gold"]), *zip(names, tags, strict=True)]
         body = "".join(
-            f"<p><span class=who>{html.escape(who)}{_mark(row['gold'], t) if who != 'reference' else ''}</span> "
-            f"{_sentence(row['words'], t)}</p>"
+            f"<p><span class=who>{html.escape(who)}{_mark(row['gold'], t) if who != 'reference' else ''}</span>"
+            f"<span>{_sentence(row['words'], t)}</span></p>"
             for who, t in lines
         )
         shown.append(f"<div class=example>{body}</div>")
