@@ -17,7 +17,7 @@ from boustro.encoders.concat import ConcatEncoder, check_vocabularies
 from boustro.encoders.contract import Encoder, Features, Stream
 from boustro.encoders.lm import LMEncoder
 
-__all__ = ["Encoder", "Features", "Stream", "load_encoder"]
+__all__ = ["Encoder", "Features", "Stream", "load_encoder", "with_cache"]
 
 SHIPPED = {"starter-forward": "starter/forward", "starter-backward": "starter/backward"}
 ALIASES = {"starter": "starter-forward+starter-backward"}
@@ -57,10 +57,15 @@ def load_encoder(
         make, path = resolve(name)
         parts.append(make(path, spec=name, tokenizer=parts[0].tokenizer if parts else None, **common))
     check_vocabularies(names, [part.vocabulary() for part in parts])
-    encoders: list[Encoder] = list(parts)
-    if cache:
-        encoders = [CachedEncoder(part, None if cache is True else Path(cache)) for part in parts]
-    return encoders[0] if len(encoders) == 1 else ConcatEncoder(encoders, spec)
+    encoder = parts[0] if len(parts) == 1 else ConcatEncoder(parts, spec)
+    return with_cache(encoder, cache) if cache else encoder
+
+
+def with_cache(encoder: Encoder, cache: bool | str | Path = True) -> Encoder:
+    """A loaded encoder behind the feature cache (a folder says where), each LM by itself."""
+    if isinstance(encoder, ConcatEncoder):
+        return ConcatEncoder([with_cache(part, cache) for part in encoder.parts], encoder.spec)
+    return CachedEncoder(encoder, Path(cache) if isinstance(cache, (str, Path)) else None)
 
 
 def split_spec(spec: str) -> list[str]:

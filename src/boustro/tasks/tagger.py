@@ -22,7 +22,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from boustro import __version__
-from boustro.encoders import Encoder, load_encoder
+from boustro.encoders import Encoder, load_encoder, with_cache
 from boustro.heads.tagging import HeadConfig, TaggingHead
 from boustro.heads.training import Dev, TrainConfig, TrainLog, predict_scores, train_head
 from boustro.metrics.spans import SpanScore, extract_spans, score_spans
@@ -134,15 +134,11 @@ class Tagger:
         cached = cached and bool(self.cache)
         if cached not in self._encoders:
             c = self.config
-            options = {
-                "layers": c.layers,
-                "pooling": c.pooling,
-                "spacing": c.spacing,
-                "context": c.context,
-                "dtype": c.dtype,
-            }
-            self._encoders[cached] = load_encoder(
-                c.encoder, device=str(self.device), cache=self.cache if cached else None, **options
+            options = {name: getattr(c, name) for name in ("layers", "pooling", "spacing", "context", "dtype")}
+            self._encoders[cached] = (
+                with_cache(self.encoder(), self.cache)  # the LMs are loaded once for both
+                if cached
+                else load_encoder(c.encoder, device=str(self.device), **options)
             )
         return self._encoders[cached]
 
