@@ -118,8 +118,8 @@ def test_batches_padding_and_order_change_nothing(tiny_lm, direction, monkeypatc
     encoder = load_encoder(str(tiny_lm("llama", direction, sentinel=True)), dtype="float32")
     together = [a[0] for a in encoder.encode(SENTENCES)]
     reverse = [a[0] for a in encoder.encode(SENTENCES[::-1])][::-1]
-    monkeypatch.setattr("boustro.encoders.lm.BATCH_PIECES", {"cpu": 1})
-    monkeypatch.setattr("boustro.encoders.lm.CHUNK_WORDS", 1)
+    monkeypatch.setattr("boustro.encoders.pieces.BATCH_PIECES", {"cpu": 1})
+    monkeypatch.setattr("boustro.encoders.pieces.CHUNK_WORDS", 1)
     alone = [a[0] for a in encoder.encode(iter(SENTENCES))]
     for a, b, c in zip(together, reverse, alone, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)
@@ -193,7 +193,7 @@ def test_a_warm_cache_reads_no_model_and_a_change_of_what_matters_misses_it(tiny
     path = str(tiny_lm("llama"))
     encoder = load_encoder(path, cache=tmp_path)
     encoder.encode_all(SENTENCES)
-    monkeypatch.setattr("boustro.encoders.lm.LMEncoder._read", lambda *_: pytest.fail("the model was run"))
+    monkeypatch.setattr("boustro.encoders.pieces.PieceEncoder._read", lambda *_: pytest.fail("the model was run"))
     load_encoder(path, cache=tmp_path).encode_all(SENTENCES)
     for changed in (
         {"layers": "last"},

@@ -16,13 +16,16 @@ from boustro.encoders.cache import CachedEncoder
 from boustro.encoders.concat import ConcatEncoder, check_vocabularies
 from boustro.encoders.contract import Encoder, Features, Stream
 from boustro.encoders.lm import LMEncoder
+from boustro.encoders.masked import MaskedEncoder
+from boustro.encoders.pieces import PieceEncoder
 
 __all__ = ["Encoder", "Features", "Stream", "load_encoder", "with_cache"]
 
 SHIPPED = {"starter-forward": "starter/forward", "starter-backward": "starter/backward"}
 ALIASES = {"starter": "starter-forward+starter-backward"}
-KINDS: dict[str, Callable[..., LMEncoder]] = {
+KINDS: dict[str, Callable[..., PieceEncoder]] = {
     "lm": LMEncoder,
+    "masked": MaskedEncoder,
     "backward": lambda path, **options: LMEncoder(path, **{"direction": "backward", **options}),
 }
 
@@ -30,7 +33,7 @@ KINDS: dict[str, Callable[..., LMEncoder]] = {
 def load_encoder(
     spec: str,
     layers: Any = "all",
-    pooling: str = "exit+before",
+    pooling: str | None = None,
     device: str | None = None,
     dtype: str | None = None,
     cache: bool | str | Path | None = None,
@@ -41,22 +44,24 @@ def load_encoder(
     Args:
         spec: See the module; parts are joined by `+`.
         layers: "all", "last", or numbers: 0 the embeddings, 1…n the blocks, -1 the last.
-        pooling: Where a word is read: exit, before, entry, first, last, mean, or several joined by `+`.
+        pooling: Where a word is read: exit, before, entry, first, last, mean, or several joined by `+`;
+            by default what suits the kind: exit+before for a causal LM, first for a masked one.
         device: By default the best at hand.
         dtype: "float32" for exact arrays; by default the fastest computation, stored as float16.
         cache: True or a folder keeps the features on disk, so that each text is read once.
-        options: `spacing`, `context`, `sentinel` and `revision`, see `encoders.lm.LMEncoder`.
+        options: `spacing`, `context`, `sentinel` and `revision`, see `encoders.pieces` and the kind's file.
 
     Raises `ValueError` for an unknown kind or a pair without a common vocabulary, `FileNotFoundError`
     for a missing model.
     """
     common = {"layers": layers, "pooling": pooling, "device": device, "dtype": dtype, **options}
     names = split_spec(spec)
-    parts: list[LMEncoder] = []
+    parts: list[PieceEncoder] = []
     for name in names:
         make, path = resolve(name)
         parts.append(make(path, spec=name, tokenizer=parts[0].tokenizer if parts else None, **common))
-    check_vocabularies(names, [part.vocabulary() for part in parts])
+    causal = [part for part in parts if isinstance(part, LMEncoder)]
+    check_vocabularies([part.spec for part in causal], [part.vocabulary() for part in causal])
     encoder = parts[0] if len(parts) == 1 else ConcatEncoder(parts, spec)
     return with_cache(encoder, cache) if cache else encoder
 
@@ -78,7 +83,7 @@ def split_spec(spec: str) -> list[str]:
     return names
 
 
-def resolve(name: str) -> tuple[Callable[..., LMEncoder], str]:
+def resolve(name: str) -> tuple[Callable[..., PieceEncoder], str]:
     if name in SHIPPED:
         return LMEncoder, str(files("boustro") / "data" / SHIPPED[name])
     kind, colon, path = name.partition(":")

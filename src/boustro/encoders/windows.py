@@ -10,7 +10,7 @@ the window that has most of what precedes it in sight. With a window of 4 pieces
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from boustro.text.alignment import guess_spaces
 from boustro.types import Sentence
@@ -40,6 +40,18 @@ def plan_windows(text: int, num_pieces: int, size: int, first: int) -> list[Wind
         stop = min(start + size, num_pieces)
         windows.append(Window(text, start, stop, start + overlap if start else first, stop))
     return windows
+
+
+def plan_centred_windows(text: int, num_pieces: int, size: int, first: int) -> list[Window]:
+    """The same for a model that sees both sides: a state is taken from the window in whose middle it stands.
+
+    With a window of 4 pieces, [0, 4) answers for p0 … p2, [2, 6) for p3, p4, [4, 7) for p5, p6.
+    """
+    windows = plan_windows(text, num_pieces, size, first)
+    margin = (size - size // 2) // 2
+    last = [w.last - margin for w in windows[:-1]]
+    starts = [first, *last]
+    return [replace(w, first=a, last=b) for w, a, b in zip(windows, starts, [*last, num_pieces], strict=True)]
 
 
 def batch_windows(windows: Sequence[Window], batch_pieces: int) -> Iterator[list[Window]]:

@@ -16,6 +16,8 @@ from typing import Literal
 
 import numpy as np
 
+from boustro.store import fingerprint
+
 Spacing = Literal["natural", "always"]
 
 CLOSERS = frozenset(". , ; : ! ? ) ] } % ' '' ’ ” ... … n't 's 'S 'm 'd 'll 're 've 't ’s ’t ’re ’ve ’ll ’d ’m".split())
@@ -68,6 +70,10 @@ class Aligner:
         for key, ids in zip(unknown, self._encode(texts), strict=True):
             self._memory[key] = tuple(ids)
         return [self._join(keys) for keys in keyed]
+
+    def fingerprint(self) -> str:
+        """A name for how the tokenizer splits; with the vocabulary it decides the pieces of any text."""
+        return fingerprint(self._encode([" a b", "A.B", "ab  c\n"]))
 
     def _keys(self, words: Sequence[str], spaces: Sequence[bool] | None) -> list[tuple[str, bool]]:
         if self.spacing == "always":

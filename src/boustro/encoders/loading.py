@@ -1,0 +1,65 @@
+"""Pretrained models from a folder or the hub: quietly, safely, and with errors that say what is missing."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from transformers import AutoConfig, AutoModel
+from transformers.utils import logging
+
+from boustro.store import MANIFEST, fingerprint, hash_file, open_folder
+from boustro.text.tokenizers import load_tokenizer
+
+
+def load_config(name_or_path: str, revision: str | None):
+    """The model's config; refuses a folder that is half-written or holds no model."""
+    path = Path(name_or_path)
+    if path.is_dir() and (path / MANIFEST).is_file():
+        open_folder(path, "model")
+    elif path.is_dir() and not (path / "config.json").is_file():
+        raise ValueError(f"{path}: no config.json, so this is no model folder, or a half-written one")
+    try:
+        return AutoConfig.from_pretrained(name_or_path, revision=revision)
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise FileNotFoundError(f"{name_or_path}: no model could be loaded from this path or name: {reason}") from error
+
+
+def load_model(name_or_path: str, config: Any, revision: str | None, dtype: torch.dtype):
+    """The model without its LM head; quietly, since the head's weights are left over on purpose."""
+    bars, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        return AutoModel.from_pretrained(name_or_path, config=config, revision=revision, dtype=dtype)
+    except (OSError, SafetensorError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ValueError(f"{name_or_path}: the weights could not be loaded: {reason}") from error
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def load_tokenizer_of(name_or_path: str, revision: str | None, fallback: Any) -> Any:
+    """The model's tokenizer, or `fallback` when it brings none."""
+    try:
+        return load_tokenizer(name_or_path, revision)
+    except FileNotFoundError:
+        if fallback is None:
+            raise
+        return fallback
+
+
+def weights_fingerprint(name_or_path: str, config: Any, revision: str | None) -> str:
+    """One name for the weights: name@commit on the hub, else from the files' hashes."""
+    path = Path(name_or_path)
+    if not path.is_dir():
+        return f"{name_or_path}@{getattr(config, '_commit_hash', None) or revision}"
+    if (path / MANIFEST).is_file():
+        files = open_folder(path, "model")["files"]
+        return fingerprint({name: fact["sha256"] for name, fact in files.items() if name != "training.json"})
+    return fingerprint(
+        {p.name: hash_file(p) for p in sorted(path.glob("*")) if p.suffix in (".safetensors", ".json", ".bin")}
+    )

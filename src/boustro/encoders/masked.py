@@ -1,0 +1,39 @@
+"""A masked LM of the BERT family as an encoder of words: every piece sees both sides at once.
+
+A reading is framed as the model was trained, [CLS] … [SEP]. `before` is then the piece on the left, which
+knows the word as well, so that it is no pure context as it is in a causal LM.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from boustro.encoders.pieces import PieceEncoder
+from boustro.encoders.windows import Window, plan_centred_windows
+
+
+class MaskedEncoder(PieceEncoder):
+    """Raises `ValueError` for a causal LM, which cannot see both sides, and for a tokenizer without a mask piece."""
+
+    default_pooling = "first"
+
+    def _frame(self, config: Any) -> tuple[list[int], list[int]]:
+        text = config.get_text_config()
+        causal = any(name.endswith("ForCausalLM") for name in getattr(config, "architectures", None) or [])
+        if causal or getattr(text, "is_decoder", False):
+            raise ValueError(f"{self._path} is a causal LM; masked: is for models of the BERT family, so leave it out")
+        if self.tokenizer.mask_token_id is None:
+            raise ValueError(f"{self._path}: its tokenizer has no mask piece, so this is no masked LM")
+        framed = self.tokenizer(self.tokenizer.mask_token)["input_ids"]
+        place = framed.index(self.tokenizer.mask_token_id)
+        return framed[:place], framed[place + 1 :]
+
+    def _plan(self, text: int, num_pieces: int) -> list[Window]:
+        return plan_centred_windows(text, num_pieces, self._window, -len(self._prefix))
+
+    def _hidden_states(self, ids: Tensor, lengths: Sequence[int]) -> Sequence[Tensor]:
+        positions = torch.arange(ids.shape[1], device=ids.device)
+        mask = (positions < torch.tensor(lengths, device=ids.device)[:, None]).long()
+        return self._model(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
