@@ -10,10 +10,10 @@ import boustro
 from boustro.encoders import load_encoder
 from boustro.heads.dropout import Dropout
 from boustro.heads.mix import LayerMix
-from boustro.heads.tagging import HeadConfig, TaggingHead
+from boustro.heads.tagging import HeadConfig, make_head
 from boustro.heads.training import Dev, TrainConfig, train_head
+from boustro.tasks.config import make_config
 from boustro.tasks.conll import format_conll
-from boustro.tasks.tagger import make_config
 from boustro.types import Sentence
 
 # The type hangs on the word after the name: what only a backward LM can see.
@@ -151,7 +151,7 @@ def test_unknown_options_suggest_the_nearest(options, message):
 
 def test_an_unknown_head_lists_the_known_ones():
     with pytest.raises(ValueError, match="known are linear, mlp"):
-        TaggingHead(HeadConfig(kind="mpl", streams=((1, 4),), num_tags=2))
+        make_head(HeadConfig(kind="mpl", streams=((1, 4),), labels=("O", "X")))
 
 
 def test_a_mix_standardises_each_layer_and_weighs_them():
@@ -180,17 +180,18 @@ def test_a_mix_leaves_the_features_as_they_are():
 
 def test_the_best_epoch_is_kept_and_not_the_last():
     scores = iter([10.0, 30.0, 20.0, 5.0])
-    config = TrainConfig(epochs=4)
-    head = TaggingHead(HeadConfig(kind="linear", streams=((1, 4),), num_tags=2, dropout=0.0))
+    config = TrainConfig(epochs=4, lr=1e-3, batch_sentences=32, weight_decay=0.0, mix_epochs=4, mix_lr=1.0, seed=1)
+    head = make_head(HeadConfig(kind="linear", streams=((1, 4),), labels=("O", "X"), dropout=0.0))
     states = []
 
-    def score(probabilities):
-        assert probabilities.shape == (20, 2)
+    def score(answers):
+        assert [len(ids) for ids, _ in answers] == [8, 12]
         states.append({k: v.clone() for k, v in head.state_dict().items()})
         return next(scores)
 
     features = np.random.default_rng(0).normal(size=(20, 1, 4)).astype(np.float16)
-    log = train_head(head, [features], np.array([0, 8, 20]), np.arange(20) % 2, config, Dev([features], score))
+    lengths, tags = np.array([8, 12]), torch.arange(20) % 2
+    log = train_head(head, [features], lengths, lambda _, rows: tags[rows], config, Dev([features], lengths, score))
     assert log.best_epoch == 2
     assert all(torch.equal(head.state_dict()[k], states[1][k]) for k in states[1])
 

@@ -9,21 +9,22 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 from boustro.encoders.pieces import PieceEncoder
 from boustro.encoders.windows import Window, plan_centred_windows
 
 
 class MaskedEncoder(PieceEncoder):
-    """Raises `ValueError` for a causal LM, which cannot see both sides, and for a tokenizer without a mask piece."""
+    """Raises `ValueError` for an architecture that no masked LM has, and for a tokenizer without a mask piece."""
 
     default_pooling = "first"
 
     def _frame(self, config: Any) -> tuple[list[int], list[int]]:
-        text = config.get_text_config()
-        causal = any(name.endswith("ForCausalLM") for name in getattr(config, "architectures", None) or [])
-        if causal or getattr(text, "is_decoder", False):
-            raise ValueError(f"{self._path} is a causal LM; masked: is for models of the BERT family, so leave it out")
+        if config.model_type not in MODEL_FOR_MASKED_LM_MAPPING_NAMES or config.is_decoder:
+            raise ValueError(
+                f"{self._path} is a causal LM ({config.model_type}), which masked: cannot read; name it without masked:"
+            )
         if self.tokenizer.mask_token_id is None:
             raise ValueError(f"{self._path}: its tokenizer has no mask piece, so this is no masked LM")
         framed = self.tokenizer(self.tokenizer.mask_token)["input_ids"]

@@ -1,6 +1,7 @@
-"""From a stream's layers to one vector a word: standardise, then a learned mix.
+"""From a stream's layers to one vector a word: standardise, then mix with learned shares, or concatenate.
 
-    mix = γ · Σ_l softmax(w)_l · (x_l - mean_l) / sd_l
+    mix      γ · Σ_l softmax(w)_l · (x_l - mean_l) / sd_l
+    concat   [(x_0 - mean_0) / sd_0 ; … ; (x_n - mean_n) / sd_n]
 
 `mean` and `sd` are per layer and dimension, taken from the training set and stored with the head: a few
 dimensions of most LMs are so large that they would drown the rest, and a large LM would drown a small
@@ -13,29 +14,27 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 
-class LayerMix(nn.Module):
-    """(B, L, D) → (B, D). With one layer there is nothing to learn, and γ and the weights are left out."""
+class LayerConcat(nn.Module):
+    """(B, L, D) → (B, L·D). Nothing is learned."""
 
     mean: Tensor
     scale: Tensor
+    learned = False
 
     def __init__(self, num_layers: int, width: int, standardise: bool = True) -> None:
         super().__init__()
         self.standardise = standardise
+        self.width = num_layers * width  # of the result
         self.register_buffer("mean", torch.zeros(num_layers, width))
         self.register_buffer("scale", torch.ones(num_layers, width))
-        learned = num_layers > 1
-        self.weights = nn.Parameter(torch.zeros(num_layers)) if learned else None
-        self.gamma = nn.Parameter(torch.ones(())) if learned else None
 
-    def forward(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B D"]:
+    def forward(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B d"]:
+        return self.standardised(x).flatten(1)
+
+    def standardised(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
+        """In float32, with mean 0 and standard deviation 1 on the training set, where that is asked for."""
         x = x.float()
-        if self.standardise:
-            x = torch.addcmul(-self.mean * self.scale, x, self.scale)
-        if self.weights is None or self.gamma is None:
-            return x.squeeze(1)
-        weights = (self.gamma * self.weights.softmax(0)).expand(len(x), 1, -1)
-        return torch.bmm(weights, x).squeeze(1)
+        return torch.addcmul(-self.mean * self.scale, x, self.scale) if self.standardise else x
 
     def fit_standardisation(self, features: np.ndarray, block: int = 16384) -> None:
         """Take mean and standard deviation from (words, L, D), in one pass over blocks."""
@@ -53,5 +52,47 @@ class LayerMix(nn.Module):
         self.scale.copy_(1 / variance.sqrt().clamp_min(1e-3))
 
     def layer_weights(self) -> list[float]:
+        """The shares of the layers, which sum to 1."""
+        return [1 / len(self.mean)] * len(self.mean)
+
+
+class LayerMix(LayerConcat):
+    """(B, L, D) → (B, D). With one layer there is nothing to learn, and γ and the weights are left out."""
+
+    def __init__(self, num_layers: int, width: int, standardise: bool = True) -> None:
+        super().__init__(num_layers, width, standardise)
+        self.width = width
+        self.learned = num_layers > 1
+        self.weights = nn.Parameter(torch.zeros(num_layers)) if self.learned else None
+        self.gamma = nn.Parameter(torch.ones(())) if self.learned else None
+
+    def forward(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B D"]:
+        x = self.standardised(x)
+        if self.weights is None or self.gamma is None:
+            return x.squeeze(1)
+        weights = (self.gamma * self.weights.softmax(0)).expand(len(x), 1, -1)
+        return torch.bmm(weights, x).squeeze(1)
+
+    def layer_weights(self) -> list[float]:
         """The learned shares of the layers, which sum to 1."""
         return [1.0] if self.weights is None else self.weights.detach().softmax(0).tolist()
+
+
+MIXES: dict[str, type[LayerConcat]] = {"mix": LayerMix, "concat": LayerConcat}
+
+
+class StreamProjection(nn.Module):
+    """(B, Σ widths) → (B, streams · width): each stream by a linear map of its own, so that all are equally wide.
+
+    Answers the question that the backward-LM paper leaves open (section 4.1): whether the vectors of a
+    large LM dominate those of a small one.
+    """
+
+    def __init__(self, widths: list[int], width: int) -> None:
+        super().__init__()
+        self.widths = widths
+        self.maps = nn.ModuleList(nn.Linear(w, width) for w in widths)
+
+    def forward(self, x: Float[Tensor, "B d"]) -> Float[Tensor, "B e"]:
+        parts = x.split(self.widths, dim=-1)
+        return torch.cat([project(part) for project, part in zip(self.maps, parts, strict=True)], dim=-1)

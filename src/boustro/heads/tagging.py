@@ -1,69 +1,142 @@
-"""Heads that give each word a score for every tag: `linear`, and the paper's two-layer `mlp`.
+"""Heads: what turns the frozen vectors of words into tags.
 
     linear   p = softmax(W · h)
     mlp      p = softmax(W2 · ReLU(W1 · h)),  W1: d → hidden (d → d in the paper)
 
 h is the concatenation of the mixed streams (d is its width). Source: backward-LM paper, section 3.3.
+
+Letters: N words of a batch, end to end without padding; S sentences; d width; C tags. `lengths` (S,) tells
+how many words each sentence has; a body that looks at single words ignores it.
 """
 
+import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from boustro.heads.dropout import Dropout
-from boustro.heads.mix import LayerMix
+from boustro.heads.mix import MIXES, StreamProjection
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeadConfig:
-    """What a head is made of; `streams` are (layers, width) pairs, `hidden` None means d."""
+    """What a head is made of; `streams` are (layers, width) pairs, `hidden` None means d.
+
+    `labels` are the tags, or the types of a head that labels spans. `project` gives every stream that
+    width first; `crf` decodes with a conditional random field.
+    """
 
     kind: str
     streams: tuple[tuple[int, int], ...]
-    num_tags: int
+    labels: tuple[str, ...]
     hidden: int | None = None
     dropout: float = 0.1
     standardise: bool = True
+    combine: str = "mix"
+    project: int | None = None
+    crf: bool = False
+
+
+class Head(nn.Module):
+    """A mix of layers per stream, the streams joined; a subclass says what it learns from them and what it answers."""
+
+    def __init__(self, config: HeadConfig) -> None:
+        super().__init__()
+        self.config = config
+        make = MIXES[config.combine]
+        self.mixes = nn.ModuleList(make(layers, width, config.standardise) for layers, width in config.streams)
+        self.widths = [int(mix.width) for mix in self.mixes]  # type: ignore[arg-type]
+        self.projection = StreamProjection(self.widths, config.project) if config.project else None
+
+    @property
+    def width(self) -> int:
+        """d, of what the body reads."""
+        return self.config.project * len(self.widths) if self.config.project else sum(self.widths)
+
+    def mix(self, streams: list[Float[Tensor, "N L D"]]) -> Float[Tensor, "N d"]:
+        """One vector a word: every stream's layers mixed, the streams joined."""
+        return torch.cat([mix(x) for mix, x in zip(self.mixes, streams, strict=True)], dim=-1)
+
+    def learned_parameters(self) -> list[nn.Parameter]:
+        """All but the mixes', which learn at a rate of their own."""
+        mixes = {id(p) for p in self.mixes.parameters()}
+        return [p for p in self.parameters() if id(p) not in mixes]
+
+    def project(self, vectors: Float[Tensor, "N d"]) -> Float[Tensor, "N e"]:
+        """Mixed vectors as the body reads them."""
+        return self.projection(vectors) if self.projection is not None else vectors
+
+    def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Any) -> Tensor:
+        """The training loss of a batch of sentences, given mixed vectors."""
+        raise NotImplementedError
+
+    def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:
+        """What the head answers for each sentence, given mixed vectors."""
+        raise NotImplementedError
+
+
+class PerWord(nn.Sequential):
+    """A body that looks at every word by itself."""
+
+    def forward(self, x: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "N C"]:
+        for module in self:
+            x = module(x)
+        return x
 
 
 def linear(width: int, config: HeadConfig) -> nn.Module:
     """One affine map."""
-    return nn.Sequential(Dropout(config.dropout), nn.Linear(width, config.num_tags))
+    return PerWord(Dropout(config.dropout), nn.Linear(width, len(config.labels)))
 
 
 def mlp(width: int, config: HeadConfig) -> nn.Module:
     """Two affine maps with a ReLU between them."""
     hidden = config.hidden or width
-    return nn.Sequential(
+    return PerWord(
         Dropout(config.dropout),
         nn.Linear(width, hidden),
         nn.ReLU(),
         Dropout(config.dropout),
-        nn.Linear(hidden, config.num_tags),
+        nn.Linear(hidden, len(config.labels)),
     )
 
 
-HEADS: dict[str, Callable[[int, HeadConfig], nn.Module]] = {"linear": linear, "mlp": mlp}
+BODIES: dict[str, Callable[[int, HeadConfig], nn.Module]] = {"linear": linear, "mlp": mlp}
 
 
-class TaggingHead(nn.Module):
-    """A mix of layers per stream, the streams joined, and a body that scores tags."""
+class TaggingHead(Head):
+    """A body scores the tags of every word; the best one is taken, or the best sequence under a CRF.
+
+    Targets are tag ids (N,). The answer for a sentence is (tag ids (W,), their probabilities (W,)).
+    """
 
     def __init__(self, config: HeadConfig) -> None:
-        super().__init__()
-        if config.kind not in HEADS:
-            raise ValueError(f"unknown head {config.kind!r}: known are {', '.join(HEADS)}")
-        self.config = config
-        self.mixes = nn.ModuleList(LayerMix(layers, width, config.standardise) for layers, width in config.streams)
-        self.body = HEADS[config.kind](sum(width for _, width in config.streams), config)
+        super().__init__(config)
+        self.body = BODIES[config.kind](self.width, config)
 
-    def mix(self, streams: list[Float[Tensor, "B L D"]]) -> Float[Tensor, "B d"]:
-        """One vector a word: every stream's layers mixed, the streams joined."""
-        return torch.cat([mix(x) for mix, x in zip(self.mixes, streams, strict=True)], dim=-1)
+    def scores(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "N C"]:
+        """A score (logit) for every tag of every word."""
+        return self.body(self.project(vectors), lengths)
 
-    def forward(self, streams: list[Float[Tensor, "B L D"]]) -> Float[Tensor, "B C"]:
-        """Tag scores (logits) of B words."""
-        return self.body(self.mix(streams))
+    def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Tensor) -> Tensor:
+        return F.cross_entropy(self.scores(vectors, lengths), targets)
+
+    def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[tuple[np.ndarray, np.ndarray]]:
+        best, ids = self.scores(vectors, lengths).softmax(-1).max(-1)
+        ends = np.cumsum(lengths.cpu().numpy())[:-1]
+        return list(zip(np.split(ids.cpu().numpy(), ends), np.split(best.cpu().numpy(), ends), strict=True))
+
+
+def make_head(config: HeadConfig) -> Head:
+    """The head of a kind; `ValueError` for an unknown one."""
+    if config.kind not in BODIES:
+        near = difflib.get_close_matches(config.kind, BODIES, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"unknown head {config.kind!r}: known are {', '.join(BODIES)}{hint}")
+    return TaggingHead(config)

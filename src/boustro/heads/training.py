@@ -11,30 +11,31 @@ caller gives (entity F1), as the paper says and its published code does not.
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from tqdm import tqdm
 
-from boustro.heads.tagging import TaggingHead
+from boustro.heads.tagging import Head
 
 BLOCK_WORDS = 8192
 Streams = Sequence[np.ndarray]
+Targets = Callable[[np.ndarray, Tensor], Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
     """How a head is trained; the mix learns `mix_lr` times as fast, for `mix_epochs`."""
 
-    epochs: int = 20
-    lr: float = 1e-3
-    batch_sentences: int = 32
-    weight_decay: float = 0.01
-    mix_epochs: int = 4
-    mix_lr: float = 10.0
-    seed: int = 1
+    epochs: int
+    lr: float
+    batch_sentences: int
+    weight_decay: float
+    mix_epochs: int
+    mix_lr: float
+    seed: int
 
 
 @dataclass(slots=True)
@@ -48,17 +49,18 @@ class TrainLog:
 
 @dataclass(frozen=True, slots=True)
 class Dev:
-    """Features of the development set, and what judges the tag probabilities (words, C) of its words."""
+    """Features of the development set, and what judges the head's answers for its sentences."""
 
     streams: Streams
-    score: Callable[[Tensor], float]
+    lengths: np.ndarray
+    score: Callable[[list[Any]], float]
 
 
 def train_head(
-    head: TaggingHead,
+    head: Head,
     streams: Streams,
-    starts: np.ndarray,
-    tags: np.ndarray,
+    lengths: np.ndarray,
+    targets: Targets,
     config: TrainConfig,
     dev: Dev | None = None,
     device: torch.device | None = None,
@@ -67,19 +69,20 @@ def train_head(
 
     Args:
         streams: Per stream (words, L, D).
-        starts: (sentences + 1,) where each sentence begins.
-        tags: (words,) tag ids.
+        lengths: (sentences,) words in each.
+        targets: Gives what the head's loss wants for a batch: called with the sentences' numbers and the rows
+            of their words.
         dev: Judges the head after each epoch; the best one is kept. Without it, the last one is.
     """
     device = device or torch.device("cpu")
     for mix, stream in zip(head.mixes, streams, strict=True):
         mix.fit_standardisation(stream)  # type: ignore[operator]
     head.to(device)
-    held, wanted = [_hold(stream, device) for stream in streams], torch.from_numpy(tags).to(device)
-    steps = config.epochs * -(-(len(starts) - 1) // config.batch_sentences)
+    held = [_hold(stream, device) for stream in streams]
+    steps = config.epochs * -(-len(lengths) // config.batch_sentences)
     optimizer = torch.optim.AdamW(
         [
-            {"params": list(head.body.parameters())},
+            {"params": head.learned_parameters()},
             {"params": list(head.mixes.parameters()), "lr": config.lr * config.mix_lr, "weight_decay": 0.0},
         ],
         config.lr,
@@ -89,7 +92,7 @@ def train_head(
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: max(0.0, 1 - step / steps))
     generator = np.random.default_rng(config.seed)
     log, best, best_state = TrainLog(), -1.0, copy.deepcopy(head.state_dict())
-    learns_mix = any(mix.weights is not None for mix in head.mixes)
+    learns_mix = any(mix.learned for mix in head.mixes)
     mixed: Tensor | None = None
     dev_mixed: Tensor | None = None
     progress = tqdm(range(1, config.epochs + 1), desc="training", unit=" epochs", disable=None, leave=False)
@@ -100,20 +103,21 @@ def train_head(
             dev_mixed = mix_all(head, dev.streams) if dev else None
         head.train()
         total = torch.zeros((), device=device)
-        for rows in _batches(starts, config.batch_sentences, generator):
+        for sentences, rows in _batches(lengths, config.batch_sentences, generator):
             rows = rows.to(device)
             vectors = head.mix([stream[rows] for stream in held]) if mixed is None else mixed[rows].float()
-            loss = F.cross_entropy(head.body(vectors), wanted[rows])
+            loss = head.loss(vectors, torch.from_numpy(lengths[sentences]), targets(sentences, rows))
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.step()
             schedule.step()
             total += loss.detach() * len(rows)
-        log.losses.append(total.item() / len(wanted))
+        log.losses.append(total.item() / int(lengths.sum()))
         if dev:
-            log.scores.append(
-                dev.score(predict_tags(head, dev_mixed if dev_mixed is not None else mix_all(head, dev.streams)))
+            answers = predict_mixed(
+                head, dev_mixed if dev_mixed is not None else mix_all(head, dev.streams), dev.lengths
             )
+            log.scores.append(dev.score(answers))
             progress.set_postfix(loss=f"{log.losses[-1]:.3f}", dev=f"{log.scores[-1]:.2f}")
         if not dev or log.scores[-1] > best:
             best = log.scores[-1] if dev else best
@@ -124,11 +128,10 @@ def train_head(
 
 
 @torch.no_grad()
-def mix_all(head: TaggingHead, streams: Streams) -> Tensor:
+def mix_all(head: Head, streams: Streams) -> Tensor:
     """(words, d) float16: the mixed vectors of all words, on the head's device."""
     device = next(head.parameters()).device
-    width = sum(width for _, width in head.config.streams)
-    result = torch.empty(len(streams[0]), width, dtype=torch.float16, device=device)
+    result = torch.empty(len(streams[0]), sum(head.widths), dtype=torch.float16, device=device)
     for start in range(0, len(result), BLOCK_WORDS):
         block = [torch.from_numpy(np.array(s[start : start + BLOCK_WORDS])).to(device) for s in streams]
         result[start : start + BLOCK_WORDS] = head.mix(block)
@@ -136,24 +139,43 @@ def mix_all(head: TaggingHead, streams: Streams) -> Tensor:
 
 
 @torch.inference_mode()
-def predict_tags(head: TaggingHead, mixed: Tensor) -> Tensor:
-    """Tag probabilities (words, C) on the CPU, from mixed vectors (words, d)."""
+def predict_mixed(head: Head, mixed: Tensor, lengths: np.ndarray) -> list[Any]:
+    """The head's answer for every sentence, from mixed vectors (words, d); sentences of like length go together."""
     head.eval()
-    parts = [head.body(block.float()).softmax(-1).cpu() for block in mixed.split(BLOCK_WORDS)]
-    return torch.cat(parts) if parts else torch.zeros(0, head.config.num_tags)
+    starts = np.cumsum(lengths) - lengths
+    answers: list[Any] = [None] * len(lengths)
+    order = np.argsort(lengths, kind="stable")
+    blocks = np.cumsum(lengths[order]) // BLOCK_WORDS
+    for sentences in np.split(order, np.flatnonzero(np.diff(blocks)) + 1) if len(order) else []:
+        vectors = mixed[_rows(starts, lengths, sentences).to(mixed.device)].float()
+        for sentence, answer in zip(
+            sentences, head.predict(vectors, torch.from_numpy(lengths[sentences])), strict=True
+        ):
+            answers[sentence] = answer
+    return answers
 
 
-def predict_scores(head: TaggingHead, streams: Streams) -> Tensor:
-    """Tag probabilities (words, C) on the CPU, from features."""
-    return predict_tags(head, mix_all(head, streams))
+def predict_streams(head: Head, streams: Streams, lengths: np.ndarray) -> list[Any]:
+    """The same, from features."""
+    return predict_mixed(head, mix_all(head, streams), lengths)
 
 
-def _batches(starts: np.ndarray, batch_sentences: int, generator: np.random.Generator) -> Iterator[Tensor]:
-    """Rows of the words of so many sentences at a time, in a new random order."""
-    order = generator.permutation(len(starts) - 1)
+def _batches(
+    lengths: np.ndarray, batch_sentences: int, generator: np.random.Generator
+) -> Iterator[tuple[np.ndarray, Tensor]]:
+    """So many sentences at a time and the rows of their words, in a new random order."""
+    starts = np.cumsum(lengths) - lengths
+    order = generator.permutation(len(lengths))
     for first in range(0, len(order), batch_sentences):
-        chosen = order[first : first + batch_sentences]
-        yield torch.from_numpy(np.concatenate([np.arange(int(starts[s]), int(starts[s + 1])) for s in chosen]))
+        sentences = order[first : first + batch_sentences]
+        yield sentences, _rows(starts, lengths, sentences)
+
+
+def _rows(starts: np.ndarray, lengths: np.ndarray, sentences: np.ndarray) -> Tensor:
+    """Where the words of these sentences stand among all words."""
+    return torch.from_numpy(
+        np.concatenate([np.arange(a, a + n) for a, n in zip(starts[sentences], lengths[sentences], strict=True)])
+    )
 
 
 def _hold(stream: np.ndarray, device: torch.device) -> Tensor:

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -25,9 +25,10 @@ from boustro.metrics.spans import REPAIR_RULE
 from boustro.store import fingerprint, open_folder, provenance, write_file, write_folder
 from boustro.studies.report import render_html, render_markdown
 from boustro.tasks.commands import HeadOptions
+from boustro.tasks.config import make_config
 from boustro.tasks.conll import data_fingerprint
 from boustro.tasks.schemes import Scheme
-from boustro.tasks.tagger import Tagger, data_name, make_config, read_data
+from boustro.tasks.tagger import Tagger, data_name, read_data
 from boustro.types import Sentence
 
 CELL = "cell"
@@ -59,7 +60,7 @@ def compare(
     train: Path,
     dev: Path,
     out: Path,
-    heads: tuple[Literal["linear", "mlp"], ...] = ("mlp",),
+    heads: tuple[str, ...] = ("mlp",),
     test: Path | None = None,
     seeds: int = 3,
     options: HeadOptions = HeadOptions(),  # noqa: B008 (frozen)
@@ -142,10 +143,11 @@ def run_cell(grid: Grid, encoder: str, head: str, seed: int, out: Path, cache: b
         for name, sentences in grid.data().items():
             if name == "train":
                 continue
-            tags = tagger.tag(sentences, cached=True)
-            result[name] = tagger.score(sentences, tags).to_dict()
+            answers = tagger.answer(sentences, cached=True)
+            result[name] = tagger.score(sentences, answers).to_dict()
             rows = (
-                _dump({"words": s.words, "gold": s.tags, "predicted": t}) for s, t in zip(sentences, tags, strict=True)
+                _dump({"words": s.words, "gold": s.tags, "predicted": a.tags})
+                for s, a in zip(sentences, answers, strict=True)
             )
             write_file(folder / f"{name}.jsonl", "\n".join(rows) + "\n")
         write_file(folder / "scores.json", json.dumps(result, indent=1, ensure_ascii=False))

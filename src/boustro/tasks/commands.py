@@ -28,18 +28,28 @@ PREDICT_LINES = 256
 class HeadOptions:
     """What may be chosen about a tagger; what is not given is the preset's."""
 
+    crf: bool | None = None
+    """Decode with a conditional random field, learned on top of the head."""
+    inside: Literal["bio", "io", "bioes"] | None = None
+    """The tags that the head learns; what comes out is BIO always."""
     layers: str | None = None
     """all, last, or numbers such as 0,2,4."""
+    combine: Literal["mix", "concat"] | None = None
+    """What is done with several layers: mixed with learned shares, or concatenated."""
     pooling: str | None = None
     """Where a word is read: exit, before, entry, first, last, mean, or several joined by +."""
     spacing: Literal["natural", "always"] | None = None
     """The space before a word: as in running text, or always."""
     context: Literal["sentence", "document"] | None = None
     """What an LM reads: the sentence alone, or the document around it, up to its window."""
+    sentinel: bool | None = None
+    """Start each reading with the end-of-text piece, or not; by default as the LM was trained."""
     standardise: bool | None = None
     """Bring every layer and dimension to mean 0 and standard deviation 1."""
+    project: int | None = None
+    """Give every stream this width by a learned linear map."""
     hidden: int | None = None
-    """Width inside the mlp."""
+    """Width inside the head."""
     dropout: float | None = None
     epochs: int | None = None
     lr: float | None = None
@@ -64,7 +74,7 @@ def fit(
     dev: Path,
     out: Path,
     encoder: str = "starter",
-    head: Literal["linear", "mlp"] = "mlp",
+    head: str = "mlp",
     seed: int = 1,
     options: HeadOptions = HeadOptions(),
     scheme: Scheme = "auto",
@@ -78,7 +88,7 @@ def fit(
         dev: Labelled sentences that choose the best epoch.
         out: Where the tagger folder is written.
         encoder: Spec of the encoder, such as starter, gpt2 or gpt2+./backward.
-        head: The head.
+        head: The head: linear, mlp, block, bilstm or span.
         seed: Of the head's weights, the order of sentences and dropout.
         scheme: The tag scheme of the files.
         cache: Keep the features on disk, so that the next fit on these texts starts at once.
@@ -139,7 +149,7 @@ def predict(
     model = Tagger.from_pretrained(tagger, encoder=encoder)
     lines = _lines(file)
     if format == "html":
-        labels = sorted({tag[2:] for tag in model.tags if tag != "O"})
+        labels = model.types
         style = "body{font:1.1rem/1.8 system-ui;max-width:46rem;margin:2rem auto;color-scheme:light dark}"
         print(
             f"<!doctype html><meta charset=utf-8><title>{html.escape(file)}</title><style>{style}{css(labels)}</style>"

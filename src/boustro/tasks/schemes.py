@@ -60,3 +60,24 @@ def word_place(sentence: Sentence, offset: int) -> str:
     """`file:line` of a word, when the sentence came from a file with one word a line."""
     path, _, line = sentence.where.rpartition(":")
     return f"{path}:{int(line) + offset}" if line.isdigit() else "the given data"
+
+
+def from_bio(tags: Sequence[str], scheme: str) -> tuple[str, ...]:
+    """BIO tags in another scheme: bio and labels as they stand, io with `I-` only, bioes with ends and single words.
+
+    `B-PER I-PER B-LOC`  →  io `I-PER I-PER I-LOC`, bioes `B-PER E-PER S-LOC`
+    """
+    if scheme in ("bio", "labels"):
+        return tuple(tags)
+    if scheme == "io":
+        return tuple(tag if tag == "O" else f"I-{parse_tag(tag)[1]}" for tag in tags)
+    if scheme != "bioes":
+        raise ValueError(f"unknown scheme {scheme!r} to learn: known are bio, io, bioes")
+    ending = {e.end - 1 for e in extract_spans(tags)}
+    names = {"B": "S", "I": "E"}
+    return tuple(names[t[0]] + t[1:] if i in ending else t for i, t in enumerate(tags))
+
+
+def is_bio(sentences: Sequence[Sentence]) -> bool:
+    """Whether all tags are BIO tags; if not, they are labels of words and mark no spans."""
+    return all(tag == "O" or tag[:2] in ("B-", "I-") for tag in {t for s in sentences for t in s.tags or ()})

@@ -9,11 +9,10 @@
 The LMs stay frozen: features are computed once and cached, and only the head is trained and saved.
 """
 
-import difflib
 import json
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, overload
 
@@ -23,81 +22,22 @@ from safetensors.torch import load_file, save_file
 
 from boustro import __version__
 from boustro.encoders import Encoder, load_encoder, with_cache
-from boustro.heads.tagging import HeadConfig, TaggingHead
-from boustro.heads.training import Dev, TrainConfig, TrainLog, predict_scores, train_head
+from boustro.heads.tagging import Head, HeadConfig, make_head
+from boustro.heads.training import Dev, TrainConfig, TrainLog, predict_streams, train_head
 from boustro.metrics.spans import SpanScore, extract_spans, score_spans
 from boustro.models.hardware import best_device
 from boustro.store import open_folder, write_file, write_folder
+from boustro.tasks.answers import Answer, Labelling, make_labelling, open_labelling
+from boustro.tasks.config import make_config
 from boustro.tasks.conll import data_fingerprint, read_conll
 from boustro.tasks.schemes import Scheme, detect_scheme, to_bio
 from boustro.tasks.words import split_text
 from boustro.types import Entity, Sentence
 
 KIND = "tagger"
+HEAD_OPTIONS = ("hidden", "dropout", "standardise", "combine", "project", "crf")
+TRAIN_OPTIONS = ("epochs", "lr", "batch_sentences", "weight_decay", "mix_epochs", "mix_lr")
 Data = str | Path | Sequence[Sentence] | Sequence[tuple[Sequence[str], Sequence[str]]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class TaggerConfig:
-    """What can be chosen about a tagger; the defaults are what measurement favoured (docs/log.md)."""
-
-    encoder: str = "starter"
-    """Spec of the encoder: a model, or several joined by +."""
-    head: str = "mlp"
-    """linear or mlp."""
-    layers: str = "all"
-    """all, last, or numbers such as 0,2,4."""
-    pooling: str = "exit+before"
-    """Where a word is read: exit, before, entry, first, last, mean, or several joined by +."""
-    spacing: str = "natural"
-    """natural, or always: a space before every word."""
-    context: str = "document"
-    """What an LM reads: the sentence alone, or the document around it, up to its window. Training data that
-    does not say where documents begin makes it the sentence."""
-    standardise: bool = True
-    """Bring every layer and dimension to mean 0 and standard deviation 1."""
-    hidden: int | None = 512
-    """Width inside the mlp; none for the width of its input."""
-    dropout: float = 0.3
-    epochs: int = 20
-    lr: float = 1e-3
-    batch_sentences: int = 32
-    weight_decay: float = 0.01
-    mix_epochs: int = 4
-    """Epochs that learn the mix of layers; then it is frozen."""
-    mix_lr: float = 10.0
-    """How many times faster the mix learns."""
-    dtype: str | None = None
-    """float32, bfloat16 or float16; by default the fastest."""
-
-
-PRESETS: dict[str, dict[str, Any]] = {
-    "default": {},
-    "paper": {  # section 3.2
-        "layers": "last",
-        "pooling": "first",
-        "spacing": "always",
-        "context": "sentence",
-        "standardise": False,
-        "hidden": None,
-        "dropout": 0.1,
-        "epochs": 20,
-        "lr": 1e-3,
-        "batch_sentences": 32,
-    },
-}
-
-
-def make_config(preset: str = "default", **chosen: Any) -> TaggerConfig:
-    """A preset with what was chosen put over it; `ValueError` for an unknown preset or option."""
-    if preset not in PRESETS:
-        raise ValueError(f"unknown preset {preset!r}: known are {', '.join(PRESETS)}")
-    known = TaggerConfig.__dataclass_fields__
-    for name in chosen:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            raise ValueError(f"unknown option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
-    return TaggerConfig(**{**PRESETS[preset], **chosen})
 
 
 class Tagger:
@@ -124,8 +64,8 @@ class Tagger:
         """
         self.config = make_config(preset, encoder=encoder, head=head, **options)
         self.cache, self.device = cache, torch.device(device) if device else best_device()
-        self.tags: list[str] = []
-        self.head: TaggingHead | None = None
+        self.labelling: Labelling | None = None
+        self.head: Head | None = None
         self.record: dict[str, Any] = {}
         self._encoders: dict[bool, Encoder] = {}
 
@@ -135,6 +75,8 @@ class Tagger:
         if cached not in self._encoders:
             c = self.config
             options = {name: getattr(c, name) for name in ("layers", "pooling", "spacing", "context", "dtype")}
+            if c.sentinel is not None:
+                options["sentinel"] = c.sentinel
             self._encoders[cached] = (
                 with_cache(self.encoder(), self.cache)  # the LMs are loaded once for both
                 if cached
@@ -155,53 +97,39 @@ class Tagger:
         if not any(sentence.document for sentence in train):  # a head reads later what it was trained on
             self.config = replace(self.config, context="sentence")
             self._encoders.clear()
-        self.tags = ["O", *sorted(found - {"O"})]
-        ids = {tag: i for i, tag in enumerate(self.tags)}
+        labelling = self.labelling = make_labelling(self.config.head, train, self.config.inside)
         encoder = self.encoder(cached=True)
         features = encoder.encode_all(train)
         dev_features = encoder.encode_all(dev) if dev else None
         encoded = time.monotonic()
         c = self.config
         torch.manual_seed(seed)
-        self.head = TaggingHead(
+        self.head = make_head(
             HeadConfig(
                 kind=c.head,
                 streams=tuple((s.num_layers, s.width) for s in encoder.streams),
-                num_tags=len(self.tags),
-                hidden=c.hidden,
-                dropout=c.dropout,
-                standardise=c.standardise,
+                labels=labelling.labels,
+                **{name: getattr(c, name) for name in HEAD_OPTIONS},
             )
         )
 
-        def dev_f1(scores: torch.Tensor) -> float:
-            assert dev is not None and dev_features is not None
-            predicted = self._decode(scores, dev_features.lengths)
-            return score_spans([s.tags or () for s in dev], [tags for tags, _ in predicted]).f1
+        def dev_score(answers: list[Any]) -> float:
+            assert dev is not None
+            return self.score(dev, self._read(answers, [len(s) for s in dev])).f1
 
         log = train_head(
             self.head,
             features.streams,
-            features.starts,
-            np.array([ids[tag] for s in train for tag in s.tags or ()], np.int64),
-            TrainConfig(
-                epochs=c.epochs,
-                lr=c.lr,
-                batch_sentences=c.batch_sentences,
-                weight_decay=c.weight_decay,
-                mix_epochs=c.mix_epochs,
-                mix_lr=c.mix_lr,
-                seed=seed,
-            ),
-            Dev(dev_features.streams, dev_f1) if dev_features else None,
+            features.lengths,
+            labelling.targets(train),
+            TrainConfig(seed=seed, **{name: getattr(c, name) for name in TRAIN_OPTIONS}),
+            Dev(dev_features.streams, dev_features.lengths, dev_score) if dev_features else None,
             self.device,
         )
         self.record = {
             "seed": seed,
-            "train": {"name": data_name(train), "sentences": len(train), "fingerprint": data_fingerprint(train)},
-            "dev": {"name": data_name(dev), "sentences": len(dev), "fingerprint": data_fingerprint(dev)}
-            if dev
-            else None,
+            "train": _describe(train),
+            "dev": _describe(dev) if dev else None,
             "encoder_parameters": encoder.num_parameters,
             "head_parameters": sum(p.numel() for p in self.head.parameters()),
             "encode_seconds": round(encoded - started, 2),
@@ -217,17 +145,23 @@ class Tagger:
 
     def tag(self, sentences: Iterable[Sentence | Sequence[str]], cached: bool = False) -> list[tuple[str, ...]]:
         """BIO tags of sentences that are split into words already."""
-        return [tags for tags, _ in self._tag(list(sentences), cached)]
+        return [answer.tags for answer in self.answer(list(sentences), cached)]
+
+    def answer(self, sentences: Sequence[Sentence | Sequence[str]], cached: bool = False) -> list[Answer]:
+        """Tags and entities, with their probabilities, of sentences that are split into words already."""
+        head = self._trained()
+        features = self.encoder(cached).encode_all(sentences)
+        return self._read(predict_streams(head, features.streams, features.lengths), features.lengths)
 
     def evaluate(self, data: Data, scheme: Scheme = "auto") -> SpanScore:
         """Entity-level scores, in percent, with conlleval's rules."""
         sentences = read_data(data, scheme)
-        return self.score(sentences, self.tag(sentences, cached=True))
+        return self.score(sentences, self.answer(sentences, cached=True))
 
-    def score(self, sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]]) -> SpanScore:
-        """Scores of predicted tags, signed."""
+    def score(self, sentences: Sequence[Sentence], answers: Sequence[Answer]) -> SpanScore:
+        """Scores of answers, signed."""
         signature = {"scheme": "BIO", "data": data_fingerprint(sentences), "version": f"boustro {__version__}"}
-        return score_spans([s.tags or () for s in sentences], predicted, signature)
+        return score_spans([s.tags or () for s in sentences], [a.tags for a in answers], signature)
 
     @overload
     def predict(self, text: str) -> list[Entity]: ...
@@ -236,33 +170,34 @@ class Tagger:
     def predict(self, text: str | Sequence[str]) -> list[Entity] | list[list[Entity]]:
         """Entities of a text, or of each of several: label, start, end (characters, half-open), text, score.
 
-        The score is the geometric mean of the probabilities of the entity's tags.
+        The score of a tagged entity is the geometric mean of the probabilities of its tags.
         """
         if isinstance(text, str):
             return self.predict([text])[0]
         split = [list(split_text(t, f"text {number}")) for number, t in enumerate(text)]
-        tagged = iter(self._tag([placed.sentence for parts in split for placed in parts]))
-        answers: list[list[Entity]] = []
+        answered = iter(self.answer([placed.sentence for parts in split for placed in parts]))
+        found: list[list[Entity]] = []
         for whole, parts in zip(text, split, strict=True):
-            answers.append([])
+            found.append([])
             for placed in parts:
-                tags, scores = next(tagged)
-                for span in extract_spans(tags):
-                    start, end = placed.places[span.start][0], placed.places[span.end - 1][1]
-                    score = float(np.exp(np.log(np.maximum(scores[span.start : span.end], 1e-12)).mean()))
-                    answers[-1].append(Entity(span.label, start, end, whole[start:end], round(score, 4)))
-        return answers
+                for e in next(answered).entities:
+                    start, end = placed.places[e.start][0], placed.places[e.end - 1][1]
+                    found[-1].append(
+                        replace(e, start=start, end=end, text=whole[start:end], score=round(e.score or 0, 4))
+                    )
+        return found
 
     def save_pretrained(self, path: str | Path) -> None:
         """Write a tagger folder: the head, the tags, and which encoder it belongs to."""
-        head = self._trained()
+        head, labelling = self._trained(), self.labelling
+        assert labelling is not None
         encoder = self.encoder(cached=True)
         config = {
             "version": __version__,
             "config": asdict(replace(self.config, encoder=_absolute(self.config.encoder))),
             "encoder_identity": encoder.identity(),
             "head": asdict(head.config),
-            "tags": self.tags,
+            "labelling": labelling.to_dict(),
             "record": self.record,
         }
         with write_folder(path, KIND) as folder:
@@ -285,11 +220,12 @@ class Tagger:
         saved = json.loads((path / "config.json").read_text("utf-8"))
         chosen = {**saved["config"], **({"encoder": encoder} if encoder else {})}
         tagger = cls(**chosen, cache=cache, device=device)
-        head = {**saved["head"], "streams": tuple(tuple(s) for s in saved["head"]["streams"])}
-        tagger.head = TaggingHead(HeadConfig(**head))
+        tagger.labelling = open_labelling(**saved["labelling"])
+        streams = tuple(tuple(s) for s in saved["head"].pop("streams"))
+        tagger.head = make_head(HeadConfig(**{**saved["head"], "streams": streams, "labels": tagger.labelling.labels}))
         tagger.head.load_state_dict(load_file(path / "head.safetensors"))
         tagger.head.to(tagger.device)
-        tagger.tags, tagger.record = saved["tags"], saved["record"]
+        tagger.record = saved["record"]
         if _weights(tagger.encoder().identity()) != _weights(saved["encoder_identity"]):
             raise ValueError(
                 f"{path}: the model at {tagger.config.encoder!r} is not the one that this tagger was trained on; "
@@ -297,21 +233,17 @@ class Tagger:
             )
         return tagger
 
-    def _tag(
-        self, sentences: Sequence[Sentence | Sequence[str]], cached: bool = False
-    ) -> list[tuple[tuple[str, ...], np.ndarray]]:
-        head = self._trained()
-        features = self.encoder(cached).encode_all(sentences)
-        return self._decode(predict_scores(head, features.streams), features.lengths)
+    @property
+    def types(self) -> list[str]:
+        """The entity types that it knows, or, where tags are no spans, the tags."""
+        labels = self.labelling.labels if self.labelling else ()
+        return sorted({label.partition("-")[2] or label for label in labels} - {"O"})
 
-    def _decode(self, scores: torch.Tensor, lengths: np.ndarray) -> list[tuple[tuple[str, ...], np.ndarray]]:
-        """Per sentence: the best tag of every word, and its probability."""
-        best, ids = (t.numpy() for t in scores.max(-1)) if len(scores) else (np.zeros(0), np.zeros(0, int))
-        ends = np.cumsum(lengths)
-        names = np.array(self.tags, object)
-        return [(tuple(names[ids[e - n : e]]), best[e - n : e]) for e, n in zip(ends, lengths, strict=True)]
+    def _read(self, answers: Sequence[Any], lengths: Sequence[int] | np.ndarray) -> list[Answer]:
+        assert self.labelling is not None
+        return [self.labelling.read(answer, int(n)) for answer, n in zip(answers, lengths, strict=True)]
 
-    def _trained(self) -> TaggingHead:
+    def _trained(self) -> Head:
         if self.head is None:
             raise ValueError(
                 "this tagger is not trained yet; call fit first, or open a trained one with from_pretrained"
@@ -342,6 +274,10 @@ def _unpredictable(dev: Sequence[Sentence], tags: set[str]) -> dict[str, int]:
 def data_name(sentences: Sequence[Sentence]) -> str:
     """The file that sentences came from."""
     return sentences[0].where.rpartition(":")[0] or "data given in memory"
+
+
+def _describe(sentences: Sequence[Sentence]) -> dict[str, Any]:
+    return {"name": data_name(sentences), "sentences": len(sentences), "fingerprint": data_fingerprint(sentences)}
 
 
 def _log_record(log: TrainLog) -> dict[str, Any]:

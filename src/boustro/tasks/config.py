@@ -1,0 +1,79 @@
+"""What can be chosen about a tagger, and the two sets of choices that are measured."""
+
+import difflib
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaggerConfig:
+    """The defaults are what measurement favoured (docs/results.md)."""
+
+    encoder: str = "starter"
+    """Spec of the encoder: a model, or several joined by +."""
+    head: str = "mlp"
+    """linear, mlp, block, bilstm or span."""
+    crf: bool = False
+    """Decode with a conditional random field, learned on top of the head."""
+    inside: str = "bio"
+    """The tags that the head learns: bio, io or bioes; what comes out is BIO always."""
+    layers: str = "all"
+    """all, last, or numbers such as 0,2,4."""
+    combine: str = "mix"
+    """What is done with several layers: mix, or concat."""
+    pooling: str | None = None
+    """Where a word is read: exit, before, entry, first, last, mean, or several joined by +; none for what suits
+    the encoder."""
+    spacing: str = "natural"
+    """natural, or always: a space before every word."""
+    context: str = "document"
+    """What an LM reads: the sentence alone, or the document around it, up to its window. Training data that
+    does not say where documents begin makes it the sentence."""
+    sentinel: bool | None = None
+    """Start each reading with the end-of-text piece; none for what the LM was trained with."""
+    standardise: bool = True
+    """Bring every layer and dimension to mean 0 and standard deviation 1."""
+    project: int | None = None
+    """Give every stream this width by a learned linear map."""
+    hidden: int | None = 512
+    """Width inside the head; none for the width of its input."""
+    dropout: float = 0.3
+    epochs: int = 20
+    lr: float = 1e-3
+    batch_sentences: int = 32
+    weight_decay: float = 0.01
+    mix_epochs: int = 4
+    """Epochs that learn the mix of layers; then it is frozen."""
+    mix_lr: float = 10.0
+    """How many times faster the mix learns."""
+    dtype: str | None = None
+    """float32, bfloat16 or float16; by default the fastest."""
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "paper": {  # section 3.2
+        "layers": "last",
+        "pooling": "first",
+        "spacing": "always",
+        "context": "sentence",
+        "standardise": False,
+        "hidden": None,
+        "dropout": 0.1,
+        "epochs": 20,
+        "lr": 1e-3,
+        "batch_sentences": 32,
+    },
+}
+
+
+def make_config(preset: str = "default", **chosen: Any) -> TaggerConfig:
+    """A preset with what was chosen put over it; `ValueError` for an unknown preset or option."""
+    if preset not in PRESETS:
+        raise ValueError(f"unknown preset {preset!r}: known are {', '.join(PRESETS)}")
+    known = TaggerConfig.__dataclass_fields__
+    for name in chosen:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            raise ValueError(f"unknown option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    return TaggerConfig(**{**PRESETS[preset], **chosen})
