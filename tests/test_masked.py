@@ -15,8 +15,6 @@ def bert(tmp_path_factory):
     from tokenizers import BertWordPieceTokenizer
     from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
 
-    from tests.conftest import SENTENCES
-
     folder = tmp_path_factory.mktemp("bert")
     trained = BertWordPieceTokenizer(lowercase=False)
     trained.train_from_iterator([" ".join(WORDS)] * 3, vocab_size=60)
