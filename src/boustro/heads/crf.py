@@ -1,0 +1,133 @@
+"""A linear-chain conditional random field over a head's scores, and Viterbi for heads without one.
+
+    p(y | x) = exp score(x, y) / Σ_y' exp score(x, y'),   over valid sequences y' only
+
+score adds to the word scores a learned number for each pair of neighbouring tags, for each first tag and
+each last one. Which are valid follows from the names of the tags (`transitions`); the sums are `chain`'s.
+
+    tags O B-X I-X, scores of two words (0 0 3), (0 0 3)   →   decode: B-X I-X, since I-X cannot begin
+
+Everything is computed in float64, whatever the scores are, under autocast too; no gradient is ever NaN.
+Source: Lafferty, McCallum and Pereira 2001; named as the step beyond the softmax of each word by Jurafsky
+and Martin, chapter 11.4.3.
+
+N words of a batch, end to end; S sentences (of which some may be empty); C tags.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from boustro.heads.chain import Chain, best_path, exact, log_partition, posteriors
+from boustro.heads.layout import edges
+from boustro.heads.transitions import Transitions, valid_transitions
+
+LOWEST = -1e6  # stands for log 0: a valid sequence is then found even where all have probability 0
+
+
+class CRF(nn.Module):
+    """Learned transitions between `tags`, whose order is that of the scores' columns.
+
+    The parameters `starts` (C,), `transitions` (C, C; from, to) and `ends` (C,) begin at 0: untrained, this is
+    the softmax of each word, restricted to valid sequences.
+
+    Raises `ValueError` for tags of which none can stand alone, and in each method for scores of another width
+    or lengths that do not sum to N.
+    """
+
+    valid_starts: Bool[Tensor, " C"]
+    valid_pairs: Bool[Tensor, "C C"]
+    valid_ends: Bool[Tensor, " C"]
+
+    def __init__(self, tags: Sequence[str]) -> None:
+        super().__init__()
+        self.tags = tuple(tags)
+        self.starts = nn.Parameter(torch.zeros(len(tags)))
+        self.transitions = nn.Parameter(torch.zeros(len(tags), len(tags)))
+        self.ends = nn.Parameter(torch.zeros(len(tags)))
+        for name, valid in valid_transitions(self.tags)._asdict().items():
+            self.register_buffer(f"valid_{name}", valid, persistent=False)
+
+    def loss(
+        self, scores: Float[Tensor, "N C"], tags: Int[Tensor, " N"], lengths: Int[Tensor, " S"]
+    ) -> Float[Tensor, ""]:
+        """Negative log-likelihood of the gold `tags`, mean over words.
+
+        Raises `ValueError`, with the number of the sentence in the batch (from 1), where they are not valid.
+        """
+        words, lengths, chain = self._prepare(scores, lengths)
+        tags = tags.to(words.device)
+        self._check_gold(tags, lengths)
+        at = edges(lengths, len(tags))
+        gold = (
+            words.gather(1, tags[:, None]).sum()
+            + chain.starts[tags[at.first]].sum()
+            + chain.transitions[tags[at.followed], tags[at.followed + 1]].sum()
+            + chain.ends[tags[at.last]].sum()
+        )
+        mean = (log_partition(words, lengths, chain) - gold) / max(1, len(tags))
+        return mean.to(scores.device, torch.float32)
+
+    @torch.no_grad()
+    def decode(self, scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"]) -> Int[Tensor, " N"]:
+        """The most probable valid sequence of each sentence."""
+        return best_path(*self._prepare(scores, lengths)).to(scores.device)
+
+    @torch.no_grad()
+    def marginals(self, scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"]) -> Float[Tensor, "N C"]:
+        """The probability of each tag at each word, summed over all valid sequences of its sentence."""
+        return posteriors(*self._prepare(scores, lengths)).to(scores.device, torch.float32)
+
+    def extra_repr(self) -> str:
+        return f"{len(self.tags)} tags"
+
+    def _prepare(self, scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Chain]:
+        if scores.shape[1] != len(self.tags):
+            raise ValueError(f"the scores have {scores.shape[1]} columns, but there are {len(self.tags)} tags")
+        valid = Transitions(self.valid_starts, self.valid_pairs, self.valid_ends)
+        words = exact(scores)
+        return words, lengths.to(words.device), _chain(valid, self.starts, self.transitions, self.ends)
+
+    def _check_gold(self, tags: Int[Tensor, " N"], lengths: Int[Tensor, " S"]) -> None:
+        at = edges(lengths, len(tags))
+        first, last, before, after = tags[at.first], tags[at.last], tags[at.followed], tags[at.followed + 1]
+        device = tags.device
+        checks = (
+            (at.first, self.valid_starts.to(device)[first], lambda i: f"begins with {self.tags[first[i]]}"),
+            (
+                at.followed,
+                self.valid_pairs.to(device)[before, after],
+                lambda i: f"has {self.tags[after[i]]} after {self.tags[before[i]]}",
+            ),
+            (at.last, self.valid_ends.to(device)[last], lambda i: f"ends with {self.tags[last[i]]}"),
+        )
+        for rows, valid, describe in checks:
+            if not valid.all():
+                position = int((~valid).nonzero()[0])
+                number = int((lengths.cumsum(0) <= rows[position]).sum()) + 1
+                raise ValueError(
+                    f"sentence {number} of the batch {describe(position)}, which is not valid: "
+                    "a CRF learns from valid tags only, so bring them into BIO or BIOES first"
+                )
+
+
+@torch.no_grad()
+def viterbi(
+    log_probabilities: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], tags: Sequence[str]
+) -> Int[Tensor, " N"]:
+    """The most probable valid sequence under a head that was trained word by word: no learned transitions.
+
+    Any scores do, such as logits, since a constant per word changes nothing.
+    """
+    words = exact(log_probabilities).clamp_min(LOWEST)
+    valid = valid_transitions(tags)
+    chain = _chain(valid, *(torch.zeros(allowed.shape) for allowed in valid))
+    chain = Chain(*(part.to(words.device) for part in chain))
+    return best_path(words, lengths.to(words.device), chain).to(log_probabilities.device)
+
+
+def _chain(valid: Transitions, starts: Tensor, transitions: Tensor, ends: Tensor) -> Chain:
+    parts = zip(map(exact, (starts, transitions, ends)), valid, strict=True)
+    return Chain(*(part.masked_fill(~allowed.to(part.device), -torch.inf) for part, allowed in parts))

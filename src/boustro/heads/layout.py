@@ -1,0 +1,109 @@
+"""Sentences end to end, and the two other ways of laying them out: padded, and time step by time step.
+
+Heads take the words of a batch as rows (N, …) without padding, with `lengths` (S,) of its sentences. Here
+are the indices that lead from there to what a sequence model needs, and back.
+
+    lengths 3 0 1 2      rows a0 a1 a2 b0 c0 c1   (the second sentence is empty)
+    by_length            a0 a1 a2 c0 c1 b0        longest first, empty ones left out
+    pad                  a0 a1 a2 | c0 c1 .. | b0 .. ..
+    time_major           a0 c0 b0 | a1 c1 | a2    sizes 3 2 1
+
+N words, S sentences, T words of the longest one.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Int, Shaped
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Some sentences of a batch: `rows` (n,) are their words in it, `lengths` (s,) do not increase and are not 0."""
+
+    rows: Int[Tensor, " n"]
+    lengths: Int[Tensor, " s"]
+
+
+@dataclass(frozen=True, slots=True)
+class TimeMajor:
+    """All first words, then all second ones: `sizes[t]` sentences have a word t, and those are the first ones.
+
+    `rows` (n,) reads each sentence from its beginning, `flipped` (n,) from its end. `sizes` is on the CPU.
+    """
+
+    rows: Int[Tensor, " n"]
+    flipped: Int[Tensor, " n"]
+    sizes: Int[Tensor, " T"]
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """Rows of the words that begin a sentence, that end one, and that have another word after them."""
+
+    first: Int[Tensor, " s"]
+    last: Int[Tensor, " s"]
+    followed: Int[Tensor, " p"]
+
+
+def by_length(lengths: Int[Tensor, " S"], num_words: int, max_sentences: int) -> list[Group]:
+    """A batch of `num_words` words in groups of at most `max_sentences`, the longest sentences first.
+
+    Always at least one group, which is empty if the batch is. Raises `ValueError` where `lengths` do not sum
+    to `num_words`.
+    """
+    _check(lengths, num_words)
+    starts = lengths.cumsum(0) - lengths
+    order = lengths.argsort(descending=True, stable=True)
+    order = order[: int((lengths > 0).sum())]
+    groups = []
+    for chosen in order.split(max_sentences):
+        sizes = lengths[chosen]
+        shifts = starts[chosen] - (sizes.cumsum(0) - sizes)
+        rows = shifts.repeat_interleave(sizes) + torch.arange(int(sizes.sum()), device=lengths.device)
+        groups.append(Group(rows, sizes))
+    return groups
+
+
+def restore(parts: list[Tensor], groups: list[Group]) -> Shaped[Tensor, "N k"]:
+    """Rows that were worked out group by group, in the order of the batch."""
+    joined = torch.cat(parts)
+    return torch.empty_like(joined).index_copy(0, torch.cat([group.rows for group in groups]), joined)
+
+
+def pad(x: Shaped[Tensor, "N k"], lengths: Int[Tensor, " S"]) -> tuple[Shaped[Tensor, "S T k"], Bool[Tensor, "S T"]]:
+    """One row a sentence, filled up with zeros, and where the words are."""
+    longest = int(lengths.max()) if len(lengths) else 0
+    mask = torch.arange(longest, device=lengths.device) < lengths[:, None]
+    padded = x.new_zeros(*mask.shape, x.shape[1])
+    padded[mask] = x
+    return padded, mask
+
+
+def unpad(padded: Shaped[Tensor, "S T k"], mask: Bool[Tensor, "S T"]) -> Shaped[Tensor, "N k"]:
+    """The words alone, end to end."""
+    return padded[mask]
+
+
+def time_major(lengths: Int[Tensor, " s"]) -> TimeMajor:
+    """The order of a group's words that a recurrence needs; `lengths` must not increase (see `by_length`)."""
+    starts = lengths.cumsum(0) - lengths
+    steps = torch.arange(int(lengths[0]) if len(lengths) else 0, device=lengths.device)[:, None]
+    mask = steps < lengths
+    return TimeMajor((starts + steps)[mask], (starts + lengths - 1 - steps)[mask], mask.sum(1).cpu())
+
+
+def edges(lengths: Int[Tensor, " S"], num_words: int) -> Edges:
+    """Where the sentences of a batch begin and end; empty ones do neither. Raises `ValueError` as `by_length` does."""
+    _check(lengths, num_words)
+    lengths = lengths[lengths > 0]
+    ends = lengths.cumsum(0)
+    followed = torch.ones(num_words, dtype=torch.bool, device=lengths.device)
+    followed[ends - 1] = False
+    return Edges(ends - lengths, ends - 1, followed.nonzero().squeeze(1))
+
+
+def _check(lengths: Int[Tensor, " S"], num_words: int) -> None:
+    if int(lengths.sum()) != num_words:
+        raise ValueError(f"the lengths of the sentences sum to {int(lengths.sum())}, but there are {num_words} words")

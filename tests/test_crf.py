@@ -1,0 +1,308 @@
+"""boustro.heads.crf: everything against the sum over all tag sequences, one by one, and against pytorch-crf."""
+
+import functools
+import itertools
+from collections.abc import Sequence
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from boustro.heads import chain
+from boustro.heads.crf import CRF, viterbi
+from boustro.heads.layout import pad
+from boustro.heads.transitions import valid_transitions
+from boustro.metrics.spans import extract_spans
+from boustro.tasks.schemes import entities_to_bio
+
+BIO = ["O", "B-PER", "I-PER", "I-LOC", "B-LOC"]
+BIOES = ["I-PER", "O", "B-PER", "E-PER", "S-PER"]
+PLAIN = ["NN", "VB", "DT"]
+TAG_SETS = [BIO, BIOES, PLAIN, ["O"], ["O", "I-PER", "I-LOC"]]
+cases = st.tuples(
+    st.sampled_from(TAG_SETS),
+    st.lists(st.integers(0, 4), min_size=0, max_size=5),
+    st.integers(0, 10_000),
+    st.sampled_from([0.3, 3.0, 30.0]),
+)
+
+
+def entities_to_bioes(entities, num_words: int) -> tuple[str, ...]:
+    tags = ["O"] * num_words
+    for entity in entities:
+        names = ["S"] if entity.end - entity.start == 1 else ["B", *"I" * (entity.end - entity.start - 2), "E"]
+        tags[entity.start : entity.end] = [f"{name}-{entity.label}" for name in names]
+    return tuple(tags)
+
+
+def is_valid(sequence: Sequence[str], tags: Sequence[str]) -> bool:
+    """By another road than the code's: valid is what reading the entities and writing them again leaves as it is."""
+    if not any(tag.startswith("B-") for tag in tags):
+        return True
+    write = entities_to_bioes if any(tag.startswith("E-") for tag in tags) else entities_to_bio
+    return tuple(sequence) == write(extract_spans(sequence), len(sequence))
+
+
+@functools.cache
+def valid_paths(tags: tuple[str, ...], length: int) -> torch.Tensor:
+    """(paths, length): all valid sequences of tag ids."""
+    paths = itertools.product(range(len(tags)), repeat=length)
+    return torch.tensor([path for path in paths if is_valid([tags[i] for i in path], tags)]).view(-1, length)
+
+
+def path_scores(crf: CRF, scores: torch.Tensor, paths: torch.Tensor) -> torch.Tensor:
+    """The definition, in float64: (paths,) scores of one sentence's sequences."""
+    total = scores.double()[torch.arange(len(scores)), paths].sum(1)
+    total = total + crf.starts.double()[paths[:, 0]] + crf.ends.double()[paths[:, -1]]
+    return total + crf.transitions.double()[paths[:, :-1], paths[:, 1:]].sum(1)
+
+
+def draw(tags, lengths, seed, scale) -> tuple[CRF, torch.Tensor, torch.Tensor, list[torch.Tensor]]:
+    """A CRF with random parameters, scores, lengths, and the valid paths of every sentence."""
+    generator = torch.Generator().manual_seed(seed)
+    crf = CRF(tags)
+    with torch.no_grad():
+        for parameter in crf.parameters():
+            parameter.normal_(0, 2, generator=generator)
+    scores = torch.randn(sum(lengths), len(tags), generator=generator) * scale
+    known = {length: valid_paths(tuple(tags), length) for length in set(lengths) if length}
+    paths = [known.get(length, torch.zeros(1, 0, dtype=torch.int64)) for length in lengths]
+    return crf, scores.requires_grad_(), torch.tensor(lengths, dtype=torch.int64), paths
+
+
+def by_sentence(x: torch.Tensor, lengths: torch.Tensor) -> list[torch.Tensor]:
+    return list(x.split(lengths.tolist()))
+
+
+@given(cases)
+def test_loss_and_gradients_are_those_of_the_sum_over_all_valid_sequences(case):
+    crf, scores, lengths, paths = draw(*case)
+    generator = torch.Generator().manual_seed(case[2])
+    picks = [int(torch.randint(len(found), (), generator=generator)) for found in paths]
+    gold = torch.cat([torch.zeros(0, dtype=torch.int64), *[p[i] for p, i in zip(paths, picks, strict=True)]])
+    expected = torch.zeros((), dtype=torch.float64)
+    for words, found, pick in zip(by_sentence(scores, lengths), paths, picks, strict=True):
+        if len(words):
+            every = path_scores(crf, words, found)
+            expected = expected + every.logsumexp(0) - every[pick]
+    expected = expected / max(1, len(scores))
+    parameters = [scores, *crf.parameters()]
+    wanted = torch.autograd.grad(expected, parameters, allow_unused=True) if len(scores) else [None] * 4
+    loss = crf.loss(scores, gold, lengths)
+    assert loss.dtype == torch.float32
+    torch.testing.assert_close(loss, expected.float(), rtol=1e-5, atol=1e-6)
+    for found, value, parameter in zip(torch.autograd.grad(loss, parameters), wanted, parameters, strict=True):
+        torch.testing.assert_close(found, torch.zeros_like(parameter) if value is None else value, rtol=1e-4, atol=1e-6)
+
+
+@given(cases)
+def test_marginals_are_the_shares_of_all_valid_sequences(case):
+    crf, scores, lengths, paths = draw(*case)
+    found = crf.marginals(scores, lengths)
+    assert found.shape == scores.shape and found.dtype == torch.float32
+    for words, shares, candidates in zip(by_sentence(scores, lengths), by_sentence(found, lengths), paths, strict=True):
+        if len(words):
+            weights = path_scores(crf, words, candidates).softmax(0)
+            one_hot = torch.nn.functional.one_hot(candidates, len(crf.tags))
+            torch.testing.assert_close(shares, (weights[:, None, None] * one_hot).sum(0).float(), rtol=1e-4, atol=1e-6)
+
+
+@given(cases)
+def test_decode_finds_the_best_of_all_valid_sequences(case):
+    crf, scores, lengths, paths = draw(*case)
+    found = crf.decode(scores, lengths)
+    assert found.shape == (len(scores),) and found.dtype == torch.int64
+    for words, path, candidates in zip(by_sentence(scores, lengths), by_sentence(found, lengths), paths, strict=True):
+        if len(words):
+            assert path.tolist() == candidates[path_scores(crf, words, candidates).argmax()].tolist()
+
+
+@given(st.lists(st.integers(1, 7), min_size=1, max_size=5), st.integers(2, 6), st.integers(0, 10_000))
+def test_without_constraints_it_is_pytorch_crf(lengths, num_tags, seed):
+    torchcrf = pytest.importorskip("torchcrf")
+    crf, *_ = draw([f"tag{i}" for i in range(num_tags)], [], seed, 1.0)
+    generator = torch.Generator().manual_seed(seed)
+    lengths = torch.tensor(lengths)
+    scores = torch.randn(int(lengths.sum()), num_tags, generator=generator).requires_grad_()
+    gold = torch.randint(num_tags, (len(scores),), generator=generator)
+    theirs = torchcrf.CRF(num_tags, batch_first=True)
+    with torch.no_grad():
+        theirs.start_transitions.copy_(crf.starts)
+        theirs.transitions.copy_(crf.transitions)
+        theirs.end_transitions.copy_(crf.ends)
+    padded, mask = pad(scores, lengths)
+    padded_gold = pad(gold[:, None], lengths)[0].squeeze(-1)
+    wanted = -theirs(padded, padded_gold, mask, reduction="token_mean")
+    loss = crf.loss(scores, gold, lengths)
+    torch.testing.assert_close(loss, wanted, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        torch.autograd.grad(loss, scores)[0], torch.autograd.grad(wanted, scores)[0], rtol=1e-4, atol=1e-5
+    )
+    assert [path.tolist() for path in by_sentence(crf.decode(scores, lengths), lengths)] == theirs.decode(padded, mask)
+
+
+@pytest.mark.parametrize(
+    "tags", [BIO, BIOES, ["O", "B-PER", "E-PER"], ["O", "S-PER"], ["O", "B-PER", "I-LOC", "B-LOC"]]
+)
+@pytest.mark.parametrize("length", [1, 2, 3, 4])
+def test_a_sequence_is_valid_if_its_entities_write_it_so(tags, length):
+    valid = valid_transitions(tags)
+    for path in itertools.product(range(len(tags)), repeat=length):
+        allowed = (
+            valid.starts[path[0]]
+            and valid.ends[path[-1]]
+            and all(valid.pairs[i, j] for i, j in itertools.pairwise(path))
+        )
+        assert bool(allowed) == is_valid([tags[i] for i in path], tags), [tags[i] for i in path]
+
+
+@pytest.mark.parametrize(
+    ("tags", "starts", "pairs", "ends"),
+    [
+        ("O I-PER I-LOC", "", "", ""),  # IO
+        ("PER LOC O", "", "", ""),  # labels
+        ("O B-PER I-PER NN", "I-PER", "O>I-PER NN>I-PER", ""),  # a label among BIO tags
+        ("O B-a-b I-a-b I-a", "I-a-b", "O>I-a-b I-a>I-a-b", ""),  # the type is all that follows the first hyphen
+        ("O I-PER E-PER", "", "I-PER>O", "I-PER"),  # IOE2: ends are marked, beginnings are not
+        ("O B-PER I-PER S-LOC", "I-PER", "O>I-PER S-LOC>I-PER", ""),  # each type by its own tags
+    ],
+)
+def test_what_is_not_valid_follows_from_the_names(tags, starts, pairs, ends):
+    tags = tags.split()
+    valid = valid_transitions(tags)
+    assert " ".join(t for t, ok in zip(tags, valid.starts, strict=True) if not ok) == starts
+    assert " ".join(t for t, ok in zip(tags, valid.ends, strict=True) if not ok) == ends
+    found = [f"{a}>{b}" for (i, a), (j, b) in itertools.product(enumerate(tags), repeat=2) if not valid.pairs[i, j]]
+    assert " ".join(found) == pairs
+
+
+@given(
+    st.sampled_from([BIO, BIOES]),
+    st.lists(st.integers(0, 9), min_size=1, max_size=6),
+    st.integers(0, 10_000),
+    st.sampled_from(["normal", "huge", "tied", "impossible"]),
+)
+def test_no_decoded_sequence_is_invalid(tags, lengths, seed, kind):
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.randn(sum(lengths), len(tags), generator=generator)
+    if kind == "huge":
+        scores = scores * 1e4
+    elif kind == "tied":
+        scores = scores.sign()
+    elif kind == "impossible":
+        scores = torch.where(scores > 0.5, 0.0, -torch.inf)
+    lengths = torch.tensor(lengths)
+    for path in [viterbi(scores, lengths, tags)] + [CRF(tags).decode(scores, lengths)] * (kind != "impossible"):
+        for sentence in by_sentence(path, lengths):
+            assert is_valid([tags[i] for i in sentence], tags)
+
+
+@given(cases)
+def test_viterbi_is_an_untrained_crf_and_needs_no_normalised_scores(case):
+    _, scores, lengths, _ = draw(*case)
+    found = viterbi(scores.log_softmax(-1), lengths, case[0])
+    assert found.tolist() == viterbi(scores, lengths, case[0]).tolist() == CRF(case[0]).decode(scores, lengths).tolist()
+
+
+def test_viterbi_by_hand():
+    """The best tags one by one, I-PER O, are not valid: the best valid pair is B-PER O, or B-PER I-PER if near."""
+    scores = torch.tensor([[0.0, 1, 3, 0, 0], [2, 0, 1, 0, 0]])
+    assert viterbi(scores, torch.tensor([2]), BIO).tolist() == [1, 0]
+    scores[1] = torch.tensor([1.0, 0, 2, 0, 0])
+    assert viterbi(scores, torch.tensor([2]), BIO).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("gold", "message"),
+    [
+        ([0, 0, 1, 3], "sentence 3 of the batch has I-LOC after B-PER"),
+        ([0, 2, 1, 0], "sentence 1 of the batch has I-PER after O"),
+        ([1, 2, 2, 0], "sentence 3 of the batch begins with I-PER"),
+    ],
+)
+def test_gold_tags_that_are_not_valid_are_named(gold, message):
+    lengths = torch.tensor([2, 0, 2])
+    with pytest.raises(ValueError, match=message):
+        CRF(BIO).loss(torch.zeros(4, 5), torch.tensor(gold), lengths)
+
+
+def test_a_gold_entity_that_is_left_open_is_named():
+    with pytest.raises(ValueError, match="sentence 2 of the batch ends with B-PER"):
+        CRF(BIOES).loss(torch.zeros(3, 5), torch.tensor([4, 4, 2]), torch.tensor([2, 1]))
+
+
+@pytest.mark.parametrize("call", [lambda crf, s, n: crf.decode(s, n), lambda crf, s, n: crf.loss(s, s[:, 0].long(), n)])
+def test_lengths_and_widths_that_do_not_fit_are_refused(call):
+    with pytest.raises(ValueError, match="sum to 3, but there are 4 words"):
+        call(CRF(BIO), torch.zeros(4, 5), torch.tensor([1, 2]))
+    with pytest.raises(ValueError, match="4 columns, but there are 5 tags"):
+        call(CRF(BIO), torch.zeros(4, 4), torch.tensor([4]))
+
+
+@pytest.mark.parametrize("tags", [["B-PER", "I-PER", "E-PER"], []])
+def test_tags_of_which_none_can_stand_alone_are_refused(tags):
+    with pytest.raises(ValueError, match="can stand alone"):
+        CRF(tags)
+
+
+@given(st.sampled_from([BIO, BIOES]), st.integers(0, 10_000), st.sampled_from([1e3, 1e4, 1e6]))
+def test_no_gradient_is_nan_however_far_apart_the_scores_are(tags, seed, scale):
+    crf, scores, lengths, _ = draw(tags, [4, 1, 3, 0, 4], seed, scale)
+    gold = viterbi(torch.randn(len(scores), len(tags)), lengths, tags)
+    crf.loss(scores, gold, lengths).backward()
+    assert scores.grad is not None and scores.grad.isfinite().all()
+    assert all(parameter.grad.isfinite().all() for parameter in crf.parameters())
+    assert crf.marginals(scores, lengths).isfinite().all()
+
+
+def test_scores_in_half_precision_and_autocast_change_nothing():
+    crf, scores, lengths, _ = draw(BIO, [4, 0, 2, 3], 1, 3.0)
+    scores = scores.detach().bfloat16()
+    gold = viterbi(scores, lengths, BIO)
+    with torch.autocast("cpu", torch.bfloat16):
+        results = crf.loss(scores, gold, lengths), crf.marginals(scores, lengths), crf.decode(scores, lengths)
+    wanted = scores.float()
+    assert torch.equal(results[0], crf.loss(wanted, gold, lengths)) and results[0].dtype == torch.float32
+    assert torch.equal(results[1], crf.marginals(wanted, lengths)) and results[1].dtype == torch.float32
+    assert torch.equal(results[2], crf.decode(wanted, lengths))
+
+
+@pytest.mark.parametrize("cells", [1, 60, 1 << 17])
+def test_a_sentence_gets_the_same_alone_and_in_any_company(monkeypatch, cells):
+    lengths = [3, 0, 9, 1, 1, 6, 0, 2, 4]
+    crf, scores, _, _ = draw(BIO, [0], 3, 1.0)
+    scores = torch.randn(sum(lengths), len(BIO), generator=torch.Generator().manual_seed(1))
+    parts = scores.split(lengths)
+    alone = [(crf.marginals(p, torch.tensor([len(p)])), crf.decode(p, torch.tensor([len(p)]))) for p in parts]
+    monkeypatch.setattr(chain, "CELLS", cells)  # how many sentences are worked on at once
+    together = torch.tensor(lengths)
+    torch.testing.assert_close(crf.marginals(scores, together), torch.cat([m for m, _ in alone]), rtol=0, atol=1e-6)
+    assert crf.decode(scores, together).tolist() == torch.cat([d for _, d in alone]).tolist()
+
+
+def test_a_crf_learns_transitions_that_the_scores_do_not_show():
+    """The second word's score is always 0: only what stands before tells it."""
+    torch.manual_seed(0)
+    tags, lengths = ["DT", "NN", "VB"], torch.tensor([2, 2])
+    scores, gold = torch.tensor([[4.0, 0, 0], [0, 0, 0], [0, 4, 0], [0, 0, 0]]), torch.tensor([0, 1, 1, 2])
+    crf = CRF(tags)
+    optimizer = torch.optim.Adam(crf.parameters(), 0.1)
+    losses = []
+    for _ in range(50):
+        optimizer.zero_grad()
+        loss = crf.loss(scores, gold, lengths)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0] / 4
+    assert crf.decode(scores, lengths).tolist() == gold.tolist()
+    assert crf.marginals(scores, lengths).argmax(-1).tolist() == gold.tolist()
+
+
+def test_the_parameters_are_all_that_is_saved():
+    crf, scores, lengths, _ = draw(BIO, [4, 2], 5, 1.0)
+    assert sorted(crf.state_dict()) == ["ends", "starts", "transitions"]
+    other = CRF(BIO)
+    other.load_state_dict(crf.state_dict())
+    assert torch.equal(other.marginals(scores, lengths), crf.marginals(scores, lengths))
