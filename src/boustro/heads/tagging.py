@@ -2,6 +2,7 @@
 
     linear   p = softmax(W · h)
     mlp      p = softmax(W2 · ReLU(W1 · h)),  W1: d → hidden (d → d in the paper)
+    block    a Transformer block, and bilstm: see `heads.sequence`
 
 h is the concatenation of the mixed streams (d is its width). Source: backward-LM paper, section 3.3.
 
@@ -20,8 +21,10 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from boustro.heads.crf import CRF, viterbi
 from boustro.heads.dropout import Dropout
 from boustro.heads.mix import MIXES, StreamProjection
+from boustro.heads.sequence import BiLSTM, Block
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,11 +110,16 @@ def mlp(width: int, config: HeadConfig) -> nn.Module:
     )
 
 
-BODIES: dict[str, Callable[[int, HeadConfig], nn.Module]] = {"linear": linear, "mlp": mlp}
+BODIES: dict[str, Callable[[int, HeadConfig], nn.Module]] = {
+    "linear": linear,
+    "mlp": mlp,
+    "block": lambda width, c: Block(width, len(c.labels), c.hidden, c.dropout),
+    "bilstm": lambda width, c: BiLSTM(width, len(c.labels), c.hidden, c.dropout),
+}
 
 
 class TaggingHead(Head):
-    """A body scores the tags of every word; the best one is taken, or the best sequence under a CRF.
+    """A body scores the tags of every word; the best valid sequence is taken, under a CRF if there is one.
 
     Targets are tag ids (N,). The answer for a sentence is (tag ids (W,), their probabilities (W,)).
     """
@@ -119,18 +127,25 @@ class TaggingHead(Head):
     def __init__(self, config: HeadConfig) -> None:
         super().__init__(config)
         self.body = BODIES[config.kind](self.width, config)
+        self.crf = CRF(config.labels) if config.crf else None
 
     def scores(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "N C"]:
         """A score (logit) for every tag of every word."""
         return self.body(self.project(vectors), lengths)
 
     def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Tensor) -> Tensor:
-        return F.cross_entropy(self.scores(vectors, lengths), targets)
+        scores = self.scores(vectors, lengths)
+        return self.crf.loss(scores, targets, lengths) if self.crf else F.cross_entropy(scores, targets)
 
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[tuple[np.ndarray, np.ndarray]]:
-        best, ids = self.scores(vectors, lengths).softmax(-1).max(-1)
+        scores = self.scores(vectors, lengths)
+        if self.crf:
+            ids, probabilities = self.crf.decode(scores, lengths), self.crf.marginals(scores, lengths)
+        else:
+            ids, probabilities = viterbi(scores, lengths, self.config.labels), scores.softmax(-1)
+        sure = probabilities.gather(1, ids[:, None]).squeeze(1)
         ends = np.cumsum(lengths.cpu().numpy())[:-1]
-        return list(zip(np.split(ids.cpu().numpy(), ends), np.split(best.cpu().numpy(), ends), strict=True))
+        return list(zip(np.split(ids.cpu().numpy(), ends), np.split(sure.cpu().numpy(), ends), strict=True))
 
 
 def make_head(config: HeadConfig) -> Head:
