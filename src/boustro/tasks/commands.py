@@ -15,11 +15,13 @@ from tyro.conf import Positional
 from boustro.metrics.spans import SpanScore
 from boustro.store import refuse_foreign, write_file
 from boustro.tasks.conll import format_conll
+from boustro.tasks.data import load_data
+from boustro.tasks.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.tasks.render import as_html, as_terminal, as_text, css
-from boustro.tasks.schemes import Scheme
-from boustro.tasks.tagger import KIND, Tagger, read_data
+from boustro.tasks.tagger import KIND, Tagger
 from boustro.tasks.words import split_text
 from boustro.text.documents import read_lines
+from boustro.types import Sentence
 
 PREDICT_LINES = 256
 
@@ -67,25 +69,24 @@ def fit(
     head: Literal["linear", "mlp"] = "mlp",
     seed: int = 1,
     options: HeadOptions = HeadOptions(),
-    scheme: Scheme = "auto",
+    data_options: DataOptions = DEFAULT_OPTIONS,
     cache: bool = True,
     json: Path | None = None,
 ) -> None:
     """Train a tagger on labelled sentences, the encoder staying frozen.
 
     Args:
-        train: Labelled sentences in CoNLL columns.
+        train: Labelled sentences: CoNLL columns, CoNLL-U, JSON lines, or hf:NAME for a data set of the hub.
         dev: Labelled sentences that choose the best epoch.
         out: Where the tagger folder is written.
         encoder: Spec of the encoder, such as starter, gpt2 or gpt2+./backward.
         head: The head.
         seed: Of the head's weights, the order of sentences and dropout.
-        scheme: The tag scheme of the files.
         cache: Keep the features on disk, so that the next fit on these texts starts at once.
         json: Write the dev scores there (- for standard output).
     """
     refuse_foreign(out, KIND)
-    sentences, dev_sentences = read_data(train, scheme), read_data(dev, scheme)
+    sentences, dev_sentences = (read_labelled(file, data_options) for file in (train, dev))
     tagger = Tagger(encoder, head, cache=cache, **options.chosen())
     tagger.fit(sentences, dev_sentences, seed)
     tagger.save_pretrained(out)
@@ -103,19 +104,18 @@ def evaluate(
     tagger: Positional[Path],
     data: Positional[Path],
     json: Path | None = None,
-    scheme: Scheme = "auto",
+    data_options: DataOptions = DEFAULT_OPTIONS,
     encoder: str | None = None,
 ) -> None:
     """Score a tagger on labelled sentences: entity-level precision, recall and F1, as conlleval has them.
 
     Args:
         tagger: A tagger folder.
-        data: Labelled sentences in CoNLL columns.
+        data: Labelled sentences: CoNLL columns, CoNLL-U, JSON lines, or hf:NAME for a data set of the hub.
         json: Write the scores there (- for standard output).
-        scheme: The tag scheme of the file.
         encoder: Where the encoder is now, if it has moved.
     """
-    sentences = read_data(data, scheme)
+    sentences = read_labelled(data, data_options)
     model = Tagger.from_pretrained(tagger, encoder=encoder)
     score = model.evaluate(sentences)
     _say_notices(model.encoder(cached=True).counts)
@@ -161,6 +161,21 @@ def predict(
                 print(as_text(line, entities))
         sys.stdout.flush()
     _say_notices(model.encoder().counts)
+
+
+def read_labelled(data: Path, options: DataOptions) -> list[Sentence]:
+    """Sentences of a file or data set, tagged in BIO; what was not taken over as it stands is said on standard error.
+
+    Raises `ValueError` for plain labels, such as parts of speech, which a tagger of entities cannot be scored on.
+    """
+    labelled = load_data(data, options)
+    if labelled.scheme == "labels":
+        raise ValueError(
+            f"{data}: the tags are plain labels and mark no entities; name a column that does with --tag-column "
+            "(misc:NER in CoNLL-U), or say --scheme io if a run of one label is an entity"
+        )
+    _say_notices({f"{what} ({data}; boustro check lists them)": n for what, n in labelled.counts().items()})
+    return labelled.sentences
 
 
 def _lines(file: str) -> Iterator[str]:

@@ -28,13 +28,13 @@ from boustro.heads.training import Dev, TrainConfig, TrainLog, predict_scores, t
 from boustro.metrics.spans import SpanScore, extract_spans, score_spans
 from boustro.models.hardware import best_device
 from boustro.store import open_folder, write_file, write_folder
-from boustro.tasks.conll import data_fingerprint, read_conll
-from boustro.tasks.schemes import Scheme, detect_scheme, to_bio
+from boustro.tasks.conll import data_fingerprint
+from boustro.tasks.data import Data, data_name, read_data
+from boustro.tasks.schemes import Scheme
 from boustro.tasks.words import split_text
 from boustro.types import Entity, Sentence
 
 KIND = "tagger"
-Data = str | Path | Sequence[Sentence] | Sequence[tuple[Sequence[str], Sequence[str]]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -319,29 +319,10 @@ class Tagger:
         return self.head
 
 
-def read_data(data: Data, scheme: Scheme = "auto") -> list[Sentence]:
-    """A CoNLL file, sentences, or (words, tags) pairs, as sentences tagged in BIO."""
-    if isinstance(data, (str, Path)):
-        return read_conll(data, scheme)
-    sentences = [s if isinstance(s, Sentence) else Sentence(tuple(s[0]), tuple(s[1])) for s in data]
-    for number, sentence in enumerate(sentences, start=1):
-        if sentence.tags is None or len(sentence.tags) != len(sentence.words):
-            raise ValueError(f"sentence {number} of the given data: {len(sentence.words)} words, but not as many tags")
-    if not sentences:
-        raise ValueError("the given data holds no sentence")
-    found = detect_scheme(sentences) if scheme == "auto" else scheme
-    return [replace(s, tags=to_bio(s.tags or (), found)) for s in sentences]
-
-
 def _unpredictable(dev: Sequence[Sentence], tags: set[str]) -> dict[str, int]:
     """Entities of the dev set that no training could teach: their tags never occur in the training set."""
     count = sum(not set(s.tags[e.start : e.end]) <= tags for s in dev if s.tags for e in extract_spans(s.tags))
     return {"dev entities with a tag that the training data never show": count} if count else {}
-
-
-def data_name(sentences: Sequence[Sentence]) -> str:
-    """The file that sentences came from."""
-    return sentences[0].where.rpartition(":")[0] or "data given in memory"
 
 
 def _log_record(log: TrainLog) -> dict[str, Any]:
