@@ -53,9 +53,11 @@ def read_spans(given: Any, size: int, unit: str, where: str, text: str | None = 
 
 def as_rows(given: Any) -> Any:
     """A list of dicts, also where a data set turned it into a dict of lists."""
-    if isinstance(given, Mapping) and given and all(isinstance(values, list) for values in given.values()):
-        return [dict(zip(given, values, strict=True)) for values in zip(*given.values(), strict=True)]
-    return given
+    if not isinstance(given, Mapping) or not all(isinstance(values, list) for values in given.values()):
+        return given
+    if len({len(values) for values in given.values()}) != 1:
+        return given
+    return [dict(zip(given, values, strict=True)) for values in zip(*given.values(), strict=True)]
 
 
 def join_sentences(parts: Sequence[Placed], spans: Sequence[Entity], where: str, notes: list[Note]) -> list[Placed]:

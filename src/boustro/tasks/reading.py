@@ -95,10 +95,13 @@ def label(reading: Reading, scheme: Scheme = "auto") -> Labelled:
     if not reading.sentences:
         raise ValueError(f"{reading.name} holds no sentence; expected words and their tags")
     for number, sentence in enumerate(reading.sentences):
+        where = reading.place(number) if reading.lines else f"sentence {number + 1} of {reading.name}"
         if sentence.entities is None and (sentence.tags is None or len(sentence.tags) != len(sentence.words)):
             found = "no tags" if sentence.tags is None else f"{len(sentence.tags)} tags"
-            where = reading.place(number) if reading.lines else f"sentence {number + 1} of {reading.name}"
             raise ValueError(f"{where}: {len(sentence.words)} words, but {found}")
+        for e in sentence.entities or ():
+            if not 0 <= e.start < e.end <= len(sentence):
+                raise ValueError(f"{where}: the entity {e.label} [{e.start}, {e.end}) lies outside {len(sentence)} words")
     tagged = [s if s.entities is None else replace(s, tags=None) for s in reading.sentences]
     found = _find_scheme(reading, tagged, scheme)
     notes, sentences = list(reading.notes), []
