@@ -25,7 +25,7 @@ from transformers.trainer_callback import PrinterCallback
 import boustro
 from boustro.encoders import resolve, split_spec
 from boustro.metrics.spans import score_spans
-from boustro.tasks.tagger import read_data
+from boustro.tasks.data import read_data
 from boustro.text.alignment import Aligner
 from boustro.text.tokenizers import load_tokenizer
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from boustro.heads.mix import LayerConcat, StreamProjection
 from boustro.metrics.spans import extract_spans
 from boustro.tasks.answers import SpanLabelling, TagLabelling, make_labelling, open_labelling
-from boustro.tasks.schemes import entities_to_bio, from_bio
+from boustro.tasks.schemes import encode_tags, entities_to_bio, tags_to_entities
 from boustro.types import Entity, Sentence
 
 
@@ -45,8 +45,8 @@ def test_what_a_perfect_tagging_head_answers_is_the_reference(sentences, inside)
 
 @given(tagged())
 def test_io_loses_nothing_but_the_border_between_neighbours_of_one_type(sentence):
-    merged = extract_spans(from_bio(sentence.tags, "io"))
     entities = extract_spans(sentence.tags)
+    merged = list(tags_to_entities(encode_tags(entities, len(sentence), "io"), "io"))
     touching = any(a.end == b.start and a.label == b.label for a, b in itertools.pairwise(entities))
     assert (merged == entities) != touching
 
@@ -61,7 +61,7 @@ def test_what_a_perfect_span_head_answers_is_the_reference(sentences):
 
 
 def test_of_nested_entities_the_tags_show_the_outermost():
-    labelling = SpanLabelling(["LOC", "ORG"])
+    labelling = SpanLabelling("spans", ["LOC", "ORG"])
     answer = labelling.read([(2, 3, 0, 0.7), (0, 3, 1, 0.9)], 4)  # [University of [Vellmar]] won
     assert [(e.label, e.start, e.end, e.score) for e in answer.entities] == [("LOC", 2, 3, 0.7), ("ORG", 0, 3, 0.9)]
     assert answer.tags == ("B-ORG", "I-ORG", "I-ORG", "O")
@@ -73,7 +73,8 @@ def test_tags_that_are_no_spans_come_back_as_they_stand():
     labelling = make_labelling("mlp", sentences, "bio")
     assert labelling.labels == ("PRON", "PROPN", "VERB")
     answer = labelling.read((np.array([1, 2, 0]), np.ones(3)), 3)
-    assert answer.tags == sentences[0].tags and answer.entities == ()
+    assert answer.tags == sentences[0].tags
+    assert [(e.label, e.start, e.end) for e in answer.entities] == [("PROPN", 0, 1), ("VERB", 1, 2), ("PRON", 2, 3)]
 
 
 def test_an_entity_is_as_sure_as_its_words_together():

@@ -1,14 +1,28 @@
-"""Labelled data in: CoNLL columns, tag schemes, and errors that name file and line; raw text to words."""
+"""CoNLL columns in and out, tag schemes, and errors that name file and line; raw text to words."""
+
+import itertools
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from boustro.metrics.spans import extract_spans
-from boustro.tasks.conll import format_conll, read_conll
-from boustro.tasks.schemes import detect_scheme, entities_to_bio, to_bio
+from boustro.tasks.conll import data_fingerprint, format_conll, read_columns, read_conll
+from boustro.tasks.data import load_data, read_data
+from boustro.tasks.reading import OVERLAPPING, REPAIRED, DataOptions, Reading, label
+from boustro.tasks.schemes import (
+    LETTERS,
+    detect_scheme,
+    encode_tags,
+    entities_to_bio,
+    flatten_entities,
+    gold_entities,
+    invalid_tags,
+    tags_to_entities,
+    to_bio,
+)
 from boustro.tasks.words import split_text
-from boustro.types import Sentence
+from boustro.types import Entity, Sentence
 
 
 def write(path, text):
@@ -50,6 +64,13 @@ def test_tabs_part_columns_where_the_file_has_them(tmp_path):
         ("EU B-\n", r"a:1: 'B-' is no tag"),
         ("\n\n", r"a: the file holds no sentence"),
         ("-DOCSTART- O\n", r"a: the file holds no sentence"),
+        ("EU\n", r"a:1: expected a word and a tag, got 'EU'"),
+        ("EU NNP B-ORG\nNew York B-LOC O\n", r"a:2: 4 columns, but line 1 has 3 .*parted by spaces"),
+        ("EU\tNNP\tB-ORG\n\nYork\tB-LOC\n", r"a:3: 2 columns, but line 1 has 3 .*parted by tabs"),
+        ("EU\tB-ORG\n\tO\n", r"a:2: expected a word and a tag"),
+        ("EU\tB-ORG\n \tO\n", r"a:2: expected a word and a tag"),
+        ("a B-X\nb XX\nc YY\n", r"a:2: 'XX' \(and 1 more like it\) is no tag"),
+        ("a L-X\nb E-X\n", r"mix the letters of several schemes: \S+a:2: 'E-X', \S+a:1: 'L-X'"),
     ],
 )
 def test_a_bad_file_is_named_with_its_line(tmp_path, text, message):
@@ -75,6 +96,8 @@ def test_a_missing_file_is_named(tmp_path):
         ("B-PER I-PER O B-LOC", "bio", "B-PER I-PER O B-LOC"),
         ("B-PER E-PER S-LOC O", "bioes", "B-PER I-PER B-LOC O"),
         ("O O", "bio", "O O"),
+        ("B-PER L-PER U-LOC O", "bilou", "B-PER I-PER B-LOC O"),
+        ("B-PER M-PER E-PER S-PER", "bmes", "B-PER I-PER I-PER B-PER"),
     ],
 )
 def test_schemes_are_found_out_and_converted(tags, scheme, bio):
@@ -90,6 +113,64 @@ def test_labels_without_prefix_are_runs_when_asked_for(tmp_path):
     assert read_conll(file, "io")[0].tags == ("B-art-film", "I-art-film", "O", "B-place")
 
 
+@pytest.mark.parametrize(
+    ("text", "options", "expected"),
+    [
+        ("EU NNP B-NP B-ORG\n", {"tag_column": 2}, ("EU", "B-NP")),
+        ("EU NNP B-NP B-ORG\n", {"tag_column": -2}, ("EU", "B-NP")),
+        ("EU NNP B-NP B-ORG\n", {"tag_column": "2"}, ("EU", "B-NP")),
+        ("B-ORG\tEU\n", {"word_column": 1, "tag_column": 0}, ("EU", "B-ORG")),
+        ("EU|x|B-ORG\n", {"delimiter": "|"}, ("EU", "B-ORG")),
+        ("EU,B-ORG\n", {"delimiter": "comma"}, ("EU", "B-ORG")),
+        ("New York\tB-LOC O\n", {"delimiter": "space", "tag_column": 1}, None),
+        ("New York\tx B-LOC\n", {"delimiter": "tab"}, None),
+        ("EU   NNP  B-ORG\n", {}, ("EU", "B-ORG")),
+        ("EU NNP B-ORG\n", {"tag_column": 1, "scheme": "labels"}, ("EU", "NNP")),
+    ],
+)
+def test_columns_and_delimiters_can_be_named(tmp_path, text, options, expected):
+    file = write(tmp_path / "a", text)
+    if expected is None:
+        with pytest.raises(ValueError, match=r"a:1: .* is no tag"):
+            read_data(file, **options)
+    else:
+        (sentence,) = read_data(file, **options)
+        assert (sentence.words[0], (sentence.tags or ())[0]) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tag_column": 4}, "there is no column 4: the lines have 4, 0 to 3"),
+        ({"word_column": -5}, "there is no column -5"),
+        ({"tag_column": "upos"}, "--tag-column 'upos': the columns of a CoNLL file have numbers, 0 to 3"),
+        ({"word_column": 3}, "words and tags cannot both be in column 3"),
+        ({"delimiter": ""}, "--delimiter is empty"),
+        ({"scheme": "bioes", "tag_column": 1}, "a:1: 'NNP' is no tag of the scheme BIOES"),
+        ({"scheme": "io"}, "a:1: 'B-ORG' has a prefix; --scheme io is for labels without"),
+    ],
+)
+def test_a_wrong_option_is_named(tmp_path, options, message):
+    with pytest.raises(ValueError, match=message):
+        read_data(write(tmp_path / "a", "EU NNP B-NP B-ORG\n"), **options)
+
+
+def test_a_no_break_space_is_part_of_a_word(tmp_path):
+    assert read_conll(write(tmp_path / "a", "10\u00a0000 O\nkm O\n"))[0].words == ("10\u00a0000", "km")
+    assert read_conll(write(tmp_path / "b", "10\u00a0000\tO\n"))[0].words == ("10\u00a0000",)
+
+
+def test_a_hash_is_a_word_where_it_has_the_columns_of_one_and_else_a_comment(tmp_path):
+    text = "# id 1 of it all\n#\tO\n# 1\tB-X\nb\tO\n\n# newdoc\n# two\nc\tO\n\n#begin document (x)\nd\tO\n"
+    labelled = load_data(write(tmp_path / "a", text))
+    assert [s.words for s in labelled.sentences] == [("#", "# 1", "b"), ("c",), ("d",)]
+    assert [s.document for s in labelled.sentences] == ["", "document 1", "document 2"]
+    assert labelled.counts() == {"comment lines": 4} and str(labelled.notes[1]).endswith("a:6: comment: # newdoc")
+    with pytest.raises(ValueError, match="b:2: expected a word and a tag"):  # no comment amid a sentence
+        read_conll(write(tmp_path / "b", "a\tO\n# two\nc\tO\n"))
+    assert read_conll(write(tmp_path / "c", "#tag O\n# O\n"))[0].words == ("#tag", "#")
+
+
 tag_lists = st.lists(st.sampled_from(["O", "B-A", "I-A", "B-B", "I-B"]), min_size=1, max_size=15)
 
 
@@ -99,11 +180,130 @@ def test_bio_keeps_every_entity(tags):
     assert extract_spans(entities_to_bio(spans, len(tags))) == spans
 
 
-@given(st.lists(tag_lists, min_size=1, max_size=4))
-def test_what_is_written_is_read_back(tmp_path_factory, tags):
-    data = [([f"w{i}" for i in range(len(t))], to_bio(t, "bio")) for t in tags]
-    file = write(tmp_path_factory.mktemp("c") / "a", format_conll(data))
-    assert [(list(s.words), s.tags) for s in read_conll(file, "bio")] == data
+@st.composite
+def flat_entities(draw, labels=("A", "B-x", "I", "O"), neighbours=True):
+    """Entities over 12 words that do not overlap; without `neighbours`, those of one type do not touch."""
+    cuts = sorted(draw(st.sets(st.integers(0, 12), max_size=8)))
+    found = []
+    for start, end in itertools.pairwise(cuts):
+        label = draw(st.sampled_from(["", *labels]))
+        if label and (neighbours or not found or (found[-1].end, found[-1].label) != (start, label)):
+            found.append(Entity(label, start, end))
+    return found
+
+
+# Any character but those that part words, lines and columns; a line break of another alphabet is no line break.
+words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\t\r\n\ufeff"), min_size=1, max_size=6)
+words = words.filter(lambda w: w.strip() and not w.startswith("-DOCSTART-"))
+sentences_with_entities = st.lists(
+    st.tuples(st.lists(words, min_size=12, max_size=12), flat_entities()), min_size=1, max_size=3
+)
+
+
+@pytest.mark.parametrize("asked", ["auto", "by name"])
+@pytest.mark.parametrize("scheme", LETTERS)
+@given(data=sentences_with_entities)
+def test_what_is_written_in_any_scheme_is_read_back(tmp_path_factory, scheme, asked, data):
+    written = [(w, encode_tags(e, len(w), scheme)) for w, e in data]
+    file = write(tmp_path_factory.mktemp("c") / "a", format_conll(written))
+    labelled = load_data(file, DataOptions(scheme="auto" if asked == "auto" else scheme))
+    assert [(list(s.words), list(gold_entities(s))) for s in labelled.sentences] == data
+    assert not labelled.notes
+
+
+@given(flat_entities(labels=("A", "I", "art-film"), neighbours=False))
+def test_runs_without_prefixes_are_read_back(tmp_path_factory, entities):
+    file = write(tmp_path_factory.mktemp("c") / "a", format_conll([(["w"] * 12, encode_tags(entities, 12, "io"))]))
+    assert list(gold_entities(read_conll(file, "io")[0])) == entities
+
+
+@pytest.mark.parametrize("words", [["a\tb"], ["a\nb"], [""], [" "], ["-DOCSTART-"]])
+def test_a_word_that_columns_cannot_hold_is_not_written(words):
+    with pytest.raises(ValueError, match="cannot be written in CoNLL columns"):
+        format_conll([(words, ["O"])])
+
+
+@pytest.mark.parametrize(
+    ("tags", "scheme", "expected"),
+    [
+        ("O I-A I-A B-A", "bio", [(1, "I-A begins an entity; read as B-A")]),
+        ("B-A I-B", "bio", [(1, "I-B begins an entity; read as B-B")]),
+        ("I-A B-A O B-A", "iob1", [(3, "B-A does not follow an entity of its type; read as I-A")]),
+        ("B-A O", "bioes", [(0, "B-A is an entity by itself; read as S-A")]),
+        ("O E-A S-A", "bioes", [(1, "E-A is an entity by itself; read as S-A")]),
+        ("B-A I-A O", "bilou", [(1, "I-A ends an entity; read as L-A")]),
+        ("B-A M-A S-A", "bmes", [(1, "M-A ends an entity; read as E-A")]),
+        ("B-A E-A S-B", "bioes", []),
+    ],
+)
+def test_tags_that_do_not_fit_are_named_with_what_was_made_of_them(tags, scheme, expected):
+    assert invalid_tags(tags.split(), scheme) == expected
+
+
+@pytest.mark.parametrize("scheme", LETTERS)
+@given(data=st.data())
+def test_what_a_repair_gives_is_valid(scheme, data):
+    letters = sorted({*LETTERS[scheme], "B"})
+    tags = data.draw(st.lists(st.sampled_from(["O", *(f"{p}-{t}" for p in letters for t in "AB")])))
+    entities = tags_to_entities(tags, scheme)
+    repaired = encode_tags(entities, len(tags), scheme)
+    assert not invalid_tags(repaired, scheme) and tags_to_entities(repaired, scheme) == entities
+    assert bool(invalid_tags(tags, scheme)) == (repaired != tuple(tags))
+
+
+def test_repaired_tags_are_noted_and_warned_of(tmp_path):
+    file = write(tmp_path / "a", "x B-B\n\na O\nb I-A\n")
+    assert {n.what: str(n) for n in load_data(file).notes} == {REPAIRED: f"{file}:4: I-A begins an entity; read as B-A"}
+    with pytest.warns(UserWarning, match=r"a: 1 tags that do not fit .* a:4|a:4: I-A begins"):
+        assert read_data(file)[1].tags == ("O", "B-A")
+
+
+entity_lists = st.lists(
+    st.tuples(st.integers(0, 9), st.integers(1, 4), st.sampled_from("AB")).map(
+        lambda t: Entity(t[2], t[0], t[0] + t[1])
+    )
+)
+
+
+@given(entity_lists)
+def test_flattening_keeps_what_is_outermost_and_nothing_that_overlaps(entities):
+    flat = flatten_entities(entities)
+    covered = [i for e in flat for i in range(e.start, e.end)]
+    assert len(covered) == len(set(covered)) and set(flat) <= set(entities)
+    for entity in set(entities) - set(flat):  # it had to give way to one that is no shorter
+        assert any(
+            o.start < entity.end and entity.start < o.end and o.end - o.start >= entity.end - entity.start for o in flat
+        )
+
+
+def test_overlapping_entities_are_kept_beside_the_outermost_tags():
+    nested = (Entity("ORG", 0, 4), Entity("LOC", 3, 4), Entity("PER", 5, 6))
+    sentence = Sentence(tuple("abcdef"), entities=nested)
+    labelled = load_data([sentence])
+    (read,) = labelled.sentences
+    assert read.tags == ("B-ORG", "I-ORG", "I-ORG", "I-ORG", "O", "B-PER")
+    assert read.entities == gold_entities(read) == nested
+    assert labelled.counts() == {OVERLAPPING: 1} and "LOC 'd'" in str(labelled.notes[0])
+    again = load_data([read])
+    assert again.sentences == [read] and not again.notes
+    plain = read_data([Sentence(tuple("ab"), entities=(Entity("X", 0, 2),))])[0]
+    assert plain.entities is None and gold_entities(plain) == (Entity("X", 0, 2),)
+    assert data_fingerprint([read]) != data_fingerprint([Sentence(read.words, read.tags)])
+    with pytest.raises(ValueError, match=r"sentence 1 of the given data: the entity X \[1, 3\) lies outside 2 words"):
+        read_data([Sentence(tuple("ab"), entities=(Entity("X", 1, 3),))])
+
+
+def test_the_name_of_a_data_set_hangs_on_words_tags_and_documents_alone():
+    assert data_fingerprint([Sentence(("a",), ("O",))]) == data_fingerprint([Sentence(("a",), ("O",), where="x:1")])
+    assert data_fingerprint([Sentence(("a",), ("O",))]) == "3a458bb286fd55791cd5"  # as stored in tagger folders
+
+
+def test_a_reader_gives_the_tags_as_they_stand(tmp_path):
+    reading = read_columns(write(tmp_path / "a", "\na I-A\n\nb XX\nc O\n"))
+    assert [s.tags for s in reading.sentences] == [("I-A",), ("XX", "O")]
+    assert (reading.place(0), reading.place(1, 1)) == (f"{tmp_path / 'a'}:2", f"{tmp_path / 'a'}:5")
+    assert label(reading, "labels").sentences == reading.sentences
+    assert Reading(name="x", form="").place(1, 2) == "sentence 2 of the given data, word 3"
 
 
 @pytest.mark.parametrize(

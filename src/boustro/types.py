@@ -7,26 +7,6 @@ unit is a word; in the answer of `Tagger.predict` it is a character of the text 
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Sentence:
-    """Words, with their tags where they are known.
-
-    `spaces[i]` tells whether white space stands before word `i` in running text; `None` means that
-    nobody knows (a CoNLL file), and `text.alignment` guesses. Sentences that follow each other and name
-    the same `document` belong together; without a name, a sentence stands alone. `where` is `file:line`,
-    for messages.
-    """
-
-    words: tuple[str, ...]
-    tags: tuple[str, ...] | None = None
-    spaces: tuple[bool, ...] | None = None
-    document: str = ""
-    where: str = ""
-
-    def __len__(self) -> int:
-        return len(self.words)
-
-
 @dataclass(frozen=True, slots=True, order=True)
 class Entity:
     """A labelled span `[start, end)`; `text` and `score` (a probability) when a tagger made it."""
@@ -36,3 +16,25 @@ class Entity:
     end: int
     text: str = ""
     score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """Words, with their tags where they are known.
+
+    `spaces[i]` tells whether white space stands before word `i` in running text; `None` means that
+    nobody knows (a CoNLL file), and `text.alignment` guesses. Sentences that follow each other and name
+    the same `document` belong together; without a name, a sentence stands alone. `where` is `file:line`,
+    for messages. `entities`, over words, are there when some overlap, which tags cannot say: the tags then
+    hold the outermost. `None` means what the tags say (`tasks.schemes.gold_entities` gives either).
+    """
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...] | None = None
+    spaces: tuple[bool, ...] | None = None
+    document: str = ""
+    where: str = ""
+    entities: tuple[Entity, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self.words)

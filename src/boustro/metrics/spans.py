@@ -9,18 +9,25 @@ Source: the rules of the CoNLL shared tasks' script conlleval, in Perl and with 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from boustro.types import Entity
 
 REPAIR_RULE = "conlleval"
+PREFIXES = frozenset("BIES")
 
 
 def parse_tag(tag: str) -> tuple[str, str]:
     """`"B-PER"` → `("B", "PER")`, `"O"` → `("O", "")`; the type is all that follows the first hyphen."""
     prefix, _, label = tag.partition("-")
     return prefix, label
+
+
+def is_span_tag(tag: str, prefixes: Collection[str] = PREFIXES) -> bool:
+    """Whether a tag is `O`, or one of the prefixes, a hyphen and a type."""
+    return tag == "O" or (tag[1:2] == "-" and len(tag) > 2 and tag[0] in prefixes)
 
 
 def extract_spans(tags: Sequence[str]) -> list[Entity]:
@@ -83,6 +90,12 @@ class SpanScore:
     per_type: dict[str, SpanCounts]
     num_sentences: int
     signature: dict[str, str] = field(default_factory=dict)
+    measure: ClassVar[str] = "F1"
+
+    @property
+    def value(self) -> float:
+        """What a tagger is judged by: the F1."""
+        return self.f1
 
     @property
     def f1(self) -> float:
@@ -118,23 +131,43 @@ class SpanScore:
 def score_spans(
     gold: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]], signature: dict[str, str] | None = None
 ) -> SpanScore:
-    """Compare tag sequences, sentence by sentence; `ValueError` where their numbers of words differ."""
-    counts: dict[str, Counter[str]] = {}
-    num_sentences = 0
-    for number, (gold_tags, predicted_tags) in enumerate(zip(gold, predicted, strict=True), start=1):
+    """Compare tag sequences, sentence by sentence.
+
+    Raises `ValueError` where numbers of words differ, and for tags that are no spans (parts of speech):
+    their accuracy is no F1.
+    """
+    gold, predicted = list(gold), list(predicted)
+    strange = next((t for t in set().union(*gold, *predicted) if not is_span_tag(t)), None)
+    if strange is not None:
+        raise ValueError(f"{strange!r} marks no span, as O, B-PER or E-PER do; plain labels have score_labels")
+    for number, (gold_tags, predicted_tags) in enumerate(zip(gold, predicted, strict=False), start=1):
         if len(gold_tags) != len(predicted_tags):
             raise ValueError(f"sentence {number}: {len(gold_tags)} gold tags and {len(predicted_tags)} predicted ones")
-        num_sentences += 1
-        wanted, got = set(extract_spans(gold_tags)), set(extract_spans(predicted_tags))
+    wanted, got = ([extract_spans(tags) for tags in side] for side in (gold, predicted))
+    return score_entities(wanted, got, {"repair": REPAIR_RULE, **(signature or {})})
+
+
+def score_entities(
+    gold: Sequence[Collection[Entity]],
+    predicted: Sequence[Collection[Entity]],
+    signature: dict[str, str] | None = None,
+) -> SpanScore:
+    """Compare entities, sentence by sentence; they may overlap.
+
+    Two are the same when label, start and end are; text and score do not matter, nor how often one is given.
+    """
+    if len(gold) != len(predicted):
+        raise ValueError(f"{len(gold)} gold sentences and {len(predicted)} predicted ones")
+    counts: dict[str, Counter[str]] = {}
+    for gold_entities, predicted_entities in zip(gold, predicted, strict=True):
+        wanted, got = ({(e.label, e.start, e.end) for e in side} for side in (gold_entities, predicted_entities))
         for name, entities in (("gold", wanted), ("predicted", got), ("correct", wanted & got)):
-            for entity in entities:
-                counts.setdefault(entity.label, Counter())[name] += 1
+            for label, _, _ in entities:
+                counts.setdefault(label, Counter())[name] += 1
     per_type = {label: SpanCounts(**counts[label]) for label in sorted(counts)}
     total = SpanCounts(
         sum(c.gold for c in per_type.values()),
         sum(c.predicted for c in per_type.values()),
         sum(c.correct for c in per_type.values()),
     )
-    return SpanScore(
-        total, per_type, num_sentences, {"metric": "entity F1", "repair": REPAIR_RULE, **(signature or {})}
-    )
+    return SpanScore(total, per_type, len(gold), {"metric": "entity F1", **(signature or {})})

@@ -24,11 +24,12 @@ from boustro.metrics.bootstrap import paired_bootstrap, sentence_counts
 from boustro.metrics.spans import REPAIR_RULE
 from boustro.store import fingerprint, open_folder, provenance, write_file, write_folder
 from boustro.studies.report import render_html, render_markdown
-from boustro.tasks.commands import HeadOptions
+from boustro.tasks.commands import HeadOptions, read_labelled
 from boustro.tasks.config import make_config
 from boustro.tasks.conll import data_fingerprint
-from boustro.tasks.schemes import Scheme
-from boustro.tasks.tagger import Tagger, data_name, read_data
+from boustro.tasks.data import data_name
+from boustro.tasks.reading import DEFAULT_OPTIONS, DataOptions
+from boustro.tasks.tagger import Tagger
 from boustro.types import Sentence
 
 CELL = "cell"
@@ -64,7 +65,7 @@ def compare(
     test: Path | None = None,
     seeds: int = 3,
     options: HeadOptions = HeadOptions(),  # noqa: B008 (frozen)
-    scheme: Scheme = "auto",
+    data_options: DataOptions = DEFAULT_OPTIONS,
     cache: bool = True,
     json: Path | None = None,
 ) -> None:
@@ -72,13 +73,12 @@ def compare(
 
     Args:
         encoders: Specs of encoders, such as starter-forward starter.
-        train: Labelled sentences in CoNLL columns.
+        train: Labelled sentences: CoNLL columns, CoNLL-U, JSON lines, or hf:NAME for a data set of the hub.
         dev: Labelled sentences that choose the best epoch.
         out: Where cells, tables and the report are written; a study there goes on where it stopped.
         heads: Heads.
         test: Labelled sentences that choose nothing.
         seeds: How many; 1, 2, … are used.
-        scheme: The tag scheme of the files.
         cache: Keep the features on disk.
         json: Write the results there as well (- for standard output).
     """
@@ -89,9 +89,9 @@ def compare(
         heads=heads,
         seeds=seeds,
         options=options.chosen(),
-        train=read_data(train, scheme),
-        dev=read_data(dev, scheme),
-        test=read_data(test, scheme) if test else None,
+        train=read_labelled(train, data_options),
+        dev=read_labelled(dev, data_options),
+        test=read_labelled(test, data_options) if test else None,
     )
     study = run_grid(grid, out, cache)
     if json is not None and str(json) == "-":

@@ -1,8 +1,9 @@
-"""What a head learns from labelled sentences, and what its answers mean: the two ways of labelling words.
+"""What a head learns from labelled sentences, and what its answers mean: the ways of labelling words.
 
 A `Labelling` is learned from the training set, turns sentences into a head's targets, and reads its answers:
 
-    TagLabelling    BIO, BIOES or IO tags, or tags that are no spans (part of speech)
+    TagLabelling    BIO, BIOES or IO tags
+    WordLabelling   tags that are no spans (part of speech)
     SpanLabelling   entities as spans, which may hold each other
 """
 
@@ -15,8 +16,9 @@ import numpy as np
 import torch
 
 from boustro.heads.training import Targets
-from boustro.metrics.spans import extract_spans
-from boustro.tasks.schemes import entities_to_bio, from_bio, is_bio, to_bio
+from boustro.metrics.labels import LabelScore, score_labels
+from boustro.metrics.spans import REPAIR_RULE, SpanScore, extract_spans, is_span_tag, score_entities
+from boustro.tasks.schemes import Scheme, encode_tags, entities_to_bio, flatten_entities, gold_entities, to_bio
 from boustro.types import Entity, Sentence
 
 
@@ -30,13 +32,14 @@ class Answer:
 
 
 class Labelling(ABC):
-    """See the module. `labels` are what the head scores, in its order."""
+    """See the module. `labels` are what the head scores, in its order; `inside` is the scheme that it learns."""
 
     labels: tuple[str, ...]
+    inside: Any
 
-    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """What `open_labelling` needs to make it again."""
+        return {"inside": self.inside, "labels": list(self.labels)}
 
     @abstractmethod
     def targets(self, sentences: Sequence[Sentence]) -> Targets:
@@ -46,76 +49,110 @@ class Labelling(ABC):
     def read(self, answer: Any, num_words: int) -> Answer:
         """The head's answer for one sentence."""
 
+    def score(
+        self, sentences: Sequence[Sentence], answers: Sequence[Answer], signature: dict[str, str]
+    ) -> SpanScore | LabelScore:
+        """Entity-level precision, recall and F1 of answers."""
+        rules = {"scheme": self.inside.upper(), "repair": REPAIR_RULE}
+        gold = [gold_entities(s) for s in sentences]
+        return score_entities(gold, [a.entities for a in answers], rules | signature)
+
 
 class TagLabelling(Labelling):
-    """`inside` is the scheme that the head learns: bio, bioes, io; labels for tags that are no spans."""
+    """Entities as tags of the scheme `inside`: bio, bioes or io."""
 
-    def __init__(self, inside: str, labels: Sequence[str]) -> None:
+    def __init__(self, inside: Scheme, labels: Sequence[str]) -> None:
         self.inside, self.labels = inside, tuple(labels)
 
     @classmethod
-    def learn(cls, sentences: Sequence[Sentence], inside: str) -> "TagLabelling":
+    def learn(cls, sentences: Sequence[Sentence], inside: Scheme) -> "TagLabelling":
         """O first, then the tags of the training set in alphabetical order."""
-        found = {tag for s in sentences for tag in from_bio(s.tags or (), inside)}
-        return cls(inside, [*(["O"] if inside != "labels" else []), *sorted(found - {"O"})])
+        found = {tag for s in sentences for tag in cls.tags(s, inside)}
+        return cls(inside, ["O", *sorted(found - {"O"})])
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"inside": self.inside, "labels": list(self.labels)}
+    @staticmethod
+    def tags(sentence: Sentence, inside: Scheme) -> tuple[str, ...]:
+        """`B-PER I-PER B-LOC` as the scheme has it: io `PER PER LOC`, bioes `B-PER E-PER S-LOC`."""
+        return encode_tags(extract_spans(sentence.tags or ()), len(sentence), inside)
 
     def targets(self, sentences: Sequence[Sentence]) -> Targets:
         ids = {tag: i for i, tag in enumerate(self.labels)}
-        tags = torch.tensor([ids[t] for s in sentences for t in from_bio(s.tags or (), self.inside)], dtype=torch.int64)
+        tags = torch.tensor([ids[t] for s in sentences for t in self.tags(s, self.inside)], dtype=torch.int64)
         return lambda _, rows: tags.to(rows.device)[rows]
 
     def read(self, answer: tuple[np.ndarray, np.ndarray], num_words: int) -> Answer:
         ids, scores = answer
         tags = tuple(self.labels[i] for i in ids)
         scores = tuple(float(s) for s in scores)
-        if self.inside == "labels":
-            return Answer(tags, scores, ())
-        tags = to_bio(tags, "bio")
+        tags = to_bio(tags, self.inside)
         entities = [Entity(e.label, e.start, e.end, score=_mean(scores[e.start : e.end])) for e in extract_spans(tags)]
         return Answer(tags, scores, tuple(entities))
+
+
+class WordLabelling(TagLabelling):
+    """Tags that are no spans, such as parts of speech; they are scored by accuracy."""
+
+    @staticmethod
+    def tags(sentence: Sentence, inside: Scheme) -> tuple[str, ...]:
+        """As they stand."""
+        return sentence.tags or ()
+
+    @classmethod
+    def learn(cls, sentences: Sequence[Sentence], inside: Scheme = "labels") -> "WordLabelling":
+        """The tags of the training set in alphabetical order."""
+        return cls(inside, sorted({tag for s in sentences for tag in s.tags or ()}))
+
+    def read(self, answer: tuple[np.ndarray, np.ndarray], num_words: int) -> Answer:
+        """Every word is an entity of its own, so that whatever shows entities shows the labels."""
+        ids, scores = answer
+        tags, scores = tuple(self.labels[i] for i in ids), tuple(float(s) for s in scores)
+        pairs = enumerate(zip(tags, scores, strict=True))
+        return Answer(tags, scores, tuple(Entity(tag, i, i + 1, score=score) for i, (tag, score) in pairs))
+
+    def score(self, sentences: Sequence[Sentence], answers: Sequence[Answer], signature: dict[str, str]) -> LabelScore:
+        return score_labels([s.tags or () for s in sentences], [a.tags for a in answers], signature)
 
 
 class SpanLabelling(Labelling):
     """Entity types as labels; the tags of an answer are its outermost entities'."""
 
-    def __init__(self, labels: Sequence[str]) -> None:
-        self.labels = tuple(labels)
+    def __init__(self, inside: str, labels: Sequence[str]) -> None:
+        self.inside, self.labels = inside, tuple(labels)
 
     @classmethod
     def learn(cls, sentences: Sequence[Sentence]) -> "SpanLabelling":
         """The types of the training set in alphabetical order."""
-        return cls(sorted({e.label for s in sentences for e in extract_spans(s.tags or ())}))
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"inside": "spans", "labels": list(self.labels)}
+        return cls("spans", sorted({e.label for s in sentences for e in gold_entities(s)}))
 
     def targets(self, sentences: Sequence[Sentence]) -> Targets:
         ids = {label: i for i, label in enumerate(self.labels)}
-        gold = [[(e.start, e.end, ids[e.label]) for e in extract_spans(s.tags or ())] for s in sentences]
+        gold = [[(e.start, e.end, ids[e.label]) for e in gold_entities(s)] for s in sentences]
         return lambda numbers, _: [gold[n] for n in numbers]
 
     def read(self, answer: list[tuple[int, int, int, float]], num_words: int) -> Answer:
         entities = sorted(Entity(self.labels[label], start, end, score=p) for start, end, label, p in answer)
-        outermost = [e for e in entities if not any(o.start <= e.start and e.end <= o.end and o != e for o in entities)]
+        outermost = flatten_entities(entities)
         scores = np.ones(num_words)
         for e in outermost:
             scores[e.start : e.end] = e.score
         return Answer(entities_to_bio(outermost, num_words), tuple(scores.tolist()), tuple(entities))
 
 
-def make_labelling(head: str, sentences: Sequence[Sentence], inside: str) -> Labelling:
+def make_labelling(head: str, sentences: Sequence[Sentence], inside: Scheme) -> Labelling:
     """The labelling that suits a head and the training data."""
-    if head == "span":
-        return SpanLabelling.learn(sentences)
-    return TagLabelling.learn(sentences, inside if is_bio(sentences) else "labels")
+    if not all(is_span_tag(tag) for s in sentences for tag in s.tags or ()):
+        if head == "span":
+            raise ValueError(
+                "the tags of the training data mark no entities, which a span head needs; take another head"
+            )
+        return WordLabelling.learn(sentences)
+    return SpanLabelling.learn(sentences) if head == "span" else TagLabelling.learn(sentences, inside)
 
 
-def open_labelling(inside: str, labels: Sequence[str]) -> Labelling:
+def open_labelling(inside: Any, labels: Sequence[str]) -> Labelling:
     """A saved labelling."""
-    return SpanLabelling(labels) if inside == "spans" else TagLabelling(inside, labels)
+    classes: dict[str, Any] = {"spans": SpanLabelling, "labels": WordLabelling}
+    return classes.get(inside, TagLabelling)(inside, labels)
 
 
 def _mean(scores: Sequence[float]) -> float:

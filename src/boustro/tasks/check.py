@@ -1,63 +1,141 @@
-"""`boustro check`: what is in labelled data, before anything is trained on it."""
+"""`boustro check`: what is in labelled data, before anything is trained on it.
 
+    train.txt: 4 sentences, 5 words, 0 documents, scheme BIO (CoNLL columns)
+      PER                2 entities
+      1 tags that do not fit their neighbours, read as conlleval reads them
+        train.txt:5: I-LOC begins an entity; read as B-LOC
+      1 sentences stand here more than once
+
+Each file is read once. A file that cannot be read is reported like the others, and then the command fails.
+"""
+
+import json as json_format
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from tyro.conf import Positional
 
-from boustro.metrics.spans import extract_spans, parse_tag
-from boustro.tasks.conll import read_columns, read_conll
-from boustro.tasks.schemes import Scheme, detect_scheme, word_place
+from boustro.store import write_file
+from boustro.tasks.data import load_data
+from boustro.tasks.reading import DEFAULT_OPTIONS, DataOptions, Labelled
+from boustro.tasks.schemes import gold_entities
 from boustro.types import Sentence
 
 SHOWN = 5
+Known = dict[tuple[str, ...], tuple[str, Sentence]]
+"""Sentences by their words: the first file that holds them, and the sentence as it stands there."""
 
 
-def check(data: Positional[tuple[Path, ...]], scheme: Scheme = "auto") -> None:
-    """Report on labelled files: scheme, counts per type, repaired tags, duplicates, and leakage between files.
+@dataclass(slots=True, kw_only=True)
+class Report:
+    """What was found in one file; `error` alone where it cannot be read."""
+
+    file: str
+    error: str | None = None
+    form: str = ""
+    scheme: str = ""
+    num_sentences: int = 0
+    num_words: int = 0
+    num_documents: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+    """Entities of every type, or words with every label (scheme labels)."""
+    notes: dict[str, list[str]] = field(default_factory=dict)
+    """What was not taken over as it stands, with its places."""
+    num_repeated: int = 0
+    """Sentences that stand in this file before."""
+    contradictions: list[str] = field(default_factory=list)
+    """Sentences that stand somewhere before with other labels."""
+    also_in: dict[str, int] = field(default_factory=dict)
+    """How many sentences stand in an earlier file as well."""
+    only_here: list[str] = field(default_factory=list)
+    """Labels that no other file has."""
+
+
+def check(data: Positional[tuple[Path, ...]], options: DataOptions = DEFAULT_OPTIONS, json: Path | None = None) -> None:
+    """Report on labelled data: scheme, counts per type, repaired tags, duplicates, and leakage between files.
 
     Args:
-        data: Labelled sentences in CoNLL columns; give training, development and test files together.
-        scheme: The tag scheme of the files.
+        data: CoNLL columns, CoNLL-U, JSON lines or hf:NAME; give training, development and test data together.
+        json: Write the whole report there, every place included (- for standard output).
     """
     if not data:
-        raise ValueError("no data given; name at least one file in CoNLL columns")
-    seen: dict[tuple[str, ...], Path] = {}
+        raise ValueError("no data given; name at least one file of labelled sentences")
+    reports = report_files(data, options)
+    written = json_format.dumps([asdict(r) for r in reports], indent=1, ensure_ascii=False)
+    if json is not None and str(json) == "-":
+        print(written)
+    else:
+        print("\n".join(line for report in reports for line in _lines(report)))
+    if json is not None and str(json) != "-":
+        write_file(json, written + "\n")
+    unread = [report.file for report in reports if report.error is not None]
+    if unread:
+        raise ValueError(f"{len(unread)} of {len(reports)} cannot be read: {', '.join(unread)}")
+
+
+def report_files(data: Sequence[Path], options: DataOptions = DEFAULT_OPTIONS) -> list[Report]:
+    """A report a file, in order; a file's duplicates are looked for in itself and in those before it."""
+    known: Known = {}
+    reports = []
     for path in data:
-        sentences = read_conll(path, scheme)
-        raw = read_columns(path)
-        kind = detect_scheme(raw) if scheme == "auto" else scheme
-        entities = [e for s in sentences for e in extract_spans(s.tags or ())]
-        words = sum(len(s) for s in sentences)
-        documents = len({s.document for s in sentences if s.document})
-        print(f"{path}: {len(sentences):,} sentences, {words:,} words, {documents:,} documents, scheme {kind.upper()}")
-        for label, count in sorted(Counter(e.label for e in entities).items()):
-            print(f"  {label:12} {count:7,} entities")
-        repaired = _repaired(raw, kind)
-        for place in repaired[:SHOWN]:
-            print(f"  {place}")
-        if len(repaired) > SHOWN:
-            print(f"  … and {len(repaired) - SHOWN:,} more of this kind")
-        repeated = len(sentences) - len({s.words for s in sentences})
-        leaked = Counter(str(seen[s.words]) for s in sentences if s.words in seen)
-        print(f"  {repeated:,} sentences stand here more than once")
-        for other, count in leaked.items():
-            print(f"  {count:,} sentences stand in {other} too")
-        for sentence in sentences:
-            seen.setdefault(sentence.words, path)
+        try:
+            reports.append(_report(load_data(path, options), known))
+        except (ValueError, OSError) as error:
+            reports.append(Report(file=str(path), error=str(error)))
+    for report in reports if len(reports) > 1 else ():
+        others = {label for other in reports if other is not report for label in other.counts}
+        report.only_here = [label for label in report.counts if label not in others]
+    return reports
 
 
-def _repaired(sentences: Sequence[Sentence], scheme: str) -> list[str]:
-    """Places where a BIO file goes on with an entity that has not begun."""
-    if scheme != "bio":
-        return []
-    places = []
+def _report(labelled: Labelled, known: Known) -> Report:
+    sentences, name = labelled.sentences, labelled.name
+    report = Report(
+        file=name,
+        form=labelled.form,
+        scheme=labelled.scheme,
+        num_sentences=len(sentences),
+        num_words=sum(len(s) for s in sentences),
+        num_documents=len({s.document for s in sentences if s.document}),
+    )
+    if labelled.scheme == "labels":
+        counts = Counter(tag for s in sentences for tag in s.tags or ())
+    else:
+        counts = Counter(e.label for s in sentences for e in gold_entities(s))
+    report.counts = dict(sorted(counts.items()))
+    for note in labelled.notes:
+        report.notes.setdefault(note.what, []).append(str(note))
+    leaked: Counter[str] = Counter()
     for sentence in sentences:
-        previous = ("O", "")
-        for offset, tag in enumerate(sentence.tags or ()):
-            prefix, label = parse_tag(tag)
-            if prefix == "I" and (previous[0] == "O" or previous[1] != label):
-                places.append(f"{word_place(sentence, offset)}: {tag} begins an entity; read as B-{label}")
-            previous = (prefix, label)
-    return places
+        file, first = known.setdefault(sentence.words, (name, sentence))
+        if first is sentence:
+            continue
+        if file == name:
+            report.num_repeated += 1
+        else:
+            leaked[file] += 1
+        if (first.tags, first.entities) != (sentence.tags, sentence.entities):
+            report.contradictions.append(f"{sentence.where}: labelled otherwise at {first.where}")
+    report.also_in = dict(leaked)
+    return report
+
+
+def _lines(report: Report) -> list[str]:
+    if report.error is not None:
+        return [f"{report.file}: cannot be read", f"  {report.error}"]
+    unit = "words" if report.scheme == "labels" else "entities"
+    lines = [
+        f"{report.file}: {report.num_sentences:,} sentences, {report.num_words:,} words, "
+        f"{report.num_documents:,} documents, scheme {report.scheme.upper()} ({report.form})"
+    ]
+    lines += [f"  {label:12} {count:7,} {unit}" for label, count in report.counts.items()]
+    for what, places in (*report.notes.items(), ("sentences labelled in two ways", report.contradictions)):
+        lines += [f"  {len(places):,} {what}"] if places else []
+        lines += [f"    {place}" for place in places[:SHOWN]]
+        lines += [f"    … and {len(places) - SHOWN:,} more"] if len(places) > SHOWN else []
+    lines.append(f"  {report.num_repeated:,} sentences stand here more than once")
+    lines += [f"  {count:,} sentences stand in {other} too" for other, count in report.also_in.items()]
+    lines += [f"  in this file only: {', '.join(report.only_here)}"] if report.only_here else []
+    return lines

@@ -12,14 +12,17 @@ from typing import Literal
 from rich.console import Console
 from tyro.conf import Positional
 
+from boustro.metrics.labels import LabelScore
 from boustro.metrics.spans import SpanScore
 from boustro.store import refuse_foreign, write_file
 from boustro.tasks.conll import format_conll
+from boustro.tasks.data import load_data
+from boustro.tasks.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.tasks.render import as_html, as_terminal, as_text, css
-from boustro.tasks.schemes import Scheme
-from boustro.tasks.tagger import KIND, Tagger, read_data
+from boustro.tasks.tagger import KIND, Tagger
 from boustro.tasks.words import split_text
 from boustro.text.documents import read_lines
+from boustro.types import Sentence
 
 PREDICT_LINES = 256
 
@@ -77,25 +80,24 @@ def fit(
     head: str = "mlp",
     seed: int = 1,
     options: HeadOptions = HeadOptions(),
-    scheme: Scheme = "auto",
+    data_options: DataOptions = DEFAULT_OPTIONS,
     cache: bool = True,
     json: Path | None = None,
 ) -> None:
     """Train a tagger on labelled sentences, the encoder staying frozen.
 
     Args:
-        train: Labelled sentences in CoNLL columns.
+        train: Labelled sentences: CoNLL columns, CoNLL-U, JSON lines, or hf:NAME for a data set of the hub.
         dev: Labelled sentences that choose the best epoch.
         out: Where the tagger folder is written.
         encoder: Spec of the encoder, such as starter, gpt2 or gpt2+./backward.
         head: The head: linear, mlp, block, bilstm or span.
         seed: Of the head's weights, the order of sentences and dropout.
-        scheme: The tag scheme of the files.
         cache: Keep the features on disk, so that the next fit on these texts starts at once.
         json: Write the dev scores there (- for standard output).
     """
     refuse_foreign(out, KIND)
-    sentences, dev_sentences = read_data(train, scheme), read_data(dev, scheme)
+    sentences, dev_sentences = (read_labelled(file, data_options) for file in (train, dev))
     tagger = Tagger(encoder, head, cache=cache, **options.chosen())
     tagger.fit(sentences, dev_sentences, seed)
     tagger.save_pretrained(out)
@@ -113,19 +115,18 @@ def evaluate(
     tagger: Positional[Path],
     data: Positional[Path],
     json: Path | None = None,
-    scheme: Scheme = "auto",
+    data_options: DataOptions = DEFAULT_OPTIONS,
     encoder: str | None = None,
 ) -> None:
     """Score a tagger on labelled sentences: entity-level precision, recall and F1, as conlleval has them.
 
     Args:
         tagger: A tagger folder.
-        data: Labelled sentences in CoNLL columns.
+        data: Labelled sentences: CoNLL columns, CoNLL-U, JSON lines, or hf:NAME for a data set of the hub.
         json: Write the scores there (- for standard output).
-        scheme: The tag scheme of the file.
         encoder: Where the encoder is now, if it has moved.
     """
-    sentences = read_data(data, scheme)
+    sentences = read_labelled(data, data_options)
     model = Tagger.from_pretrained(tagger, encoder=encoder)
     score = model.evaluate(sentences)
     _say_notices(model.encoder(cached=True).counts)
@@ -173,6 +174,13 @@ def predict(
     _say_notices(model.encoder().counts)
 
 
+def read_labelled(data: Path, options: DataOptions) -> list[Sentence]:
+    """Sentences of a file or data set; what was not taken over as it stands is said on standard error."""
+    labelled = load_data(data, options)
+    _say_notices({f"{what} ({data}; boustro check lists them)": n for what, n in labelled.counts().items()})
+    return labelled.sentences
+
+
 def _lines(file: str) -> Iterator[str]:
     """Lines of a file or of standard input, as strict UTF-8."""
     if file == "-":
@@ -184,16 +192,22 @@ def _lines(file: str) -> Iterator[str]:
     return (line.rstrip("\r\n") for _, line in numbered)
 
 
-def _print_score(score: SpanScore, path: Path | None) -> None:
+def _print_score(score: SpanScore | LabelScore, path: Path | None) -> None:
     if path is not None:
         text = json.dumps(score.to_dict(), indent=1, ensure_ascii=False)
         if str(path) == "-":
             print(text)
             return
         write_file(path, text + "\n")
-    print(f"{'':12} {'precision':>9} {'recall':>7} {'F1':>7} {'entities':>9}")
-    for label, c in [*score.per_type.items(), ("all", score.total)]:
+    if isinstance(score, LabelScore):
+        rows, what = list(score.per_label.items()), "words"
+    else:
+        rows, what = [*score.per_type.items(), ("all", score.total)], "entities"
+    print(f"{'':12} {'precision':>9} {'recall':>7} {'F1':>7} {what:>9}")
+    for label, c in rows:
         print(f"{label:12} {c.precision:9.2f} {c.recall:7.2f} {c.f1:7.2f} {c.gold:9,}")
+    if isinstance(score, LabelScore):
+        print(f"accuracy {score.accuracy:.2f} over {score.num_words:,} words")
 
 
 def _dump(value: object) -> str:

@@ -2,7 +2,7 @@
 
 import difflib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,7 +15,7 @@ class TaggerConfig:
     """linear, mlp, block, bilstm or span."""
     crf: bool = False
     """Decode with a conditional random field, learned on top of the head."""
-    inside: str = "bio"
+    inside: Literal["bio", "io", "bioes"] = "bio"
     """The tags that the head learns: bio, io or bioes; what comes out is BIO always."""
     layers: str = "all"
     """all, last, or numbers such as 0,2,4."""

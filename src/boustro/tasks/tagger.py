@@ -24,20 +24,21 @@ from boustro import __version__
 from boustro.encoders import Encoder, load_encoder, with_cache
 from boustro.heads.tagging import Head, HeadConfig, make_head
 from boustro.heads.training import Dev, TrainConfig, TrainLog, predict_streams, train_head
-from boustro.metrics.spans import SpanScore, extract_spans, score_spans
+from boustro.metrics.labels import LabelScore
+from boustro.metrics.spans import SpanScore, extract_spans
 from boustro.models.hardware import best_device
 from boustro.store import open_folder, write_file, write_folder
 from boustro.tasks.answers import Answer, Labelling, make_labelling, open_labelling
 from boustro.tasks.config import make_config
-from boustro.tasks.conll import data_fingerprint, read_conll
-from boustro.tasks.schemes import Scheme, detect_scheme, to_bio
+from boustro.tasks.conll import data_fingerprint
+from boustro.tasks.data import Data, data_name, read_data
+from boustro.tasks.schemes import Scheme
 from boustro.tasks.words import split_text
 from boustro.types import Entity, Sentence
 
 KIND = "tagger"
 HEAD_OPTIONS = ("hidden", "dropout", "standardise", "combine", "project", "crf")
 TRAIN_OPTIONS = ("epochs", "lr", "batch_sentences", "weight_decay", "mix_epochs", "mix_lr")
-Data = str | Path | Sequence[Sentence] | Sequence[tuple[Sequence[str], Sequence[str]]]
 
 
 class Tagger:
@@ -115,7 +116,7 @@ class Tagger:
 
         def dev_score(answers: list[Any]) -> float:
             assert dev is not None
-            return self.score(dev, self._read(answers, [len(s) for s in dev])).f1
+            return self.score(dev, self._read(answers, [len(s) for s in dev])).value
 
         log = train_head(
             self.head,
@@ -153,15 +154,16 @@ class Tagger:
         features = self.encoder(cached).encode_all(sentences)
         return self._read(predict_streams(head, features.streams, features.lengths), features.lengths)
 
-    def evaluate(self, data: Data, scheme: Scheme = "auto") -> SpanScore:
-        """Entity-level scores, in percent, with conlleval's rules."""
+    def evaluate(self, data: Data, scheme: Scheme = "auto") -> SpanScore | LabelScore:
+        """Entity-level scores, in percent, with conlleval's rules; accuracy where the tags are no spans."""
         sentences = read_data(data, scheme)
         return self.score(sentences, self.answer(sentences, cached=True))
 
-    def score(self, sentences: Sequence[Sentence], answers: Sequence[Answer]) -> SpanScore:
+    def score(self, sentences: Sequence[Sentence], answers: Sequence[Answer]) -> SpanScore | LabelScore:
         """Scores of answers, signed."""
-        signature = {"scheme": "BIO", "data": data_fingerprint(sentences), "version": f"boustro {__version__}"}
-        return score_spans([s.tags or () for s in sentences], [a.tags for a in answers], signature)
+        assert self.labelling is not None
+        signature = {"data": data_fingerprint(sentences), "version": f"boustro {__version__}"}
+        return self.labelling.score(sentences, answers, signature)
 
     @overload
     def predict(self, text: str) -> list[Entity]: ...
@@ -251,29 +253,10 @@ class Tagger:
         return self.head
 
 
-def read_data(data: Data, scheme: Scheme = "auto") -> list[Sentence]:
-    """A CoNLL file, sentences, or (words, tags) pairs, as sentences tagged in BIO."""
-    if isinstance(data, (str, Path)):
-        return read_conll(data, scheme)
-    sentences = [s if isinstance(s, Sentence) else Sentence(tuple(s[0]), tuple(s[1])) for s in data]
-    for number, sentence in enumerate(sentences, start=1):
-        if sentence.tags is None or len(sentence.tags) != len(sentence.words):
-            raise ValueError(f"sentence {number} of the given data: {len(sentence.words)} words, but not as many tags")
-    if not sentences:
-        raise ValueError("the given data holds no sentence")
-    found = detect_scheme(sentences) if scheme == "auto" else scheme
-    return [replace(s, tags=to_bio(s.tags or (), found)) for s in sentences]
-
-
 def _unpredictable(dev: Sequence[Sentence], tags: set[str]) -> dict[str, int]:
     """Entities of the dev set that no training could teach: their tags never occur in the training set."""
     count = sum(not set(s.tags[e.start : e.end]) <= tags for s in dev if s.tags for e in extract_spans(s.tags))
     return {"dev entities with a tag that the training data never show": count} if count else {}
-
-
-def data_name(sentences: Sequence[Sentence]) -> str:
-    """The file that sentences came from."""
-    return sentences[0].where.rpartition(":")[0] or "data given in memory"
 
 
 def _describe(sentences: Sequence[Sentence]) -> dict[str, Any]:

@@ -1,0 +1,152 @@
+"""Labelled data in, whatever its form: one function from a file, a data set's name or Python lists to sentences.
+
+    read_data("train.txt")                                   CoNLL columns, CoNLL-U or JSON lines, by name and content
+    read_data("hf:user/name:train")                          a data set of the Hugging Face hub, or a saved one
+    read_data([(["Ada", "left"], ["B-PER", "O"])])           words and tags; also dicts, Sentences, a data frame
+
+Each form has its reader in a file of its own, which returns a `Reading`; `reading.label` makes BIO of it.
+"""
+
+import difflib
+import json
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from boustro.tasks.conll import read_columns
+from boustro.tasks.conllu import read_conllu
+from boustro.tasks.jsonl import read_json, read_jsonl
+from boustro.tasks.reading import DEFAULT_OPTIONS, DataOptions, Labelled, Reading, label
+from boustro.tasks.records import read_records
+from boustro.tasks.schemes import Scheme
+from boustro.tasks.tables import PREFIX, read_dataset, read_frame, read_hub
+from boustro.text.documents import OPENERS, read_lines
+from boustro.types import Sentence
+
+if TYPE_CHECKING:
+    import datasets
+    import pandas
+
+    Words = Sequence[str]
+    Data: TypeAlias = (
+        str
+        | Path
+        | Sequence[Sentence]
+        | Sequence[tuple[Words, Words]]
+        | Sequence[Mapping[str, Any]]
+        | datasets.Dataset
+        | pandas.DataFrame
+    )
+else:
+    Data: TypeAlias = Any  # so that nothing is imported for its type alone
+Reader = Callable[[Path, DataOptions], Reading]
+READERS: dict[str, Reader] = {
+    ".conllu": read_conllu,
+    ".conllup": read_conllu,
+    ".jsonl": read_jsonl,
+    ".ndjson": read_jsonl,
+    ".json": read_json,
+}
+"""By suffix; any other file is looked at (`sniff`)."""
+
+
+def read_data(
+    data: Data,
+    scheme: Scheme = "auto",
+    *,
+    delimiter: str | None = None,
+    word_column: int | str | None = None,
+    tag_column: int | str | None = None,
+) -> list[Sentence]:
+    """Sentences tagged in BIO, or with plain labels where the scheme is `labels`.
+
+    Raises `FileNotFoundError`, and `ValueError` with file:line for what cannot be read. What was not taken over as
+    it stands (repaired tags, widened entities) is a warning.
+    """
+    options = DataOptions(scheme=scheme, delimiter=delimiter, word_column=word_column, tag_column=tag_column)
+    labelled = load_data(data, options)
+    for what, count in labelled.counts().items():
+        first = next(note for note in labelled.notes if note.what == what)
+        warnings.warn(f"{labelled.name}: {count:,} {what}; the first: {first}", stacklevel=2)
+    return labelled.sentences
+
+
+def load_data(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> Labelled:
+    """The same with the scheme that was found and all notes."""
+    return label(read_raw(data, options), options.scheme)
+
+
+def read_raw(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> Reading:
+    """Sentences with the tags as they stand."""
+    if isinstance(data, (str, Path)):
+        return read_hub(str(data), options) if str(data).startswith(PREFIX) else _read_file(Path(data), options)
+    if hasattr(data, "column_names"):
+        return read_dataset(data, options=options)
+    if hasattr(data, "columns") and hasattr(data, "to_dict"):
+        return read_frame(data, options)
+    if isinstance(data, Mapping):
+        raise ValueError(f"the given data is a dict of {', '.join(map(str, data))}; give one of them")
+    name, items = "the given data", list(data)
+    if items and all(isinstance(item, Mapping) or _is_text_pair(item) for item in items):
+        return read_records(enumerate(items, start=1), name, "records", options, in_memory=True)
+    return Reading(name=name, form="lists", sentences=[_sentence(item, n) for n, item in enumerate(items, start=1)])
+
+
+def data_name(sentences: Sequence[Sentence]) -> str:
+    """The file that sentences came from."""
+    return sentences[0].where.rpartition(":")[0] or "data given in memory"
+
+
+def sniff(path: Path) -> Reader:
+    """The reader of a file whose name does not tell its format, by its first lines that hold something."""
+    for _, line in read_lines(path):
+        if line.startswith("{") and _is_object(line):
+            return read_jsonl
+        cells = line.split("\t")
+        if len(cells) == 10 and cells[0].replace("-", "").isdigit() and cells[6].replace("_", "0").isdigit():
+            return read_conllu
+        if line.strip() and not line.startswith("#"):
+            break
+    return read_columns
+
+
+def _read_file(path: Path, options: DataOptions) -> Reading:
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; for a data set that `datasets` saved there write {PREFIX}{path}")
+    if not path.is_file():
+        near = difflib.get_close_matches(path.name, [p.name for p in _neighbours(path)], n=1)
+        hint = f"; did you mean {path.with_name(near[0])}?" if near else ""
+        raise FileNotFoundError(
+            f"{path}: no such file{hint} (labelled sentences are expected; a data set of the Hugging Face hub is "
+            f"named {PREFIX}NAME)"
+        )
+    suffixes = [suffix for suffix in path.suffixes if suffix not in OPENERS]
+    reader = READERS.get(suffixes[-1].lower() if suffixes else "") or sniff(path)
+    return reader(path, options)
+
+
+def _neighbours(path: Path) -> list[Path]:
+    return list(path.parent.iterdir()) if path.parent.is_dir() else []
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _is_text_pair(item: Any) -> bool:
+    return isinstance(item, (list, tuple)) and [type(part) for part in item] == [str, dict]
+
+
+def _sentence(item: Any, number: int) -> Sentence:
+    if isinstance(item, Sentence):
+        return item
+    if isinstance(item, (list, tuple)) and len(item) == 2 and not any(isinstance(part, str) for part in item):
+        return Sentence(tuple(item[0]), tuple(item[1]))
+    raise ValueError(
+        f"sentence {number} of the given data: expected words and tags as two lists, a dict or a Sentence, "
+        f"got {type(item).__name__}"
+    )

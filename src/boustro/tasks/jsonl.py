@@ -1,0 +1,74 @@
+"""JSON lines, in and out: one labelled record a line (see `records` for what a record is).
+
+    {"text": "Ada left.", "entities": [{"start": 0, "end": 3, "label": "PER"}]}
+
+What `boustro predict --format jsonl` prints and the prediction files of a comparison are read too. A .json file
+may hold one list of records instead. Written are words and tags, or words and entities where some overlap.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from boustro.tasks.reading import DEFAULT_OPTIONS, DataOptions, Reading
+from boustro.tasks.records import read_records
+from boustro.text.documents import read_lines
+from boustro.types import Sentence
+
+
+def read_jsonl(path: Path, options: DataOptions = DEFAULT_OPTIONS) -> Reading:
+    """Sentences of a file with a JSON object a line; blank lines are passed over."""
+    lines = ((number, line) for number, line in read_lines(path) if line.strip())
+    return read_records(((n, _parse(line, f"{path}:{n}")) for n, line in lines), str(path), "JSON lines", options)
+
+
+def read_json(path: Path, options: DataOptions = DEFAULT_OPTIONS) -> Reading:
+    """Sentences of a file that holds one list of records, or else an object a line."""
+    lines = [line for _, line in read_lines(path)]
+    first = next((line.strip() for line in lines if line.strip()), "")
+    if not first.startswith("["):
+        return read_jsonl(path, options)
+    return read_records(_items("\n".join(lines), path), str(path), "JSON", options)
+
+
+def format_jsonl(sentences: Iterable[Sentence]) -> str:
+    """One line a sentence: its words, its tags or (where it names them) entities over words, spaces and document."""
+    rows = []
+    for sentence in sentences:
+        row: dict[str, Any] = {"words": sentence.words}
+        if sentence.entities is None:
+            row["tags"] = sentence.tags
+        else:
+            row["entities"] = [[e.start, e.end, e.label] for e in sentence.entities]
+        if sentence.spaces is not None:
+            row["spaces"] = sentence.spaces
+        if sentence.document:
+            row["document"] = sentence.document
+        rows.append(json.dumps(row, ensure_ascii=False) + "\n")
+    return "".join(rows)
+
+
+def _items(text: str, path: Path) -> Iterator[tuple[int, Any]]:
+    """(line, record) of every item of a JSON list."""
+    decoder, position = json.JSONDecoder(), text.index("[") + 1
+    line, counted = 1, 0
+    while True:
+        while text[position : position + 1].isspace() or text[position : position + 1] == ",":
+            position += 1
+        line, counted = line + text.count("\n", counted, position), position
+        if text[position : position + 1] == "]" and not text[position + 1 :].strip():
+            return
+        try:
+            record, position = decoder.raw_decode(text, position)
+        except ValueError as error:
+            number = error.lineno if isinstance(error, json.JSONDecodeError) else line
+            raise ValueError(f"{path}:{number}: this is no JSON list of records ({error})") from None
+        yield line, record
+
+
+def _parse(line: str, where: str) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{where}: not a JSON object ({error})") from None
