@@ -101,7 +101,7 @@ class LMEncoder(Encoder):
         return {
             "weights": _weights_fingerprint(self._path, self._model.config, self._revision),
             "vocabulary": fingerprint(self.vocabulary()),
-            "tokenizer": fingerprint(self._aligner._encode([" a b", "A.B", "ab  c\n"])),
+            "tokenizer": fingerprint(self._aligner.signature()),
             "direction": "backward" if self.backward else "forward",
             "sentinel": self._sentinel,
             "layers": list(self._layers),
