@@ -2,6 +2,8 @@
 
 import itertools
 
+import unicodedata
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,6 +25,16 @@ from boustro.tasks.schemes import (
 )
 from boustro.tasks.words import split_text
 from boustro.types import Entity, Sentence
+
+TEXTS = [
+    "Dr. Ana Ruiz's U.S. tour (1996-97) didn't end.",
+    "“J. K. Ode” lost $3.50…",
+    "👨\u200d👩\u200d👧 🇿🇦👍🏽",
+    "E\u0301lodie",
+    "क्षि",
+    "\u00a0\u3000",
+    "\x00\x1c\x85",
+]
 
 
 def write(path, text):
@@ -317,20 +329,31 @@ def test_a_reader_gives_the_tags_as_they_stand(tmp_path):
         ("J. K. Ode won. O'Neill lost...", ["J. K. Ode won .", "O'Neill lost ..."]),
         ("", []),
         ("  \n \t", []),
+        ("Zu\u0308rich-Ost, E\u0301lodie’s, U\u0308.S. शहर", ["Zu\u0308rich-Ost , E\u0301lodie ’s , U\u0308.S. शहर"]),
+        ("می\u200cخواهم שָׁלוֹם", ["می\u200cخواهم שָׁלוֹם"]),
+        (
+            "👨\u200d👩\u200d👧! 👍🏽🇿🇦🇩🇪 1\ufe0f\u20e3❤\ufe0f",
+            ["👨\u200d👩\u200d👧 ! 👍🏽 🇿🇦 🇩🇪 1\ufe0f\u20e3 ❤\ufe0f"],
+        ),
     ],
 )
 def test_raw_text_is_split_as_news_corpora_are(text, expected):
     assert words_of(text) == expected
 
 
-@given(st.text())
+@given(st.lists(st.sampled_from([*TEXTS, ". ", " ", "\n", "\u0301", "\u200d"]) | st.text(max_size=3)).map("".join))
 def test_words_cover_any_text_exactly(text):
     placed = list(split_text(text))
     position = 0
     for sentence in placed:
         assert len(sentence.sentence) > 0
-        for word, (start, end) in zip(sentence.sentence.words, sentence.places, strict=True):
+        assert sentence.sentence.spaces is not None
+        assert not any(c in "\r\n\u2028" for c in text[sentence.places[0][0] : sentence.places[-1][1]])
+        facts = zip(sentence.sentence.words, sentence.sentence.spaces, sentence.places, strict=True)
+        for i, (word, space, (start, end)) in enumerate(facts):
             assert text[start:end] == word and start >= position
             assert not text[position:start].strip()
+            assert space == (i == 0 or start > position)
+            assert space or not unicodedata.category(word[0]).startswith("M")  # a mark stays with its letter
             position = end
     assert not text[position:].strip()

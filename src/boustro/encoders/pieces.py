@@ -117,7 +117,7 @@ class PieceEncoder(Encoder):
         return {
             "weights": weights_fingerprint(self._path, self._model.config, self._revision),
             "vocabulary": fingerprint(self.vocabulary()),
-            "tokenizer": self._aligner.fingerprint(),
+            "tokenizer": fingerprint(self._aligner.signature()),
             "frame": [self._prefix, self._suffix],
             "layers": list(self._layers),
             "pooling": "+".join(self._places),

@@ -3,6 +3,7 @@
     linear   p = softmax(W · h)
     mlp      p = softmax(W2 · ReLU(W1 · h)),  W1: d → hidden (d → d in the paper)
     block    a Transformer block, and bilstm: see `heads.sequence`
+    span     scores spans, not words: see `heads.span`
 
 h is the concatenation of the mixed streams (d is its width). Source: backward-LM paper, section 3.3.
 
@@ -25,6 +26,8 @@ from boustro.heads.crf import CRF, viterbi
 from boustro.heads.dropout import Dropout
 from boustro.heads.mix import MIXES, StreamProjection
 from boustro.heads.sequence import BiLSTM, Block
+from boustro.heads.span import Gold, SpanHead
+from boustro.heads.span_decoding import FoundSpan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +35,7 @@ class HeadConfig:
     """What a head is made of; `streams` are (layers, width) pairs, `hidden` None means d.
 
     `labels` are the tags, or the types of a head that labels spans. `project` gives every stream that
-    width first; `crf` decodes with a conditional random field.
+    width first; `crf` decodes with a conditional random field; a span has at most `max_span` words.
     """
 
     kind: str
@@ -44,6 +47,7 @@ class HeadConfig:
     combine: str = "mix"
     project: int | None = None
     crf: bool = False
+    max_span: int = 10
 
 
 class Head(nn.Module):
@@ -148,10 +152,33 @@ class TaggingHead(Head):
         return list(zip(np.split(ids.cpu().numpy(), ends), np.split(sure.cpu().numpy(), ends), strict=True))
 
 
+class SpanTaggingHead(Head):
+    """Labels spans instead of words, so that entities may hold each other.
+
+    Targets and answers are, per sentence, tuples (start, end, label id), an answer with its probability.
+    """
+
+    def __init__(self, config: HeadConfig) -> None:
+        super().__init__(config)
+        hidden = config.hidden or self.width
+        self.body = SpanHead(self.width, len(config.labels), hidden, config.max_span, config.dropout)
+
+    def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Gold) -> Tensor:
+        return self.body.loss(self.project(vectors), lengths, targets)
+
+    def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[list[FoundSpan]]:
+        return self.body.predict(self.project(vectors), lengths)
+
+
+HEADS: dict[str, type[Head]] = {**dict.fromkeys(BODIES, TaggingHead), "span": SpanTaggingHead}
+
+
 def make_head(config: HeadConfig) -> Head:
-    """The head of a kind; `ValueError` for an unknown one."""
-    if config.kind not in BODIES:
-        near = difflib.get_close_matches(config.kind, BODIES, n=1)
+    """The head of a kind; `ValueError` for an unknown one, and for a CRF over spans."""
+    if config.kind not in HEADS:
+        near = difflib.get_close_matches(config.kind, HEADS, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"unknown head {config.kind!r}: known are {', '.join(BODIES)}{hint}")
-    return TaggingHead(config)
+        raise ValueError(f"unknown head {config.kind!r}: known are {', '.join(HEADS)}{hint}")
+    if config.crf and HEADS[config.kind] is not TaggingHead:
+        raise ValueError(f"a CRF needs a head that scores tags, which {config.kind} does not; leave --crf out")
+    return HEADS[config.kind](config)

@@ -4,10 +4,12 @@
     Dr. | Ana | Ruiz | 's | U.S. | tour | ( | 1996-97 | ) | did | n't | end | .
 
 Rules, not a model: a line break ends a sentence, and so does `.`, `!` or `?` before a capital or a digit,
-unless the word before it is an abbreviation or an initial.
+unless the word before it is an abbreviation or an initial. What is read as one character stays together:
+a letter and its combining marks, an emoji and what it is joined to.
 """
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -17,14 +19,19 @@ ABBREVIATIONS = frozenset(
     "mr mrs ms dr prof rev hon gen col maj capt lt sgt cmdr adm gov sen rep pres st ste mt ft jr sr inc corp co ltd "
     "bros dept univ assn no nos vs etc approx est fig vol pp jan feb mar apr jun jul aug sep sept oct nov dec".split()
 )
+# Combining marks (which `\w` leaves out), then soft hyphen, joiners, skin tones and the tags of flags.
+MARKS = "".join(c for c in map(chr, range(0x300, 0x20000)) if unicodedata.category(c).startswith("M"))
+EXTENDERS = MARKS + "\u00ad\u200c\u200d\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f\U000e0100-\U000e01ef"
 WORD = re.compile(
-    r"""
-      (?:[^\W\d_]\.){2,}                         # U.S.
+    rf"""
+      (?:[^\W\d_][{EXTENDERS}]*\.){{2,}}          # U.S.
     | [^\W\d_]+(?=n['’]t\b)                      # did | n't
     | n['’]t\b
     | ['’](?:s|S|m|d|ll|re|ve)\b                 # 's
-    | \w+(?:[-/.,:&@_’']\w+(?<!['’]s)(?<!['’]S))*  # 1996-97, all-rounder, O'Neill, 1,000, example.org
-    | \.{2,} | -{2,} | [^\w\s]
+    | [\w{EXTENDERS}]+(?:[-/.,:&@_’'][\w{EXTENDERS}]+(?<!['’]s)(?<!['’]S))*  # 1996-97, O'Neill, 1,000, example.org
+    | [\U0001f1e6-\U0001f1ff]{{2}}                # two letters are a flag
+    | \.{{2,}} | -{{2,}}
+    | [^\w\s](?:[{EXTENDERS}]|(?<=\u200d)[^\w\s])*  # an emoji, or a mark of punctuation
     """,
     re.VERBOSE,
 )

@@ -4,24 +4,34 @@ A tokenizer that splits at white space gives a word the same pieces wherever it 
 to be aligned afterwards: word i owns pieces `[bounds[i], bounds[i + 1])`, whatever the tokenizer thinks
 of offsets. What differs is the space before a word:
 
-    ["Reuters", ",", "Friday"]  →  " Reuters" + "," + " Friday"
+    ["Reuters", ",", "Friday"]  →  " Reuters" + "," + " Friday"     GPT-2   ĠReuters , ĠFriday
+                                                                    Llama   ▁Re ut ers , ▁Friday
+
+Llama's kind of tokenizer marks the start of every text that it is given, so that a word without a space
+before it needs one that does not (`without_mark`). WordPiece knows no such difference: a word begins anew.
+Pieces that would reach over the border of two words ("did|n't" is "didn|'t" to GPT-2) are cut there.
 
 Where the text is not known (`Sentence.spaces` is None), `guess_spaces` puts spaces as English does.
 """
 
+import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from itertools import pairwise
+from typing import Any, Literal
 
 import numpy as np
-
-from boustro.store import fingerprint
+from tokenizers import Tokenizer
 
 Spacing = Literal["natural", "always"]
 
 CLOSERS = frozenset(". , ; : ! ? ) ] } % ' '' ’ ” ... … n't 's 'S 'm 'd 'll 're 've 't ’s ’t ’re ’ve ’ll ’d ’m".split())
 OPENERS = frozenset("( [ { $ £ € # ` `` “ ‘".split())
+MEMORY_WORDS = 1_000_000
+UNKNOWN = "words without any piece, read as unknown"
+MARKED = "words read as if a space stood before them, since their tokenizer always puts one"
 
 
 def guess_spaces(words: Sequence[str]) -> list[bool]:
@@ -48,7 +58,7 @@ class Pieces:
 
 
 class Aligner:
-    """Tokenizes words with any transformers tokenizer, remembering every word that it has met."""
+    """Tokenizes words with any transformers tokenizer, remembering the words that it has met."""
 
     def __init__(self, tokenizer, spacing: Spacing = "natural") -> None:
         """`spacing="always"` puts a space before every word, as the paper's implementation does."""
@@ -58,44 +68,116 @@ class Aligner:
         self.counts: Counter[str] = Counter()
         self._memory: dict[tuple[str, bool], tuple[int, ...]] = {}
         # SentencePiece and WordPiece mark a word's start by themselves: a space would come twice.
-        self._marks_words = self._encode(["a"])[0] == self._encode([" a"])[0] or self._piece("a").startswith("▁")
+        mark = (tokenizer.tokenize("a") or [""])[0].startswith("▁")
+        self._marks_words = mark or self._encode(["a"])[0] == self._encode([" a"])[0]
+        self._unmarked = without_mark(tokenizer) if self._marks_words else None
+        self._always_marks = mark and self._unmarked is None
+        special = dict(zip(tokenizer.all_special_tokens, tokenizer.all_special_ids, strict=True))
+        special.pop(tokenizer.unk_token, None)
+        self._special_ids = frozenset(special.values())
+        self._special = re.compile("|".join(map(re.escape, special)))
         fallback = [tokenizer.unk_token_id, tokenizer.eos_token_id, tokenizer.sep_token_id]
         self._fallback = next((identifier for identifier in fallback if identifier is not None), 0)
 
     def align(self, sentences: Sequence[tuple[Sequence[str], Sequence[bool] | None]]) -> list[Pieces]:
-        """Pieces of (words, spaces) pairs. A word without any piece gets the unknown piece, and is counted."""
+        """Pieces of (words, spaces) pairs. A word without any piece gets the unknown piece, and is counted.
+
+        Raises `ValueError` for a word that holds half a character (a lone surrogate).
+        """
         keyed = [self._keys(words, spaces) for words, spaces in sentences]
-        unknown = list(dict.fromkeys(key for keys in keyed for key in keys if key not in self._memory))
-        texts = [" " + word if space and not self._marks_words else word for word, space in unknown]
-        for key, ids in zip(unknown, self._encode(texts), strict=True):
-            self._memory[key] = tuple(ids)
+        if len(self._memory) > MEMORY_WORDS:
+            self._memory.clear()
+        unknown = dict.fromkeys(key for keys in keyed for key in keys if key not in self._memory)
+        for spaced in (True, False):
+            words = [word for word, space in unknown if space is spaced]
+            for word, ids in zip(words, self._pieces(words, spaced), strict=True):
+                self._memory[word, spaced] = (
+                    tuple(ids) if self._special_ids.isdisjoint(ids) else self._spell(word, spaced)
+                )
         return [self._join(keys) for keys in keyed]
 
-    def fingerprint(self) -> str:
-        """A name for how the tokenizer splits; with the vocabulary it decides the pieces of any text."""
-        return fingerprint(self._encode([" a b", "A.B", "ab  c\n"]))
+    def signature(self) -> list[list[int]]:
+        """Pieces of a few texts, which change where the tokenizer is changed in a way that its vocabulary hides."""
+        examples = self._encode([" a b", "A.B", "ab  c\n"])
+        return examples if self._unmarked is None else examples + self._pieces(["a b", "A.B"], spaced=False)
 
     def _keys(self, words: Sequence[str], spaces: Sequence[bool] | None) -> list[tuple[str, bool]]:
         if self.spacing == "always":
             spaces = [True] * len(words)
         elif spaces is None:
             spaces = guess_spaces(words)
-        return list(zip(words, spaces, strict=True))
+        return list(zip(words, map(bool, spaces), strict=True))
 
     def _join(self, keys: list[tuple[str, bool]]) -> Pieces:
         parts = []
         for key in keys:
             ids = self._memory[key]
             if not ids:
-                self.counts["words without any piece, read as unknown"] += 1
+                self.counts[UNKNOWN] += 1
                 ids = (self._fallback,)
             parts.append(ids)
+        if self._always_marks:
+            self.counts[MARKED] += sum(not space for _, space in keys)
         bounds = np.concatenate([[0], np.cumsum([len(ids) for ids in parts])]).astype(np.int64)
         return Pieces(np.array([i for ids in parts for i in ids], dtype=np.int64), bounds)
+
+    def _pieces(self, words: list[str], spaced: bool) -> list[list[int]]:
+        """Piece ids of each word, with or without a space before it."""
+        try:
+            if spaced and not self._marks_words:
+                return self._encode([" " + word for word in words])
+            if spaced or self._unmarked is None:
+                return self._encode(words)
+            return [e.ids for e in self._unmarked.encode_batch_fast(words, add_special_tokens=False)]
+        except (TypeError, UnicodeEncodeError) as error:
+            broken = next((w for w in words if any("\ud800" <= c <= "\udfff" for c in w)), None)
+            if broken is None:
+                raise
+            raise ValueError(f"the word {broken!r} holds half a character (a lone surrogate)") from error
+
+    def _spell(self, word: str, spaced: bool) -> tuple[int, ...]:
+        """Pieces of a word with special pieces in it, as plain text: a unigram model must be kept from finding them."""
+        cuts = [0, *(found.start() + 1 for found in self._special.finditer(word)), len(word)]
+        first, *rest = [word[start:stop] for start, stop in pairwise(cuts)]
+        return tuple(i for ids in (*self._pieces([first], spaced), *self._pieces(rest, False)) for i in ids)
 
     def _encode(self, texts: list[str]) -> list[list[int]]:
         options = {"add_special_tokens": False, "split_special_tokens": True}  # "<s>" in a text is three letters
         return self.tokenizer(texts, **options)["input_ids"] if texts else []
 
-    def _piece(self, text: str) -> str:
-        return (self.tokenizer.tokenize(text) or [""])[0]
+
+def without_mark(tokenizer) -> Tokenizer | None:
+    """The same tokenizer, but one that puts no space before a text; None where it is not known how."""
+    if not tokenizer.is_fast:
+        return None
+    backend = tokenizer.backend_tokenizer
+    stages = {"normalizer": backend.normalizer, "pre_tokenizer": backend.pre_tokenizer}
+    specs = {name: part and json.loads(part.__getstate__()) for name, part in stages.items()}
+    changed = {name: spec and _unmark(spec) for name, spec in specs.items()}
+    if changed == specs:
+        return None
+    rest = {"version": "1.0", "added_tokens": [], "model": {"type": "WordLevel", "vocab": {}, "unk_token": ""}}
+    parts = Tokenizer.from_str(json.dumps({**rest, **changed}))
+    copy = Tokenizer(backend.model)  # shared, not copied
+    copy.normalizer, copy.pre_tokenizer = parts.normalizer, parts.pre_tokenizer
+    for identifier, token in sorted(backend.get_added_tokens_decoder().items()):
+        (copy.add_special_tokens if token.special else copy.add_tokens)([token])
+        if copy.token_to_id(token.content) != identifier:
+            return None
+    copy.encode_special_tokens = True
+    return copy
+
+
+def _unmark(part: dict[str, Any] | None) -> dict[str, Any] | None:
+    """A normalizer or pre-tokenizer of tokenizer.json without what adds a space or its mark."""
+    match part:
+        case {"type": "Prepend"}:
+            return None
+        case {"type": "Metaspace"}:
+            return {**part, "prepend_scheme": "never"}
+        case {"type": "ByteLevel"}:
+            return {**part, "add_prefix_space": False}
+        case {"type": "Sequence"}:
+            key = "normalizers" if "normalizers" in part else "pretokenizers"
+            return {**part, key: [kept for kept in map(_unmark, part[key]) if kept is not None]}
+    return part
