@@ -256,6 +256,18 @@ def test_no_gradient_is_nan_however_far_apart_the_scores_are(tags, seed, scale):
     assert crf.marginals(scores, lengths).isfinite().all()
 
 
+def test_no_probability_is_nan_where_each_side_all_but_rules_out_what_the_other_wants():
+    """Before the second word B-PER is certain, after it I-LOC: no tag there is likely on both sides."""
+    tags = ["O", *(f"{prefix}-{label}" for label in ("PER", "LOC") for prefix in "BIES")]
+    scores = torch.zeros(4, len(tags))
+    scores[0, tags.index("B-PER")] = scores[2, tags.index("I-LOC")] = 2000
+    scores.requires_grad_()
+    crf, lengths = CRF(tags), torch.tensor([4])
+    torch.testing.assert_close(crf.marginals(scores, lengths).sum(1), torch.ones(4))
+    crf.loss(scores, torch.zeros(4, dtype=torch.int64), lengths).backward()
+    assert scores.grad is not None and scores.grad.isfinite().all() and crf.transitions.grad.isfinite().all()
+
+
 def test_scores_in_half_precision_and_autocast_change_nothing():
     crf, scores, lengths, _ = draw(BIO, [4, 0, 2, 3], 1, 3.0)
     scores = scores.detach().bfloat16()

@@ -9,7 +9,7 @@ tag at each word, `best_path` is the y of the highest score (Viterbi). All three
 through all sentences together, time step by time step, those that have ended left out: nothing is padded.
 
 The sums are matrix products of exp(message - its peak), so they cost few exponentials, and in float64, so
-that nothing is lost: a way to reach a tag that is e^-690 as likely as the best one of its word counts as that.
+that nothing is lost: only a way to a tag less than e^-690 as likely as the word's best one counts as that.
 Gradients are not taken through the recursion: the derivative of log Z by a score is the expected number of
 times that it is used, which the messages from both ends give.
 
@@ -86,6 +86,8 @@ def _trace(best: list[Tensor], pointers: list[Tensor], ends: Tensor) -> Int[Tens
 
 
 class _LogPartition(torch.autograd.Function):
+    """Forward works out the expected counts as well, which are all that backward needs."""
+
     @staticmethod
     def forward(ctx, scores: Tensor, starts: Tensor, transitions: Tensor, ends: Tensor, lengths: Tensor) -> Tensor:  # type: ignore[override]
         ahead, back = _messages(scores, lengths, Chain(starts, transitions, ends))

@@ -7,7 +7,9 @@ each last one. Which are valid follows from the names of the tags (`transitions`
 
     tags O B-X I-X, scores of two words (0 0 3), (0 0 3)   →   decode: B-X I-X, since I-X cannot begin
 
-Everything is computed in float64, whatever the scores are, under autocast too; no gradient is ever NaN.
+Everything is computed in float64, whatever the scores are, under autocast too; no gradient is NaN while the
+scores are finite.
+
 Source: Lafferty, McCallum and Pereira 2001; named as the step beyond the softmax of each word by Jurafsky
 and Martin, chapter 11.4.3.
 
@@ -21,7 +23,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from boustro.heads.chain import Chain, best_path, exact, log_partition, posteriors
-from boustro.heads.layout import edges
+from boustro.heads.layout import Edges, edges
 from boustro.heads.transitions import Transitions, valid_transitions
 
 LOWEST = -1e6  # stands for log 0: a valid sequence is then found even where all have probability 0
@@ -58,16 +60,14 @@ class CRF(nn.Module):
         Raises `ValueError`, with the number of the sentence in the batch (from 1), where they are not valid.
         """
         words, lengths, chain = self._prepare(scores, lengths)
-        tags = tags.to(words.device)
-        self._check_gold(tags, lengths)
-        at = edges(lengths, len(tags))
-        gold = (
-            words.gather(1, tags[:, None]).sum()
-            + chain.starts[tags[at.first]].sum()
-            + chain.transitions[tags[at.followed], tags[at.followed + 1]].sum()
-            + chain.ends[tags[at.last]].sum()
-        )
-        mean = (log_partition(words, lengths, chain) - gold) / max(1, len(tags))
+        tags, at = tags.to(words.device), edges(lengths, len(words))
+        begun, ended = chain.starts[tags[at.first]], chain.ends[tags[at.last]]
+        linked = chain.transitions[tags[at.followed], tags[at.followed + 1]]
+        around = begun.sum() + linked.sum() + ended.sum()
+        if around.isneginf():
+            raise ValueError(self._first_fault(tags, lengths, at, (begun, linked, ended)))
+        gold = words.gather(1, tags[:, None]).sum() + around
+        mean = (log_partition(words, lengths, chain) - gold) / max(1, len(words))
         return mean.to(scores.device, torch.float32)
 
     @torch.no_grad()
@@ -90,27 +90,19 @@ class CRF(nn.Module):
         words = exact(scores)
         return words, lengths.to(words.device), _chain(valid, self.starts, self.transitions, self.ends)
 
-    def _check_gold(self, tags: Int[Tensor, " N"], lengths: Int[Tensor, " S"]) -> None:
-        at = edges(lengths, len(tags))
-        first, last, before, after = tags[at.first], tags[at.last], tags[at.followed], tags[at.followed + 1]
-        device = tags.device
-        checks = (
-            (at.first, self.valid_starts.to(device)[first], lambda i: f"begins with {self.tags[first[i]]}"),
-            (
-                at.followed,
-                self.valid_pairs.to(device)[before, after],
-                lambda i: f"has {self.tags[after[i]]} after {self.tags[before[i]]}",
-            ),
-            (at.last, self.valid_ends.to(device)[last], lambda i: f"ends with {self.tags[last[i]]}"),
+    def _first_fault(self, tags: Tensor, lengths: Tensor, at: Edges, parts: tuple[Tensor, Tensor, Tensor]) -> str:
+        """What is not valid about gold tags: `parts` are the scores of beginning, of pairs and of ending, some -∞."""
+        names = [self.tags[tag] for tag in tags.tolist()]
+        begun, linked, ended = (part.isneginf() for part in parts)
+        faults = [(row, f"begins with {names[row]}") for row in at.first[begun].tolist()]
+        faults += [(row + 1, f"has {names[row + 1]} after {names[row]}") for row in at.followed[linked].tolist()]
+        faults += [(row, f"ends with {names[row]}") for row in at.last[ended].tolist()]
+        row, fault = min(faults)
+        number = int((lengths.cumsum(0) <= row).sum()) + 1
+        return (
+            f"sentence {number} of the batch {fault}, which is not valid: a CRF learns from valid tags only, "
+            "so bring them into BIO or BIOES first"
         )
-        for rows, valid, describe in checks:
-            if not valid.all():
-                position = int((~valid).nonzero()[0])
-                number = int((lengths.cumsum(0) <= rows[position]).sum()) + 1
-                raise ValueError(
-                    f"sentence {number} of the batch {describe(position)}, which is not valid: "
-                    "a CRF learns from valid tags only, so bring them into BIO or BIOES first"
-                )
 
 
 @torch.no_grad()
@@ -123,11 +115,11 @@ def viterbi(
     """
     words = exact(log_probabilities).clamp_min(LOWEST)
     valid = valid_transitions(tags)
-    chain = _chain(valid, *(torch.zeros(allowed.shape) for allowed in valid))
-    chain = Chain(*(part.to(words.device) for part in chain))
+    chain = _chain(valid, *(torch.zeros(allowed.shape, device=words.device) for allowed in valid))
     return best_path(words, lengths.to(words.device), chain).to(log_probabilities.device)
 
 
 def _chain(valid: Transitions, starts: Tensor, transitions: Tensor, ends: Tensor) -> Chain:
+    """The scores where they are valid, -∞ elsewhere."""
     parts = zip(map(exact, (starts, transitions, ends)), valid, strict=True)
     return Chain(*(part.masked_fill(~allowed.to(part.device), -torch.inf) for part, allowed in parts))

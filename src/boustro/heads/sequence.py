@@ -72,7 +72,10 @@ class Block(nn.Module):
 
 
 class BiLSTM(nn.Module):
-    """One LSTM in each direction, each half of `hidden` wide (rounded down); `hidden` None means d."""
+    """One LSTM in each direction, each half of `hidden` wide (rounded down); `hidden` None means d.
+
+    It reads all first words, then all second ones, and so on, so that it never runs over padding.
+    """
 
     def __init__(self, width: int, num_tags: int, hidden: int | None, dropout: float) -> None:
         super().__init__()
