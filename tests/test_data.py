@@ -1,7 +1,6 @@
 """CoNLL columns in and out, tag schemes, and errors that name file and line; raw text to words."""
 
 import itertools
-
 import unicodedata
 
 import pytest

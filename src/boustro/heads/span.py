@@ -13,7 +13,7 @@ Source: chapter 11.5.2, equations 11.23 to 11.27. The loss takes all spans, none
 weighted, because either would shift the probabilities; the null label's bias starts at the log odds of a
 rare entity (Lin et al. 2017, section 3.3).
 
-Shapes: N words, S sentences, d width of a word, H hidden, L longest span in words, C labels.
+Shapes: N words, S sentences, d width of a word, H hidden, L longest span in words, C labels, E = 1 + C with the null label.
 """
 
 import math
@@ -83,7 +83,7 @@ class SpanHead(nn.Module):
             self.out.bias[0] = math.log((1 - PRIOR) / (PRIOR / num_labels))
         self.register_buffer("threshold", torch.tensor(math.nan))
 
-    def forward(self, x: Float[Tensor, "N d"]) -> Float[Tensor, "N L 1+C"]:
+    def forward(self, x: Float[Tensor, "N d"]) -> Float[Tensor, "N L E"]:
         """Logits: [i, w - 1] is the span [i, i + w); zeros where it would run past the last word."""
         z = F.relu(self.project(self.dropout(x.to(self.project.weight))))
         z = self.dropout(z)  # (N, H)

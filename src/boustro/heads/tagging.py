@@ -47,7 +47,7 @@ class HeadConfig:
     combine: str = "mix"
     project: int | None = None
     crf: bool = False
-    max_span: int = 10
+    max_span: int | None = None
 
 
 class Head(nn.Module):
@@ -86,6 +86,9 @@ class Head(nn.Module):
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:
         """What the head answers for each sentence, given mixed vectors."""
         raise NotImplementedError
+
+    def calibrate(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Any) -> None:
+        """After training: set what is better chosen on the development set than learned."""
 
 
 class PerWord(nn.Sequential):
@@ -161,13 +164,18 @@ class SpanTaggingHead(Head):
     def __init__(self, config: HeadConfig) -> None:
         super().__init__(config)
         hidden = config.hidden or self.width
-        self.body = SpanHead(self.width, len(config.labels), hidden, config.max_span, config.dropout)
+        self.body = SpanHead(self.width, len(config.labels), hidden, config.max_span or 10, config.dropout)
 
     def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Gold) -> Tensor:
         return self.body.loss(self.project(vectors), lengths, targets)
 
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[list[FoundSpan]]:
         return self.body.predict(self.project(vectors), lengths)
+
+    def calibrate(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Gold) -> None:
+        """The probability from which on a span is kept."""
+        with torch.inference_mode():
+            self.body.calibrate(self.project(vectors), lengths, targets)
 
 
 HEADS: dict[str, type[Head]] = {**dict.fromkeys(BODIES, TaggingHead), "span": SpanTaggingHead}

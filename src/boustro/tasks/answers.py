@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from boustro.heads.span import count_unreachable, propose_max_span
 from boustro.heads.training import Targets
 from boustro.metrics.labels import LabelScore, score_labels
 from boustro.metrics.spans import REPAIR_RULE, SpanScore, extract_spans, is_span_tag, score_entities
@@ -40,6 +41,14 @@ class Labelling(ABC):
     def to_dict(self) -> dict[str, Any]:
         """What `open_labelling` needs to make it again."""
         return {"inside": self.inside, "labels": list(self.labels)}
+
+    def longest(self, sentences: Sequence[Sentence]) -> int | None:
+        """How many words the longest span has that the head should be able to find; `None` where it has no limit."""
+        return None
+
+    def unreachable(self, sentences: Sequence[Sentence], max_span: int) -> dict[str, int]:
+        """Entities that such a head can never find, counted by reason."""
+        return {}
 
     @abstractmethod
     def targets(self, sentences: Sequence[Sentence]) -> Targets:
@@ -126,8 +135,16 @@ class SpanLabelling(Labelling):
 
     def targets(self, sentences: Sequence[Sentence]) -> Targets:
         ids = {label: i for i, label in enumerate(self.labels)}
-        gold = [[(e.start, e.end, ids[e.label]) for e in gold_entities(s)] for s in sentences]
+        gold = [[(e.start, e.end, ids.get(e.label, -1)) for e in gold_entities(s)] for s in sentences]
         return lambda numbers, _: [gold[n] for n in numbers]
+
+    def longest(self, sentences: Sequence[Sentence]) -> int:
+        gold = self.targets(sentences)(np.arange(len(sentences)), torch.empty(0))
+        return propose_max_span(gold)
+
+    def unreachable(self, sentences: Sequence[Sentence], max_span: int) -> dict[str, int]:
+        gold = self.targets(sentences)(np.arange(len(sentences)), torch.empty(0))
+        return dict(count_unreachable(gold, max_span))
 
     def read(self, answer: list[tuple[int, int, int, float]], num_words: int) -> Answer:
         entities = sorted(Entity(self.labels[label], start, end, score=p) for start, end, label, p in answer)

@@ -53,6 +53,8 @@ class HeadOptions:
     """Give every stream this width by a learned linear map."""
     hidden: int | None = None
     """Width inside the head."""
+    max_span: int | None = None
+    """The longest entity that a span head can find, in words."""
     dropout: float | None = None
     epochs: int | None = None
     lr: float | None = None

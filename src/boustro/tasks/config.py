@@ -37,6 +37,8 @@ class TaggerConfig:
     """Give every stream this width by a learned linear map."""
     hidden: int | None = 512
     """Width inside the head; none for the width of its input."""
+    max_span: int | None = None
+    """The longest entity that a span head can find, in words; by default nearly all of the training data's fit."""
     dropout: float = 0.3
     epochs: int = 20
     lr: float = 1e-3

@@ -23,7 +23,7 @@ from safetensors.torch import load_file, save_file
 from boustro import __version__
 from boustro.encoders import Encoder, load_encoder, with_cache
 from boustro.heads.tagging import Head, HeadConfig, make_head
-from boustro.heads.training import Dev, TrainConfig, TrainLog, predict_streams, train_head
+from boustro.heads.training import Dev, TrainConfig, TrainLog, mix_all, predict_streams, train_head
 from boustro.metrics.labels import LabelScore
 from boustro.metrics.spans import SpanScore, extract_spans
 from boustro.models.hardware import best_device
@@ -110,6 +110,7 @@ class Tagger:
                 kind=c.head,
                 streams=tuple((s.num_layers, s.width) for s in encoder.streams),
                 labels=labelling.labels,
+                max_span=c.max_span or labelling.longest(train),
                 **{name: getattr(c, name) for name in HEAD_OPTIONS},
             )
         )
@@ -127,6 +128,11 @@ class Tagger:
             Dev(dev_features.streams, dev_features.lengths, dev_score) if dev_features else None,
             self.device,
         )
+        if dev and dev_features:
+            with torch.inference_mode():
+                mixed = mix_all(self.head, dev_features.streams).float()
+            gold = labelling.targets(dev)(np.arange(len(dev)), torch.arange(len(mixed)))
+            self.head.eval().calibrate(mixed, torch.from_numpy(dev_features.lengths), gold)
         self.record = {
             "seed": seed,
             "train": _describe(train),
@@ -135,7 +141,11 @@ class Tagger:
             "head_parameters": sum(p.numel() for p in self.head.parameters()),
             "encode_seconds": round(encoded - started, 2),
             "train_seconds": round(time.monotonic() - encoded, 2),
-            "notices": {**+encoder.counts, **_unpredictable(dev or [], found)},
+            "notices": {
+                **+encoder.counts,
+                **_unpredictable(dev or [], found),
+                **labelling.unreachable(train, self.head.config.max_span or 0),
+            },
             **_log_record(log),
             "layer_weights": {
                 s.name: m.layer_weights()  # type: ignore[operator]

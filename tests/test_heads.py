@@ -1,0 +1,101 @@
+"""Every head of the tagger: it learns, and saved and opened it answers the same, with the same probabilities."""
+
+import pytest
+
+import boustro
+from boustro.heads.tagging import HEADS, HeadConfig, make_head
+from boustro.metrics.labels import LabelScore
+from boustro.types import Entity, Sentence
+
+PEOPLE, PLACES = ("Ada Brandt", "Ines Calloway", "Okonkwo"), ("Vellmar", "Port Lisse", "Zürich")
+TEMPLATES = ("{0} left {1} .", "In {1} it rained .", "{0} said so .", "Nobody reads {1} , said {0} .")
+
+
+def tagged(template: str, person: str, place: str) -> tuple[list[str], list[str]]:
+    words, tags = [], []
+    for part in template.split():
+        name, label = {"{0}": (person, "PER"), "{1}": (place, "LOC")}.get(part, (part, ""))
+        for i, word in enumerate(name.split()):
+            words.append(word)
+            tags.append(("I-" if i else "B-") + label if label else "O")
+    return words, tags
+
+
+DATA = [tagged(t, person, place) for t in TEMPLATES for person in PEOPLE for place in PLACES]
+FAST = {"epochs": 15, "lr": 5e-3, "hidden": 64, "dropout": 0.1, "batch_sentences": 8}
+KINDS = [(kind, {}) for kind in HEADS] + [
+    ("mlp", {"crf": True}),
+    ("bilstm", {"crf": True, "inside": "bioes"}),
+    ("mlp", {"inside": "io"}),
+    ("mlp", {"combine": "concat"}),
+    ("mlp", {"project": 16}),
+]
+
+
+@pytest.fixture(scope="module")
+def pair(tiny_lm) -> str:
+    return f"{tiny_lm('llama', sentinel=True)}+{tiny_lm('llama', 'backward', seed=1, sentinel=True)}"
+
+
+@pytest.mark.parametrize(("kind", "options"), KINDS, ids=lambda x: "-".join(x) if isinstance(x, dict) else x)
+def test_a_head_learns_and_opens_as_it_was_saved(pair, tmp_path, kind, options):
+    tagger = boustro.Tagger(pair, kind, **{**FAST, **options}).fit(DATA, DATA)
+    assert tagger.evaluate(DATA).f1 > 95
+    tagger.save_pretrained(tmp_path / "ner")
+    opened = boustro.Tagger.from_pretrained(tmp_path / "ner")
+    sentences = [words for words, _ in DATA]
+    assert opened.answer(sentences) == tagger.answer(sentences)
+    assert opened.answer(sentences[:1]) == pytest.approx(tagger.answer(sentences)[:1])
+
+
+def test_nested_entities_are_found_whole(pair):
+    data = [
+        Sentence(
+            ("University", "of", place, "won", "."),
+            ("B-ORG", "I-ORG", "I-ORG", "O", "O"),
+            entities=(Entity("LOC", 2, 3), Entity("ORG", 0, 3)),
+        )
+        for place in ("Vellmar", "Lisse", "Zürich", "Vellmar")
+    ]
+    data += [Sentence((place, "won", "."), ("B-LOC", "O", "O")) for place in ("Vellmar", "Lisse", "Zürich")]
+    tagger = boustro.Tagger(pair, "span", **FAST | {"epochs": 40}).fit(data, data)
+    assert tagger.evaluate(data).f1 == 100
+    (answer,) = tagger.answer(data[:1])
+    assert [(e.label, e.start, e.end) for e in answer.entities] == [("LOC", 2, 3), ("ORG", 0, 3)]
+
+
+def test_labels_of_words_are_scored_by_accuracy(pair, tmp_path):
+    data = [(["Ada", "left", "Vellmar", "."], ["PROPN", "VERB", "PROPN", "PUNCT"])] * 3
+    tagger = boustro.Tagger(pair, "mlp", **FAST).fit(data, data, scheme="labels")
+    score = tagger.evaluate(data, scheme="labels")
+    assert isinstance(score, LabelScore) and score.accuracy == 100
+    tagger.save_pretrained(tmp_path / "pos")
+    found = boustro.Tagger.from_pretrained(tmp_path / "pos").predict("Ada left Vellmar.")
+    assert [(e.text, e.label) for e in found] == [
+        ("Ada", "PROPN"),
+        ("left", "VERB"),
+        ("Vellmar", "PROPN"),
+        (".", "PUNCT"),
+    ]
+
+
+def test_spans_longer_than_the_head_can_find_are_counted(pair):
+    tagger = boustro.Tagger(pair, "span", **FAST | {"epochs": 1, "max_span": 1}).fit(DATA)
+    longer = sum(
+        tag[0] == "B" and after[:1] == "I" for _, t in DATA for tag, after in zip(t, [*t[1:], "O"], strict=True)
+    )
+    assert tagger.record["notices"]["gold spans of more than 1 words"] == longer > 0
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [({"kind": "mpl"}, "did you mean 'mlp'"), ({"kind": "span", "crf": True}, "leave --crf out")],
+)
+def test_what_cannot_be_made_is_said(config, message):
+    with pytest.raises(ValueError, match=message):
+        make_head(HeadConfig(streams=((1, 4),), labels=("O", "B-X"), **config))
+
+
+def test_a_span_head_wants_entities(pair):
+    with pytest.raises(ValueError, match="mark no entities"):
+        boustro.Tagger(pair, "span").fit([(["Ada"], ["PROPN"])], scheme="labels")
