@@ -7,6 +7,7 @@ may hold one list of records instead. Written are words and tags, or words and e
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from boustro.tasks.reading import DEFAULT_OPTIONS, DataOptions, Reading
 from boustro.tasks.records import read_records
 from boustro.text.documents import read_lines
 from boustro.types import Sentence
+
+SPACE, END = re.compile(r"\s*"), re.compile(r"\]\s*\Z")
 
 
 def read_jsonl(path: Path, options: DataOptions = DEFAULT_OPTIONS) -> Reading:
@@ -51,20 +54,24 @@ def format_jsonl(sentences: Iterable[Sentence]) -> str:
 
 def _items(text: str, path: Path) -> Iterator[tuple[int, Any]]:
     """(line, record) of every item of a JSON list."""
-    decoder, position = json.JSONDecoder(), text.index("[") + 1
-    line, counted = 1, 0
+    decoder, position, counted, line = json.JSONDecoder(), text.index("[") + 1, 0, 1
     while True:
-        while text[position : position + 1].isspace() or text[position : position + 1] == ",":
-            position += 1
+        position = SPACE.match(text, position).end()  # type: ignore[union-attr]
         line, counted = line + text.count("\n", counted, position), position
-        if text[position : position + 1] == "]" and not text[position + 1 :].strip():
+        if END.match(text, position):
             return
         try:
             record, position = decoder.raw_decode(text, position)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             number = error.lineno if isinstance(error, json.JSONDecodeError) else line
             raise ValueError(f"{path}:{number}: this is no JSON list of records ({error})") from None
         yield line, record
+        position = SPACE.match(text, position).end()  # type: ignore[union-attr]
+        if text[position : position + 1] == ",":
+            position += 1
+        elif text[position : position + 1] != "]":
+            number = text.count("\n", 0, position) + 1
+            raise ValueError(f"{path}:{number}: this is no JSON list of records (expected a comma or its end)")
 
 
 def _parse(line: str, where: str) -> Any:

@@ -1,0 +1,150 @@
+"""boustro check: what it says about labelled files, in words and as JSON, and what it does with bad ones."""
+
+import json
+
+import pytest
+
+from boustro.cli import main
+from boustro.tasks.check import report_files
+from boustro.tasks.data import load_data
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    """file(name, text) → its name, in the folder that is the current one."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(name, text):
+        (tmp_path / name).write_text(text, "utf-8")
+        return name
+
+    return write
+
+
+TRAIN = "-DOCSTART- O\n\nAda B-PER\n\nAda B-PER\n\nLisse I-LOC\nsaid O\n\nx B-LOC\n"
+DEV = "Ada O\n\nx B-LOC\n\nVellmar B-ORG\n"
+
+
+def test_a_report_in_words(file, capsys):
+    assert main(["check", file("train", TRAIN), file("dev", DEV)]) == 0
+    assert capsys.readouterr().out == (
+        "train: 4 sentences, 5 words, 1 documents, scheme BIO (CoNLL columns)\n"
+        "  LOC                2 entities\n"
+        "  PER                2 entities\n"
+        "  1 tags that do not fit their neighbours, read as conlleval reads them\n"
+        "    train:7: I-LOC begins an entity; read as B-LOC\n"
+        "  1 sentences stand here more than once\n"
+        "  in this file only: PER\n"
+        "dev: 3 sentences, 3 words, 0 documents, scheme BIO (CoNLL columns)\n"
+        "  LOC                1 entities\n"
+        "  ORG                1 entities\n"
+        "  1 sentences labelled in two ways\n"
+        "    dev:1: labelled otherwise at train:3\n"
+        "  0 sentences stand here more than once\n"
+        "  2 sentences stand in train too\n"
+        "  in this file only: ORG\n"
+    )
+
+
+def test_the_same_report_as_json_on_standard_output_and_in_a_file(file, capsys, tmp_path):
+    names = [file("train", TRAIN), file("dev", DEV)]
+    assert main(["check", *names, "--json", "-"]) == 0
+    train, dev = written = json.loads(capsys.readouterr().out)
+    assert train["notes"] == {
+        "tags that do not fit their neighbours, read as conlleval reads them": [
+            "train:7: I-LOC begins an entity; read as B-LOC"
+        ]
+    }
+    assert (train["num_sentences"], train["num_words"], train["num_documents"], train["num_repeated"]) == (4, 5, 1, 1)
+    assert (dev["also_in"], dev["only_here"], dev["counts"]) == ({"train": 2}, ["ORG"], {"LOC": 1, "ORG": 1})
+    assert main(["check", *names, "--json", str(tmp_path / "report.json")]) == 0
+    assert json.loads((tmp_path / "report.json").read_text()) == written
+    assert capsys.readouterr().out.startswith("train: 4 sentences")
+
+
+def test_many_places_are_shortened_in_words_and_whole_in_json(file, capsys):
+    name = file("a", "x I-A\n\n" * 8 + "y B-A\n")
+    assert main(["check", name]) == 0
+    assert "    a:9: I-A begins an entity; read as B-A\n    … and 3 more\n" in capsys.readouterr().out
+    assert [len(places) for places in report_files([name])[0].notes.values()] == [8]
+
+
+def test_every_format_is_reported_on(file, capsys):
+    texts = [
+        {"text": "Port Lisse-based.", "entities": [[0, 10, "LOC"], [0, 4, "X"]]},
+        {"text": "Ada", "entities": [], "answer": "ignore"},
+    ]
+    names = [
+        file("a.jsonl", "".join(json.dumps(t) + "\n" for t in texts)),
+        file("b.conllu", "1\tEnd\tend\tNOUN\t_\t_\t0\troot\t_\t_\n1.1\tx\tx\tX\t_\t_\t_\t_\t0:x\t_\n"),
+    ]
+    assert main(["check", *names]) == 0
+    out = capsys.readouterr().out
+    assert "a.jsonl: 1 sentences, 3 words, 1 documents, scheme BIO (JSON lines)\n" in out
+    assert "  LOC                1 entities\n  X                  1 entities\n" in out
+    assert "a.jsonl:1: LOC 'Port Lisse' widened to 'Port Lisse-based'" in out
+    assert "1 entities inside or across another one" in out and "a.jsonl:1: X 'Port'" in out
+    assert "1 records that their annotator rejected or ignored" in out
+    assert "b.conllu: 1 sentences, 1 words, 0 documents, scheme LABELS (CoNLL-U)\n  NOUN               1 words" in out
+    assert "b.conllu:2: empty node 1.1 left out" in out
+
+
+def test_a_file_that_cannot_be_read_is_reported_with_the_others_and_fails_the_command(file, capsys):
+    names = [file("bad", "a B-X\nb\n"), "missing", file("good", "a B-X\n")]
+    assert main(["check", *names]) == 1
+    captured = capsys.readouterr()
+    assert "bad: cannot be read\n  bad:2: expected a word and a tag, got 'b'\n" in captured.out
+    assert "missing: cannot be read\n  missing: no such file" in captured.out and "good: 1 sentences" in captured.out
+    assert captured.err == "boustro: 2 of 3 cannot be read: bad, missing\n"
+    assert main(["check"]) == 1
+    assert "no data given" in capsys.readouterr().err
+
+
+def test_options_reach_the_reader(file, capsys):
+    name = file("a", "Ada|B-PER|x\nleft|O|y\n")
+    assert main(["check", name, "--delimiter", "|", "--tag-column", "-2", "--word-column", "0"]) == 0
+    assert "  PER                1 entities\n" in capsys.readouterr().out
+    assert main(["check", name, "--delimiter", "|", "--scheme", "labels"]) == 0
+    assert "scheme LABELS" in capsys.readouterr().out
+    assert main(["check", file("b", "Ada per\nOak per\n"), "--scheme", "io"]) == 0
+    assert "  per                1 entities\n" in capsys.readouterr().out
+
+
+def test_each_file_is_read_once(file, monkeypatch):
+    read = []
+    monkeypatch.setattr(
+        "boustro.tasks.check.load_data", lambda path, options: read.append(path) or load_data(path, options)
+    )
+    report_files([file("a", TRAIN), file("b", DEV)])
+    assert read == ["a", "b"]
+
+
+@pytest.mark.parametrize("command", ["fit", "evaluate", "compare"])
+def test_plain_labels_are_refused_where_entities_are_scored(command, file, capsys, tmp_path):
+    name = file("a.conllu", "1\tEnd\tend\tNOUN\t_\t_\t0\troot\t_\t_\n")
+    options = {
+        "fit": ["--train", name, "--dev", name, "--out", str(tmp_path / "out")],
+        "evaluate": ["tagger", name],
+        "compare": ["--encoders", "starter", "--train", name, "--dev", name, "--out", str(tmp_path / "out")],
+    }
+    assert main([command, *options[command]]) == 1
+    assert "a.conllu: the tags are plain labels and mark no entities; name a column" in capsys.readouterr().err
+
+
+@pytest.mark.shared_data
+@pytest.mark.parametrize(
+    ("name", "options", "expected"),
+    [  # sentences, words, entities (or words with a label)
+        ("ner/conll2003/dev.txt", [], (3250, 51362, {"LOC": 1837, "MISC": 922, "ORG": 1341, "PER": 1842})),
+        ("ner/wnut17/dev.txt", [], (1009, 15733, {"corporation": 34, "person": 470})),
+        ("ner/conll2003/dev.txt", ["--tag-column", "2"], (3250, 51362, {"VP": 4696})),
+        ("pos/en_ewt-ud-dev.conllu", [], (2001, 25147, {"NOUN": 4210, "X": 59})),
+        ("pos/en_ewt-ud-dev.conllu", ["--tag-column", "feats:Number"], (2001, 25147, {"Plur": 1780, "Sing": 7821})),
+    ],
+)
+def test_real_data_is_read_whole(name, options, expected, shared_data, capsys):
+    assert main(["check", str(shared_data / name), *options, "--json", "-"]) == 0
+    (report,) = json.loads(capsys.readouterr().out)
+    sentences, words, counts = expected
+    assert (report["num_sentences"], report["num_words"]) == (sentences, words)
+    assert counts.items() <= report["counts"].items()

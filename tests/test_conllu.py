@@ -1,0 +1,122 @@
+"""CoNLL-U: syntactic words, their running text, any column as tags, and errors that name the line."""
+
+import pytest
+
+from boustro.tasks.data import load_data, read_data
+from boustro.tasks.reading import DataOptions
+from boustro.tasks.schemes import gold_entities
+
+UD = """\
+# newdoc id = letters
+# sent_id = 1
+# text = We don't know it (yet).
+1\tWe\twe\tPRON\tPRP\tCase=Nom|Number=Plur\t4\tnsubj\t_\tNER=O
+2-3\tdon't\t_\t_\t_\t_\t_\t_\t_\t_
+2\tdo\tdo\tAUX\tVBP\t_\t4\taux\t_\t_
+3\tn't\tnot\tPART\tRB\t_\t4\tadvmod\t_\t_
+4\tknow\tknow\tVERB\tVB\t_\t0\troot\t_\t_
+4.1\tof\tof\tADP\tIN\t_\t_\t_\t0:x\t_
+5\tit\tit\tPRON\tPRP\tNumber=Sing\t4\tobj\t_\t_
+6\t(\t(\tPUNCT\t-LRB-\t_\t7\tpunct\t_\tSpaceAfter=No
+7\tyet\tyet\tADV\tRB\t_\t4\tadvmod\t_\tNER=B-TIME|SpaceAfter=No
+8\t)\t)\tPUNCT\t-RRB-\t_\t7\tpunct\t_\tSpaceAfter=No
+9\t.\t.\tPUNCT\t.\t_\t4\tpunct\t_\t_
+
+# sent_id = 2
+1\tvai\tir\tVERB\t_\t_\t0\troot\t_\t_
+2-3\tdu\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No
+2\tde\tde\tADP\t_\t_\t4\tcase\t_\t_
+3\tle\tle\tDET\t_\t_\t4\tdet\t_\t_
+4\t!\t!\tPUNCT\t_\t_\t1\tpunct\t_\t_
+
+# newdoc
+1\tEnd\tend\tNOUN\t_\t_\t0\troot\t_\t_
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    """file(name, content) → its path."""
+
+    def write(name, content):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
+
+
+def spans(sentence):
+    """(label, the words) of its entities."""
+    return [(e.label, " ".join(sentence.words[e.start : e.end])) for e in gold_entities(sentence)]
+
+
+def test_conllu_gives_syntactic_words_parts_of_speech_spaces_and_documents(file):
+    labelled = load_data(file("a.conllu", UD))
+    first, second, third = labelled.sentences
+    assert first.words == ("We", "do", "n't", "know", "it", "(", "yet", ")", ".")
+    assert first.tags == ("PRON", "AUX", "PART", "VERB", "PRON", "PUNCT", "ADV", "PUNCT", "PUNCT")
+    running = "".join(" " * space + word for word, space in zip(first.words, first.spaces or (), strict=True))
+    assert running == " We don't know it (yet)."
+    assert second.words == ("vai", "de", "le", "!") and second.spaces == (True, True, True, False)
+    assert [s.document for s in (first, second, third)] == ["letters", "letters", "document 2"]
+    assert first.where.endswith("a.conllu:4") and third.where.endswith("a.conllu:24")
+    (note,) = labelled.notes
+    assert labelled.scheme == "labels" and str(note).endswith("a.conllu:9: empty node 4.1 left out")
+
+
+@pytest.mark.parametrize(
+    ("column", "tags"),
+    [
+        ("xpos", ("PRP", "VBP", "RB")),
+        ("deprel", ("nsubj", "aux", "advmod")),
+        ("LEMMA", ("we", "do", "not")),
+        (3, ("PRON", "AUX", "PART")),
+        ("-3", ("nsubj", "aux", "advmod")),
+        ("feats:Number", ("Plur", "_", "_")),
+        ("feats", ("Case=Nom|Number=Plur", "_", "_")),
+    ],
+)
+def test_any_column_of_conllu_can_be_the_tags(file, column, tags):
+    sentences = load_data(file("a.conllu", UD), DataOptions(scheme="labels", tag_column=column)).sentences
+    assert (sentences[0].tags or ())[:3] == tags
+
+
+def test_entities_in_misc_are_found_out_and_words_without_them_are_outside(file):
+    labelled = load_data(file("a.conllu", UD), DataOptions(tag_column="misc:NER"))
+    assert labelled.scheme == "bio" and [spans(s) for s in labelled.sentences] == [[("TIME", "yet")], [], []]
+
+
+def test_columns_of_conllu_plus_are_named_in_the_file(file):
+    text = "# global.columns = ID FORM PARSEME:MWE\n1\tgive\tB-1\n2\tup\tI-1\n\n"
+    sentences = read_data(file("a.conllup", text), tag_column="parseme:mwe")
+    assert [spans(s) for s in sentences] == [[("1", "give up")]]
+
+
+@pytest.mark.parametrize(
+    ("line", "options", "message"),
+    [
+        ("1\tA\n", {}, r"a\.conllu:2: expected 10 columns parted by tabs, first a word's number"),
+        ("x\tA" + "\t_" * 8 + "\n", {}, r"a\.conllu:2: expected 10 columns"),
+        ("2\tA\ta\tX" + "\t_" * 6 + "\n", {}, r"a\.conllu:2: word 2 does not follow word 0"),
+        ("1-0\tA\ta\tX" + "\t_" * 6 + "\n", {}, r"a\.conllu:2: word 1-0 does not follow word 0"),
+        ("1-2\tA" + "\t_" * 8 + "\n1\ta\ta\tX" + "\t_" * 6 + "\n\n", {}, r"a\.conllu:4: .*before the token 1-2 'A'"),
+        ("1\t \ta\tX" + "\t_" * 6 + "\n", {}, r"a\.conllu:2: expected a word and its upos"),
+        ("1\tA\ta\t" + "\t_" * 6 + "\n", {}, r"a\.conllu:2: expected a word and its upos"),
+        ("1\tA" + "\t_" * 8 + "\n", {}, r"a\.conllu: no word has upos; name another column"),
+        ("1\tA\ta\tX" + "\t_" * 6 + "\n", {"tag_column": "misc:NER"}, r"no word has misc:NER"),
+        (
+            "1\tA\ta\tX" + "\t_" * 6 + "\n",
+            {"tag_column": "upso"},
+            r"no column 'upso'; did you mean upos\? \(known: id,",
+        ),
+        ("1\tA\ta\tX" + "\t_" * 6 + "\n", {"tag_column": "upos:x"}, r"no column 'upos:x'"),
+        ("1\tA\ta\tX" + "\t_" * 6 + "\n", {"tag_column": 10}, r"no column 10"),
+        ("1\tA\ta\tX" + "\t_" * 6 + "\n", {"word_column": "misc:x"}, r"words have a column of their own"),
+        ("1-1\tA" + "\t_" * 7 + "\tN=B-X\n", {"tag_column": "misc:N"}, r"a\.conllu:2: N stands on the token 'A'"),
+        ("", {}, r"a\.conllu holds no sentence"),
+    ],
+)
+def test_a_line_that_is_not_conllu_is_named(file, line, options, message):
+    with pytest.raises(ValueError, match=message):
+        read_data(file("a.conllu", "# text\n" + line), **options)

@@ -1,0 +1,193 @@
+"""One function for every form of labelled data: files by name or content, data sets of the hub, frames and lists."""
+
+import bz2
+import gzip
+import json
+
+import datasets
+import pandas
+import pytest
+
+from boustro.tasks.data import load_data, read_data, sniff
+from boustro.tasks.reading import DataOptions
+from boustro.tasks.schemes import gold_entities
+from boustro.types import Sentence
+
+UD = """\
+# newdoc id = letters
+# sent_id = 1
+# text = We don't know it (yet).
+1\tWe\twe\tPRON\tPRP\tCase=Nom|Number=Plur\t4\tnsubj\t_\tNER=O
+2-3\tdon't\t_\t_\t_\t_\t_\t_\t_\t_
+2\tdo\tdo\tAUX\tVBP\t_\t4\taux\t_\t_
+3\tn't\tnot\tPART\tRB\t_\t4\tadvmod\t_\t_
+4\tknow\tknow\tVERB\tVB\t_\t0\troot\t_\t_
+4.1\tof\tof\tADP\tIN\t_\t_\t_\t0:x\t_
+5\tit\tit\tPRON\tPRP\tNumber=Sing\t4\tobj\t_\t_
+6\t(\t(\tPUNCT\t-LRB-\t_\t7\tpunct\t_\tSpaceAfter=No
+7\tyet\tyet\tADV\tRB\t_\t4\tadvmod\t_\tNER=B-TIME|SpaceAfter=No
+8\t)\t)\tPUNCT\t-RRB-\t_\t7\tpunct\t_\tSpaceAfter=No
+9\t.\t.\tPUNCT\t.\t_\t4\tpunct\t_\t_
+
+# sent_id = 2
+1\tvai\tir\tVERB\t_\t_\t0\troot\t_\t_
+2-3\tdu\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No
+2\tde\tde\tADP\t_\t_\t4\tcase\t_\t_
+3\tle\tle\tDET\t_\t_\t4\tdet\t_\t_
+4\t!\t!\tPUNCT\t_\t_\t1\tpunct\t_\t_
+
+# newdoc
+1\tEnd\tend\tNOUN\t_\t_\t0\troot\t_\t_
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    """file(name, content) → its path."""
+
+    def write(name, content):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
+
+
+def rows(*records):
+    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+
+
+def spans(sentence):
+    """(label, the words) of its entities."""
+    return [(e.label, " ".join(sentence.words[e.start : e.end])) for e in gold_entities(sentence)]
+
+
+def test_the_format_is_found_by_name_or_by_content(file):
+    record = rows({"words": ["a"], "tags": ["O"]})
+    assert len(read_data(file("a.JSONL.gz", gzip.compress(record.encode())))) == 1
+    assert len(read_data(file("a.txt.bz2", bz2.compress(b"a O\n")))) == 1
+    assert load_data(file("a.conll", UD)).sentences[0].words[:2] == ("We", "do")
+    assert len(read_data(file("no-suffix", record))) == 1
+    assert sniff(file("braces.txt", "{ O\n} O\n")).__name__ == "read_columns"
+    assert [s.words for s in read_data(file("braces.txt", "{ O\n} O\n"))] == [("{", "}")]
+    with pytest.raises(FileNotFoundError, match=r"braces\.tx: no such file; did you mean .*braces\.txt"):
+        read_data(file("braces.txt", "").with_suffix(".tx"))
+    with pytest.raises(ValueError, match="is a folder; for a data set that `datasets` saved there write hf:"):
+        read_data(file("x", "").parent)
+
+
+@pytest.fixture
+def dataset():
+    names = datasets.ClassLabel(names=["O", "B-PER", "I-PER"])
+    features = datasets.Features(
+        tokens=datasets.List(datasets.Value("string")),
+        ner_tags=datasets.List(names),
+        pos_tags=datasets.List(datasets.ClassLabel(names=["X", "Y"])),
+    )
+    return datasets.Dataset.from_dict(
+        {"tokens": [["Ada", "Oak", "left"], ["So"]], "ner_tags": [[1, 2, 0], [0]], "pos_tags": [[0, 1, 0], [1]]},
+        features=features,
+    )
+
+
+def test_numbers_of_a_data_set_become_names(dataset):
+    labelled = load_data(dataset)
+    assert [s.tags for s in labelled.sentences] == [("B-PER", "I-PER", "O"), ("O",)] and labelled.scheme == "bio"
+    assert [s.where for s in labelled.sentences] == ["the given data set:1", "the given data set:2"]
+    speech = load_data(dataset, DataOptions(tag_column="pos_tags"))
+    assert speech.scheme == "labels" and speech.sentences[0].tags == ("X", "Y", "X")
+    with pytest.raises(ValueError, match=r"the given data set:1: no labels under .*found: tokens, pos"):
+        read_data(dataset.select_columns(["tokens", "pos_tags"]).rename_column("pos_tags", "pos"))
+    with pytest.raises(ValueError, match="the given data set:1: tag 1 under 'ner_tags' is 1; tags must be names"):
+        read_data(dataset.cast_column("ner_tags", datasets.List(datasets.Value("int64"))))
+    with pytest.raises(ValueError, match="the given data set has several splits; give one of them"):
+        read_data(datasets.DatasetDict(train=dataset))  # type: ignore[arg-type]
+
+
+def test_entities_of_a_data_set_are_named_too():
+    number = datasets.Value("int64")
+    entity = {"start": number, "end": number, "label": datasets.ClassLabel(names=["PER"])}
+    as_list = datasets.List(entity), [[{"start": 0, "end": 3, "label": 0}], []]
+    as_dict = (
+        datasets.Sequence(entity),
+        [{"start": [0], "end": [3], "label": [0]}, {"start": [], "end": [], "label": []}],
+    )
+    for feature, entities in (as_list, as_dict):
+        features = datasets.Features({"text": datasets.Value("string"), "entities": feature})
+        found = datasets.Dataset.from_dict({"text": ["Ada left", "So"], "entities": entities}, features=features)
+        assert [spans(s) for s in read_data(found)] == [[("PER", "Ada")], []]
+
+
+def test_saved_data_sets_and_folders_of_files_are_read_by_name(dataset, tmp_path, file):
+    datasets.DatasetDict(train=dataset, dev=dataset.select([0])).save_to_disk(tmp_path / "saved")
+    assert len(read_data(f"hf:{tmp_path / 'saved'}:dev")) == 1
+    assert read_data(f"hf:{tmp_path / 'saved'}:train")[1].where == f"hf:{tmp_path / 'saved'}:train:2"
+    with pytest.raises(ValueError, match=r"name a split, such as hf:\S+:train \(there are train, dev\)"):
+        read_data(f"hf:{tmp_path / 'saved'}")
+    with pytest.raises(ValueError, match=r"no split 'test' \(there are train, dev\)"):
+        read_data(f"hf:{tmp_path / 'saved'}:test")
+    dataset.save_to_disk(tmp_path / "one")
+    assert len(read_data(f"hf:{tmp_path / 'one'}")) == 2
+    (tmp_path / "plain").mkdir()
+    file("plain/train.jsonl", rows({"tokens": ["Ada"], "tags": ["B-PER"]}))
+    assert spans(read_data(f"hf:{tmp_path / 'plain'}")[0]) == [("PER", "Ada")]
+    with pytest.raises(FileNotFoundError, match="hf:nobody/nothing: no data set of this name could be read"):
+        read_data("hf:nobody/nothing")
+
+
+# Data frames and lists
+
+
+def test_a_frame_with_a_row_a_word_is_grouped_by_its_sentences():
+    frame = pandas.DataFrame(
+        {
+            "Sentence #": ["Sentence: 1", None, "Sentence: 2"],
+            "Word": ["Ada", "left", "Vellmar"],
+            "POS": ["NNP", "VBD", "NNP"],
+            "Tag": ["B-per", "O", "B-geo"],
+        }
+    )
+    assert [(s.words, s.tags) for s in read_data(frame)] == [
+        (("Ada", "left"), ("B-per", "O")),
+        (("Vellmar",), ("B-geo",)),
+    ]
+    assert load_data(frame, DataOptions(tag_column="POS")).scheme == "labels"
+    numbered = frame.assign(**{"Sentence #": [0, 0, 1]}).rename(columns={"Sentence #": "sentence_id"})
+    assert [s.words for s in read_data(numbered)] == [("Ada", "left"), ("Vellmar",)]
+    with pytest.raises(ValueError, match=r"row 3 of the given table: Word is None.*keep_default_na=False"):
+        read_data(frame.assign(Word=["Ada", "left", None]))
+    with pytest.raises(ValueError, match=r"row 3 of the given table: the sentence 0 was closed before; sort the rows"):
+        read_data(numbered.assign(sentence_id=[0, 1, 0]))
+    with pytest.raises(ValueError, match=r"no column with the sentence of a word .*found: Word, POS, Tag"):
+        read_data(frame.drop(columns="Sentence #"))
+    with pytest.raises(ValueError, match=r"no column with tags .*found: Sentence #, Word"):
+        read_data(frame.drop(columns=["POS", "Tag"]))
+
+
+def test_a_frame_with_a_row_a_sentence_holds_records(tmp_path):
+    frame = pandas.DataFrame({"tokens": [["Ada", "left"], ["So"]], "ner_tags": [["B-PER", "O"], ["O"]]})
+    assert [s.tags for s in read_data(frame)] == [("B-PER", "O"), ("O",)]
+    frame.to_parquet(tmp_path / "a.parquet")
+    assert [s.tags for s in read_data(pandas.read_parquet(tmp_path / "a.parquet"))] == [("B-PER", "O"), ("O",)]
+    texts = pandas.DataFrame({"text": ["Ada left"], "entities": [[(0, 3, "PER")]]})
+    assert spans(read_data(texts)[0]) == [("PER", "Ada")]
+    with pytest.raises(ValueError, match="record 2 of the given table: 1 words, but 2 tags"):
+        read_data(frame.assign(ner_tags=[["B-PER", "O"], ["O", "O"]]))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ([], "the given data holds no sentence"),
+        ([(["a"], ["O", "O"])], "sentence 1 of the given data: 1 words, but 2 tags"),
+        ([Sentence(("a",))], "sentence 1 of the given data: 1 words, but no tags"),
+        ([(["a"], ["O"]), ("ab", "OO")], "sentence 2 of the given data: expected words and tags as two lists"),
+        (["ab"], "sentence 1 of the given data: expected words and tags"),
+        ([{"words": ["a"], "tags": ["O"]}, {"words": ["a"]}], "record 2 of the given data: no labels"),
+        ([(["a", "b"], ["O", "PER"])], "sentence 1 of the given data, word 2: 'PER' is no tag"),
+        ({"words": ["a"]}, "the given data is a dict of words"),
+    ],
+)
+def test_data_in_memory_is_named_by_its_place(data, message):
+    with pytest.raises(ValueError, match=message):
+        read_data(data)
