@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from huggingface_hub import try_to_load_from_cache
 from safetensors import SafetensorError
 from torch import Tensor
 from transformers import AutoConfig, AutoModel
@@ -69,8 +70,9 @@ class LMEncoder(Encoder):
         an option is unknown.
         """
         self.spec = spec or name_or_path
-        self._path, self._revision = name_or_path, revision
         config = _load_config(name_or_path, revision)
+        revision = _exact_revision(name_or_path, revision)
+        self._path, self._revision = name_or_path, revision
         self.backward = (direction or getattr(config, "direction", "forward")) == "backward"
         self.device = torch.device(device) if device else best_device()
         compute = _compute_dtype(dtype, self.device)
@@ -99,9 +101,9 @@ class LMEncoder(Encoder):
 
     def identity(self) -> dict[str, Any]:
         return {
-            "weights": _weights_fingerprint(self._path, self._model.config, self._revision),
+            "weights": _weights_fingerprint(self._path, self._revision),
             "vocabulary": fingerprint(self.vocabulary()),
-            "tokenizer": fingerprint(self._aligner.signature()),
+            "tokenizer": self._aligner.fingerprint(),
             "direction": "backward" if self.backward else "forward",
             "sentinel": self._sentinel,
             "layers": list(self._layers),
@@ -240,10 +242,21 @@ def _window_size(config: Any) -> int:
     return min(getattr(text, "max_position_embeddings", None) or getattr(text, "n_positions", None) or 1024, 2048)
 
 
-def _weights_fingerprint(name_or_path: str, config: Any, revision: str | None) -> str:
+def _exact_revision(name_or_path: str, revision: str | None) -> str | None:
+    """The commit at which a model of the hub lies in the hub's cache; a local folder has none.
+
+    transformers does not say which commit it read (5.23 no longer does, at least), so the cache is asked.
+    """
+    if Path(name_or_path).is_dir():
+        return None
+    config = try_to_load_from_cache(name_or_path, "config.json", revision=revision)
+    return Path(config).parent.name if isinstance(config, str) else revision
+
+
+def _weights_fingerprint(name_or_path: str, revision: str | None) -> str:
     path = Path(name_or_path)
     if not path.is_dir():
-        return f"{name_or_path}@{getattr(config, '_commit_hash', None) or revision}"
+        return f"{name_or_path}@{revision}"
     if (path / MANIFEST).is_file():
         files = open_folder(path, "model")["files"]
         return fingerprint({name: fact["sha256"] for name, fact in files.items() if name != "training.json"})
