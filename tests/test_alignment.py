@@ -6,6 +6,7 @@ from functools import cache
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import pre_tokenizers
 
 from boustro.tasks.words import split_text
 from boustro.text import alignment
@@ -190,13 +191,12 @@ def test_half_a_character_is_refused_by_name(kind, tokenizer, space):
         Aligner(tokenizer).align([(["fine", "a\ud83d"], [space, space])])
 
 
-@pytest.mark.parametrize("kind", TINY)
-def test_a_signature_tells_tokenizers_apart(kind, tokenizer):
-    """Two of one vocabulary that differ in where they put a mark must not share cached features."""
-    signature = Aligner(tokenizer).signature()
-    assert signature == Aligner(tokenizer, "always").signature()
-    others = [Aligner(build(other)).signature() for other in TINY if other not in (kind, f"{kind}_legacy")]
-    assert signature not in others or "sentence_piece" in kind
+def test_a_fingerprint_tells_tokenizers_of_one_vocabulary_apart():
+    """Features are cached under it: where the pieces of a text differ, so must the name."""
+    one, other = TINY["sentence_piece"](SENTENCES), TINY["sentence_piece"](SENTENCES)
+    assert Aligner(one).fingerprint() == Aligner(other).fingerprint()
+    other.backend_tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never", split=False)
+    assert Aligner(one).fingerprint() != Aligner(other).fingerprint()
 
 
 @pytest.mark.parametrize(

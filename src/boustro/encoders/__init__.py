@@ -1,6 +1,7 @@
 """Encoders: words in, vectors out. One is named by a short spec, the same everywhere:
 
 gpt2                a causal LM of the hub or a folder; reads as its config says, forward by default
+gpt2@607a30d        the same at one revision: a commit, a branch or a tag of the hub
 backward:PATH       a backward LM that does not say so itself (the published ones)
 gpt2+./backward     several side by side, over one vocabulary
 starter             the pair shipped in the package; starter-forward and starter-backward, its halves
@@ -58,8 +59,10 @@ def load_encoder(
     names = split_spec(spec)
     parts: list[PieceEncoder] = []
     for name in names:
-        make, path = resolve(name)
-        parts.append(make(path, spec=name, tokenizer=parts[0].tokenizer if parts else None, **common))
+        bare, revision = split_revision(name)
+        make, path = resolve(bare)
+        own = {**common, "revision": revision} if revision else common
+        parts.append(make(path, spec=name, tokenizer=parts[0].tokenizer if parts else None, **own))
     causal = [part for part in parts if isinstance(part, LMEncoder)]
     check_vocabularies([part.spec for part in causal], [part.vocabulary() for part in causal])
     encoder = parts[0] if len(parts) == 1 else ConcatEncoder(parts, spec)
@@ -81,6 +84,36 @@ def split_spec(spec: str) -> list[str]:
     if not all(name.strip() for name in names):
         raise ValueError(f"{spec!r} has an empty part; write for example gpt2+./backward")
     return names
+
+
+def split_revision(name: str) -> tuple[str, str | None]:
+    """`"backward:some/lm@abc123"` → `("backward:some/lm", "abc123")`; a path that exists is never split."""
+    bare, at, revision = name.rpartition("@")
+    return (bare, revision) if at and not _path(name).exists() else (name, None)
+
+
+def exact_spec(spec: str, identity: dict[str, Any]) -> str:
+    """The spec with nothing left open: `"gpt2+./backward"` → `"gpt2@607a30d…+/home/me/backward"`.
+
+    A model of the hub stands with the commit that was loaded (as the encoder's `identity` has it), a local
+    folder with its absolute path.
+    """
+    if spec in ALIASES:
+        return spec
+    exact = []
+    for name, part in zip(split_spec(spec), identity.get("parts", [identity]), strict=True):
+        path, (bare, _), commit = _path(name), split_revision(name), part["weights"].rpartition("@")[2]
+        if path.exists():
+            kind = "" if Path(name).exists() else name.partition(":")[0] + ":"
+            exact.append(kind + str(path.resolve()))
+        else:
+            exact.append(name if bare in SHIPPED or commit == "None" else f"{bare}@{commit}")
+    return "+".join(exact)
+
+
+def _path(name: str) -> Path:
+    """What follows the kind in a part of a spec."""
+    return Path(name) if Path(name).exists() else Path(name.partition(":")[2] or name)
 
 
 def resolve(name: str) -> tuple[Callable[..., PieceEncoder], str]:

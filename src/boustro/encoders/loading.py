@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub import try_to_load_from_cache
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModel
 from transformers.utils import logging
@@ -52,11 +53,22 @@ def load_tokenizer_of(name_or_path: str, revision: str | None, fallback: Any) ->
         return fallback
 
 
-def weights_fingerprint(name_or_path: str, config: Any, revision: str | None) -> str:
+def exact_revision(name_or_path: str, revision: str | None) -> str | None:
+    """The commit at which a model of the hub lies in the hub's cache; a local folder has none.
+
+    transformers does not say which commit it read (5.23 no longer does, at least), so the cache is asked.
+    """
+    if Path(name_or_path).is_dir():
+        return None
+    config = try_to_load_from_cache(name_or_path, "config.json", revision=revision)
+    return Path(config).parent.name if isinstance(config, str) else revision
+
+
+def weights_fingerprint(name_or_path: str, revision: str | None) -> str:
     """One name for the weights: name@commit on the hub, else from the files' hashes."""
     path = Path(name_or_path)
     if not path.is_dir():
-        return f"{name_or_path}@{getattr(config, '_commit_hash', None) or revision}"
+        return f"{name_or_path}@{revision}"
     if (path / MANIFEST).is_file():
         files = open_folder(path, "model")["files"]
         return fingerprint({name: fact["sha256"] for name, fact in files.items() if name != "training.json"})

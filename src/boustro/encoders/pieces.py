@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from boustro.encoders.contract import Encoder, Stream, Words, as_sentence
-from boustro.encoders.loading import load_config, load_model, load_tokenizer_of, weights_fingerprint
+from boustro.encoders.loading import exact_revision, load_config, load_model, load_tokenizer_of, weights_fingerprint
 from boustro.encoders.pooling import Selection, parse_pooling, select
 from boustro.encoders.windows import Window, batch_windows, chunk_groups, group_documents, join_sentences
 from boustro.models.hardware import best_device, has_fast_bf16
@@ -72,8 +72,9 @@ class PieceEncoder(Encoder):
         an option is unknown.
         """
         self.spec = spec or name_or_path
-        self._path, self._revision = name_or_path, revision
         config = load_config(name_or_path, revision)
+        revision = exact_revision(name_or_path, revision)
+        self._path, self._revision = name_or_path, revision
         self.device = torch.device(device) if device else best_device()
         compute = _compute_dtype(dtype, self.device)
         self.dtype = np.dtype(np.float32 if compute == torch.float32 and dtype else np.float16)
@@ -115,9 +116,9 @@ class PieceEncoder(Encoder):
 
     def identity(self) -> dict[str, Any]:
         return {
-            "weights": weights_fingerprint(self._path, self._model.config, self._revision),
+            "weights": weights_fingerprint(self._path, self._revision),
             "vocabulary": fingerprint(self.vocabulary()),
-            "tokenizer": fingerprint(self._aligner.signature()),
+            "tokenizer": self._aligner.fingerprint(),
             "frame": [self._prefix, self._suffix],
             "layers": list(self._layers),
             "pooling": "+".join(self._places),

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from boustro.heads.span import count_unreachable, propose_max_span
+from boustro.heads.span import Gold, count_unreachable, propose_max_span
 from boustro.heads.training import Targets
 from boustro.metrics.labels import LabelScore, score_labels
 from boustro.metrics.spans import REPAIR_RULE, SpanScore, extract_spans, is_span_tag, score_entities
@@ -41,6 +41,10 @@ class Labelling(ABC):
     def to_dict(self) -> dict[str, Any]:
         """What `open_labelling` needs to make it again."""
         return {"inside": self.inside, "labels": list(self.labels)}
+
+    def gold(self, sentences: Sequence[Sentence]) -> Any:
+        """What the head is calibrated on, where it is."""
+        return None
 
     def longest(self, sentences: Sequence[Sentence]) -> int | None:
         """How many words the longest span has that the head should be able to find; `None` where it has no limit."""
@@ -134,17 +138,18 @@ class SpanLabelling(Labelling):
         return cls("spans", sorted({e.label for s in sentences for e in gold_entities(s)}))
 
     def targets(self, sentences: Sequence[Sentence]) -> Targets:
-        ids = {label: i for i, label in enumerate(self.labels)}
-        gold = [[(e.start, e.end, ids.get(e.label, -1)) for e in gold_entities(s)] for s in sentences]
+        gold = self.gold(sentences)
         return lambda numbers, _: [gold[n] for n in numbers]
 
+    def gold(self, sentences: Sequence[Sentence]) -> Gold:
+        ids = {label: i for i, label in enumerate(self.labels)}  # a label that training never showed is -1
+        return [[(e.start, e.end, ids.get(e.label, -1)) for e in gold_entities(s)] for s in sentences]
+
     def longest(self, sentences: Sequence[Sentence]) -> int:
-        gold = self.targets(sentences)(np.arange(len(sentences)), torch.empty(0))
-        return propose_max_span(gold)
+        return propose_max_span(self.gold(sentences))
 
     def unreachable(self, sentences: Sequence[Sentence], max_span: int) -> dict[str, int]:
-        gold = self.targets(sentences)(np.arange(len(sentences)), torch.empty(0))
-        return dict(count_unreachable(gold, max_span))
+        return dict(count_unreachable(self.gold(sentences), max_span))
 
     def read(self, answer: list[tuple[int, int, int, float]], num_words: int) -> Answer:
         entities = sorted(Entity(self.labels[label], start, end, score=p) for start, end, label, p in answer)

@@ -10,6 +10,7 @@ The LMs stay frozen: features are computed once and cached, and only the head is
 """
 
 import json
+import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
@@ -21,22 +22,23 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from boustro import __version__
-from boustro.encoders import Encoder, load_encoder, with_cache
+from boustro.encoders import Encoder, exact_spec, load_encoder, with_cache
 from boustro.heads.tagging import Head, HeadConfig, make_head
-from boustro.heads.training import Dev, TrainConfig, TrainLog, mix_all, predict_streams, train_head
+from boustro.heads.training import Dev, TrainConfig, TrainLog, mix_all, predict_mixed, predict_streams, train_head
 from boustro.metrics.labels import LabelScore
 from boustro.metrics.spans import SpanScore, extract_spans
 from boustro.models.hardware import best_device
 from boustro.store import open_folder, write_file, write_folder
 from boustro.tasks.answers import Answer, Labelling, make_labelling, open_labelling
+from boustro.tasks.card import KIND, write_card
 from boustro.tasks.config import make_config
 from boustro.tasks.conll import data_fingerprint
 from boustro.tasks.data import Data, data_name, read_data
+from boustro.tasks.hub import download, upload
 from boustro.tasks.schemes import Scheme
 from boustro.tasks.words import split_text
 from boustro.types import Entity, Sentence
 
-KIND = "tagger"
 HEAD_OPTIONS = ("hidden", "dropout", "standardise", "combine", "project", "crf")
 TRAIN_OPTIONS = ("epochs", "lr", "batch_sentences", "weight_decay", "mix_epochs", "mix_lr")
 
@@ -128,11 +130,12 @@ class Tagger:
             Dev(dev_features.streams, dev_features.lengths, dev_score) if dev_features else None,
             self.device,
         )
+        dev_scores = None
         if dev and dev_features:
-            with torch.inference_mode():
-                mixed = mix_all(self.head, dev_features.streams).float()
-            gold = labelling.targets(dev)(np.arange(len(dev)), torch.arange(len(mixed)))
-            self.head.eval().calibrate(mixed, torch.from_numpy(dev_features.lengths), gold)
+            mixed = mix_all(self.head, dev_features.streams)
+            self.head.eval().calibrate(mixed.float(), torch.from_numpy(dev_features.lengths), labelling.gold(dev))
+            answers = predict_mixed(self.head, mixed, dev_features.lengths)
+            dev_scores = self.score(dev, self._read(answers, dev_features.lengths)).to_dict()
         self.record = {
             "seed": seed,
             "train": _describe(train),
@@ -141,6 +144,7 @@ class Tagger:
             "head_parameters": sum(p.numel() for p in self.head.parameters()),
             "encode_seconds": round(encoded - started, 2),
             "train_seconds": round(time.monotonic() - encoded, 2),
+            "dev_scores": dev_scores,
             "notices": {
                 **+encoder.counts,
                 **_unpredictable(dev or [], found),
@@ -206,7 +210,7 @@ class Tagger:
         encoder = self.encoder(cached=True)
         config = {
             "version": __version__,
-            "config": asdict(replace(self.config, encoder=_absolute(self.config.encoder))),
+            "config": asdict(replace(self.config, encoder=exact_spec(self.config.encoder, encoder.identity()))),
             "encoder_identity": encoder.identity(),
             "head": asdict(head.config),
             "labelling": labelling.to_dict(),
@@ -217,17 +221,35 @@ class Tagger:
                 {name: t.cpu().contiguous() for name, t in head.state_dict().items()}, folder / "head.safetensors"
             )
             write_file(folder / "config.json", json.dumps(config, indent=1, ensure_ascii=False))
+        write_card(path)
+
+    def push_to_hub(
+        self, repo_id: str, *, private: bool = False, revision: str | None = None, token: str | None = None
+    ) -> str:
+        """Save and upload, see `tasks.hub.upload`; returns the address of the commit."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / repo_id.rpartition("/")[2]
+            self.save_pretrained(path)
+            write_card(path, repo_id)
+            return upload(path, repo_id, private=private, revision=revision, token=token)
 
     @classmethod
     def from_pretrained(
-        cls, path: str | Path, *, encoder: str | None = None, cache: bool | str | Path = True, device: str | None = None
+        cls,
+        path: str | Path,
+        *,
+        revision: str | None = None,
+        encoder: str | None = None,
+        cache: bool | str | Path = True,
+        device: str | None = None,
     ) -> "Tagger":
-        """Open a tagger folder; `encoder` names its LMs anew, should they have moved.
+        """Open a tagger folder, or a tagger of the hub by its name, at a `revision` of it.
 
-        Raises `FileNotFoundError` or `ValueError` when the folder is missing, half-written or damaged, or
-        when the LMs are not the ones that the head was trained on.
+        `encoder` names its LMs anew, should they have moved. Raises `FileNotFoundError` or `ValueError` when
+        the folder is missing, half-written or damaged, or when the LMs are not the ones that the head was
+        trained on.
         """
-        path = Path(path)
+        path = download(path, revision)
         open_folder(path, KIND, verify=True)
         saved = json.loads((path / "config.json").read_text("utf-8"))
         chosen = {**saved["config"], **({"encoder": encoder} if encoder else {})}
@@ -284,14 +306,3 @@ def _log_record(log: TrainLog) -> dict[str, Any]:
 def _weights(identity: dict[str, Any]) -> list[Any]:
     parts = identity.get("parts", [identity])
     return [(part["weights"], part["vocabulary"], part["direction"]) for part in parts]
-
-
-def _absolute(spec: str) -> str:
-    """Local folders by their absolute path, so that a tagger opens from anywhere."""
-    if Path(spec).exists():
-        return str(Path(spec).resolve())
-    parts = []
-    for part in spec.split("+"):
-        kind, colon, path = part.rpartition(":")
-        parts.append(kind + colon + (str(Path(path).resolve()) if Path(path).exists() else path))
-    return "+".join(parts)

@@ -25,6 +25,8 @@ from typing import Any, Literal
 import numpy as np
 from tokenizers import Tokenizer
 
+from boustro.store import fingerprint
+
 Spacing = Literal["natural", "always"]
 
 CLOSERS = frozenset(". , ; : ! ? ) ] } % ' '' ’ ” ... … n't 's 'S 'm 'd 'll 're 've 't ’s ’t ’re ’ve ’ll ’d ’m".split())
@@ -96,10 +98,10 @@ class Aligner:
                 )
         return [self._join(keys) for keys in keyed]
 
-    def signature(self) -> list[list[int]]:
-        """Pieces of a few texts, which change where the tokenizer is changed in a way that its vocabulary hides."""
+    def fingerprint(self) -> str:
+        """A name for how the tokenizer splits; with the vocabulary it decides the pieces of any text."""
         examples = self._encode([" a b", "A.B", "ab  c\n"])
-        return examples if self._unmarked is None else examples + self._pieces(["a b", "A.B"], spaced=False)
+        return fingerprint(examples + ([] if self._unmarked is None else self._pieces(["a b", "A.B"], spaced=False)))
 
     def _keys(self, words: Sequence[str], spaces: Sequence[bool] | None) -> list[tuple[str, bool]]:
         if self.spacing == "always":

@@ -1,0 +1,211 @@
+"""The model card of a tagger folder: README.md, made from what the folder says of itself, and from nothing else.
+
+The head of the file is the metadata that the Hugging Face hub reads (YAML between two lines of dashes), with the
+entity F1 as a model-index. The card stands outside the manifest, so that a person may go on writing it.
+
+    ---
+    library_name: boustro
+    pipeline_tag: token-classification
+    ...
+    # ner
+    Finds LOC, MISC, ORG, PER in text. ...
+"""
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import EvalResult, ModelCardData
+
+from boustro.store import open_folder, write_file
+
+KIND = "tagger"
+CARD = "README.md"
+
+
+def write_card(folder: str | Path, name: str | None = None) -> Path:
+    """Write README.md into a complete tagger folder; the same folder gives the same bytes.
+
+    `name` is what the tagger is called and opened by: the folder's own name, or its name on the hub.
+    """
+    folder = Path(folder)
+    manifest = open_folder(folder, KIND)
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    return write_file(folder / CARD, model_card(config, manifest, name or folder.resolve().name))
+
+
+def model_card(config: dict[str, Any], manifest: dict[str, Any], name: str) -> str:
+    """The card as Markdown.
+
+    Args:
+        config: A tagger's config.json.
+        manifest: The folder's manifest: the command, the versions and the sizes of files.
+        name: As in `write_card`.
+    """
+    record = config["record"]
+    sections = {
+        "Use": _use(config, name),
+        "Scores": _scores(record),
+        "Training": _training(config, manifest),
+        "Encoder": _encoder(config),
+        "Sizes and cost": _cost(record, manifest),
+        "What was noticed": _notices(record),
+    }
+    body = "\n\n".join(f"## {title}\n\n{text}" for title, text in sections.items() if text)
+    return f"---\n{_metadata(config, name).to_yaml()}\n---\n\n{_summary(config, name)}\n\n{body}\n"
+
+
+def local_models(config: dict[str, Any]) -> list[str]:
+    """The encoder's parts that lie in a folder of the machine that made the tagger."""
+    return [part for part in config["config"]["encoder"].split("+") if _kind_and_path(part)[1].is_absolute()]
+
+
+def _metadata(config: dict[str, Any], name: str) -> ModelCardData:
+    record, scores = config["record"], config["record"].get("dev_scores")
+    metrics = {"f1": "entity F1", "precision": "entity precision", "recall": "entity recall"} if scores else {}
+    results = [
+        EvalResult(
+            task_type="token-classification",
+            task_name="Named entity recognition",
+            dataset_type="local",
+            dataset_name=Path(record["dev"]["name"]).name,
+            dataset_split="validation",
+            dataset_revision=record["dev"]["fingerprint"],
+            metric_type=kind,
+            metric_name=what,
+            metric_value=round(scores[kind] / 100, 4),  # the hub has scores from 0 to 1
+        )
+        for kind, what in metrics.items()
+    ]
+    weights = [part["weights"] for part in _parts(config)]
+    return ModelCardData(
+        library_name="boustro",
+        pipeline_tag="token-classification",
+        tags=["boustro", "token-classification", "named-entity-recognition"],
+        base_model=[w.rpartition("@")[0] for w in weights if "@" in w] or None,  # those of the hub
+        model_name=name if results else None,
+        eval_results=results or None,
+    )
+
+
+def _summary(config: dict[str, Any], name: str) -> str:
+    return (
+        f"# {name}\n\nFinds {', '.join(map(_cell, _types(config)))} in text. A tagger made with Boustro "
+        f"{config['version']}: the language models of its encoder are frozen, and a light head "
+        f"(`{config['config']['head']}`) is trained on their states. Here lies the head alone; the models are loaded "
+        "from where the encoder's name says."
+    )
+
+
+def _use(config: dict[str, Any], name: str) -> str:
+    local = local_models(config)
+    moved = ', encoder="…"' if local else ""
+    note = "\n\nIts encoder holds models of a local folder: say with `encoder` where yours are." if local else ""
+    return (
+        f'```python\nimport boustro\n\ntagger = boustro.Tagger.from_pretrained("{name}"{moved})\n'
+        'tagger.predict("Ada Brandt flew to Port Lisse.")  # label, start, end, text, score\n```' + note
+    )
+
+
+def _scores(record: dict[str, Any]) -> str:
+    scores = record.get("dev_scores")
+    if not scores:
+        return "There was no development set."
+    rows = [
+        [_cell(label), *(f"{s[k]:.2f}" for k in ("precision", "recall", "f1")), f"{s['num_entities']:,}"]
+        for label, s in [*scores["per_type"].items(), ("all", scores)]
+    ]
+    signature = "; ".join(f"{key} {value}" for key, value in scores["signature"].items())
+    return (
+        f"On the development set of {scores['num_sentences']:,} sentences, which chose the best epoch too: new text "
+        "may fare a little worse. Percent.\n\n"
+        f"{_table(['type', 'precision', 'recall', 'F1', 'entities'], rows)}\n\nScored as: {signature}."
+    )
+
+
+def _training(config: dict[str, Any], manifest: dict[str, Any]) -> str:
+    record, made_by = config["record"], manifest["made_by"]
+    data = [
+        [part, _cell(Path(facts["name"]).name), f"{facts['sentences']:,}", f"`{facts['fingerprint']}`"]
+        for part, facts in (("train", record["train"]), ("dev", record["dev"]))
+        if facts
+    ]
+    settings = " ".join(f"`{k}={v}`" for k, v in config["config"].items() if k not in ("encoder", "head"))
+    command = shlex.join(made_by["command"]).replace("`", "'").replace("\n", " ")
+    facts = {
+        "seed": record["seed"],
+        "best epoch": record["best_epoch"],
+        "settings": settings,
+        "command": f"`{command}`",
+        "versions": ", ".join(f"{package} {number}" for package, number in made_by["versions"].items()),
+    }
+    listed = "\n".join(f"- {what}: {value}" for what, value in facts.items())
+    return f"{_table(['data', 'name', 'sentences', 'fingerprint'], data)}\n\n{listed}"
+
+
+def _encoder(config: dict[str, Any]) -> str:
+    parts, shares = _parts(config), config["record"]["layer_weights"]
+    if len(shares) != len(parts):  # one model twice
+        shares = {f"model {number}": [] for number in range(1, len(parts) + 1)}
+    rows = [
+        [
+            _cell(_shown(name)),
+            f"`{part['weights']}`",
+            part.get("direction", ""),
+            _cell(part["pooling"]),
+            " ".join(f"{share:.2f}" for share in own),
+        ]
+        for (name, own), part in zip(shares.items(), parts, strict=True)
+    ]
+    spec = "+".join(map(_shown, config["config"]["encoder"].split("+")))
+    table = _table(["model", "weights", "direction", "a word is read at", "shares of its layers"], rows)
+    return f"`{spec}`\n\n{table}"
+
+
+def _cost(record: dict[str, Any], manifest: dict[str, Any]) -> str:
+    size = sum(fact["bytes"] for fact in manifest["files"].values())
+    return _table(
+        ["what", "how much"],
+        [
+            ["parameters of the head, trained", f"{record['head_parameters']:,}"],
+            ["parameters of the encoder, frozen", f"{record['encoder_parameters']:,}"],
+            ["bytes of this folder", f"{size:,}"],
+            ["seconds of encoding", f"{record['encode_seconds']:,}"],
+            ["seconds of training", f"{record['train_seconds']:,}"],
+        ],
+    )
+
+
+def _notices(record: dict[str, Any]) -> str:
+    return "\n".join(f"- {count:,} {_cell(what)}" for what, count in record.get("notices", {}).items() if count)
+
+
+def _types(config: dict[str, Any]) -> list[str]:
+    labels = config["labelling"]["labels"] if "labelling" in config else config["tags"]
+    return sorted({label.partition("-")[2] or label for label in labels} - {"O"})
+
+
+def _parts(config: dict[str, Any]) -> list[dict[str, Any]]:
+    identity = config["encoder_identity"]
+    return identity.get("parts", [identity])
+
+
+def _kind_and_path(part: str) -> tuple[str, Path]:
+    kind, colon, path = part.rpartition(":")
+    return kind + colon, Path(path)
+
+
+def _shown(part: str) -> str:
+    """A part of a spec, without the folders above a local model: where it lies is nobody's business."""
+    kind, path = _kind_and_path(part)
+    return kind + path.name if path.is_absolute() or str(path).startswith(("..", "~")) else part
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _table(heads: list[str], rows: list[list[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

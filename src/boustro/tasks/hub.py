@@ -1,0 +1,79 @@
+"""Taggers on the Hugging Face hub: a folder goes up in one commit, and comes down verified.
+
+    upload("ner", "ada/harbour-ner")           → the address of the commit
+    download("ada/harbour-ner", "v1")          → the folder in the hub's cache
+    download("ner")                            → the folder itself
+
+Nothing is sent that the folder's manifest does not vouch for, but for its card.
+"""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+from boustro.store import MANIFEST, open_folder
+from boustro.tasks.card import CARD, KIND, local_models
+
+HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
+
+
+def download(name_or_path: str | Path, revision: str | None = None) -> Path:
+    """A tagger's folder: the path itself where it exists, else a snapshot of `owner/name` on the hub.
+
+    `revision` is a branch, a tag or a commit. Raises `FileNotFoundError` when there is nothing of this name.
+    """
+    name = str(name_or_path)
+    if Path(name).exists() or not HUB_NAME.fullmatch(name):
+        return Path(name)  # a missing one is `open_folder`'s to refuse
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(name, revision=revision))
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise FileNotFoundError(
+            f"{name}: no such folder, and no tagger of this name could be had from the hub: {reason}"
+        ) from error
+
+
+def upload(
+    folder: str | Path, repo_id: str, *, private: bool = False, revision: str | None = None, token: str | None = None
+) -> str:
+    """Upload a tagger folder, in one commit; the repository and the branch `revision` are made where missing.
+
+    Returns the commit's address. Raises `ValueError` for a damaged folder, a name that is not `owner/name` and
+    a missing token, `OSError` when the hub refuses.
+    """
+    from huggingface_hub import HfApi, get_token
+
+    folder = Path(folder)
+    manifest = open_folder(folder, KIND, verify=True)
+    if not HUB_NAME.fullmatch(repo_id):
+        raise ValueError(f"{repo_id!r} is no name of a repository on the hub; write for example ada/harbour-ner")
+    token = token or get_token()
+    if not token:
+        raise ValueError(
+            "no Hugging Face token: make one at https://huggingface.co/settings/tokens, then run `hf auth login`, "
+            "set HF_TOKEN, or pass token="
+        )
+    for spec in local_models(json.loads((folder / "config.json").read_text("utf-8"))):
+        print(
+            f"note: {spec} is a local folder; who opens {repo_id} must name that model with encoder=", file=sys.stderr
+        )
+    api = HfApi(token=token)
+    try:
+        api.create_repo(repo_id, private=private, exist_ok=True)
+        if revision:
+            api.create_branch(repo_id, branch=revision, exist_ok=True)
+        commit = api.upload_folder(
+            repo_id=repo_id,
+            folder_path=folder,
+            revision=revision,
+            allow_patterns=[*manifest["files"], MANIFEST, CARD],
+            commit_message=f"Tagger made with boustro {manifest['made_by']['versions']['boustro']}",
+        )
+    except OSError as error:
+        reason = str(error).strip().splitlines()[0]
+        raise OSError(f"{repo_id}: the hub took nothing: {reason}") from error
+    return str(commit.commit_url)

@@ -1,0 +1,165 @@
+"""Taggers inside spaCy and scikit-learn: the same entities, on the library's own terms."""
+
+import sys
+import tomllib
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import boustro
+from boustro.types import Sentence
+
+NAMES = ["Ada", "Brandt", "Lisse", "Vellmar", "Okonkwo", "Calloway"]
+DATA = [
+    (words.split(), tags.split())
+    for name in NAMES
+    for words, tags in (
+        (f"{name} said boats cost 3 million .", "B-PER O O O O O O"),
+        (f"In {name} it rained .", "O B-LOC O O O"),
+        (f"Professor {name} Calloway sold umbrellas .", "O B-PER I-PER O O O"),
+        ("Nobody reads the bulletin .", "O O O O O"),
+    )
+]
+X, Y = [words for words, _ in DATA], [tags for _, tags in DATA]
+TEXTS = ["In Vellmar it rained.\n\n Professor Ada  Calloway sold umbrellas.", "", "Nobody reads the bulletin.", " \n"]
+
+
+@pytest.fixture(scope="module")
+def pair(tiny_lm):
+    return f"{tiny_lm('llama', sentinel=True)}+{tiny_lm('llama', 'backward', seed=1, sentinel=True)}"
+
+
+@pytest.fixture(scope="module")
+def folder(pair, tmp_path_factory):
+    path = tmp_path_factory.mktemp("tagger") / "ner"
+    boustro.Tagger(pair, "mlp", epochs=60, lr=1e-2, dropout=0.0, hidden=64).fit(DATA, DATA).save_pretrained(path)
+    return path
+
+
+@pytest.fixture
+def nlp(folder):
+    spacy = pytest.importorskip("spacy")
+    import_module("boustro.integrations.spacy")  # an installed package is found by its entry point
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    nlp.add_pipe("boustro", config={"tagger": str(folder)})
+    return nlp
+
+
+def entities(doc):
+    return [(e.label_, e.text) for e in doc.ents]
+
+
+def test_spacy_documents_get_the_taggers_entities(nlp):
+    doc = nlp(TEXTS[0])
+    assert entities(doc) == [("LOC", "Vellmar"), ("PER", "Ada  Calloway")]
+    tagger = nlp.get_pipe("boustro").tagger
+    assert [(e.label_, e.start_char, e.end_char) for e in doc.ents] == [
+        (e.label, e.start, e.end) for e in tagger.predict(TEXTS[0])
+    ]
+
+
+def test_spacy_tokens_are_read_with_the_spaces_that_the_text_has(nlp, monkeypatch):
+    given: list[Sentence] = []
+    component = nlp.get_pipe("boustro")
+    monkeypatch.setattr(component.tagger, "tag", lambda sentences: given.extend(sentences) or [()] * len(sentences))
+    list(nlp.pipe(["Ada’s boat (old)\tsank.\nIt did.", "Ada"]))
+    text, last = given[0], given[-1]
+    assert "".join(" " * s + w for w, s in zip(text.words, text.spaces, strict=True)) == " Ada’s boat (old) sank."
+    assert given[1].words == ("It", "did", ".") and given[1].spaces == (True, True, False)
+    assert text.document == given[1].document != last.document
+
+
+def test_spacy_batches_change_nothing(nlp):
+    texts = TEXTS * 3
+    alone = [entities(nlp(text)) for text in texts]
+    assert [entities(doc) for doc in nlp.pipe(texts, batch_size=5)] == alone
+    assert [doc.text for doc in nlp.pipe(texts, batch_size=5)] == texts
+    assert any(alone)
+
+
+def test_spacy_without_sentences_reads_the_document_as_one(nlp):
+    nlp.remove_pipe("sentencizer")
+    assert entities(nlp("In Vellmar it rained.")) == [("LOC", "Vellmar")]
+
+
+def test_a_spacy_pipeline_is_saved_with_its_settings_and_opened(nlp, tmp_path):
+    import spacy
+
+    nlp.to_disk(tmp_path / "pipeline")
+    opened = spacy.load(tmp_path / "pipeline")
+    assert opened.get_pipe_config("boustro") == nlp.get_pipe_config("boustro")
+    assert entities(opened(TEXTS[0])) == entities(nlp(TEXTS[0]))
+    assert sum(f.stat().st_size for f in (tmp_path / "pipeline").rglob("*")) < 2**20
+
+
+def test_spacy_says_which_tagger_is_missing(nlp):
+    with pytest.raises(FileNotFoundError, match="nothing: no such folder; a tagger folder is expected here"):
+        nlp.add_pipe("boustro", name="other", config={"tagger": "nothing"})
+
+
+def test_the_entry_point_names_the_factory():
+    pytest.importorskip("spacy")
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
+    module, _, function = project["entry-points"]["spacy_factories"]["boustro"].partition(":")
+    assert callable(getattr(import_module(module), function))
+
+
+@pytest.mark.parametrize(("library", "advice"), [("spacy", "boustro\\[spacy\\]"), ("sklearn", "scikit-learn")])
+def test_a_missing_library_is_asked_for_with_its_command(library, advice, monkeypatch):
+    for name in [m for m in sys.modules if m.partition(".")[0] == library]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setitem(sys.modules, library, None)
+    monkeypatch.delitem(sys.modules, f"boustro.integrations.{library}", raising=False)
+    with pytest.raises(ImportError, match=f"pip install .*{advice}"):
+        import_module(f"boustro.integrations.{library}")
+
+
+@pytest.fixture
+def make(pair):
+    pytest.importorskip("sklearn")
+    from boustro.integrations.sklearn import TaggerClassifier
+
+    return lambda **options: TaggerClassifier(pair, **{"head": "linear", "lr": 1e-2, "dropout": 0.0, **options})
+
+
+def test_the_estimator_learns_what_a_tagger_learns(make, pair):
+    estimator = make(epochs=20, options={"mix_epochs": 2}).fit(X, Y)
+    tagger = boustro.Tagger(pair, "linear", lr=1e-2, dropout=0.0, epochs=20, mix_epochs=2).fit(DATA, seed=1)
+    assert estimator.predict(X) == [list(tags) for tags in tagger.tag(X)]
+    assert estimator.score(X, Y) == pytest.approx(tagger.evaluate(DATA).f1 / 100)
+    assert 0.5 < estimator.score(X, Y) <= 1
+
+
+def test_the_estimator_can_be_cloned_and_set(make):
+    from sklearn.base import clone
+
+    estimator = make(epochs=3, options={"context": "sentence"})
+    copy = clone(estimator)
+    assert copy is not estimator and copy.get_params() == estimator.get_params()
+    assert copy.set_params(epochs=7, seed=2).get_params()["epochs"] == 7 and estimator.epochs == 3
+    with pytest.raises(ValueError, match="Invalid parameter 'epoch'"):
+        copy.set_params(epoch=1)
+
+
+def test_an_estimator_that_is_not_fitted_says_so(make):
+    from sklearn.exceptions import NotFittedError
+
+    with pytest.raises(NotFittedError):
+        make().predict(X)
+
+
+def test_grid_search_finds_the_better_setting(make):
+    from sklearn.model_selection import GridSearchCV
+
+    search = GridSearchCV(make(), {"epochs": [1, 20]}, cv=2).fit(X, Y)
+    assert search.best_params_ == {"epochs": 20}
+    worse, better = search.cv_results_["mean_test_score"]
+    assert worse < better == search.best_score_
+    assert search.best_estimator_.predict(X[:1])[0] == Y[0]
+
+
+def test_the_estimator_refuses_sentences_without_as_many_tags(make):
+    with pytest.raises(ValueError, match="sentence 2 of the given data: 7 words, but not as many tags"):
+        make().fit([X[1], X[0]], [Y[1], Y[0][:-1]])
