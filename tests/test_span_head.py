@@ -120,8 +120,8 @@ def test_gold_out_of_reach_teaches_nothing_and_is_counted():
 
 def test_max_span_covers_the_share_asked_for_up_to_the_cap():
     gold = [[(0, 1, 0)] * 990, [(0, 4, 0)] * 9, [(2, 22, 0)]]
-    assert [propose_max_span(gold, share) for share in (0.99, 0.991, 0.999, 1)] == [1, 4, 4, 16]
-    assert propose_max_span(gold, 1, cap=30) == 20
+    assert [propose_max_span(gold, share) for share in (0.99, 0.991, 0.999, 1.0)] == [1, 4, 4, 16]
+    assert propose_max_span(gold, 1.0, cap=30) == 20
     with pytest.raises(ValueError, match="no gold span"):
         propose_max_span([[], []])
 

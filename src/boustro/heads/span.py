@@ -13,7 +13,8 @@ Source: chapter 11.5.2, equations 11.23 to 11.27. The loss takes all spans, none
 weighted, because either would shift the probabilities; the null label's bias starts at the log odds of a
 rare entity (Lin et al. 2017, section 3.3).
 
-Shapes: N words, S sentences, d width of a word, H hidden, L longest span in words, C labels, E = 1 + C with the null label.
+Shapes: N words, S sentences, d width of a word, H hidden, L longest span in words, C labels, E = 1 + C with
+the null one.
 """
 
 import math
