@@ -73,8 +73,7 @@ class CachedEncoder(Encoder):
         shape = (int(lengths.sum()), self.streams[0].num_layers, self.streams[0].width)
         if 0 in shape:
             return self.encoder.encode_all(sentences)
-        key = fingerprint(self._identity, [(s.words, s.spaces, s.document) for s in sentences])
-        entry = self.folder / key[:2] / key
+        entry = self.entry(sentences)
         try:
             open_folder(entry, KIND)
             os.utime(entry)
@@ -83,6 +82,12 @@ class CachedEncoder(Encoder):
             self._write(entry, sentences, shape)
         array = np.memmap(entry / "features.bin", dtype=self.dtype, mode="r", shape=shape)
         return Features((array,), lengths)
+
+    def entry(self, sentences: Sequence[Words]) -> Path:
+        """The folder that holds the features of these sentences, or would."""
+        given = [as_sentence(s) for s in sentences]
+        key = fingerprint(self._identity, [(s.words, s.spaces, s.document) for s in given])
+        return self.folder / key[:2] / key
 
     def _write(self, entry: Path, sentences: Sequence[Words], shape: tuple[int, int, int]) -> None:
         needed = int(np.prod(shape)) * self.dtype.itemsize

@@ -1,96 +1,189 @@
-"""Plots as inline SVG, the same bytes for the same numbers, legible on light and dark pages."""
+"""The plots of a report, as SVG. Each takes a part of results.json and nothing else.
 
-import io
-import re
-from collections.abc import Sequence
+A row a system: `f1_dots`, `direction_dots`, `mistake_bars`. A small panel a system: `learning_curves`,
+`layer_bars`, `reliability_panels`. A line a system: `context_lines`.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-PALETTE = ("#3b7dd8", "#d9722e", "#2f9e6e", "#a259c4", "#c23f5f", "#8a7a2f", "#4aa3b5", "#777777")
+from boustro.metrics.errors import MISTAKES
+from boustro.studies.frames import Panel, frame_panels, frame_rows
+from boustro.studies.svg import NUM_SERIES, Scale, box, dots, path, shorten, text, ticks
 
 
-def f1_bars(systems: Sequence[dict[str, Any]], judged: str) -> str:
-    """A bar a system for its mean F1, every seed a dot."""
-    height = 0.55 * len(systems) + 0.9
-    figure, axes = _figure(7.2, height)
-    names = [_short(s["name"]) for s in systems]
-    means = [s[judged]["mean"] for s in systems]
-    places = range(len(systems))
-    axes.barh(places, means, color=[PALETTE[i % len(PALETTE)] for i in places], height=0.55, alpha=0.75)
-    for place, system in zip(places, systems, strict=True):
-        values = system[judged]["values"]
-        axes.plot(values, [place] * len(values), "o", color="#000000", markersize=3, alpha=0.7)
-        axes.annotate(
-            f"{system[judged]['mean']:.1f}", (max(values), place), (6, 0), textcoords="offset points", va="center"
-        )
-    axes.set_yticks(list(places), names)
-    axes.invert_yaxis()
-    axes.set_xlim(0, min(100, max(means) * 1.15 + 1))
-    axes.set_xlabel(f"{judged} F1 (entity level, percent); a dot is a seed")
-    return _svg(figure, f"Bars of {judged} F1: " + ", ".join(f"{n} {m:.1f}" for n, m in zip(names, means, strict=True)))
-
-
-def learning_curves(systems: Sequence[dict[str, Any]]) -> str:
-    """Dev F1 after every epoch, a line a seed."""
-    figure, axes = _figure(7.2, 3.2)
+def f1_dots(systems: Sequence[Mapping[str, Any]], judged: str) -> str:
+    """A row a system: every seed a dot, and a stroke for their mean."""
+    values = [v for s in systems for v in s[judged]["values"]]
+    marks = ticks(min(values), max(values))
+    colour = _colours([s.get("encoder", s["name"]) for s in systems])
+    rows = []
     for index, system in enumerate(systems):
-        for number, curve in enumerate(system["dev_curves"]):
-            label = _short(system["name"]) if number == 0 else None
-            axes.plot(
-                range(1, len(curve) + 1), curve, color=PALETTE[index % len(PALETTE)], alpha=0.8, label=label, lw=1.4
-            )
-    axes.set_xlabel("epoch")
-    axes.set_ylabel("dev F1")
-    axes.legend(frameon=False, fontsize=9, labelcolor="#808080")
-    return _svg(figure, "Dev F1 after every epoch, a line for every seed")
+        mean, sd = system[judged]["mean"], system[judged]["sd"]
+        rows.append((system["name"], f"{mean:.2f} ± {sd:.2f}", colour[index], mean, system[judged]["values"]))
+
+    def draw(place: int, y: float, scale: Scale) -> str:
+        _, _, style, mean, seeds = rows[place]
+        x = scale(mean)
+        track = path([(scale.start, y), (x, y)], f"t {style}")
+        return track + path([(x, y - 7), (x, y + 7)], f"l {style}") + dots([(scale(v), y) for v in seeds], style, 6)
+
+    means = ", ".join(f"{name} {mean:.1f}" for name, _, _, mean, _ in rows)
+    return frame_rows(f"{judged} F1: {means}", [(r[0], r[1]) for r in rows], marks, draw, f"{judged} F1, a dot a seed")
 
 
-def layer_bars(weights: dict[str, list[float]]) -> str:
-    """The learned share of every layer, a group a stream."""
-    figure, axes = _figure(7.2, 2.6)
-    for index, (name, shares) in enumerate(weights.items()):
-        offsets = [layer + index * 0.8 / len(weights) for layer in range(len(shares))]
-        axes.bar(offsets, shares, width=0.75 / len(weights), color=PALETTE[index % len(PALETTE)], label=_short(name))
-    most = max(len(shares) for shares in weights.values())
-    axes.set_xticks([n + 0.4 - 0.4 / len(weights) for n in range(most)], [str(n) for n in range(most)])
-    axes.set_xlabel("layer (0 = embeddings)")
-    axes.set_ylabel("share")
-    axes.legend(frameon=False, fontsize=9, labelcolor="#808080")
-    return _svg(figure, "Learned share of every layer, for each language model")
+def direction_dots(systems: Sequence[Mapping[str, Any]], start: str, elsewhere: str) -> str:
+    """A row a system: F1 of the entities that start a sentence, and of the others."""
+    rows = [(s["name"], *(_f1(s["buckets"]["position"][b]) or 0.0 for b in (start, elsewhere))) for s in systems]
+    values = [v for _, first, rest in rows for v in (first, rest)]
+
+    def draw(place: int, y: float, scale: Scale) -> str:
+        _, first, rest = rows[place]
+        line = path([(scale(first), y), (scale(rest), y)], "t s0")
+        return line + dots([(scale(rest), y)], "s0", 11) + dots([(scale(first), y)], "s1", 11)
+
+    named = [(name, f"{first:.1f} | {rest:.1f}") for name, first, rest in rows]
+    title = "F1 at the start of a sentence and elsewhere: " + ", ".join(f"{n} {v}" for n, v in named)
+    key = [("s1", start), ("s0", elsewhere)]
+    return frame_rows(title, named, ticks(min(values), max(values)), draw, "F1", key)
 
 
-def _short(name: str, most: int = 40) -> str:
-    """A long path by its beginning and end."""
-    return name if len(name) <= most else f"{name[: most // 2 - 1]}…{name[-most // 2 :]}"
+def mistake_bars(systems: Sequence[Mapping[str, Any]]) -> str:
+    """A row a system: its mistakes by kind, end to end."""
+    rows = [[s["errors"][kind] / s["num_seeds"] for kind in MISTAKES] for s in systems]
+
+    def draw(place: int, y: float, scale: Scale) -> str:
+        parts, position = [], 0.0
+        for series, (kind, count) in enumerate(zip(MISTAKES, rows[place], strict=True)):
+            x = scale(position)
+            parts.append(box(x, y - 8, scale(position + count) - x, 16, f"w s{series}", f"{kind}: {count:.1f}"))
+            position += count
+        return "".join(parts)
+
+    named = [(s["name"], f"{sum(row):.0f}") for s, row in zip(systems, rows, strict=True)]
+    title = "Mistakes by kind: " + ", ".join(f"{n} {v}" for n, v in named)
+    key = [(f"s{i}", kind) for i, kind in enumerate(MISTAKES)]
+    return frame_rows(title, named, ticks(0, max(map(sum, rows))), draw, "entities, mean over seeds", key)
 
 
-def _figure(width: float, height: float):
-    import matplotlib
+def context_lines(systems: Sequence[Mapping[str, Any]], dimensions: Mapping[str, str]) -> str:
+    """Two panels: F1 by the number of words before the entity, and after it; a line a system."""
+    series = [{d: [_f1(c) for c in s["buckets"][d].values()] for d in dimensions} for s in systems]
+    values = [v for each in series for line in each.values() for v in line if v is not None]
+    marks = ticks(min(values), max(values), 5)
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
+    def draw(place: int, panel: Panel) -> str:
+        name = list(dimensions)[place]
+        buckets = list(systems[0]["buckets"][name])
+        across = Scale(0, len(buckets) - 1, panel.left + 18, panel.right - 18)
+        parts = [text(across(i), panel.bottom + 16, b, "middle", "m") for i, b in enumerate(buckets)]
+        for index, each in enumerate(series):
+            points = [(across(i), panel.scale(v)) for i, v in enumerate(each[name]) if v is not None]
+            parts += [path(points, f"l s{index}"), dots(points, f"s{index}", 6)] if points else []
+        return "".join(parts)
 
-    plt.rcParams.update(
-        {"svg.hashsalt": "boustro", "svg.fonttype": "none", "font.family": "sans-serif", "font.size": 10}
-    )
-    figure, axes = plt.subplots(figsize=(width, height), layout="constrained")
-    figure.patch.set_alpha(0)
-    axes.patch.set_alpha(0)
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure, axes
+    key = [(f"s{i}", s["name"]) for i, s in enumerate(systems)]
+    title = "F1 by the number of words before and after the entity"
+    return frame_panels(title, list(dimensions.values()), marks, draw, columns=2, height=170, key=key)
 
 
-def _svg(figure, title: str) -> str:
-    import html
+def learning_curves(systems: Sequence[Mapping[str, Any]]) -> str:
+    """A panel a system: dev F1 after every epoch, every seed a dot, a line through their means."""
+    values = [v for s in systems for curve in s["dev_curves"] for v in curve]
+    longest = max(len(curve) for s in systems for curve in s["dev_curves"])
 
-    from matplotlib import pyplot as plt
+    def draw(place: int, panel: Panel) -> str:
+        curves = systems[place]["dev_curves"]
+        across = Scale(1, max(longest, 2), panel.left + 8, panel.right - 8)
+        columns = [[c[epoch] for c in curves if epoch < len(c)] for epoch in range(max(map(len, curves), default=0))]
+        line = [(across(e), panel.scale(sum(vs) / len(vs))) for e, vs in enumerate(columns, 1)]
+        every = [(across(e), panel.scale(v)) for e, vs in enumerate(columns, 1) for v in vs]
+        parts = [text(across(e), panel.bottom + 16, str(e), "middle", "m") for e in sorted({1, longest})]
+        return "".join([*parts, path(line, "l s0") if line else "", dots(every, "s1", 3.4)])
 
-    buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    plt.close(figure)
-    svg = buffer.getvalue()
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r'(width|height)="[\d.]+pt"', "", svg, count=2)
-    svg = svg.replace("#000000", "currentColor").replace("font: 10px", "fill: currentColor; font: 10px")
-    svg = re.sub(r'style="font: ', 'style="fill: currentColor; font: ', svg)
-    return svg.replace(">", f' role="img"><title>{html.escape(title)}</title>', 1)
+    names = [s["name"] for s in systems]
+    title = "Dev F1 after every epoch, every seed a dot: " + ", ".join(names)
+    return frame_panels(title, names, ticks(min(values), max(values), 4), draw)
+
+
+def layer_bars(systems: Sequence[Mapping[str, Any]]) -> str:
+    """A panel a system: the learned share of every layer, a colour a stream, every seed a dot."""
+    every = list(dict.fromkeys(name for s in systems for name in s["layer_weights"]))
+    colour = dict(zip(every, _colours(every), strict=True))
+    shares = [v for s in systems for seeds in s["layer_weights"].values() for seed in seeds for v in seed]
+
+    def draw(place: int, panel: Panel) -> str:
+        streams = {n: seeds for n, seeds in systems[place]["layer_weights"].items() if len(seeds[0]) > 1}
+        most = max(len(seeds[0]) for seeds in streams.values())
+        step = (panel.right - panel.left - 8) / most
+        wide = step * 0.8 / len(streams)
+        labels = layer_names(systems[place]["layers"], most)
+        every_nth = -(-most // 14)
+        parts = [
+            text(panel.left + 4 + step * (i + 0.5), panel.bottom + 16, label, "middle", "m")
+            for i, label in enumerate(labels)
+            if i % every_nth == 0
+        ]
+        equal = panel.scale(1 / most)
+        parts.append(path([(panel.left, equal), (panel.right, equal)], "d"))
+        for index, (name, seeds) in enumerate(streams.items()):
+            style = colour[name]
+            points = []
+            for layer in range(len(seeds[0])):
+                values = [seed[layer] for seed in seeds]
+                mean = sum(values) / len(values)
+                x = panel.left + 4 + step * (layer + 0.1) + wide * index
+                y = panel.scale(mean)
+                said = f"{name}, layer {labels[layer]}: {mean:.2f}"
+                parts.append(box(x, y, wide * 0.92, panel.bottom - y, f"f {style}", said))
+                points += [(x + wide * 0.46, panel.scale(v)) for v in values]
+            parts.append(dots(points, style, 4))
+            row = panel.top + 10 + 14 * index
+            parts += [dots([(panel.left + 12, row - 4)], style, 8), text(panel.left + 20, row, shorten(name, 34))]
+        return "".join(parts)
+
+    names = [s["name"] for s in systems]
+    streams = max(len(s["layer_weights"]) for s in systems)
+    title = "Learned share of every layer, a colour a language model: " + ", ".join(names)
+    marks = ticks(0, max(shares) * (1 + 0.12 * streams), 4)
+    return frame_panels(title, names, marks, draw, columns=2, height=150 + 14 * streams)
+
+
+def reliability_panels(systems: Sequence[Mapping[str, Any]]) -> str:
+    """A panel a system: share of right entities against their score, over how many there are (grey bars)."""
+
+    def draw(place: int, panel: Panel) -> str:
+        bins = systems[place]["calibration"]["bins"]
+        across = Scale(0, 1, panel.left + 4, panel.right - 4)
+        total, most = sum(b[2] for b in bins), max(b[2] for b in bins)
+        parts = [path([(across(0), panel.scale(0)), (across(1), panel.scale(100))], "d")]
+        for low, high, count, _, _ in bins:
+            tall = 0.4 * (panel.bottom - panel.top) * count / max(most, 1)
+            said = f"score {low:.1f} to {high:.1f}: {count / max(total, 1):.0%} of the entities"
+            wide = across(high) - across(low) - 1
+            parts.append(box(across(low) + 0.5, panel.bottom - tall, wide, tall, "f s5", said))
+        points = [(across(score), panel.scale(100 * right)) for _, _, count, score, right in bins if count]
+        parts += [path(points, "l s0") if points else "", dots(points, "s0", 6)]
+        parts += [text(across(v), panel.bottom + 16, str(v), "middle", "m") for v in (0, 0.5, 1)]
+        return "".join(parts)
+
+    names = [s["name"] for s in systems]
+    title = "Share of right entities by score: " + ", ".join(names)
+    return frame_panels(title, names, [0, 50, 100], draw)
+
+
+def layer_names(layers: str, num_layers: int) -> list[str]:
+    """The numbers of the layers that a stream holds: of "all", 0 … n; of "0,2,4", these."""
+    named = [part.strip() for part in layers.split(",")]
+    return named if len(named) == num_layers else [str(n) for n in range(num_layers)]
+
+
+def _colours(groups: Sequence[str]) -> list[str]:
+    """A colour a group; one colour for all when there are more groups than colours."""
+    order = list(dict.fromkeys(groups))
+    return [f"s{order.index(g)}" if len(order) <= NUM_SERIES else "s0" for g in groups]
+
+
+def _f1(counts: Sequence[int]) -> float | None:
+    gold, predicted, correct = counts
+    return 200 * correct / (gold + predicted) if gold + predicted else None

@@ -43,14 +43,14 @@ def demo(out: Path = Path("boustro-demo"), seeds: int = 3, cache: bool = True) -
         file=sys.stderr,
     )
     grid = Grid(encoders=ENCODERS, heads=("mlp",), seeds=seeds, options={}, train=train, dev=dev, test=test)
-    study = run_grid(grid, out, cache, title="One direction or both?")
-    print_table(study["results"])
-    print(f"\n{verdict(study['results'])}\n")
+    results = run_grid(grid, out, cache, title="One direction or both?")
+    print_table(results)
+    print(f"\n{verdict(results)}\n")
     tagger = Tagger.from_pretrained(next((out / "cells").glob("starter-mlp-1-*")) / "tagger")
     tagged = list(zip(TEXTS, tagger.predict(TEXTS), strict=True))
     console = Console(highlight=False, soft_wrap=True)
     for text, entities in tagged:
         console.print(as_terminal(text, entities) if console.is_terminal else as_text(text, entities), markup=False)
     shown = "".join(f"<p>{as_html(text, entities)}</p>" for text, entities in tagged)
-    report = write_file(out / "report.html", render_html(study, f"<h2>Raw text, tagged both ways</h2>{shown}"))
+    report = write_file(out / "report.html", render_html(results, f"<h2>Raw text, tagged both ways</h2>{shown}"))
     print(f"\nreport: {report}")

@@ -1,0 +1,102 @@
+"""Where is a system right? Entity scores by bucket: of position, length, and what training has shown.
+
+A bucket is a property of an entity in its sentence, the same for an entity of the reference and a predicted
+one: recall goes by the entities of the reference that lie in the bucket, precision by the predicted ones.
+Over the buckets of a dimension the counts add up to those of the whole.
+
+    ["Jordan", "closed", "its", "border", "with", "Syria"]     LOC [0, 1): "starts the sentence"
+                                                               LOC [5, 6): "elsewhere"
+
+The dimension `position` is the direction test: where an entity starts the sentence, a forward LM has read
+nothing but the entity itself. Source: backward-LM paper, section 4.2; the other dimensions follow Fu, Liu
+and Neubig 2020, *Interpretable multi-dataset evaluation for named entity recognition*.
+"""
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from boustro.metrics.spans import SpanCounts
+from boustro.types import Entity
+
+START, ELSEWHERE = "starts the sentence", "elsewhere"
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """What the training data have shown: how often the exact words were an entity of a type."""
+
+    counts: Counter[tuple[tuple[str, ...], str]] = field(default_factory=Counter)
+    forms: frozenset[tuple[str, ...]] = frozenset()
+
+    @classmethod
+    def of(cls, sentences: Iterable[tuple[Sequence[str], Sequence[Entity]]]) -> "Training":
+        """From (words, entities) of every training sentence."""
+        counts = Counter((tuple(words[e.start : e.end]), e.label) for words, entities in sentences for e in entities)
+        return cls(counts, frozenset(form for form, _ in counts))
+
+    def frequency(self, entity: Entity, words: Sequence[str]) -> int:
+        """How often these very words were an entity of this type."""
+        return self.counts[tuple(words[entity.start : entity.end]), entity.label]
+
+    def seen(self, entity: Entity, words: Sequence[str]) -> int:
+        """0 with this type, 1 with another type only, 2 never."""
+        if self.frequency(entity, words):
+            return 0
+        return 1 if tuple(words[entity.start : entity.end]) in self.forms else 2
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """Names of the buckets, in order, and which one an entity of a sentence lies in."""
+
+    title: str
+    buckets: tuple[str, ...]
+    place: Callable[[Entity, Sequence[str], Training], int]
+
+
+def _steps(title: str, starts: Sequence[int], value: Callable[[Entity, Sequence[str], Training], int]) -> Dimension:
+    """Buckets of whole numbers that begin at `starts`: (0, 1, 3) → "0", "1–2", "3+"."""
+    names = [str(a) if b == a + 1 else f"{a}–{b - 1}" for a, b in pairwise(starts)]
+    return Dimension(title, (*names, f"{starts[-1]}+"), lambda *given: bisect_right(starts, value(*given)) - 1)
+
+
+DIMENSIONS: dict[str, Dimension] = {
+    "position": Dimension("Position in the sentence", (START, ELSEWHERE), lambda e, words, _: int(e.start > 0)),
+    "before": _steps("Words before the entity", (0, 1, 3, 6, 11), lambda e, words, _: e.start),
+    "after": _steps("Words after the entity", (0, 1, 3, 6, 11), lambda e, words, _: len(words) - e.end),
+    "length": _steps("Words of the entity", (1, 2, 3, 4), lambda e, words, _: e.end - e.start),
+    "sentence": _steps("Words of the sentence", (1, 10, 20, 30, 40), lambda e, words, _: len(words)),
+    "seen": Dimension(
+        "The exact words in the training data",
+        ("seen with this type", "seen with another type only", "never seen"),
+        lambda e, words, training: training.seen(e, words),
+    ),
+    "frequency": _steps(
+        "How often in the training data, with this type",
+        (0, 1, 2, 5, 20),
+        lambda e, words, training: training.frequency(e, words),
+    ),
+}
+
+
+def count_buckets(
+    dimension: Dimension,
+    training: Training,
+    words: Sequence[Sequence[str]],
+    gold: Sequence[Sequence[Entity]],
+    predicted: Sequence[Sequence[Entity]],
+) -> dict[str, SpanCounts]:
+    """Counts of all sentences by bucket, empty buckets too, in the dimension's order."""
+    counts = [[0, 0, 0] for _ in dimension.buckets]
+    for sentence, wanted, got in zip(words, gold, predicted, strict=True):
+        right = {(e.label, e.start, e.end) for e in wanted}
+        for entity in wanted:
+            counts[dimension.place(entity, sentence, training)][0] += 1
+        for entity in got:
+            row = counts[dimension.place(entity, sentence, training)]
+            row[1] += 1
+            row[2] += (entity.label, entity.start, entity.end) in right
+    return {name: SpanCounts(*row) for name, row in zip(dimension.buckets, counts, strict=True)}

@@ -1,0 +1,87 @@
+"""What kind of mistake was it? Every entity of the reference and every predicted one is accounted for once.
+
+Each predicted entity meets at most one of the reference, and each of the reference at most one predicted:
+
+    correct    the same words, the same type
+    type       the same words, another type
+    boundary   the same type, words that overlap
+    both       another type, words that overlap
+    missed     an entity of the reference that nothing predicted meets
+    spurious   a predicted entity that meets nothing of the reference
+
+so that
+
+    reference = correct + type + boundary + both + missed
+    predicted = correct + type + boundary + both + spurious
+
+Pairs are taken in that order of kinds; among pairs of one kind, the larger overlap first, then the earlier.
+
+    words      The  Bank  of  Port  Lisse  fell          reference  ORG [1, 5)
+    predicted  O    B-ORG O   B-LOC I-LOC  O             ORG [1, 2): boundary; LOC [3, 5): spurious
+
+It counts only; scores are `metrics.spans`'s. Entities of one side must not overlap each other.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from boustro.types import Entity
+
+KINDS = ("correct", "type", "boundary", "both", "missed", "spurious")
+MISTAKES = KINDS[1:]
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """An entity of the reference, the predicted one that it meets, and how; `None` where there is none."""
+
+    kind: str
+    gold: Entity | None
+    predicted: Entity | None
+
+
+def match_entities(gold: Sequence[Entity], predicted: Sequence[Entity]) -> list[Match]:
+    """The matches of one sentence, in the order of the text."""
+    pairs = []
+    for i, g in enumerate(gold):
+        for j, p in enumerate(predicted):
+            overlap = min(g.end, p.end) - max(g.start, p.start)
+            if overlap > 0:
+                pairs.append((_rank(g, p), -overlap, g.start, p.start, i, j))
+    matches, left, right = [], set(range(len(gold))), set(range(len(predicted)))
+    for rank, _, _, _, i, j in sorted(pairs):
+        if i in left and j in right:
+            left.remove(i)
+            right.remove(j)
+            matches.append(Match(KINDS[rank], gold[i], predicted[j]))
+    matches += [Match("missed", gold[i], None) for i in left]
+    matches += [Match("spurious", None, predicted[j]) for j in right]
+    return sorted(matches, key=_place)
+
+
+def count_kinds(matches: Iterable[Match]) -> dict[str, int]:
+    """How many there are of every kind, zeros too, in the order of `KINDS`."""
+    counts = Counter(m.kind for m in matches)
+    return {kind: counts[kind] for kind in KINDS}
+
+
+def count_confusions(matches: Iterable[Match]) -> Counter[tuple[str | None, str | None]]:
+    """(type in the reference, predicted type) → how often; `None` stands for no entity.
+
+    A row summed over its predicted types is that type's number of entities in the reference, a column
+    summed is its number of predicted entities. Boundaries play no part.
+    """
+    return Counter((m.gold.label if m.gold else None, m.predicted.label if m.predicted else None) for m in matches)
+
+
+def _rank(gold: Entity, predicted: Entity) -> int:
+    same_words = (gold.start, gold.end) == (predicted.start, predicted.end)
+    if gold.label == predicted.label:
+        return KINDS.index("correct" if same_words else "boundary")
+    return KINDS.index("type" if same_words else "both")
+
+
+def _place(match: Match) -> tuple[int, int]:
+    entities = [e for e in (match.gold, match.predicted) if e is not None]
+    return min(e.start for e in entities), min(e.end for e in entities)

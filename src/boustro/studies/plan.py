@@ -1,0 +1,132 @@
+"""`boustro compare --dry-run`: what would be computed, and what it would cost.
+
+The encoders are loaded, since only they know how large their features are; nothing is encoded but a sample.
+Minutes come from the records of the system's other seeds where there are any, else from a probe: a hundred
+training sentences are encoded and trained on, and the time is scaled by the number of sentences. They are
+a guess: what a probe does not see is whether the machine will be busy.
+"""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from boustro.encoders import Encoder
+from boustro.encoders.cache import CachedEncoder
+from boustro.metrics.spans import extract_spans
+from boustro.studies.cells import Cell, find_cell
+from boustro.studies.grid import Grid, System
+from boustro.studies.memory import PeakMemory
+from boustro.tasks.tagger import Tagger
+from boustro.types import Sentence
+
+PROBE_SENTENCES = 100
+
+
+def make_plan(grid: Grid, out: Path, cache: bool | Path = True) -> dict[str, Any]:
+    """Cells known and missing, bytes of features to write, and about how many minutes."""
+    to_write: dict[Path, tuple[int, float]] = {}  # per cache entry its bytes and the seconds to compute it
+    systems, uncached_seconds = [], 0.0
+    with PeakMemory() as peak:
+        for system in grid.systems():
+            found = [find_cell(grid, system, seed, out) for seed in range(1, grid.seeds + 1)]
+            known = [cell for cell in found if cell is not None]
+            missing = grid.seeds - len(known)
+            row: dict[str, Any] = {"name": system.name, "known": len(known), "missing": missing, "train_seconds": 0.0}
+            if missing:
+                encoder = _encoder(system, grid, cache)
+                needed = _needed(encoder, grid)
+                to_write |= needed
+                if not cache:
+                    uncached_seconds += missing * _encode_seconds(encoder, grid)
+                row["source"] = "the other seeds" if known else "a probe"
+                row["train_seconds"] = missing * (_recorded(known) if known else _probe(system, grid))
+            systems.append(row)
+    encode = uncached_seconds + sum(seconds for _, seconds in to_write.values())
+    train = sum(row["train_seconds"] for row in systems)
+    return {
+        "cells": {"of": len(systems) * grid.seeds, "known": sum(row["known"] for row in systems)},
+        "systems": systems,
+        "feature_bytes": sum(size for size, _ in to_write.values()),
+        "encode_minutes": encode / 60,
+        "train_minutes": train / 60,
+        "peak_bytes_of_the_probe": peak.bytes,
+    }
+
+
+def describe_plan(plan: dict[str, Any]) -> str:
+    """The plan as people read it."""
+    known, of = plan["cells"]["known"], plan["cells"]["of"]
+    lines = [f"{of} cells: {known} known, {of - known} to compute"]
+    for row in plan["systems"]:
+        if row["missing"]:
+            each = row["train_seconds"] / row["missing"]
+            lines.append(f"  {row['name']}: {row['missing']} to train, about {each:,.0f} s each (by {row['source']})")
+    if known == of:
+        return "\n".join([*lines, "nothing is left to do but the report"])
+    lines.append(
+        f"features to write: {plan['feature_bytes'] / 2**20:,.0f} MB, about {_minutes(plan['encode_minutes'])}"
+    )
+    lines.append(f"training: about {_minutes(plan['train_minutes'])}")
+    if plan["peak_bytes_of_the_probe"]:
+        lines.append(f"memory: at least {plan['peak_bytes_of_the_probe'] / 2**20:,.0f} MB, measured in the probe")
+    return "\n".join(lines)
+
+
+def _encoder(system: System, grid: Grid, cache: bool | Path) -> Encoder:
+    """The encoder that the taggers of a system will use."""
+    options = system.options
+    if not any(sentence.document for sentence in grid.train):  # as `Tagger.fit` does
+        options = {**options, "context": "sentence"}
+    return Tagger(system.encoder, system.head, cache=cache, **options).encoder(cached=True)
+
+
+def _parts(encoder: Encoder) -> Sequence[Encoder]:
+    return getattr(encoder, "parts", [encoder])
+
+
+def _needed(encoder: Encoder, grid: Grid) -> dict[Path, tuple[int, float]]:
+    """Cache entries that are not there yet: bytes, and seconds by a sample. Halves that pairs share count once."""
+    needed = {}
+    for part in _parts(encoder):
+        if not isinstance(part, CachedEncoder):
+            continue
+        speed = None
+        for sentences in grid.data().values():
+            entry = part.entry(sentences)
+            if not entry.exists():
+                speed = speed or _words_per_second(part.encoder, grid.dev)
+                words = sum(map(len, sentences))
+                size = words * sum(s.num_layers * s.width for s in part.streams) * part.dtype.itemsize
+                needed[entry] = (size, words / speed)
+    return needed
+
+
+def _encode_seconds(encoder: Encoder, grid: Grid) -> float:
+    words = sum(len(s) for sentences in grid.data().values() for s in sentences)
+    return words / _words_per_second(encoder, grid.dev)
+
+
+def _words_per_second(encoder: Encoder, sentences: Sequence[Sentence]) -> float:
+    sample = sentences[:PROBE_SENTENCES]
+    encoder.encode_all(sample[:1])
+    started = time.perf_counter()
+    encoder.encode_all(sample)
+    return sum(map(len, sample)) / (time.perf_counter() - started)
+
+
+def _recorded(cells: Sequence[Cell]) -> float:
+    return sum(cell.scores["record"]["train_seconds"] for cell in cells) / len(cells)
+
+
+def _probe(system: System, grid: Grid) -> float:
+    """Seconds of training, scaled up from a sample that holds entities."""
+    labelled = [s for s in grid.train if extract_spans(s.tags or ())][:PROBE_SENTENCES]
+    dev = grid.dev[:PROBE_SENTENCES]
+    tagger = Tagger(system.encoder, system.head, cache=False, **system.options).fit(labelled, dev, seed=0)
+    words, sample = (sum(map(len, sentences)) for sentences in (grid.train, labelled))
+    return tagger.record["train_seconds"] * words / sample
+
+
+def _minutes(minutes: float) -> str:
+    return f"{minutes:,.0f} minutes" if minutes >= 2 else f"{60 * minutes:,.0f} seconds"

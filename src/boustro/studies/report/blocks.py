@@ -1,0 +1,197 @@
+"""What a report is made of: prose, tables, figures and examples, written once and rendered as HTML or Markdown.
+
+    Table("Scores", ["system", "F1"], [["starter", Cell("88.6", "± 0.3")]])
+    →  <table><caption>Scores</caption>…            in HTML
+    →  | system | F1 |  …  | starter | 88.6 (± 0.3) |   in Markdown
+
+All text is escaped; a `Figure` alone is trusted, since we drew it. Markdown leaves figures out: every number
+in them stands in a table as well.
+"""
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from boustro.tasks.render import as_html, as_text, css_class, word_entities
+from boustro.types import Entity
+
+SHORT_NAME = 34  # letters that stay on one line
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A number or a name; `note` stands beside it in small type, `share` (0 to 1) is drawn as `look` says."""
+
+    text: str
+    note: str = ""
+    share: float | None = None
+    look: str = "bar"  # or heat
+    mood: str = ""  # good or bad: a change for the better or the worse
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The first column names the row; `best` are rows to stand out."""
+
+    caption: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[Cell | str]]
+    best: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """A paragraph; `kind` is note or verdict."""
+
+    text: str
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Text to be read or copied as it stands."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """An SVG of ours, and what it shows."""
+
+    svg: str
+    caption: str
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One sentence as several tell it: (who, entities); entities of the reference come first."""
+
+    heading: str
+    words: Sequence[str]
+    gold: Sequence[Entity]
+    answers: Sequence[tuple[str, Sequence[Entity]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """Blocks that are folded away."""
+
+    summary: str
+    blocks: "Sequence[Block]"
+    shown: bool = False
+
+
+Block = Table | Prose | Code | Figure | Example | Details
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading, its place in the table of contents, and what stands under it."""
+
+    key: str
+    title: str
+    blocks: Sequence[Block] = field(default_factory=tuple)
+
+
+def to_html(block: Block) -> str:
+    """One block as HTML."""
+    match block:
+        case Prose():
+            kind = f' class="{block.kind}"' if block.kind else ""
+            return f"<p{kind}>{html.escape(block.text)}</p>"
+        case Code():
+            return f"<pre>{html.escape(block.text)}</pre>"
+        case Figure():
+            return f"<figure>{block.svg}<figcaption>{html.escape(block.caption)}</figcaption></figure>"
+        case Details():
+            inner = "".join(to_html(b) for b in block.blocks)
+            shown = " open" if block.shown else ""
+            return f"<details{shown}><summary>{html.escape(block.summary)}</summary>{inner}</details>"
+        case Table():
+            return _html_table(block)
+        case Example():
+            return _html_example(block)
+
+
+def to_markdown(block: Block) -> str:
+    """One block as Markdown; empty for a figure."""
+    match block:
+        case Prose():
+            return block.text + "\n"
+        case Code():
+            return "\n".join(f"    {line}" for line in block.text.splitlines()) + "\n"
+        case Figure():
+            return ""
+        case Details():
+            return "\n".join([f"**{block.summary}**\n", *(t for b in block.blocks if (t := to_markdown(b)))])
+        case Table():
+            rows = [[_plain(cell) for cell in row] for row in block.rows]
+            lines = [block.caption, "", _line(block.heads), "|---|" + "---:|" * (len(block.heads) - 1)]
+            return "\n".join([*lines, *map(_line, rows)]) + "\n"
+        case Example():
+            answers = [("reference", block.gold), *block.answers]
+            width = max(len(who) for who, _ in answers)
+            told = [f"    {who:{width}}  {as_text(*word_entities(block.words, e))}" for who, e in answers]
+            return "\n".join([f"{block.heading}\n", *told]) + "\n"
+
+
+def _html_table(table: Table) -> str:
+    head = "".join(f"<th scope=col>{html.escape(h)}</th>" for h in table.heads)
+    body = []
+    for index, (first, *rest) in enumerate(table.rows):
+        best = " class=best" if index in table.best else ""
+        name = first.text if isinstance(first, Cell) else first
+        short = " class=short" if len(name) <= SHORT_NAME else ""
+        cells = "".join(map(_html_cell, rest))
+        body.append(f"<tr{best}><th scope=row{short}>{html.escape(name)}</th>{cells}</tr>")
+    caption = html.escape(table.caption)
+    return (
+        f"<div class=scroll><table><caption>{caption}</caption><thead><tr>{head}</tr></thead>"
+        f"<tbody>{''.join(body)}</tbody></table></div>"
+    )
+
+
+def _html_cell(cell: Cell | str) -> str:
+    if isinstance(cell, str):
+        return f"<td>{html.escape(cell)}</td>"
+    kinds = " ".join(k for k in (cell.mood, cell.look if cell.share is not None else "") if k)
+    given = f' class="{kinds}"' if kinds else ""
+    if cell.share is not None:
+        given += f' style="--v:{min(max(cell.share, 0), 1):.3f}"'
+    note = f" <small>{html.escape(cell.note)}</small>" if cell.note else ""
+    return f"<td{given}>{html.escape(cell.text)}{note}</td>"
+
+
+def _html_example(example: Example) -> str:
+    gold = {(e.label, e.start, e.end) for e in example.gold}
+    lines = [("reference", as_html(*word_entities(example.words, example.gold)))]
+    for who, entities in example.answers:
+        right = {(e.label, e.start, e.end) for e in entities} == gold
+        lines.append((f"{who} {'✓' if right else '✗'}", _told(example.words, entities, gold)))
+    body = "".join(f"<dt>{html.escape(who)}</dt><dd>{told}</dd>" for who, told in lines)
+    return f"<div class=example><p>{html.escape(example.heading)}</p><dl>{body}</dl></div>"
+
+
+def _told(words: Sequence[str], entities: Sequence[Entity], gold: set[tuple[str, int, int]]) -> str:
+    """A sentence with its entities: type, score, and a cross where the reference does not have it."""
+    parts, position = [], 0
+    for entity in sorted(entities, key=lambda e: e.start):
+        parts += [html.escape(w) for w in words[position : entity.start]]
+        wrong = (entity.label, entity.start, entity.end) not in gold
+        score = "" if entity.score is None else f" {entity.score:.2f}"
+        label = html.escape(entity.label) + score + (" ✗" if wrong else "")
+        said = html.escape(" ".join(words[entity.start : entity.end]))
+        kind = f"{css_class(entity.label)}{' wrong' if wrong else ''}"
+        parts.append(f'<mark class="{kind}">{said} <small>{label}</small></mark>')
+        position = entity.end
+    return " ".join([*parts, *(html.escape(w) for w in words[position:])])
+
+
+def _plain(cell: Cell | str) -> str:
+    if isinstance(cell, str):
+        return cell
+    return f"{cell.text} ({cell.note})" if cell.note else cell.text
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |"

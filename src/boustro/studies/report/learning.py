@@ -1,0 +1,91 @@
+"""How systems learned, which layers they use, and whether their scores can be trusted."""
+
+from typing import Any
+
+from boustro.studies.charts import layer_bars, layer_names, learning_curves, reliability_panels
+from boustro.studies.report.blocks import Block, Cell, Details, Figure, Prose, Section, Table
+
+MANY = 6
+Systems = list[dict[str, Any]]
+
+
+def layers(results: dict[str, Any]) -> Section:
+    """The learned share of every layer, a stream (one language model) apart from the other."""
+    systems = [s for s in results["systems"] if any(len(w[0]) > 1 for w in s["layer_weights"].values())]
+    if not systems:
+        text = "No system reads more than one layer, or none learns its mix, so there is nothing to show."
+        return Section("layers", "Learned layer weights", [Prose(text)])
+    caption = (
+        "Shares of the layers in the learned mix; 0 is the embeddings. Bars: mean over seeds; dots: seeds; broken line: "
+        "equal shares."
+    )
+    return Section(
+        "layers", "Learned layer weights", [*_figures(results, systems, layer_bars, caption), _layer_table(systems)]
+    )
+
+
+def curves(results: dict[str, Any]) -> Section:
+    """Dev F1 after every epoch."""
+    systems = [s for s in results["systems"] if any(s["dev_curves"])]
+    if not systems:
+        return Section("curves", "Learning curves", [Prose("No system trains in epochs, so there is no curve.")])
+    caption = "Dev F1 after every epoch: every seed a dot, a line through their means."
+    rows = [
+        [s["name"], ", ".join(map(str, s["best_epochs"])), *(f"{max(c):.2f}" for c in s["dev_curves"])]
+        + [""] * (results["seeds"] - len(s["dev_curves"]))
+        for s in systems
+        if all(s["dev_curves"])
+    ]
+    heads = ["system", "best epochs", *(f"best, seed {n + 1}" for n in range(results["seeds"]))]
+    table = Table("The epoch of every seed that was kept, and its dev F1", heads, rows)
+    return Section("curves", "Learning curves", [*_figures(results, systems, learning_curves, caption), table])
+
+
+def calibration(results: dict[str, Any]) -> Section:
+    """Whether a score of 0.9 is right nine times in ten."""
+    systems = results["systems"]
+    bins = [f"{low:.1f}–{high:.1f}" for low, high, *_ in systems[0]["calibration"]["bins"]]
+    rows: list[list[Cell | str]] = []
+    for s in systems:
+        cells: list[Cell | str] = [
+            Cell(f"{100 * right:.0f}", f"{count / s['num_seeds']:,.0f}", right) if count else "–"
+            for _, _, count, _, right in s["calibration"]["bins"]
+        ]
+        rows.append([s["name"], f"{100 * s['calibration']['error']:.1f}", *cells])
+    table = Table(
+        "Expected calibration error in points, then the percent of entities that are right in each range of scores, "
+        "and how many there are (mean over seeds)",
+        ["system", "error", *bins],
+        rows,
+    )
+    text = (
+        "A predicted entity's score is the geometric mean of its words' probabilities. On the broken line a score "
+        "of 0.9 is right nine times in ten; below it the system is too sure of itself."
+    )
+    caption = "Percent of predicted entities that are right, by score; grey: how many have that score."
+    figures = _figures(results, systems, reliability_panels, caption)
+    return Section("calibration", "Calibration", [Prose(text), *figures, Details("As a table", [table])])
+
+
+def _figures(results: dict[str, Any], systems: Systems, draw: Any, caption: str) -> list[Block]:
+    """All systems in one figure; of many, the pair first and the rest folded away."""
+    if len(systems) <= MANY:
+        return [Figure(draw(systems), caption)]
+    pair = [s for s in systems if s["name"] in results["pair"]] or systems[:2]
+    rest = [s for s in systems if s not in pair]
+    return [Figure(draw(pair), caption), Details("Every other system", [Figure(draw(rest), caption)])]
+
+
+def _layer_table(systems: Systems) -> Details:
+    rows: list[list[Cell | str]] = []
+    most = max(len(w[0]) for s in systems for w in s["layer_weights"].values())
+    for s in systems:
+        for stream, seeds in s["layer_weights"].items():
+            means = [sum(values) / len(values) for values in zip(*seeds, strict=True)]
+            names = layer_names(s["layers"], len(means))
+            told = [
+                Cell(f"{m:.2f}", "" if n == str(i) else f"layer {n}", m)
+                for i, (m, n) in enumerate(zip(means, names, strict=True))
+            ]
+            rows.append([f"{s['name']}: {stream}", *told, *[""] * (most - len(means))])
+    return Details("As a table", [Table("Mean over seeds", ["system: language model", *map(str, range(most))], rows)])

@@ -1,0 +1,72 @@
+"""Numbers as a report writes them: 88.57 ± 0.27, +3.2 (2.4 to 4.0), 12.4 MB."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from boustro.studies.report.blocks import Cell
+
+
+def spread(values: Mapping[str, Any]) -> Cell:
+    """Mean and standard deviation."""
+    return Cell(f"{values['mean']:.2f}", f"± {values['sd']:.2f}")
+
+
+def signed(points: float, digits: int = 1) -> str:
+    """With its sign, and a real minus: −0.3; what rounds to nothing has none."""
+    text = f"{abs(points):.{digits}f}"
+    return text if float(text) == 0 else ("+" if points > 0 else "−") + text
+
+
+def gap(difference: Mapping[str, float]) -> Cell:
+    """A difference in points with its 95% interval; its mood only where 0 lies outside."""
+    low, high = difference["low"], difference["high"]
+    mood = "good" if low > 0 else "bad" if high < 0 else ""
+    return Cell(signed(difference["points"]), f"{signed(low)} to {signed(high)}", mood=mood)
+
+
+def points(difference: Mapping[str, float]) -> str:
+    """3.2 points of F1 (95% interval 2.4 to 4.0)."""
+    return f"{difference['points']:.1f} points of F1 (95% interval {interval(difference)})".replace("-", "−")
+
+
+def interval(difference: Mapping[str, float]) -> str:
+    """2.4 to 4.0, −0.3 to 1.2."""
+    return " to ".join(signed(difference[end]).removeprefix("+") for end in ("low", "high"))
+
+
+def f1(counts: Sequence[int], share: bool = True) -> Cell:
+    """F1 of (reference, predicted, both), precision and recall beside it; a dash where there is nothing."""
+    gold, predicted, correct = counts
+    if not gold + predicted:
+        return Cell("–")
+    value = 200 * correct / (gold + predicted)
+    precision, recall = (f"{100 * correct / n:.0f}" if n else "–" for n in (predicted, gold))
+    return Cell(f"{value:.1f}", f"{precision} / {recall}", value / 100 if share else None)
+
+
+def millions(count: int) -> str:
+    """Parameters: 5.2M, 0.03M."""
+    return f"{count / 1e6:.1f}M" if count >= 1e6 else f"{count / 1e6:.2f}M"
+
+
+def size(num_bytes: float | None) -> str:
+    """Bytes with a unit; a dash where nothing was measured."""
+    if num_bytes is None:
+        return "–"
+    for unit in ("B", "kB", "MB"):
+        if num_bytes < 1000:
+            return f"{num_bytes:.0f} {unit}"
+        num_bytes /= 1000
+    return f"{num_bytes:.1f} GB"
+
+
+def seconds(value: float) -> str:
+    """0.4 s, 12 s, 3 min 40 s."""
+    if value < 10:
+        return f"{value:.1f} s"
+    return f"{value:.0f} s" if value < 120 else f"{value // 60:.0f} min {value % 60:.0f} s"
+
+
+def per_seed(count: float, num_seeds: int) -> str:
+    """A count summed over seeds, as the mean of one."""
+    return f"{count / num_seeds:,.0f}" if num_seeds == 1 else f"{count / num_seeds:,.1f}"

@@ -1,0 +1,60 @@
+"""The case study as a section: groups of entities, then sentences side by side, the surest first."""
+
+from typing import Any
+
+from boustro.studies.report import numbers
+from boustro.studies.report.blocks import Block, Cell, Details, Example, Prose, Section, Table
+from boustro.types import Entity
+
+
+def sentences(results: dict[str, Any]) -> Section:
+    """Where the two systems differ."""
+    first, second = results["pair"]
+    groups = results["cases"]
+    if first == second:
+        return Section("cases", "Where they differ", [Prose("There is only one system, so nothing to set beside it.")])
+    rows: list[list[Cell | str]] = []
+    for g in groups:
+        change = g["recall"][1] - g["recall"][0]
+        fixed, broken = (numbers.per_seed(g[key], g["num_seeds"]) for key in ("fixed", "broken"))
+        row = [g["title"], f"{g['entities']:,}", *(f"{r:.1f}" for r in g["recall"])]
+        mood = "good" if change > 0.05 else "bad" if change < -0.05 else ""
+        rows.append([*row, Cell(numbers.signed(change), mood=mood), fixed, broken])
+    heads = [
+        "entities of the reference",
+        "how many",
+        f"{first}: recall",
+        f"{second}: recall",
+        "change",
+        "fixed",
+        "broken",
+    ]
+    caption = f"Fixed: {second} has it right and {first} has not; broken: the other way round. Mean over seeds"
+    blocks: list[Block] = [Table(caption, heads, rows)]
+    told = False
+    for g in groups:
+        if g["sentences"]:
+            named = f"{g['title'][0].upper()}{g['title'][1:]}: {len(g['sentences'])} sentences"
+            blocks.append(Details(named, [_example(s, first, second) for s in g["sentences"]], shown=not told))
+            told = True
+    if not told:
+        blocks.append(Prose("In the first seed the two agree on every entity of the reference."))
+    else:
+        blocks.append(
+            Prose("Sentences of the first seed, those whose right answer was surest first. ✗ marks what is wrong, the "
+                  "number beside a type is its score.", "note")
+        )  # fmt: skip
+    return Section("cases", f"Where {first} and {second} differ", blocks)
+
+
+def _example(shown: dict[str, Any], first: str, second: str) -> Example:
+    right = second if shown["kind"] == "fixed" else first
+    label, start, end = shown["entity"]
+    name = " ".join(shown["words"][start:end])
+    place = shown["where"] or f"sentence {shown['number']}"
+    return Example(
+        f"{shown['kind']}: {right} has “{name}” as {label}, with {shown['score']:.2f} ({place})",
+        shown["words"],
+        [Entity(*e) for e in shown["gold"]],
+        [(who, [Entity(e[0], e[1], e[2], "", e[3]) for e in found]) for who, found in shown["answers"].items()],
+    )

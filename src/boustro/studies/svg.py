@@ -1,0 +1,109 @@
+"""Pieces of hand-written SVG: small, the same bytes everywhere, and coloured by the page's own variables.
+
+    scale = Scale(0, 100, 40, 640)      # data 0…100 on pixels 40…640
+    picture(680, 60, "One point", dots([(scale(88), 20)], "s0"))
+
+Colours are CSS variables (`--s0` … `--s5` for series), so that a picture follows the reader's light or dark
+setting; alone, outside of a report, it brings them along: `standalone`. Text is always in the colour of text.
+"""
+
+import html
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+WIDTH = 720
+LETTER = 6.4  # pixels of an average letter at 12 pixels
+NUM_SERIES = 6
+LIGHT = {
+    "ink": "#1b1f24", "muted": "#57606a", "paper": "#ffffff", "grid": "#d8dee4", "s0": "#2166ac", "s1": "#c2550c",
+    "s2": "#1a7f4b", "s3": "#8a3fb5", "s4": "#b3245a", "s5": "#6b6000",
+}  # fmt: skip
+DARK = {
+    "ink": "#e6e9ed", "muted": "#a3acb6", "paper": "#14171b", "grid": "#3a424b", "s0": "#6cb0f5", "s1": "#f29a5c",
+    "s2": "#56c98e", "s3": "#cf9bf0", "s4": "#f283ab", "s5": "#d6c65c",
+}  # fmt: skip
+STYLE = (
+    "svg text{font:12px system-ui,sans-serif;fill:var(--ink)}svg .m{fill:var(--muted)}svg .b{font-weight:650}"
+    "svg .g{stroke:var(--grid);fill:none}svg .d{stroke:var(--muted);stroke-dasharray:3 3;fill:none}"
+    + "".join(f"svg .s{i}{{fill:var(--s{i});stroke:var(--s{i})}}" for i in range(NUM_SERIES))
+    + "svg .l{fill:none;stroke-width:1.6;stroke-linejoin:round}svg .t{fill:none;stroke-width:2;opacity:.45}"
+    "svg .p{fill:none;stroke-linecap:round}svg .f{stroke:none;opacity:.3}svg .w{stroke:none}"
+)
+
+
+def variables(colours: dict[str, str]) -> str:
+    """CSS declarations of the colours."""
+    return "".join(f"--{name}:{value};" for name, value in colours.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A straight map of data onto pixels."""
+
+    low: float
+    high: float
+    start: float
+    stop: float
+
+    def __call__(self, value: float) -> float:
+        return self.start + (value - self.low) / ((self.high - self.low) or 1) * (self.stop - self.start)
+
+
+def ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Round numbers that reach from `low` to `high`: (61.2, 88.9) → [60, 65, …, 90]."""
+    span = (high - low) or 1.0
+    size = 10 ** math.floor(math.log10(span / most))
+    step = next(size * m for m in (1, 2, 5, 10) if span / (size * m) <= most)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [round(n * step, 10) for n in range(first, max(last, first + 1) + 1)]
+
+
+def number(value: float) -> str:
+    """At most one decimal: pixels need no more."""
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def text(x: float, y: float, words: str, anchor: str = "start", style: str = "") -> str:
+    """A line of text; `style` is m (muted) or b (bold)."""
+    where = "" if anchor == "start" else f' text-anchor="{anchor}"'
+    kind = f' class="{style}"' if style else ""
+    return f'<text x="{number(x)}" y="{number(y)}"{where}{kind}>{html.escape(words)}</text>'
+
+
+def path(points: Sequence[tuple[float, float]], style: str) -> str:
+    """A line through points."""
+    return f'<path class="{style}" d="M{"L".join(f"{number(x)} {number(y)}" for x, y in points)}"/>'
+
+
+def dots(points: Sequence[tuple[float, float]], style: str, size: float = 5) -> str:
+    """Many dots as one path: lines of no length with round ends."""
+    drawn = "".join(f"M{number(x)} {number(y)}h0" for x, y in points)
+    return f'<path class="p {style}" stroke-width="{number(size)}" d="{drawn}"/>' if points else ""
+
+
+def box(x: float, y: float, width: float, height: float, style: str, title: str = "") -> str:
+    """A filled rectangle, named when it is pointed at."""
+    inner = f"><title>{html.escape(title)}</title></rect>" if title else "/>"
+    place = f'x="{number(x)}" y="{number(y)}" width="{number(max(width, 0))}" height="{number(max(height, 0))}"'
+    return f'<rect class="{style}" {place}{inner}'
+
+
+def shorten(words: str, most: int) -> str:
+    """A long name by its beginning and end."""
+    return words if len(words) <= most else f"{words[: most // 2]}…{words[len(words) - (most - most // 2 - 1) :]}"
+
+
+def picture(width: float, height: float, title: str, *parts: str) -> str:
+    """The parts as one picture that says what it shows."""
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {number(width)} {number(height)}" role="img">'
+        f"<title>{html.escape(title)}</title>{''.join(parts)}</svg>"
+    )
+
+
+def standalone(svg: str) -> str:
+    """A picture as a file of its own, legible on light and dark pages."""
+    style = f"svg{{{variables(LIGHT)}}}@media(prefers-color-scheme:dark){{svg{{{variables(DARK)}}}}}{STYLE}"
+    head, end, rest = svg.partition("</title>")
+    return f"{head}{end}<style>{style}</style>{rest}\n"
