@@ -161,5 +161,5 @@ def test_grid_search_finds_the_better_setting(make):
 
 
 def test_the_estimator_refuses_sentences_without_as_many_tags(make):
-    with pytest.raises(ValueError, match="sentence 2 of the given data: 7 words, but not as many tags"):
+    with pytest.raises(ValueError, match="sentence 2 of the given data: 7 words, but 6 tags"):
         make().fit([X[1], X[0]], [Y[1], Y[0][:-1]])
