@@ -1,16 +1,12 @@
-"""Comparison and report: a grid of cells that survives a kill, tables from cells alone, one safe HTML file."""
+"""Comparison: a grid of cells that survives a kill, and tables that follow from the cells alone."""
 
-import html.parser
 import json
 import shutil
 
 import pytest
 
 from boustro.cli import main
-from boustro.studies.report import verdict
 from boustro.tasks.conll import format_conll
-from boustro.tasks.render import as_html, as_text, colours, css_class, word_entities
-from boustro.types import Entity
 
 NAMES = ["Ada", "Brandt", "Lisse", "Vellmar", "Okonkwo", "<b>Calloway"]
 DATA = [
@@ -36,77 +32,149 @@ def study(tiny_lm, tmp_path_factory):
     return arguments, folder / "out"
 
 
-def test_one_cell_for_every_encoder_head_and_seed(study):
+@pytest.fixture
+def fitted(monkeypatch):
+    """What is trained from here on."""
+    from boustro.tasks.tagger import Tagger
+
+    done, original = [], Tagger.fit
+    monkeypatch.setattr(Tagger, "fit", lambda self, *a, **k: done.append(self.config) or original(self, *a, **k))
+    return done
+
+
+def read(out):
+    return json.loads((out / "results.json").read_text("utf-8"))
+
+
+def test_one_cell_for_every_system_and_seed(study):
     _, out = study
-    results = json.loads((out / "results.json").read_text())
+    results = read(out)
     assert len(list((out / "cells").iterdir())) == 8
-    assert len(results["systems"]) == 4 and results["seeds"] == 2
+    assert len(results["systems"]) == 4 and results["seeds"] == 2 and results["stamp"] == ""
     for system in results["systems"]:
-        assert len(system["dev"]["values"]) == 2
+        assert len(system["dev"]["values"]) == system["num_seeds"] == 2
         assert system["dev"]["mean"] == pytest.approx(sum(system["dev"]["values"]) / 2)
         assert set(system["per_type"]) == {"PER", "LOC"}
+    names = [s["name"] for s in results["systems"]]
+    assert len(set(names)) == 4 and not any(str(out.parent) in name for name in names)
 
 
-def test_the_pair_knows_what_follows_the_first_word_and_the_report_says_so(study):
+def test_every_split_of_a_system_adds_up_to_its_score(study):
     _, out = study
-    results = json.loads((out / "results.json").read_text())
+    for system in read(out)["systems"]:
+        gold = 2 * len(DATA)  # an entity a sentence, two seeds
+        errors = system["errors"]
+        assert sum(n for kind, n in errors.items() if kind != "spurious") == gold
+        predicted = sum(n for kind, n in errors.items() if kind != "missed")
+        assert sum(n for g, _, n in system["confusions"] if g is not None) == gold
+        assert sum(row[2] for row in system["calibration"]["bins"]) == predicted
+        for buckets in system["buckets"].values():
+            totals = [sum(column) for column in zip(*buckets.values(), strict=True)]
+            assert totals == [gold, predicted, errors["correct"]]
+        recall = 100 * errors["correct"] / gold
+        assert system["recall"]["mean"] == pytest.approx(recall)
+        assert set(system["layer_weights"]) and all(len(w) == 2 for w in system["layer_weights"].values())
+
+
+def test_the_pair_knows_what_follows_the_first_word(study):
+    _, out = study
+    results = read(out)
     forward, pair = (
         max(s["dev"]["mean"] for s in results["systems"] if ("+" in s["encoder"]) == both) for both in (False, True)
     )
     assert pair > 95 and forward < 85
-    assert "+" in results["best"] and results["best"] in verdict(results)
+    assert "+" in results["best"] and results["pair"][1] == results["best"]
+    assert results["direction_test"]["starts the sentence"]["points"] > 10
+    assert results["pair"][0].split(" · ")[1] == results["best"].split(" · ")[1]  # the two differ in the encoder only
+    start = results["cases"][0]
+    assert start["title"] == "starts the sentence" and start["entities"] == len(DATA)
+    assert (start["fixed"] - start["broken"]) / (2 * len(DATA)) == pytest.approx(
+        (start["recall"][1] - start["recall"][0]) / 100
+    )
 
 
-def test_after_a_kill_only_the_missing_cells_run_and_the_report_is_the_same(study, monkeypatch, capsys):
+def test_a_cell_holds_a_score_for_every_predicted_entity(study):
+    _, out = study
+    for cell in (out / "cells").iterdir():
+        for line in (cell / "dev.jsonl").read_text("utf-8").splitlines():
+            row = json.loads(line)
+            assert len(row["scores"]) == sum(tag[0] == "B" for tag in row["predicted"])
+            assert all(0 < score <= 1 for score in row["scores"])
+        cost = json.loads((cell / "scores.json").read_text())["cost"]
+        streams = 2 if "+" in cell.name else 1
+        words = 2 * sum(len(words) for words, _ in DATA)
+        assert cost["feature_bytes"] == words * streams * 3 * 2 * 32 * 2  # layers, places, width, bytes
+        assert cost["head_bytes"] > 0 and cost["words_per_second"] > 0
+
+
+def test_after_a_kill_only_the_missing_cells_run_and_the_table_is_the_same(study, fitted, capsys):
     arguments, out = study
+    assert main(arguments) == 0 and not fitted
     before = {name: (out / name).read_bytes() for name in ("report.md", "report.html", "results.json")}
     (gone,) = (c for c in (out / "cells").iterdir() if "+" in c.name and "-mlp-2-" in c.name)
-    (gone / "manifest.json").unlink()
-    fitted = []
-    original = __import__("boustro.tasks.tagger", fromlist=["Tagger"]).Tagger.fit
-    monkeypatch.setattr(
-        "boustro.tasks.tagger.Tagger.fit", lambda self, *a, **k: fitted.append(1) or original(self, *a, **k)
-    )
-    shutil.rmtree(gone)
-    assert main(arguments) == 0
-    assert len(fitted) == 1
-    table = json.loads(before["results.json"])
-    again = json.loads((out / "results.json").read_text())
-    for results in (table, again):  # all but the seconds that the new cell took, and our test runner's command line
-        for system in results["systems"]:
-            system.pop("train_seconds")
-    assert again["systems"] == table["systems"]
-    assert main(arguments) == 0 and len(fitted) == 1
-    first = (out / "report.html").read_bytes()
-    assert main(arguments) == 0 and (out / "report.html").read_bytes() == first
+    (gone / "manifest.json").unlink()  # half written
+    shutil.rmtree(gone / "tagger")
     capsys.readouterr()
+    assert main([*arguments, "--report-only"]) == 0 and not fitted
+    partial = read(out)
+    assert partial["stamp"] == "7 of 8 cells" and "incomplete: 7 of 8 cells" in capsys.readouterr().out
+    assert "Incomplete: 7 of 8 cells" in (out / "report.html").read_text("utf-8")
+    assert len(partial["missing"]) == 1 and partial["missing"][0].endswith("mlp, seed 2")
+    assert sorted(s["num_seeds"] for s in partial["systems"]) == [1, 2, 2, 2]
+    assert "(1 of 2 seeds)" in (out / "report.md").read_text("utf-8")
+    assert main(arguments) == 0 and len(fitted) == 1
+    assert main(arguments) == 0 and len(fitted) == 1
+    first, again = json.loads(before["results.json"]), read(out)
+    assert first.pop("cost").keys() == again.pop("cost").keys()  # the clock's figures are the only ones that may differ
+    assert json.dumps(again) == json.dumps(first)
+    tables = [text.partition(b"## Cost")[0] for text in (before["report.md"], (out / "report.md").read_bytes())]
+    assert tables[0] == tables[1]
+    page = (out / "report.html").read_bytes()
+    assert main([*arguments, "--report-only"]) == 0 and (out / "report.html").read_bytes() == page
 
 
-class _Page(html.parser.HTMLParser):
-    def __init__(self):
-        super().__init__()
-        self.tags, self.attributes, self.figures = [], [], ""
+def test_a_dry_run_computes_nothing_and_counts_what_is_there(study, fitted, tmp_path, capsys):
+    arguments, _ = study
+    capsys.readouterr()
+    assert main([*arguments, "--dry-run"]) == 0
+    assert "8 cells: 8 known, 0 to compute" in capsys.readouterr().out and not fitted
+    elsewhere = [*arguments[:-1], str(tmp_path / "out"), "--heads", "linear", "--dry-run"]
+    assert main([*elsewhere, "--json", "-"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["cells"] == {"of": 4, "known": 0} and plan["feature_bytes"] == 0  # the cache has them all
+    assert all(row["missing"] == 2 and row["train_seconds"] > 0 for row in plan["systems"])
+    assert not (tmp_path / "out").exists()
+    assert main([*elsewhere, "--pooling", "entry"]) == 0
+    words = sum(len(words) for words, _ in DATA)
+    sizes = words * 3 * 32 * 2 / 2**20  # train and dev are one text, and both systems share the forward LM
+    assert f"features to write: {2 * sizes:,.0f} MB" in capsys.readouterr().out
 
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes += attrs
 
-    def handle_data(self, data):
-        if self.tags and self.tags[-1] == "script":
-            self.figures += data
+def test_options_are_varied_and_named_after_what_differs(study, fitted, tmp_path, capsys):
+    arguments, _ = study
+    forward = arguments[2]
+    data = arguments[arguments.index("--train") : arguments.index("--seeds")]
+    vary = ["--vary", "pooling=exit,exit+before", "layers=last", "--epochs", "2"]
+    given = ["compare", "--encoders", forward, *data, *vary, "--seeds", "1", "--out", str(tmp_path)]
+    assert main([*given, "--json", "-"]) == 0
+    results = json.loads(capsys.readouterr().out)
+    assert [s["name"] for s in results["systems"]] == ["pooling=exit", "pooling=exit+before"]
+    assert [(c.pooling, c.layers, c.epochs) for c in fitted] == [("exit", "last", 2), ("exit+before", "last", 2)]
+    assert results["options"]["layers"] == "last" and "pooling" not in results["options"]
+    assert main([*given, "--reference", "pooling=exit"]) == 0
+    assert read(tmp_path)["reference"] == read(tmp_path)["pair"][0] == "pooling=exit"
+    assert main([*given, "--cases", "pooling=exit+before", "pooling=exit"]) == 0 and len(fitted) == 2
+    assert read(tmp_path)["pair"] == ["pooling=exit+before", "pooling=exit"]
+    capsys.readouterr()
+    assert main([*given, "--reference", "pooling=exits"]) == 1
+    assert "did you mean 'pooling=exit'" in capsys.readouterr().err
 
 
-def test_the_report_is_one_safe_file(study):
-    _, out = study
-    text = (out / "report.html").read_text("utf-8")
-    page = _Page()
-    page.feed(text)
-    assert len(text) < 500_000
-    assert page.tags.count("script") == 1 and dict(page.attributes).get("type")
-    assert not [v for k, v in page.attributes if k in ("src", "href") and v and not v.startswith("#")]
-    assert page.tags.count("table") >= 2 == page.tags.count("caption") and page.tags.count("svg") >= 2
-    assert "<b>Calloway" not in text and "&lt;b&gt;Calloway" in text
-    assert json.loads(page.figures.strip()) == json.loads((out / "results.json").read_text())
+def test_a_report_of_nothing_is_refused(study, tmp_path, capsys):
+    arguments, _ = study
+    assert main([*arguments[:-1], str(tmp_path), "--report-only"]) == 1
+    assert "no cell of this study is there yet" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_json_goes_to_standard_output_alone(study, capsys):
@@ -120,36 +188,3 @@ def test_a_grid_of_nothing_is_refused(study, capsys):
     arguments, _ = study
     assert main([*arguments, "--seeds", "0"]) == 1
     assert "nothing to compare" in capsys.readouterr().err
-
-
-def test_a_verdict_admits_that_there_is_no_difference():
-    spread = {"mean": 80.0, "sd": 0.1, "values": [80.0]}
-    gap = {"points": 0.1, "low": -0.4, "high": 0.6}
-    systems = [
-        {"name": "a", "dev": spread, "to_best": gap},
-        {"name": "b", "dev": {**spread, "mean": 79.9}, "to_best": gap},
-    ]
-    sentence = verdict({"judged_on": "dev", "seeds": 1, "systems": systems})
-    assert "no reliable difference to b" in sentence
-    systems[1]["to_best"] = {"points": 3.0, "low": 2.0, "high": 4.0}
-    assert "3.0 points above b" in verdict({"judged_on": "dev", "seeds": 1, "systems": systems})
-
-
-def test_entities_are_shown_by_name_and_colour():
-    text, entities = word_entities(["Ada", "of", "Port", "Lisse"], [Entity("PER", 0, 1), Entity("X&Y", 2, 4)])
-    assert as_text(text, entities) == "[Ada PER] of [Port Lisse X&Y]"
-    shown = as_html(text, entities)
-    assert "X&amp;Y</small>" in shown and css_class("X&Y") in shown and "Port Lisse" in shown
-    assert colours("X&Y") == colours("X&Y") and colours("PER") != colours("LOC")
-
-
-@pytest.mark.parametrize("label", ["PER", "LOC", "ORG", "MISC", *"ABCDEFGHIJKLMNOP"])
-def test_marks_are_legible_on_light_and_dark_pages(label):
-    def luminance(colour):
-        channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-        r, g, b = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
-        return 0.2126 * r + 0.7152 * g + 0.0722 * b
-
-    _, light, dark = colours(label)
-    assert 1.05 / (luminance(dark) + 0.05) >= 4.5  # white text
-    assert (luminance(light) + 0.05) / 0.05 >= 4.5  # black text

@@ -8,7 +8,7 @@ Over the buckets of a dimension the counts add up to those of the whole.
                                                                LOC [5, 6): "elsewhere"
 
 The dimension `position` is the direction test: where an entity starts the sentence, a forward LM has read
-nothing but the entity itself. Source: backward-LM paper, section 4.2; the other dimensions follow Fu, Liu
+nothing of it but the entity itself. Source: backward-LM paper, section 4.2; the other dimensions follow Fu, Liu
 and Neubig 2020, *Interpretable multi-dataset evaluation for named entity recognition*.
 """
 

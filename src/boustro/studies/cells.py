@@ -8,7 +8,9 @@ A cell that is complete is never computed again. Tables and reports are made fro
 """
 
 import contextlib
+import dataclasses
 import json
+import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -72,7 +74,7 @@ def find_cell(grid: Grid, system: System, seed: int, out: Path) -> Cell | None:
 
 
 def compute_cell(grid: Grid, system: System, seed: int, out: Path, cache: bool | Path = True) -> Cell:
-    """Train, predict and write one cell; one that is there is replaced."""
+    """Train, predict and write one cell; what is left there of a damaged one is replaced."""
     folder = out / "cells" / grid.cell_name(system, seed)
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
@@ -80,8 +82,10 @@ def compute_cell(grid: Grid, system: System, seed: int, out: Path, cache: bool |
         tagger = Tagger(system.encoder, system.head, cache=cache, **system.options)
         tagger.fit(grid.train, grid.dev, seed)
         answered = {name: tagger.answer(s, cached=True) for name, s in grid.data().items() if name != "train"}
+    if find_cell(grid, system, seed, out) is None:
+        shutil.rmtree(folder, ignore_errors=True)  # damaged: the name, with its fingerprint, is nobody's but ours
     with write_folder(folder, KIND) as staging:
-        result: dict[str, Any] = {"config": system.config(), "seed": seed, "record": tagger.record}
+        result: dict[str, Any] = {"config": dataclasses.asdict(tagger.config), "seed": seed, "record": tagger.record}
         for name, answers in answered.items():
             sentences = grid.data()[name]
             result[name] = tagger.score(sentences, answers).to_dict()

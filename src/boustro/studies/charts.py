@@ -9,7 +9,7 @@ from typing import Any
 
 from boustro.metrics.errors import MISTAKES
 from boustro.studies.frames import Panel, frame_panels, frame_rows
-from boustro.studies.svg import NUM_SERIES, Scale, box, dots, path, shorten, text, ticks
+from boustro.studies.svg import NUM_SERIES, Scale, box, boxes, dots, path, shorten, text, ticks
 
 
 def f1_dots(systems: Sequence[Mapping[str, Any]], judged: str) -> str:
@@ -155,13 +155,10 @@ def reliability_panels(systems: Sequence[Mapping[str, Any]]) -> str:
     def draw(place: int, panel: Panel) -> str:
         bins = systems[place]["calibration"]["bins"]
         across = Scale(0, 1, panel.left + 4, panel.right - 4)
-        total, most = sum(b[2] for b in bins), max(b[2] for b in bins)
+        unit = 0.4 * (panel.bottom - panel.top) / max(max(b[2] for b in bins), 1)
+        wide = across(0.1) - across(0) - 1
         parts = [path([(across(0), panel.scale(0)), (across(1), panel.scale(100))], "d")]
-        for low, high, count, _, _ in bins:
-            tall = 0.4 * (panel.bottom - panel.top) * count / max(most, 1)
-            said = f"score {low:.1f} to {high:.1f}: {count / max(total, 1):.0%} of the entities"
-            wide = across(high) - across(low) - 1
-            parts.append(box(across(low) + 0.5, panel.bottom - tall, wide, tall, "f s5", said))
+        parts.append(boxes([(across(b[0]), panel.bottom - unit * b[2], wide, unit * b[2]) for b in bins], "f s5"))
         points = [(across(score), panel.scale(100 * right)) for _, _, count, score, right in bins if count]
         parts += [path(points, "l s0") if points else "", dots(points, "s0", 6)]
         parts += [text(across(v), panel.bottom + 16, str(v), "middle", "m") for v in (0, 0.5, 1)]

@@ -6,9 +6,9 @@ comes from the caller, as a function of the place.
 
 from collections.abc import Callable, Sequence
 
-from boustro.studies.svg import LETTER, WIDTH, Scale, dots, path, picture, shorten, text
+from boustro.studies.svg import BOLD_LETTER, LETTER, WIDTH, Scale, dots, path, picture, shorten, text
 
-ROW, TOP, MOST_LETTERS = 24, 26, 38
+ROW, TOP, MOST_LETTERS = 24, 26, 46
 
 
 class Panel:
@@ -64,7 +64,7 @@ def frame_panels(
         row, column = divmod(index, columns)
         left, top = margin + column * (wide + gap), head + row * (height + 46) + 22
         panel = Panel(left, top, left + wide, top + height, marks)
-        parts.append(text(left, top - 8, shorten(name, int(wide / LETTER)), style="b"))
+        parts.append(text(left, top - 8, shorten(name, int(wide / BOLD_LETTER)), style="b"))
         for mark in marks:
             y = panel.scale(mark)
             parts.append(path([(left, y), (left + wide, y)], "g"))

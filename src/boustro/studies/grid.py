@@ -3,8 +3,8 @@
 A *system* is an encoder under a head, with one variant of the options; a *cell* is a system with a seed. A
 system is called by what tells it from the others, and by no more:
 
-    encoders ./lm/forward ./lm/backward, head mlp, --vary pooling=exit,exit+before
-    →  forward · pooling=exit     forward · pooling=exit+before     backward · pooling=exit     …
+    encoders ./lm/forward ./lm/backward, head mlp, --vary pooling=exit,exit+before dropout=0.1,0.3
+    →  forward · exit · dropout=0.1     forward · exit · dropout=0.3     forward · exit+before · dropout=0.1     …
 """
 
 import difflib
@@ -30,13 +30,21 @@ WEIGHTS = (".safetensors", ".json", ".bin")
 
 @dataclass(frozen=True)
 class System:
-    """An encoder under a head with these options; `variant` holds those that are varied."""
+    """An encoder under a head with these options; `variant` holds those that are varied.
 
-    name: str
+    `parts` are the parts of its name, one for each thing that differs between systems.
+    """
+
+    parts: tuple[str, ...]
     encoder: str
     head: str
     variant: dict[str, Any]
     options: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """As tables have it."""
+        return " · ".join(self.parts)
 
     def config(self) -> dict[str, Any]:
         """All settings of its taggers, the defaults too."""
@@ -69,8 +77,8 @@ class Grid:
             strange = next((t for s in sentences for t in s.tags or () if not is_span_tag(t)), None)
             if strange:
                 raise ValueError(
-                    f"{data_name(sentences)} ({name}): the tag {strange!r} marks no entity, and entities are what is "
-                    "compared; train on labels of words with boustro fit, or say --scheme io if a run of one is an entity"
+                    f"{data_name(sentences)} ({name}): the tag {strange!r} marks no entity, and entities are compared; "
+                    "train on labels of words with boustro fit, or say --scheme io if a run of one label is an entity"
                 )
 
     def data(self) -> dict[str, list[Sentence]]:
@@ -86,13 +94,15 @@ class Grid:
         """In the order of the table; what was named twice is there once."""
         encoders, heads = list(dict.fromkeys(self.encoders)), list(dict.fromkeys(self.heads))
         short = dict(zip(encoders, short_specs(encoders), strict=True))
-        varied = {k for v in self.variants for k in v if len({repr(w.get(k)) for w in self.variants}) > 1}
+        labels = variant_labels(self.variants)
         systems = []
-        for encoder, head, variant in itertools.product(encoders, heads, self.variants):
-            parts = [short[encoder]] * (len(encoders) > 1) + [head] * (len(heads) > 1)
-            parts += [f"{k}={_written(v)}" for k, v in variant.items() if k in varied]
-            name = " · ".join(parts) or short[encoder]
-            systems.append(System(name, encoder, head, variant, {**self.options, **variant}))
+        for encoder, head, (variant, label) in itertools.product(
+            encoders, heads, zip(self.variants, labels, strict=True)
+        ):
+            parts = [short[encoder]] * (len(encoders) > 1) + [head] * (len(heads) > 1) + label
+            systems.append(
+                System(tuple(parts or [short[encoder]]), encoder, head, variant, {**self.options, **variant})
+            )
         return systems
 
     def cell_name(self, system: System, seed: int) -> str:
@@ -103,6 +113,22 @@ class Grid:
         key = fingerprint(CELL_FORMAT, config, seed, self._fingerprints)
         safe = "".join(c if c.isalnum() or c in "-+." else "_" for c in system.encoder)[-60:]
         return f"{safe}-{system.head}-{seed}-{key[:8]}"
+
+
+def variant_labels(variants: Sequence[dict[str, Any]]) -> list[list[str]]:
+    """What tells each variant from the others: words alone where they can mean one option only, else option=value.
+
+    `[{"pooling": "exit", "dropout": 0.1}, {"pooling": "exit", "dropout": 0.3}]` → `[["dropout=0.1"], ["dropout=0.3"]]`
+    """
+    values = {k: list(dict.fromkeys(_written(v.get(k)) for v in variants)) for v in variants for k in v}
+    varied = {k: found for k, found in values.items() if len(found) > 1}
+    every = [value for found in varied.values() for value in found]
+
+    def label(name: str, value: str) -> str:
+        clear = all(v[0].isalpha() and every.count(v) == 1 for v in varied[name]) and "true" not in varied[name]
+        return value if clear else f"{name}={value}"
+
+    return [[label(k, _written(v)) for k, v in variant.items() if k in varied] for variant in variants]
 
 
 def parse_variants(vary: Sequence[str]) -> tuple[dict[str, Any], ...]:

@@ -113,13 +113,15 @@ def summarise(
         "best": names[best],
         "reference": names[base],
         "pair": [names[first], names[second]],
+        "pair_short": _short_names(finished[first].system, finished[second].system),
+        "varied": _varied(grid),
         "missing": [
             f"{s.name}, seed {seed}"
             for s in grid.systems()
             for seed in range(1, grid.seeds + 1)
             if seed not in {c.seed for c in cells.get(s.name, ())}
         ],
-        "options": _shared([f.system.config() for f in finished]),
+        "options": _shared([f.cells[0].scores["config"] for f in finished]),
         "data": {name: _data_facts(s) for name, s in grid.data().items()},
         "systems": systems,
         "pair_by_type": _gaps(pair, {label: _has_type(label) for label in systems[second]["per_type"]}),
@@ -159,6 +161,7 @@ def _facts(finished: Finished, grid: Grid) -> dict[str, Any]:
         **{name: scores[0]["cost"][name] for name in ("feature_bytes", "head_bytes")},
         "dev_curves": [s["record"].get("dev_f1", []) for s in scores],
         "best_epochs": [s["record"].get("best_epoch", 0) for s in scores],
+        "context": scores[0]["config"].get("context", "sentence"),
         "layers": str(scores[0]["config"].get("layers", "all")),
         "layer_weights": {
             stream: [[round(share, 4) for share in s["record"]["layer_weights"][stream]] for s in scores]
@@ -226,6 +229,22 @@ def _pair(
             if all(systems[i][key] == systems[best][key] for key in same):
                 return i, best
     return best, best
+
+
+def _short_names(first: System, second: System) -> list[str]:
+    """The two by what tells them from each other."""
+    parts = list(zip(first.parts, second.parts, strict=True))
+    return [" · ".join(pair[i] for pair in parts if pair[0] != pair[1]) or first.name for i in (0, 1)]
+
+
+def _varied(grid: Grid) -> dict[str, list[Any]]:
+    """Everything that differs between systems, with its values."""
+    found: dict[str, list[Any]] = {"encoder": list(grid.encoders), "head": list(grid.heads)}
+    for variant in grid.variants:
+        for name, value in variant.items():
+            found.setdefault(name, []).append(value)
+    unique = {name: [v for i, v in enumerate(values) if v not in values[:i]] for name, values in found.items()}
+    return {name: values for name, values in unique.items() if len(values) > 1}
 
 
 def _gaps(

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 WIDTH = 720
-LETTER = 6.4  # pixels of an average letter at 12 pixels
+LETTER, BOLD_LETTER = 6.4, 7.1  # pixels of an average letter at 12 pixels
 NUM_SERIES = 6
 LIGHT = {
     "ink": "#1b1f24", "muted": "#57606a", "paper": "#ffffff", "grid": "#d8dee4", "s0": "#2166ac", "s1": "#c2550c",
@@ -87,6 +87,12 @@ def box(x: float, y: float, width: float, height: float, style: str, title: str 
     inner = f"><title>{html.escape(title)}</title></rect>" if title else "/>"
     place = f'x="{number(x)}" y="{number(y)}" width="{number(max(width, 0))}" height="{number(max(height, 0))}"'
     return f'<rect class="{style}" {place}{inner}'
+
+
+def boxes(places: Sequence[tuple[float, float, float, float]], style: str) -> str:
+    """Many rectangles (x, y, width, height) as one path."""
+    drawn = "".join(f"M{number(x)} {number(y)}h{number(w)}v{number(h)}h{number(-w)}z" for x, y, w, h in places)
+    return f'<path class="{style}" d="{drawn}"/>'
 
 
 def shorten(words: str, most: int) -> str:

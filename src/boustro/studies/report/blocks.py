@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from boustro.tasks.render import as_html, as_text, css_class, word_entities
 from boustro.types import Entity
 
-SHORT_NAME = 34  # letters that stay on one line
+SHORT_NAME = 46  # letters that stay on one line
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Cell:
     note: str = ""
     share: float | None = None
     look: str = "bar"  # or heat
-    mood: str = ""  # good or bad: a change for the better or the worse
+    mood: str = ""  # good or bad; better or worse, where only the note has a mood
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,22 +167,26 @@ def _html_example(example: Example) -> str:
     lines = [("reference", as_html(*word_entities(example.words, example.gold)))]
     for who, entities in example.answers:
         right = {(e.label, e.start, e.end) for e in entities} == gold
-        lines.append((f"{who} {'✓' if right else '✗'}", _told(example.words, entities, gold)))
+        lines.append((f"{who} {'✓' if right else '✗'}", _told(example.words, entities, example.gold)))
     body = "".join(f"<dt>{html.escape(who)}</dt><dd>{told}</dd>" for who, told in lines)
     return f"<div class=example><p>{html.escape(example.heading)}</p><dl>{body}</dl></div>"
 
 
-def _told(words: Sequence[str], entities: Sequence[Entity], gold: set[tuple[str, int, int]]) -> str:
-    """A sentence with its entities: type, score, and a cross where the reference does not have it."""
+def _told(words: Sequence[str], entities: Sequence[Entity], gold: Sequence[Entity]) -> str:
+    """A sentence with its entities and their scores, a cross on what is wrong, and what is missed."""
+    wanted = {(e.label, e.start, e.end) for e in gold}
+    missed = [g for g in gold if not any(g.start < e.end and e.start < g.end for e in entities)]
     parts, position = [], 0
-    for entity in sorted(entities, key=lambda e: e.start):
+    for entity in sorted([*entities, *missed], key=lambda e: e.start):
         parts += [html.escape(w) for w in words[position : entity.start]]
-        wrong = (entity.label, entity.start, entity.end) not in gold
-        score = "" if entity.score is None else f" {entity.score:.2f}"
-        label = html.escape(entity.label) + score + (" ✗" if wrong else "")
-        said = html.escape(" ".join(words[entity.start : entity.end]))
-        kind = f"{css_class(entity.label)}{' wrong' if wrong else ''}"
-        parts.append(f'<mark class="{kind}">{said} <small>{label}</small></mark>')
+        said, label = html.escape(" ".join(words[entity.start : entity.end])), html.escape(entity.label)
+        if entity in missed:
+            parts.append(f"<span class=missed>{said} <small>{label} missed</small></span>")
+        else:
+            wrong = (entity.label, entity.start, entity.end) not in wanted
+            score = "" if entity.score is None else f" {entity.score:.2f}"
+            kind = css_class(entity.label) + (" wrong" if wrong else "")
+            parts.append(f'<mark class="{kind}">{said} <small>{label}{score}{" ✗" if wrong else ""}</small></mark>')
         position = entity.end
     return " ".join([*parts, *(html.escape(w) for w in words[position:])])
 

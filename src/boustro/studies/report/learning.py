@@ -16,8 +16,8 @@ def layers(results: dict[str, Any]) -> Section:
         text = "No system reads more than one layer, or none learns its mix, so there is nothing to show."
         return Section("layers", "Learned layer weights", [Prose(text)])
     caption = (
-        "Shares of the layers in the learned mix; 0 is the embeddings. Bars: mean over seeds; dots: seeds; broken line: "
-        "equal shares."
+        "Shares of the layers in the learned mix; 0 is the embeddings. Bars: mean over seeds; dots: seeds; "
+        "broken line: equal shares."
     )
     return Section(
         "layers", "Learned layer weights", [*_figures(results, systems, layer_bars, caption), _layer_table(systems)]
@@ -38,7 +38,8 @@ def curves(results: dict[str, Any]) -> Section:
     ]
     heads = ["system", "best epochs", *(f"best, seed {n + 1}" for n in range(results["seeds"]))]
     table = Table("The epoch of every seed that was kept, and its dev F1", heads, rows)
-    return Section("curves", "Learning curves", [*_figures(results, systems, learning_curves, caption), table])
+    figures = _figures(results, systems, learning_curves, caption)
+    return Section("curves", "Learning curves", [*figures, Details("As a table", [table])])
 
 
 def calibration(results: dict[str, Any]) -> Section:

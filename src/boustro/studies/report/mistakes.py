@@ -26,7 +26,7 @@ def mistakes(results: dict[str, Any]) -> Section:
             count, before = s["errors"][kind] / s["num_seeds"], base["errors"][kind] / base["num_seeds"]
             change = count - before
             better = (change > 0) == (kind == "correct")
-            mood = "" if abs(change) < 0.05 else "good" if better else "bad"
+            mood = "" if abs(change) < 0.05 else "better" if better else "worse"
             note = "" if s is base else numbers.signed(change)
             row.append(Cell(numbers.per_seed(s["errors"][kind], s["num_seeds"]), note, mood="" if s is base else mood))
         rows.append(row)

@@ -34,12 +34,13 @@ p{max-width:46rem;margin:.6rem 0}
 .scroll{overflow-x:auto;margin:1rem 0}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.92rem}
 caption{text-align:left;color:var(--muted);font-size:.86rem;line-height:1.45;padding-bottom:.4rem;max-width:52rem}
-th,td{padding:.28rem .55rem;text-align:right;border-bottom:1px solid var(--grid);vertical-align:baseline}
+th,td{padding:.28rem .45rem;text-align:right;border-bottom:1px solid var(--grid);vertical-align:baseline}
 td{white-space:nowrap}
 thead th{color:var(--muted);font-weight:600;font-size:.84rem;vertical-align:bottom;line-height:1.3}
-th:first-child{text-align:left;position:sticky;left:0;background:var(--paper);font-weight:500;max-width:19rem}
+th:first-child{text-align:left;position:sticky;left:0;background:var(--paper);font-weight:500;max-width:22rem}
 tr.best th,tr.best td{font-weight:680;background:var(--soft)}
 td small{color:var(--muted);font-weight:400}td.good small,td.bad small{color:inherit}
+.better small{color:var(--good)}.worse small{color:var(--bad)}
 .good{color:var(--good)}.bad{color:var(--bad)}
 td.bar{background:linear-gradient(90deg,var(--s0) calc(var(--v)*100%),var(--soft) 0) 0 100%/100% 3px no-repeat}
 td.heat{background:color-mix(in srgb,var(--bar) calc(var(--v)*100%),transparent)}
@@ -54,7 +55,8 @@ details{margin:.8rem 0}summary{cursor:pointer;color:var(--link);padding:.15rem 0
 dl{display:grid;grid-template-columns:minmax(6rem,max-content) 1fr;gap:.1rem 1rem;margin:0}
 dt{color:var(--muted);font-size:.86rem;line-height:1.95;max-width:14rem;overflow-wrap:anywhere}dd{margin:0;line-height:1.95}
 @media(max-width:40rem){dl{grid-template-columns:1fr}}
-mark.wrong{outline:1.5px dashed var(--bad);outline-offset:-1px}mark small{white-space:nowrap}
+mark.wrong{outline:1.5px dashed var(--bad);outline-offset:-1px}mark small,.missed small{white-space:nowrap}
+.missed{border-bottom:2px dotted var(--bad)}.missed small{font-weight:700;font-size:.7em;color:var(--bad)}
 dd mark{-webkit-box-decoration-break:clone;box-decoration-break:clone;margin:0 .08em}
 @media print{nav{display:none}.page{display:block}}
 """

@@ -40,6 +40,7 @@ def compared(results: Results) -> Section:
     ]
     blocks: list[Block] = [
         Prose(f"{len(results['systems'])} systems, {results['seeds']} seeds each, judged on {judged}."),
+        *([Prose(f"What differs: {_told(results['varied'])}.")] if results["varied"] else []),
         Table("The data", ["", "file", "sentences", "words", "entities"], rows),
         Code(results["command"]),
     ]
@@ -61,19 +62,21 @@ def scores(results: Results) -> Section:
     systems, judged = results["systems"], results["judged_on"]
     sets = [name for name in ("dev", "test") if name in systems[0]]
     against = results["reference"]
-    heads = ["system", *(f"{n} F1" for n in sets), "precision", "recall", f"against {against}", "LMs", "head"]
+    named = "behind the best" if against == results["best"] else f"against {against}"
+    heads = ["system", *(f"{n} F1" for n in sets), "P", "R", named, "LMs", "head"]
     rows, best = [], set()
     for index, s in enumerate(systems):
         partial = "" if s["num_seeds"] == results["seeds"] else f" ({s['num_seeds']} of {results['seeds']} seeds)"
         difference = Cell("–") if s["name"] == against else numbers.gap(s["to_reference"])
         sizes = [numbers.millions(s[f"{part}_parameters"]) for part in ("encoder", "head")]
-        spreads = [numbers.spread(s[name]) for name in (*sets, "precision", "recall")]
+        spreads = [numbers.spread(s[name]) for name in sets]
+        spreads += [Cell(f"{s[name]['mean']:.1f}") for name in ("precision", "recall")]
         rows.append([s["name"] + partial, *spreads, difference, *sizes])
         best |= {index} if s["name"] == results["best"] else set()
     caption = (
-        "Mean and standard deviation over seeds, entity level, by conlleval's rules. Differences on "
-        f"{judged} in points of F1, with a 95% interval by a paired bootstrap over sentences and seeds; coloured "
-        "where 0 lies outside. LMs and head: parameters."
+        "Mean and standard deviation over seeds, entity level, by conlleval's rules; P and R are precision and recall "
+        f"on {judged}. Differences from {against} on {judged} in points of F1, with a 95% interval by a paired "
+        "bootstrap over sentences and seeds; coloured where 0 lies outside. LMs and head: parameters."
     )
     figure = Figure(f1_dots(systems, judged), f"{judged} F1 of every system; the stroke is the mean.")
     return Section("scores", "Scores", [Table(caption, heads, rows, frozenset(best)), figure])
@@ -95,7 +98,7 @@ def types(results: Results) -> Section:
             row.append(numbers.gap(known) if known else "–")
         rows.append(row)
     names = dict.fromkeys((first, second))
-    heads = ["type", "entities", *names, *(["difference"] if first != second else [])]
+    heads = ["type", "entities", *dict.fromkeys(results["pair_short"]), *(["difference"] if first != second else [])]
     caption = (
         f"F1 on {results['judged_on']}, precision / recall beside it, mean over seeds; differences with a 95% interval"
     )
@@ -118,6 +121,10 @@ def _all_types(systems: dict[str, dict[str, Any]], labels: list[str]) -> Table:
     if len(labels) <= max(MANY_TYPES, len(systems)):
         return Table(caption, ["system", *labels], [[n, *(cell(n, x) for x in labels)] for n in systems])
     return Table(caption, ["type", *systems], [[x, *(cell(n, x) for n in systems)] for x in labels])
+
+
+def _told(varied: dict[str, list[Any]]) -> str:
+    return "; ".join(f"{name} ({', '.join(map(str, values))})" for name, values in varied.items())
 
 
 def cost(results: Results) -> Section:

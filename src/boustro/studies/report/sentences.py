@@ -9,10 +9,11 @@ from boustro.types import Entity
 
 def sentences(results: dict[str, Any]) -> Section:
     """Where the two systems differ."""
-    first, second = results["pair"]
+    first, second = results["pair_short"]
     groups = results["cases"]
     if first == second:
-        return Section("cases", "Where they differ", [Prose("There is only one system, so nothing to set beside it.")])
+        return Section("cases", "Where two differ", [Prose("There is only one system, so nothing to set beside it.")])
+    short = dict(zip(results["pair"], results["pair_short"], strict=True))
     rows: list[list[Cell | str]] = []
     for g in groups:
         change = g["recall"][1] - g["recall"][0]
@@ -30,24 +31,34 @@ def sentences(results: dict[str, Any]) -> Section:
         "broken",
     ]
     caption = f"Fixed: {second} has it right and {first} has not; broken: the other way round. Mean over seeds"
-    blocks: list[Block] = [Table(caption, heads, rows)]
+    blocks: list[Block] = [
+        Prose(f"{results['pair'][0]} and {results['pair'][1]}, set side by side."),
+        Table(caption, heads, rows),
+    ]
     told = False
     for g in groups:
         if g["sentences"]:
-            named = f"{g['title'][0].upper()}{g['title'][1:]}: {len(g['sentences'])} sentences"
-            blocks.append(Details(named, [_example(s, first, second) for s in g["sentences"]], shown=not told))
+            named = f"{g['title'][0].upper()}{g['title'][1:]}: {_sentences(len(g['sentences']))}"
+            blocks.append(Details(named, [_example(s, first, second, short) for s in g["sentences"]], shown=not told))
             told = True
     if not told:
         blocks.append(Prose("In the first seed the two agree on every entity of the reference."))
     else:
         blocks.append(
-            Prose("Sentences of the first seed, those whose right answer was surest first. ✗ marks what is wrong, the "
-                  "number beside a type is its score.", "note")
-        )  # fmt: skip
-    return Section("cases", f"Where {first} and {second} differ", blocks)
+            Prose(
+                "Sentences of the first seed, those whose right answer was surest first. ✗ marks what is wrong; the "
+                "number beside a type is its score.",
+                "note",
+            )
+        )
+    return Section("cases", "Where two differ", blocks)
 
 
-def _example(shown: dict[str, Any], first: str, second: str) -> Example:
+def _sentences(count: int) -> str:
+    return "1 sentence" if count == 1 else f"{count} sentences"
+
+
+def _example(shown: dict[str, Any], first: str, second: str, short: dict[str, str]) -> Example:
     right = second if shown["kind"] == "fixed" else first
     label, start, end = shown["entity"]
     name = " ".join(shown["words"][start:end])
@@ -56,5 +67,8 @@ def _example(shown: dict[str, Any], first: str, second: str) -> Example:
         f"{shown['kind']}: {right} has “{name}” as {label}, with {shown['score']:.2f} ({place})",
         shown["words"],
         [Entity(*e) for e in shown["gold"]],
-        [(who, [Entity(e[0], e[1], e[2], "", e[3]) for e in found]) for who, found in shown["answers"].items()],
+        [
+            (short.get(str(who), str(who)), [Entity(e[0], e[1], e[2], "", e[3]) for e in found])
+            for who, found in shown["answers"].items()
+        ],
     )

@@ -27,7 +27,7 @@ def where(results: dict[str, Any]) -> Section:
 
 
 def _direction_test(results: dict[str, Any]) -> list[Block]:
-    """A forward LM has read nothing before an entity that starts the sentence: is it worse there?"""
+    """Before an entity that starts a sentence a forward LM has read nothing of it: is it worse there?"""
     systems = results["systems"]
     rows: list[list[Cell | str]] = []
     for s in systems:
@@ -49,8 +49,10 @@ def _direction_test(results: dict[str, Any]) -> list[Block]:
 
 
 def _direction_sentence(results: dict[str, Any]) -> str:
-    first, second = results["pair"]
-    opening = "The direction test: a forward LM has read nothing before an entity that starts the sentence."
+    first, second = results["pair_short"]
+    opening = "The direction test: before an entity that starts a sentence, a forward LM has read nothing of it."
+    if any(s["context"] == "document" for s in results["systems"]):
+        opening += " (Where the document is read, as here, it has read the sentences before.)"
     if first == second:
         return opening
     start, rest = (numbers.points(results["direction_test"][b]) for b in (START, ELSEWHERE))

@@ -1,0 +1,305 @@
+"""The report: one safe, legible file that says what results.json says, however many systems there are.
+
+The cells here are made up, so that nothing is trained: a system's answers are the reference with some of its
+tags changed at random.
+"""
+
+import html.parser
+import itertools
+import json
+import random
+import re
+
+import pytest
+
+from boustro.store import write_file, write_folder
+from boustro.studies.cells import KIND
+from boustro.studies.compare import find_cells, write_report
+from boustro.studies.grid import Grid, parse_variants
+from boustro.studies.report import SECTIONS, render_html, render_markdown, verdict
+from boustro.studies.report.page import PAGE_DARK, PAGE_LIGHT
+from boustro.studies.svg import DARK, LIGHT, Scale, standalone, ticks
+from boustro.tasks.render import as_html, as_text, colours, css_class, word_entities
+from boustro.tasks.tagger import read_data
+from boustro.types import Entity
+
+LABELS = ["PER", "LOC", "ORG", "<i>ODD"]
+DATA = read_data(
+    [
+        ((f"<b>Ada{n}", "of", "Port", "Lisse", "spoke"), (f"B-{LABELS[n % 4]}", "O", f"B-{LABELS[-n % 3]}", "I-X", "O"))
+        for n in range(60)
+    ]
+)
+
+
+def fill(grid, out, skip=()):
+    """Cells as `compute_cell` would leave them."""
+    for system, seed in itertools.product(grid.systems(), range(1, grid.seeds + 1)):
+        if (system.name, seed) in skip:
+            continue
+        draw = random.Random(f"{system.name} {seed}")
+        quality = draw.uniform(0.5, 0.9)
+        rows = []
+        for sentence in grid.dev:
+            tags = [t if draw.random() < quality else draw.choice(["O", "B-PER", "B-ORG"]) for t in sentence.tags]
+            scores = [round(draw.random(), 4) for _ in range(len(tags))]
+            rows.append(
+                json.dumps({"words": sentence.words, "gold": sentence.tags, "predicted": tags, "scores": scores})
+            )
+        write_cell(grid, system, seed, out, rows, draw)
+
+
+def write_cell(grid, system, seed, out, rows, draw):
+    from boustro.metrics.spans import extract_spans, score_spans
+
+    answers = [json.loads(row) for row in rows]
+    for row in answers:
+        row["entities"] = [(e.label, e.start, e.end) for e in extract_spans(row["predicted"])]
+        row["scores"] = row["scores"][: len(row["entities"])]
+    score = score_spans([s.tags for s in grid.dev], [row["predicted"] for row in answers]).to_dict()
+    curve = [draw.uniform(20, 80) for _ in range(12)]
+    record = {
+        "encoder_parameters": 5_000_000,
+        "head_parameters": 40_000,
+        "train_seconds": draw.uniform(1, 9),
+        "encode_seconds": 1.5,
+        "dev_f1": curve,
+        "best_epoch": 7,
+        "layer_weights": {"ahead": [0.1, 0.2, 0.7], "back": [0.5, 0.25, 0.25]},
+        "notices": {"words <cut>": 3},
+    }
+    cost = {"feature_bytes": 10**7, "head_bytes": 10**5, "words_per_second": 900.0, "peak_bytes": 10**9}
+    result = {"config": system.config(), "seed": seed, "record": record, "dev": score}
+    with write_folder(out / "cells" / grid.cell_name(system, seed), KIND) as folder:
+        write_file(folder / "dev.jsonl", "".join(json.dumps(row) + "\n" for row in answers))
+        write_file(folder / "scores.json", json.dumps(result | {"cost": cost | {"gpu_peak_bytes": None}}))
+
+
+def make_grid(**changed):
+    given = {"encoders": ("starter-forward", "starter"), "heads": ("mlp",), "seeds": 3, "options": {}}
+    return Grid(**given | {"train": DATA[:20], "dev": DATA} | changed)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A study of two systems: its results, and its folder."""
+    out, grid = tmp_path_factory.mktemp("made"), make_grid()
+    fill(grid, out)
+    return write_report(grid, find_cells(grid, out), out, "A <title> & more"), out
+
+
+class Page(html.parser.HTMLParser):
+    """What a browser would see: tags, attributes, what is open, and the text by tag."""
+
+    VOID = ("meta", "path", "rect", "br")
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.attributes, self.open, self.text = [], [], [], {}
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [(tag, key, value) for key, value in attrs]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open:
+            self.text.setdefault(self.open[-1], []).append(data)
+
+
+def test_the_report_is_one_safe_file(made):
+    results, out = made
+    text = (out / "report.html").read_text("utf-8")
+    page = Page(text)
+    assert page.open == [] and len(text) < 150_000
+    assert page.tags.count("script") == 1 and ("script", "type", "application/json") in page.attributes
+    links = [value for _, key, value in page.attributes if key in ("src", "href", "xlink:href")]
+    assert links and all(value.startswith("#") for value in links)
+    assert not [key for _, key, _ in page.attributes if key.startswith("on")] and "url(" not in text
+    assert page.tags.count("table") == page.tags.count("caption") and page.tags.count("table") > 12
+    assert page.tags.count("svg") == text.count('role="img"><title>') >= 7
+    for outside in ("<b>Ada", "<i>ODD", "<title> &", "words <cut>"):
+        assert outside not in text.partition("<script")[0].replace("<title>A", "")
+    assert "&lt;b&gt;Ada" in text and "A &lt;title&gt; &amp; more" in text
+    assert json.loads("".join(page.text["script"])) == results == json.loads((out / "results.json").read_text())
+
+
+def test_the_table_of_contents_leads_to_every_section_and_the_verdict_comes_first(made):
+    results, out = made
+    text = (out / "report.html").read_text("utf-8")
+    page = Page(text)
+    targets = [value[1:] for tag, key, value in page.attributes if tag == "a" and key == "href"]
+    assert targets == [value for tag, key, value in page.attributes if tag == "section" and key == "id"]
+    assert len(targets) == len(SECTIONS)
+    first = "".join(page.text["p"][:1])
+    assert first == verdict(results)
+    assert text.index("class=verdict") < text.index("<section")
+    order = [t for t in targets if t != "compared" and t != "made"]
+    assert order == [
+        "scores",
+        "types",
+        "mistakes",
+        "confusions",
+        "where",
+        "cases",
+        "layers",
+        "curves",
+        "calibration",
+        "cost",
+    ]
+
+
+def test_the_same_results_give_the_same_bytes(made):
+    results, out = made
+    assert render_html(json.loads(json.dumps(results))) == (out / "report.html").read_text("utf-8")
+    assert render_markdown(results) == (out / "report.md").read_text("utf-8")
+
+
+def test_markdown_tables_are_whole_and_hold_the_same_scores(made):
+    results, out = made
+    text = (out / "report.md").read_text("utf-8")
+    tables = re.findall(r"(?:^\|.*\|\n)+", text, re.MULTILINE)
+    assert len(tables) > 12
+    for table in tables:
+        assert len({line.replace("\\|", "").count("|") for line in table.splitlines()}) == 1
+    for system in results["systems"]:
+        assert f"| {system['name']} | {system['dev']['mean']:.2f} (± {system['dev']['sd']:.2f}) |" in text
+    assert text.rindex("## ") == text.index("## Cost")  # what a clock measured comes last
+    assert "_" not in verdict(results) and verdict(results) in text
+
+
+def test_every_dot_of_the_plots_is_a_seed(made):
+    results, out = made
+    text = (out / "report.html").read_text("utf-8")
+
+    def dots(section):
+        body = text[text.index(f"<section id={section} ") :].partition("</section>")[0]
+        return sum(d.count("h0") for d in re.findall(r'<path class="p s\d"[^>]* d="([^"]*)"', body))
+
+    seeds = results["seeds"] * len(results["systems"])
+    assert dots("scores") == seeds
+    assert dots("curves") == 12 * seeds
+    assert dots("layers") == 2 * 3 * seeds + 2 * len(results["systems"])  # and one in the key for every stream
+    assert dots("where") >= 2 * len(results["systems"])
+
+
+def test_24_systems_are_still_one_file_of_modest_size(tmp_path):
+    vary = parse_variants(["pooling=exit,exit+before", "layers=last,all", "dropout=0.1,0.3,0.5"])
+    grid = make_grid(heads=("mlp",), variants=vary, seeds=2)
+    fill(grid, tmp_path)
+    results = write_report(grid, find_cells(grid, tmp_path), tmp_path)
+    text = (tmp_path / "report.html").read_text("utf-8")
+    assert len(results["systems"]) == 24 and len({s["name"] for s in results["systems"]}) == 24
+    assert len(text) < 500_000 and Page(text).open == []
+    first, second = (set(name.split(" · ")) for name in results["pair"])
+    assert len(first ^ second) == 2  # by default the case study is of two that differ in one thing
+    for system in results["systems"]:
+        assert text.count(f">{system['name']}</th>") >= 8
+
+
+def test_an_incomplete_study_is_stamped_everywhere(tmp_path):
+    grid = make_grid()
+    fill(grid, tmp_path, skip=[("starter", 2), ("starter-forward", 1), ("starter-forward", 2)])
+    results = write_report(grid, find_cells(grid, tmp_path), tmp_path)
+    assert results["stamp"] == "3 of 6 cells" and len(results["missing"]) == 3
+    assert "starter, seed 2" in results["missing"]
+    for name in ("report.md", "report.html"):
+        text = (tmp_path / name).read_text("utf-8")
+        assert "Incomplete" in text and "3 of 6 cells" in text
+        assert "starter-forward (1 of 3 seeds)" in text and "starter (2 of 3 seeds)" in text
+    by_name = {s["name"]: s for s in results["systems"]}
+    assert by_name["starter"]["num_seeds"] == 2 and len(by_name["starter"]["dev"]["values"]) == 2
+    fill(grid, tmp_path)
+    whole = write_report(grid, find_cells(grid, tmp_path), tmp_path)
+    assert whole["stamp"] == "" and "Incomplete" not in (tmp_path / "report.html").read_text("utf-8")
+
+
+def test_one_system_alone_and_without_epochs_or_layers_still_gives_a_report(tmp_path):
+    grid = make_grid(encoders=("starter",), seeds=1, dev=DATA[:3])
+    fill(grid, tmp_path)
+    (scores,) = tmp_path.glob("cells/*/scores.json")
+    held = json.loads(scores.read_text())
+    for key in ("dev_f1", "layer_weights", "best_epoch"):
+        del held["record"][key]
+    with write_folder(scores.parent, KIND) as folder:
+        write_file(folder / "dev.jsonl", '{"predicted": ["O"], "entities": [], "scores": []}\n' * 3)
+        write_file(folder / "scores.json", json.dumps(held))
+    results = write_report(grid, find_cells(grid, tmp_path), tmp_path)
+    text = (tmp_path / "report.html").read_text("utf-8")
+    assert "There is only one system" in text and "there is no curve" in text and "nothing to show" in text
+    assert results["systems"][0]["errors"]["missed"] == sum(results["data"]["dev"]["entities"] for _ in range(1))
+    assert "One seed says nothing about the spread" in text and verdict(results).endswith("(one seed).")
+
+
+def luminance(colour):
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    r, g, b = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+
+def contrast(one, other):
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("theme", [{**LIGHT, **PAGE_LIGHT}, {**DARK, **PAGE_DARK}], ids=["light", "dark"])
+def test_text_is_legible_on_every_ground(theme):
+    for text, ground in itertools.product(("ink", "muted", "good", "bad", "link"), ("paper", "soft")):
+        assert contrast(theme[text], theme[ground]) >= 4.5, (text, ground)
+    assert contrast(theme["ink"], theme["bar"]) >= 4.5
+    for series in range(6):
+        assert contrast(theme[f"s{series}"], theme["paper"]) >= 3  # marks, not text
+
+
+@pytest.mark.parametrize("label", ["PER", "LOC", "ORG", "MISC", *"ABCDEFGHIJKLMNOP"])
+def test_marks_are_legible_on_light_and_dark_pages(label):
+    _, light, dark = colours(label)
+    assert contrast(DARK["ink"], dark) >= 4.5 and contrast(LIGHT["ink"], light) >= 4.5
+
+
+def test_a_figure_on_its_own_brings_its_colours(made):
+    _, out = made
+    svg = re.search(r"<svg.*?</svg>", (out / "report.html").read_text("utf-8"), re.DOTALL)
+    alone = standalone(svg.group())
+    assert alone.count("<style>") == 1 and LIGHT["s0"] in alone and DARK["s0"] in alone
+    assert Page(alone).open == []
+
+
+@pytest.mark.parametrize(("low", "high"), [(61.2, 88.9), (0, 3), (0.1, 0.1), (-4, 250), (37.19, 37.21)])
+def test_an_axis_begins_and_ends_outside_of_its_data_at_round_numbers(low, high):
+    marks = ticks(low, high)
+    assert marks[0] <= low and marks[-1] >= high and 2 <= len(marks) <= 9
+    assert len({round(b - a, 6) for a, b in itertools.pairwise(marks)}) == 1
+    scale = Scale(marks[0], marks[-1], 10, 110)
+    assert 10 <= scale(low) <= scale(high) <= 110
+
+
+def test_a_verdict_admits_that_there_is_no_difference():
+    spread = {"mean": 80.0, "sd": 0.1, "values": [80.0]}
+    gap = {"points": 0.1, "low": -0.4, "high": 0.6}
+    systems = [
+        {"name": "a", "dev": spread, "to_best": gap},
+        {"name": "b", "dev": {**spread, "mean": 79.9}, "to_best": gap},
+    ]
+    results = {"judged_on": "dev", "seeds": 3, "systems": systems, "stamp": ""}
+    assert "no reliable difference to b (0.1 points, 95% interval −0.4 to 0.6)" in verdict(results)
+    systems[1]["to_best"] = {"points": 3.0, "low": 2.0, "high": 4.0}
+    assert verdict(results) == "a reaches 80.0 dev F1 (mean of 3 seeds), 3.0 points above b (95% interval 2.0 to 4.0)."
+    assert verdict({**results, "stamp": "3 of 6 cells"}).startswith("Incomplete (3 of 6 cells): a reaches")
+
+
+def test_entities_are_shown_by_name_and_colour():
+    text, entities = word_entities(["Ada", "of", "Port", "Lisse"], [Entity("PER", 0, 1), Entity("X&Y", 2, 4)])
+    assert as_text(text, entities) == "[Ada PER] of [Port Lisse X&Y]"
+    shown = as_html(text, entities)
+    assert "X&amp;Y</small>" in shown and css_class("X&Y") in shown and "Port Lisse" in shown
+    assert colours("X&Y") == colours("X&Y") and colours("PER") != colours("LOC")
