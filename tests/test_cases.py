@@ -68,6 +68,8 @@ def test_the_surest_sentences_come_first_and_none_comes_twice():
     rows += [(f"x{i} is here", "B-PER O O", "B-PER O O", "O O O") for i in range(8)]
     rows += [("w7 is here " + "and so on " * MAX_WORDS, *(t + " O" * 3 * MAX_WORDS for t in rows[0][1:]))]
     groups = study(rows, score=lambda i: i / 100)
+    twice = study([("he saw Ada , Bo", "O O B-PER O B-PER", "O O O O O", "O O B-PER O B-PER")])
+    assert twice[UNSEEN]["fixed"] == 2 and sum(len(g["sentences"]) for g in twice.values()) == 1
     shown = [s for g in groups.values() for s in g["sentences"]]
     assert len({s["number"] for s in shown}) == len(shown)
     first = groups[START]["sentences"] or groups[UNSEEN]["sentences"]

@@ -26,7 +26,10 @@ from boustro.types import Entity
 LABELS = ["PER", "LOC", "ORG", "<i>ODD"]
 DATA = read_data(
     [
-        ((f"<b>Ada{n}", "of", "Port", "Lisse", "spoke"), (f"B-{LABELS[n % 4]}", "O", f"B-{LABELS[-n % 3]}", "I-X", "O"))
+        (
+            (f"<b>Ada{n}", "of", "Port", "</script>", "spoke"),
+            (f"B-{LABELS[n % 4]}", "O", f"B-{LABELS[-n % 3]}", "I-X", "O"),
+        )
         for n in range(60)
     ]
 )
@@ -129,6 +132,7 @@ def test_the_report_is_one_safe_file(made):
     assert page.tags.count("svg") == text.count('role="img"><title>') >= 7
     for outside in ("<b>Ada", "<i>ODD", "<title> &", "words <cut>"):
         assert outside not in text.partition("<script")[0].replace("<title>A", "")
+    assert text.count("</script>") == 1  # our own
     assert "&lt;b&gt;Ada" in text and "A &lt;title&gt; &amp; more" in text
     assert json.loads("".join(page.text["script"])) == results == json.loads((out / "results.json").read_text())
 

@@ -20,7 +20,8 @@ def f1_dots(systems: Sequence[Mapping[str, Any]], judged: str) -> str:
     rows = []
     for index, system in enumerate(systems):
         mean, sd = system[judged]["mean"], system[judged]["sd"]
-        rows.append((system["name"], f"{mean:.2f} ± {sd:.2f}", colour[index], mean, system[judged]["values"]))
+        told = f"{mean:.2f} ± {sd:.2f}" if len(system[judged]["values"]) > 1 else f"{mean:.2f}"
+        rows.append((system["name"], told, colour[index], mean, system[judged]["values"]))
 
     def draw(place: int, y: float, scale: Scale) -> str:
         _, _, style, mean, seeds = rows[place]

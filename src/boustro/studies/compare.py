@@ -18,6 +18,7 @@ from boustro.studies.cells import Cell, compute_cell, find_cell
 from boustro.studies.grid import Grid, parse_variants
 from boustro.studies.plan import describe_plan, make_plan
 from boustro.studies.report import render_html, render_markdown
+from boustro.studies.report.numbers import spread
 from boustro.studies.results import find_name, summarise
 from boustro.tasks.commands import HeadOptions, read_labelled
 from boustro.tasks.reading import DEFAULT_OPTIONS, DataOptions
@@ -147,7 +148,7 @@ def print_table(results: dict[str, Any]) -> None:
         short = "" if s["num_seeds"] == results["seeds"] else f" ({s['num_seeds']} of {results['seeds']} seeds)"
         table.add_row(
             s["name"] + short,
-            *(f"{s[name]['mean']:.2f} ± {s[name]['sd']:.2f}" for name in judged),
+            *(f"{spread(s[name]).text} {spread(s[name]).note}".strip() for name in judged),
             *(f"{s['per_type'].get(label, {'f1': 0})['f1']:.1f}" for label in labels),
             f"{s['encoder_parameters'] / 1e6:.1f}M",
             f"{s['head_parameters'] / 1e6:.2f}M",

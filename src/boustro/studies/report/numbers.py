@@ -7,8 +7,8 @@ from boustro.studies.report.blocks import Cell
 
 
 def spread(values: Mapping[str, Any]) -> Cell:
-    """Mean and standard deviation."""
-    return Cell(f"{values['mean']:.2f}", f"± {values['sd']:.2f}")
+    """Mean and standard deviation; of one seed there is no deviation."""
+    return Cell(f"{values['mean']:.2f}", f"± {values['sd']:.2f}" if len(values["values"]) > 1 else "")
 
 
 def signed(points: float, digits: int = 1) -> str:

@@ -135,7 +135,7 @@ def cost(results: Results) -> Section:
     gpu = any(c["gpu_peak_bytes"] for c in results["cost"].values())
     for s in results["systems"]:
         c = results["cost"][s["name"]]
-        training = Cell(numbers.seconds(c["train_seconds"]["mean"]), f"± {c['train_seconds']['sd']:.1f}")
+        training = Cell(numbers.seconds(c["train_seconds"]["mean"]), numbers.spread(c["train_seconds"]).note)
         row = [s["name"], numbers.millions(s["encoder_parameters"])]
         row += [Cell(numbers.millions(s["head_parameters"]), numbers.size(s["head_bytes"]))]
         row += [numbers.size(s["feature_bytes"]), training, f"{c['words_per_second']:,.0f}"]
