@@ -101,7 +101,9 @@ def label(reading: Reading, scheme: Scheme = "auto") -> Labelled:
             raise ValueError(f"{where}: {len(sentence.words)} words, but {found}")
         for e in sentence.entities or ():
             if not 0 <= e.start < e.end <= len(sentence):
-                raise ValueError(f"{where}: the entity {e.label} [{e.start}, {e.end}) lies outside {len(sentence)} words")
+                raise ValueError(
+                    f"{where}: the entity {e.label} [{e.start}, {e.end}) lies outside {len(sentence)} words"
+                )
     tagged = [s if s.entities is None else replace(s, tags=None) for s in reading.sentences]
     found = _find_scheme(reading, tagged, scheme)
     notes, sentences = list(reading.notes), []
