@@ -243,6 +243,7 @@ def test_a_word_that_columns_cannot_hold_is_not_written(words):
         ("B-A O", "bioes", [(0, "B-A is an entity by itself; read as S-A")]),
         ("O E-A S-A", "bioes", [(1, "E-A is an entity by itself; read as S-A")]),
         ("B-A I-A O", "bilou", [(1, "I-A ends an entity; read as L-A")]),
+        ("B-A L-A L-A", "bilou", [(2, "L-A is an entity by itself; read as U-A")]),
         ("B-A M-A S-A", "bmes", [(1, "M-A ends an entity; read as E-A")]),
         ("B-A E-A S-B", "bioes", []),
     ],

@@ -68,6 +68,8 @@ def test_the_format_is_found_by_name_or_by_content(file):
     assert len(read_data(file("a.txt.bz2", bz2.compress(b"a O\n")))) == 1
     assert load_data(file("a.conll", UD)).sentences[0].words[:2] == ("We", "do")
     assert len(read_data(file("no-suffix", record))) == 1
+    assert len(read_data(file("v.2.json.train.jsonl", record))) == 1
+    assert len(read_data(file("a.jsonl.txt", "a O\n"))) == 1  # the last suffix counts
     assert sniff(file("braces.txt", "{ O\n} O\n")).__name__ == "read_columns"
     assert [s.words for s in read_data(file("braces.txt", "{ O\n} O\n"))] == [("{", "}")]
     with pytest.raises(FileNotFoundError, match=r"braces\.tx: no such file; did you mean .*braces\.txt"):
