@@ -45,8 +45,8 @@ def load_encoder(
     Args:
         spec: See the module; parts are joined by `+`.
         layers: "all", "last", or numbers: 0 the embeddings, 1…n the blocks, -1 the last.
-        pooling: Where a word is read: exit, before, entry, first, last, mean, or several joined by `+`;
-            by default what suits the kind: exit+before for a causal LM, first for a masked one.
+        pooling: Where a word is read: exit, before, entry, first, last, mean, or several joined by `+`; by default
+            what measurement favoured for its kind: exit+before.
         device: By default the best at hand.
         dtype: "float32" for exact arrays; by default the fastest computation, stored as float16.
         cache: True or a folder keeps the features on disk, so that each text is read once.

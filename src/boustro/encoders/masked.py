@@ -1,7 +1,8 @@
 """A masked LM of the BERT family as an encoder of words: every piece sees both sides at once.
 
-A reading is framed as the model was trained, [CLS] … [SEP]. `before` is then the piece on the left, which
-knows the word as well, so that it is no pure context as it is in a causal LM.
+A reading is framed as the model was trained, [CLS] … [SEP]. `before` is then the state of the piece on the
+left, which knows the word as well, so that it is no pure context as it is in a causal LM; it helps all the same
+(docs/results.md).
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from boustro.encoders.windows import Window, plan_centred_windows
 class MaskedEncoder(PieceEncoder):
     """Raises `ValueError` for an architecture that no masked LM has, and for a tokenizer without a mask piece."""
 
-    default_pooling = "first"
+    default_pooling = "exit+before"
 
     def _frame(self, config: Any) -> tuple[list[int], list[int]]:
         if config.model_type not in MODEL_FOR_MASKED_LM_MAPPING_NAMES or config.is_decoder:

@@ -181,12 +181,18 @@ class SpanTaggingHead(Head):
 HEADS: dict[str, type[Head]] = {**dict.fromkeys(BODIES, TaggingHead), "span": SpanTaggingHead}
 
 
-def make_head(config: HeadConfig) -> Head:
-    """The head of a kind; `ValueError` for an unknown one, and for a CRF over spans."""
-    if config.kind not in HEADS:
-        near = difflib.get_close_matches(config.kind, HEADS, n=1)
+def head_class(kind: str) -> type[Head]:
+    """The class of a kind of head; `ValueError` for an unknown one."""
+    if kind not in HEADS:
+        near = difflib.get_close_matches(kind, HEADS, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"unknown head {config.kind!r}: known are {', '.join(HEADS)}{hint}")
-    if config.crf and HEADS[config.kind] is not TaggingHead:
+        raise ValueError(f"unknown head {kind!r}: known are {', '.join(HEADS)}{hint}")
+    return HEADS[kind]
+
+
+def make_head(config: HeadConfig) -> Head:
+    """A head with its weights drawn; `ValueError` for an unknown kind, and for a CRF over spans."""
+    make = head_class(config.kind)
+    if config.crf and make is not TaggingHead:
         raise ValueError(f"a CRF needs a head that scores tags, which {config.kind} does not; leave --crf out")
-    return HEADS[config.kind](config)
+    return make(config)

@@ -76,8 +76,8 @@ class HeadOptions:
 
 def fit(
     train: Path,
-    dev: Path,
     out: Path,
+    dev: Path | None = None,
     encoder: str = "starter",
     head: str = "mlp",
     seed: int = 1,
@@ -90,8 +90,8 @@ def fit(
 
     Args:
         train: Labelled sentences: CoNLL columns, CoNLL-U, JSON lines, or hf:NAME for a data set of the hub.
-        dev: Labelled sentences that choose the best epoch.
         out: Where the tagger folder is written.
+        dev: Labelled sentences that choose the best epoch; without them the last one is kept.
         encoder: Spec of the encoder, such as starter, gpt2 or gpt2+./backward.
         head: The head: linear, mlp, block, bilstm or span.
         seed: Of the head's weights, the order of sentences and dropout.
@@ -99,18 +99,19 @@ def fit(
         json: Write the dev scores there (- for standard output).
     """
     refuse_foreign(out, KIND)
-    sentences, dev_sentences = (read_labelled(file, data_options) for file in (train, dev))
+    sentences = read_labelled(train, data_options)
+    dev_sentences = read_labelled(dev, data_options) if dev else None
     tagger = Tagger(encoder, head, cache=cache, **options.chosen())
     tagger.fit(sentences, dev_sentences, seed)
     tagger.save_pretrained(out)
     record = tagger.record
     _say_notices(record["notices"])
-    score = tagger.evaluate(dev_sentences)
     _say(
         f"{out}: {record['head_parameters'] / 1e6:.2f}M parameters trained in {record['train_seconds']:.0f} s after "
         f"{record['encode_seconds']:.0f} s of encoding; best epoch {record['best_epoch']}"
     )
-    _print_score(score, json)
+    if dev_sentences:
+        _print_score(tagger.evaluate(dev_sentences), json)
 
 
 def evaluate(

@@ -13,8 +13,8 @@ class TaggerConfig:
     """Spec of the encoder: a model, or several joined by +."""
     head: str = "mlp"
     """linear, mlp, block, bilstm or span."""
-    crf: bool = False
-    """Decode with a conditional random field, learned on top of the head."""
+    crf: bool | None = None
+    """Decode with a conditional random field, learned on top of the head; none for wherever the head scores tags."""
     inside: Literal["bio", "io", "bioes"] = "bio"
     """The tags that the head learns: bio, io or bioes; what comes out is BIO always."""
     layers: str = "all"
@@ -60,6 +60,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "spacing": "always",
         "context": "sentence",
         "standardise": False,
+        "crf": False,
         "hidden": None,
         "dropout": 0.1,
         "epochs": 20,

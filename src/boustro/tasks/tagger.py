@@ -23,7 +23,7 @@ from safetensors.torch import load_file, save_file
 
 from boustro import __version__
 from boustro.encoders import Encoder, exact_spec, load_encoder, with_cache
-from boustro.heads.tagging import Head, HeadConfig, make_head
+from boustro.heads.tagging import Head, HeadConfig, TaggingHead, head_class, make_head
 from boustro.heads.training import Dev, TrainConfig, TrainLog, mix_all, predict_mixed, predict_streams, train_head
 from boustro.metrics.labels import LabelScore
 from boustro.metrics.spans import SpanScore, extract_spans
@@ -39,7 +39,7 @@ from boustro.tasks.schemes import Scheme
 from boustro.tasks.words import split_text
 from boustro.types import Entity, Sentence
 
-HEAD_OPTIONS = ("hidden", "dropout", "standardise", "combine", "project", "crf")
+HEAD_OPTIONS = ("hidden", "dropout", "standardise", "combine", "project")
 TRAIN_OPTIONS = ("epochs", "lr", "batch_sentences", "weight_decay", "mix_epochs", "mix_lr")
 
 
@@ -60,11 +60,12 @@ class Tagger:
 
         Args:
             encoder: Spec, see `boustro.load_encoder`.
-            head: linear or mlp.
+            head: linear, mlp, block, bilstm or span.
             preset: "default", or "paper" for section 3.2 of the backward-LM paper.
             cache: Keep the features of training and development data on disk (a folder says where).
             options: Fields of `TaggerConfig`, over the preset's.
         """
+        head_class(head)  # an unknown one is refused before anything is encoded
         self.config = make_config(preset, encoder=encoder, head=head, **options)
         self.cache, self.device = cache, torch.device(device) if device else best_device()
         self.labelling: Labelling | None = None
@@ -112,6 +113,7 @@ class Tagger:
                 kind=c.head,
                 streams=tuple((s.num_layers, s.width) for s in encoder.streams),
                 labels=labelling.labels,
+                crf=head_class(c.head) is TaggingHead if c.crf is None else c.crf,
                 max_span=c.max_span or labelling.longest(train),
                 **{name: getattr(c, name) for name in HEAD_OPTIONS},
             )
