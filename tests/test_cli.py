@@ -28,7 +28,7 @@ def folder(tmp_path_factory, pair):
     folder = tmp_path_factory.mktemp("cli")
     (folder / "train.conll").write_text(format_conll(DATA), "utf-8")
     (folder / "dev.conll").write_text(format_conll(DATA[:2]), "utf-8")
-    arguments = ["--epochs", "40", "--lr", "0.01", "--dropout", "0", "--hidden", "32"]
+    arguments = ["--epochs", "40", "--lr", "0.01", "--dropout", "0", "--hidden", "32", "--crf", "False"]
     data = ["--train", str(folder / "train.conll"), "--dev", str(folder / "dev.conll")]
     assert main(["fit", "--encoder", pair, *data, "--out", str(folder / "ner"), *arguments]) == 0
     return folder

@@ -326,7 +326,7 @@ def test_other_misuse_is_refused():
     with pytest.raises(ValueError, match="sum to 4, but there are 5 words"):
         head.predict(x, torch.tensor([2, 2]))
     with pytest.raises(ValueError, match="from 0 to 1, not 50"):
-        head.predict(x, torch.tensor([5]), threshold=50)
+        head.predict(x, torch.tensor([5]), threshold=50.0)
     with pytest.raises(ValueError, match="known are nested, flat"):
         head.predict(x, torch.tensor([5]), overlap="any")
     with pytest.raises(ValueError, match="max_span must be at least 1"):

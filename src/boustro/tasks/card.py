@@ -63,11 +63,12 @@ def local_models(config: dict[str, Any]) -> list[str]:
 
 def _metadata(config: dict[str, Any], name: str) -> ModelCardData:
     record, scores = config["record"], config["record"].get("dev_scores")
-    metrics = {"f1": "entity F1", "precision": "entity precision", "recall": "entity recall"} if scores else {}
+    known = {"f1": "entity F1", "precision": "entity precision", "recall": "entity recall", "accuracy": "accuracy"}
+    metrics = {kind: what for kind, what in known.items() if kind in (scores or {})}
     results = [
         EvalResult(
             task_type="token-classification",
-            task_name="Named entity recognition",
+            task_name="Named entity recognition" if "f1" in scores else "Labelling of words",
             dataset_type="local",
             dataset_name=Path(record["dev"]["name"]).name,
             dataset_split="validation",
@@ -112,15 +113,22 @@ def _scores(record: dict[str, Any]) -> str:
     scores = record.get("dev_scores")
     if not scores:
         return "There was no development set."
+    what, counted = ("type", "entities") if "f1" in scores else ("label", "words")
     rows = [
-        [_cell(label), *(f"{s[k]:.2f}" for k in ("precision", "recall", "f1")), f"{s['num_entities']:,}"]
-        for label, s in [*scores["per_type"].items(), ("all", scores)]
+        [_cell(label), *(f"{s[k]:.2f}" for k in ("precision", "recall", "f1")), f"{s[f'num_{counted}']:,}"]
+        for label, s in scores[f"per_{what}"].items()
     ]
+    if "f1" in scores:
+        rows.append(
+            ["all", *(f"{scores[k]:.2f}" for k in ("precision", "recall", "f1")), f"{scores['num_entities']:,}"]
+        )
+    else:
+        rows.append(["all", "", "", f"accuracy {scores['accuracy']:.2f}", f"{scores['num_words']:,}"])
     signature = "; ".join(f"{key} {value}" for key, value in scores["signature"].items())
     return (
         f"On the development set of {scores['num_sentences']:,} sentences, which chose the best epoch too: new text "
         "may fare a little worse. Percent.\n\n"
-        f"{_table(['type', 'precision', 'recall', 'F1', 'entities'], rows)}\n\nScored as: {signature}."
+        f"{_table([what, 'precision', 'recall', 'F1', counted], rows)}\n\nScored as: {signature}."
     )
 
 

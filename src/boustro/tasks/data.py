@@ -90,7 +90,9 @@ def read_raw(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> Reading:
     name, items = "the given data", list(data)
     if items and all(isinstance(item, Mapping) or _is_text_pair(item) for item in items):
         return read_records(enumerate(items, start=1), name, "records", options, in_memory=True)
-    return Reading(name=name, form="lists", sentences=[_sentence(item, n) for n, item in enumerate(items, start=1)])
+    fallback = "labels" if items and all(isinstance(item, Sentence) for item in items) else None  # read before
+    sentences = [_sentence(item, n) for n, item in enumerate(items, start=1)]
+    return Reading(name=name, form="lists", sentences=sentences, fallback=fallback)
 
 
 def data_name(sentences: Sequence[Sentence]) -> str:
