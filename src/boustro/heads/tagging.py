@@ -12,7 +12,7 @@ how many words each sentence has; a body that looks at single words ignores it.
 """
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +35,7 @@ class HeadConfig:
     """What a head is made of; `streams` are (layers, width) pairs, `hidden` None means d.
 
     `labels` are the tags, or the types of a head that labels spans. `project` gives every stream that
-    width first; `crf` decodes with a conditional random field; a span has at most `max_span` words.
+    width first; `crf` decodes with a conditional random field, `decode` "argmax" word by word; a span has at most `max_span` words.
     """
 
     kind: str
@@ -47,6 +47,7 @@ class HeadConfig:
     combine: str = "mix"
     project: int | None = None
     crf: bool = False
+    decode: str = "valid"
     max_span: int | None = None
 
 
@@ -125,6 +126,12 @@ BODIES: dict[str, Callable[[int, HeadConfig], nn.Module]] = {
 }
 
 
+DECODERS: dict[str, Callable[[Tensor, Tensor, Sequence[str]], Tensor]] = {
+    "valid": viterbi,
+    "argmax": lambda scores, lengths, labels: scores.argmax(-1),
+}
+
+
 class TaggingHead(Head):
     """A body scores the tags of every word; the best valid sequence is taken, under a CRF if there is one.
 
@@ -149,7 +156,8 @@ class TaggingHead(Head):
         if self.crf:
             ids, probabilities = self.crf.decode(scores, lengths), self.crf.marginals(scores, lengths)
         else:
-            ids, probabilities = viterbi(scores, lengths, self.config.labels), scores.softmax(-1)
+            probabilities = scores.softmax(-1)
+            ids = DECODERS[self.config.decode](scores, lengths, self.config.labels)
         sure = probabilities.gather(1, ids[:, None]).squeeze(1)
         ends = np.cumsum(lengths.cpu().numpy())[:-1]
         return list(zip(np.split(ids.cpu().numpy(), ends), np.split(sure.cpu().numpy(), ends), strict=True))

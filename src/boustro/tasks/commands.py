@@ -33,6 +33,8 @@ class HeadOptions:
 
     crf: bool | None = None
     """Decode with a conditional random field, learned on top of the head."""
+    decode: Literal["valid", "argmax"] | None = None
+    """Without a CRF: the best valid sequence of tags, or the best tag of each word."""
     inside: Literal["bio", "io", "bioes"] | None = None
     """The tags that the head learns; what comes out is BIO always."""
     layers: str | None = None

@@ -15,6 +15,8 @@ class TaggerConfig:
     """linear, mlp, block, bilstm or span."""
     crf: bool | None = None
     """Decode with a conditional random field, learned on top of the head; none for wherever the head scores tags."""
+    decode: Literal["valid", "argmax"] = "valid"
+    """Without a CRF: the best valid sequence of tags, or the best tag of each word."""
     inside: Literal["bio", "io", "bioes"] = "bio"
     """The tags that the head learns: bio, io or bioes; what comes out is BIO always."""
     layers: str = "all"
@@ -61,6 +63,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "context": "sentence",
         "standardise": False,
         "crf": False,
+        "decode": "argmax",
         "hidden": None,
         "dropout": 0.1,
         "epochs": 20,

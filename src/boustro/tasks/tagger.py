@@ -39,7 +39,7 @@ from boustro.tasks.schemes import Scheme
 from boustro.tasks.words import split_text
 from boustro.types import Entity, Sentence
 
-HEAD_OPTIONS = ("hidden", "dropout", "standardise", "combine", "project")
+HEAD_OPTIONS = ("hidden", "dropout", "standardise", "combine", "project", "decode")
 TRAIN_OPTIONS = ("epochs", "lr", "batch_sentences", "weight_decay", "mix_epochs", "mix_lr")
 
 
