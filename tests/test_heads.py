@@ -1,6 +1,7 @@
 """Every head of the tagger: it learns, and saved and opened it answers the same, with the same probabilities."""
 
 import pytest
+import torch
 
 import boustro
 from boustro.heads.tagging import HEADS, HeadConfig, make_head
@@ -48,6 +49,18 @@ def test_a_head_learns_and_opens_as_it_was_saved(pair, tmp_path, kind, options):
     (alone,) = opened.answer(sentences[:1])
     assert alone.tags == tagger.answer(sentences)[0].tags
     assert alone.scores == pytest.approx(tagger.answer(sentences)[0].scores, abs=1e-4)
+
+
+def test_word_by_word_decoding_may_say_what_no_sequence_allows():
+    config = {"kind": "linear", "streams": ((1, 2),), "labels": ("O", "B-X", "I-X"), "dropout": 0.0}
+    heads = [make_head(HeadConfig(**config, decode=decode)) for decode in ("argmax", "valid")]
+    for head in heads:
+        with torch.no_grad():
+            head.body[1].weight.copy_(torch.tensor([[0.0, 0], [1, 0], [2, 0]]))
+            head.body[1].bias.zero_()
+    vectors, lengths = torch.tensor([[1.0, 0], [1, 0]]), torch.tensor([2])
+    ids = [head.eval().predict(vectors, lengths)[0][0].tolist() for head in heads]
+    assert ids == [[2, 2], [1, 2]]  # I-X I-X, and B-X I-X
 
 
 def test_nested_entities_are_found_whole(pair):

@@ -136,6 +136,7 @@ def test_the_paper_preset_is_section_3_2(tiny_lm):
     config = make_config("paper", encoder="x")
     assert (config.layers, config.pooling, config.standardise, config.hidden) == ("last", "first", False, None)
     assert (config.lr, config.batch_sentences, config.dropout) == (1e-3, 32, 0.1)
+    assert (config.crf, config.decode) == (False, "argmax")
     paper = boustro.Tagger(str(tiny_lm("gpt2")), "mlp", preset="paper", epochs=1).fit(DATA)
     shapes = {name: tuple(p.shape) for name, p in paper.head.named_parameters()}
     assert shapes == {"body.1.weight": (32, 32), "body.1.bias": (32,), "body.4.weight": (4, 32), "body.4.bias": (4,)}

@@ -34,8 +34,9 @@ from boustro.heads.span_decoding import FoundSpan
 class HeadConfig:
     """What a head is made of; `streams` are (layers, width) pairs, `hidden` None means d.
 
-    `labels` are the tags, or the types of a head that labels spans. `project` gives every stream that
-    width first; `crf` decodes with a conditional random field, `decode` "argmax" word by word; a span has at most `max_span` words.
+    `labels` are the tags, or the types of a head that labels spans. `project` gives every stream that width
+    first. `crf` decodes with a conditional random field; without one, `decode` is "valid" or "argmax", see
+    `DECODERS`. A span has at most `max_span` words.
     """
 
     kind: str
