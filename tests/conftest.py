@@ -82,6 +82,18 @@ def shared_data() -> Path:
     return SHARED_DATA
 
 
+@pytest.fixture
+def file(tmp_path):
+    """file(name, content) → the path of a new file."""
+
+    def write(name, content):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
+
+
 @pytest.fixture(scope="session")
 def tiny_tokenizer(tmp_path_factory) -> Path:
     """The folder of a byte-level BPE of 400 pieces, learned from `SENTENCES`."""

@@ -2,7 +2,6 @@
 
 import bz2
 import gzip
-import json
 
 import datasets
 import pandas
@@ -10,56 +9,8 @@ import pytest
 
 from boustro.tasks.data import load_data, read_data, sniff
 from boustro.tasks.reading import DataOptions
-from boustro.tasks.schemes import gold_entities
 from boustro.types import Sentence
-
-UD = """\
-# newdoc id = letters
-# sent_id = 1
-# text = We don't know it (yet).
-1\tWe\twe\tPRON\tPRP\tCase=Nom|Number=Plur\t4\tnsubj\t_\tNER=O
-2-3\tdon't\t_\t_\t_\t_\t_\t_\t_\t_
-2\tdo\tdo\tAUX\tVBP\t_\t4\taux\t_\t_
-3\tn't\tnot\tPART\tRB\t_\t4\tadvmod\t_\t_
-4\tknow\tknow\tVERB\tVB\t_\t0\troot\t_\t_
-4.1\tof\tof\tADP\tIN\t_\t_\t_\t0:x\t_
-5\tit\tit\tPRON\tPRP\tNumber=Sing\t4\tobj\t_\t_
-6\t(\t(\tPUNCT\t-LRB-\t_\t7\tpunct\t_\tSpaceAfter=No
-7\tyet\tyet\tADV\tRB\t_\t4\tadvmod\t_\tNER=B-TIME|SpaceAfter=No
-8\t)\t)\tPUNCT\t-RRB-\t_\t7\tpunct\t_\tSpaceAfter=No
-9\t.\t.\tPUNCT\t.\t_\t4\tpunct\t_\t_
-
-# sent_id = 2
-1\tvai\tir\tVERB\t_\t_\t0\troot\t_\t_
-2-3\tdu\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No
-2\tde\tde\tADP\t_\t_\t4\tcase\t_\t_
-3\tle\tle\tDET\t_\t_\t4\tdet\t_\t_
-4\t!\t!\tPUNCT\t_\t_\t1\tpunct\t_\t_
-
-# newdoc
-1\tEnd\tend\tNOUN\t_\t_\t0\troot\t_\t_
-"""
-
-
-@pytest.fixture
-def file(tmp_path):
-    """file(name, content) → its path."""
-
-    def write(name, content):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    return write
-
-
-def rows(*records):
-    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-
-
-def spans(sentence):
-    """(label, the words) of its entities."""
-    return [(e.label, " ".join(sentence.words[e.start : e.end])) for e in gold_entities(sentence)]
+from labelled import UD, rows, spans
 
 
 def test_the_format_is_found_by_name_or_by_content(file):

@@ -9,18 +9,8 @@ import pytest
 
 import boustro
 from boustro.types import Sentence
+from labelled import DATA
 
-NAMES = ["Ada", "Brandt", "Lisse", "Vellmar", "Okonkwo", "Calloway"]
-DATA = [
-    (words.split(), tags.split())
-    for name in NAMES
-    for words, tags in (
-        (f"{name} said boats cost 3 million .", "B-PER O O O O O O"),
-        (f"In {name} it rained .", "O B-LOC O O O"),
-        (f"Professor {name} Calloway sold umbrellas .", "O B-PER I-PER O O O"),
-        ("Nobody reads the bulletin .", "O O O O O"),
-    )
-]
 X, Y = [words for words, _ in DATA], [tags for _, tags in DATA]
 TEXTS = ["In Vellmar it rained.\n\n Professor Ada  Calloway sold umbrellas.", "", "Nobody reads the bulletin.", " \n"]
 

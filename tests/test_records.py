@@ -1,6 +1,5 @@
 """JSON lines and lists of dicts: every notation, entities over characters, and what is written is read back."""
 
-import json
 
 import pytest
 from hypothesis import assume, given
@@ -14,27 +13,7 @@ from boustro.tasks.records import REJECTED, WORDLESS
 from boustro.tasks.schemes import encode_tags, flatten_entities, gold_entities
 from boustro.tasks.words import split_text
 from boustro.types import Entity, Sentence
-
-
-@pytest.fixture
-def file(tmp_path):
-    """file(name, content) → its path."""
-
-    def write(name, content):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    return write
-
-
-def rows(*records):
-    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-
-
-def spans(sentence):
-    """(label, the words) of its entities."""
-    return [(e.label, " ".join(sentence.words[e.start : e.end])) for e in gold_entities(sentence)]
+from labelled import rows, spans
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,11 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from boustro.encoders import resolve, split_spec
+from boustro.encoders import resolve, split_revision, split_spec
+from boustro.encoders.loading import weights_fingerprint
 from boustro.heads.tagging import HEADS
 from boustro.metrics.spans import is_span_tag
-from boustro.store import MANIFEST, fingerprint, hash_file, open_folder
+from boustro.store import fingerprint
 from boustro.tasks.commands import HeadOptions
 from boustro.tasks.config import make_config
 from boustro.tasks.conll import data_fingerprint
@@ -25,7 +26,6 @@ from boustro.tasks.data import data_name
 from boustro.types import Sentence
 
 CELL_FORMAT = 3  # of what a cell's folder holds; cells of an older one are computed again
-WEIGHTS = (".safetensors", ".json", ".bin")
 
 
 @dataclass(frozen=True)
@@ -186,30 +186,14 @@ def short_specs(specs: Sequence[str]) -> list[str]:
 
 
 def encoder_fingerprint(spec: str) -> list[list[str]]:
-    """For every part of a spec its kind and what its folder holds, wherever it lies; a hub's model by its name."""
+    """For every part of a spec its kind and what its weights are, wherever they lie."""
     found = []
     for name in split_spec(spec):
-        _, place = resolve(name)
-        kind = name.partition(":")[0] if ":" in name and not Path(name).exists() else ""
-        found.append([kind, _folder_fingerprint(Path(place)) if Path(place).is_dir() else place])
+        bare, revision = split_revision(name)
+        _, place = resolve(bare)
+        kind = bare.partition(":")[0] if ":" in bare and not Path(bare).exists() else ""
+        found.append([kind, weights_fingerprint(place, revision)])
     return found
-
-
-def _folder_fingerprint(folder: Path) -> str:
-    if (folder / MANIFEST).is_file():
-        files = open_folder(folder, "model")["files"]
-        return fingerprint({name: fact["sha256"] for name, fact in files.items() if name != "training.json"})
-    stamps = [(p.name, p.stat().st_size, p.stat().st_mtime_ns) for p in _weight_files(folder)]
-    if (folder, *stamps) not in _HASHES:
-        _HASHES[(folder, *stamps)] = fingerprint({p.name: hash_file(p) for p in _weight_files(folder)})
-    return _HASHES[(folder, *stamps)]
-
-
-_HASHES: dict[tuple, str] = {}  # gigabytes are read once, not once a cell
-
-
-def _weight_files(folder: Path) -> list[Path]:
-    return sorted(p for p in folder.glob("*") if p.suffix in WEIGHTS)
 
 
 def _shortened(spec: str, depth: int) -> str:

@@ -1,0 +1,53 @@
+"""Labelled sentences that several test files share, and two small ways of writing and looking at them."""
+
+import json
+
+from boustro.tasks.schemes import gold_entities
+
+NAMES = ["Ada", "Brandt", "Lisse", "Vellmar", "Okonkwo", "Calloway"]
+DATA = [
+    (words.split(), tags.split())
+    for name in NAMES
+    for words, tags in (
+        (f"{name} said boats cost 3 million .", "B-PER O O O O O O"),
+        (f"In {name} it rained .", "O B-LOC O O O"),
+        (f"Professor {name} Calloway sold umbrellas .", "O B-PER I-PER O O O"),
+        ("Nobody reads the bulletin .", "O O O O O"),
+    )
+]
+
+UD = """\
+# newdoc id = letters
+# sent_id = 1
+# text = We don't know it (yet).
+1\tWe\twe\tPRON\tPRP\tCase=Nom|Number=Plur\t4\tnsubj\t_\tNER=O
+2-3\tdon't\t_\t_\t_\t_\t_\t_\t_\t_
+2\tdo\tdo\tAUX\tVBP\t_\t4\taux\t_\t_
+3\tn't\tnot\tPART\tRB\t_\t4\tadvmod\t_\t_
+4\tknow\tknow\tVERB\tVB\t_\t0\troot\t_\t_
+4.1\tof\tof\tADP\tIN\t_\t_\t_\t0:x\t_
+5\tit\tit\tPRON\tPRP\tNumber=Sing\t4\tobj\t_\t_
+6\t(\t(\tPUNCT\t-LRB-\t_\t7\tpunct\t_\tSpaceAfter=No
+7\tyet\tyet\tADV\tRB\t_\t4\tadvmod\t_\tNER=B-TIME|SpaceAfter=No
+8\t)\t)\tPUNCT\t-RRB-\t_\t7\tpunct\t_\tSpaceAfter=No
+9\t.\t.\tPUNCT\t.\t_\t4\tpunct\t_\t_
+
+# sent_id = 2
+1\tvai\tir\tVERB\t_\t_\t0\troot\t_\t_
+2-3\tdu\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No
+2\tde\tde\tADP\t_\t_\t4\tcase\t_\t_
+3\tle\tle\tDET\t_\t_\t4\tdet\t_\t_
+4\t!\t!\tPUNCT\t_\t_\t1\tpunct\t_\t_
+
+# newdoc
+1\tEnd\tend\tNOUN\t_\t_\t0\troot\t_\t_
+"""
+
+
+def rows(*records):
+    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+
+
+def spans(sentence):
+    """(label, the words) of its entities."""
+    return [(e.label, " ".join(sentence.words[e.start : e.end])) for e in gold_entities(sentence)]
