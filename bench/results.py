@@ -1,7 +1,7 @@
 """The tables of docs/results.md, as Markdown, from finished comparisons.
 
-    boustro compare --encoders starter --vary pooling=exit,exit+before … --out ablations --json pooling.json
-    python bench/results.py pooling.json layers.json
+boustro compare --encoders starter --vary pooling=exit,exit+before … --out ablations --json pooling.json
+python bench/results.py pooling.json layers.json
 """
 
 import json

@@ -1,6 +1,5 @@
 """JSON lines and lists of dicts: every notation, entities over characters, and what is written is read back."""
 
-
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
