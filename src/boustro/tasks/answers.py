@@ -38,6 +38,11 @@ class Labelling(ABC):
     labels: tuple[str, ...]
     inside: Any
 
+    @property
+    def rules(self) -> dict[str, str]:
+        """What a score's signature says of how entities were found."""
+        return {"scheme": self.inside.upper(), "repair": REPAIR_RULE}
+
     def to_dict(self) -> dict[str, Any]:
         """What `open_labelling` needs to make it again."""
         return {"inside": self.inside, "labels": list(self.labels)}
@@ -66,9 +71,8 @@ class Labelling(ABC):
         self, sentences: Sequence[Sentence], answers: Sequence[Answer], signature: dict[str, str]
     ) -> SpanScore | LabelScore:
         """Entity-level precision, recall and F1 of answers."""
-        rules = {"scheme": self.inside.upper(), "repair": REPAIR_RULE}
         gold = [gold_entities(s) for s in sentences]
-        return score_entities(gold, [a.entities for a in answers], rules | signature)
+        return score_entities(gold, [a.entities for a in answers], self.rules | signature)
 
 
 class TagLabelling(Labelling):
@@ -131,6 +135,10 @@ class SpanLabelling(Labelling):
 
     def __init__(self, inside: str, labels: Sequence[str]) -> None:
         self.inside, self.labels = inside, tuple(labels)
+
+    @property
+    def rules(self) -> dict[str, str]:
+        return {"scheme": "spans"}
 
     @classmethod
     def learn(cls, sentences: Sequence[Sentence]) -> "SpanLabelling":
