@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+import boustro
 from boustro.encoders import load_encoder
 
 WORDS = ["Ada", "Brandt", "sold", "1,250", "umbrellas", "in", "Vellmar", "."]
@@ -74,3 +75,11 @@ def test_what_does_not_fit_is_said(bert, tiny_lm, options, message):
     path = bert if options else tiny_lm("gpt2")
     with pytest.raises(ValueError, match=message):
         load_encoder(f"masked:{path}", **options)
+
+
+def test_a_tagger_over_a_masked_lm_and_a_causal_one_is_saved_and_opened(bert, tiny_lm, tmp_path):
+    data = [(WORDS, "B-PER I-PER O O O O B-LOC O".split())]
+    tagger = boustro.Tagger(f"{tiny_lm('llama')}+masked:{bert}", "linear", epochs=1).fit(data, data)
+    tagger.save_pretrained(tmp_path / "ner")
+    assert boustro.Tagger.from_pretrained(tmp_path / "ner").tag([WORDS]) == tagger.tag([WORDS])
+    assert f"masked:{bert.name}" in (tmp_path / "ner" / "README.md").read_text("utf-8")

@@ -68,8 +68,8 @@ class Head(nn.Module):
         """d, of what the body reads."""
         return self.config.project * len(self.widths) if self.config.project else sum(self.widths)
 
-    def mix(self, streams: list[Float[Tensor, "N L D"]]) -> Float[Tensor, "N d"]:
-        """One vector a word: every stream's layers mixed, the streams joined."""
+    def mix(self, streams: list[Float[Tensor, "N _ _"]]) -> Float[Tensor, "N d"]:
+        """One vector a word: the layers (N, L, D) of every stream mixed, the streams joined."""
         return torch.cat([mix(x) for mix, x in zip(self.mixes, streams, strict=True)], dim=-1)
 
     def learned_parameters(self) -> list[nn.Parameter]:

@@ -21,6 +21,7 @@ from tqdm import tqdm
 from boustro.heads.tagging import Head
 
 BLOCK_WORDS = 8192
+MIX_WORDS = 1024  # all layers of so many words stay in a CPU's caches
 Streams = Sequence[np.ndarray]
 Targets = Callable[[np.ndarray, Tensor], Any]
 
@@ -132,9 +133,9 @@ def mix_all(head: Head, streams: Streams) -> Tensor:
     """(words, d) float16: the mixed vectors of all words, on the head's device."""
     device = next(head.parameters()).device
     result = torch.empty(len(streams[0]), sum(head.widths), dtype=torch.float16, device=device)
-    for start in range(0, len(result), BLOCK_WORDS):
-        block = [torch.from_numpy(np.array(s[start : start + BLOCK_WORDS])).to(device) for s in streams]
-        result[start : start + BLOCK_WORDS] = head.mix(block)
+    for start in range(0, len(result), MIX_WORDS):
+        block = [torch.from_numpy(np.array(s[start : start + MIX_WORDS])).to(device) for s in streams]
+        result[start : start + MIX_WORDS] = head.mix(block)
     return result
 
 

@@ -307,4 +307,4 @@ def _log_record(log: TrainLog) -> dict[str, Any]:
 
 def _weights(identity: dict[str, Any]) -> list[Any]:
     parts = identity.get("parts", [identity])
-    return [(part["weights"], part["vocabulary"], part["direction"]) for part in parts]
+    return [(part["weights"], part["vocabulary"], part.get("direction")) for part in parts]
