@@ -209,7 +209,7 @@ class _AdamW:
         decay = max(0.0, 1 - self._done.item() / self._steps)
         self._done += 1
         for run, (parameters, gradients, means, squares) in zip(self._runs, self._heads, strict=True):
-            torch._fused_adamw_(
+            torch._fused_adamw_(  # pyright: ignore[reportPrivateImportUsage]
                 parameters,
                 gradients,
                 means,
