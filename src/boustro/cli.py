@@ -25,6 +25,7 @@ COMMANDS = {
         "fewshot",
         "encoders with K labelled sentences a type, and a learning curve",
     ),
+    "fewshot": ("boustro.studies.fewshot", "fewshot", "encoders with K labelled sentences a type, as curves"),
     "cache": ("boustro.encoders.cache", "cache", "list or clear the cached features"),
     "check": ("boustro.tasks.check", "check", "report on labelled data before training on it"),
     "doctor": ("boustro.studies.doctor", "doctor", "print what a bug report should say"),

@@ -211,7 +211,7 @@ class Study:
 
     def task(self) -> Task:
         """What the cells need."""
-        judged = {name: sentences for name, sentences in self.data().items() if name != "train"}
+        judged: dict[str, Sequence[Sentence]] = {n: s for n, s in self.data().items() if n != "train"}
         types = sorted({t for sentences in self.data().values() for t in entity_types(sentences)})
         return Task(self.train, types, judged)
 
