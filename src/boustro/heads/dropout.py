@@ -26,7 +26,24 @@ class Dropout(nn.Module):
             return x
         if x.device.type != "cpu":
             return F.dropout(x, self.p)
-        dropped = round(self.p * LEVELS)
-        drawn = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(1 << 63), None)
-        kept = drawn.view(torch.int16)[: x.numel()].view(x.shape) >= dropped - LEVELS // 2
-        return x * (kept.to(x.dtype) * (LEVELS / (LEVELS - dropped)))
+        return x * (draw_kept(x.numel(), self.p).view(x.shape).to(x.dtype) * kept_scale(self.p))
+
+
+def draw_kept(numel: int, p: float, generator: torch.Generator | None = None, room: Tensor | None = None) -> Tensor:
+    """(numel,) int16: 1 where an element stays, 0 where it is dropped with probability `p`.
+
+    `generator` is PyTorch's own by default; `room` is int64 memory to draw in, of at least numel / 4 elements.
+    """
+    count = -(-numel // 4)
+    drawn = torch.empty(count, dtype=torch.int64) if room is None else room[:count]
+    drawn.random_(-(1 << 63), None, generator=generator)
+    return drawn.view(torch.int16)[:numel].ge_(_dropped_levels(p) - LEVELS // 2)
+
+
+def kept_scale(p: float) -> float:
+    """What the elements that stay are multiplied by, so that the mean stays as well."""
+    return LEVELS / (LEVELS - _dropped_levels(p))
+
+
+def _dropped_levels(p: float) -> int:
+    return round(p * LEVELS)

@@ -1,0 +1,139 @@
+"""Many few-shot heads at once (`train_stacked`) against one after another (`train_head`): same heads, same steps.
+
+    OMP_NUM_THREADS=2 python bench/fewshot.py --train train.txt --dev dev.txt
+
+Two sets of 30 heads over the vectors of one encoder: `draws`, each with its own sentences, seed and learning rate;
+and `search`, learning rates and weight decays over 3 draws. Training alone, and training and tagging the dev set
+(30 passes over its vectors, or one). Wall-clock, in one run, one after the other. Every head is checked against
+its twin.
+"""
+
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+import tyro
+from boustro.tasks.data import read_data
+
+from boustro.heads.stacked import Run, StackedHeads, sentence_rows, train_stacked
+from boustro.heads.tagging import HeadConfig, TaggingHead
+from boustro.heads.training import TrainConfig, mix_all, train_head
+from boustro.studies.draws import draw_all, entity_types
+from boustro.studies.shot_cells import tag_ids
+from boustro.studies.shot_features import FeatureReader, Vectors
+
+HEADS = (("linear", None), ("mlp", 64), ("mlp", 512))
+
+
+def one_by_one(kind: str, hidden: int | None, taught: Vectors, tags: np.ndarray, num_tags: int, runs: list[Run]):
+    """The heads of `train_head`."""
+    heads = []
+    for run in runs:
+        sentences = np.array(run.sentences)
+        rows, _ = sentence_rows(taught.starts, sentences)
+        own = torch.from_numpy(tags[rows])
+        torch.manual_seed(run.seed)
+        head = TaggingHead(
+            HeadConfig(
+                kind=kind,
+                streams=((1, taught.words.shape[1]),),
+                labels=("O", *(f"B-{n}" for n in range(num_tags - 1))),
+                hidden=hidden,
+                dropout=run.dropout,
+                standardise=False,
+            )
+        )
+        config = TrainConfig(
+            epochs=run.epochs,
+            lr=run.lr,
+            batch_sentences=run.batch_sentences,
+            weight_decay=run.weight_decay,
+            mix_epochs=0,
+            mix_lr=1.0,
+            seed=run.seed,
+        )
+        lengths = np.diff(taught.starts)[sentences]
+        train_head(head, [taught.words[rows][:, None]], lengths, lambda _, batch, own=own: own[batch], config)
+        heads.append(head)
+    return heads
+
+
+@torch.inference_mode()
+def tag_one_by_one(heads: list[TaggingHead], asked: Vectors) -> np.ndarray:
+    """(heads, words): each head reads the features, and scores them."""
+    lengths = torch.from_numpy(np.diff(asked.starts))
+    best = []
+    for head in heads:
+        head.eval()
+        mixed = mix_all(head, [asked.words[:, None]])
+        best.append(torch.cat([head.body(b.float(), lengths).argmax(-1) for b in mixed.split(8192)]).numpy())
+    return np.stack(best)
+
+
+def check(stacked: StackedHeads, heads: list[TaggingHead], ours: np.ndarray, theirs: np.ndarray) -> str:
+    """The largest difference of a parameter, and the share of words that are tagged alike."""
+    worst = max(
+        float((stacked.body_state(m)[name] - own).abs().max())
+        for m, head in enumerate(heads)
+        for name, own in head.body.state_dict().items()
+    )
+    return f"{worst:.0e}, {100 * (ours == theirs).mean():.3f}%"
+
+
+def main(
+    train: Path,
+    dev: Path,
+    encoder: str = "starter",
+    shots: int = 16,
+    heads: int = 30,
+    epochs: int = 20,
+    batch_sentences: int = 4,
+    dropout: float = 0.1,
+) -> None:
+    """Measure both, and print the ratios."""
+    train_data, dev_data = read_data(train), read_data(dev)
+    types = entity_types(train_data)
+    num_tags = 1 + 2 * len(types)
+    draws = draw_all(train_data, [shots], heads)[shots]
+    every = np.unique(np.concatenate(draws))
+    reader = FeatureReader(encoder, train_data)
+    taught, asked = reader.train_vectors(every), reader.vectors(dev_data)
+    tags = tag_ids([train_data[s] for s in every], types)
+    own = [tuple(int(i) for i in np.searchsorted(every, draw)) for draw in draws]
+    common = {"epochs": epochs, "batch_sentences": batch_sentences, "dropout": dropout}
+    rates = [1e-4 * 1.5**n for n in range(10)]
+    sets = {
+        "draws": [Run(sentences=own[m], seed=m, lr=rates[m % 10], **common) for m in range(heads)],
+        "search": [Run(sentences=own[m // 10], seed=1, lr=rates[m % 10], **common) for m in range(heads)],
+    }
+    sentences = sum(map(len, draws)) / heads
+    print(
+        f"{heads} heads, K = {shots} ({sentences:.0f} sentences), {epochs} epochs of batches of {batch_sentences}, "
+        f"width {taught.words.shape[1]}, {len(asked.words):,} dev words, {torch.get_num_threads()} threads"
+    )
+    print("| head | runs | one by one: training | and tagging | at once: training | and tagging | ratios | alike |")
+    print("|---|---|" + "---:|" * 6)
+    for kind, hidden in HEADS:
+        for name, runs in sets.items():
+            train_stacked(kind, taught.words, taught.starts, tags, num_tags, runs[:2], hidden)  # warm up
+            marks = [time.perf_counter()]
+            stacked = train_stacked(kind, taught.words, taught.starts, tags, num_tags, runs, hidden)
+            marks.append(time.perf_counter())
+            ours = stacked.best_tags(asked.words)
+            marks.append(time.perf_counter())
+            single = one_by_one(kind, hidden, taught, tags, num_tags, runs)
+            marks.append(time.perf_counter())
+            theirs = tag_one_by_one(single, asked)
+            marks.append(time.perf_counter())
+            a, b, c, d = np.diff(marks)
+            label = kind if hidden is None else f"{kind} {hidden}"
+            print(
+                f"| {label} | {name} | {c:.1f} s | {c + d:.1f} s | {a:.2f} s | {a + b:.2f} s "
+                f"| {c / a:.1f}, {(c + d) / (a + b):.1f} | {check(stacked, single, ours, theirs)} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    tyro.cli(main)

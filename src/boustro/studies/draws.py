@@ -1,0 +1,116 @@
+"""Which sentences a K-shot study trains on: published random draws, and the paper's filter.
+
+`draw_all` puts the sentences in a random order and walks through them, taking each one that holds a type
+which fewer than K taken sentences hold so far, until every type has K:
+
+    K = 1, in this order:  [LOC] takes   [LOC] skips   [LOC, PER] takes   → every type has one
+
+The order comes from a hash of the draw's number and the sentence itself, so a draw is the same whatever
+the order of the file, and anybody can make it again. In one draw the sentences of a smaller K are always among
+those of a larger one: as long as a type is short of the smaller K, every sentence that holds it is taken by both.
+
+`paper_draw` is section 3.4 of the backward-LM paper, as its code has it: the first K sentences in the
+order of the file whose tags are exactly {O, B-X, I-X}, for each type X. There is only one such draw.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from boustro.metrics.spans import parse_tag
+from boustro.types import Sentence
+
+
+def draw_all(sentences: Sequence[Sentence], shots: Iterable[int], num_draws: int) -> dict[int, list[np.ndarray]]:
+    """For every K the draws 1, 2, …: indices, ascending, of sentences, at least K of them for each type.
+
+    A type that fewer sentences hold gets all of them: `short_types` tells. `ValueError` for a K below 1.
+    """
+    shots = _checked(shots)
+    held, keys = [sentence_types(s) for s in sentences], _keys(sentences)
+    orders = [_random_order(keys, draw) for draw in range(1, num_draws + 1)]
+    return {k: [_walk(held, order, k) for order in orders] for k in shots}
+
+
+def paper_draw(sentences: Sequence[Sentence], shots: Iterable[int], num_draws: int = 1) -> dict[int, list[np.ndarray]]:
+    """For every K the paper's set; there is only one, and `num_draws` changes nothing."""
+    found: dict[int, list[np.ndarray]] = {}
+    for k in _checked(shots):
+        left = dict.fromkeys(entity_types(sentences), k)
+        taken = []
+        for index, sentence in enumerate(sentences):
+            types = sentence_types(sentence)
+            if len(types) == 1:
+                (label,) = types
+                if left[label] and set(sentence.tags or ()) == {"O", f"B-{label}", f"I-{label}"}:
+                    left[label] -= 1
+                    taken.append(index)
+        found[k] = [np.array(taken, np.int64)]
+    return found
+
+
+def entity_types(sentences: Sequence[Sentence]) -> list[str]:
+    """The types of tagged sentences, sorted."""
+    return sorted(set().union(*map(sentence_types, sentences)))
+
+
+def sentence_types(sentence: Sentence) -> set[str]:
+    """The types that a sentence holds."""
+    return {parse_tag(tag)[1] for tag in sentence.tags or () if tag != "O"}
+
+
+def short_types(sentences: Sequence[Sentence], chosen: np.ndarray, shots: int) -> dict[str, int]:
+    """Types that fewer than `shots` of the chosen sentences hold, and how many do."""
+    counts = Counter(label for index in chosen for label in sentence_types(sentences[index]))
+    return {label: counts[label] for label in entity_types(sentences) if counts[label] < shots}
+
+
+DRAWS: dict[str, Callable[[Sequence[Sentence], Iterable[int], int], dict[int, list[np.ndarray]]]] = {
+    "sound": draw_all,
+    "paper": paper_draw,
+}
+
+
+def _walk(held: Sequence[set[str]], order: Sequence[int], shots: int) -> np.ndarray:
+    """The sentences that are taken on the way through `order`."""
+    counts = Counter(label for types in held for label in types)
+    missing = {label: min(shots, count) for label, count in counts.items()}
+    taken = []
+    for index in order:
+        wanted = missing.keys() & held[index]
+        if wanted:
+            taken.append(index)
+        for label in wanted:
+            missing[label] -= 1
+            if not missing[label]:
+                del missing[label]
+        if not missing:
+            break
+    return np.array(sorted(taken), np.int64)
+
+
+def _keys(sentences: Sequence[Sentence]) -> list[bytes]:
+    """What a sentence is: its words and tags, and how many equal ones stand before it."""
+    seen: Counter[tuple] = Counter()
+    keys = []
+    for sentence in sentences:
+        content = (sentence.words, sentence.tags)
+        seen[content] += 1
+        text = "\x1f".join((str(seen[content]), *sentence.words, "\x1e", *(sentence.tags or ())))
+        keys.append(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
+    return keys
+
+
+def _random_order(keys: Sequence[bytes], draw: int) -> list[int]:
+    salt = f"boustro draw {draw}".encode()
+    hashes = [hashlib.sha256(salt + key).digest() for key in keys]
+    return sorted(range(len(keys)), key=hashes.__getitem__)
+
+
+def _checked(shots: Iterable[int]) -> list[int]:
+    shots = list(shots)
+    if any(k < 1 for k in shots):
+        raise ValueError(f"K = {min(shots)}: at least 1 sentence a type is needed")
+    return shots

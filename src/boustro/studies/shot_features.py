@@ -1,0 +1,84 @@
+"""The vectors that few-shot heads read: layers standardised and averaged, streams joined.
+
+    (words, layers, width) a stream  →  (x_l - mean_l) / sd_l, the mean over l  →  streams side by side
+
+Mean and standard deviation come from all sentences of the training set, whose labels are not looked at: so
+they are the same for every draw and for every K. The average is `LayerMix` before it has learned anything:
+a few dozen sentences are too few to learn shares from.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from boustro.encoders import load_encoder
+from boustro.heads.mix import LayerMix
+from boustro.heads.stacked import sentence_rows
+from boustro.types import Sentence
+
+UPPER = "upper"
+BLOCK_WORDS = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """One vector a word, (words, d) float16; `starts` (sentences + 1,) is where each sentence begins."""
+
+    words: np.ndarray
+    starts: np.ndarray
+
+
+class FeatureReader:
+    """An encoder, the layers that are read of it, and the standardisation that all its heads share."""
+
+    def __init__(
+        self,
+        spec: str,
+        train: Sequence[Sentence],
+        layers: str = UPPER,
+        standardise: bool = True,
+        cache: bool | Path = True,
+        **options: str | None,
+    ) -> None:
+        """Encode the training set.
+
+        Args:
+            layers: "upper" (the upper half: of 12 blocks, 6 to 12), all, last, or numbers such as 2,3,4.
+            options: `load_encoder`'s: pooling, spacing, context, dtype.
+        """
+        if not any(sentence.document for sentence in train):  # heads later read what they were trained on
+            options = {**options, "context": "sentence"}
+        chosen = {name: value for name, value in options.items() if value is not None}
+        self.encoder = load_encoder(spec, layers="all" if layers == UPPER else layers, cache=cache, **chosen)
+        self._first_layer = [(s.num_layers - 1) // 2 if layers == UPPER else 0 for s in self.encoder.streams]
+        self._train = self.encoder.encode_all(train)
+        self._mixes = []
+        for stream, shape, first in zip(self._train.streams, self.encoder.streams, self._first_layer, strict=True):
+            self._mixes.append(LayerMix(shape.num_layers - first, shape.width, standardise))
+            self._mixes[-1].fit_standardisation(stream[:, first:])
+
+    def train_vectors(self, sentences: np.ndarray) -> Vectors:
+        """Of the training sentences with these numbers, in this order."""
+        rows, own = sentence_rows(self._train.starts, sentences)
+        return Vectors(self._mix(self._train.streams, rows), own)
+
+    def vectors(self, sentences: Sequence[Sentence]) -> Vectors:
+        """Of other sentences."""
+        features = self.encoder.encode_all(sentences)
+        return Vectors(self._mix(features.streams, np.arange(features.starts[-1])), features.starts)
+
+    @torch.inference_mode()
+    def _mix(self, streams: Sequence[np.ndarray], rows: np.ndarray) -> np.ndarray:
+        width = sum(stream.width for stream in self.encoder.streams)
+        result = np.empty((len(rows), width), np.float16)
+        for start in range(0, len(rows), BLOCK_WORDS):
+            block = rows[start : start + BLOCK_WORDS]
+            parts = [
+                mix(torch.from_numpy(np.array(stream[block])[:, first:]))
+                for mix, stream, first in zip(self._mixes, streams, self._first_layer, strict=True)
+            ]
+            result[start : start + len(block)] = torch.cat(parts, 1).half().numpy()
+        return result

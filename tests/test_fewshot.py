@@ -1,0 +1,203 @@
+"""`boustro fewshot` from the command line: draws, cells, a table, a report; and both protocols."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from boustro.cli import main
+from boustro.studies.fewshot import Study
+from boustro.studies.shot_features import FeatureReader
+from boustro.studies.shot_report import curve_figure, verdict
+from boustro.studies.shot_systems import AUTO_SYSTEMS, HEADS, TAGS, System, resolve_system
+from boustro.tasks.conll import format_conll
+from boustro.types import Sentence
+
+NAMES = ["Ada Brandt", "Port Lisse", "Vellmar Calloway", "Okonkwo", "Brandt & Sons", "<b>Lisse", "Ada", "Vellmar"]
+DATA = [
+    (words.split(), tags)
+    for name in NAMES
+    for words, tags in (
+        (f"{name} said boats cost 3 million .", ["B-PER", *["I-PER"] * name.count(" "), *"OOOOOO"]),
+        (f"{name} closes on Mondays .", ["B-LOC", *["I-LOC"] * name.count(" "), *"OOOO"]),
+    )
+]
+
+
+@pytest.fixture(scope="module")
+def study(tiny_lm, tmp_path_factory):
+    """A finished study: the arguments that made it, and its folder."""
+    folder = tmp_path_factory.mktemp("shots")
+    (folder / "data.conll").write_text(format_conll(DATA), "utf-8")
+    forward, backward = tiny_lm("llama", sentinel=True), tiny_lm("llama", "backward", seed=1, sentinel=True)
+    arguments = ["fewshot", "--encoders", str(forward), f"{forward}+{backward}", "--shots", "2", "6", "--draws", "3"]
+    arguments += ["--train", str(folder / "data.conll"), "--dev", str(folder / "data.conll")]
+    arguments += ["--heads", "ridge", "mlp", "--tags", "factored", "bio", "--epochs", "12", "--lr", "0.01"]
+    arguments += ["--out", str(folder / "out")]
+    assert main(arguments) == 0
+    return arguments, folder / "out"
+
+
+def read(out):
+    return json.loads((out / "results.json").read_text("utf-8"))
+
+
+def test_there_is_a_point_for_every_encoder_system_and_number_of_shots(study):
+    _, out = study
+    results = read(out)
+    assert len(results["points"]) == len(list((out / "cells").iterdir())) == 2 * 2 * 4
+    for point in results["points"]:
+        assert len(point["f1"]["values"]) == 3
+        assert point["f1"]["mean"] == pytest.approx(np.mean(point["f1"]["values"]))
+        assert set(point["per_type"]) == {"PER", "LOC"}
+        assert len(point["strengths"]) == (3 if point["system"].startswith("ridge") else 0)
+        assert point["sentences"] == [len(d) for d in results["draws"][str(point["shots"])]]
+
+
+def test_the_draws_are_written_down_and_hold_enough_of_every_type(study):
+    _, out = study
+    for shots, draws in read(out)["draws"].items():
+        for draw in draws:
+            for label in ("PER", "LOC"):
+                assert sum(f"B-{label}" in DATA[i][1] for i in draw) == min(int(shots), 8)
+
+
+def test_the_pair_reads_what_follows_the_name(study):
+    _, out = study
+    points = {(p["name"].count("+"), p["shots"], p["system"]): p["f1"]["mean"] for p in read(out)["points"]}
+    assert points[1, 6, "ridge, factored"] > points[0, 6, "ridge, factored"] + 10
+    assert points[1, 6, "mlp, factored"] > 60
+
+
+def test_after_a_kill_only_the_missing_cells_are_computed(study, capsys):
+    arguments, out = study
+    before = {name: (out / name).read_bytes() for name in ("results.json", "report.md", "report.html")}
+    cells = sorted((out / "cells").iterdir())
+    stamps = {cell: cell.stat().st_mtime_ns for cell in cells}
+    cells[3].unlink()
+    capsys.readouterr()
+    assert main(arguments) == 0
+    said = capsys.readouterr().err
+    assert said.count("(computed)") == 1 and said.count("(known already)") == len(cells) - 1
+    assert [c for c in cells if c.stat().st_mtime_ns != stamps[c]] == [cells[3]]
+    assert {name: (out / name).read_bytes() for name in before} == before
+
+
+def test_other_settings_are_other_cells(study, capsys):
+    arguments, out = study
+    changed = [*arguments[:-2], "--layers", "last", "--out", str(out)]
+    assert main([*changed, "--heads", "lda", "--tags", "io", "--shots", "2"]) == 0
+    said = capsys.readouterr().err
+    assert said.count("(computed)") == 2 and "lda, io" in said
+    assert main(arguments) == 0
+    assert "(computed)" not in capsys.readouterr().err
+
+
+def test_the_report_is_one_safe_file(study):
+    _, out = study
+    text = (out / "report.html").read_text("utf-8")
+    assert len(text) < 500_000 and text.count("<script") == 1 and "<b>Lisse" not in text
+    assert text.count("<table") == text.count("<caption") >= 4 and text.count("<svg") == 1
+    assert not re.findall(r'(?:src|href)="?(?!#)[^>\s]+', text)
+    markdown = (out / "report.md").read_text("utf-8")
+    assert verdict(read(out)) in markdown and "K = 6" in markdown
+
+
+def test_json_goes_to_standard_output_alone(study, capsys):
+    arguments, out = study
+    assert main([*arguments, "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out) == read(out)
+
+
+def test_the_papers_protocol_reports_the_best_runs_of_its_search(study, tmp_path, capsys):
+    arguments, _ = study
+    given = [
+        *arguments[: arguments.index("--shots")],
+        *arguments[arguments.index("--train") : arguments.index("--heads")],
+    ]
+    given += ["--protocol", "paper", "--shots", "1", "--budget", "5", "--epochs", "2", "--out", str(tmp_path)]
+    assert main(given) == 0
+    results = read(tmp_path)
+    assert len(results["points"]) == 2
+    for point in results["points"]:
+        assert point["system"] == "mlp, bio" and point["to_best"]["p"] is None
+        assert len(point["f1"]["values"]) == len(point["runs"]) == 3
+        assert point["f1"]["values"] == [run["dev_f1"] for run in point["runs"]]  # judged on dev itself
+        assert all(10 <= run["seed"] < 20 and 1e-4 <= run["lr"] <= 9e-3 for run in point["runs"])
+    assert "these figures flatter" in (tmp_path / "report.md").read_text("utf-8")
+
+
+def test_the_test_set_judges_and_dev_is_left_alone(study, tmp_path):
+    arguments, _ = study
+    (tmp_path / "test.conll").write_text(format_conll(DATA[:6]), "utf-8")
+    given = [*arguments[:-2], "--test", str(tmp_path / "test.conll"), "--shots", "2", "--out", str(tmp_path / "out")]
+    assert main(given) == 0
+    results = read(tmp_path / "out")
+    assert results["judged_on"] == "test" and set(results["data"]) == {"train", "test"}
+    assert results["points"][0]["per_type"]["PER"][0] == 3 * 3
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"shots": ()}, "nothing to compare"), ({"num_draws": 0}, "nothing to compare"), ({"train": []}, "nothing to")],
+)
+def test_a_study_of_nothing_is_refused(change, message):
+    sentences = [Sentence(("Ada",), ("B-PER",), where="f:1")]
+    given = {
+        "encoders": ("x",),
+        "shots": (1,),
+        "num_draws": 1,
+        "systems": (("auto", "auto"),),
+        "protocol": "sound",
+        "budget": 1,
+        "options": {},
+        "train": sentences,
+        "dev": sentences,
+    }
+    Study(**given)
+    with pytest.raises(ValueError, match=message):
+        Study(**{**given, **({"train": [Sentence(("a",), ("O",), where="f:1")]} if "train" in change else change)})
+
+
+def test_auto_changes_with_the_number_of_shots_and_gives_way_to_what_is_asked_for():
+    for least, system in AUTO_SYSTEMS:
+        assert resolve_system("auto", "auto", max(least, 1)) == system
+        assert system.head in HEADS and system.tags in TAGS
+    assert resolve_system("lda", "auto", 4) == System("lda", AUTO_SYSTEMS[-1][1].tags)
+
+
+def test_vectors_are_standardised_layers_averaged_and_joined(tiny_lm):
+    pair = f"{tiny_lm('llama', sentinel=True)}+{tiny_lm('llama', 'backward', seed=1, sentinel=True)}"
+    train = [Sentence(tuple(words), tuple(tags)) for words, tags in DATA]
+    reader = FeatureReader(pair, train, layers="upper", dtype="float32", cache=False)
+    features = reader.encoder.encode_all(train)
+    expected = []
+    for stream in features.streams:
+        upper = stream[:, 1:].astype(np.float64)  # of layers 0, 1, 2
+        expected.append(((upper - upper.mean(0)) / upper.std(0)).mean(1))
+    found = reader.vectors(train)
+    np.testing.assert_allclose(found.words, np.concatenate(expected, 1), atol=5e-3)
+    some = reader.train_vectors(np.array([3, 0]))
+    starts = features.starts
+    rows = [*range(starts[3], starts[4]), *range(starts[0], starts[1])]
+    np.testing.assert_array_equal(some.words, found.words[rows])
+    assert some.starts.tolist() == [0, features.lengths[3], features.lengths[3] + features.lengths[0]]
+
+
+def test_a_verdict_admits_that_there_is_no_difference():
+    def point(name, mean, gap, p):
+        return {
+            "name": name,
+            "shots": 4,
+            "system": "ridge, factored",
+            "f1": {"mean": mean, "values": [mean]},
+            "sentences": [9],
+            "to_best": {"name": "a", "points": gap, "p": p},
+        }
+
+    results = {"judged_on": "dev", "points": [point("a", 50.0, 0.0, None), point("b", 49.0, 1.0, 0.4)]}
+    assert verdict(results) == "At K = 4 a reaches 50.0 dev F1, 1.0 points above b (p = 0.400, no reliable difference)."
+    results["points"][1]["to_best"]["p"] = 0.002
+    assert "no reliable" not in verdict(results)
+    assert "<svg" in curve_figure(results["points"], "dev")

@@ -1,0 +1,128 @@
+"""Heads trained side by side are those that `train_head` gives one by one."""
+
+import numpy as np
+import pytest
+import torch
+
+from boustro.heads.stacked import LANE_BYTES, Run, StackedHeads, train_stacked
+from boustro.heads.tagging import HeadConfig, TaggingHead
+from boustro.heads.training import TrainConfig, mix_all, train_head
+
+WIDTH, NUM_TAGS = 18, 3  # 18 words of width 18 are no multiple of four dropout numbers
+LENGTHS = np.random.default_rng(5).integers(1, 9, 14)
+STARTS = np.concatenate([[0], np.cumsum(LENGTHS)])
+TAGS = np.random.default_rng(6).integers(0, NUM_TAGS, STARTS[-1])
+VECTORS = (np.random.default_rng(7).normal(size=(STARTS[-1], WIDTH)) + np.eye(WIDTH)[TAGS] * 2).astype(np.float16)
+
+RUNS = [
+    Run(sentences=(0, 3, 5, 2, 9), seed=1, lr=0.01, batch_sentences=2, epochs=3),
+    Run(sentences=(0, 3, 5, 2, 9), seed=1, lr=0.003, weight_decay=0.5, batch_sentences=2, epochs=3),  # the same lane
+    Run(sentences=(0, 3, 5, 2, 9), seed=2, lr=0.01, batch_sentences=2, epochs=3),
+    Run(sentences=(0, 3, 5, 2, 9), seed=1, lr=0.01, dropout=0.4, batch_sentences=2, epochs=3),
+    Run(sentences=(1, 2, 13), seed=1, lr=0.01, dropout=0.0, epochs=6, batch_sentences=32),
+    Run(sentences=tuple(range(14)), seed=7, lr=0.02, epochs=2, batch_sentences=4),
+]
+
+
+def train_one(kind: str, run: Run, hidden: int | None) -> TaggingHead:
+    """The same head by `train_head`."""
+    rows = np.concatenate([np.arange(STARTS[s], STARTS[s + 1]) for s in run.sentences])
+    torch.manual_seed(run.seed)
+    head = TaggingHead(
+        HeadConfig(
+            kind=kind,
+            streams=((1, WIDTH),),
+            labels=("O", "I-A", "I-B"),
+            hidden=hidden,
+            dropout=run.dropout,
+            standardise=False,
+        )
+    )
+    config = TrainConfig(
+        epochs=run.epochs,
+        lr=run.lr,
+        batch_sentences=run.batch_sentences,
+        weight_decay=run.weight_decay,
+        mix_epochs=0,
+        mix_lr=1.0,
+        seed=run.seed,
+    )
+    own = torch.from_numpy(TAGS[rows])
+    train_head(head, [VECTORS[rows][:, None]], LENGTHS[list(run.sentences)], lambda _, batch: own[batch], config)
+    return head
+
+
+@pytest.fixture(scope="module", params=[("linear", None), ("mlp", 7), ("mlp", None)], ids=str)
+def trained(request) -> tuple[StackedHeads, list[TaggingHead]]:
+    kind, hidden = request.param
+    return (
+        train_stacked(kind, VECTORS, STARTS, TAGS, NUM_TAGS, RUNS, hidden),
+        [train_one(kind, r, hidden) for r in RUNS],
+    )
+
+
+def test_every_head_is_the_one_that_train_head_gives(trained):
+    stacked, single = trained
+    assert len(stacked) == len(RUNS)
+    for m, head in enumerate(single):
+        own = head.body.state_dict()
+        state = stacked.body_state(m)
+        assert state.keys() == own.keys()
+        for name in own:
+            torch.testing.assert_close(state[name], own[name], rtol=1e-4, atol=1e-5)
+    first, second, other_seed = (stacked.body_state(m)["1.weight"] for m in range(3))
+    assert not torch.allclose(first, second, atol=1e-3) and not torch.allclose(first, other_seed, atol=1e-3)
+
+
+def test_all_predict_in_one_pass_what_each_predicts_alone(trained, monkeypatch):
+    stacked, single = trained
+    monkeypatch.setattr("boustro.heads.stacked.BLOCK_WORDS", 13)
+    best = stacked.best_tags(VECTORS)
+    for m, head in enumerate(single):
+        head.eval()
+        with torch.inference_mode():
+            scores = head.body(mix_all(head, [VECTORS[:, None]]).float(), torch.from_numpy(LENGTHS))
+        np.testing.assert_array_equal(best[m], scores.argmax(-1).numpy())
+
+
+def test_a_state_fits_into_a_body(trained):
+    stacked, single = trained
+    single[0].body.load_state_dict(stacked.body_state(0))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("room", [1, LANE_BYTES])
+def test_neither_threads_nor_the_size_of_a_lane_change_a_number(threads, room, monkeypatch):
+    monkeypatch.setattr("boustro.heads.stacked.LANE_BYTES", room)
+    usual = torch.get_num_threads()
+    try:
+        torch.set_num_threads(threads)
+        split = train_stacked("mlp", VECTORS, STARTS, TAGS, NUM_TAGS, RUNS, 7)
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(usual)
+    for m, run in enumerate(RUNS):
+        alone = train_stacked("mlp", VECTORS, STARTS, TAGS, NUM_TAGS, [run], 7)
+        for name, stack in alone.parameters.items():
+            torch.testing.assert_close(split.parameters[name][m], stack[0], rtol=1e-5, atol=1e-6)
+
+
+def test_the_random_numbers_of_others_stay_where_they_were():
+    torch.manual_seed(3)
+    expected = torch.rand(4)
+    torch.manual_seed(3)
+    train_stacked("linear", VECTORS, STARTS, TAGS, NUM_TAGS, RUNS[:2])
+    assert torch.equal(torch.rand(4), expected)
+
+
+@pytest.mark.parametrize(
+    ("kind", "run", "message"),
+    [
+        ("crf", Run(sentences=(1,)), "known are linear, mlp"),
+        ("linear", Run(sentences=()), "at least one"),
+        ("linear", Run(sentences=(1,), epochs=0), "at least one"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused(kind, run, message):
+    with pytest.raises(ValueError, match=message):
+        train_stacked(kind, VECTORS, STARTS, TAGS, NUM_TAGS, [run])
