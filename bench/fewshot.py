@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import torch
 import tyro
-from boustro.tasks.data import read_data
 
 from boustro.heads.stacked import Run, StackedHeads, sentence_rows, train_stacked
 from boustro.heads.tagging import HeadConfig, TaggingHead
@@ -22,6 +21,7 @@ from boustro.heads.training import TrainConfig, mix_all, train_head
 from boustro.studies.draws import draw_all, entity_types
 from boustro.studies.shot_cells import tag_ids
 from boustro.studies.shot_features import FeatureReader, Vectors
+from boustro.tasks.data import read_data
 
 HEADS = (("linear", None), ("mlp", 64), ("mlp", 512))
 
