@@ -18,9 +18,9 @@ import tyro
 from boustro.heads.stacked import Run, StackedHeads, sentence_rows, train_stacked
 from boustro.heads.tagging import HeadConfig, TaggingHead
 from boustro.heads.training import TrainConfig, mix_all, train_head
-from boustro.studies.draws import draw_all, entity_types
-from boustro.studies.shot_cells import tag_ids
-from boustro.studies.shot_features import FeatureReader, Vectors
+from boustro.studies.fewshot.cells import tag_ids
+from boustro.studies.fewshot.draws import draw_all, entity_types
+from boustro.studies.fewshot.features import FeatureReader, Vectors
 from boustro.tasks.data import read_data
 
 HEADS = (("linear", None), ("mlp", 64), ("mlp", 512))

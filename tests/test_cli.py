@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from boustro.cli import COMMANDS, main, usage
-from boustro.tasks.conll import format_conll
+from boustro.tasks.formats.conll import format_conll
 
 DATA = [
     (["Ada", "said", "boats", "cost", "3", "million", "."], ["B-PER", "O", "O", "O", "O", "O", "O"]),

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boustro.metrics.spans import extract_spans
-from boustro.tasks.conll import data_fingerprint, format_conll, read_columns, read_conll
 from boustro.tasks.data import load_data, read_data
-from boustro.tasks.reading import OVERLAPPING, REPAIRED, DataOptions, Reading, label
+from boustro.tasks.formats.conll import data_fingerprint, format_conll, read_columns, read_conll
+from boustro.tasks.formats.reading import OVERLAPPING, REPAIRED, DataOptions, Reading, label
 from boustro.tasks.schemes import (
     LETTERS,
     detect_scheme,

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from boustro.cli import main
-from boustro.studies.fewshot import Study
-from boustro.studies.shot_features import FeatureReader
-from boustro.studies.shot_report import curve_figure, verdict
-from boustro.studies.shot_systems import AUTO_SYSTEMS, HEADS, TAGS, System, resolve_system
-from boustro.tasks.conll import format_conll
+from boustro.studies.fewshot.features import FeatureReader
+from boustro.studies.fewshot.report import curve_figure, verdict
+from boustro.studies.fewshot.study import Study
+from boustro.studies.fewshot.systems import AUTO_SYSTEMS, HEADS, TAGS, System, resolve_system
+from boustro.tasks.formats.conll import format_conll
 from boustro.types import Sentence
 
 NAMES = ["Ada Brandt", "Port Lisse", "Vellmar Calloway", "Okonkwo", "Brandt & Sons", "<b>Lisse", "Ada", "Vellmar"]

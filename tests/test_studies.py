@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from boustro.cli import main
-from boustro.tasks.conll import format_conll
+from boustro.tasks.formats.conll import format_conll
 
 NAMES = ["Ada", "Brandt", "Lisse", "Vellmar", "Okonkwo", "<b>Calloway"]
 DATA = [

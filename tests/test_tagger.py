@@ -13,7 +13,7 @@ from boustro.heads.mix import LayerMix
 from boustro.heads.tagging import HeadConfig, make_head
 from boustro.heads.training import Dev, TrainConfig, train_head
 from boustro.tasks.config import make_config
-from boustro.tasks.conll import format_conll
+from boustro.tasks.formats.conll import format_conll
 from boustro.types import Sentence
 
 # The type hangs on the word after the name: what only a backward LM can see.

@@ -21,7 +21,7 @@ from boustro.studies.report import render_html, render_markdown
 from boustro.studies.report.numbers import spread
 from boustro.studies.results import find_name, summarise
 from boustro.tasks.commands import HeadOptions, read_labelled
-from boustro.tasks.reading import DEFAULT_OPTIONS, DataOptions
+from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions
 
 MAX_TYPES = 6  # columns of the terminal's table
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from boustro.store import write_file
 from boustro.studies.compare import Grid, print_table, run_grid
 from boustro.studies.report import render_html, verdict
-from boustro.tasks.conll import read_conll
+from boustro.tasks.formats.conll import read_conll
 from boustro.tasks.render import as_html, as_terminal, as_text
 from boustro.tasks.tagger import Tagger
 

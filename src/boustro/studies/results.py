@@ -27,7 +27,7 @@ from boustro.store import provenance
 from boustro.studies.cases import case_study
 from boustro.studies.cells import Answers, Cell
 from boustro.studies.grid import Grid, System
-from boustro.tasks.conll import data_fingerprint
+from boustro.tasks.formats.conll import data_fingerprint
 from boustro.tasks.tagger import data_name
 from boustro.types import Entity, Sentence
 

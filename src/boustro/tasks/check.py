@@ -19,7 +19,7 @@ from tyro.conf import Positional
 
 from boustro.store import write_file
 from boustro.tasks.data import load_data
-from boustro.tasks.reading import DEFAULT_OPTIONS, DataOptions, Labelled
+from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions, Labelled
 from boustro.tasks.schemes import gold_entities
 from boustro.types import Sentence
 

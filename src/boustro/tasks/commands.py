@@ -15,9 +15,9 @@ from tyro.conf import Positional
 from boustro.metrics.labels import LabelScore
 from boustro.metrics.spans import SpanScore
 from boustro.store import refuse_foreign, write_file
-from boustro.tasks.conll import format_conll
 from boustro.tasks.data import load_data
-from boustro.tasks.reading import DEFAULT_OPTIONS, DataOptions
+from boustro.tasks.formats.conll import format_conll
+from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.tasks.render import as_html, as_terminal, as_text, css
 from boustro.tasks.tagger import KIND, Tagger
 from boustro.tasks.words import split_text

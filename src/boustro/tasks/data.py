@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from boustro.tasks.conll import read_columns
-from boustro.tasks.conllu import read_conllu
-from boustro.tasks.jsonl import read_json, read_jsonl
-from boustro.tasks.reading import DEFAULT_OPTIONS, DataOptions, Labelled, Reading, label
-from boustro.tasks.records import read_records
+from boustro.tasks.formats.conll import read_columns
+from boustro.tasks.formats.conllu import read_conllu
+from boustro.tasks.formats.jsonl import read_json, read_jsonl
+from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions, Labelled, Reading, label
+from boustro.tasks.formats.records import read_records
+from boustro.tasks.formats.tables import PREFIX, read_dataset, read_frame, read_hub
 from boustro.tasks.schemes import Scheme
-from boustro.tasks.tables import PREFIX, read_dataset, read_frame, read_hub
 from boustro.text.documents import OPENERS, read_lines
 from boustro.types import Sentence
 

@@ -32,8 +32,8 @@ from boustro.store import open_folder, write_file, write_folder
 from boustro.tasks.answers import Answer, Labelling, make_labelling, open_labelling
 from boustro.tasks.card import KIND, write_card
 from boustro.tasks.config import make_config
-from boustro.tasks.conll import data_fingerprint
 from boustro.tasks.data import Data, data_name, read_data
+from boustro.tasks.formats.conll import data_fingerprint
 from boustro.tasks.hub import download, upload
 from boustro.tasks.schemes import Scheme
 from boustro.tasks.words import split_text

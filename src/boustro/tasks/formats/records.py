@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from boustro.tasks.offsets import as_rows, distinct, join_sentences, read_spans, shorten, to_words
-from boustro.tasks.reading import DataOptions, Note, Reading
+from boustro.tasks.formats.offsets import as_rows, distinct, join_sentences, read_spans, shorten, to_words
+from boustro.tasks.formats.reading import DataOptions, Note, Reading
 from boustro.tasks.words import split_text
 from boustro.types import Sentence
 

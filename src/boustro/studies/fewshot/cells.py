@@ -20,8 +20,8 @@ from boustro.heads.stacked import Run, train_stacked
 from boustro.metrics.arrays import SpanArrays, compare_spans, find_spans, total_counts
 from boustro.metrics.spans import SpanCounts
 from boustro.store import fingerprint, write_file
-from boustro.studies.shot_features import FeatureReader, Vectors
-from boustro.studies.shot_systems import Settings, System, Taught, tag_words
+from boustro.studies.fewshot.features import FeatureReader, Vectors
+from boustro.studies.fewshot.systems import Settings, System, Taught, tag_words
 from boustro.types import Sentence
 
 CELL_FORMAT = 1

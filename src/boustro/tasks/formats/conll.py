@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from boustro.store import fingerprint
-from boustro.tasks.reading import DEFAULT_OPTIONS, DataOptions, Note, Reading, label
+from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions, Note, Reading, label
 from boustro.tasks.schemes import Scheme
 from boustro.text.documents import read_lines
 from boustro.types import Sentence

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from boustro.metrics.spans import is_span_tag
-from boustro.tasks.reading import DEFAULT_OPTIONS, DataOptions, Note, Reading
+from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions, Note, Reading
 from boustro.tasks.schemes import ALL_LETTERS
 from boustro.text.documents import read_lines
 from boustro.types import Sentence

@@ -19,7 +19,7 @@ from boustro.heads.closed_form import CLOSED_FORMS, Linear, Words
 from boustro.heads.factored import Runs, compose_tags, factored_tags, find_runs, mean_vectors
 from boustro.heads.stacked import STEPS, Run, StackedHeads, sentence_rows, train_stacked
 from boustro.metrics.arrays import find_spans
-from boustro.studies.shot_features import Vectors
+from boustro.studies.fewshot.features import Vectors
 
 HEADS = (*CLOSED_FORMS, *STEPS)
 TAGS = ("bio", "io", "factored")

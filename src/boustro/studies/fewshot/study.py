@@ -1,6 +1,6 @@
 """`boustro fewshot`: how good is each encoder with a handful of labelled sentences?
 
-Two protocols. *sound*: ten published draws of K sentences a type (studies.draws), the same for every encoder; a head
+Two protocols. *sound*: ten published draws of K sentences a type (`fewshot.draws`), the same for every encoder; a head
 whose settings were fixed beforehand, or are chosen by leaving out training sentences; no development set;
 mean and deviation over draws, and a paired test. *paper*: section 3.4 of the backward-LM paper, to place points on
 its Figure 1: its filter, its head, a random search judged on the development set, the three best runs.
@@ -29,16 +29,16 @@ from boustro import __version__
 from boustro.metrics.paired import sign_flip_p
 from boustro.metrics.spans import REPAIR_RULE, is_span_tag
 from boustro.store import fingerprint, provenance, write_file
-from boustro.studies.draws import DRAWS, entity_types, short_types
+from boustro.studies.fewshot.cells import Task, cell_path, judge, paper_rows, read_cell, sound_rows, write_cell
+from boustro.studies.fewshot.draws import DRAWS, entity_types, short_types
+from boustro.studies.fewshot.features import UPPER, FeatureReader
+from boustro.studies.fewshot.report import render_html, render_markdown, verdict
+from boustro.studies.fewshot.systems import Settings, System, resolve_system
 from boustro.studies.grid import encoder_fingerprint, short_specs
-from boustro.studies.shot_cells import Task, cell_path, judge, paper_rows, read_cell, sound_rows, write_cell
-from boustro.studies.shot_features import UPPER, FeatureReader
-from boustro.studies.shot_report import render_html, render_markdown, verdict
-from boustro.studies.shot_systems import Settings, System, resolve_system
 from boustro.tasks.commands import read_labelled
-from boustro.tasks.conll import data_fingerprint
 from boustro.tasks.data import data_name
-from boustro.tasks.reading import DEFAULT_OPTIONS, DataOptions
+from boustro.tasks.formats.conll import data_fingerprint
+from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.types import Sentence
 
 PROTOCOLS: dict[str, dict[str, Any]] = {

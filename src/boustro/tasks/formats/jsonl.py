@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from boustro.tasks.reading import DEFAULT_OPTIONS, DataOptions, Reading
-from boustro.tasks.records import read_records
+from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions, Reading
+from boustro.tasks.formats.records import read_records
 from boustro.text.documents import read_lines
 from boustro.types import Sentence
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from boustro.tasks.reading import Note
+from boustro.tasks.formats.reading import Note
 from boustro.tasks.words import Placed
 from boustro.types import Entity
 
