@@ -15,18 +15,21 @@ import numpy as np
 import torch
 import tyro
 
+from boustro.heads.factored import factored_tags
 from boustro.heads.stacked import Run, StackedHeads, sentence_rows, train_stacked
 from boustro.heads.tagging import HeadConfig, TaggingHead
-from boustro.heads.training import TrainConfig, mix_all, train_head
+from boustro.heads.training import TrainConfig, predict_streams, train_head
 from boustro.studies.fewshot.cells import tag_ids
 from boustro.studies.fewshot.draws import draw_all, entity_types
 from boustro.studies.fewshot.features import FeatureReader, Vectors
 from boustro.tasks.data import read_data
 
-HEADS = (("linear", None), ("mlp", 64), ("mlp", 512))
+HEADS = (("linear", None, False), ("mlp", 64, False), ("mlp", 512, False), ("mlp", 64, True))
 
 
-def one_by_one(kind: str, hidden: int | None, taught: Vectors, tags: np.ndarray, num_tags: int, runs: list[Run]):
+def one_by_one(
+    kind: str, hidden: int | None, taught: Vectors, tags: np.ndarray, labels: list[str], runs: list[Run], crf: bool
+):
     """The heads of `train_head`."""
     heads = []
     for run in runs:
@@ -38,7 +41,8 @@ def one_by_one(kind: str, hidden: int | None, taught: Vectors, tags: np.ndarray,
             HeadConfig(
                 kind=kind,
                 streams=((1, taught.words.shape[1]),),
-                labels=("O", *(f"B-{n}" for n in range(num_tags - 1))),
+                labels=tuple(labels),
+                crf=crf,
                 hidden=hidden,
                 dropout=run.dropout,
                 standardise=False,
@@ -59,24 +63,19 @@ def one_by_one(kind: str, hidden: int | None, taught: Vectors, tags: np.ndarray,
     return heads
 
 
-@torch.inference_mode()
 def tag_one_by_one(heads: list[TaggingHead], asked: Vectors) -> np.ndarray:
-    """(heads, words): each head reads the features, and scores them."""
-    lengths = torch.from_numpy(np.diff(asked.starts))
-    best = []
-    for head in heads:
-        head.eval()
-        mixed = mix_all(head, [asked.words[:, None]])
-        best.append(torch.cat([head.body(b.float(), lengths).argmax(-1) for b in mixed.split(8192)]).numpy())
-    return np.stack(best)
+    """(heads, words): each head reads the features, scores them and finds the best valid sequences."""
+    lengths = np.diff(asked.starts)
+    answers = [predict_streams(head, [asked.words[:, None]], lengths) for head in heads]
+    return np.stack([np.concatenate([ids for ids, _ in one]) for one in answers])
 
 
 def check(stacked: StackedHeads, heads: list[TaggingHead], ours: np.ndarray, theirs: np.ndarray) -> str:
     """The largest difference of a parameter, and the share of words that are tagged alike."""
     worst = max(
-        float((stacked.body_state(m)[name] - own).abs().max())
+        float((own - head.state_dict()[name]).abs().max())
         for m, head in enumerate(heads)
-        for name, own in head.body.state_dict().items()
+        for name, own in stacked.state(m).items()
     )
     return f"{worst:.0e}, {100 * (ours == theirs).mean():.3f}%"
 
@@ -94,7 +93,7 @@ def main(
     """Measure both, and print the ratios."""
     train_data, dev_data = read_data(train), read_data(dev)
     types = entity_types(train_data)
-    num_tags = 1 + 2 * len(types)
+    labels = factored_tags(types)
     draws = draw_all(train_data, [shots], heads)[shots]
     every = np.unique(np.concatenate(draws))
     reader = FeatureReader(encoder, train_data)
@@ -114,20 +113,20 @@ def main(
     )
     print("| head | runs | one by one: training | and tagging | at once: training | and tagging | ratios | alike |")
     print("|---|---|" + "---:|" * 6)
-    for kind, hidden in HEADS:
+    for kind, hidden, crf in HEADS:
         for name, runs in sets.items():
-            train_stacked(kind, taught.words, taught.starts, tags, num_tags, runs[:2], hidden)  # warm up
+            train_stacked(kind, taught.words, taught.starts, tags, labels, runs[:2], hidden, crf)  # warm up
             marks = [time.perf_counter()]
-            stacked = train_stacked(kind, taught.words, taught.starts, tags, num_tags, runs, hidden)
+            stacked = train_stacked(kind, taught.words, taught.starts, tags, labels, runs, hidden, crf)
             marks.append(time.perf_counter())
-            ours = stacked.best_tags(asked.words)
+            ours = stacked.best_tags(asked.words, asked.starts)
             marks.append(time.perf_counter())
-            single = one_by_one(kind, hidden, taught, tags, num_tags, runs)
+            single = one_by_one(kind, hidden, taught, tags, labels, runs, crf)
             marks.append(time.perf_counter())
             theirs = tag_one_by_one(single, asked)
             marks.append(time.perf_counter())
             a, b, c, d = np.diff(marks)
-            label = kind if hidden is None else f"{kind} {hidden}"
+            label = (kind if hidden is None else f"{kind} {hidden}") + (" + CRF" if crf else "")
             print(
                 f"| {label} | {name} | {c:.1f} s | {c + d:.1f} s | {a:.2f} s | {a + b:.2f} s "
                 f"| {c / a:.1f}, {(c + d) / (a + b):.1f} | {check(stacked, single, ours, theirs)} |",

@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boustro.heads.factored import Runs, compose_tags, factored_tags, find_runs, mean_vectors, num_merged
+from boustro.heads.factored import Runs, compose_tags, factored_tags, mean_vectors
+from boustro.metrics.arrays import find_spans
 from boustro.metrics.spans import extract_spans
 
 SENTENCES = st.lists(st.lists(st.booleans(), max_size=6), max_size=6)
@@ -15,6 +16,11 @@ SENTENCES = st.lists(st.lists(st.booleans(), max_size=6), max_size=6)
 def lay_out(sentences):
     starts = np.concatenate([[0], np.cumsum([len(s) for s in sentences], dtype=int)])
     return np.array([w for s in sentences for w in s], bool), starts
+
+
+def find_runs(inside, starts):
+    spans = find_spans(inside.astype(int), ["O", "I-X"], starts, ["X"])
+    return Runs(spans.first, spans.stop)
 
 
 @given(SENTENCES, st.data())
@@ -52,10 +58,3 @@ def test_the_mean_is_that_of_the_words():
     expected = [vectors[a:b].astype(np.float32).mean(0) for a, b in zip(*runs, strict=True)]
     np.testing.assert_allclose(mean_vectors(vectors, runs), expected, atol=1e-6)
     assert mean_vectors(vectors, Runs(np.zeros(0, int), np.zeros(0, int))).shape == (0, 4)
-
-
-def test_neighbours_that_become_one_are_counted():
-    starts = np.array([0, 4, 6])
-    gold = Runs(np.array([0, 2, 4, 5]), np.array([2, 3, 5, 6]))  # [0, 2) and [2, 3) touch, and so do [4, 5) and [5, 6)
-    assert num_merged(gold, starts, 6) == 2
-    assert num_merged(Runs(np.array([3, 4]), np.array([4, 5])), starts, 6) == 0  # a sentence ends between them

@@ -6,12 +6,15 @@ import torch
 
 from boustro.heads.stacked import LANE_BYTES, Run, StackedHeads, train_stacked
 from boustro.heads.tagging import HeadConfig, TaggingHead
-from boustro.heads.training import TrainConfig, mix_all, train_head
+from boustro.heads.training import TrainConfig, mix_all, predict_streams, train_head
 
-WIDTH, NUM_TAGS = 18, 3  # 18 words of width 18 are no multiple of four dropout numbers
+LABELS = ("O", "B-A", "I-A")
+WIDTH = 18  # 18 words of width 18 are no multiple of four dropout numbers
 LENGTHS = np.random.default_rng(5).integers(1, 9, 14)
 STARTS = np.concatenate([[0], np.cumsum(LENGTHS)])
-TAGS = np.random.default_rng(6).integers(0, NUM_TAGS, STARTS[-1])
+TAGS = np.random.default_rng(6).integers(0, len(LABELS), STARTS[-1])
+BEFORE = np.concatenate([[0], TAGS[:-1]])
+TAGS[(TAGS == 2) & ((BEFORE == 0) | np.isin(np.arange(len(TAGS)), STARTS))] = 1  # only valid sequences
 VECTORS = (np.random.default_rng(7).normal(size=(STARTS[-1], WIDTH)) + np.eye(WIDTH)[TAGS] * 2).astype(np.float16)
 
 RUNS = [
@@ -24,7 +27,7 @@ RUNS = [
 ]
 
 
-def train_one(kind: str, run: Run, hidden: int | None) -> TaggingHead:
+def train_one(kind: str, run: Run, hidden: int | None, crf: bool) -> TaggingHead:
     """The same head by `train_head`."""
     rows = np.concatenate([np.arange(STARTS[s], STARTS[s + 1]) for s in run.sentences])
     torch.manual_seed(run.seed)
@@ -32,7 +35,8 @@ def train_one(kind: str, run: Run, hidden: int | None) -> TaggingHead:
         HeadConfig(
             kind=kind,
             streams=((1, WIDTH),),
-            labels=("O", "I-A", "I-B"),
+            labels=LABELS,
+            crf=crf,
             hidden=hidden,
             dropout=run.dropout,
             standardise=False,
@@ -52,12 +56,16 @@ def train_one(kind: str, run: Run, hidden: int | None) -> TaggingHead:
     return head
 
 
-@pytest.fixture(scope="module", params=[("linear", None), ("mlp", 7), ("mlp", None)], ids=str)
+@pytest.fixture(
+    scope="module",
+    params=[("linear", None, False), ("mlp", 7, False), ("mlp", None, False), ("linear", None, True), ("mlp", 7, True)],
+    ids=str,
+)
 def trained(request) -> tuple[StackedHeads, list[TaggingHead]]:
-    kind, hidden = request.param
+    kind, hidden, crf = request.param
     return (
-        train_stacked(kind, VECTORS, STARTS, TAGS, NUM_TAGS, RUNS, hidden),
-        [train_one(kind, r, hidden) for r in RUNS],
+        train_stacked(kind, VECTORS, STARTS, TAGS, LABELS, RUNS, hidden, crf),
+        [train_one(kind, r, hidden, crf) for r in RUNS],
     )
 
 
@@ -65,29 +73,30 @@ def test_every_head_is_the_one_that_train_head_gives(trained):
     stacked, single = trained
     assert len(stacked) == len(RUNS)
     for m, head in enumerate(single):
-        own = head.body.state_dict()
-        state = stacked.body_state(m)
+        own = {name: p for name, p in head.state_dict().items() if not name.startswith("mixes.")}
+        state = stacked.state(m)
         assert state.keys() == own.keys()
         for name in own:
             torch.testing.assert_close(state[name], own[name], rtol=1e-4, atol=1e-5)
-    first, second, other_seed = (stacked.body_state(m)["1.weight"] for m in range(3))
+    first, second, other_seed = (stacked.state(m)["body.1.weight"] for m in range(3))
     assert not torch.allclose(first, second, atol=1e-3) and not torch.allclose(first, other_seed, atol=1e-3)
 
 
 def test_all_predict_in_one_pass_what_each_predicts_alone(trained, monkeypatch):
     stacked, single = trained
     monkeypatch.setattr("boustro.heads.stacked.BLOCK_WORDS", 13)
-    best = stacked.best_tags(VECTORS)
+    best, valid = stacked.best_tags(VECTORS), stacked.best_tags(VECTORS, STARTS)
     for m, head in enumerate(single):
-        head.eval()
+        answers = predict_streams(head, [VECTORS[:, None]], LENGTHS)
+        np.testing.assert_array_equal(valid[m], np.concatenate([ids for ids, _ in answers]))
         with torch.inference_mode():
             scores = head.body(mix_all(head, [VECTORS[:, None]]).float(), torch.from_numpy(LENGTHS))
         np.testing.assert_array_equal(best[m], scores.argmax(-1).numpy())
 
 
-def test_a_state_fits_into_a_body(trained):
+def test_a_state_fits_into_a_head(trained):
     stacked, single = trained
-    single[0].body.load_state_dict(stacked.body_state(0))
+    assert single[0].load_state_dict(stacked.state(0), strict=False).unexpected_keys == []
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -97,12 +106,12 @@ def test_neither_threads_nor_the_size_of_a_lane_change_a_number(threads, room, m
     usual = torch.get_num_threads()
     try:
         torch.set_num_threads(threads)
-        split = train_stacked("mlp", VECTORS, STARTS, TAGS, NUM_TAGS, RUNS, 7)
+        split = train_stacked("mlp", VECTORS, STARTS, TAGS, LABELS, RUNS, 7)
         assert torch.get_num_threads() == threads
     finally:
         torch.set_num_threads(usual)
     for m, run in enumerate(RUNS):
-        alone = train_stacked("mlp", VECTORS, STARTS, TAGS, NUM_TAGS, [run], 7)
+        alone = train_stacked("mlp", VECTORS, STARTS, TAGS, LABELS, [run], 7)
         for name, stack in alone.parameters.items():
             torch.testing.assert_close(split.parameters[name][m], stack[0], rtol=1e-5, atol=1e-6)
 
@@ -111,7 +120,7 @@ def test_the_random_numbers_of_others_stay_where_they_were():
     torch.manual_seed(3)
     expected = torch.rand(4)
     torch.manual_seed(3)
-    train_stacked("linear", VECTORS, STARTS, TAGS, NUM_TAGS, RUNS[:2])
+    train_stacked("linear", VECTORS, STARTS, TAGS, LABELS, RUNS[:2])
     assert torch.equal(torch.rand(4), expected)
 
 
@@ -125,4 +134,4 @@ def test_the_random_numbers_of_others_stay_where_they_were():
 )
 def test_what_cannot_be_trained_is_refused(kind, run, message):
     with pytest.raises(ValueError, match=message):
-        train_stacked(kind, VECTORS, STARTS, TAGS, NUM_TAGS, [run])
+        train_stacked(kind, VECTORS, STARTS, TAGS, LABELS, [run])

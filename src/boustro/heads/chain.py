@@ -44,11 +44,38 @@ def exact(x: Tensor) -> Tensor:
     return x.to("cpu" if x.device.type == "mps" else x.device, torch.float64)
 
 
+class Expected(NamedTuple):
+    """Over all sequences, weighed by their probabilities: how often each score is used, summed over the sentences.
+
+    These are also the derivatives of log Z, the sum of the sentences' log Z.
+    """
+
+    log_z: Float[Tensor, ""]
+    tags: Float[Tensor, "N C"]
+    starts: Float[Tensor, " C"]
+    transitions: Float[Tensor, "C C"]
+    ends: Float[Tensor, " C"]
+
+
 def log_partition(scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], chain: Chain) -> Float[Tensor, ""]:
     """Sum of the sentences' log Z, differentiable once by the scores and the chain."""
     total = _LogPartition.apply(scores, *chain, lengths)
     assert isinstance(total, Tensor)
     return total
+
+
+@torch.no_grad()
+def expectations(scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], chain: Chain) -> Expected:
+    """What `log_partition` and its derivatives are."""
+    ahead, back = _messages(scores, lengths, chain)
+    tags = (ahead + back - scores).softmax(-1)
+    at = edges(lengths, len(scores))
+    left, right = _scaled(ahead[at.followed]), _scaled(back[at.followed + 1])
+    links = chain.transitions.exp()
+    shares = ((left @ links) * right).sum(-1, keepdim=True).clamp_min(TINY)
+    pairs = links * ((left / shares).T @ right)
+    log_z = (ahead[at.last] + chain.ends).logsumexp(-1).sum()
+    return Expected(log_z, tags, tags[at.first].sum(0), pairs, tags[at.last].sum(0))
 
 
 @torch.no_grad()
@@ -90,15 +117,9 @@ class _LogPartition(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, scores: Tensor, starts: Tensor, transitions: Tensor, ends: Tensor, lengths: Tensor) -> Tensor:  # type: ignore[override]
-        ahead, back = _messages(scores, lengths, Chain(starts, transitions, ends))
-        tags = (ahead + back - scores).softmax(-1)
-        at = edges(lengths, len(scores))
-        left, right = _scaled(ahead[at.followed]), _scaled(back[at.followed + 1])
-        links = transitions.exp()
-        shares = ((left @ links) * right).sum(-1, keepdim=True).clamp_min(TINY)
-        pairs = links * ((left / shares).T @ right)
-        ctx.save_for_backward(tags, tags[at.first].sum(0), pairs, tags[at.last].sum(0))
-        return (ahead[at.last] + ends).logsumexp(-1).sum()
+        expected = expectations(scores, lengths, Chain(starts, transitions, ends))
+        ctx.save_for_backward(*expected[1:])
+        return expected.log_z
 
     @staticmethod
     @once_differentiable

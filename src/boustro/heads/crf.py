@@ -88,7 +88,7 @@ class CRF(nn.Module):
             raise ValueError(f"the scores have {scores.shape[1]} columns, but there are {len(self.tags)} tags")
         valid = Transitions(self.valid_starts, self.valid_pairs, self.valid_ends)
         words = exact(scores)
-        return words, lengths.to(words.device), _chain(valid, self.starts, self.transitions, self.ends)
+        return words, lengths.to(words.device), make_chain(valid, self.starts, self.transitions, self.ends)
 
     def _first_fault(self, tags: Tensor, lengths: Tensor, at: Edges, parts: tuple[Tensor, Tensor, Tensor]) -> str:
         """What is not valid about gold tags: `parts` are the scores of beginning, of pairs and of ending, some -∞."""
@@ -115,11 +115,11 @@ def viterbi(
     """
     words = exact(log_probabilities).clamp_min(LOWEST)
     valid = valid_transitions(tags)
-    chain = _chain(valid, *(torch.zeros(allowed.shape, device=words.device) for allowed in valid))
+    chain = make_chain(valid, *(torch.zeros(allowed.shape, device=words.device) for allowed in valid))
     return best_path(words, lengths.to(words.device), chain).to(log_probabilities.device)
 
 
-def _chain(valid: Transitions, starts: Tensor, transitions: Tensor, ends: Tensor) -> Chain:
-    """The scores where they are valid, -∞ elsewhere."""
+def make_chain(valid: Transitions, starts: Tensor, transitions: Tensor, ends: Tensor) -> Chain:
+    """The scores where they are valid, -∞ elsewhere, in float64."""
     parts = zip(map(exact, (starts, transitions, ends)), valid, strict=True)
     return Chain(*(part.masked_fill(~allowed.to(part.device), -torch.inf) for part, allowed in parts))

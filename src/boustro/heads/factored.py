@@ -11,7 +11,8 @@ Under BIO every type is learned twice, from B- and from I- words; and a head tha
 them of several words, learns that I- follows B- always. Here all entities teach `inside`, no word votes
 against its neighbours, and a name's telling word speaks for the whole name.
 
-The price: neighbouring entities without a word between them become one (`num_merged` counts them).
+The price: neighbouring entities without a word between them become one, unless a CRF of B, I and O
+finds where they are.
 Letters: N words, E entities, d width, T types. `starts` (sentences + 1,) is where each sentence begins.
 """
 
@@ -29,24 +30,6 @@ class Runs(NamedTuple):
     def per_sentence(self, starts: np.ndarray) -> np.ndarray:
         """(sentences + 1,): where the entities of each sentence begin among all entities."""
         return np.searchsorted(self.first, starts)
-
-
-def find_runs(inside: np.ndarray, starts: np.ndarray) -> Runs:
-    """Runs of words (N,) that are inside, none across the end of a sentence."""
-    opens = np.zeros(len(inside) + 1, bool)
-    opens[starts] = True
-    held = np.concatenate([[False], inside.astype(bool), [False]])
-    first = held[1:] & (~held[:-1] | opens)
-    stop = held[:-1] & (~held[1:] | opens)
-    return Runs(np.flatnonzero(first), np.flatnonzero(stop))
-
-
-def num_merged(gold: Runs, starts: np.ndarray, num_words: int) -> int:
-    """How many entities a perfect `inside` would merge with the one before them."""
-    inside = np.zeros(num_words, bool)
-    for first, stop in zip(*gold, strict=True):
-        inside[first:stop] = True
-    return len(gold.first) - len(find_runs(inside, starts).first)
 
 
 def mean_vectors(vectors: np.ndarray, runs: Runs) -> np.ndarray:

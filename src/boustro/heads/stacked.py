@@ -11,6 +11,8 @@ one lane, not 10 runs:
 
     x (n, d), drawn once  →  x · [W₁ … W_k]ᵀ (n, k·C)  →  k gradients, k steps of AdamW
 
+A CRF on top has its expected counts for gradients (`heads.chain`), and no autograd either.
+
 Nothing is padded: lanes whose batches differ in words run apart. (Stacked into one padded product they
 were no faster: on a CPU a batched product is a loop over its members, and padding adds 40% to it.)
 
@@ -20,17 +22,22 @@ sentences, dropout numbers, AdamW, linear decay. On a CPU only; a GPU has `train
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from boustro.heads.chain import best_path, exact, expectations
+from boustro.heads.crf import make_chain, viterbi
 from boustro.heads.dropout import draw_kept, kept_scale
+from boustro.heads.layout import edges
+from boustro.heads.transitions import valid_transitions
 
 LANE_BYTES = 8 << 20
 """A lane's parameters, gradients and moments should stay in a core's share of the cache."""
@@ -53,31 +60,57 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class StackedHeads:
-    """M trained heads of one kind; `parameters` maps the names in a head's body to (M, ...)."""
+    """M trained heads of one kind over the same tags; `parameters` maps the names in a `TaggingHead` to (M, ...)."""
 
     kind: str
+    labels: tuple[str, ...]
     parameters: dict[str, Tensor]
 
     def __len__(self) -> int:
         return len(next(iter(self.parameters.values())))
 
-    def body_state(self, head: int) -> dict[str, Tensor]:
-        """The state of the body of one `TaggingHead`."""
+    def state(self, head: int) -> dict[str, Tensor]:
+        """The state of one `TaggingHead`, but for its mixes, which it has none of here."""
         return {name: stack[head].clone() for name, stack in self.parameters.items()}
 
     def __getitem__(self, head: int) -> "StackedHeads":
         """One of them, as a stack of one."""
-        return StackedHeads(self.kind, {name: stack[head : head + 1] for name, stack in self.parameters.items()})
+        own = {name: stack[head : head + 1] for name, stack in self.parameters.items()}
+        return StackedHeads(self.kind, self.labels, own)
 
     @torch.inference_mode()
-    def best_tags(self, vectors: np.ndarray | Tensor) -> np.ndarray:
-        """(M, N) uint16: the best tag of each of N words by each head, in one pass over vectors (N, d)."""
+    def best_tags(self, vectors: np.ndarray | Tensor, starts: np.ndarray | None = None) -> np.ndarray:
+        """(M, N) uint16: the tags of N words by each head, in one pass over vectors (N, d).
+
+        With `starts` (sentences + 1,) the best valid sequence of each sentence, under the CRF if there is one;
+        without, the best tag of each word.
+        """
         vectors = torch.as_tensor(vectors)
         best = np.empty((len(self), len(vectors)), np.uint16)
-        for first in range(0, len(vectors), BLOCK_WORDS):
-            block = vectors[first : first + BLOCK_WORDS].float()
-            best[:, first : first + BLOCK_WORDS] = SCORES[self.kind](self.parameters, block).argmax(-1).T.numpy()
+        for rows, lengths in _blocks(len(vectors), starts):
+            scores = SCORES[self.kind](self.parameters, vectors[rows].float())
+            best[:, rows] = scores.argmax(-1).T.numpy() if lengths is None else self._decode(scores, lengths)
         return best
+
+    def _decode(self, scores: Tensor, lengths: Tensor) -> np.ndarray:
+        """(M, n) from scores (n, M, C)."""
+        if "crf.starts" not in self.parameters:
+            return np.stack([viterbi(own, lengths, self.labels).numpy() for own in scores.unbind(1)])
+        valid = valid_transitions(self.labels)
+        chains = zip(*(self.parameters[name] for name in CRF_NAMES), strict=True)
+        pairs = zip(scores.unbind(1), chains, strict=True)
+        return np.stack([best_path(exact(own), lengths, make_chain(valid, *chain)).numpy() for own, chain in pairs])
+
+
+def _blocks(num_words: int, starts: np.ndarray | None) -> Iterator[tuple[slice, Tensor | None]]:
+    """Rows of about so many words at a time; where sentences begin is given, whole ones and their lengths."""
+    if starts is None:
+        yield from ((slice(a, min(a + BLOCK_WORDS, num_words)), None) for a in range(0, num_words, BLOCK_WORDS))
+        return
+    lengths = np.diff(starts)
+    parts = np.flatnonzero(np.diff((starts[1:] - 1) // BLOCK_WORDS)) + 1
+    for chosen in np.split(np.arange(len(lengths)), parts) if len(lengths) else []:
+        yield slice(int(starts[chosen[0]]), int(starts[chosen[-1] + 1])), torch.from_numpy(lengths[chosen])
 
 
 def train_stacked(
@@ -85,9 +118,10 @@ def train_stacked(
     vectors: np.ndarray | Tensor,
     starts: np.ndarray,
     tags: np.ndarray,
-    num_tags: int,
+    labels: Sequence[str],
     runs: Sequence[Run],
     hidden: int | None = None,
+    crf: bool = False,
 ) -> StackedHeads:
     """Train a head for each run.
 
@@ -95,8 +129,9 @@ def train_stacked(
         kind: linear or mlp.
         vectors: (N, d), read as float16, as `train_head` does.
         starts: (sentences + 1,) where each sentence begins.
-        tags: (N,) tag ids.
+        tags: (N,) numbers of `labels`, the C tags.
         hidden: Width inside the mlp; None for d.
+        crf: Learn a CRF on top; the tags must be valid sequences.
 
     Raises `ValueError` for an unknown kind, and for a run without sentences.
     """
@@ -106,17 +141,18 @@ def train_stacked(
         raise ValueError("a run needs at least one sentence to train on and one epoch")
     vectors = torch.as_tensor(vectors)
     width, threads = vectors.shape[1], torch.get_num_threads()
-    sizes = [width, *([hidden or width] if kind == "mlp" else []), num_tags]
+    sizes = [width, *([hidden or width] if kind == "mlp" else []), len(labels)]
     num_parameters = sum((a + 1) * b for a, b in pairwise(sizes))
     lanes = _lanes(runs, most=max(1, min(LANE_BYTES // (16 * num_parameters), math.ceil(len(runs) / threads))))
-    begun = [_initialise(kind, sizes, runs[lane[0]].seed) for lane in lanes]
+    begun = [_initialise(kind, sizes, runs[lane[0]].seed, crf) for lane in lanes]
 
     def train(number: int) -> dict[str, Tensor]:
-        return _train_lane(kind, vectors, starts, tags, num_tags, [runs[m] for m in lanes[number]], *begun[number])
+        return _train_lane(kind, vectors, starts, tags, labels, [runs[m] for m in lanes[number]], *begun[number])
 
     trained = _in_parallel(train, len(lanes), threads)
     order = np.argsort(np.concatenate(lanes)).tolist()
-    return StackedHeads(kind, {name: torch.cat([lane[name] for lane in trained])[order] for name in trained[0]})
+    stack = {name: torch.cat([lane[name] for lane in trained])[order] for name in trained[0]}
+    return StackedHeads(kind, tuple(labels), stack)
 
 
 def sentence_rows(starts: np.ndarray, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -135,7 +171,7 @@ def _lanes(runs: Sequence[Run], most: int) -> list[list[int]]:
     return sorted(lanes, key=lambda lane: -len(runs[lane[0]].sentences) * runs[lane[0]].epochs)
 
 
-def _initialise(kind: str, sizes: Sequence[int], seed: int) -> tuple[dict[str, Tensor], torch.Generator]:
+def _initialise(kind: str, sizes: Sequence[int], seed: int, crf: bool) -> tuple[dict[str, Tensor], torch.Generator]:
     """A head's first parameters, and the random numbers that come after them."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -145,6 +181,9 @@ def _initialise(kind: str, sizes: Sequence[int], seed: int) -> tuple[dict[str, T
     named = {
         f"{place}.{n}": p.detach() for place, m in zip(PLACES[kind], maps, strict=True) for n, p in m.named_parameters()
     }
+    if crf:
+        tags = sizes[-1]
+        named |= dict(zip(CRF_NAMES, map(torch.zeros, ((tags,), (tags, tags), (tags,))), strict=True))
     return named, after
 
 
@@ -167,7 +206,7 @@ def _train_lane(
     vectors: Tensor,
     starts: np.ndarray,
     tags: np.ndarray,
-    num_tags: int,
+    labels: Sequence[str],
     runs: Sequence[Run],
     first: dict[str, Tensor],
     generator: torch.Generator,
@@ -176,17 +215,18 @@ def _train_lane(
     run = runs[0]
     words, bounds = sentence_rows(starts, np.array(run.sentences))
     local = vectors[torch.from_numpy(words)].half().view(torch.int16)  # (words of the lane, d)
-    onehot = torch.eye(num_tags)[torch.from_numpy(tags[words])]
+    ids, lengths = torch.from_numpy(tags[words]), torch.from_numpy(np.diff(bounds))
     optimizer = _AdamW(first, runs, steps=run.epochs * -(-len(run.sentences) // run.batch_sentences))
     most = int(np.sort(np.diff(bounds))[-run.batch_sentences :].sum())
-    step = STEPS[kind](optimizer.parameters, optimizer.gradients, run.dropout, generator, most, vectors.shape[1])
+    slope = _CRFSlope(optimizer, labels) if "crf.starts" in first else _softmax_slope
+    step = STEPS[kind](optimizer, slope, run.dropout, generator, most, vectors.shape[1])
     order = np.random.default_rng(run.seed)
     for _ in range(run.epochs):
         permuted = order.permutation(len(run.sentences))
         for start in range(0, len(permuted), run.batch_sentences):
             chosen = permuted[start : start + run.batch_sentences]
             rows = torch.from_numpy(sentence_rows(bounds, chosen)[0])
-            step(local, onehot.index_select(0, rows), rows)
+            step(local, rows, Gold(ids[rows], torch.eye(len(labels))[ids[rows]], lengths[torch.from_numpy(chosen)]))
             optimizer.step()
     return optimizer.parameters
 
@@ -226,27 +266,74 @@ class _AdamW:
             )
 
 
+class Gold(NamedTuple):
+    """The right tags of a batch, as numbers (n,) and as rows of 0 and 1 (n, C), and its sentences' lengths (S,)."""
+
+    ids: Tensor
+    onehot: Tensor
+    lengths: Tensor
+
+
+Slope = Callable[[Tensor, Gold], Tensor]
+"""A loss: from the scores (n, k, C) of k heads to its gradient by them, of the same shape."""
+
+
+def _softmax_slope(scores: Tensor, gold: Gold) -> Tensor:
+    """Of the cross-entropy, mean over words."""
+    return scores.softmax(-1).sub_(gold.onehot.unsqueeze(1)).div_(len(gold.ids))
+
+
+class _CRFSlope:
+    """Of a CRF's negative log-likelihood, mean over words; writes the gradients of the CRF's parameters as well."""
+
+    def __init__(self, optimizer: _AdamW, labels: Sequence[str]) -> None:
+        self._valid = valid_transitions(labels)
+        self._parameters = [optimizer.parameters[name] for name in CRF_NAMES]
+        self._gradients = [optimizer.gradients[name] for name in CRF_NAMES]
+
+    def __call__(self, scores: Tensor, gold: Gold) -> Tensor:
+        count, num_tags = len(gold.ids), scores.shape[-1]
+        at = edges(gold.lengths, count)
+        pairs = gold.ids[at.followed] * num_tags + gold.ids[at.followed + 1]
+        used = (
+            torch.bincount(gold.ids[at.first], minlength=num_tags),
+            torch.bincount(pairs, minlength=num_tags**2).view(num_tags, num_tags),
+            torch.bincount(gold.ids[at.last], minlength=num_tags),
+        )
+        slope = torch.empty_like(scores)
+        for head in range(scores.shape[1]):
+            chain = make_chain(self._valid, *(p[head] for p in self._parameters))
+            expected = expectations(exact(scores[:, head]), gold.lengths, chain)
+            slope[:, head] = expected.tags - gold.onehot
+            for gradient, mean, own in zip(self._gradients, expected[2:], used, strict=True):
+                gradient[head] = (mean - own) / count
+        return slope.div_(count)
+
+
 class _Step:
-    """Writes the gradients of the mean cross-entropy of a batch: `rows` (n,) of int16 bits of float16 (words, d).
+    """Writes the gradients of a batch's loss: `rows` (n,) of int16 bits of float16 (words, d).
 
     Memory for the largest batch is held from step to step: fetched anew each time, it would cost more than the work.
     """
 
     def __init__(
         self,
-        parameters: dict[str, Tensor],
-        gradients: dict[str, Tensor],
+        optimizer: _AdamW,
+        slope: Slope,
         dropout: float,
         generator: torch.Generator,
         most: int,
         width: int,
     ) -> None:
-        self.parameters, self.gradients = parameters, gradients
+        self.parameters, self.gradients = (
+            {name: p for name, p in named.items() if name.startswith("body.")}
+            for named in (optimizer.parameters, optimizer.gradients)
+        )
+        self.slope = slope
         self.dropout, self.scale, self._generator = dropout, kept_scale(dropout), generator
         self._bits, self._x = torch.empty(most, width, dtype=torch.int16), torch.empty(most, width)
-        self._drawn = torch.empty(
-            -(-most * max(width, *(p.shape[1] for p in parameters.values())) // 4), dtype=torch.int64
-        )
+        widest = max(width, *(p.shape[1] for p in self.parameters.values()))
+        self._drawn = torch.empty(-(-most * widest // 4), dtype=torch.int64)
 
     def keep(self, numel: int) -> Tensor:
         """(numel,) int16, 1 where an element stays; valid until the next call."""
@@ -261,18 +348,18 @@ class _Step:
 
 
 class _LinearStep(_Step):
-    def __call__(self, local: Tensor, onehot: Tensor, rows: Tensor) -> None:
+    def __call__(self, local: Tensor, rows: Tensor, gold: Gold) -> None:
         x = self.drop(local, rows)
-        weight, bias = self.parameters["1.weight"], self.parameters["1.bias"]  # (k, C, d), (k, C)
+        weight, bias = self.parameters["body.1.weight"], self.parameters["body.1.bias"]  # (k, C, d), (k, C)
         logits = torch.addmm(bias.flatten(), x, weight.flatten(0, 1).T, alpha=self.scale)
-        slope = _slope(logits.view(len(x), *bias.shape), onehot)  # (n, k, C)
-        gradient = self.gradients["1.weight"].flatten(0, 1)
+        slope = self.slope(logits.view(len(x), *bias.shape), gold)  # (n, k, C)
+        gradient = self.gradients["body.1.weight"].flatten(0, 1)
         torch.addmm(gradient, slope.flatten(1).T, x, beta=0, alpha=self.scale, out=gradient)
-        torch.sum(slope, 0, out=self.gradients["1.bias"])
+        torch.sum(slope, 0, out=self.gradients["body.1.bias"])
 
 
 class _MlpStep(_Step):
-    def __call__(self, local: Tensor, onehot: Tensor, rows: Tensor) -> None:
+    def __call__(self, local: Tensor, rows: Tensor, gold: Gold) -> None:
         x = self.drop(local, rows)
         w1, b1, w2, b2 = self.parameters.values()  # (k, h, d), (k, h), (k, C, h), (k, C)
         d1, db1, d2, db2 = self.gradients.values()
@@ -282,7 +369,7 @@ class _MlpStep(_Step):
             inner.mul_(self.keep(len(x) * b1.shape[1]).view(len(x), 1, -1).float())
         by_head = inner.transpose(0, 1)  # (k, n, h)
         logits = torch.baddbmm(b2.unsqueeze(1), by_head, w2.transpose(1, 2), alpha=self.scale)
-        slope = _slope(logits.transpose(0, 1), onehot).transpose(0, 1)  # (k, n, C)
+        slope = self.slope(logits.transpose(0, 1), gold).transpose(0, 1)  # (k, n, C)
         torch.baddbmm(d2, slope.transpose(1, 2), by_head, beta=0, alpha=self.scale, out=d2)
         torch.sum(slope, 1, out=db2)
         back = torch.bmm(slope, w2).transpose(0, 1).mul(inner.sign_()).mul_(self.scale)  # (n, k, h): 0 where ReLU was
@@ -291,25 +378,21 @@ class _MlpStep(_Step):
         torch.addmm(d1, back.flatten(1).T, x, beta=0, alpha=self.scale, out=d1)
 
 
-def _slope(logits: Tensor, onehot: Tensor) -> Tensor:
-    """The mean cross-entropy's gradient by the logits (n, k, C)."""
-    return logits.softmax(-1).sub_(onehot.unsqueeze(1)).div_(len(onehot))
-
-
 def _linear_scores(parameters: dict[str, Tensor], x: Tensor) -> Tensor:
     """(n, M, C)"""
-    weight, bias = parameters["1.weight"], parameters["1.bias"]
+    weight, bias = parameters["body.1.weight"], parameters["body.1.bias"]
     return torch.addmm(bias.flatten(), x, weight.flatten(0, 1).T).view(len(x), *bias.shape)
 
 
 def _mlp_scores(parameters: dict[str, Tensor], x: Tensor) -> Tensor:
     """(n, M, C)"""
-    w1, b1, w2, b2 = parameters.values()
+    w1, b1, w2, b2 = (parameters[f"body.{place}.{part}"] for place in (1, 4) for part in ("weight", "bias"))
     inner = torch.addmm(b1.flatten(), x, w1.flatten(0, 1).T).relu_().view(len(x), *b1.shape)
     return torch.baddbmm(b2.unsqueeze(1), inner.transpose(0, 1), w2.transpose(1, 2)).transpose(0, 1)
 
 
-PLACES = {"linear": ("1",), "mlp": ("1", "4")}
-"""Where the affine maps stand in the body of a `TaggingHead`, among dropout and ReLU."""
+PLACES = {"linear": ("body.1",), "mlp": ("body.1", "body.4")}
+"""Where the affine maps stand in a `TaggingHead`, among dropout and ReLU."""
+CRF_NAMES = ("crf.starts", "crf.transitions", "crf.ends")
 STEPS: dict[str, type] = {"linear": _LinearStep, "mlp": _MlpStep}
 SCORES: dict[str, Callable[[dict[str, Tensor], Tensor], Tensor]] = {"linear": _linear_scores, "mlp": _mlp_scores}

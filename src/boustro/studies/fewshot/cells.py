@@ -24,7 +24,7 @@ from boustro.studies.fewshot.features import FeatureReader, Vectors
 from boustro.studies.fewshot.systems import Settings, System, Taught, tag_words
 from boustro.types import Sentence
 
-CELL_FORMAT = 1
+CELL_FORMAT = 2
 PAPER_RATES = tuple(n * unit for unit in (1e-3, 1e-4) for n in range(9, 0, -1))
 PAPER_SEEDS, PAPER_DROPOUTS, PAPER_BEST = range(10, 20), (0.0, 0.1, 0.2, 0.3), 3
 """The grid of the backward-LM paper's random search, section 3.4, and how many of its runs are reported."""
@@ -90,7 +90,7 @@ def sound_rows(
 ) -> list[dict[str, Any]]:
     """A row a draw. Nothing is chosen by what is judged: strengths and settings are set before."""
     taught, chosen = _taught(task, reader, draws)
-    (tagged,) = tag_words(system, taught, chosen, settings, [judged.vectors])
+    tagged = tag_words(system, taught, chosen, settings, judged.vectors)
     rows = []
     for number, (draw, ids) in enumerate(zip(draws, tagged.ids, strict=True)):
         found = find_spans(ids, tagged.tags, judged.vectors.starts, task.types)
@@ -125,9 +125,7 @@ def paper_rows(
         for rate, seed, dropout in (grid[i] for i in picked)
     ]
     tags = factored_tags(task.types)
-    heads = train_stacked(
-        "mlp", taught.vectors.words, taught.vectors.starts, taught.tags, len(tags), runs, settings.hidden
-    )
+    heads = train_stacked("mlp", taught.vectors.words, taught.vectors.starts, taught.tags, tags, runs, settings.hidden)
 
     def scores(on: Judged) -> list[dict[str, Any]]:
         found = (find_spans(ids, tags, on.vectors.starts, task.types) for ids in heads.best_tags(on.vectors.words))

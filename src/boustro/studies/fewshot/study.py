@@ -111,7 +111,9 @@ def fewshot(
     test: Path | None = None,
     shots: tuple[int, ...] = (4, 16, 64, 256),
     draws: int = 10,
-    heads: tuple[Literal["auto", "ridge", "logistic", "lda", "linear", "mlp"], ...] = ("auto",),
+    heads: tuple[Literal["auto", "ridge", "logistic", "lda", "linear", "mlp", "linear+crf", "mlp+crf"], ...] = (
+        "auto",
+    ),
     tags: tuple[Literal["auto", "bio", "io", "factored"], ...] = ("auto",),
     protocol: Literal["sound", "paper"] = "sound",
     budget: int = 30,

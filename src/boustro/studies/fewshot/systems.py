@@ -1,28 +1,39 @@
 """One system (a head over tags) taught by every draw of a study at once, and asked about all words.
 
-    tags      what the head learns                                        what it says of a word or an entity
-    bio       O, B-PER, I-PER, …                                          the best tag
-    io        O, I-PER, …                                                 the best tag
-    factored  inside or outside; and the type of an entity (heads.factored)   the runs of inside words, typed
+    tags      what the head learns                                     what it says
+    bio       O, B-PER, I-PER, …                                       the best valid sequence
+    io        O, I-PER, …                                              the best tag of each word
+    factored  where entities are; and the type of one (heads.factored)     entities, each typed as a whole
 
-Heads: ridge, logistic and lda in closed form (heads.closed_form), linear and mlp by gradient descent
-(heads.stacked). Whatever its kind, the heads of all draws are one stack, which judges words in one pass.
+Heads: ridge, logistic and lda in closed form (heads.closed_form), linear and mlp by gradient descent, with a CRF
+or without (heads.stacked). Where entities are is a matter of inside and outside; under a CRF, of B, I and O.
+Whatever its kind, the heads of all draws are one stack, which judges words in one pass.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from boustro.heads.closed_form import CLOSED_FORMS, Linear, Words
-from boustro.heads.factored import Runs, compose_tags, factored_tags, find_runs, mean_vectors
+from boustro.heads.factored import Runs, compose_tags, factored_tags, mean_vectors
 from boustro.heads.stacked import STEPS, Run, StackedHeads, sentence_rows, train_stacked
 from boustro.metrics.arrays import find_spans
+from boustro.metrics.spans import parse_tag
 from boustro.studies.fewshot.features import Vectors
 
-HEADS = (*CLOSED_FORMS, *STEPS)
+WITH_CRF = "+crf"
+HEADS = (*CLOSED_FORMS, *STEPS, *(kind + WITH_CRF for kind in STEPS))
 TAGS = ("bio", "io", "factored")
+ENTITY = "entity"
+RELABEL: dict[str, Callable[[str, str], str]] = {
+    "bio": lambda prefix, label: f"{prefix}-{label}",
+    "io": lambda prefix, label: f"I-{label}",
+    "boundaries": lambda prefix, label: f"{prefix}-{ENTITY}",
+    "inside": lambda prefix, label: f"I-{ENTITY}",
+}
+"""What a head learns in the place of B-PER or I-PER."""
 AUTO = "auto"
 FIXED_STRENGTHS = {"logistic": 0.03, "lda": 0.6}
 """Set beforehand: for logistic in units of the mean squared length of the vectors. Ridge chooses its own by
@@ -83,35 +94,44 @@ class Tagged:
 
 
 def tag_words(
-    system: System, taught: Taught, draws: Sequence[np.ndarray], settings: Settings, asked: Sequence[Vectors]
-) -> list[Tagged]:
-    """For each of `asked`, what heads say that were taught by each draw (numbers of sentences of `taught`)."""
-    num_types, starts, words = len(taught.types), taught.vectors.starts, taught.vectors.words
+    system: System, taught: Taught, draws: Sequence[np.ndarray], settings: Settings, asked: Vectors
+) -> Tagged:
+    """What heads say of `asked` that were taught by each draw (numbers of sentences of `taught`)."""
+    starts, words, crf = taught.vectors.starts, taught.vectors.words, system.head.endswith(WITH_CRF)
     if system.tags != "factored":
-        io = np.concatenate([[0], np.tile(np.arange(1, num_types + 1), 2)])
-        wanted = taught.tags if system.tags == "bio" else io[taught.tags]
-        names = factored_tags(taught.types)
-        names = names if system.tags == "bio" else [names[0], *names[1 + num_types :]]
-        heads, strengths = _teach(system.head, words, starts, wanted, len(names), draws, settings)
-        return [Tagged(heads.best_tags(a.words), names, [[s] for s in strengths]) for a in asked]
-    inside, inside_strengths = _teach(system.head, words, starts, (taught.tags > 0).astype(int), 2, draws, settings)
-    spans = find_spans(taught.tags, factored_tags(taught.types), starts, taught.types)
-    runs = Runs(spans.first, spans.stop)
-    typing, type_strengths = _teach(
-        system.head, mean_vectors(words, runs), runs.per_sentence(starts), spans.label, num_types, draws, settings
+        labels, wanted = _relabel(taught, RELABEL[system.tags])
+        heads, strengths = _teach(system.head, words, starts, wanted, labels, draws, settings)
+        whole = crf or system.tags == "bio"
+        found = heads.best_tags(asked.words, asked.starts if whole else None)
+        return Tagged(found, labels, [[s] for s in strengths])
+    labels, wanted = _relabel(taught, RELABEL["boundaries" if crf else "inside"])
+    where, where_strengths = _teach(system.head, words, starts, wanted, labels, draws, settings)
+    found = where.best_tags(asked.words, asked.starts if crf else None)
+    gold = find_spans(taught.tags, factored_tags(taught.types), starts, taught.types)
+    entities = Runs(gold.first, gold.stop)
+    what, what_strengths = _teach(
+        system.head.removesuffix(WITH_CRF),
+        mean_vectors(words, entities),
+        entities.per_sentence(starts),
+        gold.label,
+        taught.types,
+        draws,
+        settings,
     )
-    strengths = [list(pair) for pair in zip(inside_strengths, type_strengths, strict=True)]
-    return [Tagged(_compose(inside, typing, a, num_types), factored_tags(taught.types), strengths) for a in asked]
-
-
-def _compose(inside: StackedHeads, typing: StackedHeads, asked: Vectors, num_types: int) -> np.ndarray:
-    """(draws, words) ids of `factored_tags`."""
-    found = inside.best_tags(asked.words)
     for draw, row in enumerate(found):
-        runs = find_runs(row > 0, asked.starts)
-        types = typing[draw].best_tags(mean_vectors(asked.words, runs))[0]
-        found[draw] = compose_tags(runs, types, len(row), num_types)
-    return found
+        spans = find_spans(row, labels, asked.starts, [ENTITY])
+        runs = Runs(spans.first, spans.stop)
+        types = what[draw].best_tags(mean_vectors(asked.words, runs))[0]
+        found[draw] = compose_tags(runs, types, len(row), len(taught.types))
+    strengths = [list(pair) for pair in zip(where_strengths, what_strengths, strict=True)]
+    return Tagged(found, factored_tags(taught.types), strengths)
+
+
+def _relabel(taught: Taught, rename: Callable[[str, str], str]) -> tuple[list[str], np.ndarray]:
+    """The tags that a head learns, and the training words' as numbers of them."""
+    renamed = [rename(*parse_tag(tag)) if tag != "O" else tag for tag in factored_tags(taught.types)]
+    labels = list(dict.fromkeys(renamed))
+    return labels, np.array([labels.index(tag) for tag in renamed])[taught.tags]
 
 
 def _teach(
@@ -119,12 +139,13 @@ def _teach(
     vectors: np.ndarray,
     starts: np.ndarray,
     tags: np.ndarray,
-    num_tags: int,
+    labels: Sequence[str],
     draws: Sequence[np.ndarray],
     settings: Settings,
 ) -> tuple[StackedHeads, list[float]]:
     """A head for each draw, and the strengths of closed forms."""
-    if head in STEPS:
+    kind, crf, _ = head.partition(WITH_CRF)
+    if kind in STEPS:
         runs = [
             Run(
                 sentences=tuple(int(s) for s in draw),
@@ -137,13 +158,13 @@ def _teach(
             )
             for number, draw in enumerate(draws, start=1)
         ]
-        return train_stacked(head, vectors, starts, tags, num_tags, runs, settings.hidden), []
-    solved = [_solve(head, vectors, starts, tags, num_tags, draw) for draw in draws]
+        return train_stacked(kind, vectors, starts, tags, labels, runs, settings.hidden, bool(crf)), []
+    solved = [_solve(head, vectors, starts, tags, len(labels), draw) for draw in draws]
     stack = {
-        "1.weight": torch.from_numpy(np.stack([s.weight for s in solved])),
-        "1.bias": torch.from_numpy(np.stack([s.bias for s in solved])),
+        "body.1.weight": torch.from_numpy(np.stack([s.weight for s in solved])),
+        "body.1.bias": torch.from_numpy(np.stack([s.bias for s in solved])),
     }
-    return StackedHeads("linear", stack), [s.strength for s in solved]
+    return StackedHeads("linear", tuple(labels), stack), [s.strength for s in solved]
 
 
 def _solve(
