@@ -11,7 +11,7 @@ from boustro.encoders import load_encoder
 from boustro.heads.dropout import Dropout
 from boustro.heads.mix import LayerMix
 from boustro.heads.tagging import HeadConfig, make_head
-from boustro.heads.training import Dev, TrainConfig, train_head
+from boustro.heads.training import Dev, TrainConfig, propose_batch, train_head
 from boustro.tasks.config import make_config
 from boustro.tasks.formats.conll import format_conll
 from boustro.types import Sentence
@@ -241,3 +241,8 @@ def test_dropout_drops_as_many_as_it_should_and_keeps_the_mean(p):
     torch.manual_seed(0)
     assert torch.equal(dropout(x), dropped)
     assert torch.equal(dropout.eval()(x), x)
+
+
+@pytest.mark.parametrize(("sentences", "batch"), [(1, 4), (46, 4), (183, 15), (384, 32), (14041, 32)])
+def test_few_sentences_make_small_batches(sentences, batch):
+    assert propose_batch(sentences) == batch

@@ -20,6 +20,7 @@ from tqdm import tqdm
 
 from boustro.heads.tagging import Head
 
+MOST_SENTENCES, LEAST_SENTENCES, STEPS_AN_EPOCH = 32, 4, 12
 BLOCK_WORDS = 8192
 MIX_WORDS = 1024  # all layers of so many words stay in a CPU's caches
 Streams = Sequence[np.ndarray]
@@ -55,6 +56,11 @@ class Dev:
     streams: Streams
     lengths: np.ndarray
     score: Callable[[list[Any]], float]
+
+
+def propose_batch(num_sentences: int) -> int:
+    """Sentences a step: enough for speed, and few enough that an epoch over few sentences has a dozen steps."""
+    return min(MOST_SENTENCES, max(LEAST_SENTENCES, num_sentences // STEPS_AN_EPOCH))
 
 
 def train_head(

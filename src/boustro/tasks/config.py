@@ -44,7 +44,8 @@ class TaggerConfig:
     dropout: float = 0.3
     epochs: int = 20
     lr: float = 1e-3
-    batch_sentences: int = 32
+    batch_sentences: int | None = None
+    """Sentences a step; by default 32, fewer where there are few of them, so that an epoch has a dozen steps."""
     weight_decay: float = 0.01
     mix_epochs: int = 4
     """Epochs that learn the mix of layers; then it is frozen."""

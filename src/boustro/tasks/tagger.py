@@ -24,7 +24,16 @@ from safetensors.torch import load_file, save_file
 from boustro import __version__
 from boustro.encoders import Encoder, exact_spec, load_encoder, with_cache
 from boustro.heads.tagging import Head, HeadConfig, TaggingHead, head_class, make_head
-from boustro.heads.training import Dev, TrainConfig, TrainLog, mix_all, predict_mixed, predict_streams, train_head
+from boustro.heads.training import (
+    Dev,
+    TrainConfig,
+    TrainLog,
+    mix_all,
+    predict_mixed,
+    predict_streams,
+    propose_batch,
+    train_head,
+)
 from boustro.metrics.labels import LabelScore
 from boustro.metrics.spans import SpanScore, extract_spans
 from boustro.models.hardware import best_device
@@ -40,7 +49,7 @@ from boustro.tasks.words import split_text
 from boustro.types import Entity, Sentence
 
 HEAD_OPTIONS = ("hidden", "dropout", "standardise", "combine", "project", "decode")
-TRAIN_OPTIONS = ("epochs", "lr", "batch_sentences", "weight_decay", "mix_epochs", "mix_lr")
+TRAIN_OPTIONS = ("epochs", "lr", "weight_decay", "mix_epochs", "mix_lr")
 
 
 class Tagger:
@@ -107,6 +116,7 @@ class Tagger:
         dev_features = encoder.encode_all(dev) if dev else None
         encoded = time.monotonic()
         c = self.config
+        batch_sentences = c.batch_sentences or propose_batch(len(train))
         torch.manual_seed(seed)
         self.head = make_head(
             HeadConfig(
@@ -128,7 +138,9 @@ class Tagger:
             features.streams,
             features.lengths,
             labelling.targets(train),
-            TrainConfig(seed=seed, **{name: getattr(c, name) for name in TRAIN_OPTIONS}),
+            TrainConfig(
+                seed=seed, batch_sentences=batch_sentences, **{name: getattr(c, name) for name in TRAIN_OPTIONS}
+            ),
             Dev(dev_features.streams, dev_features.lengths, dev_score) if dev_features else None,
             self.device,
         )
@@ -140,6 +152,7 @@ class Tagger:
             dev_scores = self.score(dev, self._read(answers, dev_features.lengths)).to_dict()
         self.record = {
             "seed": seed,
+            "batch_sentences": batch_sentences,
             "train": _describe(train),
             "dev": _describe(dev) if dev else None,
             "encoder_parameters": encoder.num_parameters,

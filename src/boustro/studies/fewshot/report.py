@@ -66,7 +66,8 @@ def curve_figure(points: Points, judged: str) -> str:
         parts = []
         for shots in sorted({p["shots"] for p in own}):
             middle = _middle(next(p for p in own if p["shots"] == shots))
-            parts.append(text(across(math.log(middle)), panel.bottom + 16, f"{middle:.0f}", "middle", "m"))
+            named = f"{middle:.0f} (K = {shots})"
+            parts.append(text(across(math.log(middle)), panel.bottom + 16, named, "middle", "m"))
         for index, name in enumerate(encoders):
             style = f"s{index % NUM_SERIES}"
             line = sorted((p for p in own if p["name"] == name), key=lambda p: p["shots"])
@@ -83,6 +84,26 @@ def curve_figure(points: Points, judged: str) -> str:
     columns = min(2, len(systems))
     title = f"{judged} F1 by the number of training sentences: " + ", ".join(encoders)
     return frame_panels(title, list(systems), ticks(min(values), max(values)), draw, columns, 300 / columns + 90, key)
+
+
+def by_system(points: Points) -> dict[str, dict[int, dict[str, Any]]]:
+    """A line of a table each: its points by K. An encoder has several if it has several systems at one K."""
+    lines: dict[str, dict[int, dict[str, Any]]] = {}
+    for p in points:
+        label = p["name"] if _one_system_a_shot(points) else f"{p['name']}: {p['system']}"
+        lines.setdefault(label, {})[p["shots"]] = p
+    return lines
+
+
+def column_head(points: Points, shots: int) -> str:
+    """K, and the system where all encoders have the same one."""
+    systems = {p["system"] for p in points if p["shots"] == shots}
+    return f"K = {shots}" + (f": {systems.pop()}" if _one_system_a_shot(points) and len(systems) == 1 else "")
+
+
+def _one_system_a_shot(points: Points) -> bool:
+    at = [(p["name"], p["shots"]) for p in points]
+    return len(set(at)) == len(at)
 
 
 def compared(results: dict[str, Any]) -> Section:
@@ -105,13 +126,12 @@ def scores(results: dict[str, Any]) -> Section:
     figure = Figure(curve_figure(points, judged), caption)
     shots = sorted({p["shots"] for p in points})
     rows, best = [], set()
-    for name, system in dict.fromkeys((p["name"], p["system"]) for p in points):
-        own = {p["shots"]: p for p in points if (p["name"], p["system"]) == (name, system)}
+    for label, own in by_system(points).items():
         cells: list[Cell | str] = [numbers.spread(own[k]["f1"]) if k in own else "" for k in shots]
-        if any(p["to_best"]["name"] == name for p in own.values()):
+        if any(p["to_best"]["name"] == p["name"] for p in own.values()):
             best.add(len(rows))
-        rows.append([f"{name}: {system}", *cells])
-    heads = ["encoder: head, tags", *(f"K = {k}" for k in shots)]
+        rows.append([label, *cells])
+    heads = ["", *(column_head(points, k) for k in shots)]
     told = (
         f"{judged} F1 at entity level by conlleval's rules, mean and standard deviation; in bold the encoders that are "
         "best at some K"
@@ -188,8 +208,7 @@ def render_markdown(results: dict[str, Any]) -> str:
 
 def _panels(points: Points) -> dict[str, Points]:
     """Points by system; all together where no K has two systems of one encoder."""
-    at = [(p["name"], p["shots"]) for p in points]
-    if len(set(at)) == len(at):
+    if _one_system_a_shot(points):
         return {" · ".join(dict.fromkeys(p["system"] for p in points)): points}
     return {
         system: [p for p in points if p["system"] == system] for system in dict.fromkeys(p["system"] for p in points)

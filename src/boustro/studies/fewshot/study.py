@@ -32,7 +32,7 @@ from boustro.store import fingerprint, provenance, write_file
 from boustro.studies.fewshot.cells import Task, cell_path, judge, paper_rows, read_cell, sound_rows, write_cell
 from boustro.studies.fewshot.draws import DRAWS, entity_types, short_types
 from boustro.studies.fewshot.features import UPPER, FeatureReader
-from boustro.studies.fewshot.report import render_html, render_markdown, verdict
+from boustro.studies.fewshot.report import by_system, column_head, render_html, render_markdown, verdict
 from boustro.studies.fewshot.systems import Settings, System, resolve_system
 from boustro.studies.grid import encoder_fingerprint, short_specs
 from boustro.tasks.commands import read_labelled
@@ -337,11 +337,15 @@ def print_table(results: dict[str, Any]) -> None:
     """A row a system and encoder, a column a K, on standard output."""
     shots = sorted({p["shots"] for p in results["points"]})
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in ("encoder", "head, tags", *(f"K = {k}" for k in shots)):
-        table.add_column(name, justify="right" if name.startswith("K") else "left", no_wrap=True)
-    for name, system in dict.fromkeys((p["name"], p["system"]) for p in results["points"]):
-        own = {p["shots"]: p["f1"] for p in results["points"] if (p["name"], p["system"]) == (name, system)}
-        table.add_row(name, system, *(f"{own[k]['mean']:.2f} ± {own[k]['sd']:.2f}" if k in own else "" for k in shots))
+    points = results["points"]
+    table.add_column("encoder", no_wrap=True)
+    for k in shots:
+        table.add_column(column_head(points, k).replace(": ", "\n"), justify="right", no_wrap=True)
+    for label, own in by_system(points).items():
+        scores = {k: p["f1"] for k, p in own.items()}
+        table.add_row(
+            label, *(f"{scores[k]['mean']:.2f} ± {scores[k]['sd']:.2f}" if k in scores else "" for k in shots)
+        )
     Console(width=None if sys.stdout.isatty() else 160).print(table)
     print(f"\n{verdict(results)}")
 

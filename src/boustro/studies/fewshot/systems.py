@@ -53,7 +53,7 @@ class System:
         return f"{self.head}, {self.tags}"
 
 
-AUTO_SYSTEMS = ((64, System("mlp", "factored")), (0, System("ridge", "factored")))
+AUTO_SYSTEMS = ((64, System("mlp+crf", "bio")), (0, System("ridge", "factored")))
 """What measurement favoured from so many shots on (docs/log.md)."""
 
 
