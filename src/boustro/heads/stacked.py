@@ -215,18 +215,17 @@ def _train_lane(
     run = runs[0]
     words, bounds = sentence_rows(starts, np.array(run.sentences))
     local = vectors[torch.from_numpy(words)].half().view(torch.int16)  # (words of the lane, d)
-    ids, lengths = torch.from_numpy(tags[words]), torch.from_numpy(np.diff(bounds))
     optimizer = _AdamW(first, runs, steps=run.epochs * -(-len(run.sentences) // run.batch_sentences))
+    slope = (_CRFSlope if "crf.starts" in first else _SoftmaxSlope)(optimizer, labels, tags[words], bounds)
     most = int(np.sort(np.diff(bounds))[-run.batch_sentences :].sum())
-    slope = _CRFSlope(optimizer, labels) if "crf.starts" in first else _softmax_slope
     step = STEPS[kind](optimizer, slope, run.dropout, generator, most, vectors.shape[1])
-    order = np.random.default_rng(run.seed)
+    order, rows_of = np.random.default_rng(run.seed), [np.arange(a, b) for a, b in pairwise(bounds)]
     for _ in range(run.epochs):
         permuted = order.permutation(len(run.sentences))
         for start in range(0, len(permuted), run.batch_sentences):
             chosen = permuted[start : start + run.batch_sentences]
-            rows = torch.from_numpy(sentence_rows(bounds, chosen)[0])
-            step(local, rows, Gold(ids[rows], torch.eye(len(labels))[ids[rows]], lengths[torch.from_numpy(chosen)]))
+            rows = torch.from_numpy(np.concatenate([rows_of[sentence] for sentence in chosen]))
+            step(local, Batch(rows, chosen))
             optimizer.step()
     return optimizer.parameters
 
@@ -266,48 +265,50 @@ class _AdamW:
             )
 
 
-class Gold(NamedTuple):
-    """The right tags of a batch, as numbers (n,) and as rows of 0 and 1 (n, C), and its sentences' lengths (S,)."""
+class Batch(NamedTuple):
+    """Rows (n,) of a lane's words, and which of its sentences they are."""
 
-    ids: Tensor
-    onehot: Tensor
-    lengths: Tensor
-
-
-Slope = Callable[[Tensor, Gold], Tensor]
-"""A loss: from the scores (n, k, C) of k heads to its gradient by them, of the same shape."""
+    rows: Tensor
+    sentences: np.ndarray
 
 
-def _softmax_slope(scores: Tensor, gold: Gold) -> Tensor:
-    """Of the cross-entropy, mean over words."""
-    return scores.softmax(-1).sub_(gold.onehot.unsqueeze(1)).div_(len(gold.ids))
+class _SoftmaxSlope:
+    """The gradient of the cross-entropy, mean over words, by the scores (n, k, C) of k heads."""
+
+    def __init__(self, optimizer: _AdamW, labels: Sequence[str], tags: np.ndarray, bounds: np.ndarray) -> None:
+        self._onehot = torch.eye(len(labels))[torch.from_numpy(tags)]
+
+    def __call__(self, scores: Tensor, batch: Batch) -> Tensor:
+        onehot = self._onehot.index_select(0, batch.rows)
+        return scores.softmax(-1).sub_(onehot.unsqueeze(1)).div_(len(scores))
 
 
 class _CRFSlope:
-    """Of a CRF's negative log-likelihood, mean over words; writes the gradients of the CRF's parameters as well."""
+    """The same of a CRF's negative log-likelihood; writes the gradients of the CRF's own parameters as well."""
 
-    def __init__(self, optimizer: _AdamW, labels: Sequence[str]) -> None:
-        self._valid = valid_transitions(labels)
+    def __init__(self, optimizer: _AdamW, labels: Sequence[str], tags: np.ndarray, bounds: np.ndarray) -> None:
+        self._valid, self._num_tags = valid_transitions(labels), len(labels)
+        self._tags, self._lengths = torch.from_numpy(tags), np.diff(bounds)
         self._parameters = [optimizer.parameters[name] for name in CRF_NAMES]
         self._gradients = [optimizer.gradients[name] for name in CRF_NAMES]
 
-    def __call__(self, scores: Tensor, gold: Gold) -> Tensor:
-        count, num_tags = len(gold.ids), scores.shape[-1]
-        at = edges(gold.lengths, count)
-        pairs = gold.ids[at.followed] * num_tags + gold.ids[at.followed + 1]
+    def __call__(self, scores: Tensor, batch: Batch) -> Tensor:
+        tags, lengths = self._tags[batch.rows], torch.from_numpy(self._lengths[batch.sentences])
+        at, count = edges(lengths, len(tags)), self._num_tags
+        pairs = tags[at.followed] * count + tags[at.followed + 1]
         used = (
-            torch.bincount(gold.ids[at.first], minlength=num_tags),
-            torch.bincount(pairs, minlength=num_tags**2).view(num_tags, num_tags),
-            torch.bincount(gold.ids[at.last], minlength=num_tags),
+            torch.bincount(tags[at.first], minlength=count),
+            torch.bincount(pairs, minlength=count**2).view(count, count),
+            torch.bincount(tags[at.last], minlength=count),
         )
-        slope = torch.empty_like(scores)
+        onehot, slope = torch.eye(count)[tags], torch.empty_like(scores)
         for head in range(scores.shape[1]):
             chain = make_chain(self._valid, *(p[head] for p in self._parameters))
-            expected = expectations(exact(scores[:, head]), gold.lengths, chain)
-            slope[:, head] = expected.tags - gold.onehot
+            expected = expectations(exact(scores[:, head]), lengths, chain)
+            slope[:, head] = expected.tags - onehot
             for gradient, mean, own in zip(self._gradients, expected[2:], used, strict=True):
-                gradient[head] = (mean - own) / count
-        return slope.div_(count)
+                gradient[head] = (mean - own) / len(tags)
+        return slope.div_(len(tags))
 
 
 class _Step:
@@ -319,7 +320,7 @@ class _Step:
     def __init__(
         self,
         optimizer: _AdamW,
-        slope: Slope,
+        slope: _SoftmaxSlope | _CRFSlope,
         dropout: float,
         generator: torch.Generator,
         most: int,
@@ -348,19 +349,19 @@ class _Step:
 
 
 class _LinearStep(_Step):
-    def __call__(self, local: Tensor, rows: Tensor, gold: Gold) -> None:
-        x = self.drop(local, rows)
+    def __call__(self, local: Tensor, batch: Batch) -> None:
+        x = self.drop(local, batch.rows)
         weight, bias = self.parameters["body.1.weight"], self.parameters["body.1.bias"]  # (k, C, d), (k, C)
         logits = torch.addmm(bias.flatten(), x, weight.flatten(0, 1).T, alpha=self.scale)
-        slope = self.slope(logits.view(len(x), *bias.shape), gold)  # (n, k, C)
+        slope = self.slope(logits.view(len(x), *bias.shape), batch)  # (n, k, C)
         gradient = self.gradients["body.1.weight"].flatten(0, 1)
         torch.addmm(gradient, slope.flatten(1).T, x, beta=0, alpha=self.scale, out=gradient)
         torch.sum(slope, 0, out=self.gradients["body.1.bias"])
 
 
 class _MlpStep(_Step):
-    def __call__(self, local: Tensor, rows: Tensor, gold: Gold) -> None:
-        x = self.drop(local, rows)
+    def __call__(self, local: Tensor, batch: Batch) -> None:
+        x = self.drop(local, batch.rows)
         w1, b1, w2, b2 = self.parameters.values()  # (k, h, d), (k, h), (k, C, h), (k, C)
         d1, db1, d2, db2 = self.gradients.values()
         inner = torch.addmm(b1.flatten(), x, w1.flatten(0, 1).T, alpha=self.scale).relu_()
@@ -369,7 +370,7 @@ class _MlpStep(_Step):
             inner.mul_(self.keep(len(x) * b1.shape[1]).view(len(x), 1, -1).float())
         by_head = inner.transpose(0, 1)  # (k, n, h)
         logits = torch.baddbmm(b2.unsqueeze(1), by_head, w2.transpose(1, 2), alpha=self.scale)
-        slope = self.slope(logits.transpose(0, 1), gold).transpose(0, 1)  # (k, n, C)
+        slope = self.slope(logits.transpose(0, 1), batch).transpose(0, 1)  # (k, n, C)
         torch.baddbmm(d2, slope.transpose(1, 2), by_head, beta=0, alpha=self.scale, out=d2)
         torch.sum(slope, 1, out=db2)
         back = torch.bmm(slope, w2).transpose(0, 1).mul(inner.sign_()).mul_(self.scale)  # (n, k, h): 0 where ReLU was
