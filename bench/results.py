@@ -2,6 +2,9 @@
 
 boustro compare --encoders starter --vary pooling=exit,exit+before … --out ablations --json pooling.json
 python bench/results.py pooling.json layers.json
+
+A few-shot study's results (`boustro fewshot --json`) make a table with a column a K; a comparison's with `--grid`
+one with a column a head.
 """
 
 import json
@@ -11,17 +14,19 @@ from typing import Any
 import tyro
 
 
-def main(results: tyro.conf.Positional[tuple[Path, ...]], cases: bool = False) -> None:
+def main(results: tyro.conf.Positional[tuple[Path, ...]], cases: bool = False, grid: bool = False) -> None:
     """Print a table for each study: every system, and how far it lies behind the best, with a 95% interval.
 
     Args:
-        results: What `boustro compare --json` wrote.
+        results: What `boustro compare --json` or `boustro fewshot --json` wrote.
         cases: Print the counts of the case study instead.
+        grid: Print encoders by heads instead.
     """
     for path in results:
         study = json.loads(path.read_text("utf-8"))
         print(f"<!-- {path.name} -->")
-        print("\n".join(case_table(study) if cases else score_table(study)) + "\n")
+        make = shot_table if "points" in study else case_table if cases else grid_table if grid else score_table
+        print("\n".join(make(study)) + "\n")
 
 
 def score_table(study: dict[str, Any]) -> list[str]:
@@ -31,8 +36,35 @@ def score_table(study: dict[str, Any]) -> list[str]:
     for s in study["systems"]:
         gap = s["to_best"]
         behind = "" if s["name"] == study["best"] else f"{gap['points']:.1f} ({gap['low']:.1f} to {gap['high']:.1f})"
-        score = f"{s[judged]['mean']:.2f} ± {s[judged]['sd'] or 0:.2f}"
-        lines.append(f"| {s['name']} | {score} | {behind} | {s['head_parameters'] / 1e6:.2f}M |")
+        lines.append(f"| {s['name']} | {_mean(s[judged])} | {behind} | {s['head_parameters'] / 1e6:.2f}M |")
+    return lines
+
+
+def grid_table(study: dict[str, Any]) -> list[str]:
+    """Rows of Markdown: encoders by heads, mean and standard deviation over seeds."""
+    found = {(s["encoder"], s["head"]): s[study["judged_on"]] for s in study["systems"]}
+    encoders, heads = (list(dict.fromkeys(names)) for names in zip(*found, strict=True))
+    lines = [f"| | {' | '.join(heads)} |", "|---|" + "---:|" * len(heads)]
+    for encoder in encoders:
+        scores = " | ".join(_mean(found[encoder, head]) for head in heads)
+        lines.append(f"| {encoder} | {scores} |")
+    return lines
+
+
+def shot_table(study: dict[str, Any]) -> list[str]:
+    """Rows of Markdown: mean and standard deviation over draws, a column a K, and the paired test against the best."""
+    shots = sorted({p["shots"] for p in study["points"]})
+    lines = [
+        "| encoder | head, tags | " + " | ".join(f"K = {k}" for k in shots) + " |",
+        "|---|---|" + "---:|" * len(shots),
+    ]
+    rows: dict[tuple[str, str], dict[int, str]] = {}
+    for p in study["points"]:
+        gap = p["to_best"]
+        chance = f" (p = {gap['p']:.3f})" if gap["p"] is not None else ""
+        rows.setdefault((p["name"], p["system"]), {})[p["shots"]] = _mean(p["f1"]) + chance
+    for (name, system), own in rows.items():
+        lines.append(f"| {name} | {system} | " + " | ".join(own.get(k, "") for k in shots) + " |")
     return lines
 
 
@@ -45,6 +77,10 @@ def case_table(study: dict[str, Any]) -> list[str]:
         counts = [f"{case[key] / seeds:.0f}" for key in ("fixed", "broken")]
         lines.append(f"| {case['title']} | {case['entities']:,} | {before:.1f} | {after:.1f} | {' | '.join(counts)} |")
     return lines
+
+
+def _mean(spread: dict[str, Any]) -> str:
+    return f"{spread['mean']:.2f} ± {spread['sd'] or 0:.2f}"
 
 
 if __name__ == "__main__":
