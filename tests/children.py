@@ -43,18 +43,7 @@ def undisturbed() -> None:
 
 def killed_in_micro_batch(number: int) -> None:
     """kill -9 in the middle of the micro-batch of this number, counted from the start of the process."""
-    from boustro.pretrain.trainer import PretrainTrainer
-
-    compute, calls = PretrainTrainer.compute_loss, []
-
-    def fatal(self, *arguments, **options):
-        loss = compute(self, *arguments, **options)
-        calls.append(1)
-        if len(calls) == number:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return loss
-
-    PretrainTrainer.compute_loss = fatal
+    _in_micro_batch(number, lambda: os.kill(os.getpid(), signal.SIGKILL))
 
 
 def killed_in_sync(number: int) -> None:
@@ -72,19 +61,48 @@ def killed_in_sync(number: int) -> None:
     store._sync = fatal
 
 
-def signalled_in_micro_batch(number: int, name: str, seconds: float = 0.0) -> None:
-    """A signal arrives in the middle of the micro-batch of this number, which takes so long."""
-    import time
+def signalled_in_micro_batch(number: int, name: str) -> None:
+    """A signal arrives in the middle of the micro-batch of this number."""
+    _in_micro_batch(number, lambda: os.kill(os.getpid(), signal.Signals[name]))
 
+
+def signalled_in_validation() -> None:
+    """SIGTERM arrives while the first validation loss is measured."""
+    from boustro.pretrain.trainer import PretrainTrainer
+
+    evaluate = PretrainTrainer.evaluate
+
+    def signalled(self, *arguments, **options):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return evaluate(self, *arguments, **options)
+
+    PretrainTrainer.evaluate = signalled
+
+
+def interrupted_twice(number: int) -> None:
+    """Ctrl-C in a micro-batch, and again when it is not over a little later."""
+
+    def interrupt() -> None:
+        from boustro.pretrain import signals
+
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)  # at once: delivered twice by a launcher, and ignored
+        signals.TWICE_SECONDS = 0.0
+        os.kill(os.getpid(), signal.SIGINT)
+
+    _in_micro_batch(number, interrupt)
+
+
+def _in_micro_batch(number: int, act) -> None:
     from boustro.pretrain.trainer import PretrainTrainer
 
     compute, calls = PretrainTrainer.compute_loss, []
 
-    def signalled(self, *arguments, **options):
+    def acting(self, *arguments, **options):
+        loss = compute(self, *arguments, **options)
         calls.append(1)
         if len(calls) == number:
-            os.kill(os.getpid(), signal.Signals[name])
-            time.sleep(seconds)
-        return compute(self, *arguments, **options)
+            act()
+        return loss
 
-    PretrainTrainer.compute_loss = signalled
+    PretrainTrainer.compute_loss = acting

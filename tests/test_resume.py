@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -73,10 +74,10 @@ def straight(command, folder) -> tuple[dict[str, torch.Tensor], list]:
     return result(folder / "straight")
 
 
-def assert_resumes(command, out: Path, straight, capsys) -> str:
+def assert_resumes(command, out: Path, straight, capsys, *options: str) -> str:
     """The run goes on to the undisturbed run's weights and losses, bit by bit; returns what it said."""
     capsys.readouterr()
-    assert main(command(out, "--resume")) == 0
+    assert main(command(out, "--resume", *options)) == 0
     weights, history = result(out)
     assert [name for name in straight[0] if not torch.equal(straight[0][name], weights[name])] == []
     assert history == straight[1]
@@ -154,6 +155,61 @@ def test_a_finished_run_is_left_as_it_is(command, tmp_path, capsys):
     assert [path.name for path in tmp_path.iterdir()] == ["lm"]
     assert main(command(tmp_path / "lm", "--resume", "--lr", "0.1")) == 1
     assert "run with another lr" in capsys.readouterr().err
+
+
+# SIGTERM and SIGINT
+
+
+@pytest.fixture(scope="module")
+def measured(command, shards, folder) -> tuple[list[str], tuple[dict[str, torch.Tensor], list]]:
+    """Options of a run that measures its validation loss every other step, and what it gives undisturbed."""
+    options = ["--validation", str(shards), "--evaluations", "3", "--save-minutes", "10"]
+    assert main(command(folder / "measured", *options)) == 0
+    return options, result(folder / "measured")
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGINT", 130)])
+def test_a_signal_leaves_a_checkpoint_and_says_how_to_go_on(command, measured, tmp_path, capsys, name, code):
+    """In the first of the two micro-batches of step 4."""
+    options, undisturbed = measured
+    began, words = time.monotonic(), command(tmp_path / "lm", *options)
+    process = children.start(children.signalled_in_micro_batch, words, tmp_path / "run.err", 7, name)
+    assert children.finish(process) == code
+    assert time.monotonic() - began < 10
+    newest = tmp_path / "lm.checkpoints" / "checkpoint-3"
+    assert [path.name for path in newest.parent.iterdir()] == [newest.name]
+    open_folder(newest, "checkpoint", verify=True)
+    assert (tmp_path / "run.err").read_text().splitlines()[-2:] == [
+        f"{name}: a checkpoint is written at the end of this micro-batch, then the run stops",
+        f"stopped by {name} after step 3 of 6; {newest} is complete. To go on, give the same command with --resume",
+    ]
+    assert f"going on from {newest}" in assert_resumes(command, tmp_path / "lm", undisturbed, capsys, *options)
+
+
+def test_a_signal_during_validation_is_heeded_and_the_validation_made_up_for(command, measured, tmp_path, capsys):
+    """The fifth pass through the model is the first of the validation after step 2."""
+    options, undisturbed = measured
+    words = command(tmp_path / "lm", *options)
+    process = children.start(children.signalled_in_validation, words, tmp_path / "run.err")
+    assert children.finish(process) == 143
+    assert "checkpoint-2" in assert_resumes(command, tmp_path / "lm", undisturbed, capsys, *options)
+
+
+def test_before_the_first_step_there_is_nothing_to_save(command, tmp_path):
+    process = children.start(
+        children.signalled_in_micro_batch, command(tmp_path / "lm"), tmp_path / "run.err", 1, "SIGTERM"
+    )
+    assert children.finish(process) == 143
+    assert "nothing to save" in (tmp_path / "run.err").read_text()
+    assert list(tmp_path.glob("lm*/*")) == []
+
+
+def test_two_interrupts_do_not_wait(command, tmp_path):
+    words = command(tmp_path / "lm", "--save-minutes", 10)
+    process = children.start(children.interrupted_twice, words, tmp_path / "run.err", 7)
+    assert children.finish(process) == 130
+    assert (tmp_path / "run.err").read_text().endswith("boustro: interrupted\n")
+    assert list(tmp_path.glob("lm*/*")) == []
 
 
 # The order of the data

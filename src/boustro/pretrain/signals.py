@@ -9,6 +9,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from types import FrameType
 
 from boustro.pretrain.processes import is_first
@@ -25,10 +26,14 @@ class Stopped(Exception):
 
 
 class Signals:
-    """While entered, `received` is 0 or the number of the signal that came; `worth_saving` is the run's to set."""
+    """While entered, `received` is 0 or the number of the signal that came.
+
+    `worth_saving` is the run's to set: whether this process has made a step.
+    """
 
     def __init__(self) -> None:
-        self.received, self.worth_saving = 0, False
+        self.received = 0
+        self.worth_saving: Callable[[], bool] = lambda: False
         self._at = 0.0
         self._before: dict[int, object] = {}
 
@@ -42,7 +47,7 @@ class Signals:
             signal.signal(number, handler)  # type: ignore[arg-type]
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        if not self.worth_saving:
+        if not self.worth_saving():
             _say(number, "stopped; no step has been made since the start, so there is nothing to save")
             raise SystemExit(128 + number)
         now = time.monotonic()

@@ -40,9 +40,11 @@ class PretrainTrainer(Trainer):
         super().__init__(*args, **kwargs)
         self.lm, self.seed, self.facts, self.signals = lm, seed, facts, signals
         self.save_minutes, self.num_eval_segments = save_minutes, num_eval_segments
-        self._saved_at, self._saved_step = time.monotonic(), 0
+        self._saved_at = time.monotonic()
+        self._saved_step = self._first_step = 0
         self._step = self._micro = -1
         self._unlogged: tuple[float, int] | None = None
+        signals.worth_saving = lambda: self.state.global_step > self._first_step
 
     # Data and dropout
 
@@ -60,7 +62,6 @@ class PretrainTrainer(Trainer):
             self._tr_loss += self._unlogged[0]
             self._globalstep_last_logged, self._unlogged = self._unlogged[1], None
         loss = super().training_step(*args, **kwargs)
-        self.signals.worth_saving = self.signals.worth_saving or step > self._saved_step
         self._stop_if_asked()
         return loss
 
@@ -77,7 +78,7 @@ class PretrainTrainer(Trainer):
         step = self.state.global_step
         folder = Path(str(self.args.output_dir)) / f"checkpoint-{step}"
         if step > self._saved_step:
-            loss = add_up(self._tr_loss.item())[0] / num_processes()
+            loss = add_up(float(self._tr_loss))[0] / num_processes()
             unlogged = (loss, self._globalstep_last_logged)
             made_by = {"run": self.facts}
             write_checkpoint(folder, self.lm, self.optimizer, self.lr_scheduler, self.state, unlogged, made_by)
@@ -95,11 +96,17 @@ class PretrainTrainer(Trainer):
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         load_weights(resume_from_checkpoint, self.lm)
-        self._saved_step = step_of(Path(resume_from_checkpoint))
+        self._saved_step = self._first_step = step_of(Path(resume_from_checkpoint))
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         if checkpoint is not None:
             self._unlogged = load_optimizer(checkpoint, self.optimizer, self.lr_scheduler)
+            due = self.args.eval_strategy == "steps" and self.state.global_step % self.args.eval_steps == 0
+            self.args.eval_on_start = due and not self._is_evaluated()  # the run was stopped while it measured
+
+    def _is_evaluated(self) -> bool:
+        """Whether the history has the validation loss of this step."""
+        return any("eval_loss" in row and row["step"] == self.state.global_step for row in self.state.log_history)
 
     def _load_rng_state(self, checkpoint: str | None) -> None:
         """There is none: see the head of this file."""
@@ -115,7 +122,7 @@ class PretrainTrainer(Trainer):
         total = count = 0.0
         size, device = self.args.per_device_train_batch_size, self.args.device
         for mine in _shares(min(len(segments), self.num_eval_segments), size):
-            batch = self.data_collator(examples(segments, mine or [0]))
+            batch: Any = self.data_collator(examples(segments, mine or [0]))  # type: ignore[arg-type]
             batch = {name: value.to(device) for name, value in batch.items()}
             with torch.autocast(device.type, torch.bfloat16, enabled=self.args.bf16):
                 loss = module(**batch)["loss"].item()
