@@ -101,7 +101,7 @@ class PretrainTrainer(Trainer):
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         if checkpoint is not None:
             self._unlogged = load_optimizer(checkpoint, self.optimizer, self.lr_scheduler)
-            due = self.args.eval_strategy == "steps" and self.state.global_step % self.args.eval_steps == 0
+            due = self.args.eval_strategy == "steps" and self.state.global_step % int(self.args.eval_steps or 1) == 0
             self.args.eval_on_start = due and not self._is_evaluated()  # the run was stopped while it measured
 
     def _is_evaluated(self) -> bool:
