@@ -6,9 +6,9 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
-from transformers import AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
-from boustro.models.loss import LMWithLoss, lm_loss
+from boustro.models.loss import LMWithLoss, find_finish, lm_loss
 from boustro.objectives.causal import causal
 
 WIDTH, VOCABULARY = 6, 11
@@ -105,3 +105,92 @@ def test_a_backward_model_is_scored_on_the_flipped_text_after_the_sentinel(tiny_
         torch.testing.assert_close(
             LMWithLoss(lm)(*causal(ids, "backward", 0))["loss"], lm(input_ids=reading, labels=reading).loss
         )
+
+
+# Families that do something to their logits after the head
+
+FINISHING = [
+    ("gemma2", {"final_logit_softcapping": 3.0}),
+    ("gemma3_text", {}),
+    ("gemma3_text", {"final_logit_softcapping": 2.0}),
+    ("granite", {"logits_scaling": 8.0}),
+    ("cohere", {"logit_scale": 0.25}),
+    ("cohere2", {"logit_scale": 2.0}),
+]
+
+
+def make_lm(kind: str, scale: float = 0.3, **options: float):
+    """A random model of a family; `scale` is the spread of its matrices."""
+    shape = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
+    shape |= {"num_key_value_heads": 1, "head_dim": 16, "vocab_size": 50, "max_position_embeddings": 64}
+    config = AutoConfig.for_model(kind, **shape, pad_token_id=0, bos_token_id=1, eos_token_id=2, **options)
+    lm = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in lm.parameters():
+            if parameter.ndim > 1:
+                parameter.normal_(0, scale, generator=generator)
+    return lm
+
+
+@pytest.mark.parametrize(("kind", "options"), FINISHING)
+def test_logits_that_are_scaled_or_capped_are_so_in_the_loss_too(kind, options):
+    lm = make_lm(kind, **options)
+    lm.eval()
+    ids = torch.randint(50, (2, 9), generator=torch.Generator().manual_seed(1))
+    wanted = lm(input_ids=ids, labels=ids).loss
+    wanted.backward()
+    gradients = {name: parameter.grad.clone() for name, parameter in lm.named_parameters()}
+    lm.zero_grad()
+    found = LMWithLoss(lm, chunk_rows=5)(ids[:, :-1], ids[:, 1:])["loss"]
+    found.backward()
+    torch.testing.assert_close(found, wanted)
+    for name, parameter in lm.named_parameters():
+        torch.testing.assert_close(parameter.grad, gradients[name], msg=name)
+    if options:
+        with torch.no_grad():
+            head = lm.get_output_embeddings()
+            without = lm_loss(lm.base_model(ids[:, :-1]).last_hidden_state, head, ids[:, 1:])
+        assert abs(without - wanted) > 0.01
+
+
+def test_a_new_model_s_cap_is_seen_although_its_logits_are_far_below_it():
+    finish = find_finish(make_lm("gemma2", scale=1e-3))
+    assert finish is not None
+    torch.testing.assert_close(finish(torch.tensor([1e6, -1e6])), torch.tensor([30.0, -30.0]))
+
+
+class Doubled(LlamaForCausalLM):
+    """A family that does to its logits what no option of its config tells."""
+
+    def forward(self, *arguments, **options):
+        output = super().forward(*arguments, **options)
+        output.logits = 2 * output.logits
+        return output
+
+
+def test_what_is_not_known_is_refused():
+    lm = Doubled(LlamaConfig(vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2))
+    with pytest.raises(ValueError, match=r"Doubled does something to its logits that is not known here"):
+        LMWithLoss(lm)
+
+
+def test_an_option_that_means_something_else_in_this_family_is_not_trusted():
+    """Llama has no such option: it stays what it is."""
+    lm = make_lm("llama")
+    lm.config.logits_scaling = 3.0
+    assert find_finish(lm) is None
+
+
+def test_a_head_with_layers_of_its_own_is_refused():
+    with pytest.raises(ValueError, match="BertLMHeadModel"):
+        LMWithLoss(make_lm("bert", is_decoder=True))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_wrapping_leaves_the_model_as_it_was(training):
+    lm = make_lm("cohere").train(training)
+    state = torch.get_rng_state()
+    LMWithLoss(lm)
+    assert lm.training is training and not lm.get_output_embeddings()._forward_hooks
+    assert torch.equal(torch.get_rng_state(), state)

@@ -18,7 +18,7 @@ from boustro.cli import main
 from boustro.models.loss import LMWithLoss
 from boustro.models.presets import PRESETS, make_config
 from boustro.objectives.causal import causal
-from boustro.pretrain import run
+from boustro.pretrain.trainer import PretrainTrainer
 from boustro.store import open_folder
 from boustro.text.segments import Segments
 from boustro.text.shards import Shards
@@ -190,7 +190,7 @@ def straight(shards, tmp_path_factory) -> Path:
 
 def interrupt(arguments: list[str], call: int) -> None:
     """Run a command that saves after each step, and interrupt it in the step of this number."""
-    step, calls = run._Trainer.training_step, []
+    step, calls = PretrainTrainer.training_step, []
 
     def interrupted_step(self, *arguments, **options):
         calls.append(1)
@@ -199,7 +199,7 @@ def interrupt(arguments: list[str], call: int) -> None:
         return step(self, *arguments, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run._Trainer, "training_step", interrupted_step)
+        patch.setattr(PretrainTrainer, "training_step", interrupted_step)
         assert main([*arguments, "--save-minutes", "0"]) == 130
 
 
@@ -224,7 +224,7 @@ def test_an_interrupted_run_leaves_its_last_two_checkpoints_and_no_model(interru
     assert [path.name for path in checkpoints] == ["checkpoint-5", "checkpoint-6"]
     for checkpoint in checkpoints:
         files = open_folder(checkpoint, "checkpoint", verify=True)["files"]
-        assert {"model.safetensors", "optimizer.pt", "scheduler.pt", "trainer_state.json"} <= files.keys()
+        assert {"model.safetensors", "optimizer.safetensors", "optimizer.json", "trainer_state.json"} <= files.keys()
 
 
 def test_a_resumed_run_ends_where_an_uninterrupted_one_does(shards, straight, broken_off, capsys):
@@ -239,8 +239,8 @@ def without_manifest(checkpoint: Path) -> None:
 
 
 def truncated(checkpoint: Path) -> None:
-    data = (checkpoint / "optimizer.pt").read_bytes()
-    (checkpoint / "optimizer.pt").write_bytes(data[: len(data) // 2])
+    data = (checkpoint / "optimizer.safetensors").read_bytes()
+    (checkpoint / "optimizer.safetensors").write_bytes(data[: len(data) // 2])
 
 
 def scrambled(checkpoint: Path) -> None:

@@ -3,7 +3,8 @@
 Muon replaces a matrix's momentum by the nearest orthogonal matrix, found by five Newton-Schulz steps
 (Jordan et al. 2024); scaled to AdamW's update size (Liu et al. 2025), one learning rate serves both.
 `torch.optim.Muon` does the same in bf16, one matrix at a time; here matrices of one shape go through
-together, in fp32 where bf16 would be emulated.
+together, in fp32 where bf16 would be emulated. An orthogonal direction belongs to a whole matrix: where
+FSDP2 keeps a few rows of each in every process, they are gathered first and taken apart again afterwards.
 """
 
 from collections import defaultdict
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from boustro.models.hardware import has_fast_bf16
+from boustro.pretrain.sharding import like, whole
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 STEPS = 5
@@ -46,10 +48,12 @@ class Muon(torch.optim.Optimizer):
                 if parameter.grad is not None:
                     by_shape[parameter.shape].append(parameter)
             for shape, parameters in by_shape.items():
-                directions = orthogonalise(torch.stack([self._nesterov(p, group["momentum"]) for p in parameters]))
+                wanted = [whole(self._nesterov(parameter, group["momentum"])) for parameter in parameters]
+                directions = orthogonalise(torch.stack(wanted))
                 step_size = group["lr"] * 0.2 * max(shape) ** 0.5
                 for parameter, direction in zip(parameters, directions, strict=True):
-                    parameter.mul_(1 - group["lr"] * group["weight_decay"]).add_(direction, alpha=-step_size)
+                    parameter.mul_(1 - group["lr"] * group["weight_decay"])
+                    parameter.add_(like(direction, parameter), alpha=-step_size)
 
     def _nesterov(self, parameter: nn.Parameter, momentum: float) -> Tensor:
         state, gradient = self.state[parameter], parameter.grad
@@ -60,7 +64,10 @@ class Muon(torch.optim.Optimizer):
 
 
 class MuonAdamW(torch.optim.Optimizer):
-    """A facade over the two: one list of groups for the scheduler, one state for a checkpoint."""
+    """A facade over the two: one list of groups and one state, in the format of every other optimiser.
+
+    The parts share both with the facade, so that what a scheduler, a checkpoint or FSDP2 does to it reaches them.
+    """
 
     def __init__(self, model: nn.Module, lr: float, weight_decay: float = 0.1, betas=(0.9, 0.95)) -> None:
         embeddings = {id(p) for m in model.modules() if isinstance(m, nn.Embedding) for p in m.parameters()}
@@ -74,20 +81,16 @@ class MuonAdamW(torch.optim.Optimizer):
             torch.optim.AdamW(others, lr, betas=betas, weight_decay=0.0, fused=True),
         ]
         super().__init__([group for part in self.parts for group in part.param_groups], {})
-        self._share_groups()
+        self._share()
 
-    def _share_groups(self) -> None:
-        """The scheduler writes learning rates into our groups: they must be the parts' own."""
-        self.param_groups = [group for part in self.parts for group in part.param_groups]
+    def _share(self) -> None:
+        for part, group in zip(self.parts, self.param_groups, strict=True):
+            part.param_groups, part.state = [group], self.state
 
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         for part in self.parts:
             part.step()
 
-    def state_dict(self) -> dict[str, Any]:
-        return {"parts": [part.state_dict() for part in self.parts]}
-
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        for part, state in zip(self.parts, state_dict["parts"], strict=True):
-            part.load_state_dict(state)
-        self._share_groups()
+        super().load_state_dict(state_dict)
+        self._share()

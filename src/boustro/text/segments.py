@@ -5,8 +5,15 @@ which the end-of-text piece follows each document; segment `i` is pieces `[i·T,
 is copied beforehand: a segment is gathered from the memory maps when it is asked for. Documents stay in
 order within a segment, and the incomplete last one is left out (`num_left_out` pieces).
 
+A run reads them epoch after epoch, each in an order of its own. With 3 segments, position 4 of the run is
+the second segment of epoch 1: `SegmentStream(segments, seed, 6)[4]` → `Example(epoch=1, index=2, pieces)`.
+So what a step reads follows from its number alone, whoever reads it: any number of processes, of workers
+that read ahead, of interruptions.
+
 Source: backward-LM paper, section 3.1.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -52,3 +59,37 @@ class Segments:
             position += take
             document += 1
         return np.concatenate(parts).astype(np.int64)
+
+
+class Example(NamedTuple):
+    """Segment `index`, read in `epoch`; the two are the key of whatever an objective draws for it."""
+
+    epoch: int
+    index: int
+    pieces: np.ndarray
+
+
+class SegmentStream:
+    """What a run reads, position by position: every epoch holds each segment once, in an order of its own."""
+
+    def __init__(self, segments: Segments, seed: int, length: int) -> None:
+        """`length` is how many segments the run reads; the last epoch may be a part of one."""
+        self.segments, self.seed, self.length = segments, seed, length
+        self._epoch, self._order = -1, np.empty(0, np.int64)
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, position: int) -> Example:
+        if not 0 <= position < self.length:
+            raise IndexError(position)
+        epoch, place = divmod(position, len(self.segments))
+        if epoch != self._epoch:
+            self._epoch, self._order = epoch, epoch_order(len(self.segments), self.seed, epoch)
+        index = int(self._order[place])
+        return Example(epoch, index, self.segments[index])
+
+
+def epoch_order(num_segments: int, seed: int, epoch: int) -> np.ndarray:
+    """A permutation of the segments, the same for the same seed and epoch on every machine."""
+    return np.random.default_rng([seed, epoch]).permutation(num_segments)

@@ -1,0 +1,133 @@
+"""Checkpoints of a run: complete or absent, chosen by their manifest, the same for one process and for many.
+
+    OUT.checkpoints/checkpoint-300/
+      model.safetensors config.json   the model
+      optimizer.safetensors           the optimiser's tensors, "3.momentum_buffer" being of parameter 3
+      optimizer.json                  its groups, the schedule, and the loss since the last line of the history
+      trainer_state.json              the Trainer's: the step and the history
+      manifest.json                   last: sizes and hashes, and the facts that decide the run
+
+Nothing else is needed to go on exactly. What a step reads and which dropout it draws follow from its
+number (`text.segments`, `pretrain.trainer`), so no generator and no place in the data is kept, and a run
+may go on with another number of processes. Two checkpoints are kept.
+"""
+
+import contextlib
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from torch.distributed.tensor import DTensor
+from transformers import PreTrainedModel, TrainerState
+
+from boustro.pretrain.config import differing_facts
+from boustro.pretrain.processes import is_first, say
+from boustro.pretrain.sharding import like, whole, whole_state
+from boustro.store import open_folder, write_folder
+
+KIND, KEPT = "checkpoint", 2
+
+
+def write_checkpoint(
+    folder: Path,
+    lm: PreTrainedModel,
+    optimizer: Any,
+    scheduler: Any,
+    state: TrainerState,
+    unlogged: tuple[float, int],
+    made_by: dict[str, Any],
+) -> None:
+    """Write a complete checkpoint, then remove all but the newest two. Every process calls it, the first writes.
+
+    `unlogged` is the sum of the losses that the history does not yet show, and the step after which they came.
+    """
+    weights, steps = whole_state(lm), optimizer.state_dict()
+    tensors = {
+        f"{index}.{name}": whole(tensor).contiguous()
+        for index, values in steps["state"].items()
+        for name, tensor in values.items()
+    }
+    if not is_first():
+        return
+    with write_folder(folder, KIND, made_by) as staging:
+        lm.save_pretrained(staging, state_dict=weights)
+        save_file(tensors, staging / "optimizer.safetensors")
+        rest = {"groups": steps["param_groups"], "schedule": scheduler.state_dict(), "unlogged": unlogged}
+        (staging / "optimizer.json").write_text(json.dumps(rest))
+        state.save_to_json(str(staging / "trainer_state.json"))
+    for old in _complete(folder.parent)[KEPT:]:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+@torch.no_grad()
+def load_weights(folder: str | Path, lm: PreTrainedModel) -> None:
+    """The weights of a checkpoint, into a model that may be spread over processes."""
+    saved = type(lm).from_pretrained(folder, dtype=torch.float32).state_dict()
+    for name, tensor in lm.state_dict(keep_vars=True).items():
+        tensor.copy_(like(saved[name], tensor))
+
+
+def load_optimizer(folder: str | Path, optimizer: Any, scheduler: Any) -> tuple[float, int]:
+    """The state of a checkpoint's optimiser and schedule; returns its `unlogged`."""
+    rest = json.loads((Path(folder) / "optimizer.json").read_text("utf-8"))
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, tensor in load_file(Path(folder) / "optimizer.safetensors").items():
+        index, name = key.split(".")
+        state.setdefault(int(index), {})[name] = tensor
+    optimizer.load_state_dict({"state": state, "param_groups": rest["groups"]})
+    for parameter, values in optimizer.state.items():
+        for name, tensor in values.items():
+            if isinstance(parameter, DTensor) and tensor.shape == parameter.shape:
+                values[name] = like(tensor, parameter)
+    scheduler.load_state_dict(rest["schedule"])
+    return tuple(rest["unlogged"])
+
+
+def newest_checkpoint(checkpoints: Path, facts: dict[str, Any]) -> Path | None:
+    """The newest checkpoint whose manifest vouches for every byte; names those that were passed over, and removes them.
+
+    Raises `ValueError` when it is of a run with other facts.
+    """
+    for staging in checkpoints.glob(f".{KIND}-*"):
+        say(f"passed over a half-written checkpoint: {staging}")
+        shutil.rmtree(staging, ignore_errors=True)
+    for path in _numbered(checkpoints):
+        try:
+            made_by = open_folder(path, KIND, verify=True)["made_by"]
+        except (ValueError, OSError) as error:
+            say(f"passed over an incomplete checkpoint: {error}")
+            shutil.rmtree(path, ignore_errors=True)
+            continue
+        differing = differing_facts(made_by.get("run", {}), facts)
+        if differing:
+            raise ValueError(
+                f"{path} is of a run with another {', '.join(differing)}; leave out --resume to start anew"
+            )
+        say(f"going on from {path}")
+        return path
+    say(f"{checkpoints}: no complete checkpoint, starting from the beginning")
+    return None
+
+
+def step_of(checkpoint: Path) -> int:
+    """`checkpoint-300` → 300."""
+    return int(checkpoint.name.split("-")[1])
+
+
+def _numbered(checkpoints: Path) -> list[Path]:
+    found = [path for path in checkpoints.glob(f"{KIND}-*") if path.name.split("-")[1].isdigit()]
+    return sorted(found, key=step_of, reverse=True)
+
+
+def _complete(checkpoints: Path) -> list[Path]:
+    return [path for path in _numbered(checkpoints) if _opens(path)]
+
+
+def _opens(path: Path) -> bool:
+    with contextlib.suppress(ValueError, OSError):
+        return bool(open_folder(path, KIND))
+    return False

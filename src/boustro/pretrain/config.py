@@ -1,0 +1,95 @@
+"""The options of a pretraining run, and the facts among them that decide its weights."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from boustro.models.presets import PRESETS
+from boustro.objectives.causal import Direction
+from boustro.store import fingerprint
+from boustro.text.shards import Shards
+
+FACTS = "objective direction tokens segment_length batch_segments optimizer lr weight_decay schedule warmup decay seed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainConfig:
+    """Everything that decides what a run computes."""
+
+    shards: Path
+    """Token shards to train on, as written by `boustro tokenize`."""
+    out: Path
+    """Where the model folder is written."""
+    objective: str = "causal"
+    """What a batch hides and asks for."""
+    direction: Direction = "backward"
+    """Which way the model reads."""
+    preset: str = "mini"
+    """gpt2-base, tiny, mini, small, or a path to a transformers config.json."""
+    validation: Path | None = None
+    """Token shards for validation loss and perplexity, made with the same tokenizer."""
+    tokens: int | None = None
+    """Pieces to train on; by default one pass over the shards."""
+    segment_length: int = 1024
+    """Pieces a segment; also the model's window."""
+    batch_segments: int = 8
+    """Segments an optimiser step, over all processes together."""
+    micro_batch_segments: int | None = None
+    """Segments that go through the model at once in one process; by default what suits the device."""
+    optimizer: Literal["muon", "adamw"] = "muon"
+    """Muon + AdamW, or AdamW alone (the paper's)."""
+    lr: float = 5e-3
+    """Peak learning rate."""
+    weight_decay: float = 0.1
+    schedule: Literal["wsd", "cosine"] = "wsd"
+    """Warm-up, stable, decay; or warm-up and cosine (the paper's)."""
+    warmup: float = 0.03
+    """Share of the steps spent warming up."""
+    decay: float = 0.4
+    """Share of the steps spent decaying (wsd)."""
+    seed: int = 1
+    data_workers: int = 0
+    """Processes that read segments ahead of the model, for each process that trains."""
+    compile: bool = True
+    """Compile the model with torch.compile (needs a C++ compiler on a CPU)."""
+    bf16: bool | None = None
+    """Mixed precision; by default wherever the hardware is fast at it."""
+    save_dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    """Precision of the weights in the model folder."""
+    save_minutes: float = 10.0
+    """Minutes between checkpoints."""
+    validation_pieces: int = 400_000
+    """How much of the validation shards, from their beginning, is measured."""
+    evaluations: int = 8
+    """How often to measure the validation loss during the run."""
+    resume: bool = False
+    """Go on from the newest complete checkpoint; a finished run is left as it is."""
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where checkpoints lie until the model folder is written."""
+        return self.out.with_name(self.out.name + ".checkpoints")
+
+
+def run_facts(config: PretrainConfig, shards: Shards) -> dict[str, Any]:
+    """What decides a run's weights: a checkpoint of other facts is another run's.
+
+    The micro-batch, the number of processes, compilation and mixed precision are not among them: they change
+    how the same sums are rounded, and a run may go on with others.
+    """
+    facts = {name: getattr(config, name) for name in FACTS.split()}
+    return {"shards": shards.fingerprint, "preset": _architecture(config.preset), **facts}
+
+
+def differing_facts(found: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
+    """The names of the facts in which two runs differ."""
+    return [name for name in wanted if found.get(name) != wanted[name]]
+
+
+def _architecture(preset: str) -> str:
+    """A preset by its name, a config.json by what it says."""
+    path = Path(preset)
+    if preset in PRESETS or not path.exists():
+        return preset
+    return fingerprint(json.loads((path / "config.json" if path.is_dir() else path).read_text("utf-8")))

@@ -1,0 +1,148 @@
+"""The transformers Trainer, with our data order, dropout, validation and checkpoints.
+
+From it come devices, mixed precision, compilation, gradient accumulation, schedules, DDP and FSDP2. Ours
+is whatever makes a run a function of its options alone: micro-batch m of step s, in process r of P with A
+micro-batches a process, is number (s·A + m)·P + r of the run; it reads that place of the stream and seeds
+its dropout with that number. So a step can be done again, by anyone, and comes out the same.
+"""
+
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Sampler, SequentialSampler
+from transformers import PreTrainedModel, Trainer
+
+from boustro.pretrain.checkpoints import load_optimizer, load_weights, step_of, write_checkpoint
+from boustro.pretrain.processes import add_up, agree, is_first, num_processes, process_index
+from boustro.pretrain.signals import Signals, Stopped
+from boustro.text.segments import Example, Segments
+
+
+class PretrainTrainer(Trainer):
+    """Its model wraps the LM as `.lm`; its train dataset is a `SegmentStream`, its eval dataset `Segments`."""
+
+    def __init__(
+        self,
+        *args: Any,
+        lm: PreTrainedModel,
+        seed: int,
+        facts: dict[str, Any],
+        signals: Signals,
+        save_minutes: float,
+        num_eval_segments: int,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.lm, self.seed, self.facts, self.signals = lm, seed, facts, signals
+        self.save_minutes, self.num_eval_segments = save_minutes, num_eval_segments
+        self._saved_at = time.monotonic()
+        self._saved_step = self._first_step = 0
+        self._step = self._micro = -1
+        self._unlogged: tuple[float, int] | None = None
+        signals.worth_saving = lambda: self.state.global_step > self._first_step
+
+    # Data and dropout
+
+    def _get_train_sampler(self, train_dataset: Any = None) -> Sampler:
+        """The stream is in the order in which it is read."""
+        return SequentialSampler(train_dataset if train_dataset is not None else self.train_dataset)  # type: ignore[arg-type]
+
+    def training_step(self, *args: Any, **kwargs: Any) -> Tensor:
+        step, steps = self.state.global_step, self.args.gradient_accumulation_steps
+        self._micro = self._micro + 1 if step == self._step else 0
+        self._step = step
+        number = (step * steps + self._micro) * num_processes() + process_index()
+        torch.manual_seed(int(np.random.SeedSequence([self.seed, number]).generate_state(1, np.uint64)[0]))
+        if self._unlogged is not None:  # the first line of the history after an interruption covers what came before
+            self._tr_loss += self._unlogged[0]
+            self._globalstep_last_logged, self._unlogged = self._unlogged[1], None
+        loss = super().training_step(*args, **kwargs)
+        self._stop_if_asked()
+        return loss
+
+    def _stop_if_asked(self) -> None:
+        """Between micro-batches weights and optimiser are those of the last whole step."""
+        number = agree(self.signals.received)
+        if number:
+            raise Stopped(number)
+
+    # Checkpoints
+
+    def save_now(self) -> Path | None:
+        """The newest checkpoint, written now unless it stands already; None before the first step."""
+        step = self.state.global_step
+        folder = Path(str(self.args.output_dir)) / f"checkpoint-{step}"
+        if step > self._saved_step:
+            loss = add_up(float(self._tr_loss))[0] / num_processes()
+            unlogged = (loss, self._globalstep_last_logged)
+            made_by = {"run": self.facts}
+            write_checkpoint(folder, self.lm, self.optimizer, self.lr_scheduler, self.state, unlogged, made_by)
+            self._saved_at, self._saved_step = time.monotonic(), step
+        return folder if step else None
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        self.save_now()
+
+    def _maybe_log_save_evaluate(self, *args: Any, **kwargs: Any) -> None:
+        late = time.monotonic() - self._saved_at >= 60 * self.save_minutes
+        due = agree(int(late and is_first()))  # the first process has the clock
+        self.control.should_save = self.control.should_save or bool(due)
+        super()._maybe_log_save_evaluate(*args, **kwargs)
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        load_weights(resume_from_checkpoint, self.lm)
+        self._saved_step = self._first_step = step_of(Path(resume_from_checkpoint))
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        if checkpoint is not None:
+            self._unlogged = load_optimizer(checkpoint, self.optimizer, self.lr_scheduler)
+            due = self.args.eval_strategy == "steps" and self.state.global_step % int(self.args.eval_steps or 1) == 0
+            self.args.eval_on_start = due and not self._is_evaluated()  # the run was stopped while it measured
+
+    def _is_evaluated(self) -> bool:
+        """Whether the history has the validation loss of this step."""
+        return any("eval_loss" in row and row["step"] == self.state.global_step for row in self.state.log_history)
+
+    def _load_rng_state(self, checkpoint: str | None) -> None:
+        """There is none: see the head of this file."""
+
+    # Validation
+
+    @torch.no_grad()
+    def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:  # type: ignore[override]
+        """Mean loss a target over the first validation segments, and its exponential; shared out over the processes."""
+        segments: Any = self.eval_dataset
+        module: Any = self.model
+        module.eval()
+        total = count = 0.0
+        size, device = self.args.per_device_train_batch_size, self.args.device
+        for mine in _shares(min(len(segments), self.num_eval_segments), size):
+            batch: Any = self.data_collator(examples(segments, mine or [0]))  # type: ignore[arg-type]
+            batch = {name: value.to(device) for name, value in batch.items()}
+            with torch.autocast(device.type, torch.bfloat16, enabled=self.args.bf16):
+                loss = module(**batch)["loss"].item()
+            targets = int((batch["targets"] != -100).sum()) if mine else 0
+            total, count = total + loss * targets, count + targets
+            self._stop_if_asked()
+        module.train()
+        total, count = add_up(total, count)
+        metrics = {"eval_loss": total / count, "eval_perplexity": math.exp(min(total / count, 700))}
+        self.log(dict(metrics))
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        return metrics
+
+
+def examples(segments: Segments, indices: list[int]) -> list[Example]:
+    """Segments by number, as the examples of no particular epoch."""
+    return [Example(0, index, segments[index]) for index in indices]
+
+
+def _shares(num_segments: int, size: int) -> list[list[int]]:
+    """This process's batches: as many as every other's, the last ones perhaps empty."""
+    starts = range(process_index() * size, num_segments + process_index() * size, size * num_processes())
+    return [list(range(start, min(start + size, num_segments))) for start in starts]
