@@ -45,6 +45,9 @@ class Scripted(np.random.Generator):
     def permutation(self, *_):
         return np.array(next(self.draws["permutation"]))
 
+    def integers(self, *_):
+        return np.array(next(self.draws["integers"]))
+
     def random(self, *_):
         return np.array(next(self.draws["random"]))
 

@@ -21,7 +21,7 @@ def test_by_hand():
     """Words 8, 4 3, 6 5, 2 …: the draw .3 is a length of two words, the draw .1 masks the span."""
     pieces = np.array([8, 4, 3, 6, 5, 2, END, 12, 14, 16])
     words = np.array([0, 1, 1, 2, 2, 3, 4, 5, 6, 7])
-    rng = Scripted(random=[0.3, [0.1], []], choice=[1])
+    rng = Scripted(random=[0.3, [0.1], []], integers=[0])
     found = span(pieces, rng, make_masking(rate=0.45), words)
     assert found.input_ids.tolist() == [8, MASK, MASK, MASK, MASK, 2, END, 12, 14, 16]
     assert found.positions.tolist() == [1, 2, 3, 4, 0]
@@ -33,7 +33,7 @@ def test_by_hand():
 
 def test_the_last_span_is_cut_at_the_last_word_that_fits():
     bounds, inside = np.array([0, 1, 3, 6, 7]), np.array([False, True, True, False])
-    spans = choose_spans(bounds, inside, 4, Scripted(random=[0.3], choice=[1]))  # two words of 2 + 3 pieces
+    spans = choose_spans(bounds, inside, 4, Scripted(random=[0.3], integers=[0]))  # two words of 2 + 3 pieces
     assert spans.tolist() == [[1, 3]]
 
 
@@ -68,6 +68,40 @@ def test_what_holds_of_every_draw(pieces, rate, whole, seed):
     assert not set(words[positions].tolist()) & set(words[left].tolist() + words[right].tolist()), (
         "spans are whole words"
     )
+
+
+def choose_by_trying(bounds, inside, budget, rng, lengths):
+    """The definition, with every start tried anew for every span; draws as `choose_spans` does."""
+    free, spans, num_words = list(inside), [], len(inside)
+
+    def fits(first, length):
+        return first + length <= num_words and all(free[first : first + length])
+
+    while budget:
+        free = [f and bounds[w + 1] - bounds[w] <= budget for w, f in enumerate(free)]
+        possible = [k for k in range(1, len(lengths) + 1) if any(fits(w, k) for w in range(num_words))]
+        if not possible:
+            break
+        length = min(1 + int(np.searchsorted(lengths.cumsum(), rng.random() * lengths.sum(), "right")), max(possible))
+        starts = [w for w in range(num_words) if fits(w, length)]
+        first = starts[rng.integers(len(starts))]
+        end = max(w for w in range(first, first + length + 1) if bounds[w] - bounds[first] <= budget)
+        spans.append([bounds[first], bounds[end]])
+        budget -= bounds[end] - bounds[first]
+        for word in range(max(0, first - 1), min(num_words, end + 1)):
+            free[word] = False
+    return sorted(spans)
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.integers(1, 3)), min_size=1, max_size=30), st.integers(0, 20), st.integers()
+)
+def test_spans_are_those_of_the_definition(words, budget, seed):
+    inside, sizes = zip(*words, strict=True)
+    case = np.cumsum([0, *sizes]), np.array(inside), budget
+    for lengths in (geometric(), geometric(0.5, 3)):
+        rngs = [np.random.default_rng(seed) for _ in range(2)]
+        assert choose_spans(*case, rngs[0], lengths).tolist() == choose_by_trying(*case, rngs[1], lengths)
 
 
 def draw_spans(pieces, masking, count):

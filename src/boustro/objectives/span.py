@@ -92,19 +92,26 @@ def choose_spans(
     longest one is taken whole.
     """
     sizes, free, spans = np.diff(bounds), inside.copy(), []
-    cumulative = np.cumsum(lengths)
+    cumulative, most = np.cumsum(lengths), len(lengths)
+    runs, biggest = _runs(free, most), int(sizes.max(initial=0))
     while budget:
-        free &= sizes <= budget
-        runs = _runs(free)
+        if biggest > budget:
+            free &= sizes <= budget
+            runs, biggest = _runs(free, most), budget
         longest = int(runs.max(initial=0))
         if not longest:
             break
         length = min(1 + int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")), longest)
-        first = int(rng.choice(np.flatnonzero(runs >= length)))
+        starts = np.flatnonzero(runs >= length)
+        first = int(starts[rng.integers(len(starts))])
         fitting = int(np.searchsorted(bounds[first : first + length + 1], bounds[first] + budget, side="right")) - 1
         spans.append((bounds[first], bounds[first + fitting]))
         budget -= int(bounds[first + fitting] - bounds[first])
-        free[max(0, first - 1) : first + fitting + 1] = False
+        low = max(0, first - 1)
+        free[low : first + fitting + 1] = False
+        runs[low : first + fitting + 1] = 0
+        before = runs[max(0, low - most) : low]
+        np.minimum(before, np.arange(len(before), 0, -1), out=before)
     return np.array(sorted(spans), np.int64).reshape(-1, 2)
 
 
@@ -120,8 +127,8 @@ def _inside(
     return inside
 
 
-def _runs(free: Bool[np.ndarray, " W"]) -> Int[np.ndarray, " W"]:
-    """How many free words stand in a row from each on: [1, 1, 0, 1] → [2, 1, 0, 1]."""
+def _runs(free: Bool[np.ndarray, " W"], most: int) -> Int[np.ndarray, " W"]:
+    """How many free words stand in a row from each on, `most` at the most: [1, 1, 0, 1] → [2, 1, 0, 1]."""
     places = np.arange(len(free))
     barred = np.where(free, len(free), places)
-    return np.minimum.accumulate(barred[::-1])[::-1] - places
+    return np.minimum(np.minimum.accumulate(barred[::-1])[::-1] - places, most)
