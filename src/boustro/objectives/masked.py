@@ -38,10 +38,7 @@ def masked(
     words: Int[np.ndarray, " T"] | None = None,
 ) -> Masked:
     """Hide pieces of one segment; `words` are word ids (equal for the pieces of a word, which stand together)."""
-    eligible = ~masking.special[pieces]
-    num_eligible = int(eligible.sum())
-    budget = masking.num_predictions(num_eligible) if num_eligible else 0
-    chosen = choose_words(masking.words(pieces) if words is None else words, eligible, budget, rng)
+    chosen = choose_pieces(pieces, rng, masking, words)
     room = masking.num_predictions(len(pieces))
     return Masked(
         input_ids=masking.hide(pieces, chosen, rng),
@@ -49,6 +46,19 @@ def masked(
         targets=pad(pieces[chosen], room, IGNORED),
         documents=document_ids(pieces, masking.end_id),
     )
+
+
+def choose_pieces(
+    pieces: Int[np.ndarray, " T"],
+    rng: np.random.Generator,
+    masking: Masking,
+    words: Int[np.ndarray, " T"] | None = None,
+) -> Int[np.ndarray, " N"]:
+    """Which pieces are asked for, ascending; `words` as in `masked`."""
+    eligible = ~masking.special[pieces]
+    num_eligible = int(eligible.sum())
+    budget = masking.num_predictions(num_eligible) if num_eligible else 0
+    return choose_words(masking.words(pieces) if words is None else words, eligible, budget, rng)
 
 
 def dense_targets(positions: Int[np.ndarray, " K"], targets: Int[np.ndarray, " K"], length: int) -> np.ndarray:
