@@ -1,0 +1,44 @@
+"""Documents packed into one segment, each read as if it were alone: the attention mask and the positions.
+
+    documents  [0, 0, 1, 1, 1]   →  positions [0, 1, 0, 1, 2]
+    attention  1 1 . . .
+               1 1 . . .
+               . . 1 1 1            a (B, 1, T, T) mask, which transformers' encoders take as it is
+               . . 1 1 1
+               . . 1 1 1
+
+Padding, -1, is a document like any other: no piece sees it, and no row of the mask is empty. For models that
+look both ways; a causal LM packs by its restarted positions alone. B segments, T pieces.
+"""
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from transformers import PretrainedConfig
+
+
+def packed_attention(
+    documents: Int[Tensor, "B T"], config: PretrainedConfig, dtype: torch.dtype = torch.float32
+) -> Bool[Tensor, "B 1 T T"] | Float[Tensor, "B 1 T T"]:
+    """The mask in the form that the model's attention takes: boolean for sdpa, added to the scores for eager.
+
+    Raises `ValueError` for an attention that takes no such mask (flash attention would let documents leak).
+    """
+    same = documents[:, None, :, None] == documents[:, None, None, :]
+    implementation = config._attn_implementation
+    if implementation == "sdpa":
+        return same
+    if implementation == "eager":
+        return torch.zeros(same.shape, dtype=dtype, device=same.device).masked_fill(~same, torch.finfo(dtype).min)
+    raise ValueError(
+        f"packed documents would leak under attention {implementation!r}, which takes no mask; load the model with "
+        "attn_implementation='sdpa' (or 'eager')"
+    )
+
+
+def packed_positions(documents: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
+    """Where each piece stands in its document; the pieces of a document stand together."""
+    places = torch.arange(documents.shape[1], device=documents.device).expand_as(documents)
+    begins = torch.ones_like(documents, dtype=torch.bool)
+    begins[:, 1:] = documents[:, 1:] != documents[:, :-1]
+    return places - torch.where(begins, places, 0).cummax(dim=1).values

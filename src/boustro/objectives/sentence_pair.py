@@ -1,0 +1,116 @@
+"""BERT's two objectives at once: hidden pieces, and whether the second text follows the first or is from elsewhere.
+
+    chunk        [11, 12, 13, 14, 15, 16]       consecutive pieces of one document, cut after 13
+    input_ids    [C, 11, 12, 13, S, 14, 15, 16, S, P]     is_random 0: they do follow each other
+    input_ids    [C, 11, 12, 13, S, 81, 82, 83, S, P]     is_random 1: from another document, in half of the pairs
+    segment_ids  [0,  0,  0,  0, 0,  1,  1,  1, 1, 0]
+    documents    [0,  0,  0,  0, 0,  0,  0,  0, 0, -1]    padding is seen by nobody
+
+C, S and P are the start, separator and padding pieces; pieces are then hidden as in `masked`. The chunk is cut at
+the end of a sentence, where `Frame.sentence_ends` knows one, else between words. A random second text is no longer
+than what it stands for, so that the length does not give it away. A tenth of the pairs is shorter than it might be,
+as in BERT; a pair that is too long loses pieces of its longer text, at either end, one by one.
+Sources: BERT, section 3.1 and appendix A.2; Jurafsky & Martin, 11.2.2.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from boustro.objectives.documents import PADDING, pad
+from boustro.objectives.masked import masked
+from boustro.objectives.masking import Masking
+
+NUM_FRAME_PIECES = 3
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Frame:
+    """What stands around a pair of texts. Raises `ValueError` for a length without room for two pieces."""
+
+    cls_id: int
+    sep_id: int
+    pad_id: int
+    length: int
+    """Pieces of an example, with the start, the separators and the padding."""
+    sentence_ends: Bool[np.ndarray, " V"] | None = None
+    """Which pieces end a sentence."""
+    short_share: float = 0.1
+    """How many pairs are cut to a random length."""
+
+    def __post_init__(self) -> None:
+        if self.length < NUM_FRAME_PIECES + 2:
+            raise ValueError(f"a pair of texts needs at least {NUM_FRAME_PIECES + 2} pieces, not {self.length}")
+
+    @property
+    def room(self) -> int:
+        """Pieces of text in an example."""
+        return self.length - NUM_FRAME_PIECES
+
+
+class SentencePair(NamedTuple):
+    """One pair of texts as `BertForPreTraining` reads it, and what it must predict."""
+
+    input_ids: Int[np.ndarray, " T"]
+    segment_ids: Int[np.ndarray, " T"]
+    positions: Int[np.ndarray, " K"]
+    targets: Int[np.ndarray, " K"]
+    documents: Int[np.ndarray, " T"]
+    is_random: Int[np.ndarray, ""]
+
+
+def sentence_pair(
+    chunk: Int[np.ndarray, " N"], other: Int[np.ndarray, " M"], rng: np.random.Generator, masking: Masking, frame: Frame
+) -> SentencePair:
+    """A pair out of `chunk` (at least two pieces of one document) and, half of the time, `other` (of another).
+
+    Neither holds an end-of-text piece. Raises `ValueError` where a text is too short, or where the frame's pieces
+    are not special to `masking`.
+    """
+    if len(chunk) < 2 or not len(other):
+        raise ValueError(f"a pair needs two pieces of one document and one of another, not {len(chunk)}, {len(other)}")
+    if not masking.special[[frame.cls_id, frame.sep_id, frame.pad_id]].all():
+        raise ValueError("the start, separator and padding pieces of a pair must be special pieces of the masking")
+    cut = int(rng.choice(_cuts(chunk, masking, frame)))
+    is_random = bool(rng.random() < 0.5)
+    texts = chunk[:cut], (other[: len(chunk) - cut] if is_random else chunk[cut:])
+    room = int(rng.integers(2, frame.room + 1)) if rng.random() < frame.short_share else frame.room
+    first, second = truncate(*texts, room, rng)
+    framed = np.concatenate([[frame.cls_id], first, [frame.sep_id], second, [frame.sep_id]]).astype(np.int64)
+    hidden = masked(pad(framed, frame.length, frame.pad_id), rng, masking)
+    segment_ids = np.repeat([0, 1], [len(first) + 2, len(second) + 1])
+    return SentencePair(
+        input_ids=hidden.input_ids,
+        segment_ids=pad(segment_ids, frame.length, 0),
+        positions=hidden.positions,
+        targets=hidden.targets,
+        documents=pad(np.zeros(len(framed), np.int64), frame.length, PADDING),
+        is_random=np.array(is_random, np.int64),
+    )
+
+
+def truncate(
+    first: Int[np.ndarray, " N"], second: Int[np.ndarray, " M"], room: int, rng: np.random.Generator
+) -> tuple[Int[np.ndarray, " _"], Int[np.ndarray, " _"]]:
+    """Both texts in `room` pieces: pieces go from the longer one (the second, if alike), from either end at random."""
+    num_second = min(len(second), max(room // 2, room - len(first)))
+    return _shorten(first, min(len(first), room - num_second), rng), _shorten(second, num_second, rng)
+
+
+def _shorten(text: np.ndarray, length: int, rng: np.random.Generator) -> np.ndarray:
+    start = int(rng.binomial(len(text) - length, 0.5))
+    return text[start : start + length]
+
+
+def _cuts(chunk: np.ndarray, masking: Masking, frame: Frame) -> np.ndarray:
+    """Where the second text may begin, in 1 … N - 1."""
+    words = masking.words(chunk)
+    between_words = np.flatnonzero(words[1:] != words[:-1]) + 1
+    if frame.sentence_ends is not None:
+        # "... ends. '' Next": a closing quote is a word of its own, and the cut before it is good enough.
+        after_sentences = between_words[frame.sentence_ends[chunk[between_words - 1]]]
+        if len(after_sentences):
+            return after_sentences
+    return between_words if len(between_words) else np.arange(1, len(chunk))

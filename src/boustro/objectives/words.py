@@ -1,0 +1,105 @@
+"""Which pieces begin a word, as a table over a tokenizer's vocabulary, and word ids of a segment from it.
+
+    WordPiece       un ##believ ##able !    → begins: un, !          (## goes on)
+    byte-level BPE  Ġun believ able !       → begins: Ġun, !         (Ġ or white space begins; a letter goes on)
+    SentencePiece   ▁un believ able !       → begins: ▁un, !
+
+A piece without the tokenizer's mark that starts with a letter, a mark or a digit goes on with the word before
+it; any other character (a comma, a newline) begins one, and so does every character of a script that is written
+without spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese). Pieces that are parts of a character go on. A word
+begins anew after a special piece and at the head of a segment. Where the text is at hand, the bounds of
+`text.alignment` are exact and serve as well; this table needs the pieces only.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Int
+from tokenizers import decoders
+
+UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
+SENTENCE_ENDS = frozenset(". ! ? … 。 ！ ？ । ؟".split())
+
+
+def word_starts(tokenizer: Any, vocab_size: int | None = None) -> Bool[np.ndarray, " V"]:
+    """Whether each piece begins a word; special pieces do.
+
+    Raises `ValueError` for a tokenizer whose pieces do not show where words begin.
+    """
+    texts = piece_texts(tokenizer)
+    starts = np.zeros(max(vocab_size or 0, len(tokenizer)), bool)
+    for identifier, text in texts.items():
+        starts[identifier] = _begins(text)
+    starts[list(tokenizer.all_special_ids)] = True
+    return starts
+
+
+def sentence_ends(tokenizer: Any, vocab_size: int | None = None) -> Bool[np.ndarray, " V"]:
+    """Whether each piece ends a sentence, going by its last mark alone. Raises as `word_starts`."""
+    ends = np.zeros(max(vocab_size or 0, len(tokenizer)), bool)
+    for identifier, text in piece_texts(tokenizer).items():
+        ends[identifier] = text.strip()[-1:] in SENTENCE_ENDS
+    ends[list(tokenizer.all_special_ids)] = False
+    return ends
+
+
+def word_ids(
+    pieces: Int[np.ndarray, " T"], starts: Bool[np.ndarray, " V"], special: Bool[np.ndarray, " V"]
+) -> Int[np.ndarray, " T"]:
+    """The number of the word that each piece belongs to, from 0; a special piece is a word by itself."""
+    begins = starts[pieces] | special[pieces]
+    begins[1:] |= special[pieces[:-1]]
+    begins[:1] = True
+    return np.cumsum(begins) - 1
+
+
+def word_bounds(words: Int[np.ndarray, " T"]) -> Int[np.ndarray, " N"]:
+    """Where each word's pieces begin; one entry more than words: [4, 4, 7] → [0, 2, 3]."""
+    return np.concatenate([[0], np.flatnonzero(words[1:] != words[:-1]) + 1, [len(words)]])
+
+
+def piece_texts(tokenizer: Any) -> dict[int, str]:
+    """What each piece stands for, " " before what begins a word; a part of a character is "\\ufffd".
+
+    Raises `ValueError` for a tokenizer whose pieces do not show where words begin.
+    """
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    decoder = "" if backend is None or backend.decoder is None else backend.decoder.__getstate__().decode()
+    for mark, read in _READERS.items():
+        if mark in decoder:
+            return {identifier: read(piece) for piece, identifier in tokenizer.get_vocab().items()}
+    raise ValueError(
+        f"the pieces of {type(tokenizer).__name__} do not show where words begin (it is no WordPiece, byte-level or "
+        "SentencePiece tokenizer, or not a fast one), so words cannot be hidden whole; hide single pieces, give word "
+        "ids of your own, or tokenize with another tokenizer"
+    )
+
+
+def _begins(text: str) -> bool:
+    first = text[:1]
+    if first == "\ufffd" or not first:
+        return False
+    return unicodedata.category(first)[0] not in "LMN" or unicodedata.name(first, "").startswith(UNSPACED)
+
+
+def _word_piece(piece: str) -> str:
+    return piece[2:] if piece.startswith("##") and len(piece) > 2 else " " + piece
+
+
+def _sentence_piece(piece: str) -> str:
+    return "\ufffd" if re.fullmatch(r"<0x[0-9A-F]{2}>", piece) else piece.replace("▁", " ")
+
+
+def _byte_level(piece: str, _decoder: Any = decoders.ByteLevel()) -> str:  # noqa: B008
+    return _decoder.decode([piece])
+
+
+_READERS: dict[str, Callable[[str], str]] = {
+    '"WordPiece"': _word_piece,
+    '"ByteLevel"': _byte_level,
+    "▁": _sentence_piece,
+}
+"""By what the tokenizer's decoder, as tokenizer.json has it, says of itself."""

@@ -1,0 +1,162 @@
+"""boustro.models.masked, packing and masked_presets: transformers' own loss, and documents read as if alone."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, GPT2Config
+from transformers.masking_utils import create_bidirectional_mask, packed_sequence_mask_function
+
+from boustro.models.masked import MaskedLMWithLoss, encode, prediction_head
+from boustro.models.masked_presets import MASKED_PRESETS, make_generator_config, make_masked_config
+from boustro.models.packing import packed_attention, packed_positions
+from boustro.models.presets import make_config
+from boustro.objectives.examples import collate, keyed_generator
+from boustro.objectives.masked import dense_targets, masked
+from boustro.objectives.masking import Masking
+
+VOCABULARY, END, MASK, LENGTH = 60, 0, 59, 24
+SPECIAL = np.isin(np.arange(VOCABULARY), [END, MASK])
+MASKING = Masking(mask_id=MASK, end_id=END, special=SPECIAL, rate=0.3)
+kinds = pytest.mark.parametrize("kind", MASKED_PRESETS)
+
+
+class Pieces(SimpleNamespace):
+    """What a preset asks of a tokenizer."""
+
+    def __len__(self) -> int:
+        return VOCABULARY
+
+
+def make_pieces(**options) -> Pieces:
+    none = dict.fromkeys(("pad_token_id", "sep_token_id", "cls_token_id"))
+    return Pieces(**{**none, "mask_token_id": MASK, "eos_token_id": END, "bos_token_id": END, **options})
+
+
+def make_lm(kind: str, attention: str = "sdpa"):
+    """A model of random weights, large enough for states to differ, in evaluation: no dropout."""
+    torch.manual_seed(0)
+    config = make_masked_config(f"{kind}-tiny", make_pieces(), LENGTH)
+    config.num_hidden_layers = 1
+    lm = AutoModelForMaskedLM.from_config(config, dtype=torch.float32, attn_implementation=attention).eval()
+    with torch.no_grad():
+        for parameter in lm.parameters():
+            parameter.normal_(0, 0.1)
+    return lm
+
+
+def make_batch(ends: tuple[int, ...] = (5, 12)) -> dict[str, torch.Tensor]:
+    pieces = np.random.default_rng(0).integers(1, 59, (3, LENGTH))
+    pieces[:, list(ends)] = END
+    return collate([masked(row, keyed_generator(0, 0, i), MASKING) for i, row in enumerate(pieces)])
+
+
+@kinds
+def test_the_loss_and_its_gradients_are_those_of_transformers(kind):
+    """Without document boundaries there is nothing to keep apart, and labels say the same as positions."""
+    lm, batch = make_lm(kind), make_batch(ends=())
+    rows = zip(batch["positions"].numpy(), batch["targets"].numpy(), strict=True)
+    labels = torch.from_numpy(np.stack([dense_targets(*row, LENGTH) for row in rows]))
+    wanted = lm(input_ids=batch["input_ids"], labels=labels).loss
+    wanted.backward()
+    gradients = {
+        name: parameter.grad.clone() for name, parameter in lm.named_parameters() if parameter.grad is not None
+    }
+    lm.zero_grad()
+    found = MaskedLMWithLoss(lm, chunk_rows=5)(**batch)["loss"]
+    found.backward()
+    torch.testing.assert_close(found, wanted)
+    for name, parameter in lm.named_parameters():
+        if name in gradients:
+            torch.testing.assert_close(parameter.grad, gradients[name], msg=name, rtol=1e-4, atol=1e-6)
+
+
+@kinds
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_a_packed_document_gets_the_states_that_it_has_alone(kind, attention):
+    lm, batch = make_lm(kind, attention), make_batch()
+    with torch.no_grad():
+        together = encode(lm, batch["input_ids"], batch["documents"])
+        for start, stop in ((0, 6), (6, 13), (13, LENGTH)):
+            alone = lm.base_model(input_ids=batch["input_ids"][:, start:stop]).last_hidden_state
+            torch.testing.assert_close(together[:, start:stop], alone, rtol=1e-4, atol=1e-4)
+
+
+def test_padding_changes_nothing_and_makes_no_nan():
+    lm, batch = make_lm("bert"), make_batch(ends=())
+    documents = batch["documents"].clone()
+    documents[:, 15:] = -1
+    with torch.no_grad():
+        found = encode(lm, batch["input_ids"], documents)
+        alone = lm.base_model(input_ids=batch["input_ids"][:, :15]).last_hidden_state
+    assert found.isfinite().all()
+    torch.testing.assert_close(found[:, :15], alone, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_the_mask_is_what_transformers_builds(attention):
+    lm, documents = make_lm("eurobert", attention), make_batch()["documents"]
+    wanted = create_bidirectional_mask(
+        config=lm.config,
+        inputs_embeds=torch.zeros(*documents.shape, 8),
+        attention_mask=None,
+        and_mask_function=packed_sequence_mask_function(documents),
+    )
+    assert torch.equal(packed_attention(documents, lm.config), wanted)
+
+
+def test_positions_begin_anew_with_each_document():
+    assert packed_positions(torch.tensor([[0, 0, 1, 1, 1], [3, -1, -1, -1, -1]])).tolist() == [
+        [0, 1, 0, 1, 2],
+        [0, 0, 1, 2, 3],
+    ]
+
+
+def test_an_attention_that_takes_no_mask_is_refused():
+    config = make_lm("bert").config
+    config._attn_implementation_internal = "flash_attention_2"
+    with pytest.raises(ValueError, match="would leak under attention 'flash_attention_2'"):
+        packed_attention(make_batch()["documents"], config)
+
+
+@kinds
+def test_a_preset_is_of_the_width_and_depth_of_the_causal_one(kind):
+    for size in ("tiny", "mini", "small"):
+        ours, causal = make_masked_config(f"{kind}-{size}", make_pieces(), 128), make_config(size, VOCABULARY, 128, END)
+        for name in (
+            "hidden_size",
+            "num_hidden_layers",
+            "num_attention_heads",
+            "max_position_embeddings",
+            "vocab_size",
+        ):
+            assert getattr(ours, name) == getattr(causal, name), name
+        if kind == "eurobert":
+            assert ours.intermediate_size == causal.intermediate_size
+        assert ours.mask_token_id == MASK and ours.tie_word_embeddings
+
+
+@pytest.mark.parametrize(("pad", "kept"), [(None, None), (7, 7), (END, None)])
+@kinds
+def test_a_piece_that_is_read_is_no_padding_piece(kind, pad, kept):
+    config = make_masked_config(f"{kind}-tiny", make_pieces(pad_token_id=pad), LENGTH)
+    assert config.pad_token_id == kept
+    assert AutoModelForMaskedLM.from_config(config).get_input_embeddings().padding_idx == kept
+
+
+def test_a_generator_is_narrower_and_shares_the_embeddings_width():
+    config = make_masked_config("electra-mini", make_pieces(), LENGTH)
+    generator = make_generator_config(config)
+    assert (generator.hidden_size, generator.num_attention_heads, generator.intermediate_size) == (64, 1, 256)
+    assert generator.embedding_size == config.embedding_size == 256
+    assert generator.vocab_size == config.vocab_size and generator.num_hidden_layers == 4
+
+
+def test_unknown_names_and_unfit_tokenizers_are_refused():
+    with pytest.raises(ValueError, match="did you mean 'bert-mini'"):
+        make_masked_config("bert-minni", make_pieces(), 128)
+    with pytest.raises(ValueError, match="needs a tokenizer with a mask piece"):
+        make_masked_config("bert-mini", make_pieces(mask_token_id=None), 128)
+    with pytest.raises(ValueError, match="no masked-LM head is known for 'gpt2'"):
+        prediction_head(AutoModelForCausalLM.from_config(GPT2Config(vocab_size=9, n_embd=8, n_layer=1, n_head=1)))
