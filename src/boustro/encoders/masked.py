@@ -38,4 +38,4 @@ class MaskedEncoder(PieceEncoder):
     def _hidden_states(self, ids: Tensor, lengths: Sequence[int]) -> Sequence[Tensor]:
         positions = torch.arange(ids.shape[1], device=ids.device)
         mask = (positions < torch.tensor(lengths, device=ids.device)[:, None]).long()
-        return self._model(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
+        return self._states(input_ids=ids, attention_mask=mask)

@@ -3,7 +3,7 @@
 Letters: W words, P pieces of a window, L layers, D width of the model, K places of the pooling.
 
 What the kinds share stands here; what a kind adds (the order of reading, what frames it, who sees whom)
-is a subclass in a file of its own: `lm` and `masked`.
+is a subclass in a file of its own: `lm`, `unmasked`, `repeated` and `masked`.
 """
 
 import inspect
@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from boustro.encoders.blocks import find_blocks, states_up_to
 from boustro.encoders.contract import Encoder, Stream, Words, as_sentence
 from boustro.encoders.loading import exact_revision, load_config, load_model, load_tokenizer_of, weights_fingerprint
 from boustro.encoders.pooling import Selection, parse_pooling, select
@@ -96,9 +97,10 @@ class PieceEncoder(Encoder):
             raise ValueError(f"unknown context {context!r}: known are sentence, document")
         self._context = context
         text = config.get_text_config()
-        self._layers = _parse_layers(layers, text.num_hidden_layers)
+        self._num_layers = text.num_hidden_layers
+        self._layers = _parse_layers(layers, self._num_layers)
         self._width = text.hidden_size
-        self._window = _window_size(text) - len(self._prefix) - len(self._suffix)
+        self._window = self._room(_window_size(text))
         self.num_parameters = sum(p.numel() for p in self._model.parameters())
         self.streams = (Stream(self.spec, len(self._layers), self._width * len(self._places)),)
 
@@ -113,6 +115,26 @@ class PieceEncoder(Encoder):
     @abstractmethod
     def _hidden_states(self, ids: Tensor, lengths: Sequence[int]) -> Sequence[Tensor]:
         """Every layer's states (B, P, D) of rows padded on the right; `lengths` (B,) tells what is no padding."""
+
+    def _room(self, window: int) -> int:
+        """How many pieces of a text fit into a reading of at most `window`."""
+        return window - len(self._prefix) - len(self._suffix)
+
+    def _row(self, pieces: Sequence[int]) -> list[int]:
+        """What the model is given for a window's pieces, in the order of reading."""
+        return [*self._prefix, *pieces, *self._suffix]
+
+    def _origin(self, num_pieces: int) -> int:
+        """The column of such a row whose state is that of the window's first piece."""
+        return len(self._prefix)
+
+    def _states(self, **inputs: Any) -> Sequence[Tensor]:
+        """The model's states, layer by layer; blocks above the highest layer that is wanted are not computed."""
+        highest = max(self._layers)
+        blocks = find_blocks(self._model, self._num_layers) if highest < self._num_layers else []
+        if blocks:
+            return states_up_to(self._model, blocks, highest, **inputs)
+        return self._model(output_hidden_states=True, **inputs).hidden_states
 
     def identity(self) -> dict[str, Any]:
         return {
@@ -176,7 +198,7 @@ class PieceEncoder(Encoder):
         for row, window in enumerate(batch):
             words, states, weights = by_text[window.text]
             mine = (states >= window.first) & (states < window.last)
-            places = row * num_columns + states[mine] - window.start + len(self._prefix)
+            places = row * num_columns + states[mine] - window.start + self._origin(len(window))
             parts.append((words[mine] + first_word[window.text], places, weights[mine]))
         return [torch.from_numpy(np.concatenate(column)) for column in zip(*parts, strict=True)]
 
@@ -187,7 +209,7 @@ class PieceEncoder(Encoder):
         for window in batch:
             pieces = aligned[window.text].ids
             reading = pieces[::-1] if self.backward else pieces
-            rows.append([*self._prefix, *reading[window.start : window.stop], *self._suffix])
+            rows.append(self._row(reading[window.start : window.stop].tolist()))
         lengths = [len(row) for row in rows]
         padding = (self._prefix or [0])[0]
         ids = torch.tensor([row + [padding] * (max(lengths) - len(row)) for row in rows], dtype=torch.int64)
