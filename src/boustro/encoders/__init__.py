@@ -65,7 +65,7 @@ def load_encoder(
         device: By default the best at hand.
         dtype: "float32" for exact arrays; by default the fastest computation, stored as float16.
         cache: True or a folder keeps the features on disk, so that each text is read once.
-        options: `spacing`, `context`, `sentinel` and `revision`, see `encoders.pieces` and the kind's file.
+        options: `spacing`, `context`, `sentinel` and `revision`, see `encoders.transformer` and the kind's file.
 
     Raises `ValueError` for an unknown kind or a pair without a common vocabulary, `FileNotFoundError`
     for a missing model.

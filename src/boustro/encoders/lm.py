@@ -13,12 +13,12 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
 )
 
-from boustro.encoders.pieces import PieceEncoder
+from boustro.encoders.transformer import TransformerEncoder
 from boustro.encoders.windows import Window, plan_windows
 from boustro.text.tokenizers import end_of_text_id
 
 
-class LMEncoder(PieceEncoder):
+class LMEncoder(TransformerEncoder):
     """Reads as the model's config says, forward by default; a sentinel stands before a reading where it says so."""
 
     default_pooling = "exit+before"

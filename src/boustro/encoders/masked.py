@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
-from boustro.encoders.pieces import PieceEncoder
+from boustro.encoders.transformer import TransformerEncoder
 from boustro.encoders.windows import Window, plan_centred_windows
 
 
-class MaskedEncoder(PieceEncoder):
+class MaskedEncoder(TransformerEncoder):
     """Raises `ValueError` for an architecture that no masked LM has, and for a tokenizer without a mask piece."""
 
     default_pooling = "exit+before"
