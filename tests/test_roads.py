@@ -56,9 +56,9 @@ def test_a_range_of_blocks_leaves_the_others_causal(tiny_lm, kind):
 def test_each_block_sees_exactly_what_its_range_says_and_never_the_padding(tiny_lm, kind, blocks, attention):
     encoder = resolve(f"unmasked:{blocks + ':' if blocks else ''}{tiny_lm(kind)}")
     encoder = encoder[0](encoder[1], dtype="float32")
-    encoder._model.set_attn_implementation(attention)
+    encoder.model.set_attn_implementation(attention)
     leaves, outputs = [], []
-    for block in find_blocks(encoder._model, 2):
+    for block in find_blocks(encoder.model, 2):
         block.register_forward_pre_hook(lambda _, given: (leaves.append(leaf(given[0])) or leaves[-1], *given[1:]))
         block.register_forward_hook(lambda _, given, made: outputs.append(made[0] if isinstance(made, tuple) else made))
     encoder._hidden_states(torch.randint(5, 300, (2, 6), generator=torch.manual_seed(0)), [6, 4])
@@ -157,7 +157,7 @@ def test_an_early_exit_computes_no_block_above_and_changes_nothing(tiny_lm, kind
     for layers in ([1], [0], [1, 0]):
         encoder = load_encoder(spec, layers=layers, dtype="float32")
         ran = []
-        for number, block in enumerate(find_blocks(encoder._model, 2), 1):
+        for number, block in enumerate(find_blocks(encoder.model, 2), 1):
             block.register_forward_hook(lambda *_, number=number, ran=ran: ran.append(number))
         np.testing.assert_array_equal(encoder.encode_all(SENTENCES).streams[0], every[:, layers])
         assert set(ran) == set(range(1, max(layers) + 1))

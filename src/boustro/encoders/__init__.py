@@ -10,6 +10,7 @@ unmasked:PATH       a causal LM without its causal mask, untrained: every piece 
 unmasked:3-4:PATH   the same in blocks 3 and 4 alone; `unmasked:4:PATH` in one
 repeated:PATH       a causal LM that is given the text twice and read in the second copy
 repeated:3:PATH     three times, read in the third
+fused:DIR           a forward and a backward LM under a fusion that `boustro fuse` trained; the folder names the two
 
 A kind comes first, then its number or range where it takes one, then a path or a name, then a revision:
 `unmasked:3-4:gpt2@607a30d`.
@@ -26,6 +27,7 @@ from typing import Any
 from boustro.encoders.cache import CachedEncoder
 from boustro.encoders.concat import ConcatEncoder, check_vocabularies
 from boustro.encoders.contract import Encoder, Features, Stream
+from boustro.encoders.fused import FusedEncoder
 from boustro.encoders.lm import LMEncoder
 from boustro.encoders.masked import MaskedEncoder
 from boustro.encoders.pieces import PieceEncoder
@@ -36,12 +38,13 @@ __all__ = ["Encoder", "Features", "Stream", "load_encoder", "with_cache"]
 
 SHIPPED = {"starter-forward": "starter/forward", "starter-backward": "starter/backward"}
 ALIASES = {"starter": "starter-forward+starter-backward"}
-KINDS: dict[str, Callable[..., PieceEncoder]] = {
+KINDS: dict[str, Callable[..., PieceEncoder | FusedEncoder]] = {
     "lm": LMEncoder,
     "masked": MaskedEncoder,
     "backward": lambda path, **options: LMEncoder(path, **{"direction": "backward", **options}),
     "unmasked": UnmaskedEncoder,
     "repeated": RepeatedEncoder,
+    "fused": lambda path, **options: FusedEncoder(path, load_encoder, **options),
 }
 NUMBERED = {"unmasked": "blocks", "repeated": "copies"}  # what the number after a kind is
 
@@ -72,7 +75,7 @@ def load_encoder(
     """
     common = {"layers": layers, "pooling": pooling, "device": device, "dtype": dtype, **options}
     names = split_spec(spec)
-    parts: list[PieceEncoder] = []
+    parts: list[PieceEncoder | FusedEncoder] = []
     for name in names:
         bare, revision = split_revision(name)
         make, path = resolve(bare)
@@ -87,7 +90,7 @@ def load_encoder(
 def with_cache(encoder: Encoder, cache: bool | str | Path = True) -> Encoder:
     """A loaded encoder behind the feature cache (a folder says where), each LM by itself."""
     if isinstance(encoder, ConcatEncoder):
-        return ConcatEncoder([with_cache(part, cache) for part in encoder.parts], encoder.spec)
+        return encoder.over([with_cache(part, cache) for part in encoder.parts])
     return CachedEncoder(encoder, Path(cache) if isinstance(cache, (str, Path)) else None)
 
 
@@ -136,7 +139,7 @@ def exact_spec(spec: str, identity: dict[str, Any]) -> str:
     return "+".join(exact)
 
 
-def resolve(name: str) -> tuple[Callable[..., PieceEncoder], str]:
+def resolve(name: str) -> tuple[Callable[..., PieceEncoder | FusedEncoder], str]:
     """What makes the encoder that one part of a spec names (its revision aside), and the model's path or name."""
     prefix, path = split_kind(name)
     kind, _, number = prefix.rstrip(":").partition(":")

@@ -61,9 +61,9 @@ class TransformerEncoder(PieceEncoder):
         self.device = torch.device(device) if device else best_device()
         compute = _compute_dtype(dtype, self.device)
         self.dtype = np.dtype(np.float32 if compute == torch.float32 and dtype else np.float16)
-        self._model = load_model(name_or_path, config, revision, compute).to(self.device).eval().requires_grad_(False)
+        self.model = load_model(name_or_path, config, revision, compute).to(self.device).eval().requires_grad_(False)
         self._read_words(load_tokenizer_of(name_or_path, revision, tokenizer), spacing, pooling, context)
-        rows = self._model.get_input_embeddings().weight.shape[0]
+        rows = self.model.get_input_embeddings().weight.shape[0]
         if len(self.tokenizer) > rows:
             raise ValueError(
                 f"{name_or_path}: the tokenizer has {len(self.tokenizer):,} pieces, the model only {rows:,}"
@@ -73,9 +73,9 @@ class TransformerEncoder(PieceEncoder):
             raise ValueError(f"{self.spec}: this kind of encoder has no option {', '.join(sorted(unknown))}")
         self._prefix, self._suffix = self._frame(config, **framing)
         text = config.get_text_config()
-        self._num_layers = text.num_hidden_layers
-        self.num_parameters = sum(p.numel() for p in self._model.parameters())
-        self._give(_parse_layers(layers, self._num_layers), text.hidden_size, self._room(_window_size(text)))
+        self._num_layers, self.max_pieces = text.num_hidden_layers, _max_pieces(text)
+        self.num_parameters = sum(p.numel() for p in self.model.parameters())
+        self._give(_parse_layers(layers, self._num_layers), text.hidden_size, self._room(self.max_pieces))
 
     @abstractmethod
     def _frame(self, config: Any, **framing: Any) -> tuple[list[int], list[int]]:
@@ -88,16 +88,16 @@ class TransformerEncoder(PieceEncoder):
     def _states(self, **inputs: Any) -> Sequence[Tensor]:
         """The model's states, layer by layer; blocks above the highest layer that is wanted are not computed."""
         highest = max(self._layers)
-        blocks = find_blocks(self._model, self._num_layers) if highest < self._num_layers else []
+        blocks = find_blocks(self.model, self._num_layers) if highest < self._num_layers else []
         if blocks:
-            return states_up_to(self._model, blocks, highest, **inputs)
-        return self._model(output_hidden_states=True, **inputs).hidden_states
+            return states_up_to(self.model, blocks, highest, **inputs)
+        return self.model(output_hidden_states=True, **inputs).hidden_states
 
     def identity(self) -> dict[str, Any]:
         return {
             **super().identity(),
             "weights": weights_fingerprint(self._path, self._revision),
-            "dtype": [str(self._model.dtype), self.dtype.name],
+            "dtype": [str(self.model.dtype), self.dtype.name],
         }
 
 
@@ -125,5 +125,5 @@ def _parse_layers(layers: Any, num_layers: int) -> tuple[int, ...]:
     return tuple(n % (num_layers + 1) for n in numbers)
 
 
-def _window_size(text: Any) -> int:
+def _max_pieces(text: Any) -> int:
     return min(getattr(text, "max_position_embeddings", None) or getattr(text, "n_positions", None) or 1024, 2048)

@@ -35,11 +35,11 @@ class UnmaskedEncoder(LMEncoder):
         super().__init__(name_or_path, **options)
         num_layers = self._num_layers
         self._range = _parse_range(blocks, num_layers, self.spec)
-        for part in self._model.modules():
+        for part in self.model.modules():
             if isinstance(part, PreTrainedModel):
                 part.config.is_causal = False
         first, last = self._range
-        listed = find_blocks(self._model, num_layers)
+        listed = find_blocks(self.model, num_layers)
         try:
             if (first, last) != (1, num_layers):
                 if not listed:
@@ -49,7 +49,7 @@ class UnmaskedEncoder(LMEncoder):
             self._probe(first)
         except ValueError as error:
             raise ValueError(
-                f"{name_or_path}: the causal mask of this architecture ({self._model.config.model_type}) cannot be "
+                f"{name_or_path}: the causal mask of this architecture ({self.model.config.model_type}) cannot be "
                 f"removed in block {first}: {error}; read it as it is ({name_or_path}), give it twice "
                 f"(repeated:{name_or_path}), or pair it with a backward LM"
             ) from error
@@ -72,7 +72,7 @@ class UnmaskedEncoder(LMEncoder):
         rows = torch.arange(1, 7, device=self.device).expand(2, 6).clone()
         rows[1, -1] = 7
         one, other = (
-            self._model(
+            self.model(
                 input_ids=row[None],
                 attention_mask=torch.ones_like(row)[None],
                 output_hidden_states=True,
