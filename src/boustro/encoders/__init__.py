@@ -5,10 +5,21 @@ gpt2@607a30d        the same at one revision: a commit, a branch or a tag of the
 backward:PATH       a backward LM that does not say so itself (the published ones)
 gpt2+./backward     several side by side, over one vocabulary
 starter             the pair shipped in the package; starter-forward and starter-backward, its halves
+masked:PATH         a masked LM of the BERT family
+unmasked:PATH       a causal LM without its causal mask, untrained: every piece sees both sides
+unmasked:3-4:PATH   the same in blocks 3 and 4 alone; `unmasked:4:PATH` in one
+repeated:PATH       a causal LM that is given the text twice and read in the second copy
+repeated:3:PATH     three times, read in the third
+fused:DIR           a forward and a backward LM under a fusion that `boustro fuse` trained; the folder names the two
+
+A kind comes first, then its number or range where it takes one, then a path or a name, then a revision:
+`unmasked:3-4:gpt2@607a30d`.
 """
 
 import difflib
+import re
 from collections.abc import Callable
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -16,19 +27,26 @@ from typing import Any
 from boustro.encoders.cache import CachedEncoder
 from boustro.encoders.concat import ConcatEncoder, check_vocabularies
 from boustro.encoders.contract import Encoder, Features, Stream
+from boustro.encoders.fused import FusedEncoder
 from boustro.encoders.lm import LMEncoder
 from boustro.encoders.masked import MaskedEncoder
 from boustro.encoders.pieces import PieceEncoder
+from boustro.encoders.repeated import RepeatedEncoder
+from boustro.encoders.unmasked import UnmaskedEncoder
 
 __all__ = ["Encoder", "Features", "Stream", "load_encoder", "with_cache"]
 
 SHIPPED = {"starter-forward": "starter/forward", "starter-backward": "starter/backward"}
 ALIASES = {"starter": "starter-forward+starter-backward"}
-KINDS: dict[str, Callable[..., PieceEncoder]] = {
+KINDS: dict[str, Callable[..., PieceEncoder | FusedEncoder]] = {
     "lm": LMEncoder,
     "masked": MaskedEncoder,
     "backward": lambda path, **options: LMEncoder(path, **{"direction": "backward", **options}),
+    "unmasked": UnmaskedEncoder,
+    "repeated": RepeatedEncoder,
+    "fused": lambda path, **options: FusedEncoder(path, load_encoder, **options),
 }
+NUMBERED = {"unmasked": "blocks", "repeated": "copies"}  # what the number after a kind is
 
 
 def load_encoder(
@@ -50,14 +68,14 @@ def load_encoder(
         device: By default the best at hand.
         dtype: "float32" for exact arrays; by default the fastest computation, stored as float16.
         cache: True or a folder keeps the features on disk, so that each text is read once.
-        options: `spacing`, `context`, `sentinel` and `revision`, see `encoders.pieces` and the kind's file.
+        options: `spacing`, `context`, `sentinel` and `revision`, see `encoders.transformer` and the kind's file.
 
     Raises `ValueError` for an unknown kind or a pair without a common vocabulary, `FileNotFoundError`
     for a missing model.
     """
     common = {"layers": layers, "pooling": pooling, "device": device, "dtype": dtype, **options}
     names = split_spec(spec)
-    parts: list[PieceEncoder] = []
+    parts: list[PieceEncoder | FusedEncoder] = []
     for name in names:
         bare, revision = split_revision(name)
         make, path = resolve(bare)
@@ -72,7 +90,7 @@ def load_encoder(
 def with_cache(encoder: Encoder, cache: bool | str | Path = True) -> Encoder:
     """A loaded encoder behind the feature cache (a folder says where), each LM by itself."""
     if isinstance(encoder, ConcatEncoder):
-        return ConcatEncoder([with_cache(part, cache) for part in encoder.parts], encoder.spec)
+        return encoder.over([with_cache(part, cache) for part in encoder.parts])
     return CachedEncoder(encoder, Path(cache) if isinstance(cache, (str, Path)) else None)
 
 
@@ -89,7 +107,17 @@ def split_spec(spec: str) -> list[str]:
 def split_revision(name: str) -> tuple[str, str | None]:
     """`"backward:some/lm@abc123"` → `("backward:some/lm", "abc123")`; a path that exists is never split."""
     bare, at, revision = name.rpartition("@")
-    return (bare, revision) if at and not _path(name).exists() else (name, None)
+    return (bare, revision) if at and not Path(split_kind(name)[1]).exists() else (name, None)
+
+
+def split_kind(bare: str) -> tuple[str, str]:
+    """`"unmasked:3-4:./lm"` → `("unmasked:3-4:", "./lm")`; a path that exists is never split."""
+    kind, colon, path = bare.partition(":")
+    if not colon or Path(bare).exists() or len(kind) == 1:
+        return "", bare
+    numbered = re.match(r"[\d-]+:", path) if kind in NUMBERED and not Path(path).exists() else None
+    cut = len(kind) + 1 + (numbered.end() if numbered else 0)
+    return bare[:cut], bare[cut:]
 
 
 def exact_spec(spec: str, identity: dict[str, Any]) -> str:
@@ -102,28 +130,25 @@ def exact_spec(spec: str, identity: dict[str, Any]) -> str:
         return spec
     exact = []
     for name, part in zip(split_spec(spec), identity.get("parts", [identity]), strict=True):
-        path, (bare, _), commit = _path(name), split_revision(name), part["weights"].rpartition("@")[2]
-        if path.exists():
-            kind = "" if Path(name).exists() else name.partition(":")[0] + ":"
-            exact.append(kind + str(path.resolve()))
+        kind, path = split_kind(name)
+        bare, commit = split_revision(name)[0], part["weights"].rpartition("@")[2]
+        if Path(path).exists():
+            exact.append(kind + str(Path(path).resolve()))
         else:
-            exact.append(name if bare in SHIPPED or commit == "None" else f"{bare}@{commit}")
+            exact.append(name if split_kind(bare)[1] in SHIPPED or commit == "None" else f"{bare}@{commit}")
     return "+".join(exact)
 
 
-def _path(name: str) -> Path:
-    """What follows the kind in a part of a spec."""
-    return Path(name) if Path(name).exists() else Path(name.partition(":")[2] or name)
-
-
-def resolve(name: str) -> tuple[Callable[..., PieceEncoder], str]:
-    if name in SHIPPED:
-        return LMEncoder, str(files("boustro") / "data" / SHIPPED[name])
-    kind, colon, path = name.partition(":")
-    if not colon or Path(name).exists() or len(kind) == 1:
-        return LMEncoder, name
-    if kind not in KINDS:
+def resolve(name: str) -> tuple[Callable[..., PieceEncoder | FusedEncoder], str]:
+    """What makes the encoder that one part of a spec names (its revision aside), and the model's path or name."""
+    prefix, path = split_kind(name)
+    kind, _, number = prefix.rstrip(":").partition(":")
+    if kind and kind not in KINDS:
         near = difflib.get_close_matches(kind, KINDS, n=1)
         hint = f"; did you mean {near[0]}:{path}?" if near else ""
         raise ValueError(f"unknown kind {kind!r} in {name!r}: known are {', '.join(KINDS)}, or none at all{hint}")
-    return KINDS[kind], path
+    if path in ALIASES:
+        halves = " or ".join(f"{prefix}{half}" for half in ALIASES[path].split("+"))
+        raise ValueError(f"{name!r}: {path} is a pair; name one of its LMs: {halves}")
+    make = partial(KINDS[kind or "lm"], **({NUMBERED[kind]: number} if number else {}))
+    return make, str(files("boustro") / "data" / SHIPPED[path]) if path in SHIPPED else path

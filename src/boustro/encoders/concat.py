@@ -4,6 +4,7 @@ This is the pair of the paper (section 2.2) when the parts are a forward and a b
 of parts joins in the same way. The vectors stay apart, stream by stream: joining them is the head's.
 """
 
+import copy
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import tee
@@ -23,6 +24,12 @@ class ConcatEncoder(Encoder):
         self.dtype = self.parts[0].dtype
         self.num_parameters = sum(part.num_parameters for part in parts)
 
+    def over(self, parts: Sequence[Encoder]) -> "ConcatEncoder":
+        """The same with parts that give the same, such as cached ones."""
+        twin = copy.copy(self)
+        twin.parts = list(parts)
+        return twin
+
     @property
     def counts(self) -> Counter[str]:  # type: ignore[override]
         return sum((part.counts for part in self.parts), Counter())
@@ -32,7 +39,7 @@ class ConcatEncoder(Encoder):
 
     def encode(self, sentences: Iterable[Words]) -> Iterator[tuple[np.ndarray, ...]]:
         copies = tee(sentences, len(self.parts))
-        for arrays in zip(*(part.encode(copy) for part, copy in zip(self.parts, copies, strict=True)), strict=True):
+        for arrays in zip(*(part.encode(given) for part, given in zip(self.parts, copies, strict=True)), strict=True):
             yield tuple(array for part in arrays for array in part)
 
     def encode_all(self, sentences: Sequence[Words]) -> Features:

@@ -8,13 +8,17 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from torch import Tensor
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+)
 
-from boustro.encoders.pieces import PieceEncoder
+from boustro.encoders.transformer import TransformerEncoder
 from boustro.encoders.windows import Window, plan_windows
 from boustro.text.tokenizers import end_of_text_id
 
 
-class LMEncoder(PieceEncoder):
+class LMEncoder(TransformerEncoder):
     """Reads as the model's config says, forward by default; a sentinel stands before a reading where it says so."""
 
     default_pooling = "exit+before"
@@ -23,6 +27,7 @@ class LMEncoder(PieceEncoder):
         self, config: Any, direction: Literal["forward", "backward"] | None = None, sentinel: bool | None = None
     ) -> tuple[list[int], list[int]]:
         """The end-of-text piece before a reading, where the model was trained with it or `sentinel` asks for it."""
+        refuse_what_is_no_causal_lm(config, self._path)
         self.backward = (direction or getattr(config, "direction", "forward")) == "backward"
         wanted = getattr(config, "sentinel", False) if sentinel is None else sentinel
         return ([end_of_text_id(self.tokenizer)] if wanted else []), []
@@ -35,4 +40,13 @@ class LMEncoder(PieceEncoder):
 
     def _hidden_states(self, ids: Tensor, lengths: Sequence[int]) -> Sequence[Tensor]:
         """Without an attention mask: a causal LM never looks at the padding on its right."""
-        return self._model(input_ids=ids, output_hidden_states=True, use_cache=False).hidden_states
+        return self._states(input_ids=ids, use_cache=False)
+
+
+def refuse_what_is_no_causal_lm(config: Any, path: str) -> None:
+    """Raise `ValueError` for a model that was not trained to read one way, and say what would fit."""
+    kind = config.model_type
+    if kind in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(config, "is_decoder", False):
+        raise ValueError(f"{path} is a masked LM ({kind}), which reads both ways already; name it masked:{path}")
+    if kind not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+        raise ValueError(f"{path} is no causal LM but a {kind}; a causal LM is wanted here, such as gpt2")

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
-from boustro.encoders.pieces import PieceEncoder
+from boustro.encoders.transformer import TransformerEncoder
 from boustro.encoders.windows import Window, plan_centred_windows
 
 
-class MaskedEncoder(PieceEncoder):
+class MaskedEncoder(TransformerEncoder):
     """Raises `ValueError` for an architecture that no masked LM has, and for a tokenizer without a mask piece."""
 
     default_pooling = "exit+before"
@@ -38,4 +38,4 @@ class MaskedEncoder(PieceEncoder):
     def _hidden_states(self, ids: Tensor, lengths: Sequence[int]) -> Sequence[Tensor]:
         positions = torch.arange(ids.shape[1], device=ids.device)
         mask = (positions < torch.tensor(lengths, device=ids.device)[:, None]).long()
-        return self._model(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
+        return self._states(input_ids=ids, attention_mask=mask)

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from boustro.encoders import resolve, split_revision, split_spec
+from boustro.encoders import resolve, split_kind, split_revision, split_spec
 from boustro.encoders.loading import weights_fingerprint
 from boustro.heads.tagging import HEADS
 from boustro.metrics.spans import is_span_tag
@@ -191,7 +191,7 @@ def encoder_fingerprint(spec: str) -> list[list[str]]:
     for name in split_spec(spec):
         bare, revision = split_revision(name)
         _, place = resolve(bare)
-        kind = bare.partition(":")[0] if ":" in bare and not Path(bare).exists() else ""
+        kind = split_kind(bare)[0].rstrip(":")
         found.append([kind, weights_fingerprint(place, revision)])
     return found
 

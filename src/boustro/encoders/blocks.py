@@ -1,0 +1,76 @@
+"""What an encoder does to the blocks of a transformer: stop early, or change who may see whom in some of them.
+
+Everything goes through hooks on the list of blocks, so that it holds for every architecture of transformers
+that has such a list. State 0 is what enters the first block, state k what leaves block k: with 4 blocks,
+
+    layers=(0, 2)   →   blocks 1 and 2 are computed, 3 and 4 are not
+"""
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class _Enough(Exception):
+    """Raised inside a model to leave it, once the states that are wanted are there."""
+
+
+def find_blocks(model: nn.Module, num_layers: int) -> list[nn.Module]:
+    """The model's blocks in order; empty where it keeps them in no list of that length."""
+    lists = [m for m in model.modules() if isinstance(m, nn.ModuleList) and len(m) == num_layers]
+    return list(lists[0]) if lists else []
+
+
+def states_up_to(model: nn.Module, blocks: Sequence[nn.Module], highest: int, **inputs: Any) -> list[Tensor]:
+    """States 0 to `highest` (B, P, D), computing no block above; `highest` is below the number of blocks."""
+    states: list[Tensor] = []
+
+    def record(_: nn.Module, given: tuple, named: dict[str, Any]) -> None:
+        states.append(given[0] if given else named["hidden_states"])
+        if len(states) > highest:
+            raise _Enough
+
+    hooks = [block.register_forward_pre_hook(record, with_kwargs=True) for block in blocks[: highest + 1]]
+    try:
+        model(**inputs)
+    except _Enough:
+        pass
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return states
+
+
+def keep_causal(block: nn.Module) -> None:
+    """Let `block` see the left side only, whatever mask the model gives it; padding stays hidden.
+
+    Raises `ValueError` for a block that takes no attention mask.
+    """
+    signature = inspect.signature(block.forward)
+    if "attention_mask" not in signature.parameters:
+        raise ValueError(f"a block of class {type(block).__name__} takes no attention mask")
+
+    def narrow(_: nn.Module, given: tuple, named: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
+        bound = signature.bind(*given, **named)
+        states = next(iter(bound.arguments.values()))
+        bound.arguments["attention_mask"] = causal_part(bound.arguments.get("attention_mask"), states)
+        return bound.args, bound.kwargs
+
+    block.register_forward_pre_hook(narrow, with_kwargs=True)
+
+
+def causal_part(mask: Tensor | None, states: Tensor) -> Tensor:
+    """The mask (B, 1, P, P) without what lies right of the diagonal: booleans for sdpa, addends for eager.
+
+    Raises `ValueError` for a mask of another form, (B, P), which tells padding only.
+    """
+    num_pieces = states.shape[1]
+    causal = torch.ones(num_pieces, num_pieces, dtype=torch.bool, device=states.device).tril()[None, None]
+    if mask is None:  # sdpa's way to say that all may see all
+        return causal
+    if mask.ndim != 4:
+        raise ValueError("its blocks take no mask that says who sees whom")
+    return mask & causal if mask.dtype == torch.bool else mask.masked_fill(~causal, torch.finfo(mask.dtype).min)

@@ -1,0 +1,182 @@
+"""Fusing the states of a forward and a backward LM, both frozen, by predicting each piece from what surrounds it.
+
+Letters: B texts, P pieces, Q = P + 1 states of a tower, D width of the fusion, H its heads, E width of the
+embeddings, V pieces of the vocabulary. Piece i stands between forward state i and backward state i + 1 (`towers`).
+
+    cloze of p1:     query f1 + b2;   keys and values  f0 f1  and  b2 b3    none of which knows p1
+    reading of p1:   the same query;  keys and values  f0 f1 f2  and  b1 b2 b3
+
+There is no residual around the attention, so that nothing passes by the mask. What comes out predicts the piece
+through the frozen embeddings. The linear kind is the control that attends to nothing: of piece i it sees the
+two nearest states only.
+
+Source: Baevski et al. 2019, Cloze-driven Pretraining of Self-attention Networks, whose towers are trained along.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from boustro.models.loss import lm_loss
+from boustro.models.towers import TowerStates
+from boustro.store import open_folder, write_file
+
+KIND = "fusion"
+WEIGHTS = "fusion.safetensors"
+CLOZE, READING = 1, 0  # how far from a piece, in pieces, the nearest state stands that may be seen
+REACH = 32  # distances beyond it count as it
+
+
+@dataclass(frozen=True, kw_only=True)
+class FusionShape:
+    """What a fusion is built from; `width` is that of its states."""
+
+    kind: Literal["attention", "linear"]
+    forward_width: int
+    backward_width: int
+    width: int
+    num_heads: int = 4
+
+
+class AttentionFusion(nn.Module):
+    """One attention layer over the states of both towers, then a feed-forward layer."""
+
+    def __init__(self, shape: FusionShape) -> None:
+        super().__init__()
+        self.width = width = shape.width
+        if width % shape.num_heads:
+            raise ValueError(f"a width of {width} cannot be divided among {shape.num_heads} heads")
+        self.num_heads = shape.num_heads
+        self.norms = nn.ModuleList([nn.LayerNorm(shape.forward_width), nn.LayerNorm(shape.backward_width)])
+        self.queries = nn.ModuleList([nn.Linear(shape.forward_width, width), nn.Linear(shape.backward_width, width)])
+        self.keys = nn.ModuleList([nn.Linear(shape.forward_width, width), nn.Linear(shape.backward_width, width)])
+        self.values = nn.ModuleList([nn.Linear(shape.forward_width, width), nn.Linear(shape.backward_width, width)])
+        self.distance = nn.Parameter(torch.zeros(2, shape.num_heads, REACH))
+        self.out = nn.Linear(width, width)
+        self.feed_forward = nn.Sequential(
+            nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        )
+        self.final = nn.LayerNorm(width)
+
+    def forward(
+        self,
+        forward: Float[Tensor, "B Q F"],
+        backward: Float[Tensor, "B Q R"],
+        lengths: Int[Tensor, " B"],
+        nearest: int,
+    ) -> Float[Tensor, "B P D"]:
+        """Fused states of all pieces; `nearest` is `CLOZE` or `READING`."""
+        states = [norm(x) for norm, x in zip(self.norms, (forward, backward), strict=True)]
+        query = self._heads(self.queries[0](states[0][:, :-1]) + self.queries[1](states[1][:, 1:]))
+        key, value = (
+            torch.cat([self._heads(to(x)) for to, x in zip(maps, states, strict=True)], 2)
+            for maps in (self.keys, self.values)
+        )  # (B, H, 2Q, D / H)
+        mask = self._mask(forward.shape[1], lengths, nearest).to(query.dtype)
+        seen = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        x = self.out(seen.transpose(1, 2).flatten(2))
+        return self.final(x + self.feed_forward(x))
+
+    def _heads(self, x: Tensor) -> Tensor:
+        """(B, n, D) → (B, H, n, D / H)."""
+        return x.unflatten(2, (self.num_heads, -1)).transpose(1, 2)
+
+    def _mask(self, num_states: int, lengths: Tensor, nearest: int) -> Float[Tensor, "B H P K"]:
+        """What is added to the scores of all states of both towers: a term for the distance, -inf for the unseen."""
+        piece = torch.arange(num_states - 1, device=lengths.device)[:, None]
+        state = torch.arange(num_states, device=lengths.device)
+        away = torch.stack([piece + 1 - state, state - piece])  # (2, P, Q): 0 and less for what knows the piece
+        bias = torch.stack(
+            [side[:, (steps - 1).clamp(0, REACH - 1)] for side, steps in zip(self.distance, away, strict=True)]
+        )  # (2, H, P, Q)
+        seen = (away >= nearest) & (state <= lengths[:, None, None, None])  # (B, 2, P, Q)
+        mask = bias[None].masked_fill(~seen[:, :, None], -torch.inf)  # (B, 2, H, P, Q)
+        return torch.cat([mask[:, 0], mask[:, 1]], -1)
+
+
+class LinearFusion(nn.Module):
+    """The sum of linear maps of the nearest forward and the nearest backward state; standardised before, not after."""
+
+    def __init__(self, shape: FusionShape) -> None:
+        super().__init__()
+        self.width = shape.width
+        self.norms = nn.ModuleList([nn.LayerNorm(shape.forward_width), nn.LayerNorm(shape.backward_width)])
+        self.maps = nn.ModuleList(
+            [nn.Linear(shape.forward_width, shape.width), nn.Linear(shape.backward_width, shape.width)]
+        )
+
+    def forward(
+        self,
+        forward: Float[Tensor, "B Q F"],
+        backward: Float[Tensor, "B Q R"],
+        lengths: Int[Tensor, " B"],
+        nearest: int,
+    ) -> Float[Tensor, "B P D"]:
+        """Fused states of all pieces; `nearest` is `CLOZE` or `READING`."""
+        num_pieces = forward.shape[1] - 1
+        before, after = 1 - nearest, nearest
+        near = forward[:, before : before + num_pieces], backward[:, after : after + num_pieces]
+        one, other = (to(norm(x)) for to, norm, x in zip(self.maps, self.norms, near, strict=True))
+        return one + other
+
+
+Fusion = AttentionFusion | LinearFusion
+FUSIONS: dict[str, Callable[[FusionShape], Fusion]] = {"attention": AttentionFusion, "linear": LinearFusion}
+
+
+class TiedHead(nn.Module):
+    """Fused states → scores of all pieces, through frozen embeddings, and a map to their width where it differs."""
+
+    embeddings: Tensor
+
+    def __init__(self, width: int, embeddings: Float[Tensor, "V E"]) -> None:
+        super().__init__()
+        same = width == embeddings.shape[1]
+        self.project = nn.Identity() if same else nn.Linear(width, embeddings.shape[1], bias=False)
+        self.bias = nn.Parameter(torch.zeros(len(embeddings)))
+        self.register_buffer("embeddings", embeddings.detach().float().clone(), persistent=False)
+
+    def forward(self, rows: Float[Tensor, "n D"]) -> Float[Tensor, "n V"]:
+        return F.linear(self.project(rows), self.embeddings, self.bias)
+
+
+class Cloze(nn.Module):
+    """A fusion and the head that it is trained by, with the loss."""
+
+    def __init__(self, fusion: nn.Module, head: TiedHead, chunk_rows: int = 4096) -> None:
+        super().__init__()
+        self.fusion, self.head, self.chunk_rows = fusion, head, chunk_rows
+
+    def forward(self, states: TowerStates, pieces: Int[Tensor, "B P"]) -> Float[Tensor, ""]:
+        """Mean cross-entropy, in nats, of every piece given all others; the texts are of one length."""
+        lengths = torch.full((len(pieces),), pieces.shape[1], device=pieces.device)
+        fused = self.fusion(states.forward, states.backward, lengths, CLOZE)
+        return lm_loss(fused, self.head, pieces, self.chunk_rows)
+
+
+def save_fusion(folder: Path, cloze: Cloze, shape: FusionShape, facts: dict[str, Any]) -> None:
+    """Write weights and config into a folder that `store.write_folder` opened; `facts` go into the config."""
+    save_file({name: tensor.contiguous() for name, tensor in cloze.state_dict().items()}, folder / WEIGHTS)
+    write_file(folder / "config.json", json.dumps({"shape": asdict(shape), **facts}, indent=1))
+
+
+def load_fusion(path: Path) -> tuple[Fusion, dict[str, Any]]:
+    """The fusion without what it was trained by, and its config.
+
+    Raises `FileNotFoundError` where there is no folder, `ValueError` for one that is no complete fusion.
+    """
+    open_folder(path, KIND)
+    config = json.loads((path / "config.json").read_text("utf-8"))
+    shape = FusionShape(**config["shape"])
+    fusion = FUSIONS[shape.kind](shape)
+    weights = load_file(path / WEIGHTS)
+    fusion.load_state_dict({n.removeprefix("fusion."): w for n, w in weights.items() if n.startswith("fusion.")})
+    return fusion.eval().requires_grad_(False), config

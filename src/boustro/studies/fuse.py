@@ -1,0 +1,29 @@
+"""boustro fuse: two LMs named by their specs become towers, and a fusion is trained over them.
+
+Here and not in `pretrain`, because what a spec names is for the encoders to know; the training is `pretrain.fuse`.
+"""
+
+from typing import Any
+
+from boustro.encoders import exact_spec, load_encoder
+from boustro.encoders.fused import facts_of, lms_of, tower_window, towers_of
+from boustro.pretrain.fuse import FuseConfig, train_fusion
+
+
+def fuse(config: FuseConfig) -> dict[str, Any]:
+    """Train a fusion of a forward and a backward LM, both frozen, by predicting each piece from all others.
+
+    Raises `ValueError` for LMs that do not fit each other or the shards, before anything is computed.
+    """
+    forward, backward = lms_of(load_encoder(f"{config.forward}+{config.backward}", layers="last"))
+    window = tower_window(forward, backward)
+    if config.segment_length > window:
+        raise ValueError(
+            f"the two LMs read {window:,} pieces together; lower --segment-length {config.segment_length:,}"
+        )
+    facts = {
+        "forward": exact_spec(config.forward, forward.identity()),
+        "backward": exact_spec(config.backward, backward.identity()),
+        "towers": facts_of(forward, backward),
+    }
+    return train_fusion(towers_of(forward, backward), forward.vocabulary(), config, facts)

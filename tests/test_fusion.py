@@ -1,0 +1,313 @@
+"""The fusion of two frozen LMs: what its states know, how it is trained, saved, resumed and read as an encoder."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from boustro.cli import main
+from boustro.encoders import exact_spec, load_encoder
+from boustro.encoders.fused import lms_of, towers_of
+from boustro.models.fusion import CLOZE, FUSIONS, READING, Cloze, FusionShape, TiedHead, load_fusion
+from boustro.pretrain.fuse import share_of_lr
+from boustro.store import open_folder
+
+KINDS = ("gpt2", "llama", "qwen3", "gpt_neox")
+WEEK = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
+STEP = ["--segment-length", 16, "--batch-segments", 2]
+STEP_PIECES = 32
+
+
+@pytest.fixture(scope="module")
+def pair(tiny_lm):
+    """The specs of a forward and a backward LM over one vocabulary."""
+    return str(tiny_lm("llama", sentinel=True)), str(tiny_lm("gpt2", "backward", seed=1))
+
+
+def shape(kind="attention", **changed):
+    return FusionShape(
+        **{"kind": kind, "forward_width": 32, "backward_width": 32, "width": 16, "num_heads": 2, **changed}
+    )
+
+
+def random_fusion(kind, **changed):
+    """With all weights drawn anew, the zeros of the distances too: at the usual start much looks alike."""
+    torch.manual_seed(0)
+    fusion = FUSIONS[kind](shape(kind, **changed))
+    for parameter in fusion.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    return fusion.eval()
+
+
+# What a state knows
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_states_of_the_towers_stand_in_text_order_and_ignore_padding(tiny_lm, kind):
+    forward, backward = lms_of(load_encoder(f"{tiny_lm(kind)}+{tiny_lm(kind, 'backward', seed=1)}", dtype="float32"))
+    towers = towers_of(forward, backward)
+    pieces, lengths = torch.randint(5, 300, (3, 7), generator=torch.manual_seed(0)), torch.tensor([7, 4, 1])
+    both = towers.states(pieces, lengths)
+    for row, length in enumerate(lengths.tolist()):
+        own = pieces[row, :length]
+        start = torch.tensor([towers.sentinel])
+        ahead = forward.model(input_ids=torch.cat([start, own])[None]).last_hidden_state[0]
+        back = backward.model(input_ids=torch.cat([start, own.flip(0)])[None]).last_hidden_state[0].flip(0)
+        torch.testing.assert_close(both.forward[row, : length + 1], ahead, atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(both.backward[row, : length + 1], back, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", FUSIONS)
+@pytest.mark.parametrize("lms", KINDS)
+def test_the_cloze_state_of_a_piece_knows_all_but_that_piece(tiny_lm, lms, kind):
+    towers = towers_of(*lms_of(load_encoder(f"{tiny_lm(lms)}+{tiny_lm(lms, 'backward', seed=1)}", dtype="float32")))
+    fusion, lengths = random_fusion(kind), torch.tensor([6, 6])
+    pieces = torch.randint(5, 300, (1, 6), generator=torch.manual_seed(0)).expand(2, 6).clone()
+    for changed in range(6):
+        two = pieces.clone()
+        two[1, changed] = 4
+        for nearest in (CLOZE, READING):
+            one, other = fusion(*towers.states(two, lengths), lengths, nearest)
+            knows = ((one - other).abs().amax(-1) > 1e-4).tolist()
+            assert knows == [nearest == READING or i != changed for i in range(6)]
+
+
+def test_attention_is_the_softmax_over_what_may_be_seen_worked_by_hand():
+    fusion = random_fusion("attention", width=8, num_heads=1)
+    forward, backward = torch.randn(2, 1, 5, 32, generator=torch.manual_seed(1))
+    lengths = torch.tensor([3])  # of the 4 pieces one is padding
+    f, b = (norm(x)[0] for norm, x in zip(fusion.norms, (forward, backward), strict=True))
+    for nearest in (CLOZE, READING):
+        fused = fusion(forward, backward, lengths, nearest)[0]
+        for i in range(3):
+            query = fusion.queries[0](f[i]) + fusion.queries[1](b[i + 1])
+            scores, values = [], []
+            for j in range(4):  # state 4 is beyond the text
+                for side, states, steps in ((0, f, i + 1 - j), (1, b, j - i)):
+                    if steps >= nearest:
+                        term = fusion.distance[side, 0, max(steps, 1) - 1]
+                        scores.append(query @ fusion.keys[side](states[j]) / math.sqrt(8) + term)
+                        values.append(fusion.values[side](states[j]))
+            x = fusion.out(torch.softmax(torch.stack(scores), 0) @ torch.stack(values))
+            torch.testing.assert_close(fused[i], fusion.final(x + fusion.feed_forward(x)), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("width", [16, 24])
+def test_the_loss_is_the_cross_entropy_of_all_pieces_through_the_frozen_embeddings(width):
+    embeddings = torch.randn(50, 24)
+    fusion = random_fusion("attention", width=width)
+    cloze = Cloze(fusion, TiedHead(width, embeddings), chunk_rows=4)
+    states = torch.randn(2, 3, 6, 32)
+    pieces = torch.randint(50, (3, 5))
+    from boustro.models.towers import TowerStates
+
+    fused = fusion(*states, torch.full((3,), 5), CLOZE)
+    scores = cloze.head.project(fused) @ embeddings.T + cloze.head.bias
+    expected = torch.nn.functional.cross_entropy(scores.flatten(0, 1), pieces.flatten())
+    torch.testing.assert_close(cloze(TowerStates(*states), pieces), expected)
+    names = {name for name, _ in cloze.named_parameters()}
+    assert ("head.project.weight" in names) == (width != 24) and "head.embeddings" not in cloze.state_dict()
+
+
+# Training
+
+
+@pytest.fixture(scope="module")
+def shards(pair, tmp_path_factory):
+    """Weeks, over and over, from different days on: whoever has read the neighbours of a day knows it."""
+    return write_shards(tmp_path_factory.mktemp("data") / "train", range(30), pair[0])
+
+
+@pytest.fixture(scope="module")
+def validation(pair, shards):
+    return write_shards(shards.with_name("validation"), range(3, 12), pair[0])
+
+
+def write_shards(folder: Path, starts, tokenizer) -> Path:
+    corpus = folder.with_suffix(".txt")
+    corpus.write_text("\n\n".join(" ".join(WEEK[(start + i) % 7] for i in range(12)) for start in starts), "utf-8")
+    assert main(["tokenize", str(corpus), "--out", str(folder), "--workers", "1", "--tokenizer", tokenizer]) == 0
+    return folder
+
+
+def command(pair, shards, out, *options, steps=8):
+    given = ["--forward", pair[0], "--backward", pair[1], "--shards", shards, "--out", out]
+    return ["fuse", *map(str, given), *map(str, STEP), "--tokens", str(steps * STEP_PIECES), *map(str, options)]
+
+
+@pytest.fixture(scope="module")
+def trained(pair, shards, validation, tmp_path_factory):
+    out = tmp_path_factory.mktemp("fused") / "fusion"
+    assert main(command(pair, shards, out, "--validation", validation, "--evaluations", 2, "--lr", 0.01, steps=60)) == 0
+    return out
+
+
+def test_training_lowers_the_validation_loss_and_leaves_a_complete_folder(trained):
+    training = json.loads((trained / "training.json").read_text())
+    losses = [row["loss"] for row in training["history"] if "loss" in row]
+    assert training["validation_loss"] < 0.5 * losses[0] and losses[0] < 9
+    assert [row["step"] for row in training["history"] if "validation_loss" in row] == [30]
+    assert training["pieces_seen"] == 60 * STEP_PIECES
+    assert set(open_folder(trained, "fusion", verify=True)["files"]) >= {"fusion.safetensors", "config.json"}
+    assert [path.name for path in trained.parent.iterdir()] == [trained.name]
+
+
+def test_the_validation_loss_is_that_of_the_saved_weights(trained, pair, validation):
+    from safetensors.torch import load_file
+
+    from boustro.text.segments import Segments
+    from boustro.text.shards import Shards
+
+    fusion, config = load_fusion(trained)
+    forward, backward = lms_of(load_encoder(f"{config['forward']}+{config['backward']}", dtype="float32"))
+    head = TiedHead(fusion.width, forward.model.get_input_embeddings().weight)
+    weights = load_file(trained / "fusion.safetensors")
+    head.load_state_dict(
+        {n.removeprefix("head."): w for n, w in weights.items() if n.startswith("head.")}, strict=False
+    )
+    segments = Segments(Shards.open(validation), 16, seed=None)
+    pieces = torch.from_numpy(np.stack([segments[i] for i in range(len(segments))]))
+    with torch.no_grad():
+        states = towers_of(forward, backward).states(pieces, torch.full((len(pieces),), 16))
+        loss = Cloze(fusion, head)(states, pieces).item()
+    assert loss == pytest.approx(json.loads((trained / "training.json").read_text())["validation_loss"], abs=1e-4)
+
+
+@pytest.mark.parametrize("optimizer", ["muon", "adamw"])
+def test_a_run_that_was_stopped_goes_on_to_the_same_weights(pair, shards, tmp_path, monkeypatch, optimizer):
+    assert main(command(pair, shards, tmp_path / "whole", "--optimizer", optimizer)) == 0
+    from boustro.pretrain import fuse
+
+    class Stopped(Exception):
+        pass
+
+    original = fuse._Run._pieces
+
+    def stop(run, segments):
+        if run.step == 5:
+            raise Stopped
+        return original(run, segments)
+
+    monkeypatch.setattr(fuse._Run, "_pieces", stop)
+    parts = command(pair, shards, tmp_path / "parts", "--optimizer", optimizer, "--save-minutes", 0)
+    assert main(parts) == 101 and not (tmp_path / "parts").exists()
+    monkeypatch.setattr(fuse._Run, "_pieces", original)
+    assert main([*parts, "--lr", "0.1", "--resume"]) == 1  # another run's checkpoint
+    assert main([*parts, "--resume"]) == 0
+    whole, resumed = (load_fusion(tmp_path / name)[0].state_dict() for name in ("whole", "parts"))
+    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["parts", "whole"]
+
+
+def test_no_training_leaves_the_first_weights_which_the_seed_decides(pair, shards, validation, tmp_path):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        options = ("--seed", seed, "--validation", validation)
+        assert main(command(pair, shards, tmp_path / name, *options, steps=0)) == 0
+    a, b, c = (load_fusion(tmp_path / name)[0].state_dict() for name in "abc")
+    assert all(torch.equal(a[name], b[name]) for name in a) and not torch.equal(a["out.weight"], c["out.weight"])
+    training = json.loads((tmp_path / "a" / "training.json").read_text())
+    assert training["pieces_seen"] == 0 and training["validation_loss"] > 1
+
+
+def test_the_learning_rate_rises_stays_and_falls():
+    shares = [share_of_lr(step, 10, 0.2, 0.4) for step in range(10)]
+    assert shares == pytest.approx([0.5, 1, 1, 1, 1, 1, 1, 0.75, 0.5, 0.25])
+    assert share_of_lr(0, 1, 0.0, 0.0) == 1
+
+
+# As an encoder
+
+
+WORDS = ["monday", "Ada", "sold", "umbrellas", "in", "Vellmar", "sunday"]
+
+
+def test_the_encoder_gives_both_lms_and_the_fusion_of_the_same_words(trained, pair):
+    encoder = load_encoder(f"fused:{trained}", dtype="float32", layers="last")
+    plain = load_encoder("+".join(pair), dtype="float32", layers="last")
+    *lms, fused = encoder.encode_all([WORDS, WORDS[:2]]).streams
+    for one, other in zip(lms, plain.encode_all([WORDS, WORDS[:2]]).streams, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert [(s.num_layers, s.width) for s in encoder.streams] == [(1, 64), (1, 64), (1, 64)]
+    fusion, _ = load_fusion(trained)
+    towers = towers_of(*lms_of(plain))
+    (pieces,) = encoder.parts[0]._aligner.align([(WORDS, None)])
+    ids, lengths = torch.from_numpy(pieces.ids)[None], torch.tensor([len(pieces.ids)])
+    states = torch.cat([fusion(*towers.states(ids, lengths), lengths, nearest)[0] for nearest in (CLOZE, READING)], -1)
+    for word, (start, stop) in enumerate(zip(pieces.bounds[:-1], pieces.bounds[1:], strict=True)):
+        np.testing.assert_allclose(fused[word, 0], states[start:stop].mean(0), atol=1e-5)
+
+
+def test_the_first_half_of_a_fused_state_does_not_know_its_piece_and_the_second_does(trained):
+    encoder = load_encoder(f"fused:{trained}", dtype="float32", spacing="always")
+    pieces = sorted(p[1:] for p in encoder.tokenizer.get_vocab() if p[0] == "Ġ" and p[1:].isalpha() and p[1:].isascii())
+    a, b, c, d, x = pieces[:5]  # words of one piece each
+    texts = [[a, b, c], [a, b, d], [x, b, c], [a, b, c]]
+    a, b, c, same = (streams[2] for streams in encoder.encode(texts))
+    half = a.shape[-1] // 2
+    assert np.abs(a - same).max() == 0
+    for one, other, word in ((a, b, 2), (a, c, 0)):
+        change = np.abs(one - other)[:, 0].reshape(3, 2, half).max(-1)
+        assert change[word, 0] < 1e-5 and change[word, 1] > 1e-3
+        assert np.delete(change, word, 0).min() > 1e-4
+
+
+@pytest.mark.parametrize("pooling", [None, "exit+before", "entry", "first+last"])
+def test_batches_change_nothing_and_long_texts_are_read_whole(trained, pooling, monkeypatch):
+    texts = [WORDS, WORDS[:1], WORDS * 15]
+    encoder = load_encoder(f"fused:{trained}", dtype="float32", pooling=pooling)
+    together = [streams[2] for streams in encoder.encode(texts)]
+    monkeypatch.setattr("boustro.encoders.pieces.BATCH_PIECES", {"cpu": 1})
+    for one, (_, _, other) in zip(together, encoder.encode(texts), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+    assert np.abs(together[2]).max((1, 2)).min() > 0
+
+
+def test_it_is_cached_named_exactly_and_joined_to_others(trained, pair, tmp_path):
+    spec = f"fused:{trained}"
+    live, cached = (load_encoder(spec, cache=cache) for cache in (None, tmp_path))
+    assert cached.identity() == live.identity()
+    for _ in range(2):
+        for one, other in zip(live.encode_all([WORDS]).streams, cached.encode_all([WORDS]).streams, strict=True):
+            np.testing.assert_array_equal(one, other)
+    assert len(list(tmp_path.glob("??/*"))) == 3
+    joined = load_encoder(f"{spec}+unmasked:{pair[0]}")
+    assert len(joined.streams) == 4
+    assert exact_spec(f"{spec}+unmasked:{pair[0]}", joined.identity()) == f"{spec}+unmasked:{pair[0]}"
+
+
+def test_what_does_not_fit_is_said(trained, pair, shards, tiny_lm, tmp_path, capsys):
+    import shutil
+
+    lm = str(tiny_lm("llama", vocab=420))
+    moved = tmp_path / "moved"
+    shutil.copytree(pair[1], moved)
+    for changed, message in (
+        (["--backward", pair[0]], "takes a forward LM and a backward LM, in this order"),
+        (["--forward", lm, "--backward", f"backward:{lm}"], "was made with another tokenizer"),
+        (["--segment-length", 64], "read 63 pieces together"),
+        (["--num-heads", 3], "width of 32 cannot be divided among 3 heads"),
+        (["--forward", "./none"], "no model could be loaded"),
+    ):
+        given = command(pair, shards, tmp_path / "out")
+        for name in changed[::2]:
+            if name in given:
+                del given[given.index(name) : given.index(name) + 2]
+        assert main([*given, *map(str, changed)]) == 1
+        assert message in capsys.readouterr().err
+    assert main(command((pair[0], str(moved)), shards, tmp_path / "own", steps=0)) == 0
+    shutil.copy(Path(tiny_lm("gpt2", "backward", seed=5)) / "model.safetensors", moved)
+    with pytest.raises(ValueError, match="have changed since it was trained"):
+        load_encoder(f"fused:{tmp_path / 'own'}")
+    shutil.rmtree(moved)
+    with pytest.raises(FileNotFoundError, match=r"is a fusion of .*no model could be loaded"):
+        load_encoder(f"fused:{tmp_path / 'own'}")
+    for path, message in ((pair[0], "incomplete or not ours"), ("./none", "no such folder")):
+        with pytest.raises((ValueError, FileNotFoundError), match=message):
+            load_encoder(f"fused:{path}")
+    with pytest.raises(ValueError, match="has no revision"):
+        load_encoder(f"fused:{trained}", revision="main")
+    with pytest.raises(ValueError, match="is a fusion folder; a model folder is expected"):
+        load_encoder(str(trained))
