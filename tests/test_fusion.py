@@ -12,7 +12,7 @@ from boustro.cli import main
 from boustro.encoders import exact_spec, load_encoder
 from boustro.encoders.fused import lms_of, towers_of
 from boustro.models.fusion import CLOZE, FUSIONS, READING, Cloze, FusionShape, TiedHead, load_fusion
-from boustro.pretrain.fuse import share_of_lr
+from boustro.pretrain.loop import Loop, share_of_lr
 from boustro.store import open_folder
 
 KINDS = ("gpt2", "llama", "qwen3", "gpt_neox")
@@ -179,22 +179,21 @@ def test_the_validation_loss_is_that_of_the_saved_weights(trained, pair, validat
 @pytest.mark.parametrize("optimizer", ["muon", "adamw"])
 def test_a_run_that_was_stopped_goes_on_to_the_same_weights(pair, shards, tmp_path, monkeypatch, optimizer):
     assert main(command(pair, shards, tmp_path / "whole", "--optimizer", optimizer)) == 0
-    from boustro.pretrain import fuse
 
     class Stopped(Exception):
         pass
 
-    original = fuse._Run._pieces
+    original = Loop._advance
 
-    def stop(run, segments):
-        if run.step == 5:
+    def stop(loop):
+        if loop.step == 5:
             raise Stopped
-        return original(run, segments)
+        return original(loop)
 
-    monkeypatch.setattr(fuse._Run, "_pieces", stop)
+    monkeypatch.setattr(Loop, "_advance", stop)
     parts = command(pair, shards, tmp_path / "parts", "--optimizer", optimizer, "--save-minutes", 0)
     assert main(parts) == 101 and not (tmp_path / "parts").exists()
-    monkeypatch.setattr(fuse._Run, "_pieces", original)
+    monkeypatch.setattr(Loop, "_advance", original)
     assert main([*parts, "--lr", "0.1", "--resume"]) == 1  # another run's checkpoint
     assert main([*parts, "--resume"]) == 0
     whole, resumed = (load_fusion(tmp_path / name)[0].state_dict() for name in ("whole", "parts"))

@@ -11,6 +11,7 @@ unmasked:3-4:PATH   the same in blocks 3 and 4 alone; `unmasked:4:PATH` in one
 repeated:PATH       a causal LM that is given the text twice and read in the second copy
 repeated:3:PATH     three times, read in the third
 fused:DIR           a forward and a backward LM under a fusion that `boustro fuse` trained; the folder names the two
+elmo:DIR            an ELMo that `boustro elmo` trained: reads letters, so that no word is unknown; both directions
 
 A kind comes first, then its number or range where it takes one, then a path or a name, then a revision:
 `unmasked:3-4:gpt2@607a30d`.
@@ -27,6 +28,7 @@ from typing import Any
 from boustro.encoders.cache import CachedEncoder
 from boustro.encoders.concat import ConcatEncoder, check_vocabularies
 from boustro.encoders.contract import Encoder, Features, Stream
+from boustro.encoders.elmo import ElmoEncoder
 from boustro.encoders.fused import FusedEncoder
 from boustro.encoders.lm import LMEncoder
 from boustro.encoders.masked import MaskedEncoder
@@ -38,13 +40,15 @@ __all__ = ["Encoder", "Features", "Stream", "load_encoder", "with_cache"]
 
 SHIPPED = {"starter-forward": "starter/forward", "starter-backward": "starter/backward"}
 ALIASES = {"starter": "starter-forward+starter-backward"}
-KINDS: dict[str, Callable[..., PieceEncoder | FusedEncoder]] = {
+Part = PieceEncoder | FusedEncoder | ElmoEncoder
+KINDS: dict[str, Callable[..., Part]] = {
     "lm": LMEncoder,
     "masked": MaskedEncoder,
     "backward": lambda path, **options: LMEncoder(path, **{"direction": "backward", **options}),
     "unmasked": UnmaskedEncoder,
     "repeated": RepeatedEncoder,
     "fused": lambda path, **options: FusedEncoder(path, load_encoder, **options),
+    "elmo": ElmoEncoder,
 }
 NUMBERED = {"unmasked": "blocks", "repeated": "copies"}  # what the number after a kind is
 
@@ -75,7 +79,7 @@ def load_encoder(
     """
     common = {"layers": layers, "pooling": pooling, "device": device, "dtype": dtype, **options}
     names = split_spec(spec)
-    parts: list[PieceEncoder | FusedEncoder] = []
+    parts: list[Part] = []
     for name in names:
         bare, revision = split_revision(name)
         make, path = resolve(bare)
@@ -139,7 +143,7 @@ def exact_spec(spec: str, identity: dict[str, Any]) -> str:
     return "+".join(exact)
 
 
-def resolve(name: str) -> tuple[Callable[..., PieceEncoder | FusedEncoder], str]:
+def resolve(name: str) -> tuple[Callable[..., Part], str]:
     """What makes the encoder that one part of a spec names (its revision aside), and the model's path or name."""
     prefix, path = split_kind(name)
     kind, _, number = prefix.rstrip(":").partition(":")

@@ -9,10 +9,11 @@ from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModel
 from transformers.utils import logging
 
-from boustro.models.fusion import KIND as FUSION
-from boustro.models.fusion import WEIGHTS as FUSION_WEIGHTS
+from boustro.models import elmo, fusion
 from boustro.store import MANIFEST, fingerprint, hash_file, open_folder
 from boustro.text.tokenizers import load_tokenizer
+
+OWN_KINDS = {fusion.WEIGHTS: fusion.KIND, elmo.WEIGHTS: elmo.KIND}  # folders that hold no transformers model
 
 
 def load_config(name_or_path: str, revision: str | None):
@@ -72,7 +73,8 @@ def weights_fingerprint(name_or_path: str, revision: str | None) -> str:
     if not path.is_dir():
         return f"{name_or_path}@{revision}"
     if (path / MANIFEST).is_file():
-        files = open_folder(path, FUSION if (path / FUSION_WEIGHTS).is_file() else "model")["files"]
+        kind = next((kind for name, kind in OWN_KINDS.items() if (path / name).is_file()), "model")
+        files = open_folder(path, kind)["files"]
         return fingerprint({name: fact["sha256"] for name, fact in files.items() if name != "training.json"})
     return fingerprint(
         {p.name: hash_file(p) for p in sorted(path.glob("*")) if p.suffix in (".safetensors", ".json", ".bin")}

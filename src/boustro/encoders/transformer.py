@@ -75,7 +75,7 @@ class TransformerEncoder(PieceEncoder):
         text = config.get_text_config()
         self._num_layers, self.max_pieces = text.num_hidden_layers, _max_pieces(text)
         self.num_parameters = sum(p.numel() for p in self.model.parameters())
-        self._give(_parse_layers(layers, self._num_layers), text.hidden_size, self._room(self.max_pieces))
+        self._give(parse_layers(layers, self._num_layers), text.hidden_size, self._room(self.max_pieces))
 
     @abstractmethod
     def _frame(self, config: Any, **framing: Any) -> tuple[list[int], list[int]]:
@@ -110,7 +110,8 @@ def _compute_dtype(dtype: str | None, device: torch.device) -> torch.dtype:
     return found
 
 
-def _parse_layers(layers: Any, num_layers: int) -> tuple[int, ...]:
+def parse_layers(layers: Any, num_layers: int) -> tuple[int, ...]:
+    """`"0,-1"` of 4 → (0, 4); "all" and "last" too; `ValueError` for what the model does not have."""
     if layers == "all":
         return tuple(range(num_layers + 1))
     if layers == "last":

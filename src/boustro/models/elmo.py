@@ -1,0 +1,187 @@
+"""ELMo: a CNN over a word's letters makes its vector, and two LSTM language models read the vectors, one each way.
+
+Letters: B texts, T words of a text, N different words, C letters of a word, D width of a vector, V words that can be
+predicted.
+
+    word vectors   letters → convolutions of several widths, the largest of each → highway layers → D     (shared)
+    forward LM     two LSTM layers, the second added to the first; state t knows words 0 … t - 1, and predicts word t
+    backward LM    the same from the end; state t knows words t … T - 1, and predicts word t - 1
+    softmax        one for both LMs, over the V most frequent words                                    (shared)
+
+Letters are the bytes of UTF-8, so that no word is unknown on the way in; as a target, a rare word is the unknown one.
+
+Source: Peters et al. 2018, Deep contextualized word representations, section 3; the character CNN of Kim et al. 2016.
+Unlike there, LSTMs start anew with every text, and the softmax is a full one.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from boustro.models.loss import lm_loss
+from boustro.store import open_folder, write_file
+
+KIND = "elmo"
+WEIGHTS = "elmo.safetensors"
+BEGIN, END, BOUNDARY, PADDING = 256, 257, 258, 259  # after the 256 bytes
+NUM_LETTERS = 260
+PAPER_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
+SENTINEL = [BEGIN, BOUNDARY, END]  # the word that starts either reading
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElmoShape:
+    """What an ELMo is built from; `filters` are (letters wide, how many). The defaults are the paper's small ones."""
+
+    width: int = 128
+    cells: int = 1024
+    letter_width: int = 16
+    filters: tuple[tuple[int, int], ...] = PAPER_FILTERS
+    num_highways: int = 1
+    max_letters: int = 50
+
+
+class Highway(nn.Module):
+    """g · relu(W x) + (1 - g) · x, the gate g beginning near the side of x (Srivastava et al. 2015)."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.change, self.gate = nn.Linear(width, width), nn.Linear(width, width)
+        nn.init.constant_(self.gate.bias, -1.0)
+
+    def forward(self, x: Float[Tensor, "N K"]) -> Float[Tensor, "N K"]:
+        gate = torch.sigmoid(self.gate(x))
+        return gate * torch.relu(self.change(x)) + (1 - gate) * x
+
+
+class CharCNN(nn.Module):
+    """Spelt words to vectors; what stands beyond a word's end never counts."""
+
+    def __init__(self, shape: ElmoShape) -> None:
+        super().__init__()
+        self.letters = nn.Embedding(NUM_LETTERS, shape.letter_width)
+        self.convolutions = nn.ModuleList(
+            [nn.Conv1d(shape.letter_width, number, wide) for wide, number in shape.filters]
+        )
+        total = sum(number for _, number in shape.filters)
+        self.highways = nn.Sequential(*(Highway(total) for _ in range(shape.num_highways)))
+        self.project = nn.Linear(total, shape.width)
+
+    def forward(self, spelt: Int[Tensor, "N C"]) -> Float[Tensor, "N D"]:
+        there = spelt != PADDING
+        letters = (self.letters(spelt) * there[..., None]).transpose(1, 2)  # (N, letter width, C)
+        found = []
+        for convolution in self.convolutions:
+            values = convolution(nn.functional.pad(letters, (0, convolution.kernel_size[0] - 1)))  # (N, number, C)
+            # a window that begins beyond the word's end sees nothing of it
+            found.append(torch.relu(values.masked_fill(~there[:, None], -torch.inf).amax(2)))
+        return self.project(self.highways(torch.cat(found, 1)))
+
+
+class LSTMStack(nn.Module):
+    """Two LSTM layers with projections; what the second gives is added to the first's."""
+
+    def __init__(self, shape: ElmoShape) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            [nn.LSTM(shape.width, shape.cells, proj_size=shape.width, batch_first=True) for _ in range(2)]
+        )
+
+    def forward(self, x: Float[Tensor, "B Q D"]) -> Float[Tensor, "L B Q D"]:
+        """The states of both layers, below first."""
+        first, _ = self.layers[0](x)
+        second, _ = self.layers[1](first)
+        return torch.stack([first, first + second])
+
+
+class ElmoStates(NamedTuple):
+    """T + 1 states of each direction, in text order, by layer: the input's vectors (0), the LSTMs' (1, 2)."""
+
+    forward: Float[Tensor, "L B Q D"]
+    backward: Float[Tensor, "L B Q D"]
+
+
+class Elmo(nn.Module):
+    """The two LMs without the softmax."""
+
+    def __init__(self, shape: ElmoShape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.words = CharCNN(shape)
+        self.forward_lm, self.backward_lm = LSTMStack(shape), LSTMStack(shape)
+
+    def forward(self, spelt: Int[Tensor, "N C"], texts: Int[Tensor, "B T"], lengths: Int[Tensor, " B"]) -> ElmoStates:
+        """States of texts padded on the right; `texts` are rows of `spelt`, whose row 0 is the sentinel's.
+
+        Forward state t stands after word t - 1 and backward state t before word t, so that both have read
+        the sentinel, and the word, last: state 0 forward and state T backward are the sentinel's alone.
+        """
+        vectors = self.words(spelt)
+        start = torch.zeros_like(texts[:, :1])
+        there = torch.arange(texts.shape[1], device=texts.device)
+        reversed_texts = texts.gather(1, (lengths[:, None] - 1 - there).clamp(min=0))
+        ahead = vectors[torch.cat([start, texts], 1)]
+        back = vectors[torch.cat([start, reversed_texts], 1)]
+        order = (lengths[:, None] - torch.arange(texts.shape[1] + 1, device=texts.device)).clamp(min=0)
+        read = torch.cat([back[None], self.backward_lm(back)])
+        index = order[None, :, :, None].expand(len(read), -1, -1, read.shape[-1])
+        return ElmoStates(torch.cat([ahead[None], self.forward_lm(ahead)]), read.gather(2, index))
+
+
+class ElmoLM(nn.Module):
+    """An ELMo with the softmax that both its LMs share, and their loss."""
+
+    def __init__(self, elmo: Elmo, num_targets: int, chunk_rows: int = 4096) -> None:
+        super().__init__()
+        self.elmo, self.softmax, self.chunk_rows = elmo, nn.Linear(elmo.shape.width, num_targets), chunk_rows
+
+    def forward(
+        self,
+        spelt: Int[Tensor, "N C"],
+        texts: Int[Tensor, "B T"],
+        lengths: Int[Tensor, " B"],
+        targets: Int[Tensor, "B T"],
+    ) -> Float[Tensor, ""]:
+        """Mean cross-entropy a word, in nats, of both directions; a target of -100 (padding) asks for nothing."""
+        states = self.elmo(spelt, texts, lengths)
+        losses = [
+            lm_loss(x, self.softmax, targets, self.chunk_rows)
+            for x in (states.forward[-1, :, :-1], states.backward[-1, :, 1:])
+        ]
+        return (losses[0] + losses[1]) / 2
+
+
+def spell(words: Sequence[str], max_letters: int) -> tuple[Int[Tensor, "N C"], int]:
+    """Words as bytes between `BEGIN` and `END`, padded to the longest, after the sentinel's row; and how many were cut.
+
+    `["Ada"]` → `[[256, 258, 257, 259, 259], [256, 65, 100, 97, 257]]`
+    """
+    spelt, num_cut = [SENTINEL], 0
+    for word in words:
+        letters = list(word.encode("utf-8", "surrogatepass"))
+        num_cut += len(letters) > max_letters - 2
+        spelt.append([BEGIN, *letters[: max_letters - 2], END])
+    longest = max(map(len, spelt))
+    return torch.tensor([row + [PADDING] * (longest - len(row)) for row in spelt]), num_cut
+
+
+def save_elmo(folder: Path, elmo: Elmo, facts: dict[str, Any]) -> None:
+    """Write weights and config into a folder that `store.write_folder` opened; `facts` go into the config."""
+    save_file({name: tensor.contiguous() for name, tensor in elmo.state_dict().items()}, folder / WEIGHTS)
+    write_file(folder / "config.json", json.dumps({"shape": asdict(elmo.shape), **facts}, indent=1))
+
+
+def load_elmo(path: Path) -> Elmo:
+    """The two LMs without the softmax; `FileNotFoundError` and `ValueError` as of `store.open_folder`."""
+    open_folder(path, KIND)
+    shape = json.loads((path / "config.json").read_text("utf-8"))["shape"]
+    elmo = Elmo(ElmoShape(**{**shape, "filters": tuple(map(tuple, shape["filters"]))}))
+    elmo.load_state_dict(load_file(path / WEIGHTS))
+    return elmo.eval().requires_grad_(False)

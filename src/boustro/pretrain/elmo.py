@@ -1,0 +1,177 @@
+"""Training an ELMo on sentences of words: the next word and the one before, at every place.
+
+A batch holds sentences of like length, about `batch_words` words of them; which, follows from the step's number.
+Targets are the most frequent words of the corpus, all others being the unknown one (number 0).
+"""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from boustro.models.elmo import KIND, PAPER_FILTERS, Elmo, ElmoLM, ElmoShape, save_elmo, spell
+from boustro.models.hardware import best_device, has_fast_bf16
+from boustro.pretrain.loop import Loop, Pace, make_optimizer, say
+from boustro.store import fingerprint, refuse_foreign, write_file, write_folder
+
+DECIDING = "width cells letter_window num_targets words batch_words max_words optimizer lr weight_decay warmup decay seed".split()  # options that decide the weights
+POOL_BATCHES = 50  # sentences are sorted by length within this many batches, not within the corpus
+UNKNOWN = "<unknown>"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElmoConfig:
+    """Everything that decides what a run computes."""
+
+    out: Path
+    """Where the ELMo's folder is written; elmo:OUT names it as an encoder."""
+    width: int = 128
+    """Of a word's vector and of a state in one direction."""
+    cells: int = 512
+    """Of an LSTM layer."""
+    letter_window: int = 5
+    """Letters that the widest convolution sees; the paper's sees 7."""
+    num_targets: int = 10_000
+    """Words that can be predicted."""
+    words: int | None = None
+    """Words to train on; by default one pass over the corpus."""
+    batch_words: int = 2048
+    """Words a step, about."""
+    max_words: int = 100
+    """Longer sentences are cut into parts of this many words."""
+    optimizer: Literal["muon", "adamw"] = "adamw"
+    lr: float = 2e-3
+    """Peak learning rate."""
+    weight_decay: float = 0.01
+    warmup: float = 0.03
+    """Share of the steps spent warming up."""
+    decay: float = 0.5
+    """Share of the steps spent decaying to 0, at the end."""
+    seed: int = 1
+    save_minutes: float = 10.0
+    """Minutes between checkpoints."""
+    evaluations: int = 8
+    """How often to measure the validation loss during the run."""
+    resume: bool = False
+    """Go on from the checkpoint."""
+
+
+def train_elmo(
+    sentences: Sequence[Sequence[str]], held_out: Sequence[Sequence[str]], config: ElmoConfig
+) -> dict[str, Any]:
+    """Train on `sentences`, measure on `held_out` (which may be empty); returns what is written to `training.json`.
+
+    Raises `ValueError` where there is no word to train on.
+    """
+    refuse_foreign(config.out, KIND)
+    parts = _cut(sentences, config.max_words)
+    counts = Counter(word for part in parts for word in part)
+    if not counts:
+        raise ValueError("the corpus holds no word to train on")
+    targets = [UNKNOWN, *(word for word, _ in counts.most_common(config.num_targets - 1))]
+    numbers = {word: number for number, word in enumerate(targets)}
+    batches = make_batches([len(part) for part in parts], config.batch_words, config.seed)
+    total = sum(counts.values())
+    steps = max(1, round(len(batches) * (config.words or total) / total))
+
+    device = best_device()
+    torch.manual_seed(config.seed)
+    if not 1 <= config.letter_window <= len(PAPER_FILTERS):
+        raise ValueError(f"--letter-window is 1 to {len(PAPER_FILTERS)}, not {config.letter_window}")
+    shape = ElmoShape(width=config.width, cells=config.cells, filters=PAPER_FILTERS[: config.letter_window])
+    module = ElmoLM(Elmo(shape), len(targets)).to(device)
+
+    def loss_of(texts: list[Sequence[str]]) -> Tensor:
+        with torch.autocast(device.type, torch.bfloat16, enabled=has_fast_bf16(device)):
+            return module(*(x.to(device) for x in make_tensors(texts, numbers, shape.max_letters)))
+
+    measured = _cut(held_out, config.max_words)
+    measured_batches = make_batches([len(part) for part in measured], config.batch_words, config.seed)
+
+    def validate() -> float:
+        sizes = [sum(len(measured[i]) for i in batch) for batch in measured_batches]
+        losses = [loss_of([measured[i] for i in batch]).item() for batch in measured_batches]
+        return float(np.average(losses, weights=sizes))
+
+    loop = Loop(
+        module,
+        make_optimizer(module, config.optimizer, config.lr, config.weight_decay),
+        lambda step: loss_of([parts[i] for i in batches[step % len(batches)]]),
+        validate if measured else None,
+        Pace(
+            steps=steps,
+            lr=config.lr,
+            warmup=config.warmup,
+            decay=config.decay,
+            evaluations=config.evaluations,
+            save_minutes=config.save_minutes,
+        ),
+        config.out,
+        {**{name: getattr(config, name) for name in DECIDING}, "corpus": fingerprint([list(p) for p in parts])},
+    )
+    num_parameters = sum(p.numel() for p in module.elmo.parameters())
+    say(f"ELMo: {num_parameters / 1e6:.1f}M parameters, {steps:,} steps, {total:,} words at hand, on {device}")
+    loss = loop.run(config.resume)
+    result = {
+        "config": {name: str(value) if isinstance(value, Path) else value for name, value in asdict(config).items()},
+        "num_parameters": num_parameters,
+        "share_of_unknown_targets": 1 - sum(counts[word] for word in targets) / total,
+        "validation_loss": loss,
+        "history": loop.history,
+    }
+    with write_folder(config.out, KIND) as folder:
+        save_elmo(folder, module.elmo, {})
+        write_file(folder / "training.json", json.dumps(result, indent=1))
+    loop.finish()
+    say(f"{config.out}: done" + (f", validation loss {loss:.4f}" if loss is not None else ""))
+    return result
+
+
+def make_batches(lengths: Sequence[int], batch_words: int, seed: int) -> list[list[int]]:
+    """Numbers of sentences, batch by batch: all of them, once, with padding at most `batch_words` words a batch
+    (a longer sentence stands alone), in an order that the seed decides.
+    """
+    generator = np.random.default_rng(seed)
+    order = generator.permutation(len(lengths)).tolist()
+    batches: list[list[int]] = []
+    pool: list[int] = []
+    words = 0
+    for place, number in enumerate(order, 1):
+        pool.append(number)
+        words += lengths[number]
+        if place == len(order) or words >= POOL_BATCHES * batch_words:
+            batches += _by_length(pool, lengths, batch_words)
+            pool, words = [], 0
+    return [batches[i] for i in generator.permutation(len(batches))]
+
+
+def _by_length(pool: list[int], lengths: Sequence[int], batch_words: int) -> list[list[int]]:
+    batches: list[list[int]] = [[]]
+    for i in sorted(pool, key=lambda i: lengths[i]):
+        if batches[-1] and (len(batches[-1]) + 1) * lengths[i] > batch_words:
+            batches.append([])
+        batches[-1].append(i)
+    return batches
+
+
+def make_tensors(
+    texts: Sequence[Sequence[str]], numbers: dict[str, int], max_letters: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """What `ElmoLM` takes: the different words spelt, the texts as rows of them, lengths, targets."""
+    rows = {word: row for row, word in enumerate(dict.fromkeys(word for text in texts for word in text), 1)}
+    spelt, _ = spell(list(rows), max_letters)
+    lengths = [len(text) for text in texts]
+    longest = max(lengths)
+    padded = [[rows[word] for word in text] + [0] * (longest - len(text)) for text in texts]
+    targets = [[numbers.get(word, 0) for word in text] + [-100] * (longest - len(text)) for text in texts]
+    return spelt, torch.tensor(padded), torch.tensor(lengths), torch.tensor(targets)
+
+
+def _cut(sentences: Sequence[Sequence[str]], max_words: int) -> list[Sequence[str]]:
+    return [s[i : i + max_words] for s in sentences for i in range(0, len(s), max_words)]

@@ -1,0 +1,153 @@
+"""A small training loop whose every step is a function of its number, with one checkpoint that is always whole.
+
+For modules that are no transformers models (those go through the Trainer, `run.py`): a fusion, an ELMo. A step's
+batch follows from the step's number, so that the number, the weights and the optimiser's state are all that a
+checkpoint needs, and a run that was stopped ends with the weights of one that was not. The checkpoint lies in
+`OUT.checkpoint` and is replaced as a whole.
+"""
+
+import json
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from boustro.pretrain.optimizer import MuonAdamW
+from boustro.store import open_folder, write_file, write_folder
+
+CHECKPOINT = "loop checkpoint"
+LOG_EVENTS = 20
+LARGEST_GRADIENT = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pace:
+    """How a run goes, whatever it trains."""
+
+    steps: int
+    lr: float
+    warmup: float
+    decay: float
+    evaluations: int
+    save_minutes: float
+
+
+class Loop:
+    """Trains `module` by `loss`, step number in, loss out; `validate` measures, where there is something to.
+
+    `facts` are what decides the weights: a checkpoint of other facts is another run's.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        loss: Callable[[int], Tensor],
+        validate: Callable[[], float] | None,
+        pace: Pace,
+        out: Path,
+        facts: dict[str, Any],
+    ) -> None:
+        self.module, self.optimizer, self.loss, self.validate = module, optimizer, loss, validate
+        self.pace, self.facts, self.step = pace, json.loads(json.dumps(facts)), 0
+        self.checkpoint = out.with_name(out.name + ".checkpoint")
+        self.history: list[dict[str, float]] = []
+
+    def run(self, resume: bool = False) -> float | None:
+        """Train to the end, from the checkpoint or the beginning; returns the last validation loss."""
+        if resume:
+            self._resume()
+        else:
+            self.finish()
+        pace, saved = self.pace, time.monotonic()
+        log_every = max(1, pace.steps // LOG_EVENTS)
+        evaluate_every = max(1, pace.steps // max(1, pace.evaluations))
+        self.module.train()
+        with tqdm(total=pace.steps, initial=self.step, unit=" steps", disable=None) as bar:
+            while self.step < pace.steps:
+                loss = self._advance()
+                bar.update(1)
+                if self.step % log_every == 0:
+                    self._log("loss", loss.item())
+                if self.validate and self.step % evaluate_every == 0 and self.step < pace.steps:
+                    self._log("validation_loss", self._measure(self.validate))
+                if time.monotonic() - saved > 60 * pace.save_minutes:
+                    self._save()
+                    saved = time.monotonic()
+        return self._measure(self.validate) if self.validate else None
+
+    def finish(self) -> None:
+        """Remove the checkpoint: what it was for is written, or begins anew."""
+        shutil.rmtree(self.checkpoint, ignore_errors=True)
+
+    def _advance(self) -> Tensor:
+        loss = self.loss(self.step)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.module.parameters(), LARGEST_GRADIENT)
+        share = share_of_lr(self.step, self.pace.steps, self.pace.warmup, self.pace.decay)
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.pace.lr * share
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.step += 1
+        return loss.detach()
+
+    @torch.no_grad()
+    def _measure(self, validate: Callable[[], float]) -> float:
+        self.module.eval()
+        measured = validate()
+        self.module.train()
+        return measured
+
+    def _save(self) -> None:
+        with write_folder(self.checkpoint, CHECKPOINT, {"run": self.facts}) as folder:
+            save_file({n: t.contiguous() for n, t in self.module.state_dict().items()}, folder / "module.safetensors")
+            torch.save(self.optimizer.state_dict(), folder / "optimizer.pt")
+            write_file(folder / "state.json", json.dumps({"step": self.step, "history": self.history}))
+
+    def _resume(self) -> None:
+        """Go on from the checkpoint, from the beginning where there is none; `ValueError` for another run's."""
+        try:
+            made_by = open_folder(self.checkpoint, CHECKPOINT, verify=True)["made_by"]
+        except FileNotFoundError:
+            say(f"{self.checkpoint}: no checkpoint, starting from the beginning")
+            return
+        differing = [name for name, value in self.facts.items() if made_by.get("run", {}).get(name) != value]
+        if differing:
+            raise ValueError(
+                f"{self.checkpoint} is of a run with another {', '.join(differing)}; leave out --resume to start anew"
+            )
+        self.module.load_state_dict(load_file(self.checkpoint / "module.safetensors"))
+        self.optimizer.load_state_dict(torch.load(self.checkpoint / "optimizer.pt", weights_only=True))
+        state = json.loads((self.checkpoint / "state.json").read_text("utf-8"))
+        self.step, self.history = state["step"], state["history"]
+        say(f"going on from step {self.step:,} of {self.checkpoint}")
+
+    def _log(self, name: str, value: float) -> None:
+        self.history.append({"step": self.step, name: value})
+        tqdm.write(f"step {self.step:,}/{self.pace.steps:,} · {name.replace('_', ' ')} {value:.4f}", file=sys.stderr)
+
+
+def share_of_lr(step: int, steps: int, warmup: float, decay: float) -> float:
+    """The share of the peak learning rate at a step (0, 1, …): up, along, and down to 0 in straight lines."""
+    up, down = round(warmup * steps), round(decay * steps)
+    return min(1.0, (step + 1) / max(1, up), (steps - step) / max(1, down))
+
+
+def make_optimizer(module: nn.Module, name: str, lr: float, weight_decay: float) -> torch.optim.Optimizer:
+    """`muon` (with AdamW for what is no matrix) or `adamw`."""
+    if name == "muon":
+        return MuonAdamW(module, lr, weight_decay)
+    return torch.optim.AdamW(module.parameters(), lr, weight_decay=weight_decay, fused=True)
+
+
+def say(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)

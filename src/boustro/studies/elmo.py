@@ -1,0 +1,44 @@
+"""boustro elmo: a corpus is split into sentences of words, and an ELMo is trained on them.
+
+Here and not in `pretrain`, because splitting raw text is what the tasks know. All sentences stand in memory.
+"""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+from tyro.conf import Positional
+
+from boustro.pretrain.elmo import ElmoConfig, train_elmo
+from boustro.tasks.words import split_text
+from boustro.text.documents import Split, read_documents
+
+
+def elmo(
+    corpus: Positional[tuple[str, ...]],
+    config: ElmoConfig,
+    validation: Path | None = None,
+    text_key: str = "text",
+    split: Split = "blank-line",
+    max_documents: int | None = None,
+) -> dict[str, Any]:
+    """Train an ELMo on raw text.
+
+    Args:
+        corpus: Text or JSONL files (.gz, .bz2, .xz too), folders of them, or names of datasets on the hub.
+        validation: Text whose loss is measured.
+        text_key: The key of the text in JSONL files and datasets.
+        split: What ends a document in a text file.
+        max_documents: How many documents of the corpus, from its beginning, to train on; all by default.
+    """
+    if not corpus:
+        raise ValueError("no corpus given; name at least one file, folder or dataset")
+
+    def sentences(corpora: tuple[str, ...], most: int | None) -> list[tuple[str, ...]]:
+        documents = itertools.islice(read_documents(corpora, text_key, split), most)
+        bar = tqdm(documents, desc="splitting", unit=" documents", disable=None)
+        return [placed.sentence.words for document in bar for placed in split_text(document)]
+
+    held_out = sentences((str(validation),), None) if validation else []
+    return train_elmo(sentences(corpus, max_documents), held_out, config)

@@ -1,0 +1,166 @@
+"""An ELMo: what its states know, that no word is unknown, how it is trained and read as an encoder."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from boustro.cli import main
+from boustro.encoders import exact_spec, load_encoder
+from boustro.models.elmo import CharCNN, Elmo, ElmoLM, ElmoShape, load_elmo, spell
+from boustro.pretrain.elmo import make_batches, make_tensors
+from boustro.types import Sentence
+
+SMALL = ElmoShape(width=8, cells=16, filters=((1, 4), (3, 8)), max_letters=12)
+WORDS = ["Ada", "sold", "umbrellas", "in", "Vellmar", "."]
+WEEK = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
+
+
+def random_elmo(shape=SMALL):
+    torch.manual_seed(0)
+    elmo = Elmo(shape)
+    for parameter in elmo.parameters():
+        torch.nn.init.normal_(parameter, std=0.4)
+    return elmo.eval()
+
+
+def states_of(elmo, *texts):
+    spelt, rows, lengths, _ = make_tensors(texts, {}, elmo.shape.max_letters)
+    return elmo(spelt, rows, lengths)
+
+
+def test_words_are_spelt_as_bytes_and_cut_where_they_are_too_long():
+    spelt, num_cut = spell(["Ada", "é"], 12)
+    assert spelt.tolist() == [[256, 258, 257, 259, 259], [256, 65, 100, 97, 257], [256, 195, 169, 257, 259]]
+    assert num_cut == 0
+    spelt, num_cut = spell(["x" * 20, "\ud800"], 12)
+    assert spelt.shape == (3, 12) and num_cut == 1
+
+
+@given(st.lists(st.text(min_size=1, max_size=9), min_size=1, max_size=4))
+def test_a_words_vector_is_the_same_whatever_words_are_spelt_beside_it(words):
+    cnn = CharCNN(SMALL)
+    together = cnn(spell([*words, "umbrellas"], 12)[0])[1:-1]
+    alone = torch.cat([cnn(spell([word], 12)[0])[1:] for word in words])
+    torch.testing.assert_close(together, alone, atol=1e-5, rtol=1e-4)
+
+
+def test_the_cnn_takes_the_largest_of_all_windows_worked_by_hand():
+    torch.manual_seed(0)
+    cnn = CharCNN(SMALL)
+    letters = cnn.letters(torch.tensor([256, 65, 100, 257]))
+    found = []
+    for convolution in cnn.convolutions:
+        wide = convolution.kernel_size[0]
+        padded = torch.cat([letters, torch.zeros(wide - 1, SMALL.letter_width)])
+        windows = [(convolution.weight * padded[i : i + wide].T).sum((1, 2)) + convolution.bias for i in range(4)]
+        found.append(torch.relu(torch.stack(windows).amax(0)))
+    expected = cnn.project(cnn.highways(torch.cat(found)[None]))[0]
+    torch.testing.assert_close(cnn(spell(["Ad", "longer"], 12)[0])[1], expected, atol=1e-5, rtol=1e-4)
+
+
+def test_each_direction_knows_its_own_side_only():
+    elmo = random_elmo()
+    for changed in range(len(WORDS)):
+        other = [*WORDS[:changed], "cherries", *WORDS[changed + 1 :]]
+        states = states_of(elmo, WORDS, other)
+        follows = [((x[1:, 0] - x[1:, 1]).abs().amax((0, -1)) > 1e-5).tolist() for x in states]
+        assert follows[0] == [t > changed for t in range(len(WORDS) + 1)]
+        assert follows[1] == [t <= changed for t in range(len(WORDS) + 1)]
+
+
+def test_padding_changes_nothing():
+    elmo = random_elmo()
+    together, alone = states_of(elmo, WORDS, WORDS[:2]), states_of(elmo, WORDS[:2])
+    for one, other in zip(together, alone, strict=True):
+        torch.testing.assert_close(one[:, 1, :3], other[:, 0], atol=1e-5, rtol=1e-4)
+
+
+def test_the_loss_asks_for_the_next_word_forward_and_the_one_before_backward():
+    elmo = random_elmo()
+    lm = ElmoLM(elmo, 4, chunk_rows=2)
+    numbers = {"Ada": 1, "sold": 2, "in": 3}
+    tensors = make_tensors([WORDS, WORDS[:2]], numbers, 12)
+    assert tensors[3].tolist() == [[1, 2, 0, 3, 0, 0], [1, 2, -100, -100, -100, -100]]
+    states = states_of(elmo, WORDS, WORDS[:2])
+    losses = []
+    for row, length in ((0, 6), (1, 2)):
+        for t in range(length):
+            for state in (states.forward[-1, row, t], states.backward[-1, row, t + 1]):
+                losses.append(torch.nn.functional.cross_entropy(lm.softmax(state), tensors[3][row, t]))
+    torch.testing.assert_close(lm(*tensors), torch.stack(losses).mean(), atol=1e-5, rtol=1e-4)
+
+
+@given(st.lists(st.integers(1, 30), max_size=60), st.integers(1, 40), st.integers(0, 3))
+def test_batches_hold_every_sentence_once_and_no_more_than_they_may(lengths, batch_words, seed):
+    batches = make_batches(lengths, batch_words, seed)
+    assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
+    assert all(len(b) == 1 or len(b) * max(lengths[i] for i in b) <= batch_words for b in batches)
+    assert batches == make_batches(lengths, batch_words, seed)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A very small ELMo that has read weeks, over and over, from different days on."""
+    folder = tmp_path_factory.mktemp("elmo")
+    text = "\n\n".join(" ".join(WEEK[(start + i) % 7] for i in range(9)) for start in range(40))
+    (folder / "weeks.txt").write_text(text)
+    (folder / "dev.txt").write_text(" ".join(WEEK * 2))
+    options = ["--width", "16", "--cells", "32", "--batch-words", "64", "--words", "6000", "--lr", "0.01"]
+    options += ["--letter-window", "2", "--evaluations", "2"]
+    given = ["elmo", str(folder / "weeks.txt"), "--out", str(folder / "lm"), "--validation", str(folder / "dev.txt")]
+    assert main([*given, *options]) == 0
+    return folder / "lm"
+
+
+def test_training_lowers_the_loss(trained):
+    training = json.loads((trained / "training.json").read_text())
+    losses = [row["loss"] for row in training["history"] if "loss" in row]
+    assert training["validation_loss"] < 0.6 * losses[0] and training["share_of_unknown_targets"] == 0
+
+
+def test_the_encoder_gives_each_words_states_beside_each_other(trained):
+    elmo = load_elmo(trained)
+    texts = [WORDS, WORDS[:1], WEEK]
+    encoder = load_encoder(f"elmo:{trained}", dtype="float32", pooling="exit+before")
+    for words, (vectors,) in zip(texts, encoder.encode(texts), strict=True):
+        states = states_of(elmo, words)
+        assert vectors.shape == (len(words), 3, 64)
+        for t in range(len(words)):
+            parts = [states.forward[:, 0, t + 1], states.backward[:, 0, t]]
+            parts += [states.forward[:, 0, t], states.backward[:, 0, t + 1]]
+            np.testing.assert_allclose(vectors[t], torch.cat(parts, -1), atol=1e-4)
+
+
+def test_no_word_is_unknown_and_a_long_one_is_counted(trained):
+    encoder = load_encoder(f"elmo:{trained}", dtype="float32", layers=[0])
+    one, other = (v[0] for (v,) in encoder.encode([["Vellmar"], ["Vellmor"]]))
+    assert np.abs(one - other).max() > 1e-3
+    list(encoder.encode([["x" * 80], ["東京" * 30]]))
+    assert sum(encoder.counts.values()) == 2
+
+
+def test_documents_caches_specs_and_options(trained, tmp_path):
+    spec = f"elmo:{trained}"
+    named = [Sentence(tuple(WORDS[:3]), document="a"), Sentence(tuple(WORDS[3:]), document="a"), Sentence(("in",))]
+    around = load_encoder(spec, context="document", dtype="float32").encode_all(named).streams[0]
+    whole = load_encoder(spec, dtype="float32").encode_all([WORDS, ["in"]]).streams[0]
+    np.testing.assert_allclose(around, whole, atol=1e-5)
+    for _ in range(2):
+        cached = load_encoder(spec, dtype="float32", cache=tmp_path).encode_all([WORDS, ["in"]]).streams[0]
+        np.testing.assert_array_equal(cached, whole)
+    assert load_encoder(f"{spec}+starter-forward", layers="last").encode_all([WORDS]).streams[1].shape == (6, 1, 512)
+    assert exact_spec(spec, load_encoder(spec).identity()) == spec
+    for options, message in (
+        ({"sentinel": True}, "has no option sentinel"),
+        ({"context": "page"}, "unknown context"),
+        ({"pooling": "middle"}, "unknown pooling"),
+        ({"layers": "4"}, "0 .embeddings. to 2"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            load_encoder(spec, **options)
+    with pytest.raises(FileNotFoundError, match="no such folder"):
+        load_encoder("elmo:./none")
