@@ -6,20 +6,21 @@ The functions here run in such a process: they break a run at a chosen place and
 import multiprocessing
 import os
 import signal
+import traceback
 from pathlib import Path
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["boustro.cli", "boustro.pretrain.run", "transformers.models.gpt2.modeling_gpt2"])
 
 
-def start(target, arguments: list[str], errors: Path, *rest: object, **environment: str):
-    """Start `target(*rest)`, then the command, with stderr in a file; returns the process."""
+def start(target, arguments: list[str] | None, errors: Path, *rest: object, **environment: str):
+    """Start `target(*rest)`, then the command if there is one, with stderr in a file; returns the process."""
     process = CONTEXT.Process(target=_run, args=(target, rest, arguments, str(errors), environment))
     process.start()
     return process
 
 
-def finish(process, seconds: float = 60.0) -> int:
+def finish(process, seconds: float = 300.0) -> int:
     """Its exit code; -9 for a process that was killed."""
     process.join(seconds)
     if process.is_alive():
@@ -28,13 +29,17 @@ def finish(process, seconds: float = 60.0) -> int:
     return process.exitcode
 
 
-def _run(target, rest, arguments: list[str], errors: str, environment: dict[str, str]) -> None:
+def _run(target, rest, arguments: list[str] | None, errors: str, environment: dict[str, str]) -> None:
     os.environ.update(environment)
     os.dup2(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
     from boustro.cli import main
 
-    target(*rest)
-    os._exit(main(arguments))
+    try:
+        target(*rest)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(99)
+    os._exit(main(arguments) if arguments is not None else 0)
 
 
 def undisturbed() -> None:
@@ -106,3 +111,54 @@ def _in_micro_batch(number: int, act) -> None:
         return loss
 
     PretrainTrainer.compute_loss = acting
+
+
+def sharded_training(lm: str, out: str, checkpoint: str, steps: list[int]) -> None:
+    """Train under FSDP2 for these steps, from a checkpoint if there is one; leave losses and a checkpoint in `out`."""
+    import torch.distributed as dist
+    from torch.distributed.fsdp import fully_shard
+    from transformers import AutoModelForCausalLM
+
+    from boustro.models.loss import LMWithLoss
+    from boustro.pretrain.optimizer import MuonAdamW
+
+    dist.init_process_group("gloo")
+    module = LMWithLoss(AutoModelForCausalLM.from_pretrained(lm))
+    optimizer = MuonAdamW(module.lm, lr=0.02)
+    before = {id(parameter): name for name, parameter in module.named_parameters()}
+    for layer in module.lm.base_model.layers:
+        fully_shard(layer)
+    fully_shard(module)
+    sharded = dict(module.named_parameters())
+    for group in optimizer.param_groups:  # as accelerate does: the groups stay, their parameters are exchanged
+        group["params"] = [sharded[before[id(parameter)]] for parameter in group["params"]]
+    train_steps(module, optimizer, out, checkpoint, steps)
+    dist.destroy_process_group()
+
+
+def train_steps(module, optimizer, out: str, checkpoint: str, steps: list[int]) -> list[float]:
+    """Steps of a batch of four, shared out over the processes; writes a checkpoint with the losses into `out`."""
+    import torch
+    from transformers import TrainerState, get_wsd_schedule
+
+    from boustro.pretrain.checkpoints import load_optimizer, load_weights, write_checkpoint
+    from boustro.pretrain.processes import add_up, num_processes, process_index
+
+    scheduler = get_wsd_schedule(optimizer, num_warmup_steps=2, num_decay_steps=2, num_training_steps=6)
+    if checkpoint:
+        load_weights(checkpoint, module)
+        load_optimizer(checkpoint, optimizer, scheduler)
+    losses = []
+    share = 4 // num_processes()
+    for step in steps:
+        ids = torch.randint(400, (4, 9), generator=torch.Generator().manual_seed(step))
+        mine = ids[process_index() * share : (process_index() + 1) * share]
+        loss = module(mine, mine.roll(1, dims=1))["loss"]
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+        optimizer.step()
+        scheduler.step()
+        optimizer.zero_grad()
+        losses.append(add_up(loss.item())[0] / num_processes())
+    write_checkpoint(Path(out), module, optimizer, scheduler, TrainerState(), (0.0, 0), {"losses": losses})
+    return losses

@@ -29,6 +29,7 @@ class LMWithLoss(nn.Module):
         super().__init__()
         self.lm, self.chunk_rows = lm, chunk_rows
         self.finish = find_finish(lm)
+        self._no_split_modules = lm._no_split_modules  # what FSDP is to keep together
 
     def forward(self, input_ids: Int[Tensor, "B T"], targets: Int[Tensor, "B T"]) -> dict[str, Float[Tensor, ""]]:
         states = self.lm.base_model(input_ids=input_ids, use_cache=False).last_hidden_state

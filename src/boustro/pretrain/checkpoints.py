@@ -20,13 +20,13 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
-from transformers import PreTrainedModel, TrainerState
+from transformers import TrainerState
 
 from boustro.pretrain.config import differing_facts
 from boustro.pretrain.processes import is_first, say
-from boustro.pretrain.sharding import like, whole, whole_state
+from boustro.pretrain.sharding import like, whole, whole_weights
 from boustro.store import open_folder, write_folder
 
 KIND, KEPT = "checkpoint", 2
@@ -34,7 +34,7 @@ KIND, KEPT = "checkpoint", 2
 
 def write_checkpoint(
     folder: Path,
-    lm: PreTrainedModel,
+    module: nn.Module,
     optimizer: Any,
     scheduler: Any,
     state: TrainerState,
@@ -43,9 +43,10 @@ def write_checkpoint(
 ) -> None:
     """Write a complete checkpoint, then remove all but the newest two. Every process calls it, the first writes.
 
-    `unlogged` is the sum of the losses that the history does not yet show, and the step after which they came.
+    `module` holds the LM as `.lm`; `unlogged` is the sum of the losses that the history does not yet show, and the
+    step after which they came.
     """
-    weights, steps = whole_state(lm), optimizer.state_dict()
+    weights, steps = whole_weights(module), optimizer.state_dict()
     tensors = {
         f"{index}.{name}": whole(tensor).contiguous()
         for index, values in steps["state"].items()
@@ -54,7 +55,7 @@ def write_checkpoint(
     if not is_first():
         return
     with write_folder(folder, KIND, made_by) as staging:
-        lm.save_pretrained(staging, state_dict=weights)
+        module.lm.save_pretrained(staging, state_dict=weights)  # type: ignore[operator, union-attr]
         save_file(tensors, staging / "optimizer.safetensors")
         rest = {"groups": steps["param_groups"], "schedule": scheduler.state_dict(), "unlogged": unlogged}
         (staging / "optimizer.json").write_text(json.dumps(rest))
@@ -64,11 +65,12 @@ def write_checkpoint(
 
 
 @torch.no_grad()
-def load_weights(folder: str | Path, lm: PreTrainedModel) -> None:
-    """The weights of a checkpoint, into a model that may be spread over processes."""
+def load_weights(folder: str | Path, module: nn.Module) -> None:
+    """The weights of a checkpoint, into the LM of a module that may be spread over processes."""
+    lm: Any = module.lm
     saved = type(lm).from_pretrained(folder, dtype=torch.float32).state_dict()
-    for name, tensor in lm.state_dict(keep_vars=True).items():
-        tensor.copy_(like(saved[name], tensor))
+    for name, tensor in module.state_dict(keep_vars=True).items():
+        tensor.copy_(like(saved[name.removeprefix("lm.")], tensor))
 
 
 def load_optimizer(folder: str | Path, optimizer: Any, scheduler: Any) -> tuple[float, int]:

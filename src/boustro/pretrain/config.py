@@ -10,7 +10,10 @@ from boustro.objectives.causal import Direction
 from boustro.store import fingerprint
 from boustro.text.shards import Shards
 
-FACTS = "objective direction tokens segment_length batch_segments optimizer lr weight_decay schedule warmup decay seed"
+FACTS = (
+    "objective direction init_from init_embeddings_from tokens segment_length batch_segments optimizer lr weight_decay "
+    "schedule warmup decay seed"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +30,10 @@ class PretrainConfig:
     """Which way the model reads."""
     preset: str = "mini"
     """gpt2-base, tiny, mini, small, or a path to a transformers config.json."""
+    init_from: str | None = None
+    """Start from all weights of this LM, a folder or a name on the hub, of the same architecture and tokenizer."""
+    init_embeddings_from: str | None = None
+    """Start from the embeddings (and the head tied to them) of this LM, of the same width and tokenizer."""
     validation: Path | None = None
     """Token shards for validation loss and perplexity, made with the same tokenizer."""
     tokens: int | None = None

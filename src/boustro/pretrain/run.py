@@ -6,28 +6,27 @@ say when to stop and with whom. Checkpoints lie in `OUT.checkpoints` until the m
 
 import json
 import shutil
-import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import TrainingArguments, set_seed
+from transformers import PreTrainedModel, TrainingArguments, set_seed
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
-from transformers.utils.logging import disable_progress_bar
 
-from boustro.models.hardware import best_device, has_fast_bf16
 from boustro.models.presets import make_config
+from boustro.pretrain.arguments import training_arguments
 from boustro.pretrain.checkpoints import newest_checkpoint
 from boustro.pretrain.config import PretrainConfig, differing_facts, run_facts
 from boustro.pretrain.objectives import Collator, find_objective
 from boustro.pretrain.optimizer import MuonAdamW
 from boustro.pretrain.processes import first_decides, is_first, num_processes, part, say
 from boustro.pretrain.progress import Progress
-from boustro.pretrain.sharding import whole_state
+from boustro.pretrain.sharding import whole_weights
 from boustro.pretrain.signals import Signals, Stopped
 from boustro.pretrain.trainer import PretrainTrainer
+from boustro.pretrain.warm_start import refuse_other_pieces, start_embeddings_from, start_from
 from boustro.store import open_folder, refuse_foreign, write_file, write_folder
 from boustro.text.segments import Segments, SegmentStream
 from boustro.text.shards import Shards
@@ -63,39 +62,23 @@ def _pretrain(config: PretrainConfig) -> dict[str, Any]:
     step_pieces = config.batch_segments * config.segment_length
     steps = max(1, round((config.tokens or len(segments) * config.segment_length) / step_pieces))
 
-    set_seed(config.seed)
-    objective, sentinel = find_objective(config.objective), shards.config["end_of_text_id"]
-    model_config = make_config(config.preset, shards.config["vocab_size"], config.segment_length, sentinel)
-    model_config.update(objective.describe(config))
-    lm = objective.model.from_config(model_config, dtype=torch.float32)
-    arguments = _arguments(config, steps, validate=held_out is not None)
-    resume_from = first_decides(lambda: _starting_point(config, facts))
+    lm = build_lm(config, shards)
+    arguments = training_arguments(config, steps, validate=held_out is not None)
+    resume_from = first_decides(lambda: newest_checkpoint(config.checkpoints, facts)) if config.resume else None
+    if resume_from is None:
+        _warm_start(lm, config, shards)
+    if is_first() and not config.resume:
+        shutil.rmtree(config.checkpoints, ignore_errors=True)
     say(
         f"{config.direction} {config.preset}: {lm.num_parameters() / 1e6:.1f}M parameters, "
         f"{steps:,} steps of {step_pieces:,} pieces on {num_processes()} x {arguments.device.type}, "
         f"{len(segments):,} segments at hand"
     )
     with Signals() as signals:
-        trainer = PretrainTrainer(
-            objective.with_loss(lm),
-            arguments,
-            data_collator=Collator(config, sentinel),
-            train_dataset=SegmentStream(segments, config.seed, steps * config.batch_segments),
-            eval_dataset=held_out,
-            callbacks=[Progress(step_pieces)],
-            optimizers=(_optimizer(lm, config), None),
-            lm=lm,
-            seed=config.seed,
-            facts=facts,
-            signals=signals,
-            save_minutes=config.save_minutes,
-            num_eval_segments=max(1, config.validation_pieces // config.segment_length),
-        )
-        trainer.remove_callback(PrinterCallback)
-        trainer.remove_callback(ProgressCallback)
+        trainer = build_trainer(config, lm, arguments, segments, held_out, signals, facts)
         started = time.monotonic()
         try:
-            trainer.train(resume_from_checkpoint=resume_from)
+            trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
             metrics = _last_metrics(trainer) if held_out else {}
         except Stopped as stop:
             kept = trainer.save_now()
@@ -113,15 +96,60 @@ def _pretrain(config: PretrainConfig) -> dict[str, Any]:
         "validation_perplexity": metrics.get("eval_perplexity"),
         "history": [row for row in trainer.state.log_history if "loss" in row or "eval_loss" in row],
     }
-    weights = whole_state(lm.to(getattr(torch, config.save_dtype)))
+    weights = whole_weights(trainer.module)
     if is_first():
-        with write_folder(config.out, "model", {"shards": shards.fingerprint}) as folder:
-            lm.save_pretrained(folder, state_dict=weights)
-            load_tokenizer(shards.tokenizer_path).save_pretrained(folder)
-            write_file(folder / "training.json", json.dumps(result, indent=1))
-        shutil.rmtree(config.checkpoints, ignore_errors=True)
+        lm = find_objective(config.objective).model.from_config(lm.config, dtype=getattr(torch, config.save_dtype))
+        lm.load_state_dict(weights)
+        _write_model(config, lm, shards, result)
     say(f"{config.out}: done" + (f", validation perplexity {metrics['eval_perplexity']:.2f}" if metrics else ""))
     return result
+
+
+def _write_model(config: PretrainConfig, lm: PreTrainedModel, shards: Shards, result: dict[str, Any]) -> None:
+    """The model folder, complete; the checkpoints are not needed any more."""
+    with write_folder(config.out, "model", {"shards": shards.fingerprint}) as folder:
+        lm.save_pretrained(folder)
+        load_tokenizer(shards.tokenizer_path).save_pretrained(folder)
+        write_file(folder / "training.json", json.dumps(result, indent=1))
+    shutil.rmtree(config.checkpoints, ignore_errors=True)
+
+
+def build_lm(config: PretrainConfig, shards: Shards) -> PreTrainedModel:
+    """The model with random weights, the same for the same seed."""
+    set_seed(config.seed)
+    objective, sentinel = find_objective(config.objective), shards.config["end_of_text_id"]
+    model_config = make_config(config.preset, shards.config["vocab_size"], config.segment_length, sentinel)
+    model_config.update(objective.describe(config))
+    return objective.model.from_config(model_config, dtype=torch.float32)
+
+
+def build_trainer(
+    config: PretrainConfig,
+    lm: PreTrainedModel,
+    arguments: TrainingArguments,
+    segments: Segments,
+    held_out: Segments | None,
+    signals: Signals,
+    facts: dict[str, Any],
+) -> PretrainTrainer:
+    """What trains `lm` for `arguments.max_steps` steps."""
+    trainer = PretrainTrainer(
+        find_objective(config.objective).with_loss(lm),
+        arguments,
+        data_collator=Collator(config, segments.shards.config["end_of_text_id"]),
+        train_dataset=SegmentStream(segments, config.seed, arguments.max_steps * config.batch_segments),
+        eval_dataset=held_out,
+        callbacks=[Progress(config.batch_segments * config.segment_length)],
+        optimizers=(_optimizer(lm, config), None),
+        seed=config.seed,
+        facts=facts,
+        signals=signals,
+        save_minutes=config.save_minutes,
+        num_eval_segments=max(1, config.validation_pieces // config.segment_length),
+    )
+    trainer.remove_callback(PrinterCallback)
+    trainer.remove_callback(ProgressCallback)
+    return trainer
 
 
 def _open_validation(config: PretrainConfig, shards: Shards) -> Shards | None:
@@ -158,69 +186,13 @@ def _finished(config: PretrainConfig, facts: dict[str, Any]) -> dict[str, Any] |
     return result
 
 
-def _starting_point(config: PretrainConfig, facts: dict[str, Any]) -> str | None:
-    """The checkpoint to go on from; without --resume, older ones are removed."""
-    if not config.resume:
-        shutil.rmtree(config.checkpoints, ignore_errors=True)
-        return None
-    found = newest_checkpoint(config.checkpoints, facts)
-    return str(found) if found else None
-
-
-def _arguments(config: PretrainConfig, steps: int, validate: bool) -> TrainingArguments:
-    device = best_device()
-    together = num_processes() * (micro := config.micro_batch_segments or _micro_batch(config, device))
-    if config.batch_segments % together:
-        processes = f" in each of {num_processes()} processes" if num_processes() > 1 else ""
-        raise ValueError(
-            f"--batch-segments {config.batch_segments} is no multiple of --micro-batch-segments {micro}{processes}"
-        )
-    wsd = config.schedule == "wsd"
-    if not sys.stderr.isatty():
-        disable_progress_bar()
-    arguments = TrainingArguments(
-        output_dir=str(config.checkpoints),
-        max_steps=steps,
-        per_device_train_batch_size=micro,
-        gradient_accumulation_steps=config.batch_segments // together,
-        learning_rate=config.lr,
-        lr_scheduler_type="warmup_stable_decay" if wsd else "cosine",
-        lr_scheduler_kwargs={"num_decay_steps": round(config.decay * steps)} if wsd else {},
-        warmup_steps=round(config.warmup * steps),
-        bf16=has_fast_bf16(device) if config.bf16 is None else config.bf16,
-        use_cpu=device.type == "cpu",
-        torch_compile=config.compile,
-        logging_steps=max(1, min(50, steps // 20)),
-        logging_nan_inf_filter=False,  # it would wait for the GPU in every micro-batch, and hide what it finds
-        eval_strategy="steps" if validate else "no",
-        eval_steps=max(1, steps // max(1, config.evaluations)),
-        save_strategy="steps",
-        save_steps=10**9,  # by the clock instead, see PretrainTrainer
-        seed=config.seed,
-        dataloader_num_workers=config.data_workers,
-        dataloader_drop_last=True,
-        ddp_find_unused_parameters=False,
-        ddp_broadcast_buffers=False,
-        remove_unused_columns=False,
-        report_to="none",
-        disable_tqdm=True,
-    )
-    if arguments.n_gpu > 1:  # one process and several GPUs: nn.DataParallel would multiply the batch
-        say(f"{arguments.n_gpu} GPUs are here and one is used; for all, start with torchrun --nproc-per-node")
-        arguments._n_gpu = 1
-    return arguments
-
-
-def _micro_batch(config: PretrainConfig, device: torch.device) -> int:
-    """The largest divisor of a process's batch that keeps a pass near 4,096 pieces (CPU) or 65,536 (GPU)."""
-    share, left = divmod(config.batch_segments, num_processes())
-    if left:
-        raise ValueError(
-            f"--batch-segments {config.batch_segments} cannot be shared out over {num_processes()} processes; "
-            "choose a multiple"
-        )
-    most = max(1, (4096 if device.type == "cpu" else 65536) // config.segment_length)
-    return max(n for n in range(1, min(most, share) + 1) if share % n == 0)
+def _warm_start(lm: PreTrainedModel, config: PretrainConfig, shards: Shards) -> None:
+    if config.init_from and config.init_embeddings_from:
+        raise ValueError("give --init-from or --init-embeddings-from, not both: the former brings the embeddings too")
+    for folder, start in ((config.init_from, start_from), (config.init_embeddings_from, start_embeddings_from)):
+        if folder:
+            refuse_other_pieces(folder, shards.tokenizer_path)
+            start(lm, folder)
 
 
 def _optimizer(lm: torch.nn.Module, config: PretrainConfig) -> torch.optim.Optimizer:

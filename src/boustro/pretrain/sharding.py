@@ -22,12 +22,16 @@ def like(tensor: Tensor, parameter: Tensor) -> Tensor:
     return distribute_tensor(tensor, parameter.device_mesh, parameter.placements, src_data_rank=None)
 
 
-def whole_state(module: nn.Module) -> dict[str, Tensor]:
-    """A module's state dict with whole tensors; those that are one (a tied head) stay one."""
+def whole_weights(module: nn.Module) -> dict[str, Tensor]:
+    """The state dict of a module's `.lm` with whole tensors; those that are one (a tied head) stay one.
+
+    It is asked of the outermost module, which lets go of what FSDP2 has gathered for a pass.
+    """
     seen: dict[int, Tensor] = {}
     state = {}
     for name, tensor in module.state_dict(keep_vars=True).items():
         if id(tensor) not in seen:
             seen[id(tensor)] = whole(tensor.detach())
-        state[name] = seen[id(tensor)]
+        if name.startswith("lm."):
+            state[name.removeprefix("lm.")] = seen[id(tensor)]
     return state

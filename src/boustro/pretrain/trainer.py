@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import Sampler, SequentialSampler
-from transformers import PreTrainedModel, Trainer
+from transformers import Trainer
 
 from boustro.pretrain.checkpoints import load_optimizer, load_weights, step_of, write_checkpoint
 from boustro.pretrain.processes import add_up, agree, is_first, num_processes, process_index
@@ -28,8 +28,8 @@ class PretrainTrainer(Trainer):
 
     def __init__(
         self,
+        module: nn.Module,
         *args: Any,
-        lm: PreTrainedModel,
         seed: int,
         facts: dict[str, Any],
         signals: Signals,
@@ -37,8 +37,12 @@ class PretrainTrainer(Trainer):
         num_eval_segments: int,
         **kwargs: Any,
     ) -> None:
-        super().__init__(*args, **kwargs)
-        self.lm, self.seed, self.facts, self.signals = lm, seed, facts, signals
+        super().__init__(module, *args, **kwargs)
+        plugin = getattr(self.accelerator.state, "fsdp_plugin", None)
+        if self.is_deepspeed_enabled or (plugin is not None and plugin.fsdp_version != 2):
+            raise ValueError("several processes share a model by DDP or by FSDP 2 here: give --fsdp_version 2")
+        self.module = module  # `self.model` is at times a wrapper of it
+        self.seed, self.facts, self.signals = seed, facts, signals
         self.save_minutes, self.num_eval_segments = save_minutes, num_eval_segments
         self._saved_at = time.monotonic()
         self._saved_step = self._first_step = 0
@@ -81,7 +85,7 @@ class PretrainTrainer(Trainer):
             loss = add_up(float(self._tr_loss))[0] / num_processes()
             unlogged = (loss, self._globalstep_last_logged)
             made_by = {"run": self.facts}
-            write_checkpoint(folder, self.lm, self.optimizer, self.lr_scheduler, self.state, unlogged, made_by)
+            write_checkpoint(folder, self.module, self.optimizer, self.lr_scheduler, self.state, unlogged, made_by)
             self._saved_at, self._saved_step = time.monotonic(), step
         return folder if step else None
 
@@ -95,7 +99,7 @@ class PretrainTrainer(Trainer):
         super()._maybe_log_save_evaluate(*args, **kwargs)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        load_weights(resume_from_checkpoint, self.lm)
+        load_weights(resume_from_checkpoint, self.module)
         self._saved_step = self._first_step = step_of(Path(resume_from_checkpoint))
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:

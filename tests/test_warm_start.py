@@ -1,0 +1,98 @@
+"""boustro.pretrain.warm_start: all weights or the embeddings of another LM, and what is refused."""
+
+import re
+
+import pytest
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from boustro.cli import main
+from boustro.pretrain.warm_start import refuse_other_pieces, start_embeddings_from, start_from
+
+
+def new_lm(folder, **options):
+    """Random weights in the architecture of a folder, but for some options."""
+    torch.manual_seed(1)
+    return AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder, **options), dtype=torch.float32)
+
+
+def differing(one, other) -> set[str]:
+    ours, theirs = one.state_dict(), other.state_dict()
+    return {name for name in ours if name not in theirs or not torch.equal(ours[name], theirs[name])}
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+def test_all_weights_come_over(tiny_lm, kind):
+    given = AutoModelForCausalLM.from_pretrained(tiny_lm(kind))
+    lm = new_lm(tiny_lm(kind))
+    assert differing(lm, given)
+    start_from(lm, str(tiny_lm(kind)))
+    assert not differing(lm, given)
+
+
+def test_another_architecture_is_refused_with_the_tensors_that_differ(tiny_lm):
+    folder = str(tiny_lm("gpt2"))
+    lm = new_lm(folder, n_positions=32, n_layer=3)
+    before = {name: tensor.clone() for name, tensor in lm.state_dict().items()}
+    with pytest.raises(ValueError, match=r"h\.2\S+ \S+ here, absent there.*and 10 more.*--preset " + re.escape(folder)):
+        start_from(lm, folder)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in lm.state_dict().items())
+    with pytest.raises(ValueError, match=r"transformer\.wpe\.weight 32x32 here, 64x32 there"):
+        start_from(new_lm(folder, n_positions=32), folder)
+
+
+@pytest.mark.parametrize(("tied", "changed"), [(True, {"embed_tokens", "lm_head"}), (False, {"embed_tokens"})])
+def test_embeddings_come_over_with_a_tied_head_alone(tiny_lm, tied, changed):
+    """From a GPT-2 into a Llama of the same width."""
+    lm = new_lm(tiny_lm("llama"), tie_word_embeddings=tied)
+    before = {name: tensor.clone() for name, tensor in lm.state_dict().items()}
+    start_embeddings_from(lm, str(tiny_lm("gpt2")))
+    given = AutoModelForCausalLM.from_pretrained(tiny_lm("gpt2")).get_input_embeddings().weight
+    assert torch.equal(lm.get_input_embeddings().weight, given)
+    assert torch.equal(lm.get_output_embeddings().weight, given) == tied
+    found = {name for name, tensor in lm.state_dict().items() if not torch.equal(tensor, before[name])}
+    assert {name.split(".")[-2] for name in found} == changed
+
+
+def test_rows_of_padding_stay_behind(tiny_lm, tmp_path):
+    given = AutoModelForCausalLM.from_pretrained(tiny_lm("gpt2"))
+    given.resize_token_embeddings(464)
+    given.save_pretrained(tmp_path)
+    lm = new_lm(tiny_lm("llama"))
+    start_embeddings_from(lm, str(tmp_path))
+    assert torch.equal(lm.get_input_embeddings().weight, given.get_input_embeddings().weight[:400])
+
+
+def test_another_width_is_refused_with_both_widths(tiny_lm):
+    lm = new_lm(tiny_lm("llama"), hidden_size=48)
+    with pytest.raises(ValueError, match=r"are 32 wide and those of the model to train 48"):
+        start_embeddings_from(lm, str(tiny_lm("gpt2")))
+
+
+def test_another_tokenizer_is_refused(tiny_lm):
+    with pytest.raises(ValueError, match="different pieces; tokenize the corpus again"):
+        refuse_other_pieces(str(tiny_lm("gpt2", vocab=380)), tiny_lm("gpt2"))
+
+
+@pytest.fixture(scope="module")
+def command(tiny_lm, tmp_path_factory):
+    """A step at a learning rate of nothing."""
+    folder = tmp_path_factory.mktemp("warm")
+    (folder / "text.txt").write_text("The ferry to Vellmar leaves at seven. " * 20)
+    words = ["tokenize", str(folder / "text.txt"), "--out", str(folder / "shards"), "--workers", "1"]
+    assert main([*words, "--tokenizer", str(tiny_lm("gpt2"))]) == 0
+    words = ["pretrain", "--no-compile", "--shards", str(folder / "shards"), "--preset", str(tiny_lm("gpt2"))]
+    return [*words, "--segment-length", "64", "--batch-segments", "1", "--tokens", "64", "--lr", "0"]
+
+
+def test_a_run_starts_from_the_lm_that_it_is_given(command, tiny_lm, tmp_path):
+    assert main([*command, "--out", str(tmp_path / "lm"), "--init-from", str(tiny_lm("gpt2"))]) == 0
+    lm = AutoModelForCausalLM.from_pretrained(tmp_path / "lm")
+    assert lm.config.direction == "backward"
+    assert not differing(lm, AutoModelForCausalLM.from_pretrained(tiny_lm("gpt2")))
+
+
+def test_both_at_once_are_refused(command, tiny_lm, tmp_path, capsys):
+    names = ["--init-from", str(tiny_lm("gpt2")), "--init-embeddings-from", str(tiny_lm("gpt2"))]
+    assert main([*command, "--out", str(tmp_path / "lm"), *names]) == 1
+    assert "not both" in capsys.readouterr().err
