@@ -20,7 +20,8 @@ from boustro.models.hardware import best_device, has_fast_bf16
 from boustro.pretrain.loop import Loop, Pace, make_optimizer, say
 from boustro.store import fingerprint, refuse_foreign, write_file, write_folder
 
-DECIDING = "width cells letter_window num_targets words batch_words max_words optimizer lr weight_decay warmup decay seed".split()  # options that decide the weights
+MODEL_OPTIONS = "width cells letter_window num_targets".split()
+DECIDING = MODEL_OPTIONS + "words batch_words max_words optimizer lr weight_decay warmup decay seed".split()
 POOL_BATCHES = 50  # sentences are sorted by length within this many batches, not within the corpus
 UNKNOWN = "<unknown>"
 
