@@ -2,21 +2,16 @@
 
 A few-shot study trains hundreds of small heads: every draw, seed, learning rate and dropout. One after another
 they spend their time on bookkeeping, and each reads all vectors anew to be judged. Here the backward pass and
-the optimiser's step are written out, heads are trained side by side, one a core, and all of them judge a block
-of words in one matrix product.
+the optimiser's step are written out, and heads share whatever they can:
 
-Heads with the same sentences, seed, dropout and length see the same batches and the same dropout numbers:
-they form a *lane*, whose gather, dropout and matrix product are shared. A search over 10 learning rates is
-one lane, not 10 runs:
+    lane      heads with the same sentences, seed, dropout and length: the same batches, the same dropout numbers,
+              one product x · [W₁ … W_k]ᵀ. A search over 10 learning rates is one lane, not 10 runs
+    convoy    lanes that take their steps together: one gather, one softmax, one walk through all sentences of
+              a CRF for all of them (`convoy`)
+    core      one convoy at a time, so that the cores do not wait for each other
+    tagging   all heads judge a block of words in one product
 
-    x (n, d), drawn once  →  x · [W₁ … W_k]ᵀ (n, k·C)  →  k gradients, k steps of AdamW
-
-A CRF on top has its expected counts for gradients (`heads.chain`), and no autograd either.
-
-Nothing is padded: lanes whose batches differ in words run apart. (Stacked into one padded product they
-were no faster: on a CPU a batched product is a loop over its members, and padding adds 40% to it.)
-
-Letters: M heads, N words, d width of a vector, h hidden width, C tags; in a lane k heads, n words of a batch.
+Letters: M heads, N words, d width of a vector, C tags; n words of a block.
 The numbers are those of `heads.training.train_head` on one stream without a mix: initialisation, order of
 sentences, dropout numbers, AdamW, linear decay. On a CPU only; a GPU has `train_head`.
 """
@@ -25,37 +20,27 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import NamedTuple
+from itertools import groupby, pairwise
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from boustro.heads.chain import best_path, exact, expectations
+from boustro.heads.chain import best_path, exact
+from boustro.heads.convoy import train_convoy
+from boustro.heads.convoy_losses import CRF_NAMES
+from boustro.heads.convoy_steps import STEPS
 from boustro.heads.crf import make_chain, viterbi
-from boustro.heads.dropout import draw_kept, kept_scale
-from boustro.heads.layout import edges
+from boustro.heads.lanes import Lane, Run, Taught, sentence_rows
 from boustro.heads.transitions import valid_transitions
 
-LANE_BYTES = 8 << 20
-"""A lane's parameters, gradients and moments should stay in a core's share of the cache."""
-BLOCK_WORDS = 2048
-BETAS, EPSILON = (0.9, 0.999), 1e-8
+__all__ = ["STEPS", "Run", "StackedHeads", "sentence_rows", "train_stacked"]
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Run:
-    """One head: what it is trained on (indices of sentences) and how; the fields are `TrainConfig`'s."""
-
-    sentences: tuple[int, ...]
-    seed: int = 1
-    lr: float = 1e-3
-    weight_decay: float = 0.01
-    dropout: float = 0.1
-    epochs: int = 20
-    batch_sentences: int = 32
+CONVOY_BYTES = 16 << 20
+"""A convoy's vectors, parameters, gradients and moments should stay in a core's share of the last cache."""
+SCORED_WORDS, DECODED_WORDS = 2048, 16384
+"""Scored at once, so that scores stay in the cache; decoded at once, so that a time step has many sentences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +72,18 @@ class StackedHeads:
         """
         vectors = torch.as_tensor(vectors)
         best = np.empty((len(self), len(vectors)), np.uint16)
-        for rows, lengths in _blocks(len(vectors), starts):
-            scores = SCORES[self.kind](self.parameters, vectors[rows].float())
-            best[:, rows] = scores.argmax(-1).T.numpy() if lengths is None else self._decode(scores, lengths)
+        if starts is None:
+            for rows in torch.arange(len(vectors)).split(SCORED_WORDS):
+                best[:, rows.numpy()] = self._scores(vectors, rows).argmax(-1).T.numpy()
+            return best
+        for rows, lengths in _alike(starts):
+            parts = [self._scores(vectors, part) for part in torch.from_numpy(rows).split(SCORED_WORDS)]
+            best[:, rows] = self._decode(torch.cat(parts), torch.from_numpy(lengths))
         return best
+
+    def _scores(self, vectors: Tensor, rows: Tensor) -> Tensor:
+        """(n, M, C)"""
+        return SCORES[self.kind](self.parameters, vectors[rows].float())
 
     def _decode(self, scores: Tensor, lengths: Tensor) -> np.ndarray:
         """(M, n) from scores (n, M, C)."""
@@ -102,15 +95,13 @@ class StackedHeads:
         return np.stack([best_path(exact(own), lengths, make_chain(valid, *chain)).numpy() for own, chain in pairs])
 
 
-def _blocks(num_words: int, starts: np.ndarray | None) -> Iterator[tuple[slice, Tensor | None]]:
-    """Rows of about so many words at a time; where sentences begin is given, whole ones and their lengths."""
-    if starts is None:
-        yield from ((slice(a, min(a + BLOCK_WORDS, num_words)), None) for a in range(0, num_words, BLOCK_WORDS))
-        return
+def _alike(starts: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Rows and lengths of sentences of like length, about so many words at a time: few time steps, many sentences."""
     lengths = np.diff(starts)
-    parts = np.flatnonzero(np.diff((starts[1:] - 1) // BLOCK_WORDS)) + 1
-    for chosen in np.split(np.arange(len(lengths)), parts) if len(lengths) else []:
-        yield slice(int(starts[chosen[0]]), int(starts[chosen[-1] + 1])), torch.from_numpy(lengths[chosen])
+    order = np.argsort(lengths, kind="stable")
+    blocks = np.cumsum(lengths[order]) // DECODED_WORDS
+    for sentences in np.split(order, np.flatnonzero(np.diff(blocks)) + 1) if len(order) else []:
+        yield sentence_rows(starts, sentences)[0], lengths[sentences]
 
 
 def train_stacked(
@@ -139,36 +130,38 @@ def train_stacked(
         raise ValueError(f"cannot train heads of kind {kind!r} at once: known are {', '.join(STEPS)}")
     if any(not run.sentences or run.epochs < 1 for run in runs):
         raise ValueError("a run needs at least one sentence to train on and one epoch")
-    vectors = torch.as_tensor(vectors)
-    width, threads = vectors.shape[1], torch.get_num_threads()
-    sizes = [width, *([hidden or width] if kind == "mlp" else []), len(labels)]
-    num_parameters = sum((a + 1) * b for a, b in pairwise(sizes))
-    lanes = _lanes(runs, most=max(1, min(LANE_BYTES // (16 * num_parameters), math.ceil(len(runs) / threads))))
-    begun = [_initialise(kind, sizes, runs[lane[0]].seed, crf) for lane in lanes]
-
-    def train(number: int) -> dict[str, Tensor]:
-        return _train_lane(kind, vectors, starts, tags, labels, [runs[m] for m in lanes[number]], *begun[number])
-
-    trained = _in_parallel(train, len(lanes), threads)
-    order = np.argsort(np.concatenate(lanes)).tolist()
-    stack = {name: torch.cat([lane[name] for lane in trained])[order] for name in trained[0]}
+    vectors, threads = torch.as_tensor(vectors).half(), torch.get_num_threads()
+    sizes = [vectors.shape[1], *([hidden or vectors.shape[1]] if kind == "mlp" else []), len(labels)]
+    taught = Taught(vectors, starts, tags, labels)
+    plan = _convoys(runs, sum((a + 1) * b for a, b in pairwise(sizes)), threads)
+    convoys = [
+        [Lane([runs[m] for m in lane], *_initialise(kind, sizes, runs[lane[0]].seed, crf)) for lane in lanes]
+        for lanes in plan
+    ]
+    bar = tqdm(total=sum(r.steps for r in runs), desc="training heads", unit=" steps", disable=None, leave=False)
+    with bar:
+        trained = _in_parallel(lambda lanes: train_convoy(kind, lanes, taught, bar.update), convoys, threads)
+    order = np.argsort([m for lanes in plan for lane in lanes for m in lane]).tolist()
+    stack = {name: torch.cat([convoy[name] for convoy in trained])[order] for name in trained[0]}
     return StackedHeads(kind, tuple(labels), stack)
 
 
-def sentence_rows(starts: np.ndarray, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of the words of these sentences, one sentence after the other, and where each begins among them."""
-    first = starts[sentences]
-    own = np.concatenate([[0], np.cumsum(starts[sentences + 1] - first)])
-    return np.arange(own[-1]) + np.repeat(first - own[:-1], np.diff(own)), own
+def _convoys(runs: Sequence[Run], num_parameters: int, threads: int) -> list[list[list[int]]]:
+    """Numbers of runs: convoys of lanes, those with most steps first, all convoys of about the same work.
 
-
-def _lanes(runs: Sequence[Run], most: int) -> list[list[int]]:
-    """Runs that may share their batches and dropout numbers, at most so many together; the longest first."""
-    groups: dict[tuple, list[int]] = {}
+    As many convoys as there are threads, or so many times as many that each fits into the cache; a lane is cut
+    where a convoy is full.
+    """
+    lanes: dict[tuple, list[int]] = {}
     for m, run in enumerate(runs):
-        groups.setdefault((run.sentences, run.seed, run.dropout, run.epochs, run.batch_sentences), []).append(m)
-    lanes = [group[i : i + most] for group in groups.values() for i in range(0, len(group), most)]
-    return sorted(lanes, key=lambda lane: -len(runs[lane[0]].sentences) * runs[lane[0]].epochs)
+        lanes.setdefault(run.lane, []).append(m)
+    order = sorted(lanes.values(), key=lambda lane: -runs[lane[0]].steps)
+    line = np.array([m for lane in order for m in lane], dtype=np.int64)
+    work = np.array([len(runs[m].sentences) * runs[m].epochs for m in line])
+    count = threads * math.ceil(len(runs) * 16 * num_parameters / (threads * CONVOY_BYTES))
+    numbers = ((np.cumsum(work) - work / 2) * count / work.sum()).astype(np.int64)
+    parts = np.split(line, np.flatnonzero(np.diff(numbers)) + 1)
+    return [[list(lane) for _, lane in groupby(part.tolist(), key=lambda m: runs[m].lane)] for part in parts]
 
 
 def _initialise(kind: str, sizes: Sequence[int], seed: int, crf: bool) -> tuple[dict[str, Tensor], torch.Generator]:
@@ -187,196 +180,19 @@ def _initialise(kind: str, sizes: Sequence[int], seed: int, crf: bool) -> tuple[
     return named, after
 
 
-def _in_parallel(work: Callable[[int], dict[str, Tensor]], count: int, threads: int) -> list[dict[str, Tensor]]:
-    """work(0) … work(count - 1), each on its share of the cores; PyTorch lets go of the interpreter's lock."""
-    workers = min(threads, count)
+def _in_parallel(
+    work: Callable[[list[Lane]], dict[str, Tensor]], convoys: Sequence[list[Lane]], threads: int
+) -> list[dict[str, Tensor]]:
+    """The work on each convoy, on its share of the cores; PyTorch lets go of the interpreter's lock."""
+    workers = min(threads, len(convoys))
     each = torch.inference_mode()(work)
-    bar = {"total": count, "desc": "training heads", "unit": " lanes", "disable": None, "leave": False}
     if workers == 1:
-        return [each(number) for number in tqdm(range(count), **bar)]
+        return [each(convoy) for convoy in convoys]
     try:
         with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(threads // workers,)) as pool:
-            return list(tqdm(pool.map(each, range(count)), **bar))
+            return list(pool.map(each, convoys))
     finally:
         torch.set_num_threads(threads)
-
-
-def _train_lane(
-    kind: str,
-    vectors: Tensor,
-    starts: np.ndarray,
-    tags: np.ndarray,
-    labels: Sequence[str],
-    runs: Sequence[Run],
-    first: dict[str, Tensor],
-    generator: torch.Generator,
-) -> dict[str, Tensor]:
-    """Parameters (k, ...) by name, after the last step."""
-    run = runs[0]
-    words, bounds = sentence_rows(starts, np.array(run.sentences))
-    local = vectors[torch.from_numpy(words)].half().view(torch.int16)  # (words of the lane, d)
-    optimizer = _AdamW(first, runs, steps=run.epochs * -(-len(run.sentences) // run.batch_sentences))
-    slope = (_CRFSlope if "crf.starts" in first else _SoftmaxSlope)(optimizer, labels, tags[words], bounds)
-    most = int(np.sort(np.diff(bounds))[-run.batch_sentences :].sum())
-    step = STEPS[kind](optimizer, slope, run.dropout, generator, most, vectors.shape[1])
-    order, rows_of = np.random.default_rng(run.seed), [np.arange(a, b) for a, b in pairwise(bounds)]
-    for _ in range(run.epochs):
-        permuted = order.permutation(len(run.sentences))
-        for start in range(0, len(permuted), run.batch_sentences):
-            chosen = permuted[start : start + run.batch_sentences]
-            rows = torch.from_numpy(np.concatenate([rows_of[sentence] for sentence in chosen]))
-            step(local, Batch(rows, chosen))
-            optimizer.step()
-    return optimizer.parameters
-
-
-class _AdamW:
-    """k heads' parameters (k, ...), and AdamW with a learning rate and weight decay a head and linear decay."""
-
-    def __init__(self, first: dict[str, Tensor], runs: Sequence[Run], steps: int) -> None:
-        self.parameters = {name: p.expand(len(runs), *p.shape).clone() for name, p in first.items()}
-        self.gradients = {name: torch.zeros_like(p) for name, p in self.parameters.items()}
-        moments = [{name: torch.zeros_like(p) for name, p in self.parameters.items()} for _ in range(2)]
-        kept = (self.parameters, self.gradients, *moments)
-        self._heads = [[[p[m] for p in stack.values()] for stack in kept] for m in range(len(runs))]
-        self._runs, self._steps = runs, steps
-        self._done = torch.zeros(())
-        self._counts = [self._done] * len(first)
-
-    def step(self) -> None:
-        """PyTorch's fused kernel, called without `torch.optim`'s bookkeeping, which takes several times as long."""
-        decay = max(0.0, 1 - self._done.item() / self._steps)
-        self._done += 1
-        for run, (parameters, gradients, means, squares) in zip(self._runs, self._heads, strict=True):
-            torch._fused_adamw_(  # pyright: ignore[reportPrivateImportUsage]
-                parameters,
-                gradients,
-                means,
-                squares,
-                [],
-                self._counts,
-                lr=run.lr * decay,
-                beta1=BETAS[0],
-                beta2=BETAS[1],
-                weight_decay=run.weight_decay,
-                eps=EPSILON,
-                amsgrad=False,
-                maximize=False,
-            )
-
-
-class Batch(NamedTuple):
-    """Rows (n,) of a lane's words, and which of its sentences they are."""
-
-    rows: Tensor
-    sentences: np.ndarray
-
-
-class _SoftmaxSlope:
-    """The gradient of the cross-entropy, mean over words, by the scores (n, k, C) of k heads."""
-
-    def __init__(self, optimizer: _AdamW, labels: Sequence[str], tags: np.ndarray, bounds: np.ndarray) -> None:
-        self._onehot = torch.eye(len(labels))[torch.from_numpy(tags)]
-
-    def __call__(self, scores: Tensor, batch: Batch) -> Tensor:
-        onehot = self._onehot.index_select(0, batch.rows)
-        return scores.softmax(-1).sub_(onehot.unsqueeze(1)).div_(len(scores))
-
-
-class _CRFSlope:
-    """The same of a CRF's negative log-likelihood; writes the gradients of the CRF's own parameters as well."""
-
-    def __init__(self, optimizer: _AdamW, labels: Sequence[str], tags: np.ndarray, bounds: np.ndarray) -> None:
-        self._valid, self._num_tags = valid_transitions(labels), len(labels)
-        self._tags, self._lengths = torch.from_numpy(tags), np.diff(bounds)
-        self._parameters = [optimizer.parameters[name] for name in CRF_NAMES]
-        self._gradients = [optimizer.gradients[name] for name in CRF_NAMES]
-
-    def __call__(self, scores: Tensor, batch: Batch) -> Tensor:
-        tags, lengths = self._tags[batch.rows], torch.from_numpy(self._lengths[batch.sentences])
-        at, count = edges(lengths, len(tags)), self._num_tags
-        pairs = tags[at.followed] * count + tags[at.followed + 1]
-        used = (
-            torch.bincount(tags[at.first], minlength=count),
-            torch.bincount(pairs, minlength=count**2).view(count, count),
-            torch.bincount(tags[at.last], minlength=count),
-        )
-        onehot, slope = torch.eye(count)[tags], torch.empty_like(scores)
-        for head in range(scores.shape[1]):
-            chain = make_chain(self._valid, *(p[head] for p in self._parameters))
-            expected = expectations(exact(scores[:, head]), lengths, chain)
-            slope[:, head] = expected.tags - onehot
-            for gradient, mean, own in zip(self._gradients, expected[2:], used, strict=True):
-                gradient[head] = (mean - own) / len(tags)
-        return slope.div_(len(tags))
-
-
-class _Step:
-    """Writes the gradients of a batch's loss: `rows` (n,) of int16 bits of float16 (words, d).
-
-    Memory for the largest batch is held from step to step: fetched anew each time, it would cost more than the work.
-    """
-
-    def __init__(
-        self,
-        optimizer: _AdamW,
-        slope: _SoftmaxSlope | _CRFSlope,
-        dropout: float,
-        generator: torch.Generator,
-        most: int,
-        width: int,
-    ) -> None:
-        self.parameters, self.gradients = (
-            {name: p for name, p in named.items() if name.startswith("body.")}
-            for named in (optimizer.parameters, optimizer.gradients)
-        )
-        self.slope = slope
-        self.dropout, self.scale, self._generator = dropout, kept_scale(dropout), generator
-        self._bits, self._x = torch.empty(most, width, dtype=torch.int16), torch.empty(most, width)
-        widest = max(width, *(p.shape[1] for p in self.parameters.values()))
-        self._drawn = torch.empty(-(-most * widest // 4), dtype=torch.int64)
-
-    def keep(self, numel: int) -> Tensor:
-        """(numel,) int16, 1 where an element stays; valid until the next call."""
-        return draw_kept(numel, self.dropout, self._generator, self._drawn)
-
-    def drop(self, local: Tensor, rows: Tensor) -> Tensor:
-        """(n, d) float32 with some elements 0 (unscaled: the scale goes into the products)."""
-        bits = torch.index_select(local, 0, rows, out=self._bits[: len(rows)])
-        if self.dropout:
-            bits.mul_(self.keep(bits.numel()).view_as(bits))  # times 0 or 1: the bits of 0, or unchanged
-        return self._x[: len(rows)].copy_(bits.view(torch.float16))
-
-
-class _LinearStep(_Step):
-    def __call__(self, local: Tensor, batch: Batch) -> None:
-        x = self.drop(local, batch.rows)
-        weight, bias = self.parameters["body.1.weight"], self.parameters["body.1.bias"]  # (k, C, d), (k, C)
-        logits = torch.addmm(bias.flatten(), x, weight.flatten(0, 1).T, alpha=self.scale)
-        slope = self.slope(logits.view(len(x), *bias.shape), batch)  # (n, k, C)
-        gradient = self.gradients["body.1.weight"].flatten(0, 1)
-        torch.addmm(gradient, slope.flatten(1).T, x, beta=0, alpha=self.scale, out=gradient)
-        torch.sum(slope, 0, out=self.gradients["body.1.bias"])
-
-
-class _MlpStep(_Step):
-    def __call__(self, local: Tensor, batch: Batch) -> None:
-        x = self.drop(local, batch.rows)
-        w1, b1, w2, b2 = self.parameters.values()  # (k, h, d), (k, h), (k, C, h), (k, C)
-        d1, db1, d2, db2 = self.gradients.values()
-        inner = torch.addmm(b1.flatten(), x, w1.flatten(0, 1).T, alpha=self.scale).relu_()
-        inner = inner.view(len(x), *b1.shape)  # (n, k, h)
-        if self.dropout:
-            inner.mul_(self.keep(len(x) * b1.shape[1]).view(len(x), 1, -1).float())
-        by_head = inner.transpose(0, 1)  # (k, n, h)
-        logits = torch.baddbmm(b2.unsqueeze(1), by_head, w2.transpose(1, 2), alpha=self.scale)
-        slope = self.slope(logits.transpose(0, 1), batch).transpose(0, 1)  # (k, n, C)
-        torch.baddbmm(d2, slope.transpose(1, 2), by_head, beta=0, alpha=self.scale, out=d2)
-        torch.sum(slope, 1, out=db2)
-        back = torch.bmm(slope, w2).transpose(0, 1).mul(inner.sign_()).mul_(self.scale)  # (n, k, h): 0 where ReLU was
-        torch.sum(back, 0, out=db1)
-        d1 = d1.flatten(0, 1)
-        torch.addmm(d1, back.flatten(1).T, x, beta=0, alpha=self.scale, out=d1)
 
 
 def _linear_scores(parameters: dict[str, Tensor], x: Tensor) -> Tensor:
@@ -394,6 +210,4 @@ def _mlp_scores(parameters: dict[str, Tensor], x: Tensor) -> Tensor:
 
 PLACES = {"linear": ("body.1",), "mlp": ("body.1", "body.4")}
 """Where the affine maps stand in a `TaggingHead`, among dropout and ReLU."""
-CRF_NAMES = ("crf.starts", "crf.transitions", "crf.ends")
-STEPS: dict[str, type] = {"linear": _LinearStep, "mlp": _MlpStep}
 SCORES: dict[str, Callable[[dict[str, Tensor], Tensor], Tensor]] = {"linear": _linear_scores, "mlp": _mlp_scores}
