@@ -6,6 +6,7 @@ Presets are covered here too.
 import json
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from boustro.cli import main
 from boustro.models.loss import LMWithLoss
 from boustro.models.presets import PRESETS, make_config
 from boustro.objectives.causal import causal
+from boustro.pretrain.objectives import OBJECTIVES
 from boustro.pretrain.trainer import PretrainTrainer
 from boustro.store import open_folder
 from boustro.text.segments import Segments
@@ -414,3 +416,32 @@ def test_an_unknown_preset_suggests_the_nearest(name, hint):
 def test_a_preset_like_no_other_only_lists_those_there_are():
     with pytest.raises(ValueError, match=r"known are gpt2-base, tiny, mini, small, or a path to a config\.json$"):
         make_config("xyzzy", 300, 32, 0)
+
+
+# Objectives
+
+
+def test_an_unknown_objective_is_met_with_the_nearest(shards, tmp_path, capsys):
+    refused(command(shards, tmp_path / "lm", "--objective", "casual"), capsys, "'casual'", "did you mean 'causal'?")
+
+
+def test_a_further_objective_is_one_entry(shards, tmp_path, monkeypatch):
+    """To say what is read; and each batch knows whence its examples are."""
+    keys = []
+
+    def echo(examples, config, sentinel):
+        keys.extend((example.epoch, example.index) for example in examples)
+        pieces = torch.from_numpy(np.stack([example.pieces for example in examples]))
+        return {"input_ids": pieces, "targets": pieces}
+
+    entry = replace(OBJECTIVES["causal"], make_batch=echo, describe=lambda config: {"echo": True})
+    monkeypatch.setitem(OBJECTIVES, "echo", entry)
+    assert main(command(shards, tmp_path / "lm", "--objective", "echo", steps=2)) == 0
+    assert AutoConfig.from_pretrained(tmp_path / "lm").echo is True
+    assert len(set(keys)) == 2 * BATCH and {epoch for epoch, _ in keys} == {0}
+
+
+def test_a_loss_that_is_no_number_ends_the_run(shards, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("boustro.models.loss.lm_loss", lambda states, *rest: states.sum() * math.nan)
+    assert main(command(shards, tmp_path / "lm", steps=2)) == 1
+    assert "the loss is nan at step 1; try a lower --lr" in capsys.readouterr().err

@@ -140,7 +140,7 @@ def build_trainer(
         train_dataset=SegmentStream(segments, config.seed, arguments.max_steps * config.batch_segments),
         eval_dataset=held_out,
         callbacks=[Progress(config.batch_segments * config.segment_length)],
-        optimizers=(_optimizer(lm, config), None),
+        optimizers=(make_optimizer(lm, config), None),
         seed=config.seed,
         facts=facts,
         signals=signals,
@@ -195,7 +195,7 @@ def _warm_start(lm: PreTrainedModel, config: PretrainConfig, shards: Shards) -> 
             start(lm, folder)
 
 
-def _optimizer(lm: torch.nn.Module, config: PretrainConfig) -> torch.optim.Optimizer:
+def make_optimizer(lm: torch.nn.Module, config: PretrainConfig) -> torch.optim.Optimizer:
     if config.optimizer == "muon":
         return MuonAdamW(lm, config.lr, config.weight_decay)
     return torch.optim.AdamW(lm.parameters(), config.lr, weight_decay=config.weight_decay, fused=True)
