@@ -17,10 +17,11 @@ sentences, dropout numbers, AdamW, linear decay. On a CPU only; a GPU has `train
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby, pairwise
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -39,7 +40,8 @@ __all__ = ["STEPS", "Run", "StackedHeads", "sentence_rows", "train_stacked"]
 
 CONVOY_BYTES = 16 << 20
 """A convoy's vectors, parameters, gradients and moments should stay in a core's share of the last cache."""
-SCORED_WORDS, DECODED_WORDS = 2048, 16384
+Item, Result = TypeVar("Item"), TypeVar("Result")
+SCORED_WORDS, DECODED_WORDS = 2048, 8192
 """Scored at once, so that scores stay in the cache; decoded at once, so that a time step has many sentences."""
 
 
@@ -63,7 +65,6 @@ class StackedHeads:
         own = {name: stack[head : head + 1] for name, stack in self.parameters.items()}
         return StackedHeads(self.kind, self.labels, own)
 
-    @torch.inference_mode()
     def best_tags(self, vectors: np.ndarray | Tensor, starts: np.ndarray | None = None) -> np.ndarray:
         """(M, N) uint16: the tags of N words by each head, in one pass over vectors (N, d).
 
@@ -72,18 +73,25 @@ class StackedHeads:
         """
         vectors = torch.as_tensor(vectors)
         best = np.empty((len(self), len(vectors)), np.uint16)
+
+        def tag_words(rows: np.ndarray) -> None:
+            best[:, rows] = self._scores(vectors, rows).argmax(-1).T.numpy()
+
+        def tag_sentences(sentences: np.ndarray) -> None:
+            assert starts is not None
+            rows, bounds = sentence_rows(starts, sentences)
+            parts = [self._scores(vectors, part) for part in _parts(rows, SCORED_WORDS)]
+            best[:, rows] = self._decode(torch.cat(parts), torch.from_numpy(np.diff(bounds)))
+
         if starts is None:
-            for rows in torch.arange(len(vectors)).split(SCORED_WORDS):
-                best[:, rows.numpy()] = self._scores(vectors, rows).argmax(-1).T.numpy()
-            return best
-        for rows, lengths in _alike(starts):
-            parts = [self._scores(vectors, part) for part in torch.from_numpy(rows).split(SCORED_WORDS)]
-            best[:, rows] = self._decode(torch.cat(parts), torch.from_numpy(lengths))
+            _in_parallel(tag_words, _parts(np.arange(len(vectors)), SCORED_WORDS))
+        else:
+            _in_parallel(tag_sentences, _alike(np.diff(starts)))
         return best
 
-    def _scores(self, vectors: Tensor, rows: Tensor) -> Tensor:
+    def _scores(self, vectors: Tensor, rows: np.ndarray) -> Tensor:
         """(n, M, C)"""
-        return SCORES[self.kind](self.parameters, vectors[rows].float())
+        return SCORES[self.kind](self.parameters, vectors[torch.from_numpy(rows)].float())
 
     def _decode(self, scores: Tensor, lengths: Tensor) -> np.ndarray:
         """(M, n) from scores (n, M, C)."""
@@ -95,13 +103,15 @@ class StackedHeads:
         return np.stack([best_path(exact(own), lengths, make_chain(valid, *chain)).numpy() for own, chain in pairs])
 
 
-def _alike(starts: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Rows and lengths of sentences of like length, about so many words at a time: few time steps, many sentences."""
-    lengths = np.diff(starts)
+def _alike(lengths: np.ndarray) -> list[np.ndarray]:
+    """Sentences of like length, about so many words at a time: few time steps, many sentences in each."""
     order = np.argsort(lengths, kind="stable")
     blocks = np.cumsum(lengths[order]) // DECODED_WORDS
-    for sentences in np.split(order, np.flatnonzero(np.diff(blocks)) + 1) if len(order) else []:
-        yield sentence_rows(starts, sentences)[0], lengths[sentences]
+    return np.split(order, np.flatnonzero(np.diff(blocks)) + 1) if len(order) else []
+
+
+def _parts(rows: np.ndarray, size: int) -> list[np.ndarray]:
+    return np.split(rows, range(size, len(rows), size))
 
 
 def train_stacked(
@@ -124,23 +134,25 @@ def train_stacked(
         hidden: Width inside the mlp; None for d.
         crf: Learn a CRF on top; the tags must be valid sequences.
 
-    Raises `ValueError` for an unknown kind, and for a run without sentences.
+    Raises `ValueError` for an unknown kind, for no runs, and for a run without sentences.
     """
     if kind not in STEPS:
         raise ValueError(f"cannot train heads of kind {kind!r} at once: known are {', '.join(STEPS)}")
+    if not runs:
+        raise ValueError("there is no head to train: `runs` is empty")
     if any(not run.sentences or run.epochs < 1 for run in runs):
         raise ValueError("a run needs at least one sentence to train on and one epoch")
-    vectors, threads = torch.as_tensor(vectors).half(), torch.get_num_threads()
+    vectors = torch.as_tensor(vectors).half()
     sizes = [vectors.shape[1], *([hidden or vectors.shape[1]] if kind == "mlp" else []), len(labels)]
     taught = Taught(vectors, starts, tags, labels)
-    plan = _convoys(runs, sum((a + 1) * b for a, b in pairwise(sizes)), threads)
+    plan = _convoys(runs, sum((a + 1) * b for a, b in pairwise(sizes)), torch.get_num_threads())
     convoys = [
         [Lane([runs[m] for m in lane], *_initialise(kind, sizes, runs[lane[0]].seed, crf)) for lane in lanes]
         for lanes in plan
     ]
     bar = tqdm(total=sum(r.steps for r in runs), desc="training heads", unit=" steps", disable=None, leave=False)
     with bar:
-        trained = _in_parallel(lambda lanes: train_convoy(kind, lanes, taught, bar.update), convoys, threads)
+        trained = _in_parallel(lambda lanes: train_convoy(kind, lanes, taught, bar.update), convoys)
     order = np.argsort([m for lanes in plan for lane in lanes for m in lane]).tolist()
     stack = {name: torch.cat([convoy[name] for convoy in trained])[order] for name in trained[0]}
     return StackedHeads(kind, tuple(labels), stack)
@@ -180,17 +192,19 @@ def _initialise(kind: str, sizes: Sequence[int], seed: int, crf: bool) -> tuple[
     return named, after
 
 
-def _in_parallel(
-    work: Callable[[list[Lane]], dict[str, Tensor]], convoys: Sequence[list[Lane]], threads: int
-) -> list[dict[str, Tensor]]:
-    """The work on each convoy, on its share of the cores; PyTorch lets go of the interpreter's lock."""
-    workers = min(threads, len(convoys))
+def _in_parallel(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """The work on each item, on its share of the cores; PyTorch lets go of the interpreter's lock.
+
+    So small are the operations that two cores gain more from two items than from halves of one.
+    """
+    threads = torch.get_num_threads()
+    workers = min(threads, len(items))
     each = torch.inference_mode()(work)
-    if workers == 1:
-        return [each(convoy) for convoy in convoys]
+    if workers <= 1:
+        return [each(item) for item in items]
     try:
         with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(threads // workers,)) as pool:
-            return list(pool.map(each, convoys))
+            return list(pool.map(each, items))
     finally:
         torch.set_num_threads(threads)
 
