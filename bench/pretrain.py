@@ -192,7 +192,8 @@ def by_boustro(setting: Setting, lm: PreTrainedModel, steps: int) -> Curve:
     clock = Clock()
     arguments = training_arguments(setting.config, steps, validate=False)
     arguments.logging_steps, arguments.save_strategy = 1, "no"  # type: ignore[assignment]
-    trainer = build_trainer(setting.config, lm, arguments, setting.segments, None, Signals(), {})
+    stream = SegmentStream(setting.segments, setting.config.seed, steps * setting.config.batch_segments)
+    trainer = build_trainer(setting.config, lm, arguments, stream, setting.shards, None, Signals(), {})
     trainer.add_callback(clock)
     trainer.train()
     return clock.curve
@@ -271,7 +272,7 @@ def main(
         raise SystemExit(f"unknown road {unknown[0]!r}: known are {', '.join(ROADS)}")
     device = best_device()
     config = PretrainConfig(
-        shards=shards, out=Path(tempfile.mkdtemp()) / "lm", direction="forward", preset=preset, seed=seed, lr=lr,
+        shards=(shards,), out=Path(tempfile.mkdtemp()) / "lm", direction="forward", preset=preset, seed=seed, lr=lr,
         segment_length=segment_length, batch_segments=batch_segments, micro_batch_segments=micro_batch_segments,
         bf16=bf16, compile=not no_compile,
     )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from boustro.models.presets import PRESETS
 from boustro.objectives.causal import Direction
 from boustro.store import fingerprint
-from boustro.text.shards import Shards
+from boustro.text.mixture import Corpora
 
 FACTS = (
     "objective direction init_from init_embeddings_from tokens segment_length batch_segments optimizer lr weight_decay "
@@ -20,8 +20,8 @@ FACTS = (
 class PretrainConfig:
     """Everything that decides what a run computes."""
 
-    shards: Path
-    """Token shards to train on, as written by `boustro tokenize`."""
+    shards: tuple[Path, ...]
+    """Token shards to train on, as written by `boustro tokenize`; of several corpora, each by its share."""
     out: Path
     """Where the model folder is written."""
     objective: str = "causal"
@@ -34,6 +34,10 @@ class PretrainConfig:
     """Start from all weights of this LM, a folder or a name on the hub, of the same architecture and tokenizer."""
     init_embeddings_from: str | None = None
     """Start from the embeddings (and the head tied to them) of this LM, of the same width and tokenizer."""
+    shares: tuple[float, ...] = ()
+    """How much of the run each corpus gets, in the order of --shards; by default by size."""
+    alpha: float = 1.0
+    """Without --shares: sizes count to this power; below 1, small corpora are read more often."""
     validation: Path | None = None
     """Token shards for validation loss and perplexity, made with the same tokenizer."""
     tokens: int | None = None
@@ -79,14 +83,14 @@ class PretrainConfig:
         return self.out.with_name(self.out.name + ".checkpoints")
 
 
-def run_facts(config: PretrainConfig, shards: Shards) -> dict[str, Any]:
+def run_facts(config: PretrainConfig, corpora: Corpora) -> dict[str, Any]:
     """What decides a run's weights: a checkpoint of other facts is another run's.
 
     The micro-batch, the number of processes, compilation and mixed precision are not among them: they change
     how the same sums are rounded, and a run may go on with others.
     """
     facts = {name: getattr(config, name) for name in FACTS.split()}
-    return {"shards": shards.fingerprint, "preset": _architecture(config.preset), **facts}
+    return {"shards": corpora.fingerprint, "preset": _architecture(config.preset), **facts}
 
 
 def differing_facts(found: dict[str, Any], wanted: dict[str, Any]) -> list[str]:

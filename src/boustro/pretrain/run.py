@@ -8,7 +8,6 @@ import json
 import shutil
 import time
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -28,6 +27,7 @@ from boustro.pretrain.signals import Signals, Stopped
 from boustro.pretrain.trainer import PretrainTrainer
 from boustro.pretrain.warm_start import refuse_other_pieces, start_embeddings_from, start_from
 from boustro.store import open_folder, refuse_foreign, write_file, write_folder
+from boustro.text.mixture import Corpora, Mixture, refuse_other_vocabulary
 from boustro.text.segments import Segments, SegmentStream
 from boustro.text.shards import Shards
 from boustro.text.tokenizers import load_tokenizer
@@ -47,20 +47,23 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
 
 def _pretrain(config: PretrainConfig) -> dict[str, Any]:
     refuse_foreign(config.out, "model")
-    shards = Shards.open(config.shards)
-    validation = _open_validation(config, shards)
-    facts = run_facts(config, shards)
+    corpora = Corpora.open(config.shards, config.shares, config.alpha)
+    shards, validation = corpora.first, Shards.open(config.validation) if config.validation else None
+    if validation:
+        refuse_other_vocabulary(validation, shards)
+    facts = run_facts(config, corpora)
     if config.resume and (finished := _finished(config, facts)):
         return finished
-    segments = Segments(shards, config.segment_length, config.seed)
-    if len(segments) < config.batch_segments:
+    segments = corpora.segments(config.segment_length, config.seed)
+    num_segments = sum(map(len, segments))
+    if num_segments < config.batch_segments:
         raise ValueError(
-            f"{config.shards} holds {len(segments)} segments of {config.segment_length:,} pieces, fewer than a batch "
-            f"of {config.batch_segments}; lower --batch-segments or --segment-length"
+            f"{', '.join(map(str, config.shards))}: {num_segments} segments of {config.segment_length:,} pieces, fewer "
+            f"than a batch of {config.batch_segments}; lower --batch-segments or --segment-length"
         )
     held_out = Segments(validation, config.segment_length, seed=None) if validation else None
     step_pieces = config.batch_segments * config.segment_length
-    steps = max(1, round((config.tokens or len(segments) * config.segment_length) / step_pieces))
+    steps = max(1, round((config.tokens or num_segments * config.segment_length) / step_pieces))
 
     lm = build_lm(config, shards)
     arguments = training_arguments(config, steps, validate=held_out is not None)
@@ -72,10 +75,11 @@ def _pretrain(config: PretrainConfig) -> dict[str, Any]:
     say(
         f"{config.direction} {config.preset}: {lm.num_parameters() / 1e6:.1f}M parameters, "
         f"{steps:,} steps of {step_pieces:,} pieces on {num_processes()} x {arguments.device.type}, "
-        f"{len(segments):,} segments at hand"
+        f"{num_segments:,} segments at hand"
     )
     with Signals() as signals:
-        trainer = build_trainer(config, lm, arguments, segments, held_out, signals, facts)
+        stream = corpora.stream(segments, config.seed, steps * config.batch_segments)
+        trainer = build_trainer(config, lm, arguments, stream, shards, held_out, signals, facts)
         started = time.monotonic()
         try:
             trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
@@ -86,9 +90,9 @@ def _pretrain(config: PretrainConfig) -> dict[str, Any]:
                 "To go on, give the same command with --resume")  # fmt: skip
             raise SystemExit(128 + stop.number) from None
     result = {
-        "config": {name: str(value) if isinstance(value, Path) else value for name, value in asdict(config).items()},
+        "config": json.loads(json.dumps(asdict(config), default=str)),
         "run": facts,
-        "shards_fingerprint": shards.fingerprint,
+        "shards_fingerprint": corpora.fingerprint,
         "num_parameters": lm.num_parameters(),
         "pieces_seen": steps * step_pieces,
         "seconds": round(time.monotonic() - started, 1),
@@ -100,16 +104,16 @@ def _pretrain(config: PretrainConfig) -> dict[str, Any]:
     if is_first():
         lm = find_objective(config.objective).model.from_config(lm.config, dtype=getattr(torch, config.save_dtype))
         lm.load_state_dict(weights)
-        _write_model(config, lm, shards, result)
+        _write_model(config, lm, corpora, result)
     say(f"{config.out}: done" + (f", validation perplexity {metrics['eval_perplexity']:.2f}" if metrics else ""))
     return result
 
 
-def _write_model(config: PretrainConfig, lm: PreTrainedModel, shards: Shards, result: dict[str, Any]) -> None:
+def _write_model(config: PretrainConfig, lm: PreTrainedModel, corpora: Corpora, result: dict[str, Any]) -> None:
     """The model folder, complete; the checkpoints are not needed any more."""
-    with write_folder(config.out, "model", {"shards": shards.fingerprint}) as folder:
+    with write_folder(config.out, "model", {"shards": corpora.fingerprint}) as folder:
         lm.save_pretrained(folder)
-        load_tokenizer(shards.tokenizer_path).save_pretrained(folder)
+        load_tokenizer(corpora.first.tokenizer_path).save_pretrained(folder)
         write_file(folder / "training.json", json.dumps(result, indent=1))
     shutil.rmtree(config.checkpoints, ignore_errors=True)
 
@@ -127,7 +131,8 @@ def build_trainer(
     config: PretrainConfig,
     lm: PreTrainedModel,
     arguments: TrainingArguments,
-    segments: Segments,
+    stream: SegmentStream | Mixture,
+    shards: Shards,
     held_out: Segments | None,
     signals: Signals,
     facts: dict[str, Any],
@@ -136,8 +141,8 @@ def build_trainer(
     trainer = PretrainTrainer(
         find_objective(config.objective).with_loss(lm),
         arguments,
-        data_collator=Collator(config, segments.shards.config["end_of_text_id"]),
-        train_dataset=SegmentStream(segments, config.seed, arguments.max_steps * config.batch_segments),
+        data_collator=Collator(config, shards.config["end_of_text_id"]),
+        train_dataset=stream,
         eval_dataset=held_out,
         callbacks=[Progress(config.batch_segments * config.segment_length)],
         optimizers=(make_optimizer(lm, config), None),
@@ -150,22 +155,6 @@ def build_trainer(
     trainer.remove_callback(PrinterCallback)
     trainer.remove_callback(ProgressCallback)
     return trainer
-
-
-def _open_validation(config: PretrainConfig, shards: Shards) -> Shards | None:
-    if config.validation is None:
-        return None
-    validation = Shards.open(config.validation)
-    if validation.config["vocab_size"] != shards.config["vocab_size"]:
-        raise ValueError(
-            f"{config.validation} has {validation.config['vocab_size']:,} pieces in its vocabulary and "
-            f"{config.shards} has {shards.config['vocab_size']:,}; tokenize both with one tokenizer"
-        )
-    if load_tokenizer(validation.tokenizer_path).get_vocab() != load_tokenizer(shards.tokenizer_path).get_vocab():
-        raise ValueError(
-            f"{config.validation} and {config.shards} have different pieces; tokenize both with one tokenizer"
-        )
-    return validation
 
 
 def _finished(config: PretrainConfig, facts: dict[str, Any]) -> dict[str, Any] | None:

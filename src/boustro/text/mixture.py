@@ -13,10 +13,71 @@ the power α, so that with α below 1 the small ones are read more often than th
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from boustro.text.segments import Example, SegmentStream
+from boustro.store import fingerprint
+from boustro.text.segments import Example, Segments, SegmentStream
+from boustro.text.shards import Shards
+from boustro.text.tokenizers import load_tokenizer
+
+
+@dataclass(frozen=True)
+class Corpora:
+    """Opened shards of one or more corpora over one vocabulary, and what share of a run each is to have."""
+
+    shards: Sequence[Shards]
+    shares: Sequence[float]
+
+    @classmethod
+    def open(cls, paths: Sequence[Path], shares: Sequence[float] = (), alpha: float = 1.0) -> "Corpora":
+        """By default shares follow from the sizes, smoothed by `alpha`.
+
+        Raises `ValueError` for shares that do not fit and for corpora of different vocabularies.
+        """
+        if not paths:
+            raise ValueError("no shards given; make some with boustro tokenize")
+        opened = [Shards.open(path) for path in paths]
+        for other in opened[1:]:
+            refuse_other_vocabulary(other, opened[0])
+        if shares:
+            _check_shares(shares, len(opened))
+            return cls(opened, [share / sum(shares) for share in shares])
+        return cls(opened, smoothed_shares([s.config["num_pieces"] for s in opened], alpha))
+
+    @property
+    def first(self) -> Shards:
+        """Whose tokenizer and vocabulary are everybody's."""
+        return self.shards[0]
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the pieces and the shares; of one corpus, its own."""
+        own = [shards.fingerprint for shards in self.shards]
+        return own[0] if len(own) == 1 else fingerprint(own, [round(share, 9) for share in self.shares])
+
+    def segments(self, length: int, seed: int) -> list[Segments]:
+        """Segments of every corpus."""
+        return [Segments(shards, length, seed) for shards in self.shards]
+
+    def stream(self, segments: Sequence[Segments], seed: int, length: int) -> "SegmentStream | Mixture":
+        """What a run of so many segments reads."""
+        streams = [SegmentStream(own, seed, length) for own in segments]
+        return streams[0] if len(streams) == 1 else Mixture(streams, self.shares)
+
+
+def refuse_other_vocabulary(shards: Shards, first: Shards) -> None:
+    """`ValueError` unless both were made with one tokenizer."""
+    sizes = [s.config["vocab_size"] for s in (shards, first)]
+    if sizes[0] != sizes[1]:
+        raise ValueError(
+            f"{shards.path} has {sizes[0]:,} pieces in its vocabulary and {first.path} has {sizes[1]:,}; "
+            "tokenize both with one tokenizer"
+        )
+    if load_tokenizer(shards.tokenizer_path).get_vocab() != load_tokenizer(first.tokenizer_path).get_vocab():
+        raise ValueError(f"{shards.path} and {first.path} have different pieces; tokenize both with one tokenizer")
 
 
 class Mixture:
@@ -27,10 +88,7 @@ class Mixture:
 
         Raises `ValueError` for shares that are not one positive number a stream.
         """
-        if len(shares) != len(streams) or not all(share > 0 for share in shares):
-            raise ValueError(
-                f"{len(streams)} corpora need as many shares, all above 0, not {', '.join(map(str, shares)) or 'none'}"
-            )
+        _check_shares(shares, len(streams))
         self.streams, self._length = list(streams), len(streams[0])
         self._owners = interleave(shares, self._length)
         reads = np.eye(len(streams), dtype=np.int64)[self._owners]
@@ -63,3 +121,10 @@ def smoothed_shares(sizes: Sequence[int], alpha: float) -> list[float]:
         raise ValueError(f"alpha must be 0 or more, not {alpha}")
     powers = (np.asarray(sizes, float) / sum(sizes)) ** alpha
     return (powers / powers.sum()).tolist()
+
+
+def _check_shares(shares: Sequence[float], count: int) -> None:
+    if len(shares) != count or not all(share > 0 for share in shares):
+        raise ValueError(
+            f"{count} corpora need as many shares, all above 0, not {', '.join(map(str, shares)) or 'none'}"
+        )
