@@ -136,3 +136,8 @@ def test_the_random_numbers_of_others_stay_where_they_were():
 def test_what_cannot_be_trained_is_refused(kind, run, message):
     with pytest.raises(ValueError, match=message):
         train_stacked(kind, VECTORS, STARTS, TAGS, LABELS, [run])
+
+
+def test_no_runs_are_refused():
+    with pytest.raises(ValueError, match="`runs` is empty"):
+        train_stacked("linear", VECTORS, STARTS, TAGS, LABELS, [])
