@@ -9,10 +9,10 @@
     python bench/pretrain.py --shards shards --preset mini --segment-length 256 --batch-segments 16 --seconds 60
 
 Same architecture and random start, same segments in the same order, same batch, context and precision; AdamW's
-learning rate is an option, so that the rivals get a good one. With `--seconds` every road first makes a few steps to
-learn its speed (the first, which compiles, is told apart), then trains afresh for as many steps as fit, with a
-schedule of that length; with `--steps` all make the same number. `--profile` adds where a step of ours spends its time.
-The last thing printed is a Markdown table.
+learning rate is an option, so that the rivals get a good one. Every road first makes a few steps, which compile and
+show its speed, then trains afresh: with `--seconds` for as many steps as fit, with a schedule of that length; with
+`--steps` all make the same number. `--profile-steps` adds where a step of ours spends its time. The last thing printed
+is a Markdown table.
 """
 
 import math
@@ -283,15 +283,12 @@ def main(
         has_fast_bf16(device) if bf16 is None else bf16,
         training_arguments(config, 1, validate=False).per_device_train_batch_size, adamw_lr,
     )  # fmt: skip
-    rows: dict[str, tuple[Curve, float]] = {}
+    rows: dict[str, tuple[float, Curve, float]] = {}
     for road in roads:
-        num_steps = steps
-        if num_steps is None:
-            probe = ROADS[road](setting, build_lm(config, opened), PROBE_STEPS)
-            num_steps = max(10, int((seconds or 0) / probe.step_seconds))
+        probe = ROADS[road](setting, build_lm(config, opened), PROBE_STEPS)  # compiles, and shows the speed
         lm = build_lm(config, opened)
-        curve = ROADS[road](setting, lm, num_steps)
-        rows[road] = (curve, validation_loss(setting, lm))
+        curve = ROADS[road](setting, lm, steps or max(10, int((seconds or 0) / probe.step_seconds)))
+        rows[road] = (probe.start_up, curve, validation_loss(setting, lm))
     if profile_steps:
         spent = profile(setting, profile_steps)
         print("\n| part of a step (uncompiled) | seconds | share |\n|---|---|---|")
@@ -301,9 +298,9 @@ def main(
         print_table(setting, rows)
 
 
-def print_table(setting: Setting, rows: dict[str, tuple[Curve, float]]) -> None:
-    """A line a road; ratios are to the first."""
-    first = next(iter(rows.values()))[0]
+def print_table(setting: Setting, rows: dict[str, tuple[float, Curve, float]]) -> None:
+    """A line a road, its seconds of compiling or other start-up apart; ratios are to the first."""
+    first = next(iter(rows.values()))[1]
     precision = "bf16 autocast" if setting.bf16 else "fp32"
     print(
         f"\n{setting.config.preset}, {setting.shards.config['vocab_size']:,} pieces, {setting.step_pieces:,} a step, "
@@ -314,10 +311,10 @@ def print_table(setting: Setting, rows: dict[str, tuple[Curve, float]]) -> None:
     print(f"| {titles} |")
     print("|" + "---|" * (titles.count("|") + 1))
     wanted = first.final_loss()
-    for road, (curve, held_out) in rows.items():
+    for road, (start_up, curve, held_out) in rows.items():
         cells = [
             road,
-            f"{curve.start_up:.1f}",
+            f"{start_up:.1f}",
             f"{setting.step_pieces / curve.step_seconds:,.0f}",
             f"{first.step_seconds / curve.step_seconds:.2f}",
             f"{len(curve.times):,}",
