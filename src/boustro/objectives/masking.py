@@ -10,12 +10,12 @@ Special pieces are neither chosen nor drawn. Source: BERT, section 3.1; Jurafsky
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from boustro.objectives.words import word_bounds, word_ids
+from boustro.objectives.words import word_bounds, word_ids, word_starts
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -100,6 +100,34 @@ def special_pieces(tokenizer: Any, vocab_size: int | None = None) -> Bool[np.nda
     special[list(tokenizer.get_vocab().values())] = False
     special[list(tokenizer.all_special_ids)] = True
     return special
+
+
+def make_masking(
+    tokenizer: Any,
+    end_id: int,
+    unit: Literal["piece", "word"] = "piece",
+    vocab_size: int | None = None,
+    frequencies: np.ndarray | None = None,
+    **rates: float,
+) -> Masking:
+    """The masking of a tokenizer; `unit` is what is hidden as a whole, `rates` are `rate` and the shares.
+
+    `end_id` parts documents, `vocab_size` is the model's if it has more pieces than the tokenizer. Raises
+    `ValueError` for a tokenizer without a mask piece, or without words to hide whole.
+    """
+    if tokenizer.mask_token_id is None:
+        raise ValueError("the tokenizer has no mask piece; give it one with add_special_tokens({'mask_token': ...})")
+    special = special_pieces(tokenizer, vocab_size)
+    special[end_id] = True
+    starts = word_starts(tokenizer, vocab_size) if unit == "word" else None
+    return Masking(
+        mask_id=tokenizer.mask_token_id,
+        end_id=end_id,
+        special=special,
+        word_starts=starts,
+        frequencies=frequencies,
+        **rates,
+    )
 
 
 def choose_words(

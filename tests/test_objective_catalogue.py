@@ -1,0 +1,93 @@
+"""boustro.objectives.catalogue: what does not fit is refused before a run, saying what would."""
+
+import importlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from transformers import BertConfig, ElectraConfig, EuroBertConfig, GPT2Config, LlamaConfig, T5Config
+
+import boustro.objectives
+from boustro.objectives.catalogue import OBJECTIVES, architecture_kind, check_objective, fitting_objectives
+from boustro.objectives.masking import make_masking
+from test_masked_lm import make_pieces
+from tokenizer_kinds import TINY
+
+TEXT = ["The ferry to Vellmar leaves at seven, unbelievably late.", "Nobody reads the harbour bulletin!"] * 3
+
+
+@pytest.mark.parametrize(
+    ("config", "kind", "fitting"),
+    [
+        (LlamaConfig(), "causal", ["causal", "cloze"]),
+        (GPT2Config(), "causal", ["causal", "cloze"]),
+        (BertConfig(), "masked", ["masked", "span", "sentence_pair"]),
+        (BertConfig(is_decoder=True), "causal", ["causal", "cloze"]),
+        (EuroBertConfig(), "masked", ["masked", "span"]),
+        (ElectraConfig(), "masked", ["masked", "span", "replaced"]),
+        (T5Config(), None, []),
+    ],
+)
+def test_what_fits_an_architecture(config, kind, fitting):
+    assert architecture_kind(config) == kind
+    assert fitting_objectives(config) == fitting
+    tokenizer = make_pieces(cls_token_id=1, sep_token_id=2, pad_token_id=3)
+    for name in OBJECTIVES:
+        if name in fitting:
+            assert check_objective(name, config, tokenizer) is OBJECTIVES[name]
+        else:
+            with pytest.raises(ValueError, match=f"objective '{name}' (trains|needs the heads)"):
+                check_objective(name, config, tokenizer)
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "options", "message"),
+    [
+        ("maskd", BertConfig(), {}, "unknown objective 'maskd': known are causal, .*did you mean 'masked'"),
+        ("masked", LlamaConfig(), {}, "trains masked LMs and 'llama' is a causal one, which fits: causal, cloze"),
+        ("causal", BertConfig(), {}, "trains causal LMs and 'bert' is a masked one, which fits: masked, span"),
+        ("causal", T5Config(), {}, "'t5' is neither a causal nor a masked one, which fits none"),
+        ("replaced", BertConfig(), {}, "needs the heads of electra, and not 'bert', which fits: masked, span"),
+        (
+            "masked",
+            BertConfig(),
+            {"mask_token_id": None},
+            "a tokenizer with a mask piece.*without it fit: causal, cloze",
+        ),
+        ("sentence_pair", BertConfig(), {}, "a cls and a sep and a pad piece.*'cls_token': '<|cls|>', 'sep_token'"),
+    ],
+)
+def test_errors_say_what_would_fit(name, config, options, message):
+    with pytest.raises(ValueError, match=message.replace("|", r"\|")):
+        check_objective(name, config, make_pieces(**options))
+
+
+def test_whole_words_need_a_tokenizer_that_shows_them():
+    with pytest.raises(ValueError, match="do not show where words begin"):
+        check_objective("masked", BertConfig(), make_pieces(), unit="word")
+    assert check_objective("causal", LlamaConfig(), make_pieces(), unit="word")  # hides nothing
+
+
+def test_every_file_of_an_objective_has_its_line():
+    """A function named as its file is an objective."""
+    for file in Path(str(boustro.objectives.__file__)).parent.glob("[a-z]*.py"):
+        module = importlib.import_module(f"boustro.objectives.{file.stem}")
+        if callable(getattr(module, file.stem, None)):
+            assert OBJECTIVES[file.stem].make is getattr(module, file.stem)
+
+
+def test_the_masking_of_a_tokenizer():
+    tokenizer = TINY["ours"](TEXT)
+    end = tokenizer.eos_token_id
+    with pytest.raises(ValueError, match="no mask piece"):
+        make_masking(tokenizer, end)
+    tokenizer.add_special_tokens({"mask_token": "<|mask|>"})
+    masking = make_masking(tokenizer, end, "word", vocab_size=500, rate=0.4)
+    assert masking.mask_id == tokenizer.mask_token_id and masking.rate == 0.4
+    special = np.flatnonzero(masking.special).tolist()
+    assert special == [end, *range(len(tokenizer) - 1, 500)], (
+        "the sentinel, the mask piece, and ids that stand for nothing"
+    )
+    ids = np.array(tokenizer(" harbour")["input_ids"])
+    assert len(set(masking.words(ids).tolist())) == 1
+    assert make_masking(tokenizer, end).word_starts is None
