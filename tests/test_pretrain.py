@@ -112,7 +112,7 @@ def test_the_loss_falls_on_a_pattern(trained, shards):
     losses = [row["loss"] for row in training["history"] if "loss" in row]
     uniform = math.log(Shards.open(shards).config["vocab_size"])
     assert abs(losses[0] - uniform) < 1.5 and losses[-1] < 0.3 * uniform
-    assert training["config"]["direction"] == "backward" and training["config"]["shards"] == str(shards)
+    assert training["config"]["direction"] == "backward" and training["config"]["shards"] == [str(shards)]
     assert training["pieces_seen"] == 40 * STEP_PIECES
     assert training["num_parameters"] == sum(tensor.numel() for tensor in weights(trained).values())
 
@@ -158,6 +158,17 @@ def test_the_same_command_gives_the_same_weights_and_another_seed_others(shards,
     assert_same_weights(tmp_path / "one", tmp_path / "same")
     one, other = weights(tmp_path / "one"), weights(tmp_path / "other")
     assert not torch.equal(one["model.embed_tokens.weight"], other["model.embed_tokens.weight"])
+
+
+def test_several_corpora_are_read_by_their_shares(shards, validation, tmp_path, capsys):
+    both = ["--shards", shards, validation]
+    assert main(command(shards, tmp_path / "by-share", *both, "--shares", 1, 3, steps=2)) == 0
+    assert main(command(shards, tmp_path / "by-size", *both, steps=2)) == 0
+    runs = [json.loads((tmp_path / name / "training.json").read_text()) for name in ("by-share", "by-size")]
+    assert runs[0]["config"]["shares"] == [1, 3]
+    assert runs[0]["run"]["shards"] != runs[1]["run"]["shards"]
+    assert not torch.equal(*(weights(tmp_path / n)["model.embed_tokens.weight"] for n in ("by-share", "by-size")))
+    refused(command(shards, tmp_path / "none", *both, "--shares", 1), capsys, "2 corpora need as many shares")
 
 
 def test_the_size_of_a_micro_batch_changes_nothing(shards, tmp_path):

@@ -40,7 +40,8 @@ __all__ = ["STEPS", "Run", "StackedHeads", "sentence_rows", "train_stacked"]
 
 CONVOY_BYTES = 16 << 20
 """A convoy's vectors, parameters, gradients and moments should stay in a core's share of the last cache."""
-Item, Result = TypeVar("Item"), TypeVar("Result")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 SCORED_WORDS, DECODED_WORDS = 2048, 8192
 """Scored at once, so that scores stay in the cache; decoded at once, so that a time step has many sentences."""
 
