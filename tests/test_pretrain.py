@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, BertConfig
 
+import boustro
 from boustro.cli import main
 from boustro.models.loss import LMWithLoss
 from boustro.models.presets import PRESETS, make_config
@@ -24,6 +25,7 @@ from boustro.pretrain.trainer import PretrainTrainer
 from boustro.store import open_folder
 from boustro.text.segments import Segments
 from boustro.text.shards import Shards
+from boustro.text.tokenizers import load_tokenizer
 
 LENGTH, BATCH = 32, 2
 STEP_PIECES = LENGTH * BATCH
@@ -445,11 +447,37 @@ def test_a_further_objective_is_one_entry(shards, tmp_path, monkeypatch):
         pieces = torch.from_numpy(np.stack([example.pieces for example in examples]))
         return {"input_ids": pieces, "targets": pieces}
 
-    entry = replace(OBJECTIVES["causal"], make_batch=echo, describe=lambda config: {"echo": True})
+    def says_so(config, shards):
+        made = OBJECTIVES["causal"].make_config(config, shards)
+        made.update({"echo": True})
+        return made
+
+    entry = replace(OBJECTIVES["causal"], make_batch=echo, make_config=says_so)
     monkeypatch.setitem(OBJECTIVES, "echo", entry)
     assert main(command(shards, tmp_path / "lm", "--objective", "echo", steps=2)) == 0
     assert AutoConfig.from_pretrained(tmp_path / "lm").echo is True
     assert len(set(keys)) == 2 * BATCH and {epoch for epoch, _ in keys} == {0}
+
+
+@pytest.mark.parametrize("preset", ["bert-tiny", "eurobert-tiny"])
+def test_a_masked_lm_learns_the_pattern_and_reads_words(shards, tmp_path, preset):
+    options = ["--objective", "masked", "--preset", preset, "--mask-rate", 0.3, "--validation", shards]
+    assert main(command(shards, tmp_path / "lm", *options, "--lr", 0.01, steps=40)) == 0
+    training = json.loads((tmp_path / "lm" / "training.json").read_text())
+    uniform = math.log(Shards.open(shards).config["vocab_size"])
+    assert training["validation_loss"] < 0.6 * uniform
+    tokenizer = load_tokenizer(tmp_path / "lm")
+    assert tokenizer.mask_token_id == len(tokenizer) - 1 == Shards.open(shards).config["vocab_size"]
+    encoder = boustro.load_encoder(f"masked:{tmp_path / 'lm'}")
+    one, other = (encoder.encode_all([["monday", "then", last]]).streams[0] for last in ("tuesday", "friday"))
+    assert not np.allclose(one[0], other[0], atol=1e-2)  # the first word's state follows from the last word
+
+
+def test_an_objective_that_does_not_fit_an_architecture_says_what_would(shards, tmp_path, capsys):
+    refused(command(shards, tmp_path / "a", "--objective", "masked", "--preset", "bret-mini"), capsys, "'bert-mini'")
+    config = tmp_path / "config.json"
+    config.write_text(BertConfig(hidden_size=64, num_hidden_layers=1, num_attention_heads=1).to_json_string())
+    refused(command(shards, tmp_path / "b", "--preset", config), capsys, "which fits: masked")
 
 
 def test_a_loss_that_is_no_number_ends_the_run(shards, tmp_path, capsys, monkeypatch):

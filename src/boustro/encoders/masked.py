@@ -22,7 +22,7 @@ class MaskedEncoder(TransformerEncoder):
     default_pooling = "exit+before"
 
     def _frame(self, config: Any) -> tuple[list[int], list[int]]:
-        if config.model_type not in MODEL_FOR_MASKED_LM_MAPPING_NAMES or config.is_decoder:
+        if config.model_type not in MODEL_FOR_MASKED_LM_MAPPING_NAMES or getattr(config, "is_decoder", False):
             raise ValueError(
                 f"{self._path} is a causal LM ({config.model_type}), which masked: cannot read; name it without masked:"
             )

@@ -11,8 +11,8 @@ from boustro.store import fingerprint
 from boustro.text.mixture import Corpora
 
 FACTS = (
-    "objective direction init_from init_embeddings_from tokens segment_length batch_segments optimizer lr weight_decay "
-    "schedule warmup decay seed"
+    "objective mask_rate hide direction init_from init_embeddings_from tokens segment_length batch_segments "
+    "optimizer lr weight_decay schedule warmup decay seed"
 )
 
 
@@ -25,11 +25,15 @@ class PretrainConfig:
     out: Path
     """Where the model folder is written."""
     objective: str = "causal"
-    """What a batch hides and asks for."""
+    """What a batch hides and asks for: causal (the next piece), or masked (hidden pieces)."""
     direction: Direction = "backward"
-    """Which way the model reads."""
+    """Which way a causal LM reads."""
     preset: str = "mini"
-    """gpt2-base, tiny, mini, small, or a path to a transformers config.json."""
+    """gpt2-base, tiny, mini, small, or a path to a transformers config.json; for masked LMs also bert-mini and so on."""
+    mask_rate: float = 0.15
+    """Share of the pieces that a masked LM must tell."""
+    hide: Literal["piece", "word"] = "piece"
+    """Whether a masked LM's words are hidden whole."""
     init_from: str | None = None
     """Start from all weights of this LM, a folder or a name on the hub, of the same architecture and tokenizer."""
     init_embeddings_from: str | None = None

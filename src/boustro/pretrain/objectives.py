@@ -1,24 +1,42 @@
-"""What can be trained, by name: the kind of model, its loss, and how segments become a batch.
+"""What can be trained by `boustro pretrain`, by name: the model, its loss, and how segments become a batch.
 
-A further objective is a function in `boustro.objectives` and one line here. What it draws at random it
+A further objective is a function in `boustro.objectives` and one line in `OBJECTIVES`. What it draws at random it
 draws from a generator keyed by (seed, epoch, index) of each example, so that a batch does not depend on
 who makes it.
+
+    causal   the next piece, in the run's direction                              any causal LM
+    masked   hidden pieces or words, BERT's 80/10/10; documents packed, unseen by each other    bert-*, eurobert-*
 """
 
 import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedConfig, PreTrainedModel
 
 from boustro.models.loss import LMWithLoss
+from boustro.models.masked import MaskedLMWithLoss
+from boustro.models.masked_presets import SIZES, make_masked_config
+from boustro.models.presets import make_config
+from boustro.objectives.catalogue import check_objective
 from boustro.objectives.causal import causal
+from boustro.objectives.examples import collate, keyed_generator
+from boustro.objectives.masked import masked
+from boustro.objectives.masking import Masking, special_pieces
+from boustro.objectives.words import word_starts
 from boustro.pretrain.config import PretrainConfig
 from boustro.text.segments import Example
+from boustro.text.shards import Shards
+from boustro.text.tokenizers import load_tokenizer
+
+MASK = "<|mask|>"
+COUNTED_PIECES = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -27,11 +45,22 @@ class Objective:
 
     model: Any
     """The transformers auto class that makes the model from its config."""
+    make_config: Callable[[PretrainConfig, Shards], PreTrainedConfig]
+    """The model's config, which says also how it reads. `ValueError` for what does not fit."""
+    load_tokenizer: Callable[[Path], Any]
+    """The tokenizer that goes along with the model, from that of the shards."""
     with_loss: Callable[[PreTrainedModel], nn.Module]
     make_batch: Callable[[Sequence[Example], PretrainConfig, int], dict[str, Tensor]]
     """Examples, the run's options and the sentinel → the arguments of the module; `targets` are among them."""
-    describe: Callable[[PretrainConfig], dict[str, Any]]
-    """What the model's config.json says of how it reads."""
+
+
+def causal_config(config: PretrainConfig, shards: Shards) -> PreTrainedConfig:
+    """A causal LM that says which way it reads."""
+    sentinel = shards.config["end_of_text_id"]
+    made = make_config(config.preset, shards.config["vocab_size"], config.segment_length, sentinel)
+    check_objective("causal", made, load_tokenizer(shards.tokenizer_path))
+    made.update({"direction": config.direction, "sentinel": True})
+    return made
 
 
 def causal_batch(examples: Sequence[Example], config: PretrainConfig, sentinel: int) -> dict[str, Tensor]:
@@ -40,10 +69,50 @@ def causal_batch(examples: Sequence[Example], config: PretrainConfig, sentinel: 
     return causal(pieces, config.direction, sentinel)._asdict()
 
 
+def masked_config(config: PretrainConfig, shards: Shards) -> PreTrainedConfig:
+    """A masked LM over the vocabulary of the shards and a mask piece."""
+    tokenizer = with_mask_piece(shards.tokenizer_path)
+    preset = f"eurobert-{config.preset}" if config.preset in SIZES else config.preset
+    made = make_masked_config(preset, tokenizer, config.segment_length)
+    check_objective("masked", made, tokenizer, config.hide)
+    return made
+
+
+def masked_batch(examples: Sequence[Example], config: PretrainConfig, sentinel: int) -> dict[str, Tensor]:
+    """Pieces to be told from all the others of their document."""
+    masking = _masking(tuple(config.shards), config.mask_rate, config.hide == "word", sentinel)
+    return collate([masked(e.pieces, keyed_generator(config.seed, e.epoch, e.index), masking) for e in examples])
+
+
+def with_mask_piece(path: Path) -> Any:
+    """The tokenizer of some shards; one without a mask piece gets it, after all its other pieces."""
+    tokenizer = load_tokenizer(path)
+    if tokenizer.mask_token_id is None:
+        tokenizer.add_special_tokens({"mask_token": MASK})
+    return tokenizer
+
+
+@lru_cache(maxsize=1)
+def _masking(paths: tuple[Path, ...], rate: float, whole_words: bool, sentinel: int) -> Masking:
+    """Random pieces are drawn by their frequency at the head of the corpora."""
+    opened = [Shards.open(path) for path in paths]
+    tokenizer = with_mask_piece(opened[0].tokenizer_path)
+    special = special_pieces(tokenizer)
+    special[sentinel] = True
+    counts = [np.bincount(s.pieces[0][:COUNTED_PIECES], minlength=len(special)) for s in opened]
+    return Masking(
+        mask_id=tokenizer.mask_token_id,
+        end_id=sentinel,
+        special=special,
+        word_starts=word_starts(tokenizer) if whole_words else None,
+        frequencies=np.sum(counts, 0),
+        rate=rate,
+    )
+
+
 OBJECTIVES: dict[str, Objective] = {
-    "causal": Objective(
-        AutoModelForCausalLM, LMWithLoss, causal_batch, lambda config: {"direction": config.direction, "sentinel": True}
-    ),
+    "causal": Objective(AutoModelForCausalLM, causal_config, load_tokenizer, LMWithLoss, causal_batch),
+    "masked": Objective(AutoModelForMaskedLM, masked_config, with_mask_piece, MaskedLMWithLoss, masked_batch),
 }
 
 

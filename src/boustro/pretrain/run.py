@@ -14,7 +14,6 @@ import torch
 from transformers import PreTrainedModel, TrainingArguments, set_seed
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
-from boustro.models.presets import make_config
 from boustro.pretrain.arguments import training_arguments
 from boustro.pretrain.checkpoints import newest_checkpoint
 from boustro.pretrain.config import PretrainConfig, differing_facts, run_facts
@@ -30,7 +29,6 @@ from boustro.store import open_folder, refuse_foreign, write_file, write_folder
 from boustro.text.mixture import Corpora, Mixture, refuse_other_vocabulary
 from boustro.text.segments import Segments, SegmentStream
 from boustro.text.shards import Shards
-from boustro.text.tokenizers import load_tokenizer
 
 
 def pretrain(config: PretrainConfig) -> dict[str, Any]:
@@ -72,8 +70,9 @@ def _pretrain(config: PretrainConfig) -> dict[str, Any]:
         _warm_start(lm, config, shards)
     if is_first() and not config.resume:
         shutil.rmtree(config.checkpoints, ignore_errors=True)
+    what = config.direction if config.objective == "causal" else config.objective
     say(
-        f"{config.direction} {config.preset}: {lm.num_parameters() / 1e6:.1f}M parameters, "
+        f"{what} {config.preset}: {lm.num_parameters() / 1e6:.1f}M parameters, "
         f"{steps:,} steps of {step_pieces:,} pieces on {num_processes()} x {arguments.device.type}, "
         f"{num_segments:,} segments at hand"
     )
@@ -113,7 +112,7 @@ def _write_model(config: PretrainConfig, lm: PreTrainedModel, corpora: Corpora, 
     """The model folder, complete; the checkpoints are not needed any more."""
     with write_folder(config.out, "model", {"shards": corpora.fingerprint}) as folder:
         lm.save_pretrained(folder)
-        load_tokenizer(corpora.first.tokenizer_path).save_pretrained(folder)
+        find_objective(config.objective).load_tokenizer(corpora.first.tokenizer_path).save_pretrained(folder)
         write_file(folder / "training.json", json.dumps(result, indent=1))
     shutil.rmtree(config.checkpoints, ignore_errors=True)
 
@@ -121,10 +120,8 @@ def _write_model(config: PretrainConfig, lm: PreTrainedModel, corpora: Corpora, 
 def build_lm(config: PretrainConfig, shards: Shards) -> PreTrainedModel:
     """The model with random weights, the same for the same seed."""
     set_seed(config.seed)
-    objective, sentinel = find_objective(config.objective), shards.config["end_of_text_id"]
-    model_config = make_config(config.preset, shards.config["vocab_size"], config.segment_length, sentinel)
-    model_config.update(objective.describe(config))
-    return objective.model.from_config(model_config, dtype=torch.float32)
+    objective = find_objective(config.objective)
+    return objective.model.from_config(objective.make_config(config, shards), dtype=torch.float32)
 
 
 def build_trainer(
