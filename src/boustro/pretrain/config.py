@@ -29,7 +29,7 @@ class PretrainConfig:
     direction: Direction = "backward"
     """Which way a causal LM reads."""
     preset: str = "mini"
-    """gpt2-base, tiny, mini, small, or a path to a transformers config.json; for masked LMs also bert-mini and so on."""
+    """gpt2-base, tiny, mini, small, or a path to a transformers config.json; bert-mini and the like for masked LMs."""
     mask_rate: float = 0.15
     """Share of the pieces that a masked LM must tell."""
     hide: Literal["piece", "word"] = "piece"
