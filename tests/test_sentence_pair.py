@@ -82,11 +82,11 @@ def test_what_holds_of_every_pair(num_chunk, num_other, length, seed):
 
 def test_half_of_the_pairs_are_random_and_a_tenth_short():
     chunk, other, frame = np.arange(1, 21), np.arange(21, 41), make_frame(length=23, short_share=0.1)
-    pairs = [sentence_pair(chunk, other, keyed_generator(0, 0, i), MASKING, frame) for i in range(1500)]
-    assert np.mean([pair.is_random for pair in pairs]) == pytest.approx(0.5, abs=0.04)
-    assert np.mean([(pair.documents < 0).any() for pair in pairs]) == pytest.approx(0.1 * 18 / 19, abs=0.025)
+    pairs = [sentence_pair(chunk, other, keyed_generator(0, 0, i), MASKING, frame) for i in range(800)]
+    assert np.mean([pair.is_random for pair in pairs]) == pytest.approx(0.5, abs=0.055)
+    assert np.mean([(pair.documents < 0).any() for pair in pairs]) == pytest.approx(0.1 * 18 / 19, abs=0.035)
     lengths = {label: [(p.documents == 0).sum() for p in pairs if p.is_random == label] for label in (0, 1)}
-    assert np.mean(lengths[0]) == pytest.approx(np.mean(lengths[1]), rel=0.03), "the length does not tell"
+    assert np.mean(lengths[0]) == pytest.approx(np.mean(lengths[1]), rel=0.04), "the length does not tell"
 
 
 def test_a_chunk_is_cut_after_a_sentence_else_between_words():

@@ -94,7 +94,9 @@ def choose_by_trying(bounds, inside, budget, rng, lengths):
 
 
 @given(
-    st.lists(st.tuples(st.booleans(), st.integers(1, 3)), min_size=1, max_size=30), st.integers(0, 20), st.integers()
+    st.lists(st.tuples(st.booleans(), st.integers(1, 3)), min_size=1, max_size=30),
+    st.integers(0, 20),
+    st.integers(0, 99),
 )
 def test_spans_are_those_of_the_definition(words, budget, seed):
     inside, sizes = zip(*words, strict=True)
