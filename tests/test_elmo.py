@@ -8,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import boustro
 from boustro.cli import main
 from boustro.encoders import exact_spec, load_encoder
 from boustro.models.elmo import CharCNN, Elmo, ElmoLM, ElmoShape, load_elmo, spell
@@ -164,3 +165,10 @@ def test_documents_caches_specs_and_options(trained, tmp_path):
             load_encoder(spec, **options)
     with pytest.raises(FileNotFoundError, match="no such folder"):
         load_encoder("elmo:./none")
+
+
+def test_a_tagger_over_an_elmo_is_saved_and_opened(trained, tmp_path):
+    data = [(WORDS, "B-PER O O O B-LOC O".split())]
+    tagger = boustro.Tagger(f"elmo:{trained}", "linear", epochs=1).fit(data, data)
+    tagger.save_pretrained(tmp_path / "ner")
+    assert boustro.Tagger.from_pretrained(tmp_path / "ner").tag([WORDS]) == tagger.tag([WORDS])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+import boustro
 from boustro.cli import main
 from boustro.encoders import exact_spec, load_encoder
 from boustro.encoders.fused import lms_of, towers_of
@@ -275,6 +276,14 @@ def test_it_is_cached_named_exactly_and_joined_to_others(trained, pair, tmp_path
     joined = load_encoder(f"{spec}+unmasked:{pair[0]}")
     assert len(joined.streams) == 4
     assert exact_spec(f"{spec}+unmasked:{pair[0]}", joined.identity()) == f"{spec}+unmasked:{pair[0]}"
+
+
+def test_a_tagger_over_a_fusion_is_saved_and_opened(trained, tmp_path):
+    data = [(WORDS, "B-DAY B-PER O O O B-LOC B-DAY".split())]
+    tagger = boustro.Tagger(f"fused:{trained}", "linear", epochs=1).fit(data, data)
+    tagger.save_pretrained(tmp_path / "ner")
+    assert boustro.Tagger.from_pretrained(tmp_path / "ner").tag([WORDS]) == tagger.tag([WORDS])
+    assert "mean" in (tmp_path / "ner" / "README.md").read_text("utf-8")
 
 
 def test_what_does_not_fit_is_said(trained, pair, shards, tiny_lm, tmp_path, capsys):

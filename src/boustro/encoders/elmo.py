@@ -69,6 +69,8 @@ class ElmoEncoder(Encoder):
     def identity(self) -> dict[str, Any]:
         return {
             "weights": weights_fingerprint(self._path, None),
+            "vocabulary": "letters",
+            "direction": "both",
             "layers": list(self._layers),
             "pooling": "+".join(self._places),
             "context": self._context,

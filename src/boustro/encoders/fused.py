@@ -61,7 +61,14 @@ class FusedEncoder(ConcatEncoder):
         self.tokenizer = forward.tokenizer
 
     def identity(self) -> dict[str, Any]:
-        return {"weights": weights_fingerprint(str(self._path), None), "towers": [p.identity() for p in self.parts]}
+        towers = [part.identity() for part in self.parts]
+        return {
+            "weights": weights_fingerprint(str(self._path), None),
+            "vocabulary": towers[0]["vocabulary"],
+            "pooling": ", ".join(tower["pooling"] for tower in towers),
+            "direction": "both",
+            "towers": towers,
+        }
 
 
 class FusionEncoder(PieceEncoder):
