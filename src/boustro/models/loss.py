@@ -52,7 +52,7 @@ def lm_loss(
         logits = head(rows[start : start + chunk_rows]).float()
         logits = logits if finish is None else finish(logits)
         total = total + F.cross_entropy(logits, wanted[start : start + chunk_rows], ignore_index=-100, reduction="sum")
-    return total / (wanted != -100).sum()
+    return total / (wanted != -100).sum().clamp_min(1)
 
 
 def cap(config: PretrainedConfig) -> Finish:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -28,8 +28,7 @@ from boustro.objectives.catalogue import check_objective
 from boustro.objectives.causal import causal
 from boustro.objectives.examples import collate, keyed_generator
 from boustro.objectives.masked import masked
-from boustro.objectives.masking import Masking, special_pieces
-from boustro.objectives.words import word_starts
+from boustro.objectives.masking import Masking, make_masking
 from boustro.pretrain.config import PretrainConfig
 from boustro.text.segments import Example
 from boustro.text.shards import Shards
@@ -80,7 +79,7 @@ def masked_config(config: PretrainConfig, shards: Shards) -> PreTrainedConfig:
 
 def masked_batch(examples: Sequence[Example], config: PretrainConfig, sentinel: int) -> dict[str, Tensor]:
     """Pieces to be told from all the others of their document."""
-    masking = _masking(tuple(config.shards), config.mask_rate, config.hide == "word", sentinel)
+    masking = _masking(tuple(config.shards), config.mask_rate, config.hide, sentinel)
     return collate([masked(e.pieces, keyed_generator(config.seed, e.epoch, e.index), masking) for e in examples])
 
 
@@ -93,21 +92,12 @@ def with_mask_piece(path: Path) -> Any:
 
 
 @lru_cache(maxsize=1)
-def _masking(paths: tuple[Path, ...], rate: float, whole_words: bool, sentinel: int) -> Masking:
+def _masking(paths: tuple[Path, ...], rate: float, unit: Literal["piece", "word"], sentinel: int) -> Masking:
     """Random pieces are drawn by their frequency at the head of the corpora."""
     opened = [Shards.open(path) for path in paths]
     tokenizer = with_mask_piece(opened[0].tokenizer_path)
-    special = special_pieces(tokenizer)
-    special[sentinel] = True
-    counts = [np.bincount(s.pieces[0][:COUNTED_PIECES], minlength=len(special)) for s in opened]
-    return Masking(
-        mask_id=tokenizer.mask_token_id,
-        end_id=sentinel,
-        special=special,
-        word_starts=word_starts(tokenizer) if whole_words else None,
-        frequencies=np.sum(counts, 0),
-        rate=rate,
-    )
+    counts = [np.bincount(s.pieces[0][:COUNTED_PIECES], minlength=len(tokenizer)) for s in opened]
+    return make_masking(tokenizer, sentinel, unit, len(tokenizer), np.sum(counts, 0), rate=rate)
 
 
 OBJECTIVES: dict[str, Objective] = {
