@@ -13,20 +13,18 @@ may go on with another number of processes. Two checkpoints are kept.
 """
 
 import contextlib
-import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
-from torch.distributed.tensor import DTensor
+from torch import nn
 from transformers import TrainerState
 
 from boustro.pretrain.config import differing_facts
+from boustro.pretrain.optimizer_state import load_optimizer, optimizer_state, save_optimizer
 from boustro.pretrain.processes import is_first, say
-from boustro.pretrain.sharding import like, whole, whole_weights
+from boustro.pretrain.sharding import like, whole_weights
 from boustro.store import open_folder, write_folder
 
 KIND, KEPT = "checkpoint", 2
@@ -46,19 +44,12 @@ def write_checkpoint(
     `module` holds the LM as `.lm`; `unlogged` is the sum of the losses that the history does not yet show, and the
     step after which they came.
     """
-    weights, steps = whole_weights(module), optimizer.state_dict()
-    tensors = {
-        f"{index}.{name}": whole(tensor).contiguous()
-        for index, values in steps["state"].items()
-        for name, tensor in values.items()
-    }
+    weights, steps = whole_weights(module), optimizer_state(optimizer)
     if not is_first():
         return
     with write_folder(folder, KIND, made_by) as staging:
         module.lm.save_pretrained(staging, state_dict=weights)  # type: ignore[operator, union-attr]
-        save_file(tensors, staging / "optimizer.safetensors")
-        rest = {"groups": steps["param_groups"], "schedule": scheduler.state_dict(), "unlogged": unlogged}
-        (staging / "optimizer.json").write_text(json.dumps(rest))
+        save_optimizer(staging, steps, schedule=scheduler.state_dict(), unlogged=unlogged)
         state.save_to_json(str(staging / "trainer_state.json"))
     for old in _complete(folder.parent)[KEPT:]:
         shutil.rmtree(old, ignore_errors=True)
@@ -73,18 +64,9 @@ def load_weights(folder: str | Path, module: nn.Module) -> None:
         tensor.copy_(like(saved[name.removeprefix("lm.")], tensor))
 
 
-def load_optimizer(folder: str | Path, optimizer: Any, scheduler: Any) -> tuple[float, int]:
+def load_steps(folder: str | Path, optimizer: Any, scheduler: Any) -> tuple[float, int]:
     """The state of a checkpoint's optimiser and schedule; returns its `unlogged`."""
-    rest = json.loads((Path(folder) / "optimizer.json").read_text("utf-8"))
-    state: dict[int, dict[str, Tensor]] = {}
-    for key, tensor in load_file(Path(folder) / "optimizer.safetensors").items():
-        index, name = key.split(".")
-        state.setdefault(int(index), {})[name] = tensor
-    optimizer.load_state_dict({"state": state, "param_groups": rest["groups"]})
-    for parameter, values in optimizer.state.items():
-        for name, tensor in values.items():
-            if isinstance(parameter, DTensor) and tensor.shape == parameter.shape:
-                values[name] = like(tensor, parameter)
+    rest = load_optimizer(Path(folder), optimizer)
     scheduler.load_state_dict(rest["schedule"])
     return tuple(rest["unlogged"])
 

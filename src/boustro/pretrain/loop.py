@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from boustro.pretrain.optimizer import MuonAdamW
+from boustro.pretrain.optimizer_state import load_optimizer, optimizer_state, save_optimizer
 from boustro.store import open_folder, write_file, write_folder
 
 CHECKPOINT = "loop checkpoint"
@@ -110,7 +111,7 @@ class Loop:
     def _save(self) -> None:
         with write_folder(self.checkpoint, CHECKPOINT, {"run": self.facts}) as folder:
             save_file({n: t.contiguous() for n, t in self.module.state_dict().items()}, folder / "module.safetensors")
-            torch.save(self.optimizer.state_dict(), folder / "optimizer.pt")
+            save_optimizer(folder, optimizer_state(self.optimizer))
             write_file(folder / "state.json", json.dumps({"step": self.step, "history": self.history}))
 
     def _resume(self) -> None:
@@ -126,7 +127,7 @@ class Loop:
                 f"{self.checkpoint} is of a run with another {', '.join(differing)}; leave out --resume to start anew"
             )
         self.module.load_state_dict(load_file(self.checkpoint / "module.safetensors"))
-        self.optimizer.load_state_dict(torch.load(self.checkpoint / "optimizer.pt", weights_only=True))
+        load_optimizer(self.checkpoint, self.optimizer)
         state = json.loads((self.checkpoint / "state.json").read_text("utf-8"))
         self.step, self.history = state["step"], state["history"]
         say(f"going on from step {self.step:,} of {self.checkpoint}")

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.utils.data import Sampler, SequentialSampler
 from transformers import Trainer
 
-from boustro.pretrain.checkpoints import load_optimizer, load_weights, step_of, write_checkpoint
+from boustro.pretrain.checkpoints import load_steps, load_weights, step_of, write_checkpoint
 from boustro.pretrain.processes import add_up, agree, is_first, num_processes, process_index
 from boustro.pretrain.signals import Signals, Stopped
 from boustro.text.segments import Example, Segments
@@ -104,7 +104,7 @@ class PretrainTrainer(Trainer):
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         if checkpoint is not None:
-            self._unlogged = load_optimizer(checkpoint, self.optimizer, self.lr_scheduler)
+            self._unlogged = load_steps(checkpoint, self.optimizer, self.lr_scheduler)
             due = self.args.eval_strategy == "steps" and self.state.global_step % int(self.args.eval_steps or 1) == 0
             self.args.eval_on_start = due and not self._is_evaluated()  # the run was stopped while it measured
 
