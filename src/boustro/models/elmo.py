@@ -67,7 +67,7 @@ class CharCNN(nn.Module):
     def __init__(self, shape: ElmoShape) -> None:
         super().__init__()
         self.letters = nn.Embedding(NUM_LETTERS, shape.letter_width)
-        self.wide = [wide for wide, _ in shape.filters]
+        self.widths = [wide for wide, _ in shape.filters]
         self.convolutions = nn.ModuleList(
             [nn.Conv1d(shape.letter_width, number, wide) for wide, number in shape.filters]
         )
@@ -79,7 +79,7 @@ class CharCNN(nn.Module):
         there = spelt != PADDING
         letters = (self.letters(spelt) * there[..., None]).transpose(1, 2)  # (N, letter width, C)
         found = []
-        for convolution, wide in zip(self.convolutions, self.wide, strict=True):
+        for convolution, wide in zip(self.convolutions, self.widths, strict=True):
             values = convolution(nn.functional.pad(letters, (0, wide - 1)))  # (N, number, C)
             # a window that begins beyond the word's end sees nothing of it
             found.append(torch.relu(values.masked_fill(~there[:, None], -torch.inf).amax(2)))

@@ -49,8 +49,8 @@ class FuseConfig:
     """Token shards for the validation loss."""
     tokens: int | None = None
     """Pieces to train on; by default one pass over the shards; 0 leaves the first, random weights."""
-    segment_length: int = 256
-    """Pieces a segment."""
+    segment_length: int = 255
+    """Pieces a segment; at most one less than the LMs' window, which holds the sentinel as well."""
     batch_segments: int = 16
     """Segments a step."""
     optimizer: Literal["muon", "adamw"] = "muon"
