@@ -18,6 +18,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from boustro.models.loss import LMWithLoss
 from boustro.objectives.causal import causal
 from boustro.pretrain.config import PretrainConfig
+from boustro.pretrain.signals import wait_for_parent
 from boustro.text.segments import Example
 
 
@@ -64,4 +65,6 @@ class Collator:
     sentinel: int
 
     def __call__(self, examples: Sequence[Example]) -> dict[str, Tensor]:
+        if torch.utils.data.get_worker_info() is not None:
+            wait_for_parent()
         return find_objective(self.config.objective).make_batch(examples, self.config, self.sentinel)
