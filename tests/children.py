@@ -6,6 +6,8 @@ The functions here run in such a process: they break a run at a chosen place and
 import multiprocessing
 import os
 import signal
+import subprocess
+import time
 import traceback
 from pathlib import Path
 
@@ -15,6 +17,7 @@ CONTEXT.set_forkserver_preload(["boustro.cli", "boustro.pretrain.run", "transfor
 
 def start(target, arguments: list[str] | None, errors: Path, *rest: object, **environment: str):
     """Start `target(*rest)`, then the command if there is one, with stderr in a file; returns the process."""
+    errors.touch()
     process = CONTEXT.Process(target=_run, args=(target, rest, arguments, str(errors), environment))
     process.start()
     return process
@@ -31,6 +34,7 @@ def finish(process, seconds: float = 300.0) -> int:
 
 def _run(target, rest, arguments: list[str] | None, errors: str, environment: dict[str, str]) -> None:
     os.environ.update(environment)
+    multiprocessing.set_start_method("fork", force=True)  # as from a shell, for the processes that read ahead
     os.dup2(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
     from boustro.cli import main
 
@@ -69,6 +73,19 @@ def killed_in_sync(number: int) -> None:
 def signalled_in_micro_batch(number: int, name: str) -> None:
     """A signal arrives in the middle of the micro-batch of this number."""
     _in_micro_batch(number, lambda: os.kill(os.getpid(), signal.Signals[name]))
+
+
+def all_signalled_in_micro_batch(number: int) -> None:
+    """SIGTERM arrives there, in this process and in those that it has started, as a scheduler sends it."""
+    os.setpgrp()
+
+    def signal_all() -> None:
+        subprocess.run(["/bin/sh", "-c", "trap '' TERM; kill -TERM 0"], check=True)
+        time.sleep(0.5)
+        if not multiprocessing.active_children():  # the process that reads ahead has died of it
+            os._exit(77)
+
+    _in_micro_batch(number, signal_all)
 
 
 def signalled_in_validation() -> None:

@@ -172,10 +172,13 @@ def measured(command, shards, folder) -> tuple[list[str], tuple[dict[str, torch.
 def test_a_signal_leaves_a_checkpoint_and_says_how_to_go_on(command, measured, tmp_path, capsys, name, code):
     """In the first of the two micro-batches of step 4."""
     options, undisturbed = measured
-    began, words = time.monotonic(), command(tmp_path / "lm", *options)
+    words = command(tmp_path / "lm", *options)
     process = children.start(children.signalled_in_micro_batch, words, tmp_path / "run.err", 7, name)
+    while process.is_alive() and f"{name}:" not in (tmp_path / "run.err").read_text():
+        time.sleep(0.01)
+    signalled = time.monotonic()
     assert children.finish(process) == code
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - signalled < 10
     newest = tmp_path / "lm.checkpoints" / "checkpoint-3"
     assert [path.name for path in newest.parent.iterdir()] == [newest.name]
     open_folder(newest, "checkpoint", verify=True)
@@ -184,6 +187,13 @@ def test_a_signal_leaves_a_checkpoint_and_says_how_to_go_on(command, measured, t
         f"stopped by {name} after step 3 of 6; {newest} is complete. To go on, give the same command with --resume",
     ]
     assert f"going on from {newest}" in assert_resumes(command, tmp_path / "lm", undisturbed, capsys, *options)
+
+
+def test_processes_that_read_ahead_do_not_die_of_the_signal(command, tmp_path):
+    words = command(tmp_path / "lm", "--data-workers", 1, "--tokens", 40 * BATCH * LENGTH)
+    process = children.start(children.all_signalled_in_micro_batch, words, tmp_path / "run.err", 7)
+    assert children.finish(process) == 143
+    open_folder(tmp_path / "lm.checkpoints" / "checkpoint-3", "checkpoint", verify=True)
 
 
 def test_a_signal_during_validation_is_heeded_and_the_validation_made_up_for(command, measured, tmp_path, capsys):

@@ -30,6 +30,7 @@ from boustro.objectives.examples import collate, keyed_generator
 from boustro.objectives.masked import masked
 from boustro.objectives.masking import Masking, make_masking
 from boustro.pretrain.config import PretrainConfig
+from boustro.pretrain.signals import wait_for_parent
 from boustro.text.segments import Example
 from boustro.text.shards import Shards
 from boustro.text.tokenizers import load_tokenizer
@@ -123,4 +124,6 @@ class Collator:
     sentinel: int
 
     def __call__(self, examples: Sequence[Example]) -> dict[str, Tensor]:
+        if torch.utils.data.get_worker_info() is not None:
+            wait_for_parent()
         return find_objective(self.config.objective).make_batch(examples, self.config, self.sentinel)

@@ -4,6 +4,7 @@ A single process is the case of one, and needs no torch.distributed. What is exc
 numbers and short texts, over gloo between the hosts: a GPU is never waited for.
 """
 
+import contextlib
 import functools
 import os
 import sys
@@ -73,7 +74,8 @@ def part() -> None:
     """Leave the group, so that the backend does not complain at exit."""
     if dist.is_available() and dist.is_initialized():
         _hosts.cache_clear()
-        dist.destroy_process_group()
+        with contextlib.suppress(RuntimeError):  # of another process that is gone already
+            dist.destroy_process_group()
 
 
 def _together() -> bool:

@@ -34,7 +34,7 @@ class Signals:
     def __init__(self) -> None:
         self.received = 0
         self.worth_saving: Callable[[], bool] = lambda: False
-        self._at = 0.0
+        self._at, self._process = 0.0, os.getpid()
         self._before: dict[int, object] = {}
 
     def __enter__(self) -> "Signals":
@@ -47,6 +47,8 @@ class Signals:
             signal.signal(number, handler)  # type: ignore[arg-type]
 
     def _note(self, number: int, frame: FrameType | None) -> None:
+        if os.getpid() != self._process:  # in a process that reads ahead, before it makes its first batch
+            return
         if not self.worth_saving():
             _say(number, "stopped; no step has been made since the start, so there is nothing to save")
             raise SystemExit(128 + number)
@@ -56,6 +58,12 @@ class Signals:
         if not self.received:
             self.received, self._at = number, now
             _say(number, "a checkpoint is written at the end of this micro-batch, then the run stops")
+
+
+def wait_for_parent() -> None:
+    """Called in a process that reads ahead: schedulers and terminals signal it too, and it waits for its parent."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _say(number: int, message: str) -> None:
