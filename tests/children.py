@@ -75,6 +75,17 @@ def signalled_in_micro_batch(number: int, name: str) -> None:
     _in_micro_batch(number, lambda: os.kill(os.getpid(), signal.Signals[name]))
 
 
+def signalled_in_a_destructor() -> None:
+    """SIGTERM arrives in the first micro-batch while Python destroys an object: what a handler raises there is lost."""
+
+    class Dying:
+        def __del__(self) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.01)
+
+    _in_micro_batch(1, Dying)
+
+
 def all_signalled_in_micro_batch(number: int) -> None:
     """SIGTERM arrives there, in this process and in those that it has started, as a scheduler sends it."""
     os.setpgrp()

@@ -214,6 +214,13 @@ def test_before_the_first_step_there_is_nothing_to_save(command, tmp_path):
     assert list(tmp_path.glob("lm*/*")) == []
 
 
+def test_a_signal_that_comes_in_a_destructor_is_not_lost(command, tmp_path):
+    process = children.start(children.signalled_in_a_destructor, command(tmp_path / "lm"), tmp_path / "run.err")
+    assert children.finish(process) == 143
+    assert "after step 0 of 6; there was nothing to save" in (tmp_path / "run.err").read_text()
+    assert list(tmp_path.glob("lm*/*")) == []
+
+
 def test_two_interrupts_do_not_wait(command, tmp_path):
     words = command(tmp_path / "lm", "--save-minutes", 10)
     process = children.start(children.interrupted_twice, words, tmp_path / "run.err", 7)

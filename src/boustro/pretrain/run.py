@@ -84,8 +84,9 @@ def _pretrain(config: PretrainConfig) -> dict[str, Any]:
             trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
             metrics = _last_metrics(trainer) if held_out else {}
         except Stopped as stop:
-            kept = trainer.save_now()
-            say(f"stopped by {stop} after step {trainer.state.global_step:,} of {steps:,}; {kept} is complete. "
+            kept, step = trainer.save_now(), trainer.state.global_step
+            left = f"{kept} is complete" if kept else "there was nothing to save"
+            say(f"stopped by {stop} after step {step:,} of {steps:,}; {left}. "
                 "To go on, give the same command with --resume")  # fmt: skip
             raise SystemExit(128 + stop.number) from None
     result = {

@@ -50,6 +50,7 @@ class Signals:
         if os.getpid() != self._process:  # in a process that reads ahead, before it makes its first batch
             return
         if not self.worth_saving():
+            self.received = number  # what is raised in a destructor is lost: then the run stops after the micro-batch
             _say(number, "stopped; no step has been made since the start, so there is nothing to save")
             raise SystemExit(128 + number)
         now = time.monotonic()
