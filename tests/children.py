@@ -169,13 +169,13 @@ def train_steps(module, optimizer, out: str, checkpoint: str, steps: list[int]) 
     import torch
     from transformers import TrainerState, get_wsd_schedule
 
-    from boustro.pretrain.checkpoints import load_optimizer, load_weights, write_checkpoint
+    from boustro.pretrain.checkpoints import load_steps, load_weights, write_checkpoint
     from boustro.pretrain.processes import add_up, num_processes, process_index
 
     scheduler = get_wsd_schedule(optimizer, num_warmup_steps=2, num_decay_steps=2, num_training_steps=6)
     if checkpoint:
         load_weights(checkpoint, module)
-        load_optimizer(checkpoint, optimizer, scheduler)
+        load_steps(checkpoint, optimizer, scheduler)
     losses = []
     share = 4 // num_processes()
     for step in steps:
