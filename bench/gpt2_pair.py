@@ -86,7 +86,7 @@ def main(
         folder = out / direction
         if not (folder / "training.json").is_file():
             begun = time.monotonic()
-            held_out = ["--validation", out / "validation"] if validation else []
+            held_out = ["--validation", out / "validation", "--evaluations", "1"] if validation else []
             sizes = ["--tokens", tokens, "--segment-length", segment_length, "--batch-segments", batch_segments]
             options = [*held_out, *sizes, "--preset", preset, "--lr", lr, "--direction", direction, "--resume"]
             boustro("pretrain", "--shards", out / "shards", "--out", folder, *map(str, options))
