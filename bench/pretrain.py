@@ -34,7 +34,8 @@ from boustro.models.loss import LMWithLoss, lm_loss
 from boustro.objectives.causal import causal
 from boustro.pretrain.arguments import training_arguments
 from boustro.pretrain.config import PretrainConfig
-from boustro.pretrain.run import build_lm, build_trainer, make_optimizer
+from boustro.pretrain.optimizer import make_optimizer
+from boustro.pretrain.run import build_lm, build_trainer
 from boustro.pretrain.signals import Signals
 from boustro.text.segments import Segments, SegmentStream
 from boustro.text.shards import Shards
@@ -222,7 +223,9 @@ def validation_loss(setting: Setting, lm: PreTrainedModel, num_segments: int = 6
 def profile(setting: Setting, num_steps: int = 5) -> dict[str, float]:
     """Seconds a step of ours, uncompiled: data, the blocks, head and loss, the optimiser; each by itself."""
     lm = build_lm(setting.config, setting.shards).to(setting.device).train()  # type: ignore[arg-type]
-    optimizer, head = make_optimizer(lm, setting.config), lm.get_output_embeddings()
+    config = setting.config
+    optimizer = make_optimizer(lm, config.optimizer, config.lr, config.weight_decay)
+    head = lm.get_output_embeddings()
     spent = dict.fromkeys(["data", "blocks", "head and loss", "optimiser"], 0.0)
     batches, accumulated = setting.batches(num_steps + 1), setting.config.batch_segments // setting.micro
 

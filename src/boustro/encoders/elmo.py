@@ -20,8 +20,8 @@ from boustro.encoders.contract import Encoder, Stream, Words, as_sentence
 from boustro.encoders.loading import weights_fingerprint
 from boustro.encoders.pooling import parse_pooling, select
 from boustro.encoders.transformer import parse_layers
-from boustro.encoders.windows import chunk_groups, group_documents
-from boustro.models.elmo import ElmoStates, load_elmo, spell
+from boustro.encoders.windows import check_context, chunk_groups, group_sentences
+from boustro.models.elmo import ElmoStates, load_elmo, spell_texts
 from boustro.models.hardware import best_device
 
 CHUNK_WORDS = 16384
@@ -54,8 +54,7 @@ class ElmoEncoder(Encoder):
         given = [name for name, value in unknown.items() if value is not None]
         if given:
             raise ValueError(f"{self.spec}: this kind of encoder has no option {', '.join(sorted(given))}")
-        if context not in ("sentence", "document"):
-            raise ValueError(f"unknown context {context!r}: known are sentence, document")
+        check_context(context)
         self._context, self._places = context, parse_pooling(pooling or "exit")
         self._layers = parse_layers(layers, NUM_LAYERS - 1)
         self.device = torch.device(device) if device else best_device()
@@ -78,8 +77,7 @@ class ElmoEncoder(Encoder):
         }
 
     def encode(self, sentences: Iterable[Words]) -> Iterator[tuple[np.ndarray, ...]]:
-        given = (as_sentence(s) for s in sentences)
-        groups = group_documents(given) if self._context == "document" else ([s] for s in given)
+        groups = group_sentences(map(as_sentence, sentences), self._context)
         for chunk in chunk_groups(groups, CHUNK_WORDS):
             texts = [[word for sentence in group for word in sentence.words] for group in chunk]
             read = self._encode_texts(texts)
@@ -106,15 +104,10 @@ class ElmoEncoder(Encoder):
 
     @torch.inference_mode()
     def _read(self, texts: list[list[str]]) -> ElmoStates:
-        words = {word: 0 for text in texts for word in text}
-        spelt, num_cut = spell(list(words), self._elmo.shape.max_letters)
+        *given, num_cut = spell_texts(texts, self._elmo.shape.max_letters)
         if num_cut:
             self.counts[CUT] += num_cut
-        numbers = {word: n for n, word in enumerate(words, 1)}
-        lengths = [len(text) for text in texts]
-        rows = [[numbers[word] for word in text] + [0] * (max(lengths) - len(text)) for text in texts]
-        spelt, rows, lengths = (torch.as_tensor(x, device=self.device) for x in (spelt, rows, lengths))
-        return self._elmo(spelt, rows, lengths)
+        return self._elmo(*(x.to(self.device) for x in given))
 
     def _pool(self, states: ElmoStates, row: int, length: int) -> np.ndarray:
         """(T, L, K·2D) of one text."""

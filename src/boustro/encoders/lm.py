@@ -8,13 +8,10 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from torch import Tensor
-from transformers.models.auto.modeling_auto import (
-    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
-    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
-)
 
 from boustro.encoders.transformer import TransformerEncoder
 from boustro.encoders.windows import Window, plan_windows
+from boustro.models.kinds import architecture_kind
 from boustro.text.tokenizers import end_of_text_id
 
 
@@ -45,8 +42,8 @@ class LMEncoder(TransformerEncoder):
 
 def refuse_what_is_no_causal_lm(config: Any, path: str) -> None:
     """Raise `ValueError` for a model that was not trained to read one way, and say what would fit."""
-    kind = config.model_type
-    if kind in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(config, "is_decoder", False):
-        raise ValueError(f"{path} is a masked LM ({kind}), which reads both ways already; name it masked:{path}")
-    if kind not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
-        raise ValueError(f"{path} is no causal LM but a {kind}; a causal LM is wanted here, such as gpt2")
+    name, kind = config.model_type, architecture_kind(config)
+    if kind == "masked":
+        raise ValueError(f"{path} is a masked LM ({name}), which reads both ways already; name it masked:{path}")
+    if kind is None:
+        raise ValueError(f"{path} is no causal LM but a {name}; a causal LM is wanted here, such as gpt2")

@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 from boustro.encoders.transformer import TransformerEncoder
 from boustro.encoders.windows import Window, plan_centred_windows
+from boustro.models.kinds import architecture_kind
 
 
 class MaskedEncoder(TransformerEncoder):
@@ -22,7 +22,7 @@ class MaskedEncoder(TransformerEncoder):
     default_pooling = "exit+before"
 
     def _frame(self, config: Any) -> tuple[list[int], list[int]]:
-        if config.model_type not in MODEL_FOR_MASKED_LM_MAPPING_NAMES or getattr(config, "is_decoder", False):
+        if architecture_kind(config) != "masked":
             raise ValueError(
                 f"{self._path} is a causal LM ({config.model_type}), which masked: cannot read; name it without masked:"
             )

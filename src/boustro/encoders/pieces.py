@@ -18,7 +18,7 @@ from torch import Tensor
 
 from boustro.encoders.contract import Encoder, Stream, Words, as_sentence
 from boustro.encoders.pooling import Selection, parse_pooling, select
-from boustro.encoders.windows import Window, batch_windows, chunk_groups, group_documents, join_sentences
+from boustro.encoders.windows import Window, batch_windows, check_context, chunk_groups, group_sentences, join_sentences
 from boustro.store import fingerprint
 from boustro.text.alignment import Aligner, Pieces, Spacing
 from boustro.types import Sentence
@@ -48,8 +48,7 @@ class PieceEncoder(Encoder):
         self._aligner = Aligner(tokenizer, spacing)
         self.counts = self._aligner.counts
         self._places = parse_pooling(pooling or self.default_pooling)
-        if context not in ("sentence", "document"):
-            raise ValueError(f"unknown context {context!r}: known are sentence, document")
+        check_context(context)
         self._context = context
 
     def _give(self, layers: tuple[int, ...], width: int, window: int) -> None:
@@ -91,8 +90,7 @@ class PieceEncoder(Encoder):
         return self.tokenizer.get_vocab()
 
     def encode(self, sentences: Iterable[Words]) -> Iterator[tuple[np.ndarray, ...]]:
-        given = (as_sentence(s) for s in sentences)
-        groups = group_documents(given) if self._context == "document" else ([s] for s in given)
+        groups = group_sentences(map(as_sentence, sentences), self._context)
         for chunk in chunk_groups(groups, CHUNK_WORDS):
             vectors = self._encode_chunk(chunk)
             bounds = np.concatenate([[0], np.cumsum([len(s) for group in chunk for s in group])])

@@ -73,6 +73,17 @@ def group_documents(sentences: Iterable[Sentence]) -> Iterator[list[Sentence]]:
         yield from [group] if name else ([s] for s in group)
 
 
+def check_context(context: str) -> None:
+    """`ValueError` for what `group_sentences` does not know."""
+    if context not in ("sentence", "document"):
+        raise ValueError(f"unknown context {context!r}: known are sentence, document")
+
+
+def group_sentences(sentences: Iterable[Sentence], context: str) -> Iterator[list[Sentence]]:
+    """What is read as one text: a document, or each sentence by itself."""
+    return group_documents(sentences) if context == "document" else ([s] for s in sentences)
+
+
 def join_sentences(group: list[Sentence]) -> Sentence:
     """A document's sentences as one, in running text."""
     if len(group) == 1:

@@ -70,7 +70,7 @@ def expectations(scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], chain
     ahead, back = _messages(scores, lengths, chain)
     tags = (ahead + back - scores).softmax(-1)
     at = edges(lengths, len(scores))
-    left, right = _scaled(ahead[at.followed]), _scaled(back[at.followed + 1])
+    left, right = scaled(ahead[at.followed]), scaled(back[at.followed + 1])
     links = chain.transitions.exp()
     shares = ((left @ links) * right).sum(-1, keepdim=True).clamp_min(TINY)
     pairs = links * ((left / shares).T @ right)
@@ -127,7 +127,7 @@ class _LogPartition(torch.autograd.Function):
         return *(gradient * expected for expected in ctx.saved_tensors), None
 
 
-def _scaled(message: Float[Tensor, "n C"]) -> Float[Tensor, "n C"]:
+def scaled(message: Float[Tensor, "n C"]) -> Float[Tensor, "n C"]:
     """exp, with the best tag at 1."""
     return (message - message.amax(-1, keepdim=True)).exp()
 

@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from boustro.heads.chain import TINY
+from boustro.heads.chain import TINY, scaled
 from boustro.heads.layout import by_length, edges, time_major
 
 
@@ -55,8 +55,8 @@ def expected_counts(
     tags = (ahead + back - scores).softmax(-1)
     at = edges(lengths, len(scores))
     own = head_of.index_select(0, at.followed)
-    left = _scaled(ahead.index_select(0, at.followed)).unsqueeze(2)  # (p, C, 1)
-    right = _scaled(back.index_select(0, at.followed + 1)).unsqueeze(1)  # (p, 1, C)
+    left = scaled(ahead.index_select(0, at.followed)).unsqueeze(2)  # (p, C, 1)
+    right = scaled(back.index_select(0, at.followed + 1)).unsqueeze(1)  # (p, 1, C)
     links = chains.transitions.exp()
     pairs = links.index_select(0, own).mul_(left).mul_(right)  # (p, C, C)
     pairs.div_(pairs.sum((1, 2), keepdim=True).clamp_min_(TINY))
@@ -66,11 +66,6 @@ def expected_counts(
 
     first, last = (by_head(tags[rows], head_of[rows]) for rows in (at.first, at.last))
     return ExpectedCounts(tags, first, by_head(pairs, own), last)
-
-
-def _scaled(message: Float[Tensor, "n C"]) -> Float[Tensor, "n C"]:
-    """exp, with the best tag at 1."""
-    return (message - message.amax(-1, keepdim=True)).exp_()
 
 
 def _messages(

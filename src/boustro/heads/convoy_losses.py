@@ -14,6 +14,7 @@ from torch import Tensor
 
 from boustro.heads.chain import exact
 from boustro.heads.chains import Chains, expected_counts
+from boustro.heads.crf import make_chain
 from boustro.heads.lanes import Batch
 from boustro.heads.layout import edges
 from boustro.heads.transitions import valid_transitions
@@ -44,8 +45,7 @@ class CRFSlope:
         num_heads, num_tags = len(batch.lengths), scores.shape[1]
         lengths = torch.from_numpy(np.concatenate(batch.lengths))
         heads = torch.from_numpy(np.repeat(np.arange(num_heads), [len(own) for own in batch.lengths]))
-        going_on = (exact(parameter[:num_heads]) for parameter in self._parameters)
-        chains = Chains(*(p.masked_fill(~ok, -torch.inf) for p, ok in zip(going_on, self._valid, strict=True)))
+        chains = Chains(*make_chain(self._valid, *(parameter[:num_heads] for parameter in self._parameters)))
         expected = expected_counts(exact(scores), lengths, heads, chains)
 
         at = edges(lengths, len(scores))

@@ -120,6 +120,6 @@ def viterbi(
 
 
 def make_chain(valid: Transitions, starts: Tensor, transitions: Tensor, ends: Tensor) -> Chain:
-    """The scores where they are valid, -∞ elsewhere, in float64."""
+    """The scores where they are valid, -∞ elsewhere, in float64; of many heads at once if they have a first axis."""
     parts = zip(map(exact, (starts, transitions, ends)), valid, strict=True)
     return Chain(*(part.masked_fill(~allowed.to(part.device), -torch.inf) for part, allowed in parts))

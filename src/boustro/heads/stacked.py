@@ -39,7 +39,7 @@ from boustro.heads.transitions import valid_transitions
 __all__ = ["STEPS", "Run", "StackedHeads", "sentence_rows", "train_stacked"]
 
 CONVOY_BYTES = 16 << 20
-"""A convoy's vectors, parameters, gradients and moments should stay in a core's share of the last cache."""
+"""A convoy's parameters, gradients and moments should stay in a core's share of the last cache."""
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 SCORED_WORDS, DECODED_WORDS = 2048, 8192

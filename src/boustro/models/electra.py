@@ -68,7 +68,7 @@ class ReplacedLMWithLoss(nn.Module):
             logits = head(rows[part]).float()
             total = total + F.cross_entropy(logits, targets[part], ignore_index=-100, reduction="sum")
             sampled.append(sample(logits.detach(), draws[part]))
-        return total / (targets != -100).sum(), torch.cat(sampled)
+        return total / (targets != -100).sum().clamp_min(1), torch.cat(sampled)
 
 
 def sample(logits: Float[Tensor, "N V"], draws: Float[Tensor, " N"]) -> Int[Tensor, " N"]:

@@ -173,6 +173,24 @@ def spell(words: Sequence[str], max_letters: int) -> tuple[Int[Tensor, "N C"], i
     return torch.tensor([row + [PADDING] * (longest - len(row)) for row in spelt]), num_cut
 
 
+class SpeltTexts(NamedTuple):
+    """The different words of some texts, spelt, and the texts as rows of them, padded with the sentinel's row 0."""
+
+    spelt: Int[Tensor, "N C"]
+    rows: Int[Tensor, "B T"]
+    lengths: Int[Tensor, " B"]
+    num_cut: int
+
+
+def spell_texts(texts: Sequence[Sequence[str]], max_letters: int) -> SpeltTexts:
+    """What an `Elmo` reads, and how many different words were cut."""
+    numbers = {word: row for row, word in enumerate(dict.fromkeys(word for text in texts for word in text), 1)}
+    spelt, num_cut = spell(list(numbers), max_letters)
+    longest = max(map(len, texts))
+    rows = [[numbers[word] for word in text] + [0] * (longest - len(text)) for text in texts]
+    return SpeltTexts(spelt, torch.tensor(rows), torch.tensor([len(text) for text in texts]), num_cut)
+
+
 def save_elmo(folder: Path, elmo: Elmo, facts: dict[str, Any]) -> None:
     """Write weights and config into a folder that `store.write_folder` opened; `facts` go into the config."""
     save_file({name: tensor.contiguous() for name, tensor in elmo.state_dict().items()}, folder / WEIGHTS)

@@ -46,6 +46,11 @@ class FusionShape:
     num_heads: int = 4
 
 
+def _per_tower(shape: FusionShape, make: Callable[[int], nn.Module]) -> nn.ModuleList:
+    """One for the forward tower's width, one for the backward one's."""
+    return nn.ModuleList([make(shape.forward_width), make(shape.backward_width)])
+
+
 class AttentionFusion(nn.Module):
     """One attention layer over the states of both towers, then a feed-forward layer."""
 
@@ -55,10 +60,10 @@ class AttentionFusion(nn.Module):
         if width % shape.num_heads:
             raise ValueError(f"a width of {width} cannot be divided among {shape.num_heads} heads")
         self.num_heads = shape.num_heads
-        self.norms = nn.ModuleList([nn.LayerNorm(shape.forward_width), nn.LayerNorm(shape.backward_width)])
-        self.queries = nn.ModuleList([nn.Linear(shape.forward_width, width), nn.Linear(shape.backward_width, width)])
-        self.keys = nn.ModuleList([nn.Linear(shape.forward_width, width), nn.Linear(shape.backward_width, width)])
-        self.values = nn.ModuleList([nn.Linear(shape.forward_width, width), nn.Linear(shape.backward_width, width)])
+        self.norms = _per_tower(shape, nn.LayerNorm)
+        self.queries = _per_tower(shape, lambda own: nn.Linear(own, width))
+        self.keys = _per_tower(shape, lambda own: nn.Linear(own, width))
+        self.values = _per_tower(shape, lambda own: nn.Linear(own, width))
         self.distance = nn.Parameter(torch.zeros(2, shape.num_heads, REACH))
         self.out = nn.Linear(width, width)
         self.feed_forward = nn.Sequential(
@@ -108,10 +113,8 @@ class LinearFusion(nn.Module):
     def __init__(self, shape: FusionShape) -> None:
         super().__init__()
         self.width = shape.width
-        self.norms = nn.ModuleList([nn.LayerNorm(shape.forward_width), nn.LayerNorm(shape.backward_width)])
-        self.maps = nn.ModuleList(
-            [nn.Linear(shape.forward_width, shape.width), nn.Linear(shape.backward_width, shape.width)]
-        )
+        self.norms = _per_tower(shape, nn.LayerNorm)
+        self.maps = _per_tower(shape, lambda own: nn.Linear(own, shape.width))
 
     def forward(
         self,

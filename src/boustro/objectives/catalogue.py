@@ -15,11 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from transformers import PretrainedConfig
-from transformers.models.auto.modeling_auto import (
-    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
-    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
-)
 
+from boustro.models.kinds import Kind, architecture_kind
 from boustro.objectives.causal import causal
 from boustro.objectives.cloze import cloze
 from boustro.objectives.masked import masked
@@ -28,7 +25,6 @@ from boustro.objectives.sentence_pair import sentence_pair
 from boustro.objectives.span import span
 from boustro.objectives.words import word_starts
 
-Kind = Literal["causal", "masked"]
 Unit = Literal["piece", "word"]
 
 
@@ -66,14 +62,6 @@ OBJECTIVES: dict[str, Objective] = {
     ),
     "cloze": Objective(make=cloze, summary="every piece from both its sides, by two one-way LMs", kind="causal"),
 }
-
-
-def architecture_kind(config: PretrainedConfig) -> Kind | None:
-    """Whether transformers knows the architecture as a masked or as a causal LM; None: as neither."""
-    decoder = getattr(config, "is_decoder", False)
-    if config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not decoder:
-        return "masked"
-    return "causal" if config.model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES else None
 
 
 def fitting_objectives(config: PretrainedConfig) -> list[str]:

@@ -55,9 +55,7 @@ def choose_pieces(
     words: Int[np.ndarray, " T"] | None = None,
 ) -> Int[np.ndarray, " N"]:
     """Which pieces are asked for, ascending; `words` as in `masked`."""
-    eligible = ~masking.special[pieces]
-    num_eligible = int(eligible.sum())
-    budget = masking.num_predictions(num_eligible) if num_eligible else 0
+    eligible, budget = masking.eligible(pieces)
     return choose_words(masking.words(pieces) if words is None else words, eligible, budget, rng)
 
 

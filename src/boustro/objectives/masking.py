@@ -60,6 +60,12 @@ class Masking:
         """How many of so many pieces are chosen: their share, rounded, but at least one, as BERT has it."""
         return min(num_pieces, max(1, int(self.rate * num_pieces + 0.5)))
 
+    def eligible(self, pieces: Int[np.ndarray, " T"]) -> tuple[Bool[np.ndarray, " T"], int]:
+        """Which pieces may be chosen, and how many of them to choose: 0 where there is none."""
+        eligible = ~self.special[pieces]
+        count = int(eligible.sum())
+        return eligible, self.num_predictions(count) if count else 0
+
     def words(self, pieces: Int[np.ndarray, " T"]) -> Int[np.ndarray, " T"]:
         """Word ids from the table, or every piece a word by itself."""
         if self.word_starts is None:

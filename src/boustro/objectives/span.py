@@ -57,9 +57,7 @@ def span(
 ) -> SpanMasked:
     """Hide spans of one segment; `words` as in `masked`, `lengths` the probabilities of 1, 2, … words."""
     documents = document_ids(pieces, masking.end_id)
-    eligible = ~masking.special[pieces]
-    num_eligible = int(eligible.sum())
-    budget = masking.num_predictions(num_eligible) if num_eligible else 0
+    eligible, budget = masking.eligible(pieces)
     bounds = word_bounds(masking.words(pieces) if words is None else words)
     spans = choose_spans(bounds, _inside(bounds, eligible, documents), budget, rng, lengths)
     sizes = spans[:, 1] - spans[:, 0]

@@ -1,7 +1,7 @@
 """The options of a pretraining run, and the facts among them that decide its weights."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -95,6 +95,11 @@ def run_facts(config: PretrainConfig, corpora: Corpora) -> dict[str, Any]:
     """
     facts = {name: getattr(config, name) for name in FACTS.split()}
     return {"shards": corpora.fingerprint, "preset": _architecture(config.preset), **facts}
+
+
+def options_as_json(config: Any) -> dict[str, Any]:
+    """A run's options as training.json keeps them, paths as text."""
+    return json.loads(json.dumps(asdict(config), default=str))
 
 
 def differing_facts(found: dict[str, Any], wanted: dict[str, Any]) -> list[str]:

@@ -7,7 +7,7 @@ Targets are the most frequent words of the corpus, all others being the unknown 
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,19 +15,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from boustro.models.elmo import KIND, PAPER_FILTERS, Elmo, ElmoLM, ElmoShape, save_elmo, spell
+from boustro.models.elmo import KIND, PAPER_FILTERS, Elmo, ElmoLM, ElmoShape, save_elmo, spell_texts
 from boustro.models.hardware import best_device, has_fast_bf16
-from boustro.pretrain.loop import Loop, Pace, make_optimizer, say
+from boustro.pretrain.config import options_as_json
+from boustro.pretrain.loop import Loop, LoopConfig
+from boustro.pretrain.processes import say
 from boustro.store import fingerprint, refuse_foreign, write_file, write_folder
 
-MODEL_OPTIONS = "width cells letter_window num_targets".split()
-DECIDING = MODEL_OPTIONS + "words batch_words max_words optimizer lr weight_decay warmup decay seed".split()
+DECIDING = ("width", "cells", "letter_window", "num_targets", "words", "batch_words", "max_words")
+"""Options that decide the weights, besides those of every loop."""
 POOL_BATCHES = 50  # sentences are sorted by length within this many batches, not within the corpus
 UNKNOWN = "<unknown>"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ElmoConfig:
+class ElmoConfig(LoopConfig):
     """Everything that decides what a run computes."""
 
     out: Path
@@ -47,20 +49,10 @@ class ElmoConfig:
     max_words: int = 100
     """Longer sentences are cut into parts of this many words."""
     optimizer: Literal["muon", "adamw"] = "adamw"
-    lr: float = 2e-3
-    """Peak learning rate."""
+    """Muon + AdamW, or AdamW alone."""
     weight_decay: float = 0.01
-    warmup: float = 0.03
-    """Share of the steps spent warming up."""
     decay: float = 0.5
     """Share of the steps spent decaying to 0, at the end."""
-    seed: int = 1
-    save_minutes: float = 10.0
-    """Minutes between checkpoints."""
-    evaluations: int = 8
-    """How often to measure the validation loss during the run."""
-    resume: bool = False
-    """Go on from the checkpoint."""
 
 
 def train_elmo(
@@ -102,25 +94,17 @@ def train_elmo(
 
     loop = Loop(
         module,
-        make_optimizer(module, config.optimizer, config.lr, config.weight_decay),
         lambda step: loss_of([parts[i] for i in batches[step % len(batches)]]),
         validate if measured else None,
-        Pace(
-            steps=steps,
-            lr=config.lr,
-            warmup=config.warmup,
-            decay=config.decay,
-            evaluations=config.evaluations,
-            save_minutes=config.save_minutes,
-        ),
-        config.out,
-        {**{name: getattr(config, name) for name in DECIDING}, "corpus": fingerprint([list(p) for p in parts])},
+        steps,
+        config,
+        {name: getattr(config, name) for name in DECIDING} | {"corpus": fingerprint([list(p) for p in parts])},
     )
     num_parameters = sum(p.numel() for p in module.elmo.parameters())
     say(f"ELMo: {num_parameters / 1e6:.1f}M parameters, {steps:,} steps, {total:,} words at hand, on {device}")
-    loss = loop.run(config.resume)
+    loss = loop.run()
     result = {
-        "config": {name: str(value) if isinstance(value, Path) else value for name, value in asdict(config).items()},
+        "config": options_as_json(config),
         "num_parameters": num_parameters,
         "share_of_unknown_targets": 1 - sum(counts[word] for word in targets) / total,
         "validation_loss": loss,
@@ -165,13 +149,9 @@ def make_tensors(
     texts: Sequence[Sequence[str]], numbers: dict[str, int], max_letters: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """What `ElmoLM` takes: the different words spelt, the texts as rows of them, lengths, targets."""
-    rows = {word: row for row, word in enumerate(dict.fromkeys(word for text in texts for word in text), 1)}
-    spelt, _ = spell(list(rows), max_letters)
-    lengths = [len(text) for text in texts]
-    longest = max(lengths)
-    padded = [[rows[word] for word in text] + [0] * (longest - len(text)) for text in texts]
-    targets = [[numbers.get(word, 0) for word in text] + [-100] * (longest - len(text)) for text in texts]
-    return spelt, torch.tensor(padded), torch.tensor(lengths), torch.tensor(targets)
+    spelt, rows, lengths, _ = spell_texts(texts, max_letters)
+    targets = [[numbers.get(word, 0) for word in text] + [-100] * (rows.shape[1] - len(text)) for text in texts]
+    return spelt, rows, lengths, torch.tensor(targets)
 
 
 def _cut(sentences: Sequence[Sequence[str]], max_words: int) -> list[Sequence[str]]:

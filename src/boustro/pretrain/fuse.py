@@ -6,7 +6,7 @@ With `tokens=0` nothing is trained: the folder holds the fusion's first weights,
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,19 +17,27 @@ from torch import Tensor
 from boustro.models.fusion import FUSIONS, KIND, Cloze, FusionShape, TiedHead, save_fusion
 from boustro.models.hardware import best_device, has_fast_bf16
 from boustro.models.towers import Towers
-from boustro.pretrain.loop import Loop, Pace, make_optimizer, say
+from boustro.pretrain.config import options_as_json
+from boustro.pretrain.loop import Loop, LoopConfig
+from boustro.pretrain.processes import say
 from boustro.store import refuse_foreign, write_file, write_folder
 from boustro.text.segments import Segments
 from boustro.text.shards import Shards
 from boustro.text.tokenizers import load_tokenizer
 
 DECIDING = (
-    "kind width num_heads tokens segment_length batch_segments optimizer lr weight_decay warmup decay seed".split()
-)  # options that decide the weights
+    "kind",
+    "width",
+    "num_heads",
+    "tokens",
+    "segment_length",
+    "batch_segments",
+)
+"""Options that decide the weights, besides those of every loop."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class FuseConfig:
+class FuseConfig(LoopConfig):
     """Everything that decides what a run computes."""
 
     forward: str
@@ -53,24 +61,8 @@ class FuseConfig:
     """Pieces a segment; at most one less than the LMs' window, which holds the sentinel as well."""
     batch_segments: int = 16
     """Segments a step."""
-    optimizer: Literal["muon", "adamw"] = "muon"
-    """Muon + AdamW, or AdamW alone."""
-    lr: float = 2e-3
-    """Peak learning rate."""
-    weight_decay: float = 0.1
-    warmup: float = 0.03
-    """Share of the steps spent warming up."""
-    decay: float = 0.4
-    """Share of the steps spent decaying to 0, at the end."""
-    seed: int = 1
-    save_minutes: float = 10.0
-    """Minutes between checkpoints."""
     validation_pieces: int = 200_000
     """How much of the validation shards, from their beginning, is measured."""
-    evaluations: int = 8
-    """How often to measure the validation loss during the run."""
-    resume: bool = False
-    """Go on from the checkpoint."""
 
 
 def train_fusion(
@@ -115,28 +107,20 @@ def train_fusion(
 
     loop = Loop(
         cloze,
-        make_optimizer(cloze, config.optimizer, config.lr, config.weight_decay),
         loss_at,
         (lambda: _mean_loss(held_out, loss_of, config)) if held_out else None,
-        Pace(
-            steps=steps,
-            lr=config.lr,
-            warmup=config.warmup,
-            decay=config.decay,
-            evaluations=config.evaluations,
-            save_minutes=config.save_minutes,
-        ),
-        config.out,
-        {**{name: getattr(config, name) for name in DECIDING}, "shards": shards.fingerprint, **facts},
+        steps,
+        config,
+        {name: getattr(config, name) for name in DECIDING} | {"shards": shards.fingerprint, **facts},
     )
     num_parameters = sum(p.numel() for p in cloze.fusion.parameters())
     say(
         f"{config.kind} fusion: {num_parameters / 1e6:.2f}M parameters, {steps:,} steps of {step_pieces:,} pieces "
         f"on {device}"
     )
-    loss = loop.run(config.resume)
+    loss = loop.run()
     result = {
-        "config": {name: str(value) if isinstance(value, Path) else value for name, value in asdict(config).items()},
+        "config": options_as_json(config),
         "shards_fingerprint": shards.fingerprint,
         "num_parameters": num_parameters,
         "pieces_seen": steps * step_pieces,

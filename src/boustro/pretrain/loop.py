@@ -13,15 +13,17 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from boustro.pretrain.optimizer import MuonAdamW
+from boustro.pretrain.config import differing_facts
+from boustro.pretrain.optimizer import make_optimizer
 from boustro.pretrain.optimizer_state import load_optimizer, optimizer_state, save_optimizer
+from boustro.pretrain.processes import say
 from boustro.store import open_folder, write_file, write_folder
 
 CHECKPOINT = "loop checkpoint"
@@ -30,57 +32,72 @@ LARGEST_GRADIENT = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pace:
-    """How a run goes, whatever it trains."""
+class LoopConfig:
+    """The options that all such runs share; a run's own config adds what it trains, and has defaults of its own."""
 
-    steps: int
-    lr: float
-    warmup: float
-    decay: float
-    evaluations: int
-    save_minutes: float
+    out: Path
+    optimizer: Literal["muon", "adamw"] = "muon"
+    """Muon + AdamW, or AdamW alone."""
+    lr: float = 2e-3
+    """Peak learning rate."""
+    weight_decay: float = 0.1
+    warmup: float = 0.03
+    """Share of the steps spent warming up."""
+    decay: float = 0.4
+    """Share of the steps spent decaying to 0, at the end."""
+    seed: int = 1
+    save_minutes: float = 10.0
+    """Minutes between checkpoints."""
+    evaluations: int = 8
+    """How often to measure the validation loss during the run."""
+    resume: bool = False
+    """Go on from the checkpoint."""
+
+
+DECIDING = ("optimizer", "lr", "weight_decay", "warmup", "decay", "seed")  # of these, those that decide the weights
 
 
 class Loop:
     """Trains `module` by `loss`, step number in, loss out; `validate` measures, where there is something to.
 
-    `facts` are what decides the weights: a checkpoint of other facts is another run's.
+    `facts` are what else than `DECIDING` decides the weights: a checkpoint of other facts is another run's.
     """
 
     def __init__(
         self,
         module: nn.Module,
-        optimizer: torch.optim.Optimizer,
         loss: Callable[[int], Tensor],
         validate: Callable[[], float] | None,
-        pace: Pace,
-        out: Path,
+        steps: int,
+        config: LoopConfig,
         facts: dict[str, Any],
     ) -> None:
-        self.module, self.optimizer, self.loss, self.validate = module, optimizer, loss, validate
-        self.pace, self.facts, self.step = pace, json.loads(json.dumps(facts)), 0
-        self.checkpoint = out.with_name(out.name + ".checkpoint")
+        self.module, self.loss, self.validate, self.steps, self.config = module, loss, validate, steps, config
+        self.optimizer = make_optimizer(module, config.optimizer, config.lr, config.weight_decay)
+        deciding = {name: getattr(config, name) for name in DECIDING}
+        self.facts, self.step = json.loads(json.dumps(deciding | facts)), 0
+        self.checkpoint = config.out.with_name(config.out.name + ".checkpoint")
         self.history: list[dict[str, float]] = []
 
-    def run(self, resume: bool = False) -> float | None:
+    def run(self) -> float | None:
         """Train to the end, from the checkpoint or the beginning; returns the last validation loss."""
-        if resume:
+        if self.config.resume:
             self._resume()
         else:
             self.finish()
-        pace, saved = self.pace, time.monotonic()
-        log_every = max(1, pace.steps // LOG_EVENTS)
-        evaluate_every = max(1, pace.steps // max(1, pace.evaluations))
+        saved = time.monotonic()
+        log_every = max(1, self.steps // LOG_EVENTS)
+        evaluate_every = max(1, self.steps // max(1, self.config.evaluations))
         self.module.train()
-        with tqdm(total=pace.steps, initial=self.step, unit=" steps", disable=None) as bar:
-            while self.step < pace.steps:
+        with tqdm(total=self.steps, initial=self.step, unit=" steps", disable=None) as bar:
+            while self.step < self.steps:
                 loss = self._advance()
                 bar.update(1)
                 if self.step % log_every == 0:
                     self._log("loss", loss.item())
-                if self.validate and self.step % evaluate_every == 0 and self.step < pace.steps:
+                if self.validate and self.step % evaluate_every == 0 and self.step < self.steps:
                     self._log("validation_loss", self._measure(self.validate))
-                if time.monotonic() - saved > 60 * pace.save_minutes:
+                if time.monotonic() - saved > 60 * self.config.save_minutes:
                     self._save()
                     saved = time.monotonic()
         return self._measure(self.validate) if self.validate else None
@@ -93,9 +110,9 @@ class Loop:
         loss = self.loss(self.step)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.module.parameters(), LARGEST_GRADIENT)
-        share = share_of_lr(self.step, self.pace.steps, self.pace.warmup, self.pace.decay)
+        share = share_of_lr(self.step, self.steps, self.config.warmup, self.config.decay)
         for group in self.optimizer.param_groups:
-            group["lr"] = self.pace.lr * share
+            group["lr"] = self.config.lr * share
         self.optimizer.step()
         self.optimizer.zero_grad()
         self.step += 1
@@ -121,7 +138,7 @@ class Loop:
         except FileNotFoundError:
             say(f"{self.checkpoint}: no checkpoint, starting from the beginning")
             return
-        differing = [name for name, value in self.facts.items() if made_by.get("run", {}).get(name) != value]
+        differing = differing_facts(made_by.get("run", {}), self.facts)
         if differing:
             raise ValueError(
                 f"{self.checkpoint} is of a run with another {', '.join(differing)}; leave out --resume to start anew"
@@ -134,21 +151,10 @@ class Loop:
 
     def _log(self, name: str, value: float) -> None:
         self.history.append({"step": self.step, name: value})
-        tqdm.write(f"step {self.step:,}/{self.pace.steps:,} · {name.replace('_', ' ')} {value:.4f}", file=sys.stderr)
+        tqdm.write(f"step {self.step:,}/{self.steps:,} · {name.replace('_', ' ')} {value:.4f}", file=sys.stderr)
 
 
 def share_of_lr(step: int, steps: int, warmup: float, decay: float) -> float:
     """The share of the peak learning rate at a step (0, 1, …): up, along, and down to 0 in straight lines."""
     up, down = round(warmup * steps), round(decay * steps)
     return min(1.0, (step + 1) / max(1, up), (steps - step) / max(1, down))
-
-
-def make_optimizer(module: nn.Module, name: str, lr: float, weight_decay: float) -> torch.optim.Optimizer:
-    """`muon` (with AdamW for what is no matrix) or `adamw`."""
-    if name == "muon":
-        return MuonAdamW(module, lr, weight_decay)
-    return torch.optim.AdamW(module.parameters(), lr, weight_decay=weight_decay, fused=True)
-
-
-def say(message: str) -> None:
-    print(message, file=sys.stderr, flush=True)

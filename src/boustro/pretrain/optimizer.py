@@ -94,3 +94,10 @@ class MuonAdamW(torch.optim.Optimizer):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         super().load_state_dict(state_dict)
         self._share()
+
+
+def make_optimizer(module: nn.Module, name: str, lr: float, weight_decay: float) -> torch.optim.Optimizer:
+    """`muon` (with AdamW for what is no matrix) or `adamw`."""
+    if name == "muon":
+        return MuonAdamW(module, lr, weight_decay)
+    return torch.optim.AdamW(module.parameters(), lr, weight_decay=weight_decay, fused=True)

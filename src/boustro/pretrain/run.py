@@ -7,7 +7,6 @@ say when to stop and with whom. Checkpoints lie in `OUT.checkpoints` until the m
 import json
 import shutil
 import time
-from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -16,9 +15,9 @@ from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 from boustro.pretrain.arguments import training_arguments
 from boustro.pretrain.checkpoints import newest_checkpoint
-from boustro.pretrain.config import PretrainConfig, differing_facts, run_facts
+from boustro.pretrain.config import PretrainConfig, differing_facts, options_as_json, run_facts
 from boustro.pretrain.objectives import Collator, find_objective
-from boustro.pretrain.optimizer import MuonAdamW
+from boustro.pretrain.optimizer import make_optimizer
 from boustro.pretrain.processes import first_decides, is_first, num_processes, part, say
 from boustro.pretrain.progress import Progress
 from boustro.pretrain.sharding import whole_weights
@@ -90,7 +89,7 @@ def _pretrain(config: PretrainConfig) -> dict[str, Any]:
                 "To go on, give the same command with --resume")  # fmt: skip
             raise SystemExit(128 + stop.number) from None
     result = {
-        "config": json.loads(json.dumps(asdict(config), default=str)),
+        "config": options_as_json(config),
         "run": facts,
         "shards_fingerprint": corpora.fingerprint,
         "num_parameters": lm.num_parameters(),
@@ -143,7 +142,7 @@ def build_trainer(
         train_dataset=stream,
         eval_dataset=held_out,
         callbacks=[Progress(config.batch_segments * config.segment_length)],
-        optimizers=(make_optimizer(lm, config), None),
+        optimizers=(make_optimizer(lm, config.optimizer, config.lr, config.weight_decay), None),
         seed=config.seed,
         facts=facts,
         signals=signals,
@@ -180,12 +179,6 @@ def _warm_start(lm: PreTrainedModel, config: PretrainConfig, shards: Shards) -> 
         if folder:
             refuse_other_pieces(folder, shards.tokenizer_path)
             start(lm, folder)
-
-
-def make_optimizer(lm: torch.nn.Module, config: PretrainConfig) -> torch.optim.Optimizer:
-    if config.optimizer == "muon":
-        return MuonAdamW(lm, config.lr, config.weight_decay)
-    return torch.optim.AdamW(lm.parameters(), config.lr, weight_decay=config.weight_decay, fused=True)
 
 
 def _last_metrics(trainer: PretrainTrainer) -> dict[str, float]:
