@@ -61,7 +61,7 @@ class SpanLMWithLoss(nn.Module):
     wide as its states.
     """
 
-    def __init__(self, lm: PreTrainedModel, chunk_rows: int = 4096) -> None:
+    def __init__(self, lm: PreTrainedModel, chunk_rows: int | None = None) -> None:
         super().__init__()
         self.lm, self.chunk_rows = lm, chunk_rows
         prediction_head(lm)

@@ -139,7 +139,7 @@ class Elmo(nn.Module):
 class ElmoLM(nn.Module):
     """An ELMo with the softmax that both its LMs share, and their loss."""
 
-    def __init__(self, elmo: Elmo, num_targets: int, chunk_rows: int = 4096) -> None:
+    def __init__(self, elmo: Elmo, num_targets: int, chunk_rows: int | None = None) -> None:
         super().__init__()
         self.elmo, self.softmax, self.chunk_rows = elmo, nn.Linear(elmo.shape.width, num_targets), chunk_rows
 

@@ -154,7 +154,7 @@ class TiedHead(nn.Module):
 class Cloze(nn.Module):
     """A fusion and the head that it is trained by, with the loss."""
 
-    def __init__(self, fusion: nn.Module, head: TiedHead, chunk_rows: int = 4096) -> None:
+    def __init__(self, fusion: nn.Module, head: TiedHead, chunk_rows: int | None = None) -> None:
         super().__init__()
         self.fusion, self.head, self.chunk_rows = fusion, head, chunk_rows
 

@@ -1,7 +1,8 @@
 """A language model with its loss, as one module: piece ids and targets in, mean cross-entropy out.
 
-In a small model the head dominates: (pieces x vocabulary) logits. They are made in chunks of rows, so
-that a chunk stays near the processor and all of them never stand in memory together. Some families do
+In a small model the head dominates: (pieces x vocabulary) logits. They are made in chunks of rows, whose
+loss and gradients are worked out together, so that a chunk stays near the processor and all of them never
+stand in memory together. Some families do
 something to the logits after the head (`FINISHES`); which one a model does is not looked up but found by
 trying: two pieces go through the whole model, and the finish that gives its logits is the one.
 
@@ -9,11 +10,13 @@ trying: two pieces go through the whole model, and the finish that gives its log
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from transformers import PretrainedConfig, PreTrainedModel
 
 Finish = Callable[[Tensor], Tensor]
@@ -25,7 +28,7 @@ class LMWithLoss(nn.Module):
     Raises `ValueError` for a model whose logits are not its head's, finished in one of the known ways.
     """
 
-    def __init__(self, lm: PreTrainedModel, chunk_rows: int = 4096) -> None:
+    def __init__(self, lm: PreTrainedModel, chunk_rows: int | None = None) -> None:
         super().__init__()
         self.lm, self.chunk_rows = lm, chunk_rows
         self.finish = find_finish(lm)
@@ -42,17 +45,77 @@ def lm_loss(
     states: Float[Tensor, "B T D"],
     head: nn.Module,
     targets: Int[Tensor, "B T"],
-    chunk_rows: int = 4096,
+    chunk_rows: int | None = None,
     finish: Finish | None = None,
 ) -> Float[Tensor, ""]:
-    """Mean cross-entropy of `finish(head(states))` against `targets`, `chunk_rows` rows of logits at a time."""
+    """Mean cross-entropy of `finish(head(states))` against `targets`, `chunk_rows` rows of logits at a time.
+
+    By default 512 rows on a CPU, whose cache they should fit, and 4,096 elsewhere. Gradients go to the states and to
+    the head's own parameters, not to anything else that `head` may reach.
+    """
     rows, wanted = states.flatten(0, 1), targets.flatten()
-    total = rows.new_zeros((), dtype=torch.float32)
-    for start in range(0, len(rows), chunk_rows):
-        logits = head(rows[start : start + chunk_rows]).float()
-        logits = logits if finish is None else finish(logits)
-        total = total + F.cross_entropy(logits, wanted[start : start + chunk_rows], ignore_index=-100, reduction="sum")
+    chunk_rows = chunk_rows or (512 if rows.device.type == "cpu" else 4096)
+    total = _summed_loss(rows, head, wanted, chunk_rows, finish)
     return total / (wanted != -100).sum().clamp_min(1)
+
+
+@torch.compiler.disable  # the compiler would unroll the chunks
+def _summed_loss(
+    rows: Float[Tensor, "N D"], head: nn.Module, targets: Int[Tensor, " N"], chunk_rows: int, finish: Finish | None
+) -> Float[Tensor, ""]:
+    def logits_of(part: Tensor) -> Tensor:
+        logits = head(part).float()
+        return logits if finish is None else finish(logits)
+
+    if torch.is_grad_enabled():
+        trained = [parameter for parameter in head.parameters() if parameter.requires_grad]
+        return _SummedLoss.apply(logits_of, chunk_rows, targets, rows, *trained)  # type: ignore[return-value]
+    chunks = zip(rows.split(chunk_rows), targets.split(chunk_rows), strict=True)
+    losses = [F.cross_entropy(logits_of(x), y, ignore_index=-100, reduction="sum") for x, y in chunks]
+    return torch.stack(losses).sum()
+
+
+class _SummedLoss(torch.autograd.Function):
+    """The loss with its gradients at once: a chunk's probabilities become its gradient while they are still at hand.
+
+    Autograd would keep all chunks' logits until the backward pass, and go over them three times more.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        logits_of: Callable[[Tensor], Tensor],
+        chunk_rows: int,
+        targets: Int[Tensor, " N"],
+        rows: Float[Tensor, "N D"],
+        *parameters: Tensor,
+    ) -> Float[Tensor, ""]:
+        all_known = bool((targets != -100).all())
+        total = rows.new_zeros((), dtype=torch.float32)
+        by_row, by_parameter = torch.empty_like(rows), [torch.zeros_like(p) for p in parameters]
+        for start in range(0, len(rows), chunk_rows):
+            part = rows[start : start + chunk_rows].detach().requires_grad_()
+            wanted = targets[start : start + chunk_rows, None]
+            known, target = wanted != -100, wanted.clamp_min(0)
+            with torch.enable_grad():
+                logits = logits_of(part)
+            slope = logits.detach().softmax(-1)
+            log_sums = logits.detach().amax(-1, keepdim=True) - slope.amax(-1, keepdim=True).log()
+            total += ((log_sums - logits.detach().gather(1, target)) * known).sum()
+            slope.scatter_add_(1, target, slope.new_full(target.shape, -1.0))
+            if not all_known:
+                slope *= known
+            slopes = torch.autograd.grad(logits, (part, *parameters), slope)
+            by_row[start : start + chunk_rows] = slopes[0]
+            for own, added in zip(by_parameter, slopes[1:], strict=True):
+                own += added
+        ctx.save_for_backward(by_row, *by_parameter)
+        return total
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Float[Tensor, ""]) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        return None, None, None, *(slope * gradient.to(slope.dtype) for slope in ctx.saved_tensors)
 
 
 def cap(config: PretrainedConfig) -> Finish:

@@ -32,7 +32,7 @@ class MaskedLMWithLoss(nn.Module):
     Raises `ValueError` for an architecture whose head is not known here.
     """
 
-    def __init__(self, lm: PreTrainedModel, chunk_rows: int = 4096) -> None:
+    def __init__(self, lm: PreTrainedModel, chunk_rows: int | None = None) -> None:
         super().__init__()
         self.lm, self.chunk_rows = lm, chunk_rows
         prediction_head(lm)  # raises now, not at the first batch

@@ -19,7 +19,7 @@ class PairLMWithLoss(nn.Module):
     Returns {"loss", "masked_loss", "pair_loss"}, the first being the sum of the others.
     """
 
-    def __init__(self, lm: BertForPreTraining, chunk_rows: int = 4096) -> None:
+    def __init__(self, lm: BertForPreTraining, chunk_rows: int | None = None) -> None:
         super().__init__()
         self.lm, self.chunk_rows = lm, chunk_rows
 

@@ -3,8 +3,9 @@
 Muon replaces a matrix's momentum by the nearest orthogonal matrix, found by five Newton-Schulz steps
 (Jordan et al. 2024); scaled to AdamW's update size (Liu et al. 2025), one learning rate serves both.
 `torch.optim.Muon` does the same in bf16, one matrix at a time; here matrices of one shape go through
-together, in fp32 where bf16 would be emulated. An orthogonal direction belongs to a whole matrix: where
-FSDP2 keeps a few rows of each in every process, they are gathered first and taken apart again afterwards.
+together, in fp32 where bf16 would be emulated; the steps of a wide matrix are then taken on its small gram.
+An orthogonal direction belongs to a whole matrix: where FSDP2 keeps a few rows of each in every process,
+they are gathered first and taken apart again afterwards.
 """
 
 from collections import defaultdict
@@ -16,22 +17,41 @@ from torch import Tensor, nn
 from boustro.models.hardware import has_fast_bf16
 from boustro.pretrain.sharding import like, whole
 
-COEFFICIENTS = (3.4445, -4.7750, 2.0315)
-STEPS = 5
+A, B, C = 3.4445, -4.7750, 2.0315
+STEPS = (2, 3)  # in a wide matrix: begun afresh after two, since the gram loses what is small in it
 
 
 def orthogonalise(matrices: Tensor) -> Tensor:
     """(n, rows, columns) → the same shape, each with singular values near 1."""
-    a, b, c = COEFFICIENTS
     dtype = torch.bfloat16 if has_fast_bf16(matrices.device) else torch.float32
     x = matrices.to(dtype)
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
     tall = x.size(-2) > x.size(-1)
     x = x.mT if tall else x
-    for _ in range(STEPS):
-        gram = x @ x.mT
-        x = a * x + (b * gram + c * (gram @ gram)) @ x
+    if dtype == torch.float32 and x.size(-1) >= 2 * x.size(-2):
+        for num_steps in STEPS:
+            x = _steps_on_the_gram(x @ x.mT, num_steps) @ x
+    else:
+        for _ in range(sum(STEPS)):
+            x = _factor(x @ x.mT) @ x
     return (x.mT if tall else x).to(matrices.dtype)
+
+
+def _factor(gram: Tensor) -> Tensor:
+    """a + b·G + c·G², by which a Newton-Schulz step multiplies a matrix whose gram is G."""
+    factor = torch.baddbmm(gram, gram, gram, beta=B, alpha=C)
+    factor.diagonal(dim1=-2, dim2=-1).add_(A)
+    return factor
+
+
+def _steps_on_the_gram(gram: Tensor, num_steps: int) -> Tensor:
+    """The product of the factors of several steps: a step takes G to its factor · G · its factor, all square."""
+    product = factor = _factor(gram)
+    for _ in range(num_steps - 1):
+        gram = factor @ gram @ factor
+        factor = _factor(gram)
+        product = factor @ product
+    return product
 
 
 class Muon(torch.optim.Optimizer):
