@@ -4,6 +4,7 @@
     loop        a plain PyTorch loop in the manner of nanoGPT: all logits, cross_entropy, fused AdamW, cosine
     compiled    the same loop through torch.compile
     boustro     what `boustro pretrain` runs: chunked loss, Muon + AdamW, warm-up-stable-decay, compiled
+    same-steps  the same with the rivals' AdamW, for the speed of a step alone
 
     boustro tokenize corpus.txt --out shards --train-tokenizer 8192
     python bench/pretrain.py --shards shards --preset mini --segment-length 256 --batch-segments 16 --seconds 60
@@ -19,15 +20,16 @@ import math
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 import torch.nn.functional as F
 import tyro
 from torch import Tensor
 from transformers import PreTrainedModel, Trainer, TrainerCallback, TrainingArguments, get_cosine_schedule_with_warmup
+from transformers.trainer_callback import PrinterCallback
 
 from boustro.models.hardware import best_device, has_fast_bf16
 from boustro.models.loss import LMWithLoss, lm_loss
@@ -149,6 +151,7 @@ def by_trainer(setting: Setting, lm: PreTrainedModel, steps: int) -> Curve:
         disable_tqdm=True,
     )
     trainer = StockTrainer(lm, arguments, callbacks=[clock], batches=lambda: setting.batches(steps))
+    trainer.remove_callback(PrinterCallback)
     trainer.train()
     return clock.curve
 
@@ -188,13 +191,13 @@ def by_loop(setting: Setting, lm: PreTrainedModel, steps: int, compiled: bool = 
     return curve
 
 
-def by_boustro(setting: Setting, lm: PreTrainedModel, steps: int) -> Curve:
+def by_boustro(setting: Setting, lm: PreTrainedModel, steps: int, **changes: Any) -> Curve:
     """What `boustro pretrain` runs."""
-    clock = Clock()
-    arguments = training_arguments(setting.config, steps, validate=False)
+    clock, config = Clock(), replace(setting.config, **changes)
+    arguments = training_arguments(config, steps, validate=False)
     arguments.logging_steps, arguments.save_strategy = 1, "no"  # type: ignore[assignment]
-    stream = SegmentStream(setting.segments, setting.config.seed, steps * setting.config.batch_segments)
-    trainer = build_trainer(setting.config, lm, arguments, stream, setting.shards, None, Signals(), {})
+    stream = SegmentStream(setting.segments, config.seed, steps * config.batch_segments)
+    trainer = build_trainer(config, lm, arguments, stream, setting.shards, None, Signals(), {})
     trainer.add_callback(clock)
     trainer.train()
     return clock.curve
@@ -205,6 +208,9 @@ ROADS: dict[str, Callable[[Setting, PreTrainedModel, int], Curve]] = {
     "loop": by_loop,
     "compiled": lambda setting, lm, steps: by_loop(setting, lm, steps, compiled=True),
     "boustro": by_boustro,
+    "same-steps": lambda setting, lm, steps: by_boustro(
+        setting, lm, steps, optimizer="adamw", lr=setting.adamw_lr, schedule="cosine"
+    ),
 }
 
 
