@@ -1,11 +1,14 @@
-"""Many few-shot heads at once (`train_stacked`) against one after another (`train_head`): same heads, same steps.
+"""Many few-shot heads at once (`train_stacked`) against one after another: same heads, same steps.
+
+    plain         a loop in plain PyTorch, with pytorch-crf: modules, autograd, AdamW, padded batches
+    one by one    `train_head`, what `boustro fit` runs; every head is checked against its twin of the stack
+    at once       `train_stacked`, what `boustro fewshot` runs
 
     OMP_NUM_THREADS=2 python bench/fewshot.py --train train.txt --dev dev.txt
 
 Two sets of 30 heads over the vectors of one encoder: `draws`, each with its own sentences, seed and learning rate;
-and `search`, learning rates and weight decays over 3 draws. Training alone, and training and tagging the dev set
-(30 passes over its vectors, or one). Wall-clock, in one run, one after the other. Every head is checked against
-its twin.
+and `search`, ten learning rates over 3 draws. Training alone, and training and tagging the dev set (30 passes over its
+vectors, or one). Wall-clock, in one run, one after the other.
 """
 
 import time
@@ -14,6 +17,9 @@ from pathlib import Path
 import numpy as np
 import torch
 import tyro
+from torch import nn
+from torch.nn.utils.rnn import pad_sequence
+from torchcrf import CRF
 
 from boustro.heads.factored import factored_tags
 from boustro.heads.stacked import Run, StackedHeads, sentence_rows, train_stacked
@@ -64,6 +70,36 @@ def one_by_one(
     return heads
 
 
+def plain(
+    kind: str, hidden: int | None, taught: Vectors, tags: np.ndarray, labels: list[str], runs: list[Run], crf: bool
+):
+    """What one would write without us."""
+    vectors, width = torch.from_numpy(taught.words).float(), taught.words.shape[1]
+    for run in runs:
+        torch.manual_seed(run.seed)
+        inner = [nn.Linear(width, hidden), nn.ReLU(), nn.Dropout(run.dropout)] if hidden else []
+        body = nn.Sequential(nn.Dropout(run.dropout), *inner, nn.Linear(hidden or width, len(labels)))
+        chain = CRF(len(labels), batch_first=True)
+        parameters = [*body.parameters(), *(chain.parameters() if crf else ())]
+        optimizer = torch.optim.AdamW(parameters, run.lr, weight_decay=run.weight_decay)
+        scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, run.steps)
+        order = np.random.default_rng(run.seed)
+        for _ in range(run.epochs):
+            for batch in np.array_split(order.permutation(run.sentences), run.steps // run.epochs):
+                spans = [slice(taught.starts[s], taught.starts[s + 1]) for s in batch]
+                x = pad_sequence([vectors[span] for span in spans], batch_first=True)
+                y = pad_sequence([torch.from_numpy(tags[span]) for span in spans], batch_first=True, padding_value=-100)
+                scores = body(x)
+                if crf:
+                    loss = -chain(scores, y.clamp_min(0), y != -100, reduction="token_mean")
+                else:
+                    loss = nn.functional.cross_entropy(scores.flatten(0, 1), y.flatten())
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                scheduler.step()
+
+
 def tag_one_by_one(heads: list[TaggingHead], asked: Vectors) -> np.ndarray:
     """(heads, words): each head reads the features, scores them and finds the best valid sequences."""
     lengths = np.diff(asked.starts)
@@ -112,8 +148,9 @@ def main(
         f"{heads} heads, K = {shots} ({sentences:.0f} sentences), {epochs} epochs of batches of {batch_sentences}, "
         f"width {taught.words.shape[1]}, {len(asked.words):,} dev words, {torch.get_num_threads()} threads"
     )
-    print("| head | runs | one by one: training | and tagging | at once: training | and tagging | ratios | alike |")
-    print("|---|---|" + "---:|" * 6)
+    titles = "head | runs | plain: training | one by one: training | and tagging | at once: training | and tagging"
+    print(f"| {titles} | ratio to plain | to one by one | alike |")
+    print("|---|---|" + "---:|" * 8)
     for kind, hidden, crf in HEADS:
         for name, runs in sets.items():
             train_stacked(kind, taught.words, taught.starts, tags, labels, runs[:2], hidden, crf)  # warm up
@@ -126,11 +163,13 @@ def main(
             marks.append(time.perf_counter())
             theirs = tag_one_by_one(single, asked)
             marks.append(time.perf_counter())
-            a, b, c, d = np.diff(marks)
+            plain(kind, hidden, taught, tags, labels, runs, crf)
+            marks.append(time.perf_counter())
+            a, b, c, d, e = np.diff(marks)
             label = (kind if hidden is None else f"{kind} {hidden}") + (" + CRF" if crf else "")
             print(
-                f"| {label} | {name} | {c:.1f} s | {c + d:.1f} s | {a:.2f} s | {a + b:.2f} s "
-                f"| {c / a:.1f}, {(c + d) / (a + b):.1f} | {check(stacked, single, ours, theirs)} |",
+                f"| {label} | {name} | {e:.1f} s | {c:.1f} s | {c + d:.1f} s | {a:.2f} s | {a + b:.2f} s "
+                f"| {e / a:.1f} | {c / a:.1f}, {(c + d) / (a + b):.1f} | {check(stacked, single, ours, theirs)} |",
                 flush=True,
             )
 

@@ -96,6 +96,11 @@ def test_attention_is_the_softmax_over_what_may_be_seen_worked_by_hand():
             torch.testing.assert_close(fused[i], fusion.final(x + fusion.feed_forward(x)), atol=1e-5, rtol=1e-4)
 
 
+def test_the_head_begins_at_the_shares_of_the_pieces():
+    head = TiedHead(8, torch.randn(3, 8), np.array([7, 1, 0]))
+    torch.testing.assert_close(head(torch.zeros(1, 8)).softmax(-1), torch.tensor([[8, 2, 1]]) / 11)
+
+
 @pytest.mark.parametrize("width", [16, 24])
 def test_the_loss_is_the_cross_entropy_of_all_pieces_through_the_frozen_embeddings(width):
     embeddings = torch.randn(50, 24)
@@ -106,7 +111,7 @@ def test_the_loss_is_the_cross_entropy_of_all_pieces_through_the_frozen_embeddin
     from boustro.models.towers import TowerStates
 
     fused = fusion(*states, torch.full((3,), 5), CLOZE)
-    scores = cloze.head.project(fused) @ embeddings.T + cloze.head.bias
+    scores = cloze.head.project(fused) @ embeddings.T * cloze.head.scale + cloze.head.bias
     expected = torch.nn.functional.cross_entropy(scores.flatten(0, 1), pieces.flatten())
     torch.testing.assert_close(cloze(TowerStates(*states), pieces), expected)
     names = {name for name, _ in cloze.named_parameters()}
@@ -149,7 +154,7 @@ def trained(pair, shards, validation, tmp_path_factory):
 def test_training_lowers_the_validation_loss_and_leaves_a_complete_folder(trained):
     training = json.loads((trained / "training.json").read_text())
     losses = [row["loss"] for row in training["history"] if "loss" in row]
-    assert training["validation_loss"] < 0.5 * losses[0] and losses[0] < 9
+    assert training["validation_loss"] < 0.75 * losses[0]
     assert [row["step"] for row in training["history"] if "validation_loss" in row] == [30]
     assert training["pieces_seen"] == 60 * STEP_PIECES
     assert set(open_folder(trained, "fusion", verify=True)["files"]) >= {"fusion.safetensors", "config.json"}

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
@@ -136,19 +137,27 @@ FUSIONS: dict[str, Callable[[FusionShape], Fusion]] = {"attention": AttentionFus
 
 
 class TiedHead(nn.Module):
-    """Fused states → scores of all pieces, through frozen embeddings, and a map to their width where it differs."""
+    """Fused states → scores of all pieces, through frozen embeddings, and a map to their width where it differs.
+
+    Given how often each piece stands in the corpus, it begins near those shares, which a bias would take thousands of
+    steps to find.
+    """
 
     embeddings: Tensor
 
-    def __init__(self, width: int, embeddings: Float[Tensor, "V E"]) -> None:
+    def __init__(
+        self, width: int, embeddings: Float[Tensor, "V E"], counts: Int[np.ndarray, " V"] | None = None
+    ) -> None:
         super().__init__()
         same = width == embeddings.shape[1]
         self.project = nn.Identity() if same else nn.Linear(width, embeddings.shape[1], bias=False)
-        self.bias = nn.Parameter(torch.zeros(len(embeddings)))
+        shares = torch.ones(len(embeddings)) if counts is None else torch.from_numpy(counts + 1).float()
+        self.bias = nn.Parameter((shares / shares.sum()).log())
+        self.scale = nn.Parameter(torch.tensor(embeddings.shape[1] ** -0.5))
         self.register_buffer("embeddings", embeddings.detach().float().clone(), persistent=False)
 
     def forward(self, rows: Float[Tensor, "n D"]) -> Float[Tensor, "n V"]:
-        return F.linear(self.project(rows), self.embeddings, self.bias)
+        return F.linear(self.scale * self.project(rows), self.embeddings, self.bias)
 
 
 class Cloze(nn.Module):

@@ -92,7 +92,8 @@ def train_fusion(
         num_heads=config.num_heads,
     )
     torch.manual_seed(config.seed)
-    cloze = Cloze(FUSIONS[shape.kind](shape), TiedHead(shape.width, embeddings)).to(device)
+    head = TiedHead(shape.width, embeddings, shards.counts(len(embeddings)))
+    cloze = Cloze(FUSIONS[shape.kind](shape), head).to(device)
     held_out = Segments(validation, config.segment_length, seed=None) if validation else None
 
     def loss_of(batch: list[np.ndarray]) -> Tensor:

@@ -31,6 +31,7 @@ from boustro.text.tokenizers import end_of_text_id, load_tokenizer, save_tokeniz
 
 SHARD_PIECES = 1 << 27
 BATCH_CHARACTERS = 1 << 21
+COUNTED_PIECES = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,10 @@ class Shards:
     @property
     def tokenizer_path(self) -> Path:
         return self.path / "tokenizer"
+
+    def counts(self, vocab_size: int) -> np.ndarray:
+        """(vocab_size,) how often each piece stands at the head of the corpus, its first 16.8M pieces."""
+        return np.bincount(self.pieces[0][:COUNTED_PIECES], minlength=vocab_size)
 
 
 def tokenize(
