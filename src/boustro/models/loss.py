@@ -59,7 +59,7 @@ def lm_loss(
     return total / (wanted != -100).sum().clamp_min(1)
 
 
-@torch.compiler.disable  # the compiler would unroll the chunks
+@torch.compiler.disable()  # it would unroll the chunks
 def _summed_loss(
     rows: Float[Tensor, "N D"], head: nn.Module, targets: Int[Tensor, " N"], chunk_rows: int, finish: Finish | None
 ) -> Float[Tensor, ""]:
