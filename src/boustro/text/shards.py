@@ -26,6 +26,7 @@ from tqdm import tqdm
 from tyro.conf import Positional
 
 from boustro.store import content_fingerprint, open_folder, write_folder
+from boustro.text.byte_bpe import ByteBPE
 from boustro.text.documents import Split, read_documents
 from boustro.text.tokenizers import end_of_text_id, load_tokenizer, save_tokenizer, train_tokenizer
 
@@ -186,11 +187,13 @@ def _start_worker(tokenizer: str, end: int, dtype: str) -> None:
     if file.is_file():  # without transformers: a worker starts at once
         from tokenizers import Tokenizer
 
-        fast = Tokenizer.from_file(str(file))
-        fast.encode_special_tokens = True
-        fast.no_truncation()
-        fast.no_padding()
-        encode = lambda texts: [e.ids for e in fast.encode_batch_fast(texts, add_special_tokens=False)]  # noqa: E731
+        own = Tokenizer.from_file(str(file))
+        own.encode_special_tokens = True
+        own.no_truncation()
+        own.no_padding()
+        fast = ByteBPE.make(own)
+        own_way = lambda texts: [e.ids for e in own.encode_batch_fast(texts, add_special_tokens=False)]  # noqa: E731
+        encode = fast.encode_batch if fast else own_way
     else:
         slow = load_tokenizer(tokenizer)
         encode = lambda texts: slow(texts, add_special_tokens=False, split_special_tokens=True)["input_ids"]  # noqa: E731
