@@ -209,7 +209,7 @@ def test_running_text_lowers_the_loss_and_writes_the_adapter_alone(adapted, lm):
     losses = [row["loss"] for row in record["history"] if "loss" in row]
     assert record["validation_loss"] < 0.6 * losses[0] and record["pieces_seen"] == 50 * STEP_PIECES
     assert record["mask_piece"] == "_" and record["objective"] == "masked_next"
-    files = open_folder(adapted, "adaptation", verify=True)["files"]
+    files = open_folder(adapted, "low-rank adaptation", verify=True)["files"]
     assert set(files) == {"adapter_model.safetensors", "adapter_config.json", "adaptation.json", "training.json"}
     assert sum(t.numel() for t in load_file(adapted / "adapter_model.safetensors").values()) == record["num_parameters"]
     facts = find_adaptation(str(adapted))
@@ -296,6 +296,19 @@ def test_dropout_is_on_in_training_alone_and_the_lm_has_none_of_its_own(tiny_lm)
     on = [name for name, m in adapted.named_modules() if isinstance(m, torch.nn.Dropout) and m.training]
     assert on and all("lora_dropout" in name for name in on)
     assert not any(m.training for m in LoraWeights(adapted).eval().modules())
+
+
+@pytest.mark.parametrize("way", ["text", "labels"])
+def test_an_lm_in_bf16_is_adapted_in_fp32_and_read_again(lm, text, labelled, tmp_path, monkeypatch, way):
+    monkeypatch.setattr("boustro.encoders.transformer.has_fast_bf16", lambda device: True)
+    commands = {"text": from_text(lm, text, tmp_path / "out"), "labels": from_labels(lm, labelled, tmp_path / "out")}
+    assert main(commands[way]) == 0
+    weights = load_file(tmp_path / "out" / "adapter_model.safetensors").values()
+    assert {w.dtype for w in weights} == {torch.float32} and np.isfinite(
+        training(tmp_path / "out")["history"][-1]["loss"]
+    )
+    encoder = load_encoder(f"unmasked:{tmp_path / 'out'}")
+    assert encoder.model.dtype == torch.bfloat16 and np.isfinite(encoder.encode_all([WORDS]).streams[0]).all()
 
 
 # As an encoder
@@ -396,7 +409,7 @@ def bert(tmp_path_factory, tiny_tokenizer):
         (["--mask-rate", 0], "the masking rate is a share above 0"),
         (["--epochs", 2], "--train with --dev, --epochs, --batch-pieces, --context"),
         (["--shards", "None"], "give either --shards FOLDER, running text, or --train FILE"),
-        (["--out", "{text}"], "is not a adaptation folder"),
+        (["--out", "{text}"], "is not a low-rank adaptation folder"),
     ],
 )
 def test_what_does_not_fit_is_said(lm, text, adapted, tiny_lm, bert, tmp_path, capsys, changed, message):

@@ -114,7 +114,7 @@ class PieceEncoder(Encoder):
         aligned, first_word, windows = self._lay_out(groups)
         selections = [select(self._places[0], p.bounds, self.backward) for p in aligned]
         found = []
-        for window in windows:
+        for window in filter(len, windows):
             words, columns, _ = self._look_up([window], selections, first_word, 0)
             found.append(Row(self._given(window, aligned), words.numpy(), columns.numpy()))
         return found

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from boustro.models.lora import CONFIG, WEIGHTS, save_lora
 from boustro.store import MANIFEST, fingerprint, open_folder, write_file, write_folder
 
-KIND = "adaptation"
+KIND = "low-rank adaptation"
 FACTS = "adaptation.json"
 MASK_KEPT = "none"
 

@@ -111,4 +111,5 @@ def merge_lora(model: nn.Module, folder: Path) -> None:
 def _put_on(model: nn.Module, config: Any) -> Any:
     with warnings.catch_warnings():  # peft warns where it finds GPT-2's transposed layers and does the right thing
         warnings.filterwarnings("ignore", message="fan_in_fan_out")
+        warnings.filterwarnings("ignore", category=FutureWarning)  # of transformers, about what peft asks it
         return find_peft().get_peft_model(model, config)

@@ -4,13 +4,14 @@ Here and not in `pretrain` or `tasks`, because what a spec names is for the enco
 `pretrain.adapt_text` for running text and `tasks.adapt_labels` for labelled sentences.
 """
 
+from dataclasses import fields
 from typing import Any
 
 from boustro.encoders import exact_spec, locate, split_kind, split_spec
 from boustro.encoders.adapted import facts_of
 from boustro.encoders.lm import LMEncoder
 from boustro.encoders.unmasked import UnmaskedEncoder
-from boustro.models.adaptation import KIND, MASK_KEPT
+from boustro.models.adaptation import KIND, MASK_KEPT, Adaptation
 from boustro.models.lora import find_peft
 from boustro.pretrain.adapt import AdaptConfig
 from boustro.pretrain.adapt_text import TextLM, TextOptions, adapt_to_text
@@ -37,11 +38,10 @@ def adapt(
     """
     if (text.shards is None) == (labels.train is None):
         raise ValueError("give either --shards FOLDER, running text, or --train FILE, labelled sentences")
-    of_the_other = [labels != NO_LABELS, text != NO_TEXT][text.shards is None]
-    if of_the_other:
+    if (text.shards is not None and labels != NO_LABELS) or (labels.train is not None and text != NO_TEXT):
         raise ValueError(
             "options of both ways are given: --shards goes with "
-            f"{_options(TextOptions, 'shards')}; --train with {_options(LabelOptions, 'train')}"
+            f"{_others(TextOptions, 'shards')}; --train with {_others(LabelOptions, 'train')}"
         )
     find_peft()  # its absence is said before an LM is loaded
     refuse_foreign(config.out, KIND)
@@ -63,7 +63,7 @@ def adapt(
     return adapt_to_labels(encoder, base, config, labels, train, dev)
 
 
-def open_lm(config: AdaptConfig, **options: Any) -> tuple[LMEncoder, Any]:
+def open_lm(config: AdaptConfig, **options: Any) -> tuple[LMEncoder, Adaptation]:
     """The LM that `config` names, its mask removed where it is to be, and what the folder says of it.
 
     Raises `ValueError` for what is not one causal LM, and for blocks that it does not have.
@@ -84,6 +84,6 @@ def open_lm(config: AdaptConfig, **options: Any) -> tuple[LMEncoder, Any]:
     return encoder, facts_of(encoder, split_kind(exact_spec(path, encoder.identity()))[1])
 
 
-def _options(of: type, first: str) -> str:
-    names = [name for name in of.__dataclass_fields__ if name != first]  # type: ignore[attr-defined]
+def _others(options: type[TextOptions | LabelOptions], first: str) -> str:
+    names = [field.name for field in fields(options) if field.name != first]
     return ", ".join(f"--{name.replace('_', '-')}" for name in names)
