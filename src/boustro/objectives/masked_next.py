@@ -13,7 +13,7 @@ Without a sentinel nothing stands before the first piece of the reading, so it i
     forward    input_ids  [8, M, 4, M]       positions  [0, 2]    targets  [3, 9]
 
 Documents that stand in one segment see each other, as in LLM2Vec and as in the pretraining of the LM. What is masked,
-replaced and kept: `masking`. Source: BehnamGhader et al. 2024 (LLM2Vec), section 2.2 and figure 1.
+replaced and kept: `masking`. Source: BehnamGhader et al. 2024 (LLM2Vec), section 2.
 """
 
 from typing import NamedTuple

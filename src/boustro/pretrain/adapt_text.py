@@ -4,7 +4,7 @@ The objective is LLM2Vec's masked next-piece prediction (`objectives.masked_next
 What stands for a hidden piece: the tokenizer's mask piece where it has one, else "_", as in LLM2Vec; a piece that the
 LM knows as a blank. A new piece would need an embedding of its own, and the frozen LM has never met one.
 
-Source: BehnamGhader et al. 2024, section 2.2; their rates are 0.2 or 0.8, by the model.
+Source: BehnamGhader et al. 2024, section 2; by the model, they hide 0.2 of the pieces as here, or 0.8, all masked.
 """
 
 from collections.abc import Callable, Iterator
