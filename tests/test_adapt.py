@@ -1,4 +1,4 @@
-"""Adapted LMs: what is hidden and asked for, what trains, what is written, and what is read again as an encoder."""
+"""Adapted LMs: what trains, what is written, and what is read again as an encoder."""
 
 import json
 import shutil
@@ -7,8 +7,6 @@ import sys
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
 
@@ -17,9 +15,7 @@ from boustro.cli import main
 from boustro.encoders import exact_spec, load_encoder
 from boustro.models.adaptation import adapter_fingerprint, find_adaptation
 from boustro.models.lora import LoraShape, LoraWeights, add_lora
-from boustro.objectives.examples import IGNORED
 from boustro.objectives.masked_next import masked_next
-from boustro.objectives.masking import Masking
 from boustro.pretrain.adapt_text import TextOptions, make_next_masking
 from boustro.pretrain.loop import Loop
 from boustro.store import open_folder
@@ -30,57 +26,9 @@ KINDS = ("gpt2", "llama", "qwen3", "gpt_neox")
 WEEK = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 WORDS = ["Ada", "Brandt", "sold", "umbrellas", "in", "Vellmar", "."]
 STEP_PIECES = 64
-M, S, END = 9, 7, 0  # the mask piece, the sentinel and the end-of-text piece of a vocabulary of ten
 
 
-# The objective
-
-
-def masking(rate=0.4, also_special=(), **shares):
-    special = np.zeros(10, bool)
-    special[[M, S, END, *also_special]] = True
-    return Masking(mask_id=M, end_id=END, special=special, rate=rate, **shares)
-
-
-@pytest.mark.parametrize(
-    ("direction", "sentinel", "input_ids", "positions", "targets"),
-    [
-        ("forward", S, [S, 8, M, 4, M], [1, 3], [3, 6]),
-        ("backward", S, [S, M, 4, M, 8], [0, 2], [6, 3]),
-        ("forward", None, [8, M, 4, M], [0, 2], [3, 6]),
-        ("backward", None, [6, 4, M, 8], [1], [3]),  # nothing stands before the 6
-    ],
-)
-def test_a_hidden_piece_is_asked_of_the_state_before_it_worked_by_hand(
-    direction, sentinel, input_ids, positions, targets
-):
-    """Every piece that may be is hidden: 3 and 6."""
-    hide = masking(1.0, also_special=[8, 4], mask_share=1.0, random_share=0.0)
-    example = masked_next(np.array([8, 3, 4, 6]), np.random.default_rng(0), hide, direction, sentinel)
-    empty = len(input_ids) - 1 - len(targets)
-    assert example.input_ids.tolist() == input_ids
-    assert example.positions.tolist() == positions + [0] * empty
-    assert example.targets.tolist() == targets + [IGNORED] * empty
-
-
-@given(
-    st.lists(st.integers(0, 9), min_size=2, max_size=20),
-    st.sampled_from(["forward", "backward"]),
-    st.sampled_from([None, S]),
-    st.integers(0, 5),
-)
-def test_every_target_stands_right_after_its_position_in_the_reading(pieces, direction, sentinel, seed):
-    pieces = np.array(pieces)
-    example = masked_next(pieces, np.random.default_rng(seed), masking(), direction, sentinel)
-    reading = pieces[::-1].tolist() if direction == "backward" else pieces.tolist()
-    framed = reading if sentinel is None else [sentinel, *reading]
-    asked = example.targets != IGNORED
-    chosen = example.positions[asked] + 1
-    assert [framed[i] for i in chosen] == example.targets[asked].tolist()
-    untouched = np.delete(np.arange(len(framed)), chosen)
-    assert example.input_ids[untouched].tolist() == [framed[i] for i in untouched]
-    assert not {M, S, END} & set(example.targets[asked].tolist())
-    assert len(example.input_ids) == len(framed) and len(set(chosen.tolist())) == asked.sum()
+# The adapter
 
 
 def test_what_stands_for_a_hidden_piece(tiny_lm):
@@ -92,9 +40,6 @@ def test_what_stands_for_a_hidden_piece(tiny_lm):
     assert make_next_masking(tokenizer, TextOptions(), 410).mask_id == tokenizer.mask_token_id
     chosen = make_next_masking(tokenizer, TextOptions(mask_piece="a"), 410)
     assert tokenizer.convert_ids_to_tokens(chosen.mask_id) == "a"
-
-
-# The adapter
 
 
 def random_adapter(path, **changed):
@@ -246,6 +191,16 @@ def test_labelled_sentences_lower_the_loss_and_the_own_head_is_scored(adapted_to
     assert record["num_parameters"] > sum(
         t.numel() for t in load_file(adapted_to_labels / "adapter_model.safetensors").values()
     )  # the head is trained and not kept
+
+
+def test_a_tag_that_training_never_showed_is_an_error_of_the_score_and_no_part_of_the_loss(
+    lm, labelled, file, tmp_path
+):
+    dev = file("dev.conll", "Ada\tB-SHIP\n\nNobody\tO\nreads\tO\n\n")
+    options = ["--epochs", 1, "--dev", dev, "--batch-pieces", 8, "--context", "sentence"]
+    assert main(from_labels(lm, labelled, tmp_path / "out", *options)) == 0
+    record = training(tmp_path / "out")
+    assert 0 < record["validation_loss"] < 10 and record["dev_scores"]["num_entities"] == 1
 
 
 @pytest.mark.parametrize("way", ["text", "labels"])

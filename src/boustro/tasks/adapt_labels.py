@@ -97,17 +97,22 @@ def adapt_to_labels(
     adapting.weights.to(encoder.device)
     dev_batches = make_batches([len(row.ids) for row in dev_rows], options.batch_pieces, seed=0)
 
-    def loss_of(chosen: Sequence[Row], wanted: Tensor) -> Tensor:
-        words = torch.from_numpy(np.concatenate([row.words for row in chosen]))
-        return F.cross_entropy(reader(chosen), wanted[words].to(encoder.device), ignore_index=IGNORED)
+    def summed_loss(chosen: Sequence[Row], wanted: Tensor) -> tuple[Tensor, int]:
+        """The cross-entropy of all words together, and how many have a tag that can be told."""
+        targets = wanted[torch.from_numpy(np.concatenate([row.words for row in chosen]))]
+        loss = F.cross_entropy(reader(chosen), targets.to(encoder.device), ignore_index=IGNORED, reduction="sum")
+        return loss, int((targets != IGNORED).sum())
+
+    def loss_at(step: int) -> Tensor:
+        loss, num_words = summed_loss([rows[i] for i in batches[step]], tags)
+        return loss / num_words
 
     def validate() -> float:
-        sizes = [sum(len(dev_rows[i].words) for i in batch) for batch in dev_batches]
-        losses = [loss_of([dev_rows[i] for i in batch], dev_tags).item() for batch in dev_batches]
-        return float(np.average(losses, weights=sizes))
+        losses = [summed_loss([dev_rows[i] for i in batch], dev_tags) for batch in dev_batches]
+        return sum(loss.item() for loss, _ in losses) / max(1, sum(num_words for _, num_words in losses))
 
     loss = adapting.train(
-        lambda step: loss_of([rows[i] for i in batches[step]], tags),
+        loss_at,
         validate if dev_rows else None,
         len(batches),
         {name: getattr(options, name) for name in DECIDING} | {"train": data_fingerprint(train)},
@@ -120,6 +125,7 @@ def adapt_to_labels(
         labels=labelling.labels,
         validation_loss=loss,
         dev_scores=scores,
+        notices=dict(+encoder.counts),
     )
 
 
