@@ -294,6 +294,14 @@ def test_it_is_cached_named_exactly_and_joined_to_others(adapted, adapted_to_lab
     assert adapter_fingerprint(str(copy)) == adapter_fingerprint(str(adapted))
 
 
+def test_adapted_lms_are_compared_with_others(adapted, lm, labelled, text, tmp_path, capsys):
+    assert main(from_text(lm, text, tmp_path / "kept", "--blocks", "none", steps=1)) == 0
+    data = ["--train", str(labelled / "train.conll"), "--dev", str(labelled / "dev.conll"), "--seeds", "1"]
+    specs = [lm, f"unmasked:{lm}", f"unmasked:{adapted}", str(tmp_path / "kept")]
+    assert main(["compare", "--encoders", *specs, *data, "--epochs", "1", "--out", str(tmp_path / "study")]) == 0
+    assert len(list((tmp_path / "study" / "cells").iterdir())) == 4
+
+
 def test_a_tagger_over_an_adapted_lm_is_saved_and_opened_and_refuses_another(adapted, lm, text, tmp_path):
     out = tmp_path / "lm"
     shutil.copytree(adapted, out)

@@ -9,11 +9,12 @@ from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModel
 from transformers.utils import logging
 
-from boustro.models import elmo, fusion
+from boustro.models import adaptation, elmo, fusion, lora
 from boustro.store import MANIFEST, fingerprint, hash_file, open_folder
 from boustro.text.tokenizers import load_tokenizer
 
-OWN_KINDS = {fusion.WEIGHTS: fusion.KIND, elmo.WEIGHTS: elmo.KIND}  # folders that hold no transformers model
+OWN_KINDS = {fusion.WEIGHTS: fusion.KIND, elmo.WEIGHTS: elmo.KIND, lora.WEIGHTS: adaptation.KIND}
+"""Folders that hold no transformers model, by a file of theirs."""
 
 
 def load_config(name_or_path: str, revision: str | None):
