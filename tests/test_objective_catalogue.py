@@ -20,10 +20,10 @@ TEXT = ["The ferry to Vellmar leaves at seven, unbelievably late.", "Nobody read
 @pytest.mark.parametrize(
     ("config", "kind", "fitting"),
     [
-        (LlamaConfig(), "causal", ["causal", "cloze"]),
-        (GPT2Config(), "causal", ["causal", "cloze"]),
+        (LlamaConfig(), "causal", ["causal", "cloze", "masked_next"]),
+        (GPT2Config(), "causal", ["causal", "cloze", "masked_next"]),
         (BertConfig(), "masked", ["masked", "span", "sentence_pair"]),
-        (BertConfig(is_decoder=True), "causal", ["causal", "cloze"]),
+        (BertConfig(is_decoder=True), "causal", ["causal", "cloze", "masked_next"]),
         (EuroBertConfig(), "masked", ["masked", "span"]),
         (ElectraConfig(), "masked", ["masked", "span", "replaced"]),
         (T5Config(), None, []),

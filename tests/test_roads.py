@@ -9,7 +9,7 @@ import torch
 from transformers import AutoConfig, AutoModel
 
 from boustro.encoders import exact_spec, load_encoder, resolve, split_kind, split_revision
-from boustro.encoders.blocks import find_blocks
+from boustro.models.blocks import find_blocks
 from boustro.types import Sentence
 
 KINDS = ("gpt2", "llama", "qwen3", "gpt_neox")

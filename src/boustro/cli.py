@@ -17,6 +17,7 @@ COMMANDS = {
     "tokenize": ("boustro.text.shards", "tokenize", "turn a corpus into token shards"),
     "pretrain": ("boustro.pretrain.run", "pretrain", "train a forward or a backward LM on token shards"),
     "fuse": ("boustro.studies.fuse", "fuse", "train a fusion of a forward and a backward LM on token shards"),
+    "adapt": ("boustro.studies.adapt", "adapt", "train a causal LM to read without its mask (needs peft)"),
     "elmo": ("boustro.studies.elmo", "elmo", "train an ELMo on a corpus"),
     "fit": ("boustro.tasks.commands", "fit", "train a tagger on labelled sentences"),
     "evaluate": ("boustro.tasks.commands", "evaluate", "score a tagger on labelled sentences"),

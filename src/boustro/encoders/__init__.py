@@ -8,6 +8,7 @@ starter             the pair shipped in the package; starter-forward and starter
 masked:PATH         a masked LM of the BERT family
 unmasked:PATH       a causal LM without its causal mask, untrained: every piece sees both sides
 unmasked:3-4:PATH   the same in blocks 3 and 4 alone; `unmasked:4:PATH` in one
+unmasked:DIR        a causal LM that `boustro adapt` trained to read so, in the blocks that it was trained for
 repeated:PATH       a causal LM that is given the text twice and read in the second copy
 repeated:3:PATH     three times, read in the third
 fused:DIR           a forward and a backward LM under a fusion that `boustro fuse` trained; the folder names the two
@@ -25,6 +26,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from boustro.encoders.adapted import read_lm, read_unmasked
 from boustro.encoders.cache import CachedEncoder
 from boustro.encoders.concat import ConcatEncoder, check_vocabularies
 from boustro.encoders.contract import Encoder, Features, Stream
@@ -34,7 +36,6 @@ from boustro.encoders.lm import LMEncoder
 from boustro.encoders.masked import MaskedEncoder
 from boustro.encoders.pieces import PieceEncoder
 from boustro.encoders.repeated import RepeatedEncoder
-from boustro.encoders.unmasked import UnmaskedEncoder
 
 __all__ = ["Encoder", "Features", "Stream", "load_encoder", "with_cache"]
 
@@ -42,10 +43,10 @@ SHIPPED = {"starter-forward": "starter/forward", "starter-backward": "starter/ba
 ALIASES = {"starter": "starter-forward+starter-backward"}
 Part = PieceEncoder | FusedEncoder | ElmoEncoder
 KINDS: dict[str, Callable[..., Part]] = {
-    "lm": LMEncoder,
+    "lm": lambda path, **options: read_lm(path, locate, **options),
     "masked": MaskedEncoder,
     "backward": lambda path, **options: LMEncoder(path, **{"direction": "backward", **options}),
-    "unmasked": UnmaskedEncoder,
+    "unmasked": lambda path, **options: read_unmasked(path, locate, **options),
     "repeated": RepeatedEncoder,
     "fused": lambda path, **options: FusedEncoder(path, load_encoder, **options),
     "elmo": ElmoEncoder,
@@ -156,3 +157,9 @@ def resolve(name: str) -> tuple[Callable[..., Part], str]:
         raise ValueError(f"{name!r}: {path} is a pair; name one of its LMs: {halves}")
     make = partial(KINDS[kind or "lm"], **({NUMBERED[kind]: number} if number else {}))
     return make, str(files("boustro") / "data" / SHIPPED[path]) if path in SHIPPED else path
+
+
+def locate(name: str) -> tuple[str, str | None]:
+    """The path or name of the one LM that a spec names, and its revision: `"gpt2@607a30d"` → `("gpt2", "607a30d")`."""
+    bare, revision = split_revision(name)
+    return resolve(bare)[1], revision

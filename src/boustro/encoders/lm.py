@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from torch import Tensor
+from transformers import AutoModelForCausalLM, PreTrainedModel
 
+from boustro.encoders.loading import load_model
 from boustro.encoders.transformer import TransformerEncoder
 from boustro.encoders.windows import Window, plan_windows
 from boustro.models.kinds import architecture_kind
@@ -31,6 +33,17 @@ class LMEncoder(TransformerEncoder):
 
     def identity(self) -> dict[str, Any]:
         return {**super().identity(), "direction": "backward" if self.backward else "forward"}
+
+    def language_model(self) -> PreTrainedModel:
+        """The whole LM: this very `model` under the head that predicts pieces."""
+        lm = load_model(self._path, self.model.config, self._revision, self.model.dtype, AutoModelForCausalLM)
+        setattr(lm, lm.base_model_prefix, self.model)
+        return lm.to(self.device).eval().requires_grad_(False)
+
+    @property
+    def sentinel(self) -> int | None:
+        """The piece that stands before every reading, where there is one."""
+        return self._prefix[0] if self._prefix else None
 
     def _plan(self, text: int, num_pieces: int) -> list[Window]:
         return plan_windows(text, num_pieces, self._window, -len(self._prefix))

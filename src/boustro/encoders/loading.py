@@ -9,11 +9,12 @@ from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModel
 from transformers.utils import logging
 
-from boustro.models import elmo, fusion
+from boustro.models import adaptation, elmo, fusion, lora
 from boustro.store import MANIFEST, fingerprint, hash_file, open_folder
 from boustro.text.tokenizers import load_tokenizer
 
-OWN_KINDS = {fusion.WEIGHTS: fusion.KIND, elmo.WEIGHTS: elmo.KIND}  # folders that hold no transformers model
+OWN_KINDS = {fusion.WEIGHTS: fusion.KIND, elmo.WEIGHTS: elmo.KIND, lora.WEIGHTS: adaptation.KIND}
+"""Folders that hold no transformers model, by a file of theirs."""
 
 
 def load_config(name_or_path: str, revision: str | None):
@@ -30,13 +31,13 @@ def load_config(name_or_path: str, revision: str | None):
         raise FileNotFoundError(f"{name_or_path}: no model could be loaded from this path or name: {reason}") from error
 
 
-def load_model(name_or_path: str, config: Any, revision: str | None, dtype: torch.dtype):
-    """The model without its LM head; quietly, since the head's weights are left over on purpose."""
+def load_model(name_or_path: str, config: Any, revision: str | None, dtype: torch.dtype, make: Any = AutoModel):
+    """The model, by default without its LM head; quietly, since the head's weights are left over on purpose."""
     bars, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
     logging.set_verbosity_error()
     try:
-        return AutoModel.from_pretrained(name_or_path, config=config, revision=revision, dtype=dtype)
+        return make.from_pretrained(name_or_path, config=config, revision=revision, dtype=dtype)
     except (OSError, SafetensorError) as error:
         reason = str(error).strip().splitlines()[0]
         raise ValueError(f"{name_or_path}: the weights could not be loaded: {reason}") from error

@@ -10,7 +10,7 @@ Where the states come from is not known here: from one frozen transformer (`tran
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -27,6 +27,14 @@ Context = Literal["sentence", "document"]
 
 CHUNK_WORDS = 16384
 BATCH_PIECES = {"cpu": 1024, "cuda": 65536}  # on a CPU, what stays in its caches is read fastest
+
+
+class Row(NamedTuple):
+    """One window as the model is given it: word `words[k]`, counted over all sentences, is read at `columns[k]`."""
+
+    ids: list[int]
+    words: np.ndarray
+    columns: np.ndarray
 
 
 class PieceEncoder(Encoder):
@@ -97,15 +105,33 @@ class PieceEncoder(Encoder):
             for start, stop in pairwise(bounds):
                 yield (vectors[start:stop],)
 
-    def _encode_chunk(self, groups: list[list[Sentence]]) -> np.ndarray:
-        """(W, L, K·D) for all words of the chunk, end to end; a group is read as one text."""
+    def rows(self, sentences: Iterable[Words]) -> list[Row]:
+        """What the model would be given for sentences, window by window, and where each word stands in it.
+
+        A word is read where the first place of the pooling says; every word is in one row.
+        """
+        groups = list(group_sentences(map(as_sentence, sentences), self._context))
+        aligned, first_word, windows = self._lay_out(groups)
+        selections = [select(self._places[0], p.bounds, self.backward) for p in aligned]
+        found = []
+        for window in filter(len, windows):
+            words, columns, _ = self._look_up([window], selections, first_word, 0)
+            found.append(Row(self._given(window, aligned), words.numpy(), columns.numpy()))
+        return found
+
+    def _lay_out(self, groups: list[list[Sentence]]) -> tuple[list[Pieces], np.ndarray, list[Window]]:
+        """The pieces of each group, read as one text, where its words begin among all, and all windows."""
         texts = [join_sentences(group) for group in groups]
         aligned = self._aligner.align([(t.words, t.spaces) for t in texts])
         self.counts["sentences longer than the model's window, read in overlapping windows"] += sum(
             len(group) == 1 and len(pieces.ids) > self._window for group, pieces in zip(groups, aligned, strict=True)
         )
         first_word = np.concatenate([[0], np.cumsum([len(t) for t in texts])])
-        windows = [w for i, p in enumerate(aligned) for w in self._plan(i, len(p.ids))]
+        return aligned, first_word, [w for i, p in enumerate(aligned) for w in self._plan(i, len(p.ids))]
+
+    def _encode_chunk(self, groups: list[list[Sentence]]) -> np.ndarray:
+        """(W, L, K·D) for all words of the chunk, end to end; a group is read as one text."""
+        aligned, first_word, windows = self._lay_out(groups)
         selections = [[select(place, p.bounds, self.backward) for p in aligned] for place in self._places]
         shape = int(first_word[-1]), len(self._layers), len(self._places), self._width
         result = torch.zeros(shape, dtype=torch.float32 if self.dtype == np.float32 else torch.float16)
@@ -139,16 +165,18 @@ class PieceEncoder(Encoder):
     @torch.inference_mode()
     def _read(self, batch: list[Window], aligned: list[Pieces]) -> list[Tensor]:
         """Every layer's states (B, P, D) of windows, padded on the right."""
-        rows = []
-        for window in batch:
-            pieces = aligned[window.text].ids
-            reading = pieces[::-1] if self.backward else pieces
-            rows.append(self._row(reading[window.start : window.stop].tolist()))
+        rows = [self._given(window, aligned) for window in batch]
         lengths = [len(row) for row in rows]
         padding = self._prefix[0] if self._prefix else 0
         ids = torch.tensor([row + [padding] * (max(lengths) - len(row)) for row in rows], dtype=torch.int64)
         states = self._hidden_states(ids.to(self.device), lengths)
         return [states[layer] for layer in self._layers]
+
+    def _given(self, window: Window, aligned: list[Pieces]) -> list[int]:
+        """A window's pieces in the order of reading, framed."""
+        pieces = aligned[window.text].ids
+        reading = pieces[::-1] if self.backward else pieces
+        return self._row(reading[window.start : window.stop].tolist())
 
 
 def _narrow(x: Tensor, dtype: torch.dtype) -> Tensor:

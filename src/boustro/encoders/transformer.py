@@ -13,10 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from boustro.encoders.blocks import find_blocks, states_up_to
 from boustro.encoders.loading import exact_revision, load_config, load_model, load_tokenizer_of, weights_fingerprint
 from boustro.encoders.pieces import Context, PieceEncoder
+from boustro.models.blocks import find_blocks, states_up_to
 from boustro.models.hardware import best_device, has_fast_bf16
+from boustro.store import fingerprint
 from boustro.text.alignment import Spacing
 
 Layers = Literal["all", "last"] | tuple[int, ...]
@@ -24,6 +25,8 @@ Layers = Literal["all", "last"] | tuple[int, ...]
 
 class TransformerEncoder(PieceEncoder):
     """A subclass says what stands before and after a reading (`_frame`), where it may set `backward` too."""
+
+    adapter: str | None = None  # fingerprint of what `boustro adapt` trained, once it is merged into the model
 
     def __init__(
         self,
@@ -94,9 +97,10 @@ class TransformerEncoder(PieceEncoder):
         return self.model(output_hidden_states=True, **inputs).hidden_states
 
     def identity(self) -> dict[str, Any]:
+        weights = weights_fingerprint(self._path, self._revision)
         return {
             **super().identity(),
-            "weights": weights_fingerprint(self._path, self._revision),
+            "weights": fingerprint(weights, self.adapter) if self.adapter else weights,
             "dtype": [str(self.model.dtype), self.dtype.name],
         }
 

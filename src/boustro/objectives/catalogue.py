@@ -20,6 +20,7 @@ from boustro.models.kinds import Kind, architecture_kind
 from boustro.objectives.causal import causal
 from boustro.objectives.cloze import cloze
 from boustro.objectives.masked import masked
+from boustro.objectives.masked_next import masked_next
 from boustro.objectives.replaced import replaced
 from boustro.objectives.sentence_pair import sentence_pair
 from boustro.objectives.span import span
@@ -61,6 +62,9 @@ OBJECTIVES: dict[str, Objective] = {
         special=("mask",),
     ),
     "cloze": Objective(make=cloze, summary="every piece from both its sides, by two one-way LMs", kind="causal"),
+    "masked_next": Objective(
+        make=masked_next, summary="hidden pieces, each from the state before it, without the mask", kind="causal"
+    ),
 }
 
 

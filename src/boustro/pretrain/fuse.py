@@ -22,8 +22,7 @@ from boustro.pretrain.loop import Loop, LoopConfig
 from boustro.pretrain.processes import say
 from boustro.store import refuse_foreign, write_file, write_folder
 from boustro.text.segments import Segments
-from boustro.text.shards import Shards
-from boustro.text.tokenizers import load_tokenizer
+from boustro.text.shards import open_shards_of
 
 DECIDING = (
     "kind",
@@ -73,8 +72,9 @@ def train_fusion(
     Returns what is written to `training.json`. Raises `ValueError` for shards or options that do not fit.
     """
     refuse_foreign(config.out, KIND)
-    shards = _open(config.shards, vocabulary)
-    validation = _open(config.validation, vocabulary) if config.validation else None
+    whose = ("the two LMs", "the forward one")
+    shards = open_shards_of(config.shards, vocabulary, *whose)
+    validation = open_shards_of(config.validation, vocabulary, *whose) if config.validation else None
     segments = Segments(shards, config.segment_length, config.seed)
     step_pieces = config.batch_segments * config.segment_length
     wanted = len(segments) * config.segment_length if config.tokens is None else config.tokens
@@ -148,13 +148,3 @@ def _mean_loss(held_out: Segments, loss_of: Callable[[list[np.ndarray]], Tensor]
 
 def _width(tower: Any) -> int:
     return tower.config.get_text_config().hidden_size
-
-
-def _open(path: Path, vocabulary: dict[str, int]) -> Shards:
-    shards = Shards.open(path)
-    if load_tokenizer(shards.tokenizer_path).get_vocab() != vocabulary:
-        raise ValueError(
-            f"{path} was made with another tokenizer than that of the two LMs; make it anew: boustro tokenize ... "
-            f"--tokenizer with the forward LM's folder or name"
-        )
-    return shards

@@ -65,6 +65,17 @@ class Shards:
         return np.bincount(self.pieces[0][:COUNTED_PIECES], minlength=vocab_size)
 
 
+def open_shards_of(path: Path, vocabulary: dict[str, int], owner: str, whose: str) -> Shards:
+    """Shards of the very pieces of `owner`; `ValueError` for others, saying to take the tokenizer of `whose`."""
+    shards = Shards.open(path)
+    if load_tokenizer(shards.tokenizer_path).get_vocab() != vocabulary:
+        raise ValueError(
+            f"{path} was made with another tokenizer than that of {owner}; make it anew: boustro tokenize ... "
+            f"--tokenizer with the folder or name of {whose}"
+        )
+    return shards
+
+
 def tokenize(
     corpus: Positional[tuple[str, ...]],
     out: Path,

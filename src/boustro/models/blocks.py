@@ -1,4 +1,4 @@
-"""What an encoder does to the blocks of a transformer: stop early, or change who may see whom in some of them.
+"""What is done to the blocks of a transformer: stop early, or change who may see whom in some of them.
 
 Everything goes through hooks on the list of blocks, so that it holds for every architecture of transformers
 that has such a list. State 0 is what enters the first block, state k what leaves block k: with 4 blocks,

@@ -1,0 +1,115 @@
+"""LoRA: a trained change of low rank to the matrices of a frozen transformer, through the library peft.
+
+A matrix W of the model is read as W + alpha / rank · B A, of which A and B alone are trained. B begins as zeros, so
+that an untrained adapter changes nothing. For W of 256 x 256 and rank 16:
+
+    A  16 x 256    B  256 x 16        8,192 weights instead of 65,536
+
+Matrices are those of all linear layers in the blocks, embeddings and head aside, unless `targets` names some. What
+is written is peft's own format, so that peft alone can read it as well. Source: Hu et al. 2021.
+"""
+
+import json
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load_file, save_file
+from torch import nn
+from transformers.pytorch_utils import Conv1D
+
+from boustro.store import write_file
+
+WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"  # the names that peft looks for
+ALL_LINEAR = "all-linear"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoraShape:
+    """What an adapter is built from; `targets` are names of linear layers such as q_proj, none being all."""
+
+    rank: int
+    alpha: float
+    dropout: float
+    targets: tuple[str, ...] = ()
+
+
+def find_peft() -> Any:
+    """The library; `ImportError` with what to install where it is missing."""
+    try:
+        import peft
+    except ImportError as error:
+        raise ImportError("an adapted LM needs peft; install it with: pip install 'boustro[adapt]'") from error
+    return peft
+
+
+def add_lora(model: nn.Module, shape: LoraShape) -> Any:
+    """A transformer without its head under a new adapter, as peft's model; `model` itself is changed.
+
+    Raises `ImportError` without peft, `ValueError` for a shape that does not fit the model.
+    """
+    peft = find_peft()
+    known = sorted({name.rpartition(".")[2] for name, m in model.named_modules() if isinstance(m, (nn.Linear, Conv1D))})
+    unknown = [target for target in shape.targets if target not in known]
+    if unknown:
+        raise ValueError(
+            f"no linear layers are named {', '.join(unknown)}; this model's are {', '.join(known)}; leave out "
+            f"--targets to adapt them all"
+        )
+    if shape.rank < 1 or shape.alpha <= 0 or not 0 <= shape.dropout < 1:
+        raise ValueError(
+            f"a rank is 1 or more, alpha above 0 and dropout a share below 1, not {shape.rank}, {shape.alpha} and "
+            f"{shape.dropout}"
+        )
+    config = peft.LoraConfig(
+        r=shape.rank,
+        lora_alpha=shape.alpha,
+        lora_dropout=shape.dropout,
+        target_modules=list(shape.targets) or ALL_LINEAR,
+    )
+    return _put_on(model, config).eval()
+
+
+class LoraWeights(nn.Module):
+    """The adapter alone, of all the model, and a head where there is one: what a run trains, saves and resumes."""
+
+    def __init__(self, adapted: nn.Module, head: nn.Module | None = None) -> None:
+        super().__init__()
+        layers: list[Any] = [m for m in adapted.modules() if isinstance(m, find_peft().tuners.lora.LoraLayer)]
+        self.parts = nn.ModuleList(part for m in layers for part in (m.lora_A, m.lora_B, m.lora_dropout))
+        self.head = head
+
+
+def save_lora(folder: Path, adapted: Any) -> None:
+    """Write an adapter's weights and config into a folder that `store.write_folder` opened; equal runs, equal bytes."""
+    weights = find_peft().get_peft_model_state_dict(adapted, save_embedding_layers=False)
+    save_file({name: weights[name].cpu().contiguous() for name in sorted(weights)}, folder / WEIGHTS)
+    config = adapted.peft_config["default"].to_dict() | {"base_model_name_or_path": None, "inference_mode": True}
+    plain = {name: sorted(value) if isinstance(value, set) else value for name, value in config.items()}
+    write_file(folder / CONFIG, json.dumps(plain, indent=1, sort_keys=True))
+
+
+def merge_lora(model: nn.Module, folder: Path) -> None:
+    """Add what an adapter learned to the matrices of `model`, in memory.
+
+    Raises `ImportError` without peft, `ValueError` for an adapter of another architecture.
+    """
+    peft = find_peft()
+    try:
+        adapted = _put_on(model, peft.LoraConfig.from_pretrained(str(folder)))
+        done = peft.set_peft_model_state_dict(adapted, load_file(folder / WEIGHTS))
+    except (RuntimeError, ValueError) as error:
+        raise ValueError(f"{folder} does not fit this model: {str(error).splitlines()[0]}") from error
+    missing = [name for name in done.missing_keys if "lora_" in name] + list(done.unexpected_keys)
+    if missing:
+        raise ValueError(f"{folder} does not fit this model: {missing[0]} and {len(missing) - 1} more do not match")
+    adapted.merge_and_unload()
+    model.requires_grad_(False)
+
+
+def _put_on(model: nn.Module, config: Any) -> Any:
+    with warnings.catch_warnings():  # peft warns where it finds GPT-2's transposed layers and does the right thing
+        warnings.filterwarnings("ignore", message="fan_in_fan_out")
+        warnings.filterwarnings("ignore", category=FutureWarning)  # of transformers, about what peft asks it
+        return find_peft().get_peft_model(model, config)

@@ -1,0 +1,83 @@
+"""Removing the causal mask of a transformer, in all blocks or in a range of them; nothing is trained here.
+
+Blocks outside the range stay causal. Of 4 blocks, counted from 1 at the embeddings:
+
+    None    →  (1, 4)    all
+    "3-4"   →  (3, 4)    1 and 2 as pretrained, 3 and 4 both ways
+    "3"     →  (3, 3)    block 3 alone
+
+Whether a mask is gone is not believed but tried: a few pieces go through the model twice, the last of them changed.
+Sources: mask removal in all blocks, Li et al. 2023 (LS-unLLaMA) and BehnamGhader et al. 2024 (LLM2Vec); in groups of
+blocks, Dukić and Šnajder 2024.
+"""
+
+import re
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from boustro.models.blocks import find_blocks, keep_causal
+
+NOTICEABLE = 1e-4  # relative change of a value; a causal state does not change at all
+
+
+def parse_blocks(text: str | None, num_layers: int, name: str) -> tuple[int, int]:
+    """First and last block of a range, None being all; `ValueError`, beginning with `name`, for what is none."""
+    if text is None:
+        return 1, num_layers
+    ends = [int(end) for end in text.split("-")] if re.fullmatch(r"\d+(-\d+)?", text) else [0]
+    first, last = ends[0], ends[-1]
+    if not 1 <= first <= last <= num_layers:
+        raise ValueError(f"{name}: no blocks {text}, the model has 1 to {num_layers}; a range is first-last")
+    return first, last
+
+
+def remove_mask(model: PreTrainedModel, first: int, last: int) -> None:
+    """Let every piece see both sides in blocks `first` to `last` of a transformer without its head.
+
+    Raises `ValueError` for an architecture whose mask cannot be removed there.
+    """
+    num_layers = model.config.get_text_config().num_hidden_layers
+    for part in model.modules():
+        if isinstance(part, PreTrainedModel):
+            part.config.is_causal = False
+    listed = find_blocks(model, num_layers)
+    try:
+        if (first, last) != (1, num_layers):
+            if not listed:
+                raise ValueError("its blocks stand in no list")
+            for block in listed[: first - 1] + listed[last:]:
+                keep_causal(block)
+        _probe(model, first)
+    except ValueError as error:
+        raise ValueError(
+            f"the causal mask of this architecture ({model.config.model_type}) cannot be removed in block {first}: "
+            f"{error}"
+        ) from error
+
+
+@torch.no_grad()
+def _probe(model: PreTrainedModel, first: int) -> None:
+    """Change the last of a few pieces: the states before it must follow from block `first` on, not sooner."""
+    rows = torch.arange(1, 7, device=model.device).expand(2, 6).clone()
+    rows[1, -1] = 7
+    one, other = (
+        model(
+            input_ids=row[None],
+            attention_mask=torch.ones_like(row)[None],
+            output_hidden_states=True,
+            use_cache=False,
+        ).hidden_states
+        for row in rows
+    )
+    follows = [_differ(a[:, :-1], b[:, :-1]) for a, b in zip(one[: first + 1], other[: first + 1], strict=True)]
+    if not follows[first]:
+        raise ValueError("what follows a piece still does not reach it")
+    if any(follows[:first]):
+        raise ValueError("the blocks below would see what follows as well")
+
+
+def _differ(one: Tensor, other: Tensor) -> bool:
+    """Whether a tenth of the values or more have changed noticeably."""
+    return ((one - other).abs() > NOTICEABLE * one.abs()).float().mean().item() > 0.1

@@ -1,0 +1,110 @@
+"""What every adaptation of an LM shares: its options, the adapter under the loop, and the folder that comes of it.
+
+What it is trained on is another file's: hidden pieces of running text (`adapt_text`), or labelled sentences
+(`tasks.adapt_labels`). The LM itself stays as it is, without any dropout of its own; what is trained, saved in a
+checkpoint and written is the adapter alone. With no step at all the folder holds its first weights, which change
+nothing: the LM with its mask removed, read as `unmasked:OUT`.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from boustro.models.adaptation import KIND, Adaptation, save_adaptation
+from boustro.models.lora import LoraShape, LoraWeights, add_lora
+from boustro.pretrain.config import options_as_json
+from boustro.pretrain.loop import Loop, LoopConfig
+from boustro.pretrain.processes import say
+from boustro.store import refuse_foreign
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptConfig(LoopConfig):
+    """The options of both ways."""
+
+    lm: str
+    """Spec of the LM, such as gpt2 or starter-forward; backward:PATH for one that does not say so itself."""
+    out: Path
+    """Where the folder is written; unmasked:OUT names it as an encoder (OUT itself after --blocks none)."""
+    blocks: str = "all"
+    """Blocks whose mask is removed: all, a range such as 3-4, or none: the control that keeps its mask."""
+    rank: int = 16
+    """Of the trained change to a matrix."""
+    alpha: float = 32.0
+    """The change counts alpha / rank times."""
+    dropout: float = 0.05
+    """On what the adapter reads."""
+    targets: tuple[str, ...] = ()
+    """Names of the linear layers to adapt, such as q_proj v_proj; by default all of the blocks."""
+    optimizer: Literal["adamw"] = "adamw"
+    """AdamW."""
+    lr: float = 5e-4
+    """Peak learning rate; less for a large LM."""
+    weight_decay: float = 0.0
+
+    @property
+    def shape(self) -> LoraShape:
+        """The adapter's."""
+        return LoraShape(rank=self.rank, alpha=self.alpha, dropout=self.dropout, targets=self.targets)
+
+
+class Adapting:
+    """One adaptation of `model`, a transformer without its head, which is changed in place.
+
+    Raises `ValueError` for an adapter that does not fit, `ImportError` without peft, and `FileExistsError` where
+    something else lies at `config.out`, all before anything is computed.
+    """
+
+    def __init__(self, model: nn.Module, base: Adaptation, config: AdaptConfig, head: nn.Module | None = None) -> None:
+        refuse_foreign(config.out, KIND)
+        torch.manual_seed(config.seed)
+        self.base, self.config = base, config
+        self.adapted = add_lora(model, config.shape)
+        self.weights = LoraWeights(self.adapted, head)
+        self.num_parameters = sum(p.numel() for p in self.weights.parameters())
+        self.history: list[dict[str, float]] = []
+        self._loop: Loop | None = None
+
+    def train(
+        self,
+        loss: Callable[[int], Tensor],
+        validate: Callable[[], float] | None,
+        steps: int,
+        facts: dict[str, Any],
+    ) -> float | None:
+        """Run the loop; `facts` are what decides the weights besides the options that all ways share."""
+
+        def seeded(step: int) -> Tensor:
+            """Dropout too follows from the step's number."""
+            seed = np.random.SeedSequence([self.config.seed, step]).generate_state(1, np.uint64)
+            torch.manual_seed(int(seed[0]))
+            return loss(step)
+
+        known = asdict(self.base) | asdict(self.config.shape)
+        self._loop = Loop(self.weights, seeded, validate, steps, self.config, known | facts)
+        say(
+            f"{self.base.base}, mask removed in blocks {self.base.blocks}: {self.num_parameters / 1e6:.2f}M parameters "
+            f"trained in {steps:,} steps"
+        )
+        measured = self._loop.run()
+        self.history = self._loop.history
+        return measured
+
+    def write(self, **results: Any) -> dict[str, Any]:
+        """Write the folder and remove the checkpoint; returns what is written to `training.json`."""
+        training = {
+            "config": options_as_json(self.config),
+            "num_parameters": self.num_parameters,
+            **json.loads(json.dumps(results, default=str)),
+            "history": self.history,
+        }
+        save_adaptation(self.config.out, self.adapted, self.base, training)
+        if self._loop:
+            self._loop.finish()
+        return training

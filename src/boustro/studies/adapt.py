@@ -1,0 +1,89 @@
+"""boustro adapt: an LM named by its spec loses its mask, and an adapter is trained that makes up for it.
+
+Here and not in `pretrain` or `tasks`, because what a spec names is for the encoders to know; the training is
+`pretrain.adapt_text` for running text and `tasks.adapt_labels` for labelled sentences.
+"""
+
+from dataclasses import fields
+from typing import Any
+
+from boustro.encoders import exact_spec, locate, split_kind, split_spec
+from boustro.encoders.adapted import facts_of
+from boustro.encoders.lm import LMEncoder
+from boustro.encoders.unmasked import UnmaskedEncoder
+from boustro.models.adaptation import KIND, MASK_KEPT, Adaptation
+from boustro.models.lora import find_peft
+from boustro.pretrain.adapt import AdaptConfig
+from boustro.pretrain.adapt_text import TextLM, TextOptions, adapt_to_text
+from boustro.store import refuse_foreign
+from boustro.tasks.adapt_labels import LabelOptions, adapt_to_labels
+from boustro.tasks.commands import read_labelled
+from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions
+
+NO_TEXT, NO_LABELS = TextOptions(), LabelOptions()
+
+
+def adapt(
+    config: AdaptConfig,
+    text: TextOptions = NO_TEXT,
+    labels: LabelOptions = NO_LABELS,
+    data_options: DataOptions = DEFAULT_OPTIONS,
+) -> dict[str, Any]:
+    """Adapt a causal LM to reading without its mask, by low-rank changes to its matrices (LoRA).
+
+    From --shards it learns to predict hidden pieces of running text (as LLM2Vec does); from --train, to label words
+    (as LS-unLLaMA does).
+
+    Raises `ValueError` for an LM, data or options that do not fit, before anything is computed.
+    """
+    if (text.shards is None) == (labels.train is None):
+        raise ValueError("give either --shards FOLDER, running text, or --train FILE, labelled sentences")
+    if (text.shards is not None and labels != NO_LABELS) or (labels.train is not None and text != NO_TEXT):
+        raise ValueError(
+            "options of both ways are given: --shards goes with "
+            f"{_others(TextOptions, 'shards')}; --train with {_others(LabelOptions, 'train')}"
+        )
+    find_peft()  # its absence is said before an LM is loaded
+    refuse_foreign(config.out, KIND)
+    if text.shards is not None:
+        encoder, base = open_lm(config)
+        reader = TextLM(
+            lm=encoder.language_model(),
+            tokenizer=encoder.tokenizer,
+            sentinel=encoder.sentinel,
+            window=encoder.max_pieces,
+            base=base,
+        )
+        return adapt_to_text(reader, config, text)
+    assert labels.train is not None
+    train = read_labelled(labels.train, data_options)
+    dev = read_labelled(labels.dev, data_options) if labels.dev else []
+    context = labels.context if any(sentence.document for sentence in train) else "sentence"
+    encoder, base = open_lm(config, context=context)
+    return adapt_to_labels(encoder, base, config, labels, train, dev)
+
+
+def open_lm(config: AdaptConfig, **options: Any) -> tuple[LMEncoder, Adaptation]:
+    """The LM that `config` names, its mask removed where it is to be, and what the folder says of it.
+
+    Raises `ValueError` for what is not one causal LM, and for blocks that it does not have.
+    """
+    names = split_spec(config.lm)
+    kind, path = split_kind(names[0])
+    if len(names) > 1 or kind not in ("", "backward:"):
+        raise ValueError(f"{config.lm}: one causal LM is adapted; name it by itself, and its blocks with --blocks")
+    given = {"spec": config.lm, "layers": "last", "pooling": "exit", **options}
+    if kind:
+        given["direction"] = "backward"
+    name, revision = locate(path)
+    if config.blocks == MASK_KEPT:
+        encoder = LMEncoder(name, revision=revision, **given)
+    else:
+        blocks = None if config.blocks == "all" else config.blocks
+        encoder = UnmaskedEncoder(name, revision=revision, blocks=blocks, **given)
+    return encoder, facts_of(encoder, split_kind(exact_spec(path, encoder.identity()))[1])
+
+
+def _others(options: type[TextOptions | LabelOptions], first: str) -> str:
+    names = [field.name for field in fields(options) if field.name != first]
+    return ", ".join(f"--{name.replace('_', '-')}" for name in names)
