@@ -40,6 +40,7 @@ class ReplacedLMWithLoss(nn.Module):
         generator.electra.embeddings = lm.electra.embeddings
         generator.tie_weights()
         self.generator, self.lm, self.weight, self.chunk_rows = generator, lm, weight, chunk_rows
+        self._no_split_modules = lm._no_split_modules  # what FSDP is to keep together
 
     def forward(
         self,
@@ -48,9 +49,11 @@ class ReplacedLMWithLoss(nn.Module):
         targets: Int[Tensor, "B K"],
         draws: Float[Tensor, "B K"],
         documents: Int[Tensor, "B T"],
+        num_targets: Float[Tensor, ""] | None = None,
     ) -> dict[str, Float[Tensor, ""]]:
         states = at(encode(self.generator, input_ids, documents), positions)
-        masked, sampled = self._fill(states.flatten(0, 1), targets.flatten(), draws.flatten())
+        summed, sampled = self._fill(states.flatten(0, 1), targets.flatten(), draws.flatten())
+        masked = summed / ((targets != -100).sum().clamp_min(1) if num_targets is None else num_targets)
         inputs, is_replaced = replace(input_ids, positions, targets, sampled.view_as(targets))
         scores = self.lm.discriminator_predictions(encode(self.lm, inputs, documents))
         real = documents >= 0
@@ -61,14 +64,14 @@ class ReplacedLMWithLoss(nn.Module):
     def _fill(
         self, rows: Float[Tensor, "N D"], targets: Int[Tensor, " N"], draws: Float[Tensor, " N"]
     ) -> tuple[Float[Tensor, ""], Int[Tensor, " N"]]:
-        """The generator's mean loss and its samples, `chunk_rows` rows of logits at a time."""
+        """The generator's summed loss and its samples, `chunk_rows` rows of logits at a time."""
         head, total, sampled = prediction_head(self.generator), rows.new_zeros((), dtype=torch.float32), []
         for start in range(0, len(rows), self.chunk_rows):
             part = slice(start, start + self.chunk_rows)
             logits = head(rows[part]).float()
             total = total + F.cross_entropy(logits, targets[part], ignore_index=-100, reduction="sum")
             sampled.append(sample(logits.detach(), draws[part]))
-        return total / (targets != -100).sum().clamp_min(1), torch.cat(sampled)
+        return total, torch.cat(sampled)
 
 
 def sample(logits: Float[Tensor, "N V"], draws: Float[Tensor, " N"]) -> Int[Tensor, " N"]:

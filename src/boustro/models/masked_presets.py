@@ -38,6 +38,12 @@ def electra(hidden_width: int, num_layers: int, **common: Any) -> PretrainedConf
 MASKED_PRESETS: dict[str, Callable[..., PretrainedConfig]] = {"bert": bert, "eurobert": eurobert, "electra": electra}
 
 
+def is_masked_preset(name: str) -> bool:
+    """Whether `make_masked_config` knows this name."""
+    kind, _, size = name.partition("-")
+    return kind in MASKED_PRESETS and size in SIZES
+
+
 def make_masked_config(preset: str, tokenizer: Any, max_pieces: int, vocab_size: int | None = None) -> PretrainedConfig:
     """The config of a preset such as `bert-mini`, fitted to a tokenizer and a window of `max_pieces`.
 
