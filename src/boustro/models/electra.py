@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from transformers import ElectraForMaskedLM, ElectraForPreTraining
 
 from boustro.models.masked import at, encode, prediction_head
+from boustro.models.masked_presets import make_generator_config
 
 
 class ReplacedLMWithLoss(nn.Module):
@@ -72,6 +73,11 @@ class ReplacedLMWithLoss(nn.Module):
             total = total + F.cross_entropy(logits, targets[part], ignore_index=-100, reduction="sum")
             sampled.append(sample(logits.detach(), draws[part]))
         return total, torch.cat(sampled)
+
+
+def with_generator(lm: ElectraForPreTraining) -> ReplacedLMWithLoss:
+    """A discriminator beside a generator of a quarter of its width, with random weights."""
+    return ReplacedLMWithLoss(ElectraForMaskedLM(make_generator_config(lm.config)), lm)
 
 
 def sample(logits: Float[Tensor, "N V"], draws: Float[Tensor, " N"]) -> Int[Tensor, " N"]:

@@ -3,6 +3,7 @@
     causal          the next piece, in the run's direction                  any causal LM
     masked          hidden pieces or words, BERT's 80/10/10                 bert-*, eurobert-*, electra-*
     span            hidden runs, each piece from the run's boundary too     bert-*, eurobert-*
+    replaced        which pieces a small generator has replaced             electra-*
 
 Documents are packed into segments, and a masked LM reads each as if it were alone. A further objective is a pure
 function in `boustro.objectives`, its line in the catalogue, and a line in `RECIPES`. What it draws at random it draws
@@ -18,9 +19,16 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
-from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedConfig, PreTrainedModel
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoModelForPreTraining,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
 
 from boustro.models.boundary import SpanLMWithLoss
+from boustro.models.electra import with_generator
 from boustro.models.loss import LMWithLoss
 from boustro.models.masked import MaskedLMWithLoss
 from boustro.models.masked_presets import is_masked_preset
@@ -110,6 +118,13 @@ RECIPES: dict[str, Recipe] = {
         model=AutoModelForMaskedLM,
         make_config=partial(masked_config, family="eurobert"),
         with_loss=SpanLMWithLoss,
+        make_batch=masked_batch,
+    ),
+    "replaced": Recipe(
+        objective="replaced",
+        model=AutoModelForPreTraining,
+        make_config=partial(masked_config, family="electra"),
+        with_loss=with_generator,
         make_batch=masked_batch,
     ),
 }
