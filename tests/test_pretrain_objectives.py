@@ -18,7 +18,7 @@ from boustro.text.shards import Shards
 from boustro.text.tokenizers import load_tokenizer
 
 STEPS, LENGTH, BATCH, MICRO = 4, 24, 4, 2
-PRESETS = {"masked": "eurobert-tiny", "span": "bert-tiny", "replaced": "electra-tiny"}
+PRESETS = {"masked": "eurobert-tiny", "span": "bert-tiny", "replaced": "electra-tiny", "sentence-pair": "bert-tiny"}
 BESIDE = {"span": "boundary.", "replaced": "generator."}
 """What is trained beside the LM, by the objectives that do so."""
 objectives = pytest.mark.parametrize("objective", PRESETS)

@@ -4,8 +4,10 @@
     masked          hidden pieces or words, BERT's 80/10/10                 bert-*, eurobert-*, electra-*
     span            hidden runs, each piece from the run's boundary too     bert-*, eurobert-*
     replaced        which pieces a small generator has replaced             electra-*
+    sentence-pair   hidden pieces, and whether two texts stood together     bert-*
 
-Documents are packed into segments, and a masked LM reads each as if it were alone. A further objective is a pure
+Documents are packed into segments, and a masked LM reads each as if it were alone; of sentence-pair, each example is
+a pair of texts in a frame. A further objective is a pure
 function in `boustro.objectives`, its line in the catalogue, and a line in `RECIPES`. What it draws at random it draws
 from a generator keyed by (seed, epoch, index) of each example, so that a batch does not depend on who makes it.
 """
@@ -32,11 +34,13 @@ from boustro.models.electra import with_generator
 from boustro.models.loss import LMWithLoss
 from boustro.models.masked import MaskedLMWithLoss
 from boustro.models.masked_presets import is_masked_preset
+from boustro.models.pair import PairLMWithLoss
 from boustro.models.presets import PRESETS, make_config
 from boustro.objectives.catalogue import OBJECTIVES, check_objective
 from boustro.objectives.causal import causal
 from boustro.pretrain.config import PretrainConfig
 from boustro.pretrain.masked_objectives import masked_batch, masked_config
+from boustro.pretrain.pairs import pair_batch, read_pairs
 from boustro.pretrain.signals import wait_for_parent
 from boustro.text.segments import Example, Segments, Source
 from boustro.text.shards import Shards
@@ -126,6 +130,14 @@ RECIPES: dict[str, Recipe] = {
         make_config=partial(masked_config, family="electra"),
         with_loss=with_generator,
         make_batch=masked_batch,
+    ),
+    "sentence-pair": Recipe(
+        objective="sentence-pair",
+        model=AutoModelForPreTraining,
+        make_config=partial(masked_config, family="bert"),
+        with_loss=PairLMWithLoss,
+        make_batch=pair_batch,
+        read=read_pairs,
     ),
 }
 
