@@ -21,12 +21,17 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from boustro.models.loss import lm_loss
+from boustro.models.masked_presets import first_position
 from boustro.models.packing import packed_attention, packed_positions
 
 HEADS: dict[str, tuple[str, ...]] = {
     "bert": ("cls.predictions",),
     "eurobert": ("lm_head",),
     "electra": ("generator_predictions", "generator_lm_head"),
+    "modernbert": ("head", "decoder"),
+    "roberta": ("lm_head",),
+    "xlm-roberta": ("lm_head",),
+    "camembert": ("lm_head",),
 }
 """Where the parts of a masked LM's head lie, by architecture."""
 
@@ -62,7 +67,7 @@ def encode(
     return lm.base_model(
         input_ids=input_ids,
         attention_mask=packed_attention(documents, lm.config, lm.dtype),
-        position_ids=packed_positions(documents),
+        position_ids=packed_positions(documents) + first_position(lm.config),
         **segments,
     ).last_hidden_state
 

@@ -27,14 +27,19 @@ COUNTED_PIECES = 1 << 24
 
 
 def masked_config(config: PretrainConfig, tokenizer: Any, shards: Shards, family: str) -> PreTrainedConfig:
-    """A masked LM over the vocabulary of the shards and the special pieces; `family` is that of a bare `mini`."""
+    """A masked LM over the vocabulary of the shards and the special pieces; `family` is that of a bare `mini`.
+
+    Raises `ValueError` for a preset, a tokenizer or a rate that does not fit.
+    """
     preset = f"{family}-{config.preset}" if config.preset in SIZES else config.preset
     if preset in PRESETS:
         raise ValueError(
             f"preset {preset!r} is a causal LM, which --objective {config.objective} does not train; give --objective "
             f"causal, or one such as {family}-mini"
         )
-    return make_masked_config(preset, tokenizer, config.segment_length)
+    made = make_masked_config(preset, tokenizer, config.segment_length)
+    make_run_masking(config, shards.config["end_of_text_id"])  # raises now, not at the first batch
+    return made
 
 
 def masked_batch(examples: Sequence[Example], config: PretrainConfig, sentinel: int) -> dict[str, Any]:
