@@ -10,6 +10,8 @@ that is no padding. What is kept is the discriminator. Source: ELECTRA, section 
 Shape letters as in `masked`; N rows, V pieces of the vocabulary.
 """
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
@@ -77,7 +79,8 @@ class ReplacedLMWithLoss(nn.Module):
 
 def with_generator(lm: ElectraForPreTraining) -> ReplacedLMWithLoss:
     """A discriminator beside a generator of a quarter of its width, with random weights."""
-    return ReplacedLMWithLoss(ElectraForMaskedLM(make_generator_config(lm.config)), lm)
+    config: Any = make_generator_config(lm.config)
+    return ReplacedLMWithLoss(ElectraForMaskedLM(config), lm)
 
 
 def sample(logits: Float[Tensor, "N V"], draws: Float[Tensor, " N"]) -> Int[Tensor, " N"]:

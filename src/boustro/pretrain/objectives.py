@@ -26,7 +26,6 @@ from transformers import (
     AutoModelForMaskedLM,
     AutoModelForPreTraining,
     PreTrainedConfig,
-    PreTrainedModel,
 )
 
 from boustro.models.boundary import SpanLMWithLoss
@@ -83,7 +82,7 @@ class Recipe:
     """The transformers auto class that makes the model from its config."""
     make_config: Callable[[PretrainConfig, Any, Shards], PreTrainedConfig]
     """Options, tokenizer and shards → the model's config, which says also how it reads."""
-    with_loss: Callable[[PreTrainedModel], nn.Module]
+    with_loss: Callable[[Any], nn.Module]
     """The model → a module that holds it as `.lm`; called with a batch, it returns {"loss": mean}."""
     make_batch: Callable[[Sequence[Any], PretrainConfig, int], Batch]
     """Examples, options and the sentinel → the module's arguments; `targets` are among them."""
