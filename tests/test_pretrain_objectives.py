@@ -20,7 +20,8 @@ from boustro.pretrain.trainer import PretrainTrainer
 from boustro.store import open_folder
 from boustro.text.segments import SegmentStream
 from boustro.text.shards import Shards
-from boustro.text.tokenizers import load_tokenizer
+from boustro.text.tokenizers import load_tokenizer, with_special_pieces
+from tokenizer_kinds import TINY
 
 STEPS, LENGTH, BATCH, MICRO = 4, 24, 4, 2
 PRESETS = {"masked": "eurobert-tiny", "span": "bert-tiny", "replaced": "electra-tiny", "sentence-pair": "bert-tiny"}
@@ -236,6 +237,19 @@ def test_a_pair_is_read_in_the_frame_that_it_was_trained_in(straight):
     assert framed["input_ids"] == [cls, *one, sep, *two, sep]
     assert framed["token_type_ids"] == [0] * (len(one) + 2) + [1] * (len(two) + 1)
     assert len({tokenizer.pad_token_id, tokenizer.mask_token_id, cls, sep, tokenizer.eos_token_id}) == 5
+
+
+@pytest.mark.parametrize(("kind", "has_frame"), [("sentence_piece", False), ("word_piece", True)])
+def test_a_tokenizer_gets_the_pieces_and_the_frame_that_it_lacks(tmp_path, kind, has_frame):
+    tokenizer = TINY[kind]([" ".join(WORDS)] * 3)
+    tokenizer.save_pretrained(tmp_path / "before")
+    made = with_special_pieces(tmp_path / "before", ("mask", "cls", "sep", "pad"))
+    made.save_pretrained(tmp_path / "after")
+    again, size = load_tokenizer(tmp_path / "after"), len(tokenizer)
+    ids = [again.mask_token_id, again.cls_token_id, again.sep_token_id, again.pad_token_id]
+    assert (max(ids) < size) if has_frame else (ids == [size, size + 1, size + 2, size + 3])
+    plain = tokenizer("ada sold", add_special_tokens=False)["input_ids"]
+    assert again("ada sold")["input_ids"] == [again.cls_token_id, *plain, again.sep_token_id]
 
 
 # What is refused

@@ -30,7 +30,11 @@ class ReplacedLMWithLoss(nn.Module):
     """
 
     def __init__(
-        self, generator: ElectraForMaskedLM, lm: ElectraForPreTraining, weight: float = 50.0, chunk_rows: int = 4096
+        self,
+        generator: ElectraForMaskedLM,
+        lm: ElectraForPreTraining,
+        weight: float = 50.0,
+        chunk_rows: int | None = None,
     ) -> None:
         super().__init__()
         for name in ("vocab_size", "embedding_size", "max_position_embeddings", "type_vocab_size"):
@@ -64,13 +68,15 @@ class ReplacedLMWithLoss(nn.Module):
         found = (errors * real).sum() / real.sum()
         return {"loss": masked + self.weight * found, "masked_loss": masked, "replaced_loss": found}
 
+    @torch.compiler.disable  # the compiler would unroll the chunks
     def _fill(
         self, rows: Float[Tensor, "N D"], targets: Int[Tensor, " N"], draws: Float[Tensor, " N"]
     ) -> tuple[Float[Tensor, ""], Int[Tensor, " N"]]:
         """The generator's summed loss and its samples, `chunk_rows` rows of logits at a time."""
         head, total, sampled = prediction_head(self.generator), rows.new_zeros((), dtype=torch.float32), []
-        for start in range(0, len(rows), self.chunk_rows):
-            part = slice(start, start + self.chunk_rows)
+        chunk_rows = self.chunk_rows or (512 if rows.device.type == "cpu" else 4096)
+        for start in range(0, len(rows), chunk_rows):
+            part = slice(start, start + chunk_rows)
             logits = head(rows[part]).float()
             total = total + F.cross_entropy(logits, targets[part], ignore_index=-100, reduction="sum")
             sampled.append(sample(logits.detach(), draws[part]))

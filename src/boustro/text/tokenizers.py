@@ -93,11 +93,8 @@ def with_special_pieces(path: str | Path, names: Sequence[str]) -> Any:
 def _frame(tokenizer: Any) -> None:
     """[CLS] a text [SEP] another [SEP], the other one of segment 1."""
     cls, sep = tokenizer.cls_token, tokenizer.sep_token
-    template = processors.TemplateProcessing(
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
         single=f"{cls} $A {sep}",
         pair=f"{cls} $A {sep} $B:1 {sep}:1",
         special_tokens=[(cls, tokenizer.cls_token_id), (sep, tokenizer.sep_token_id)],
     )
-    backend = tokenizer.backend_tokenizer
-    before = [] if backend.post_processor is None else [backend.post_processor]
-    backend.post_processor = processors.Sequence([*before, template])
