@@ -59,7 +59,8 @@ class ReplacedLMWithLoss(nn.Module):
         num_targets: Float[Tensor, ""] | None = None,
     ) -> dict[str, Float[Tensor, ""]]:
         states = at(encode(self.generator, input_ids, documents), positions)
-        summed, sampled = self._fill(states.flatten(0, 1), targets.flatten(), draws.flatten())
+        rows = states.flatten(0, 1)
+        summed, sampled = self._fill(rows, targets.flatten(), draws.flatten())  # type: ignore[call-arg]
         masked = summed / ((targets != -100).sum().clamp_min(1) if num_targets is None else num_targets)
         inputs, is_replaced = replace(input_ids, positions, targets, sampled.view_as(targets))
         scores = self.lm.discriminator_predictions(encode(self.lm, inputs, documents))
