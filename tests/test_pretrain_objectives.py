@@ -252,6 +252,20 @@ def test_a_tokenizer_gets_the_pieces_and_the_frame_that_it_lacks(tmp_path, kind,
     assert again("ada sold")["input_ids"] == [again.cls_token_id, *plain, again.sep_token_id]
 
 
+@pytest.mark.parametrize("objective", ["masked", "span"])
+def test_an_architecture_is_trained_from_its_config(command, tmp_path, objective):
+    """ModernBERT, whose local blocks see four pieces to either side."""
+    shape = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 1, "intermediate_size": 96}
+    window = {"local_attention": 8, "global_attn_every_n_layers": 2}
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "modernbert", **shape, **window}))
+    assert main(command(objective, tmp_path / "lm", "--preset", tmp_path / "config.json")) == 0
+    made = AutoConfig.from_pretrained(tmp_path / "lm")
+    assert (made.model_type, made.max_position_embeddings) == ("modernbert", LENGTH)
+    assert made.layer_types == ["full_attention", "sliding_attention"]
+    encoder = boustro.load_encoder(f"masked:{tmp_path / 'lm'}")
+    assert np.isfinite(encoder.encode_all([WORDS]).streams[0]).all()
+
+
 # What is refused
 
 
