@@ -56,6 +56,20 @@ def test_a_word_knows_both_its_sides(bert):
     assert abs(plain[4] - left[4]).max() > 1e-3 and abs(plain[4] - right[4]).max() > 1e-3
 
 
+def test_a_window_has_no_room_where_positions_begin_after_the_padding_piece(bert, tmp_path):
+    """RoBERTa's: no piece is read at the number of the padding piece, or below."""
+    from transformers import AutoTokenizer, RobertaConfig, RobertaForMaskedLM
+
+    tokenizer = AutoTokenizer.from_pretrained(bert)
+    tokenizer.save_pretrained(tmp_path)
+    shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}
+    pad = {"pad_token_id": tokenizer.pad_token_id, "max_position_embeddings": 20 + tokenizer.pad_token_id}
+    RobertaForMaskedLM(RobertaConfig(vocab_size=len(tokenizer), **pad, **shape)).save_pretrained(tmp_path)
+    encoder = load_encoder(f"masked:{tmp_path}")
+    assert encoder.max_pieces == 19
+    assert [len(x) for (x,) in encoder.encode([WORDS * 9])] == [72]
+
+
 def test_a_long_text_is_read_in_windows_that_leave_no_word_out(bert):
     encoder = load_encoder(f"masked:{bert}", layers="last", dtype="float32")
     ((vectors,),) = encoder.encode([WORDS * 40])

@@ -1,14 +1,15 @@
 """boustro.models.masked, packing and masked_presets: transformers' own loss, and documents read as if alone."""
 
+import tempfile
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, GPT2Config
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, GPT2Config
 from transformers.masking_utils import create_bidirectional_mask, packed_sequence_mask_function
 
-from boustro.models.masked import MaskedLMWithLoss, encode, prediction_head
+from boustro.models.masked import HEADS, MaskedLMWithLoss, encode, prediction_head
 from boustro.models.masked_presets import MASKED_PRESETS, make_generator_config, make_masked_config
 from boustro.models.packing import packed_attention, packed_positions
 from boustro.models.presets import make_config
@@ -16,10 +17,11 @@ from boustro.objectives.examples import collate, keyed_generator
 from boustro.objectives.masked import dense_targets, masked
 from boustro.objectives.masking import Masking
 
-VOCABULARY, END, MASK, LENGTH = 60, 0, 59, 24
+VOCABULARY, END, MASK, PAD, LENGTH = 60, 0, 59, 58, 24
 SPECIAL = np.isin(np.arange(VOCABULARY), [END, MASK])
 MASKING = Masking(mask_id=MASK, end_id=END, special=SPECIAL, rate=0.3)
 kinds = pytest.mark.parametrize("kind", MASKED_PRESETS)
+heads = pytest.mark.parametrize("kind", HEADS)
 
 
 class Pieces(SimpleNamespace):
@@ -34,11 +36,23 @@ def make_pieces(**options) -> Pieces:
     return Pieces(**{**none, "mask_token_id": MASK, "eos_token_id": END, "bos_token_id": END, **options})
 
 
+def make_tiny_config(kind: str):
+    """A preset of one layer; what has no preset, from its config.json, ModernBERT with both kinds of block."""
+    if kind in MASKED_PRESETS:
+        config = make_masked_config(f"{kind}-tiny", make_pieces(), LENGTH)
+        config.num_hidden_layers = 1
+        return config
+    shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+    window = {"local_attention": 8, "global_attn_every_n_layers": 2} if kind == "modernbert" else {}
+    with tempfile.TemporaryDirectory() as folder:
+        AutoConfig.for_model(kind, **shape, **window).save_pretrained(folder)
+        return make_masked_config(f"{folder}/config.json", make_pieces(pad_token_id=PAD), LENGTH)
+
+
 def make_lm(kind: str, attention: str = "sdpa"):
     """A model of random weights, large enough for states to differ, in evaluation: no dropout."""
     torch.manual_seed(0)
-    config = make_masked_config(f"{kind}-tiny", make_pieces(), LENGTH)
-    config.num_hidden_layers = 1
+    config = make_tiny_config(kind)
     lm = AutoModelForMaskedLM.from_config(config, dtype=torch.float32, attn_implementation=attention).eval()
     with torch.no_grad():
         for parameter in lm.parameters():
@@ -47,12 +61,12 @@ def make_lm(kind: str, attention: str = "sdpa"):
 
 
 def make_batch(ends: tuple[int, ...] = (5, 12)) -> dict[str, torch.Tensor]:
-    pieces = np.random.default_rng(0).integers(1, 59, (3, LENGTH))
+    pieces = np.random.default_rng(0).integers(1, PAD, (3, LENGTH))
     pieces[:, list(ends)] = END
     return collate([masked(row, keyed_generator(0, 0, i), MASKING) for i, row in enumerate(pieces)])
 
 
-@kinds
+@heads
 def test_the_loss_and_its_gradients_are_those_of_transformers(kind):
     """Without document boundaries there is nothing to keep apart, and labels say the same as positions."""
     lm, batch = make_lm(kind), make_batch(ends=())
@@ -72,7 +86,15 @@ def test_the_loss_and_its_gradients_are_those_of_transformers(kind):
             torch.testing.assert_close(parameter.grad, gradients[name], msg=name, rtol=1e-4, atol=1e-6)
 
 
-@kinds
+@heads
+def test_the_head_makes_the_logits_of_the_model(kind):
+    lm, ids = make_lm(kind), make_batch(ends=())["input_ids"]
+    with torch.no_grad():
+        states = encode(lm, ids, torch.zeros_like(ids))
+        torch.testing.assert_close(prediction_head(lm)(states), lm(input_ids=ids).logits, rtol=1e-4, atol=1e-4)
+
+
+@heads
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 def test_a_packed_document_gets_the_states_that_it_has_alone(kind, attention):
     lm, batch = make_lm(kind, attention), make_batch()
@@ -151,6 +173,24 @@ def test_a_generator_is_narrower_and_shares_the_embeddings_width():
     assert (generator.hidden_size, generator.num_attention_heads, generator.intermediate_size) == (64, 1, 256)
     assert generator.embedding_size == config.embedding_size == 256
     assert generator.vocab_size == config.vocab_size and generator.num_hidden_layers == 4
+
+
+def test_a_config_of_transformers_is_fitted_to_tokenizer_and_window():
+    config = make_tiny_config("roberta")
+    assert (config.vocab_size, config.max_position_embeddings) == (VOCABULARY, PAD + 1 + LENGTH)
+    assert (config.pad_token_id, config.eos_token_id, config.mask_token_id) == (PAD, END, MASK)
+    config = make_tiny_config("modernbert")
+    assert config.max_position_embeddings == LENGTH and set(config.layer_types) == {
+        "full_attention",
+        "sliding_attention",
+    }
+
+
+def test_roberta_needs_a_padding_piece(tmp_path):
+    AutoConfig.for_model("roberta").save_pretrained(tmp_path)
+    for pad in (None, END):
+        with pytest.raises(ValueError, match="roberta counts positions from its padding piece"):
+            make_masked_config(str(tmp_path), make_pieces(pad_token_id=pad), LENGTH)
 
 
 def test_unknown_names_and_unfit_tokenizers_are_refused():

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boustro.text.mixture import Mixture, interleave, smoothed_shares
-from boustro.text.segments import SegmentStream
+from boustro.text.segments import Example, SegmentStream
 
 
 class Numbers:
@@ -18,12 +18,12 @@ class Numbers:
     def __len__(self) -> int:
         return self.size
 
-    def __getitem__(self, index: int) -> np.ndarray:
-        return np.array([100 * self.corpus + index])
+    def example(self, epoch: int, index: int) -> Example:
+        return Example(epoch, index, np.array([100 * self.corpus + index]))
 
 
 def mixture(sizes, shares, length=60):
-    return Mixture([SegmentStream(Numbers(i, n), 1, length) for i, n in enumerate(sizes)], shares)  # type: ignore[arg-type]
+    return Mixture([SegmentStream(Numbers(i, n), 1, length) for i, n in enumerate(sizes)], shares)
 
 
 @given(st.lists(st.floats(0.01, 1), min_size=1, max_size=5), st.integers(1, 300))

@@ -22,7 +22,7 @@ TEXT = ["The ferry to Vellmar leaves at seven, unbelievably late.", "Nobody read
     [
         (LlamaConfig(), "causal", ["causal", "cloze", "masked_next"]),
         (GPT2Config(), "causal", ["causal", "cloze", "masked_next"]),
-        (BertConfig(), "masked", ["masked", "span", "sentence_pair"]),
+        (BertConfig(), "masked", ["masked", "span", "sentence-pair"]),
         (BertConfig(is_decoder=True), "causal", ["causal", "cloze", "masked_next"]),
         (EuroBertConfig(), "masked", ["masked", "span"]),
         (ElectraConfig(), "masked", ["masked", "span", "replaced"]),
@@ -55,7 +55,7 @@ def test_what_fits_an_architecture(config, kind, fitting):
             {"mask_token_id": None},
             "a tokenizer with a mask piece.*without it fit: causal, cloze",
         ),
-        ("sentence_pair", BertConfig(), {}, "a cls and a sep and a pad piece.*'cls_token': '<|cls|>', 'sep_token'"),
+        ("sentence-pair", BertConfig(), {}, "a cls and a sep and a pad piece.*'cls_token': '<|cls|>', 'sep_token'"),
     ],
 )
 def test_errors_say_what_would_fit(name, config, options, message):
@@ -74,7 +74,7 @@ def test_every_file_of_an_objective_has_its_line():
     for file in Path(str(boustro.objectives.__file__)).parent.glob("[a-z]*.py"):
         module = importlib.import_module(f"boustro.objectives.{file.stem}")
         if callable(getattr(module, file.stem, None)):
-            assert OBJECTIVES[file.stem].make is getattr(module, file.stem)
+            assert OBJECTIVES[file.stem.replace("_", "-")].make is getattr(module, file.stem)
 
 
 def test_the_masking_of_a_tokenizer():

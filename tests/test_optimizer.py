@@ -8,7 +8,10 @@ import torch
 from torch import nn
 from transformers import AutoModelForCausalLM
 
+from boustro.models.masked_presets import make_masked_config
+from boustro.pretrain.objectives import RECIPES
 from boustro.pretrain.optimizer import Muon, MuonAdamW, orthogonalise
+from test_masked_lm import make_pieces
 
 SHAPES = [(8, 8), (4, 16), (16, 4), (1, 5), (12, 11)]
 
@@ -125,6 +128,20 @@ def test_embeddings_the_head_and_vectors_are_left_to_adamw(tiny_lm, kind):
     assert all(parameter.ndim == 2 for group in muon.param_groups for parameter in group["params"])
     head = lm.get_output_embeddings().weight
     assert any(parameter is head for group in adamw.param_groups for parameter in group["params"])
+
+
+@pytest.mark.parametrize(("objective", "preset"), [("replaced", "electra-tiny"), ("sentence-pair", "bert-tiny")])
+def test_of_a_module_of_several_models_every_head_is_left_to_adamw(objective, preset):
+    """One whose matrix has one row or two, for a decision, too."""
+    recipe, lm_config = RECIPES[objective], make_masked_config(preset, make_pieces(), 16)
+    lm_config.tie_word_embeddings = False  # a head by itself is no embedding
+    module = recipe.with_loss(recipe.model.from_config(lm_config))
+    muon, adamw = MuonAdamW(module, lr=0.1).parts
+    matrices, others = names_of(module, muon), names_of(module, adamw)
+    assert matrices | others == {name for name, _ in module.named_parameters()} and not matrices & others
+    heads = {name for name, p in module.named_parameters() if (p.ndim == 2 and min(p.shape) < 3) or len(p) == 60}
+    assert {name.split(".")[-2] for name in heads} & {"dense_prediction", "seq_relationship"} and heads <= others
+    assert [name for name in matrices if "generator.electra.encoder" in name or "bert.encoder" in name]
 
 
 def test_frozen_parameters_are_in_neither_part(tiny_lm):

@@ -20,7 +20,7 @@ from boustro.cli import main
 from boustro.models.loss import LMWithLoss
 from boustro.models.presets import PRESETS, make_config
 from boustro.objectives.causal import causal
-from boustro.pretrain.objectives import OBJECTIVES
+from boustro.pretrain.objectives import RECIPES
 from boustro.pretrain.trainer import PretrainTrainer
 from boustro.store import open_folder
 from boustro.text.segments import Segments
@@ -447,13 +447,13 @@ def test_a_further_objective_is_one_entry(shards, tmp_path, monkeypatch):
         pieces = torch.from_numpy(np.stack([example.pieces for example in examples]))
         return {"input_ids": pieces, "targets": pieces}
 
-    def says_so(config, shards):
-        made = OBJECTIVES["causal"].make_config(config, shards)
+    def says_so(*arguments):
+        made = RECIPES["causal"].make_config(*arguments)
         made.update({"echo": True})
         return made
 
-    entry = replace(OBJECTIVES["causal"], make_batch=echo, make_config=says_so)
-    monkeypatch.setitem(OBJECTIVES, "echo", entry)
+    entry = replace(RECIPES["causal"], make_batch=echo, make_config=says_so)
+    monkeypatch.setitem(RECIPES, "echo", entry)
     assert main(command(shards, tmp_path / "lm", "--objective", "echo", steps=2)) == 0
     assert AutoConfig.from_pretrained(tmp_path / "lm").echo is True
     assert len(set(keys)) == 2 * BATCH and {epoch for epoch, _ in keys} == {0}

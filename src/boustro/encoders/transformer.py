@@ -17,6 +17,7 @@ from boustro.encoders.loading import exact_revision, load_config, load_model, lo
 from boustro.encoders.pieces import Context, PieceEncoder
 from boustro.models.blocks import find_blocks, states_up_to
 from boustro.models.hardware import best_device, has_fast_bf16
+from boustro.models.masked_presets import first_position
 from boustro.store import fingerprint
 from boustro.text.alignment import Spacing
 
@@ -131,4 +132,5 @@ def parse_layers(layers: Any, num_layers: int) -> tuple[int, ...]:
 
 
 def _max_pieces(text: Any) -> int:
-    return min(getattr(text, "max_position_embeddings", None) or getattr(text, "n_positions", None) or 1024, 2048)
+    positions = getattr(text, "max_position_embeddings", None) or getattr(text, "n_positions", None) or 1024
+    return min(positions - first_position(text), 2048)

@@ -64,6 +64,7 @@ class SpanLMWithLoss(nn.Module):
     def __init__(self, lm: PreTrainedModel, chunk_rows: int | None = None) -> None:
         super().__init__()
         self.lm, self.chunk_rows = lm, chunk_rows
+        self._no_split_modules = lm._no_split_modules  # what FSDP is to keep together
         prediction_head(lm)
         embeddings: Any = lm.get_input_embeddings()
         width, embedding_width = lm.config.hidden_size, embeddings.embedding_dim
@@ -83,12 +84,13 @@ class SpanLMWithLoss(nn.Module):
         right: Int[Tensor, "B K"],
         places: Int[Tensor, "B K"],
         documents: Int[Tensor, "B T"],
+        num_targets: Float[Tensor, ""] | None = None,
     ) -> dict[str, Float[Tensor, ""]]:
-        states = encode(self.lm, input_ids, documents)
-        masked = lm_loss(at(states, positions), prediction_head(self.lm), targets, self.chunk_rows)
-        decoder = self.lm.get_output_embeddings()
+        states, decoder = encode(self.lm, input_ids, documents), self.lm.get_output_embeddings()
         assert decoder is not None, "a masked LM has output embeddings"
-        boundary = lm_loss(self.boundary(states, left, right, places), decoder, targets, self.chunk_rows)
+        asked = {"targets": targets, "chunk_rows": self.chunk_rows, "num_targets": num_targets}
+        masked = lm_loss(at(states, positions), prediction_head(self.lm), **asked)
+        boundary = lm_loss(self.boundary(states, left, right, places), decoder, **asked)
         return {"loss": masked + boundary, "masked_loss": masked, "boundary_loss": boundary}
 
 

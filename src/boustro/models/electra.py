@@ -10,6 +10,8 @@ that is no padding. What is kept is the discriminator. Source: ELECTRA, section 
 Shape letters as in `masked`; N rows, V pieces of the vocabulary.
 """
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
@@ -17,6 +19,7 @@ from torch import Tensor, nn
 from transformers import ElectraForMaskedLM, ElectraForPreTraining
 
 from boustro.models.masked import at, encode, prediction_head
+from boustro.models.masked_presets import make_generator_config
 
 
 class ReplacedLMWithLoss(nn.Module):
@@ -27,7 +30,11 @@ class ReplacedLMWithLoss(nn.Module):
     """
 
     def __init__(
-        self, generator: ElectraForMaskedLM, lm: ElectraForPreTraining, weight: float = 50.0, chunk_rows: int = 4096
+        self,
+        generator: ElectraForMaskedLM,
+        lm: ElectraForPreTraining,
+        weight: float = 50.0,
+        chunk_rows: int | None = None,
     ) -> None:
         super().__init__()
         for name in ("vocab_size", "embedding_size", "max_position_embeddings", "type_vocab_size"):
@@ -40,6 +47,7 @@ class ReplacedLMWithLoss(nn.Module):
         generator.electra.embeddings = lm.electra.embeddings
         generator.tie_weights()
         self.generator, self.lm, self.weight, self.chunk_rows = generator, lm, weight, chunk_rows
+        self._no_split_modules = lm._no_split_modules  # what FSDP is to keep together
 
     def forward(
         self,
@@ -48,9 +56,12 @@ class ReplacedLMWithLoss(nn.Module):
         targets: Int[Tensor, "B K"],
         draws: Float[Tensor, "B K"],
         documents: Int[Tensor, "B T"],
+        num_targets: Float[Tensor, ""] | None = None,
     ) -> dict[str, Float[Tensor, ""]]:
         states = at(encode(self.generator, input_ids, documents), positions)
-        masked, sampled = self._fill(states.flatten(0, 1), targets.flatten(), draws.flatten())
+        rows = states.flatten(0, 1)
+        summed, sampled = self._fill(rows, targets.flatten(), draws.flatten())  # type: ignore[call-arg]
+        masked = summed / ((targets != -100).sum().clamp_min(1) if num_targets is None else num_targets)
         inputs, is_replaced = replace(input_ids, positions, targets, sampled.view_as(targets))
         scores = self.lm.discriminator_predictions(encode(self.lm, inputs, documents))
         real = documents >= 0
@@ -58,17 +69,25 @@ class ReplacedLMWithLoss(nn.Module):
         found = (errors * real).sum() / real.sum()
         return {"loss": masked + self.weight * found, "masked_loss": masked, "replaced_loss": found}
 
+    @torch.compiler.disable  # the compiler would unroll the chunks
     def _fill(
         self, rows: Float[Tensor, "N D"], targets: Int[Tensor, " N"], draws: Float[Tensor, " N"]
     ) -> tuple[Float[Tensor, ""], Int[Tensor, " N"]]:
-        """The generator's mean loss and its samples, `chunk_rows` rows of logits at a time."""
+        """The generator's summed loss and its samples, `chunk_rows` rows of logits at a time."""
         head, total, sampled = prediction_head(self.generator), rows.new_zeros((), dtype=torch.float32), []
-        for start in range(0, len(rows), self.chunk_rows):
-            part = slice(start, start + self.chunk_rows)
+        chunk_rows = self.chunk_rows or (512 if rows.device.type == "cpu" else 4096)
+        for start in range(0, len(rows), chunk_rows):
+            part = slice(start, start + chunk_rows)
             logits = head(rows[part]).float()
             total = total + F.cross_entropy(logits, targets[part], ignore_index=-100, reduction="sum")
             sampled.append(sample(logits.detach(), draws[part]))
-        return total / (targets != -100).sum().clamp_min(1), torch.cat(sampled)
+        return total, torch.cat(sampled)
+
+
+def with_generator(lm: ElectraForPreTraining) -> ReplacedLMWithLoss:
+    """A discriminator beside a generator of a quarter of its width, with random weights."""
+    config: Any = make_generator_config(lm.config)
+    return ReplacedLMWithLoss(ElectraForMaskedLM(config), lm)
 
 
 def sample(logits: Float[Tensor, "N V"], draws: Float[Tensor, " N"]) -> Int[Tensor, " N"]:

@@ -47,16 +47,18 @@ def lm_loss(
     targets: Int[Tensor, "B T"],
     chunk_rows: int | None = None,
     finish: Finish | None = None,
+    num_targets: Float[Tensor, ""] | None = None,
 ) -> Float[Tensor, ""]:
     """Mean cross-entropy of `finish(head(states))` against `targets`, `chunk_rows` rows of logits at a time.
 
     By default 512 rows on a CPU, whose cache they should fit, and 4,096 elsewhere. Gradients go to the states and to
-    the head's own parameters, not to anything else that `head` may reach.
+    the head's own parameters, not to anything else that `head` may reach. `num_targets` is what to divide by in place
+    of the number of targets here.
     """
     rows, wanted = states.flatten(0, 1), targets.flatten()
     chunk_rows = chunk_rows or (512 if rows.device.type == "cpu" else 4096)
     total = _summed_loss(rows, head, wanted, chunk_rows, finish)
-    return total / (wanted != -100).sum().clamp_min(1)
+    return total / ((wanted != -100).sum().clamp_min(1) if num_targets is None else num_targets)
 
 
 @torch.compiler.disable()  # it would unroll the chunks

@@ -7,6 +7,11 @@ Only the chosen positions, 15 in 100 of a segment or so, pass through the head, 
 Documents of one segment do not see each other, and each begins at position 0 (`packing`). The head is all that
 a transformers model puts over its base model, and each architecture names it otherwise: `HEADS` says how.
 B segments, T pieces, K places for predictions (-100 in `targets` where a place is empty), D width.
+
+Micro-batches differ in how much they ask for. So that the mean of their losses is the mean over all targets of a step,
+each divides by `num_targets`, which is what a micro-batch of the step has on average (by default: what it has itself):
+
+    3 targets of loss 2, and 1 of loss 6     2 and 6, mean 4     with num_targets = 2: 3 and 3, mean 3 = 12 / 4
 """
 
 import operator
@@ -16,12 +21,17 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from boustro.models.loss import lm_loss
+from boustro.models.masked_presets import first_position
 from boustro.models.packing import packed_attention, packed_positions
 
 HEADS: dict[str, tuple[str, ...]] = {
     "bert": ("cls.predictions",),
     "eurobert": ("lm_head",),
     "electra": ("generator_predictions", "generator_lm_head"),
+    "modernbert": ("head", "decoder"),
+    "roberta": ("lm_head",),
+    "xlm-roberta": ("lm_head",),
+    "camembert": ("lm_head",),
 }
 """Where the parts of a masked LM's head lie, by architecture."""
 
@@ -35,6 +45,7 @@ class MaskedLMWithLoss(nn.Module):
     def __init__(self, lm: PreTrainedModel, chunk_rows: int | None = None) -> None:
         super().__init__()
         self.lm, self.chunk_rows = lm, chunk_rows
+        self._no_split_modules = lm._no_split_modules  # what FSDP is to keep together
         prediction_head(lm)  # raises now, not at the first batch
 
     def forward(
@@ -43,9 +54,10 @@ class MaskedLMWithLoss(nn.Module):
         positions: Int[Tensor, "B K"],
         targets: Int[Tensor, "B K"],
         documents: Int[Tensor, "B T"],
+        num_targets: Float[Tensor, ""] | None = None,
     ) -> dict[str, Float[Tensor, ""]]:
         states = at(encode(self.lm, input_ids, documents), positions)
-        return {"loss": lm_loss(states, prediction_head(self.lm), targets, self.chunk_rows)}
+        return {"loss": lm_loss(states, prediction_head(self.lm), targets, self.chunk_rows, num_targets=num_targets)}
 
 
 def encode(
@@ -55,7 +67,7 @@ def encode(
     return lm.base_model(
         input_ids=input_ids,
         attention_mask=packed_attention(documents, lm.config, lm.dtype),
-        position_ids=packed_positions(documents),
+        position_ids=packed_positions(documents) + first_position(lm.config),
         **segments,
     ).last_hidden_state
 

@@ -4,19 +4,23 @@
     eurobert-*   Llama's block looking both ways: rotary positions, RMSNorm, SwiGLU: the modern encoder
     electra-*    BERT's block with ELECTRA's embeddings; `make_generator_config` gives the generator beside it
 
-`base` is the published size of BERT and ELECTRA. Sources: BERT, section 3; EuroBERT, section 2.1; ELECTRA,
+Any other masked architecture of transformers is given as a path to its `config.json`, if `models.masked` knows its
+head. `base` is the published size of BERT and ELECTRA. Sources: BERT, section 3; EuroBERT, section 2.1; ELECTRA,
 appendix A.
 """
 
 import difflib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from transformers import BertConfig, ElectraConfig, EuroBertConfig, PretrainedConfig
+from transformers import AutoConfig, BertConfig, ElectraConfig, EuroBertConfig, PretrainedConfig
 
 HEAD_WIDTH = 64
 SIZES = {"tiny": (128, 2), "mini": (256, 4), "small": (512, 8), "base": (768, 12)}
 """Hidden width and number of layers."""
+POSITIONS_AFTER_PADDING = ("roberta", "xlm-roberta", "camembert")
+"""Architectures whose first position is not 0."""
 
 
 def bert(hidden_width: int, num_layers: int, **common: Any) -> PretrainedConfig:
@@ -38,33 +42,58 @@ def electra(hidden_width: int, num_layers: int, **common: Any) -> PretrainedConf
 MASKED_PRESETS: dict[str, Callable[..., PretrainedConfig]] = {"bert": bert, "eurobert": eurobert, "electra": electra}
 
 
-def make_masked_config(preset: str, tokenizer: Any, max_pieces: int, vocab_size: int | None = None) -> PretrainedConfig:
-    """The config of a preset such as `bert-mini`, fitted to a tokenizer and a window of `max_pieces`.
+def is_masked_preset(name: str) -> bool:
+    """Whether `make_masked_config` knows this name."""
+    kind, _, size = name.partition("-")
+    return kind in MASKED_PRESETS and size in SIZES
 
-    Raises `ValueError` for an unknown name, with the nearest known one, and for a tokenizer without a mask piece.
+
+def make_masked_config(preset: str, tokenizer: Any, max_pieces: int, vocab_size: int | None = None) -> PretrainedConfig:
+    """The config of a preset such as `bert-mini`, or of a `config.json`, fitted to a tokenizer and a window.
+
+    `max_pieces` is what the model reads at once. Raises `ValueError` for an unknown name, with the nearest known one,
+    and for a tokenizer without a mask piece, or without the padding piece from which RoBERTa counts its positions.
     """
-    known = [f"{kind}-{size}" for kind in MASKED_PRESETS for size in SIZES]
-    if preset not in known:
+    if not is_masked_preset(preset) and not Path(preset).exists():
+        known = [f"{kind}-{size}" for kind in MASKED_PRESETS for size in SIZES]
         near = difflib.get_close_matches(preset, known, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"unknown masked preset {preset!r}: known are {', '.join(known)}{hint}")
+        raise ValueError(
+            f"unknown masked preset {preset!r}: known are {', '.join(known)}, or a path to a config.json{hint}"
+        )
     if tokenizer.mask_token_id is None:
         raise ValueError(
             f"preset {preset!r} needs a tokenizer with a mask piece; give it one with "
             "tokenizer.add_special_tokens({'mask_token': '<|mask|>'})"
         )
-    kind, size = preset.split("-")
     parting = (tokenizer.eos_token_id, tokenizer.sep_token_id, tokenizer.bos_token_id, tokenizer.cls_token_id)
-    return MASKED_PRESETS[kind](
-        *SIZES[size],
-        vocab_size=vocab_size or len(tokenizer),
-        max_position_embeddings=max_pieces,
+    fitted = {
+        "vocab_size": vocab_size or len(tokenizer),
+        "max_position_embeddings": max_pieces,
         # transformers never trains the padding piece's embedding, so it must be no piece that is read.
-        pad_token_id=None if tokenizer.pad_token_id in parting else tokenizer.pad_token_id,
-        bos_token_id=tokenizer.bos_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-        mask_token_id=tokenizer.mask_token_id,
-    )
+        "pad_token_id": None if tokenizer.pad_token_id in parting else tokenizer.pad_token_id,
+        "bos_token_id": tokenizer.bos_token_id,
+        "eos_token_id": tokenizer.eos_token_id,
+        "mask_token_id": tokenizer.mask_token_id,
+    }
+    if is_masked_preset(preset):
+        kind, size = preset.split("-")
+        return MASKED_PRESETS[kind](*SIZES[size], **fitted)
+    made = AutoConfig.from_pretrained(preset)
+    made.update(fitted)
+    if made.model_type in POSITIONS_AFTER_PADDING and made.pad_token_id is None:
+        raise ValueError(
+            f"{preset}: {made.model_type} counts positions from its padding piece, and this tokenizer has none of its "
+            "own; add it with tokenizer.add_special_tokens({'pad_token': '<|pad|>'}), save the tokenizer and tokenize "
+            "the corpus with it"
+        )
+    made.update({"max_position_embeddings": first_position(made) + max_pieces})
+    return made
+
+
+def first_position(config: PretrainedConfig) -> int:
+    """The number of the first piece's position: 0, but in RoBERTa and its kin the one after the padding piece's id."""
+    return config.pad_token_id + 1 if config.model_type in POSITIONS_AFTER_PADDING else 0
 
 
 def make_generator_config(discriminator: PretrainedConfig, share: float = 0.25) -> PretrainedConfig:

@@ -16,20 +16,32 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from transformers import PretrainedConfig
 
+Mask = Bool[Tensor, "B 1 T T"] | Float[Tensor, "B 1 T T"]
+
 
 def packed_attention(
     documents: Int[Tensor, "B T"], config: PretrainedConfig, dtype: torch.dtype = torch.float32
-) -> Bool[Tensor, "B 1 T T"] | Float[Tensor, "B 1 T T"]:
+) -> Mask | dict[str, Mask]:
     """The mask in the form that the model's attention takes: boolean for sdpa, added to the scores for eager.
 
-    Raises `ValueError` for an attention that takes no such mask (flash attention would let documents leak).
+    An architecture with blocks that see a window only (ModernBERT) gets a mask for either kind of block. Raises
+    `ValueError` for an attention that takes no such mask (flash attention would let documents leak).
     """
     same = documents[:, None, :, None] == documents[:, None, None, :]
+    if "sliding_attention" not in (getattr(config, "layer_types", None) or ()):
+        return _as_taken(same, config, dtype)
+    places = torch.arange(documents.shape[1], device=documents.device)
+    near = (places[:, None] - places).abs() <= config.sliding_window
+    kinds = {"full_attention": same, "sliding_attention": same & near}
+    return {kind: _as_taken(seen, config, dtype) for kind, seen in kinds.items()}
+
+
+def _as_taken(seen: Bool[Tensor, "B 1 T T"], config: PretrainedConfig, dtype: torch.dtype) -> Mask:
     implementation = config._attn_implementation
     if implementation == "sdpa":
-        return same
+        return seen
     if implementation == "eager":
-        return torch.zeros(same.shape, dtype=dtype, device=same.device).masked_fill(~same, torch.finfo(dtype).min)
+        return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill(~seen, torch.finfo(dtype).min)
     raise ValueError(
         f"packed documents would leak under attention {implementation!r}, which takes no mask; load the model with "
         "attn_implementation='sdpa' (or 'eager')"

@@ -22,6 +22,7 @@ class PairLMWithLoss(nn.Module):
     def __init__(self, lm: BertForPreTraining, chunk_rows: int | None = None) -> None:
         super().__init__()
         self.lm, self.chunk_rows = lm, chunk_rows
+        self._no_split_modules = lm._no_split_modules  # what FSDP is to keep together
 
     def forward(
         self,
@@ -31,9 +32,11 @@ class PairLMWithLoss(nn.Module):
         targets: Int[Tensor, "B K"],
         documents: Int[Tensor, "B T"],
         is_random: Int[Tensor, " B"],
+        num_targets: Float[Tensor, ""] | None = None,
     ) -> dict[str, Float[Tensor, ""]]:
         states = encode(self.lm, input_ids, documents, token_type_ids=segment_ids)
-        masked = lm_loss(at(states, positions), prediction_head(self.lm), targets, self.chunk_rows)
+        head = prediction_head(self.lm)
+        masked = lm_loss(at(states, positions), head, targets, self.chunk_rows, num_targets=num_targets)
         pooler = self.lm.bert.pooler
         assert pooler is not None, "BertForPreTraining pools its first state"
         scores = self.lm.cls.seq_relationship(pooler(states))

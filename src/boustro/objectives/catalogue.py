@@ -6,7 +6,7 @@ architecture under the causal objective sees what it is to predict, and trains w
     check_objective("masked", LlamaConfig(), tokenizer)
     ValueError: objective 'masked' trains masked LMs and 'llama' is a causal one, which fits: causal, cloze
 
-A new objective is a file and a line in `OBJECTIVES`.
+A new objective is a file and a line in `OBJECTIVES`; `pretrain.objectives.RECIPES` says how each is trained.
 """
 
 import difflib
@@ -47,7 +47,7 @@ OBJECTIVES: dict[str, Objective] = {
     "causal": Objective(make=causal, summary="the next piece, forward or backward", kind="causal"),
     "masked": Objective(make=masked, summary="hidden pieces, or words", kind="masked", special=("mask",)),
     "span": Objective(make=span, summary="hidden runs of words, and their boundary", kind="masked", special=("mask",)),
-    "sentence_pair": Objective(
+    "sentence-pair": Objective(
         make=sentence_pair,
         summary="hidden pieces, and whether the second text follows the first",
         kind="masked",

@@ -2,6 +2,7 @@
 
     OUT.checkpoints/checkpoint-300/
       model.safetensors config.json   the model
+      rest.safetensors                what is trained beside it and not kept in the end, where there is any
       optimizer.safetensors           the optimiser's tensors, "3.momentum_buffer" being of parameter 3
       optimizer.json                  its groups, the schedule, and the loss since the last line of the history
       trainer_state.json              the Trainer's: the step and the history
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import TrainerState
 
@@ -27,7 +29,7 @@ from boustro.pretrain.processes import is_first, say
 from boustro.pretrain.sharding import like, whole_weights
 from boustro.store import open_folder, write_folder
 
-KIND, KEPT = "checkpoint", 2
+KIND, KEPT, REST = "checkpoint", 2, "rest.safetensors"
 
 
 def write_checkpoint(
@@ -41,14 +43,16 @@ def write_checkpoint(
 ) -> None:
     """Write a complete checkpoint, then remove all but the newest two. Every process calls it, the first writes.
 
-    `module` holds the LM as `.lm`; `unlogged` is the sum of the losses that the history does not yet show, and the
-    step after which they came.
+    `module` holds the LM as `.lm`, and perhaps more; `unlogged` is the sum of the losses that the history does not yet
+    show, and the step after which they came.
     """
-    weights, steps = whole_weights(module), optimizer_state(optimizer)
+    (weights, rest), steps = whole_weights(module), optimizer_state(optimizer)
     if not is_first():
         return
     with write_folder(folder, KIND, made_by) as staging:
         module.lm.save_pretrained(staging, state_dict=weights)  # type: ignore[operator, union-attr]
+        if rest:
+            save_file({name: tensor.contiguous() for name, tensor in rest.items()}, staging / REST)
         save_optimizer(staging, steps, schedule=scheduler.state_dict(), unlogged=unlogged)
         state.save_to_json(str(staging / "trainer_state.json"))
     for old in _complete(folder.parent)[KEPT:]:
@@ -57,11 +61,19 @@ def write_checkpoint(
 
 @torch.no_grad()
 def load_weights(folder: str | Path, module: nn.Module) -> None:
-    """The weights of a checkpoint, into the LM of a module that may be spread over processes."""
+    """The weights of a checkpoint, into a module that may be spread over processes.
+
+    A tensor of several names (a tied head, embeddings that two models share) was saved under one of them.
+    """
     lm: Any = module.lm
-    saved = type(lm).from_pretrained(folder, dtype=torch.float32).state_dict()
-    for name, tensor in module.state_dict(keep_vars=True).items():
-        tensor.copy_(like(saved[name.removeprefix("lm.")], tensor))
+    saved = {f"lm.{n}": t for n, t in type(lm).from_pretrained(folder, dtype=torch.float32).state_dict().items()}
+    if (path := Path(folder) / REST).is_file():
+        saved |= load_file(path)
+    state = module.state_dict(keep_vars=True)
+    known = {id(tensor) for name, tensor in state.items() if name in saved}
+    for name, tensor in state.items():
+        if name in saved or id(tensor) not in known:  # KeyError: this is no checkpoint of such a module
+            tensor.copy_(like(saved[name], tensor))
 
 
 def load_steps(folder: str | Path, optimizer: Any, scheduler: Any) -> tuple[float, int]:

@@ -25,15 +25,16 @@ class PretrainConfig:
     out: Path
     """Where the model folder is written."""
     objective: str = "causal"
-    """What a batch hides and asks for: causal (the next piece), or masked (hidden pieces)."""
+    """What is hidden and asked for: causal, masked, span, replaced or sentence-pair (`boustro.pretrain.objectives`)."""
     direction: Direction = "backward"
     """Which way a causal LM reads."""
     preset: str = "mini"
-    """gpt2-base, tiny, mini, small, or a path to a transformers config.json; bert-mini and the like for masked LMs."""
+    """gpt2-base, tiny, mini or small; bert-, eurobert- or electra-mini and the like for masked LMs; or a path to a
+    transformers config.json."""
     mask_rate: float = 0.15
-    """Share of the pieces that a masked LM must tell."""
+    """Share of the pieces that a masked LM must tell (of every objective but causal)."""
     hide: Literal["piece", "word"] = "piece"
-    """Whether a masked LM's words are hidden whole."""
+    """Whether a masked LM's words are hidden whole; spans are of pieces or of words."""
     init_from: str | None = None
     """Start from all weights of this LM, a folder or a name on the hub, of the same architecture and tokenizer."""
     init_embeddings_from: str | None = None

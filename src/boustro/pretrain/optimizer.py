@@ -13,10 +13,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 from boustro.models.hardware import has_fast_bf16
 from boustro.pretrain.sharding import like, whole
 
+OUTPUTS = 2  # a matrix of one or two rows is a head that decides, and has hardly a direction to make orthogonal
 A, B, C = 3.4445, -4.7750, 2.0315
 STEPS = (2, 3)  # in a wide matrix: begun afresh after two, since the gram loses what is small in it
 
@@ -86,16 +88,18 @@ class Muon(torch.optim.Optimizer):
 class MuonAdamW(torch.optim.Optimizer):
     """A facade over the two: one list of groups and one state, in the format of every other optimiser.
 
-    The parts share both with the facade, so that what a scheduler, a checkpoint or FSDP2 does to it reaches them.
+    `model` may be a module that holds models: the head of each is AdamW's. The parts share groups and state with the
+    facade, so that what a scheduler, a checkpoint or FSDP2 does to it reaches them.
     """
 
     def __init__(self, model: nn.Module, lr: float, weight_decay: float = 0.1, betas=(0.9, 0.95)) -> None:
         embeddings = {id(p) for m in model.modules() if isinstance(m, nn.Embedding) for p in m.parameters()}
-        head = getattr(model, "get_output_embeddings", lambda: None)()
-        embeddings |= {id(p) for p in head.parameters()} if head is not None else set()
+        heads = [m.get_output_embeddings() for m in model.modules() if isinstance(m, PreTrainedModel)]
+        embeddings |= {id(p) for head in heads if head is not None for p in head.parameters()}
         trained = [p for p in model.parameters() if p.requires_grad]
-        matrices = [p for p in trained if p.ndim == 2 and id(p) not in embeddings]
-        others = [p for p in trained if p.ndim != 2 or id(p) in embeddings]
+        matrices = [p for p in trained if p.ndim == 2 and min(p.shape) > OUTPUTS and id(p) not in embeddings]
+        inside = {id(p) for p in matrices}
+        others = [p for p in trained if id(p) not in inside]
         self.parts = [
             Muon(matrices, lr, weight_decay=weight_decay),
             torch.optim.AdamW(others, lr, betas=betas, weight_decay=0.0, fused=True),

@@ -16,7 +16,7 @@ from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from boustro.pretrain.arguments import training_arguments
 from boustro.pretrain.checkpoints import newest_checkpoint
 from boustro.pretrain.config import PretrainConfig, differing_facts, options_as_json, run_facts
-from boustro.pretrain.objectives import Collator, find_objective
+from boustro.pretrain.objectives import Collator, find_recipe
 from boustro.pretrain.optimizer import make_optimizer
 from boustro.pretrain.processes import first_decides, is_first, num_processes, part, say
 from boustro.pretrain.progress import Progress
@@ -26,7 +26,7 @@ from boustro.pretrain.trainer import PretrainTrainer
 from boustro.pretrain.warm_start import refuse_other_pieces, start_embeddings_from, start_from
 from boustro.store import open_folder, refuse_foreign, write_file, write_folder
 from boustro.text.mixture import Corpora, Mixture, refuse_other_vocabulary
-from boustro.text.segments import Segments, SegmentStream
+from boustro.text.segments import SegmentStream, Source
 from boustro.text.shards import Shards
 
 
@@ -51,14 +51,15 @@ def _pretrain(config: PretrainConfig) -> dict[str, Any]:
     facts = run_facts(config, corpora)
     if config.resume and (finished := _finished(config, facts)):
         return finished
-    segments = corpora.segments(config.segment_length, config.seed)
+    recipe = find_recipe(config.objective)
+    segments = corpora.sources(lambda own: recipe.read(own, config, config.seed))
     num_segments = sum(map(len, segments))
     if num_segments < config.batch_segments:
         raise ValueError(
             f"{', '.join(map(str, config.shards))}: {num_segments} segments of {config.segment_length:,} pieces, fewer "
             f"than a batch of {config.batch_segments}; lower --batch-segments or --segment-length"
         )
-    held_out = Segments(validation, config.segment_length, seed=None) if validation else None
+    held_out = recipe.read(validation, config, None) if validation else None
     step_pieces = config.batch_segments * config.segment_length
     steps = max(1, round((config.tokens or num_segments * config.segment_length) / step_pieces))
 
@@ -99,9 +100,9 @@ def _pretrain(config: PretrainConfig) -> dict[str, Any]:
         "validation_perplexity": metrics.get("eval_perplexity"),
         "history": [row for row in trainer.state.log_history if "loss" in row or "eval_loss" in row],
     }
-    weights = whole_weights(trainer.module)
+    weights, _ = whole_weights(trainer.module)
     if is_first():
-        lm = find_objective(config.objective).model.from_config(lm.config, dtype=getattr(torch, config.save_dtype))
+        lm = recipe.model.from_config(lm.config, dtype=getattr(torch, config.save_dtype))
         lm.load_state_dict(weights)
         _write_model(config, lm, corpora, result)
     say(f"{config.out}: done" + (f", validation perplexity {metrics['eval_perplexity']:.2f}" if metrics else ""))
@@ -112,7 +113,7 @@ def _write_model(config: PretrainConfig, lm: PreTrainedModel, corpora: Corpora, 
     """The model folder, complete; the checkpoints are not needed any more."""
     with write_folder(config.out, "model", {"shards": corpora.fingerprint}) as folder:
         lm.save_pretrained(folder)
-        find_objective(config.objective).load_tokenizer(corpora.first.tokenizer_path).save_pretrained(folder)
+        find_recipe(config.objective).load_tokenizer(corpora.first).save_pretrained(folder)
         write_file(folder / "training.json", json.dumps(result, indent=1))
     shutil.rmtree(config.checkpoints, ignore_errors=True)
 
@@ -120,8 +121,8 @@ def _write_model(config: PretrainConfig, lm: PreTrainedModel, corpora: Corpora, 
 def build_lm(config: PretrainConfig, shards: Shards) -> PreTrainedModel:
     """The model with random weights, the same for the same seed."""
     set_seed(config.seed)
-    objective = find_objective(config.objective)
-    return objective.model.from_config(objective.make_config(config, shards), dtype=torch.float32)
+    recipe = find_recipe(config.objective)
+    return recipe.model.from_config(recipe.config(config, shards), dtype=torch.float32)
 
 
 def build_trainer(
@@ -130,19 +131,21 @@ def build_trainer(
     arguments: TrainingArguments,
     stream: SegmentStream | Mixture,
     shards: Shards,
-    held_out: Segments | None,
+    held_out: Source | None,
     signals: Signals,
     facts: dict[str, Any],
 ) -> PretrainTrainer:
     """What trains `lm` for `arguments.max_steps` steps."""
+    torch.manual_seed(config.seed + 1)  # what stands beside the LM is drawn by itself, however the LM came about
+    module = find_recipe(config.objective).with_loss(lm)
     trainer = PretrainTrainer(
-        find_objective(config.objective).with_loss(lm),
+        module,
         arguments,
         data_collator=Collator(config, shards.config["end_of_text_id"]),
         train_dataset=stream,
         eval_dataset=held_out,
         callbacks=[Progress(config.batch_segments * config.segment_length)],
-        optimizers=(make_optimizer(lm, config.optimizer, config.lr, config.weight_decay), None),
+        optimizers=(make_optimizer(module, config.optimizer, config.lr, config.weight_decay), None),
         seed=config.seed,
         facts=facts,
         signals=signals,

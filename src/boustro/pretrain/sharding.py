@@ -22,16 +22,19 @@ def like(tensor: Tensor, parameter: Tensor) -> Tensor:
     return distribute_tensor(tensor, parameter.device_mesh, parameter.placements, src_data_rank=None)
 
 
-def whole_weights(module: nn.Module) -> dict[str, Tensor]:
-    """The state dict of a module's `.lm` with whole tensors; those that are one (a tied head) stay one.
+def whole_weights(module: nn.Module) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The state dict of a module's `.lm`, and that of the rest, with whole tensors.
 
-    It is asked of the outermost module, which lets go of what FSDP2 has gathered for a pass.
+    In the former, tensors that are one (a tied head) stay one; in the latter each stands once, and none that is the
+    LM's. It is asked of the outermost module, which lets go of what FSDP2 has gathered for a pass.
     """
-    seen: dict[int, Tensor] = {}
-    state = {}
-    for name, tensor in module.state_dict(keep_vars=True).items():
-        if id(tensor) not in seen:
-            seen[id(tensor)] = whole(tensor.detach())
-        if name.startswith("lm."):
-            state[name.removeprefix("lm.")] = seen[id(tensor)]
-    return state
+    state = module.state_dict(keep_vars=True)
+    seen = {id(tensor): whole(tensor.detach()) for tensor in state.values()}
+    lm = {name.removeprefix("lm."): seen[id(tensor)] for name, tensor in state.items() if name.startswith("lm.")}
+    own = {id(tensor) for name, tensor in state.items() if name.startswith("lm.")}
+    rest = {}
+    for name, tensor in state.items():
+        if id(tensor) not in own:
+            rest[name] = seen[id(tensor)]
+            own.add(id(tensor))
+    return lm, rest

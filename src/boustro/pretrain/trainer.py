@@ -8,6 +8,7 @@ its dropout with that number. So a step can be done again, by anyone, and comes 
 
 import math
 import time
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,11 @@ from transformers import Trainer
 from boustro.pretrain.checkpoints import load_steps, load_weights, step_of, write_checkpoint
 from boustro.pretrain.processes import add_up, agree, is_first, num_processes, process_index
 from boustro.pretrain.signals import Signals, Stopped
-from boustro.text.segments import Example, Segments
+from boustro.text.segments import Source
 
 
 class PretrainTrainer(Trainer):
-    """Its model wraps the LM as `.lm`; its train dataset is a `SegmentStream`, its eval dataset `Segments`."""
+    """Its model wraps the LM as `.lm`; its train dataset is a `SegmentStream`, its eval dataset a `Source`."""
 
     def __init__(
         self,
@@ -68,6 +69,18 @@ class PretrainTrainer(Trainer):
         loss = super().training_step(*args, **kwargs)
         self._stop_if_asked()
         return loss
+
+    def get_batch_samples(self, *args: Any, **kwargs: Any) -> tuple[list[Any], None]:  # type: ignore[override]
+        """The micro-batches of a step; where they differ in targets, each learns how many all have on average."""
+        batches, _ = super().get_batch_samples(*args, **kwargs)
+        if batches and "num_targets" in batches[0]:
+            targets, count = add_up(sum(batch["num_targets"] for batch in batches), len(batches))
+            for batch in batches:
+                batch["num_targets"] = self._on_device(targets / count)
+        return batches, None
+
+    def _on_device(self, num_targets: float) -> Tensor:
+        return torch.full((), num_targets or 1.0, device=self.args.device)
 
     def _stop_if_asked(self) -> None:
         """Between micro-batches weights and optimiser are those of the last whole step."""
@@ -119,31 +132,48 @@ class PretrainTrainer(Trainer):
 
     @torch.no_grad()
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:  # type: ignore[override]
-        """Mean loss a target over the first validation segments, and its exponential; shared out over the processes."""
-        segments: Any = self.eval_dataset
+        """Mean losses over the first validation segments, shared out over the processes; and the perplexity.
+
+        Where a loss is the sum of several, the perplexity is that of the hidden pieces alone.
+        """
+        source: Any = self.eval_dataset
         module: Any = self.model
         module.eval()
-        total = count = 0.0
-        size, device = self.args.per_device_train_batch_size, self.args.device
-        for mine in _shares(min(len(segments), self.num_eval_segments), size):
-            batch: Any = self.data_collator(examples(segments, mine or [0]))  # type: ignore[arg-type]
-            batch = {name: value.to(device) for name, value in batch.items()}
+        num_examples = min(len(source), self.num_eval_segments)
+        shares = _shares(num_examples, self.args.per_device_train_batch_size)
+        density, device = self._targets_an_example(source, shares), self.args.device
+        totals: dict[str, float] = defaultdict(float)
+        for mine in shares:
+            batch: Any = self.data_collator(examples(source, mine or [0]))  # type: ignore[arg-type]
+            batch = {name: value.to(device) for name, value in batch.items() if name != "num_targets"}
+            if density:
+                batch["num_targets"] = self._on_device(density * len(mine))
             with torch.autocast(device.type, torch.bfloat16, enabled=self.args.bf16):
-                loss = module(**batch)["loss"].item()
-            targets = int((batch["targets"] != -100).sum()) if mine else 0
-            total, count = total + loss * targets, count + targets
+                losses = module(**batch)
+            for name, loss in losses.items():
+                totals[name] += loss.item() * len(mine)
             self._stop_if_asked()
         module.train()
-        total, count = add_up(total, count)
-        metrics = {"eval_loss": total / count, "eval_perplexity": math.exp(min(total / count, 700))}
+        means = dict(zip(totals, (total / num_examples for total in add_up(*totals.values())), strict=True))
+        metrics = {f"eval_{name}": mean for name, mean in means.items()}
+        metrics["eval_perplexity"] = math.exp(min(means.get("masked_loss", means["loss"]), 700))
         self.log(dict(metrics))
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
 
+    def _targets_an_example(self, source: Source, shares: list[list[int]]) -> float:
+        """How many targets a validation example has on average; 0 where all have the same."""
+        collate: Any = self.data_collator
+        if "num_targets" not in collate(examples(source, [0])):
+            return 0.0
+        counts = [collate(examples(source, mine))["num_targets"] for mine in shares if mine]
+        targets, num_examples = add_up(sum(counts), sum(map(len, shares)))
+        return targets / num_examples
 
-def examples(segments: Segments, indices: list[int]) -> list[Example]:
-    """Segments by number, as the examples of no particular epoch."""
-    return [Example(0, index, segments[index]) for index in indices]
+
+def examples(source: Source, indices: list[int]) -> list[Any]:
+    """Examples by number, of the first epoch."""
+    return [source.example(0, index) for index in indices]
 
 
 def _shares(num_segments: int, size: int) -> list[list[int]]:

@@ -12,14 +12,15 @@ the power α, so that with α below 1 the small ones are read more often than th
     sizes 900 and 100, α = 0.5    shares 30/40 and 10/40
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from boustro.store import fingerprint
-from boustro.text.segments import Example, Segments, SegmentStream
+from boustro.text.segments import SegmentStream, Source
 from boustro.text.shards import Shards
 from boustro.text.tokenizers import load_tokenizer
 
@@ -58,11 +59,11 @@ class Corpora:
         own = [shards.fingerprint for shards in self.shards]
         return own[0] if len(own) == 1 else fingerprint(own, [round(share, 9) for share in self.shares])
 
-    def segments(self, length: int, seed: int) -> list[Segments]:
-        """Segments of every corpus."""
-        return [Segments(shards, length, seed) for shards in self.shards]
+    def sources(self, cut: Callable[[Shards], Source]) -> list[Source]:
+        """Segments, or whatever `cut` makes, of every corpus."""
+        return [cut(shards) for shards in self.shards]
 
-    def stream(self, segments: Sequence[Segments], seed: int, length: int) -> "SegmentStream | Mixture":
+    def stream(self, segments: Sequence[Source], seed: int, length: int) -> "SegmentStream | Mixture":
         """What a run of so many segments reads."""
         streams = [SegmentStream(own, seed, length) for own in segments]
         return streams[0] if len(streams) == 1 else Mixture(streams, self.shares)
@@ -99,7 +100,7 @@ class Mixture:
     def __len__(self) -> int:
         return self._length
 
-    def __getitem__(self, position: int) -> Example:
+    def __getitem__(self, position: int) -> Any:
         if not 0 <= position < self._length:
             raise IndexError(position)
         owner = int(self._owners[position])

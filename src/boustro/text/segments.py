@@ -13,7 +13,7 @@ that read ahead, of interruptions.
 Source: backward-LM paper, section 3.1.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -26,13 +26,7 @@ class Segments:
     def __init__(self, shards: Shards, length: int, seed: int | None = 0) -> None:
         """`length` is T; `seed` shuffles the documents (None leaves them in the corpus's order)."""
         self.shards, self.length = shards, length
-        starts, stops, owners = [], [], []
-        for owner, ends in enumerate(shards.ends):
-            ends = ends.astype(np.int64)
-            starts.append(np.concatenate([[0], ends[:-1]]))
-            stops.append(ends)
-            owners.append(np.full(len(ends), owner))
-        start, stop, owner = (np.concatenate(parts) for parts in (starts, stops, owners))
+        start, stop, owner = document_places(shards)
         order = np.arange(len(start)) if seed is None else np.random.default_rng(seed).permutation(len(start))
         self._start, self._owner = start[order], owner[order]
         self._end_in_stream = np.cumsum((stop - start)[order])
@@ -60,6 +54,22 @@ class Segments:
             document += 1
         return np.concatenate(parts).astype(np.int64)
 
+    def example(self, epoch: int, index: int) -> "Example":
+        """Segment `index`, the same in every epoch."""
+        return Example(epoch, index, self[index])
+
+
+def document_places(shards: Shards) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of each document (D,): where it starts and stops, with its end-of-text piece, and in which shard."""
+    starts, stops, owners = [], [], []
+    for owner, ends in enumerate(shards.ends):
+        ends = ends.astype(np.int64)
+        starts.append(np.concatenate([[0], ends[:-1]]))
+        stops.append(ends)
+        owners.append(np.full(len(ends), owner))
+    start, stop, owner = (np.concatenate(parts) for parts in (starts, stops, owners))
+    return start, stop, owner
+
 
 class Example(NamedTuple):
     """Segment `index`, read in `epoch`; the two are the key of whatever an objective draws for it."""
@@ -69,10 +79,19 @@ class Example(NamedTuple):
     pieces: np.ndarray
 
 
+class Source(Protocol):
+    """What a run can read: examples by number, which follow from the epoch and the number alone."""
+
+    def __len__(self) -> int: ...
+
+    def example(self, epoch: int, index: int) -> Any:
+        """A named tuple that begins with `epoch` and `index`, the key of whatever an objective draws for it."""
+
+
 class SegmentStream:
     """What a run reads, position by position: every epoch holds each segment once, in an order of its own."""
 
-    def __init__(self, segments: Segments, seed: int, length: int) -> None:
+    def __init__(self, segments: Source, seed: int, length: int) -> None:
         """`length` is how many segments the run reads; the last epoch may be a part of one."""
         self.segments, self.seed, self.length = segments, seed, length
         self._epoch, self._order = -1, np.empty(0, np.int64)
@@ -80,14 +99,13 @@ class SegmentStream:
     def __len__(self) -> int:
         return self.length
 
-    def __getitem__(self, position: int) -> Example:
+    def __getitem__(self, position: int) -> Any:
         if not 0 <= position < self.length:
             raise IndexError(position)
         epoch, place = divmod(position, len(self.segments))
         if epoch != self._epoch:
             self._epoch, self._order = epoch, epoch_order(len(self.segments), self.seed, epoch)
-        index = int(self._order[place])
-        return Example(epoch, index, self.segments[index])
+        return self.segments.example(epoch, int(self._order[place]))
 
 
 def epoch_order(num_segments: int, seed: int, epoch: int) -> np.ndarray:

@@ -5,10 +5,11 @@ with their letter and cuts numbers into groups of three digits at the most. It k
 nothing is ever unknown to it; `<|endoftext|>` parts documents and starts every training segment.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 END_OF_TEXT = "<|endoftext|>"
 WORD_PATTERN = r" ?[\p{L}\p{M}]+| ?\p{N}{1,3}| ?[^\s\p{L}\p{M}\p{N}]+|\s+(?!\S)|\s+"
@@ -73,3 +74,27 @@ def end_of_text_id(tokenizer) -> int:
         if identifier is not None:
             return identifier
     raise ValueError("the tokenizer has no end-of-sequence piece to part documents with; set its eos_token")
+
+
+def with_special_pieces(path: str | Path, names: Sequence[str]) -> Any:
+    """The tokenizer at `path` with these special pieces ("mask", "cls", "sep", "pad"); new ones come after all others.
+
+    One that has a start and a separator piece by this frames what it reads with them, as BERT's does.
+    """
+    tokenizer = load_tokenizer(path)
+    missing = [name for name in names if getattr(tokenizer, f"{name}_token_id") is None]
+    if missing:
+        tokenizer.add_special_tokens({f"{name}_token": f"<|{name}|>" for name in missing})
+    if {"cls", "sep"} & set(missing):
+        _frame(tokenizer)
+    return tokenizer
+
+
+def _frame(tokenizer: Any) -> None:
+    """[CLS] a text [SEP] another [SEP], the other one of segment 1."""
+    cls, sep = tokenizer.cls_token, tokenizer.sep_token
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{cls} $A {sep}",
+        pair=f"{cls} $A {sep} $B:1 {sep}:1",
+        special_tokens=[(cls, tokenizer.cls_token_id), (sep, tokenizer.sep_token_id)],
+    )
