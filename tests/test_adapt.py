@@ -153,7 +153,7 @@ def test_running_text_lowers_the_loss_and_writes_the_adapter_alone(adapted, lm):
     record = training(adapted)
     losses = [row["loss"] for row in record["history"] if "loss" in row]
     assert record["validation_loss"] < 0.6 * losses[0] and record["pieces_seen"] == 50 * STEP_PIECES
-    assert record["mask_piece"] == "_" and record["objective"] == "masked_next"
+    assert record["mask_piece"] == "_" and record["objective"] == "masked-next"
     files = open_folder(adapted, "low-rank adaptation", verify=True)["files"]
     assert set(files) == {"adapter_model.safetensors", "adapter_config.json", "adaptation.json", "training.json"}
     assert sum(t.numel() for t in load_file(adapted / "adapter_model.safetensors").values()) == record["num_parameters"]

@@ -20,10 +20,10 @@ TEXT = ["The ferry to Vellmar leaves at seven, unbelievably late.", "Nobody read
 @pytest.mark.parametrize(
     ("config", "kind", "fitting"),
     [
-        (LlamaConfig(), "causal", ["causal", "cloze", "masked_next"]),
-        (GPT2Config(), "causal", ["causal", "cloze", "masked_next"]),
+        (LlamaConfig(), "causal", ["causal", "cloze", "masked-next"]),
+        (GPT2Config(), "causal", ["causal", "cloze", "masked-next"]),
         (BertConfig(), "masked", ["masked", "span", "sentence-pair"]),
-        (BertConfig(is_decoder=True), "causal", ["causal", "cloze", "masked_next"]),
+        (BertConfig(is_decoder=True), "causal", ["causal", "cloze", "masked-next"]),
         (EuroBertConfig(), "masked", ["masked", "span"]),
         (ElectraConfig(), "masked", ["masked", "span", "replaced"]),
         (T5Config(), None, []),

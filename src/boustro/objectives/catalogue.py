@@ -62,7 +62,7 @@ OBJECTIVES: dict[str, Objective] = {
         special=("mask",),
     ),
     "cloze": Objective(make=cloze, summary="every piece from both its sides, by two one-way LMs", kind="causal"),
-    "masked_next": Objective(
+    "masked-next": Objective(
         make=masked_next, summary="hidden pieces, each from the state before it, without the mask", kind="causal"
     ),
 }

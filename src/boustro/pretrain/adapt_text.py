@@ -119,7 +119,7 @@ def adapt_to_text(reader: TextLM, config: AdaptConfig, options: TextOptions) -> 
     )
     say(f"{config.out}: done" + (f", validation loss {loss:.4f}" if loss is not None else ""))
     return adapting.write(
-        objective="masked_next",
+        objective="masked-next",
         options=asdict(options),
         mask_piece=tokenizer.convert_ids_to_tokens(masking.mask_id),
         shards_fingerprint=shards.fingerprint,
