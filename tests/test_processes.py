@@ -155,7 +155,12 @@ def test_spread_over_two_processes_a_step_is_the_same(tiny_lm, folder, kind):
 LAUNCHERS = {
     "torchrun": ["torch.distributed.run", "--nproc-per-node", "2", "--master-port"],
     "accelerate": ["accelerate.commands.launch", "--cpu", "--num_processes", "2", "--main_process_port"],
+    "fsdp2": [
+        *("accelerate.commands.launch", "--use_fsdp", "--fsdp_version", "2"),
+        *("--fsdp_auto_wrap_policy", "TRANSFORMER_BASED_WRAP", "--num_processes", "2", "--main_process_port"),
+    ],
 }
+ON_CPU = {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}
 
 
 @pytest.mark.slow
@@ -165,7 +170,7 @@ def test_a_launcher_starts_it(command, alone, folder, launcher):
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
     words = [sys.executable, "-m", *LAUNCHERS[launcher], port, "-m", "boustro.cli", *command(folder / launcher)]
-    run = subprocess.run(words, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=300)
+    run = subprocess.run(words, env={**os.environ, **ON_CPU}, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr
-    assert run.stderr.count(f"{folder / launcher}: done") == 1
+    assert run.stderr.count(f"{folder / launcher}: done") == 1 and "on 2 x cpu" in run.stderr
     assert_same_run(folder / launcher, alone)

@@ -7,9 +7,9 @@
     sentence-pair   hidden pieces, and whether two texts stood together     bert-*
 
 Documents are packed into segments, and a masked LM reads each as if it were alone; of sentence-pair, each example is
-a pair of texts in a frame. A further objective is a pure
-function in `boustro.objectives`, its line in the catalogue, and a line in `RECIPES`. What it draws at random it draws
-from a generator keyed by (seed, epoch, index) of each example, so that a batch does not depend on who makes it.
+a pair of texts in a frame. A further objective is a pure function in `boustro.objectives`, its line in the catalogue,
+and a line in `RECIPES`. What it draws at random it draws from a generator keyed by (seed, epoch, index) of each
+example, so that a batch does not depend on who makes it.
 """
 
 import difflib
