@@ -154,7 +154,7 @@ def test_spread_over_two_processes_a_step_is_the_same(tiny_lm, folder, kind):
 
 LAUNCHERS = {
     "torchrun": ["torch.distributed.run", "--nproc-per-node", "2", "--master-port"],
-    "accelerate": ["accelerate.commands.launch", "--cpu", "--num_processes", "2", "--main_process_port"],
+    "accelerate": ["accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--main_process_port"],
     "fsdp2": [
         *("accelerate.commands.launch", "--use_fsdp", "--fsdp_version", "2"),
         *("--fsdp_auto_wrap_policy", "TRANSFORMER_BASED_WRAP", "--num_processes", "2", "--main_process_port"),
