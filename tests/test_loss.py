@@ -81,6 +81,25 @@ def test_low_precision_logits_are_summed_in_float32():
     torch.testing.assert_close(loss, F.cross_entropy(head(states).float().flatten(0, 1), targets.flatten()))
 
 
+def test_under_autocast_the_gradients_are_those_of_plain_cross_entropy_but_for_rounding():
+    case = draw_case(2, 30, seed=1, ignored=0.2)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = value_and_gradients(lm_loss, *case, chunk_rows=7)
+        expected = value_and_gradients(plain_loss, *case)
+    for own, wanted in zip(found, expected, strict=True):
+        torch.testing.assert_close(own, wanted, rtol=0.02, atol=0.01 * wanted.abs().max().item())
+
+
+def test_a_frozen_head_gets_no_gradient_and_the_states_get_theirs():
+    states, head, targets = draw_case(1, 6, seed=1)
+    _, wanted, *_ = value_and_gradients(plain_loss, states, head, targets)
+    head.requires_grad_(False).zero_grad()
+    states.requires_grad_()
+    lm_loss(states, head, targets, chunk_rows=4).backward()
+    torch.testing.assert_close(states.grad, wanted)
+    assert all(parameter.grad is None for parameter in head.parameters())
+
+
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
 def test_the_loss_of_a_model_and_its_gradients_are_those_of_transformers(tiny_lm, kind):
     lm = AutoModelForCausalLM.from_pretrained(tiny_lm(kind), dtype=torch.float32).eval()
