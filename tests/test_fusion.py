@@ -1,4 +1,4 @@
-"""The fusion of two frozen LMs: what its states know, how it is trained, saved, resumed and read as an encoder."""
+"""The fusion of two LMs: what its states know, how it is trained, saved, resumed and read as an encoder."""
 
 import json
 import math
@@ -205,6 +205,42 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_weights(pair, shards, tmp_pa
     whole, resumed = (load_fusion(tmp_path / name)[0].state_dict() for name in ("whole", "parts"))
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["parts", "whole"]
+
+
+def test_lms_that_are_trained_along_lie_in_the_folder_and_are_lms_still(pair, shards, validation, tmp_path):
+    out = tmp_path / "fusion"
+    options = ("--train-lms", "backward", "--validation", validation, "--lr", 0.01)
+    assert main(command(pair, shards, out, *options, steps=40)) == 0
+    assert sorted(path.name for path in out.iterdir() if path.is_dir()) == ["backward"]
+    open_folder(out, "fusion", verify=True)
+    fused = load_encoder(f"fused:{out}", dtype="float32", layers="last")
+    plain, trained = (load_encoder(spec, dtype="float32", layers="last") for spec in (pair[1], str(out / "backward")))
+    assert trained.backward and trained.sentinel is not None
+    forward, backward, _ = fused.encode_all([WORDS]).streams
+    plain_forward = load_encoder(pair[0], dtype="float32", layers="last")
+    np.testing.assert_array_equal(forward, plain_forward.encode_all([WORDS]).streams[0])
+    np.testing.assert_array_equal(backward, trained.encode_all([WORDS]).streams[0])
+    day = torch.tensor([[plain.sentinel or 0, *plain.tokenizer(" thursday wednesday tuesday monday")["input_ids"]]])
+    before, after = (lm.language_model()(input_ids=day, labels=day).loss.item() for lm in (plain, trained))
+    assert after < 0.8 * before, "its own loss fell, through its own embeddings"
+
+
+def test_of_lms_that_are_trained_along_a_stopped_run_goes_on_to_the_same_weights(pair, shards, tmp_path, monkeypatch):
+    options = ("--train-lms", "both", "--save-minutes", 0)
+    assert main(command(pair, shards, tmp_path / "whole", *options)) == 0
+    original = Loop._advance
+
+    def stop(loop):
+        if loop.step == 5:
+            raise ValueError("stopped")
+        return original(loop)
+
+    monkeypatch.setattr(Loop, "_advance", stop)
+    assert main(command(pair, shards, tmp_path / "parts", *options)) == 1
+    monkeypatch.setattr(Loop, "_advance", original)
+    assert main(command(pair, shards, tmp_path / "parts", *options, "--resume")) == 0
+    for name in ("fusion.safetensors", "forward/model.safetensors", "backward/model.safetensors"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "parts" / name).read_bytes()
 
 
 def test_no_training_leaves_the_first_weights_which_the_seed_decides(pair, shards, validation, tmp_path):

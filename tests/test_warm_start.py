@@ -4,7 +4,7 @@ import re
 
 import pytest
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM
 
 from boustro.cli import main
 from boustro.pretrain.warm_start import refuse_other_pieces, start_embeddings_from, start_from
@@ -90,6 +90,46 @@ def test_a_run_starts_from_the_lm_that_it_is_given(command, tiny_lm, tmp_path):
     lm = AutoModelForCausalLM.from_pretrained(tmp_path / "lm")
     assert lm.config.direction == "backward"
     assert not differing(lm, AutoModelForCausalLM.from_pretrained(tiny_lm("gpt2")))
+
+
+@pytest.mark.parametrize("option", ["--init-from", "--init-embeddings-from"])
+def test_a_masked_lm_starts_from_a_causal_one_and_its_mask_from_nothing(tmp_path, option, capsys):
+    """The blocks of a EuroBERT are a Llama's without the mask."""
+    (tmp_path / "text.txt").write_text("The ferry to Vellmar leaves at seven. " * 20)
+    shards = ["--shards", str(tmp_path / "shards"), "--segment-length", "64", "--batch-segments", "1", "--tokens", "64"]
+    words = ["tokenize", str(tmp_path / "text.txt"), "--out", str(tmp_path / "shards"), "--workers", "1"]
+    assert main([*words, "--train-tokenizer", "300"]) == 0
+    run = ["pretrain", "--no-compile", "--lr", "0", *shards]
+    assert main([*run, "--direction", "forward", "--preset", "tiny", "--out", str(tmp_path / "lm")]) == 0
+    masked = [*run, "--objective", "masked", "--seed", "2", "--out"]
+    given = AutoModelForCausalLM.from_pretrained(tmp_path / "lm").state_dict()
+    pieces, rows = given["model.embed_tokens.weight"].shape[0], ("model.embed_tokens.weight", "lm_head.weight")
+    for preset in ("eurobert-tiny", "bert-tiny"):
+        start = ["--preset", preset, option, str(tmp_path / "lm")]
+        status = main([*masked, str(tmp_path / preset), *start])
+        if preset == "bert-tiny" and option == "--init-from":
+            assert status == 1 and "is of another architecture" in capsys.readouterr().err
+            continue
+        assert status == 0
+        made = AutoModelForMaskedLM.from_pretrained(tmp_path / preset)
+        embeddings = made.get_input_embeddings().weight
+        assert torch.equal(embeddings[:pieces], given[rows[0]]) and len(embeddings) == pieces + 1
+        if option == "--init-from":
+            state = made.state_dict()
+            assert state.keys() == given.keys()
+            assert all(torch.equal(state[name], given[name]) for name in given if name not in rows)
+    again = ["--preset", "eurobert-tiny", option, str(tmp_path / "eurobert-tiny")]  # which has the mask piece already
+    assert main([*masked, str(tmp_path / "again"), *again]) == 0
+    assert (
+        not differing(*(AutoModelForMaskedLM.from_pretrained(tmp_path / name) for name in ("again", "eurobert-tiny")))
+        or option != "--init-from"
+    )
+
+
+def test_rotary_positions_that_turn_otherwise_are_refused(tiny_lm):
+    lm = new_lm(tiny_lm("llama"), rope_parameters={"rope_type": "default", "rope_theta": 500.0})
+    with pytest.raises(ValueError, match=r"rotary positions .*500\.0.* here, .*10000\.0.* there"):
+        start_from(lm, str(tiny_lm("llama")))
 
 
 def test_both_at_once_are_refused(command, tiny_lm, tmp_path, capsys):

@@ -1,4 +1,4 @@
-"""Two frozen LMs under a trained fusion as an encoder of words: what each LM says, and what the fusion makes of both.
+"""Two LMs under a trained fusion as an encoder of words: what each LM says, and what the fusion makes of both.
 
     fused:DIR    three streams: the forward LM's, the backward LM's, and the fusion's
 
@@ -6,7 +6,7 @@ The fusion's stream has one layer, two states wide: the cloze state of a piece, 
 not the piece, and its reading state, which knows it too (`models.fusion`). Of a word of several pieces, the cloze
 state of one piece does know the others. The LMs' own streams are just those of `lm`.
 
-The folder names the two LMs by their exact specs and does not hold them.
+The folder names the two LMs by their exact specs; it holds those that were trained along.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,6 +29,8 @@ from boustro.text.alignment import Spacing
 from boustro.text.tokenizers import end_of_text_id
 
 Load = Callable[..., Encoder]
+SIDES: dict[str, tuple[str, ...]] = {"none": (), "backward": ("backward",), "both": ("forward", "backward")}
+"""The LMs that `--train-lms` names."""
 
 
 class FusedEncoder(ConcatEncoder):
@@ -46,11 +48,12 @@ class FusedEncoder(ConcatEncoder):
         self._path = Path(path)
         fusion, config = load_fusion(self._path)
         try:
-            pair = load(f"{config['forward']}+{config['backward']}", **options)
+            specs = (str(self._path / side) if side in config["trained"] else config[side] for side in SIDES["both"])
+            pair = load("+".join(specs), **options)
         except (FileNotFoundError, ValueError) as error:
             raise type(error)(f"{path} is a fusion of {config['forward']} and {config['backward']}: {error}") from error
         forward, backward = lms_of(pair)
-        if facts_of(forward, backward) != config["towers"]:
+        if facts_of(forward, backward, config["trained"]) != config["towers"]:
             raise ValueError(
                 f"{path}: its LMs, {config['forward']} and {config['backward']}, have changed since it was trained; "
                 f"train it anew with boustro fuse"
@@ -135,7 +138,13 @@ def tower_window(forward: LMEncoder, backward: LMEncoder) -> int:
     return min(lm.max_pieces for lm in (forward, backward)) - 1
 
 
-def facts_of(forward: LMEncoder, backward: LMEncoder) -> dict[str, Any]:
-    """What a fusion was trained over, whatever name it bears: both LMs' weights and the vocabulary."""
-    weights = [lm.identity()["weights"] for lm in (forward, backward)]
+def facts_of(forward: LMEncoder, backward: LMEncoder, trained: Sequence[str] = ()) -> dict[str, Any]:
+    """What a fusion was trained over, whatever name it bears: the vocabulary and both LMs' weights.
+
+    Without the weights of the `trained` sides, which the fusion's own folder holds.
+    """
+    weights = [
+        None if side in trained else lm.identity()["weights"]
+        for side, lm in (("forward", forward), ("backward", backward))
+    ]
     return {"weights": weights, "vocabulary": fingerprint(forward.vocabulary())}

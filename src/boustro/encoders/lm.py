@@ -38,6 +38,7 @@ class LMEncoder(TransformerEncoder):
         """The whole LM: this very `model` under the head that predicts pieces."""
         lm = load_model(self._path, self.model.config, self._revision, self.model.dtype, AutoModelForCausalLM)
         setattr(lm, lm.base_model_prefix, self.model)
+        lm.tie_weights()
         return lm.to(self.device).eval().requires_grad_(False)
 
     @property

@@ -29,7 +29,11 @@ def bert(hidden_width: int, num_layers: int, **common: Any) -> PretrainedConfig:
 
 
 def eurobert(hidden_width: int, num_layers: int, **common: Any) -> PretrainedConfig:
-    """EuroBERT with tied embeddings; the feed-forward width is 8/3 of the hidden one, to a multiple of 32."""
+    """EuroBERT with tied embeddings; the feed-forward width is 8/3 of the hidden one, to a multiple of 32.
+
+    Positions turn as in a Llama of our presets, from which it may then start.
+    """
+    common["rope_parameters"] = {"rope_type": "default", "rope_theta": 10_000.0}
     block = _block(hidden_width, num_layers) | {"intermediate_size": round(hidden_width * 8 / 3 / 32) * 32}
     return EuroBertConfig(tie_word_embeddings=True, **block, **common)
 

@@ -1,4 +1,4 @@
-"""Two frozen LMs over the same pieces, one reading forward and one backward, their states side by side in text order.
+"""Two LMs over the same pieces, one reading forward and one backward, their states side by side in text order.
 
 Letters: B texts, P pieces, F and R widths of the forward and the backward LM.
 
@@ -32,14 +32,22 @@ class Towers:
     backward: nn.Module
     sentinel: int
 
-    @torch.no_grad()
     def states(self, pieces: Int[Tensor, "B P"], lengths: Int[Tensor, " B"]) -> TowerStates:
-        """Top states for texts padded on the right; `lengths` tells what is no padding."""
+        """Top states for texts padded on the right; `lengths` tells what is no padding.
+
+        Gradients flow into a tower whose parameters want them.
+        """
         num_pieces = pieces.shape[1]
         start = torch.full_like(pieces[:, :1], self.sentinel)
         there = torch.arange(num_pieces, device=pieces.device)
         reversed_pieces = pieces.gather(1, (lengths[:, None] - 1 - there).clamp(min=0))
-        read = self.forward(input_ids=torch.cat([start, pieces], 1), use_cache=False).last_hidden_state
-        back = self.backward(input_ids=torch.cat([start, reversed_pieces], 1), use_cache=False).last_hidden_state
+        read = _read(self.forward, torch.cat([start, pieces], 1))
+        back = _read(self.backward, torch.cat([start, reversed_pieces], 1))
         order = (lengths[:, None] - torch.arange(num_pieces + 1, device=pieces.device)).clamp(min=0)
         return TowerStates(read, back.gather(1, order[:, :, None].expand(-1, -1, back.shape[-1])))
+
+
+def _read(tower: nn.Module, pieces: Tensor) -> Tensor:
+    """Top states; of a frozen tower nothing is kept for a backward pass."""
+    with torch.set_grad_enabled(torch.is_grad_enabled() and next(tower.parameters()).requires_grad):
+        return tower(input_ids=pieces, use_cache=False).last_hidden_state

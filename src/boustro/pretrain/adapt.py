@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -80,14 +79,8 @@ class Adapting:
     ) -> float | None:
         """Run the loop; `facts` are what decides the weights besides the options that all ways share."""
 
-        def seeded(step: int) -> Tensor:
-            """Dropout too follows from the step's number."""
-            seed = np.random.SeedSequence([self.config.seed, step]).generate_state(1, np.uint64)
-            torch.manual_seed(int(seed[0]))
-            return loss(step)
-
         known = asdict(self.base) | asdict(self.config.shape)
-        self._loop = Loop(self.weights, seeded, validate, steps, self.config, known | facts)
+        self._loop = Loop(self.weights, loss, validate, steps, self.config, known | facts)
         say(
             f"{self.base.base}, mask removed in blocks {self.base.blocks}: {self.num_parameters / 1e6:.2f}M parameters "
             f"trained in {steps:,} steps"

@@ -1,6 +1,7 @@
-"""Training a fusion over two frozen towers: every piece is predicted from all others, shards in, a fusion folder out.
+"""Training a fusion over two towers: every piece is predicted from all others, shards in, a fusion folder out.
 
-The towers only read; what is trained is the fusion and the head that it predicts by (`models.fusion`, `loop`).
+What is trained is the fusion and the head that it predicts by (`models.fusion`, `loop`). The towers only read, unless
+`train_lms` says that they are trained along, which also keeps them LMs: their own losses are added.
 With `tokens=0` nothing is trained: the folder holds the fusion's first weights, the control for its training.
 """
 
@@ -12,10 +13,12 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 from boustro.models.fusion import FUSIONS, KIND, Cloze, FusionShape, TiedHead, save_fusion
 from boustro.models.hardware import best_device, has_fast_bf16
+from boustro.models.loss import find_finish, lm_loss
 from boustro.models.towers import Towers
 from boustro.pretrain.config import options_as_json
 from boustro.pretrain.loop import Loop, LoopConfig
@@ -28,6 +31,8 @@ DECIDING = (
     "kind",
     "width",
     "num_heads",
+    "train_lms",
+    "lm_weight",
     "tokens",
     "segment_length",
     "batch_segments",
@@ -52,6 +57,10 @@ class FuseConfig(LoopConfig):
     width: int | None = None
     """Of the fused states; by default the forward LM's."""
     num_heads: int = 4
+    train_lms: Literal["none", "backward", "both"] = "none"
+    """LMs that are trained along; they lie in the folder then, as OUT/forward and OUT/backward."""
+    lm_weight: float = 1.0
+    """Of the trained LMs' own losses beside that of the fusion."""
     validation: Path | None = None
     """Token shards for the validation loss."""
     tokens: int | None = None
@@ -65,10 +74,16 @@ class FuseConfig(LoopConfig):
 
 
 def train_fusion(
-    towers: Towers, vocabulary: dict[str, int], config: FuseConfig, facts: dict[str, Any]
+    towers: Towers,
+    vocabulary: dict[str, int],
+    config: FuseConfig,
+    facts: dict[str, Any],
+    lms: dict[str, PreTrainedModel],
+    tokenizer: Any,
 ) -> dict[str, Any]:
     """Train a fusion over `towers`, whose pieces are `vocabulary`; `facts` (their exact specs) go into the folder.
 
+    `lms` are the whole LMs, by side, of those towers that are trained along; they are saved with `tokenizer`.
     Returns what is written to `training.json`. Raises `ValueError` for shards or options that do not fit.
     """
     refuse_foreign(config.out, KIND)
@@ -96,28 +111,41 @@ def train_fusion(
     cloze = Cloze(FUSIONS[shape.kind](shape), head).to(device)
     held_out = Segments(validation, config.segment_length, seed=None) if validation else None
 
-    def loss_of(batch: list[np.ndarray]) -> Tensor:
+    for lm in lms.values():
+        lm.float().to(device)  # type: ignore[arg-type]
+        lm.base_model.requires_grad_(True)
+    heads: dict[str, Any] = {side: (lm.get_output_embeddings(), find_finish(lm)) for side, lm in lms.items()}
+
+    def losses_of(batch: list[np.ndarray]) -> list[Tensor]:
+        """That of the fusion, then those of the LMs that are trained along."""
         pieces = torch.from_numpy(np.stack(batch)).to(device)
         lengths = torch.full((len(pieces),), pieces.shape[1], device=device)
         with torch.autocast(device.type, torch.bfloat16, enabled=has_fast_bf16(device)):
-            return cloze(towers.states(pieces, lengths), pieces)
+            states = towers.states(pieces, lengths)
+            blind = {"forward": states.forward[:, :-1], "backward": states.backward[:, 1:]}
+            own = [lm_loss(blind[side], head, pieces, finish=end) for side, (head, end) in heads.items()]
+            return [cloze(states, pieces), *own]
 
     def loss_at(step: int) -> Tensor:
         numbers = range(step * config.batch_segments, (step + 1) * config.batch_segments)
-        return loss_of([segments[n % len(segments)] for n in numbers])
+        fused, *own = losses_of([segments[n % len(segments)] for n in numbers])
+        return fused + config.lm_weight * sum(own)
 
+    trained = nn.ModuleDict({"cloze": cloze, **{f"{side}_lm": lm.base_model for side, lm in lms.items()}})
     loop = Loop(
-        cloze,
+        trained,
         loss_at,
-        (lambda: _mean_loss(held_out, loss_of, config)) if held_out else None,
+        (lambda: _mean_loss(held_out, lambda batch: losses_of(batch)[0], config)) if held_out else None,
         steps,
         config,
         {name: getattr(config, name) for name in DECIDING} | {"shards": shards.fingerprint, **facts},
     )
-    num_parameters = sum(p.numel() for p in cloze.fusion.parameters())
+    read = (cloze.fusion, *(lm.base_model for lm in lms.values()))  # what is trained and not left behind
+    num_parameters = sum(p.numel() for module in read for p in module.parameters())
+    along = f" and the {' and the '.join(lms)} LM" if lms else ""
     say(
-        f"{config.kind} fusion: {num_parameters / 1e6:.2f}M parameters, {steps:,} steps of {step_pieces:,} pieces "
-        f"on {device}"
+        f"{config.kind} fusion{along}: {num_parameters / 1e6:.2f}M parameters, {steps:,} steps of {step_pieces:,} "
+        f"pieces on {device}"
     )
     loss = loop.run()
     result = {
@@ -130,6 +158,10 @@ def train_fusion(
     }
     with write_folder(config.out, KIND, {"shards": shards.fingerprint}) as folder:
         save_fusion(folder, cloze, shape, facts)
+        for side, lm in lms.items():
+            lm.config.direction, lm.config.sentinel = side, True
+            lm.save_pretrained(folder / side)
+            tokenizer.save_pretrained(folder / side)
         write_file(folder / "training.json", json.dumps(result, indent=1))
     loop.finish()
     say(f"{config.out}: done" + (f", validation cloze loss {loss:.4f}" if loss is not None else ""))

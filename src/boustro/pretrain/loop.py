@@ -1,7 +1,7 @@
 """A small training loop whose every step is a function of its number, with one checkpoint that is always whole.
 
 For modules that are no transformers models (those go through the Trainer, `run.py`): a fusion, an ELMo. A step's
-batch follows from the step's number, so that the number, the weights and the optimiser's state are all that a
+batch and dropout follow from the step's number, so the number, the weights and the optimiser's state are all that a
 checkpoint needs, and a run that was stopped ends with the weights of one that was not. The checkpoint lies in
 `OUT.checkpoint` and is replaced as a whole.
 """
@@ -24,6 +24,7 @@ from boustro.pretrain.config import differing_facts
 from boustro.pretrain.optimizer import make_optimizer
 from boustro.pretrain.optimizer_state import load_optimizer, optimizer_state, save_optimizer
 from boustro.pretrain.processes import say
+from boustro.pretrain.randomness import seed_step
 from boustro.store import open_folder, write_file, write_folder
 
 CHECKPOINT = "loop checkpoint"
@@ -107,6 +108,7 @@ class Loop:
         shutil.rmtree(self.checkpoint, ignore_errors=True)
 
     def _advance(self) -> Tensor:
+        seed_step(self.config.seed, self.step)
         loss = self.loss(self.step)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.module.parameters(), LARGEST_GRADIENT)

@@ -12,7 +12,6 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.data import Sampler, SequentialSampler
@@ -20,6 +19,7 @@ from transformers import Trainer
 
 from boustro.pretrain.checkpoints import load_steps, load_weights, step_of, write_checkpoint
 from boustro.pretrain.processes import add_up, agree, is_first, num_processes, process_index
+from boustro.pretrain.randomness import seed_step
 from boustro.pretrain.signals import Signals, Stopped
 from boustro.text.segments import Source
 
@@ -62,7 +62,7 @@ class PretrainTrainer(Trainer):
         self._micro = self._micro + 1 if step == self._step else 0
         self._step = step
         number = (step * steps + self._micro) * num_processes() + process_index()
-        torch.manual_seed(int(np.random.SeedSequence([self.seed, number]).generate_state(1, np.uint64)[0]))
+        seed_step(self.seed, number)
         if self._unlogged is not None:  # the first line of the history after an interruption covers what came before
             self._tr_loss += self._unlogged[0]
             self._globalstep_last_logged, self._unlogged = self._unlogged[1], None

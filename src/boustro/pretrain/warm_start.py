@@ -2,7 +2,8 @@
 
 A backward LM learns other transitions than a forward one, but the same pieces: it may start from all of a
 forward LM's weights (`start_from`), or, when the architecture differs, from its embeddings and the head
-that is tied to them (`start_embeddings_from`).
+that is tied to them (`start_embeddings_from`). A masked LM whose blocks are a causal LM's without the mask
+may start from that one: EuroBERT's from a Llama's.
 """
 
 from pathlib import Path
@@ -11,14 +12,21 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
+from boustro.models.kinds import architecture_kind
 from boustro.text.tokenizers import load_tokenizer
 
 SHOWN = 3
 
 
 def refuse_other_pieces(model: str, tokenizer: Path) -> None:
-    """`ValueError` unless the model's tokenizer has the very pieces of `tokenizer`: the ids would mean others."""
-    if load_tokenizer(model).get_vocab() != load_tokenizer(tokenizer).get_vocab():
+    """`ValueError` unless the model's tokenizer has the very pieces of `tokenizer`: the ids would mean others.
+
+    Special pieces may come after all others, as a masked LM's mask does.
+    """
+    theirs, ours = load_tokenizer(model), load_tokenizer(tokenizer)
+    own = {piece: number for piece, number in theirs.get_vocab().items() if number < len(ours)}
+    added = len(theirs) - len(own)
+    if own != ours.get_vocab() or added > len(theirs.all_special_ids):
         raise ValueError(
             f"{model} and the shards have different pieces; tokenize the corpus again with `boustro tokenize "
             f"--tokenizer {model}`"
@@ -29,15 +37,21 @@ def refuse_other_pieces(model: str, tokenizer: Path) -> None:
 def start_from(lm: PreTrainedModel, folder: str) -> None:
     """Copy all weights of the LM in `folder` (or of this name on the hub) into `lm`.
 
+    Where `lm` has more pieces, special ones, which come last, their rows stay as they are.
     Raises `ValueError` when the two differ in architecture, naming the first few tensors that do.
     """
-    theirs = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).state_dict()
-    ours = lm.state_dict()
+    other = _load(folder, lm)
+    theirs, ours = other.state_dict(), lm.state_dict()
+    if other.get_input_embeddings().weight.shape[0] < lm.config.vocab_size:
+        theirs = {name: _with_rows_of(ours.get(name), tensor) for name, tensor in theirs.items()}
     differing = [
         f"{name} {_shape(ours.get(name))} here, {_shape(theirs.get(name))} there"
         for name in sorted(ours.keys() | theirs.keys())
         if _shape(ours.get(name)) != _shape(theirs.get(name))
     ]
+    positions = [getattr(model.config, "rope_parameters", None) for model in (lm, other)]
+    if not differing and positions[0] != positions[1]:
+        differing = [f"rotary positions {positions[0]} here, {positions[1]} there"]
     if differing:
         more = f" and {len(differing) - SHOWN} more" if len(differing) > SHOWN else ""
         raise ValueError(
@@ -57,16 +71,35 @@ def start_embeddings_from(lm: PreTrainedModel, folder: str) -> None:
     theirs: Any = ours
     width = AutoConfig.from_pretrained(folder).get_text_config().hidden_size
     if width == ours.shape[1]:  # otherwise a large model is not even loaded
-        theirs = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).get_input_embeddings().weight
+        theirs = _load(folder, lm).get_input_embeddings().weight
         width = theirs.shape[1]
     if width != ours.shape[1]:
         raise ValueError(
             f"the embeddings of {folder} are {width:,} wide and those of the model to train {ours.shape[1]:,}; "
             "choose a --preset of that width"
         )
-    if len(theirs) < len(ours):
-        raise ValueError(f"{folder} has {len(theirs):,} embeddings and the vocabulary {len(ours):,} pieces")
-    ours.copy_(theirs[: len(ours)])
+    rows = min(len(theirs), len(ours))
+    ours[:rows] = theirs[:rows]
+
+
+def _load(folder: str, lm: PreTrainedModel) -> Any:
+    """The LM in `folder`: a causal one, or one of the architecture of `lm`."""
+    config = AutoConfig.from_pretrained(folder)
+    if architecture_kind(config) == "causal":
+        return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    if config.model_type != lm.config.model_type:
+        raise ValueError(
+            f"{folder} is a {config.model_type} and the model to train a {lm.config.model_type}; start from a causal "
+            f"LM or from a {lm.config.model_type}"
+        )
+    return type(lm).from_pretrained(folder, dtype=torch.float32)
+
+
+def _with_rows_of(ours: torch.Tensor | None, theirs: torch.Tensor) -> torch.Tensor:
+    """`theirs`, and below it the further rows of `ours` where that is all they differ in."""
+    if ours is None or ours.shape[1:] != theirs.shape[1:]:
+        return theirs
+    return torch.cat([theirs, ours[len(theirs) :]])
 
 
 def _shape(tensor: torch.Tensor | None) -> str:

@@ -6,12 +6,12 @@ Here and not in `pretrain`, because what a spec names is for the encoders to kno
 from typing import Any
 
 from boustro.encoders import exact_spec, load_encoder
-from boustro.encoders.fused import facts_of, lms_of, tower_window, towers_of
+from boustro.encoders.fused import SIDES, facts_of, lms_of, tower_window, towers_of
 from boustro.pretrain.fuse import FuseConfig, train_fusion
 
 
 def fuse(config: FuseConfig) -> dict[str, Any]:
-    """Train a fusion of a forward and a backward LM, both frozen, by predicting each piece from all others.
+    """Train a fusion of a forward and a backward LM by predicting each piece from all others.
 
     Raises `ValueError` for LMs that do not fit each other or the shards, before anything is computed.
     """
@@ -21,9 +21,12 @@ def fuse(config: FuseConfig) -> dict[str, Any]:
         raise ValueError(
             f"the two LMs read {window:,} pieces together; lower --segment-length {config.segment_length:,}"
         )
+    sides = SIDES[config.train_lms]
     facts = {
         "forward": exact_spec(config.forward, forward.identity()),
         "backward": exact_spec(config.backward, backward.identity()),
-        "towers": facts_of(forward, backward),
+        "trained": sides,
+        "towers": facts_of(forward, backward, sides),
     }
-    return train_fusion(towers_of(forward, backward), forward.vocabulary(), config, facts)
+    lms = {side: {"forward": forward, "backward": backward}[side].language_model() for side in sides}
+    return train_fusion(towers_of(forward, backward), forward.vocabulary(), config, facts, lms, forward.tokenizer)
