@@ -1,0 +1,71 @@
+"""Encoding: words a second and memory of several encoders, over the same sentences, with the same threads.
+
+    OMP_NUM_THREADS=1 python bench/encode.py --encoders starter-forward starter fused:my-fusion --data dev.txt
+
+Every round asks each encoder in turn, so that what else the machine does falls on all alike; the best round counts.
+CPU seconds are of all threads together. Memory is the most that a process of its own held while it loaded the encoder
+and encoded, PyTorch and Python included. Features are made in full, for all layers, and thrown away.
+"""
+
+import math
+import multiprocessing
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Literal
+
+import tyro
+
+from boustro.encoders import load_encoder
+from boustro.studies.memory import PeakMemory
+from boustro.tasks.data import read_data
+from boustro.types import Sentence
+
+WARM = 16  # sentences that are encoded before the clock starts
+
+
+def held(spec: str, context: str, sentences: list[Sentence]) -> int | None:
+    """The most bytes that this process holds while it loads and encodes."""
+    with PeakMemory() as peak:
+        encoder = load_encoder(spec, context=context)
+        for _ in encoder.encode(sentences):
+            pass
+    return peak.bytes
+
+
+def main(
+    encoders: list[str],
+    data: Path,
+    sentences: int = 1000,
+    rounds: int = 3,
+    context: Literal["document", "sentence"] = "document",
+) -> None:
+    """Measure the encoders, and print a table."""
+    given = read_data(data)[:sentences]
+    words = sum(map(len, given))
+    loaded = [load_encoder(spec, context=context) for spec in encoders]
+    wall, cpu = [math.inf] * len(encoders), [math.inf] * len(encoders)
+    for _ in range(rounds):
+        for i, encoder in enumerate(loaded):
+            list(encoder.encode(given[:WARM]))
+            started, used = time.perf_counter(), time.process_time()
+            for _ in encoder.encode(given):
+                pass
+            wall[i] = min(wall[i], time.perf_counter() - started)
+            cpu[i] = min(cpu[i], time.process_time() - used)
+    print(f"{len(given):,} sentences, {words:,} words, best of {rounds} rounds\n")
+    print("| encoder | parameters | values a word | words/s | ratio | CPU s | memory |")
+    print("|---|---:|---:|---:|---:|---:|---:|")
+    for i, encoder in enumerate(loaded):
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
+            memory = alone.submit(held, encoders[i], context, given).result()
+        size = sum(stream.num_layers * stream.width for stream in encoder.streams)
+        print(
+            f"| {encoders[i]} | {encoder.num_parameters / 1e6:.1f}M | {size:,} | {words / wall[i]:,.0f} "
+            f"| {wall[0] / wall[i]:.2f} | {cpu[i]:.1f} | {f'{memory / 1e6:,.0f} MB' if memory else ''} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    tyro.cli(main)
