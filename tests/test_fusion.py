@@ -253,6 +253,15 @@ def test_no_training_leaves_the_first_weights_which_the_seed_decides(pair, shard
     assert training["pieces_seen"] == 0 and training["validation_loss"] > 1
 
 
+def test_a_dry_run_says_what_a_run_would_cost_and_leaves_nothing(pair, shards, tmp_path, capsys):
+    assert main([*command(pair, shards, tmp_path / "fusion", "--train-lms", "both", steps=700), "--dry-run"]) == 0
+    said = capsys.readouterr().err
+    assert "dry run: 700 steps of " in said and "MB of weights" in said
+    assert main([*command(pair, shards, tmp_path / "fusion", steps=1), "--dry-run"]) == 0
+    assert "dry run: 1 steps, too few to time one" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_learning_rate_rises_stays_and_falls():
     shares = [share_of_lr(step, 10, 0.2, 0.4) for step in range(10)]
     assert shares == pytest.approx([0.5, 1, 1, 1, 1, 1, 1, 0.75, 0.5, 0.25])

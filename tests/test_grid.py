@@ -5,8 +5,8 @@ import time
 
 import pytest
 
+from boustro.models.memory import STATUS, PeakMemory
 from boustro.studies.grid import Grid, parse_variants, short_specs, variant_labels
-from boustro.studies.memory import STATUS, PeakMemory
 from boustro.tasks.tagger import read_data
 
 DATA = read_data([(["Ada", "spoke"], ["B-PER", "O"])])

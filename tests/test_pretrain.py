@@ -154,6 +154,14 @@ def test_a_forward_model_says_so_and_keeps_the_precision_asked_for(shards, tmp_p
     assert (lm.config.direction, lm.config.sentinel, lm.dtype) == ("forward", True, torch.float16)
 
 
+def test_a_dry_run_says_what_a_run_would_cost_and_leaves_nothing(shards, validation, tmp_path, capsys):
+    options = ("--validation", validation, "--dry-run", "--save-minutes", 0)
+    assert main(command(shards, tmp_path / "lm", *options, steps=500)) == 0
+    said = capsys.readouterr().err
+    assert "dry run: 500 steps of " in said and "MB of weights" in said
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_same_command_gives_the_same_weights_and_another_seed_others(shards, tmp_path):
     for name, seed in (("one", 1), ("same", 1), ("other", 2)):
         assert main(command(shards, tmp_path / name, "--seed", seed, steps=3)) == 0

@@ -5,6 +5,7 @@ a global one, so the same options compute the same run on any number of processe
 """
 
 import sys
+from pathlib import Path
 
 import torch
 from transformers import TrainingArguments
@@ -15,8 +16,12 @@ from boustro.pretrain.config import PretrainConfig
 from boustro.pretrain.processes import num_processes, say
 
 
-def training_arguments(config: PretrainConfig, steps: int, validate: bool) -> TrainingArguments:
+def training_arguments(
+    config: PretrainConfig, steps: int, validate: bool, folder: Path | None = None
+) -> TrainingArguments:
     """The Trainer's arguments; making them also joins this process with the others.
+
+    Checkpoints lie in `folder`, by default where the run keeps them.
 
     Raises `ValueError` for a batch that processes and micro-batches do not share out evenly.
     """
@@ -31,7 +36,7 @@ def training_arguments(config: PretrainConfig, steps: int, validate: bool) -> Tr
     if not sys.stderr.isatty():
         disable_progress_bar()
     arguments = TrainingArguments(
-        output_dir=str(config.checkpoints),
+        output_dir=str(folder or config.checkpoints),
         max_steps=steps,
         per_device_train_batch_size=micro,
         gradient_accumulation_steps=config.batch_segments // together,

@@ -81,6 +81,8 @@ class PretrainConfig:
     """How often to measure the validation loss during the run."""
     resume: bool = False
     """Go on from the newest complete checkpoint; a finished run is left as it is."""
+    dry_run: bool = False
+    """Make a few steps, say what all of them would cost, and stop; nothing is written."""
 
     @property
     def checkpoints(self) -> Path:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from boustro.pretrain.config import differing_facts
+from boustro.pretrain.cost import PROBE_STEPS, Probe
 from boustro.pretrain.optimizer import make_optimizer
 from boustro.pretrain.optimizer_state import load_optimizer, optimizer_state, save_optimizer
 from boustro.pretrain.processes import say
@@ -53,6 +54,8 @@ class LoopConfig:
     """How often to measure the validation loss during the run."""
     resume: bool = False
     """Go on from the checkpoint."""
+    dry_run: bool = False
+    """Make a few steps, say what all of them would cost, and stop; nothing is written."""
 
 
 DECIDING = ("optimizer", "lr", "weight_decay", "warmup", "decay", "seed")  # of these, those that decide the weights
@@ -81,7 +84,12 @@ class Loop:
         self.history: list[dict[str, float]] = []
 
     def run(self) -> float | None:
-        """Train to the end, from the checkpoint or the beginning; returns the last validation loss."""
+        """Train to the end, from the checkpoint or the beginning; returns the last validation loss.
+
+        Raises `SystemExit` (0) after a dry run.
+        """
+        if self.config.dry_run:
+            self._probe()
         if self.config.resume:
             self._resume()
         else:
@@ -106,6 +114,15 @@ class Loop:
     def finish(self) -> None:
         """Remove the checkpoint: what it was for is written, or begins anew."""
         shutil.rmtree(self.checkpoint, ignore_errors=True)
+
+    def _probe(self) -> NoReturn:
+        """Make a few steps and say what all would cost."""
+        self.module.train()
+        probe = Probe()
+        for _ in range(min(self.steps, PROBE_STEPS)):
+            self._advance()
+            probe.step_ended()
+        probe.finish(self.steps, self.module, self.optimizer)
 
     def _advance(self) -> Tensor:
         seed_step(self.config.seed, self.step)

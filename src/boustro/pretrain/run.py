@@ -5,9 +5,12 @@ say when to stop and with whom. Checkpoints lie in `OUT.checkpoints` until the m
 """
 
 import json
+import math
 import shutil
+import tempfile
 import time
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
 import torch
 from transformers import PreTrainedModel, TrainingArguments, set_seed
@@ -16,6 +19,7 @@ from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from boustro.pretrain.arguments import training_arguments
 from boustro.pretrain.checkpoints import newest_checkpoint
 from boustro.pretrain.config import PretrainConfig, differing_facts, options_as_json, run_facts
+from boustro.pretrain.cost import PROBE_STEPS, Probe
 from boustro.pretrain.objectives import Collator, find_recipe
 from boustro.pretrain.optimizer import make_optimizer
 from boustro.pretrain.processes import first_decides, is_first, num_processes, part, say
@@ -34,7 +38,8 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
     """Train a model on token shards; writes and returns what came of it.
 
     Under torchrun or accelerate launch every process calls it. Raises `ValueError` for unusable shards or
-    options before anything is computed, and `SystemExit` (143, 130) when SIGTERM or SIGINT stopped the run.
+    options before anything is computed, and `SystemExit` when SIGTERM or SIGINT stopped the run (143, 130) and after
+    a dry run (0).
     """
     try:
         return _pretrain(config)
@@ -68,14 +73,16 @@ def _pretrain(config: PretrainConfig) -> dict[str, Any]:
     resume_from = first_decides(lambda: newest_checkpoint(config.checkpoints, facts)) if config.resume else None
     if resume_from is None:
         _warm_start(lm, config, shards)
-    if is_first() and not config.resume:
-        shutil.rmtree(config.checkpoints, ignore_errors=True)
     what = config.direction if config.objective == "causal" else config.objective
     say(
         f"{what} {config.preset}: {lm.num_parameters() / 1e6:.1f}M parameters, "
         f"{steps:,} steps of {step_pieces:,} pieces on {num_processes()} x {arguments.device.type}, "
         f"{num_segments:,} segments at hand"
     )
+    if config.dry_run:
+        _dry_run(config, lm, corpora.stream(segments, config.seed, PROBE_STEPS * config.batch_segments), steps, facts)
+    if is_first() and not config.resume:
+        shutil.rmtree(config.checkpoints, ignore_errors=True)
     with Signals() as signals:
         stream = corpora.stream(segments, config.seed, steps * config.batch_segments)
         trainer = build_trainer(config, lm, arguments, stream, shards, held_out, signals, facts)
@@ -155,6 +162,21 @@ def build_trainer(
     trainer.remove_callback(PrinterCallback)
     trainer.remove_callback(ProgressCallback)
     return trainer
+
+
+def _dry_run(
+    config: PretrainConfig, lm: PreTrainedModel, stream: SegmentStream | Mixture, steps: int, facts: dict[str, Any]
+) -> NoReturn:
+    """The first few of `steps` steps, in a folder that is thrown away, and what all would cost."""
+    with tempfile.TemporaryDirectory() as scratch, Signals() as signals:
+        arguments = training_arguments(config, min(steps, PROBE_STEPS), validate=False, folder=Path(scratch))
+        shards = Shards.open(config.shards[0])
+        trainer = build_trainer(config, lm, arguments, stream, shards, None, signals, facts)
+        trainer.save_minutes = math.inf
+        trainer.add_callback(probe := Probe())
+        trainer.train()
+    assert trainer.optimizer is not None
+    probe.finish(steps, trainer.module, trainer.optimizer)
 
 
 def _finished(config: PretrainConfig, facts: dict[str, Any]) -> dict[str, Any] | None:

@@ -20,9 +20,9 @@ from typing import Any
 
 import torch
 
+from boustro.models.memory import PeakMemory
 from boustro.store import open_folder, write_file, write_folder
 from boustro.studies.grid import Grid, System
-from boustro.studies.memory import PeakMemory
 from boustro.tasks.answers import Answer
 from boustro.tasks.tagger import Tagger
 from boustro.types import Entity, Sentence

@@ -14,9 +14,9 @@ from typing import Any
 from boustro.encoders import Encoder
 from boustro.encoders.cache import CachedEncoder
 from boustro.metrics.spans import extract_spans
+from boustro.models.memory import PeakMemory
 from boustro.studies.cells import Cell, find_cell
 from boustro.studies.grid import Grid, System
-from boustro.studies.memory import PeakMemory
 from boustro.tasks.tagger import Tagger
 from boustro.types import Sentence
 

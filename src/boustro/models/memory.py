@@ -22,16 +22,22 @@ class PeakMemory:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
-    def __enter__(self) -> "PeakMemory":
+    def start(self) -> "PeakMemory":
         gc.collect()
         self._look()
         self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def stop(self) -> None:
         self._stop.set()
         self._thread.join()
         self._look()
+
+    def __enter__(self) -> "PeakMemory":
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def _watch(self) -> None:
         while not self._stop.wait(SECONDS):
