@@ -4,12 +4,15 @@ import bz2
 import gzip
 import json
 import lzma
+import os
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from boustro.cli import main
 from boustro.text.documents import read_documents, read_lines
 
 COMPRESSORS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
@@ -239,3 +242,13 @@ def test_a_dataset_of_the_hub_is_streamed_by_its_name(monkeypatch):
     assert asked == [("someone/corpus", "en", {"split": "train", "streaming": True})]
     with pytest.raises(ValueError, match=r"no text under the key 'text' .found: body."):
         list(read_documents(["someone/corpus"]))
+    assert list(read_documents(["someone/corpus-2.0"], text_key="body")) == ["One.", "Two."]
+
+
+def test_a_stream_is_read_once_and_refused_where_it_would_be_read_twice(tmp_path, capsys):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    Thread(target=pipe.write_text, args=(POEM,)).start()
+    assert len(read(pipe)) == 2
+    assert main(["tokenize", str(pipe), "--out", str(tmp_path / "shards"), "--train-tokenizer", "300"]) == 1
+    assert "is a stream, and --train-tokenizer reads the corpus twice" in capsys.readouterr().err

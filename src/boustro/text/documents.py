@@ -1,9 +1,9 @@
 """Corpora in, documents out: an iterator of strings, one a document, read as a stream.
 
-A corpus is a text file, a JSONL file, either of them compressed (.gz, .bz2, .xz), a folder of such
-files, or the name of a dataset on the Hugging Face hub. In a text file a blank line ends a document,
-so that a file of any size streams; `split="file"` or `"line"` says otherwise. In a JSONL file each
-line holds one document under `text_key`.
+A corpus is a text file, a JSONL file, either of them compressed (.gz, .bz2, .xz), a folder of such files,
+a stream of text (`/dev/stdin`, `<(zcat …)`), or the name of a dataset on the Hugging Face hub. In a text file a
+blank line ends a document, so that a file of any size streams; `split="file"` or `"line"` says otherwise. In a
+JSONL file each line holds one document under `text_key`.
 """
 
 import bz2
@@ -33,10 +33,16 @@ def read_documents(corpora: Iterable[str], text_key: str = "text", split: Split 
                 raise ValueError(f"{corpus}: the folder holds no file")
             for file in files:
                 yield from _read_file(file, text_key, split)
-        elif path.is_file():
+        elif path.exists():
             yield from _read_file(path, text_key, split)
         else:
             yield from _read_dataset(corpus, text_key)
+
+
+def is_stream(corpus: str) -> bool:
+    """Whether a corpus can be read only once."""
+    path = Path(corpus)
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def _is_hidden(path: Path) -> bool:
@@ -113,8 +119,12 @@ def _read_jsonl(path: Path, text_key: str) -> Iterator[str]:
 
 
 def _read_dataset(name: str, text_key: str) -> Iterator[str]:
-    """A dataset of the hub, streamed; `name:configuration` chooses a configuration."""
-    if name.startswith((".", "/", "~")) or name.count("/") > 1 or Path(name.split(":")[0]).suffix:
+    """A dataset of the hub, streamed; `name:configuration` chooses a configuration.
+
+    What ends in a dot and letters is meant as a file; names like `wiki-2.0` are not.
+    """
+    ending = Path(name.split(":")[0]).suffix[1:]
+    if name.startswith((".", "/", "~")) or name.count("/") > 1 or ending.isalpha():
         raise FileNotFoundError(f"{name}: no such file or folder")
     import datasets
 

@@ -27,7 +27,7 @@ from tyro.conf import Positional
 
 from boustro.store import content_fingerprint, open_folder, write_folder
 from boustro.text.byte_bpe import ByteBPE
-from boustro.text.documents import Split, read_documents
+from boustro.text.documents import Split, is_stream, read_documents
 from boustro.text.tokenizers import end_of_text_id, load_tokenizer, save_tokenizer, train_tokenizer
 
 SHARD_PIECES = 1 << 27
@@ -100,6 +100,11 @@ def tokenize(
         raise ValueError("give either --tokenizer NAME_OR_PATH or --train-tokenizer SIZE")
     if not corpus:
         raise ValueError("no corpus given; name at least one file, folder or dataset")
+    stream = next(filter(is_stream, corpus), None)
+    if stream and train_tokenizer is not None:
+        raise ValueError(
+            f"{stream} is a stream, and --train-tokenizer reads the corpus twice; write it to a file first"
+        )
 
     def documents() -> Iterator[str]:
         return read_documents(corpus, text_key, split)
