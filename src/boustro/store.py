@@ -106,7 +106,7 @@ def open_folder(path: str | Path, kind: str, verify: bool = False) -> dict[str, 
     """
     path = Path(path)
     if not path.is_dir():
-        raise FileNotFoundError(f"{path}: no such folder; a {kind} folder is expected here")
+        raise FileNotFoundError(f"{path}: no such folder; {_folder(kind)} is expected here")
     if not (path / MANIFEST).is_file():
         raise ValueError(f"{path}: no {MANIFEST}, so this {kind} folder is incomplete or not ours; write it again")
     try:
@@ -115,7 +115,7 @@ def open_folder(path: str | Path, kind: str, verify: bool = False) -> dict[str, 
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path / MANIFEST}: damaged; write the {kind} folder again") from error
     if found != kind:
-        raise ValueError(f"{path} is a {found} folder; a {kind} folder is expected here")
+        raise ValueError(f"{path} is {_folder(found)}; {_folder(kind)} is expected here")
     for name, fact in files:
         file = path / name
         if not file.is_file():
@@ -150,7 +150,11 @@ def refuse_foreign(path: Path, kind: str) -> None:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             if json.loads((path / MANIFEST).read_text("utf-8"))["kind"] == kind:
                 return
-    raise FileExistsError(f"{path} exists and is not a {kind} folder; choose another name or remove it")
+    raise FileExistsError(f"{path} exists and is not {_folder(kind)}; choose another name or remove it")
+
+
+def _folder(kind: str) -> str:
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind} folder"
 
 
 def _sync(path: Path) -> None:
