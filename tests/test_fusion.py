@@ -92,7 +92,7 @@ def test_attention_is_the_softmax_over_what_may_be_seen_worked_by_hand():
                         term = fusion.distance[side, 0, max(steps, 1) - 1]
                         scores.append(query @ fusion.keys[side](states[j]) / math.sqrt(8) + term)
                         values.append(fusion.values[side](states[j]))
-            x = fusion.out(torch.softmax(torch.stack(scores), 0) @ torch.stack(values))
+            x = query + fusion.out(torch.softmax(torch.stack(scores), 0) @ torch.stack(values))
             torch.testing.assert_close(fused[i], fusion.final(x + fusion.feed_forward(x)), atol=1e-5, rtol=1e-4)
 
 

@@ -1,4 +1,4 @@
-"""Fusing the states of a forward and a backward LM, both frozen, by predicting each piece from what surrounds it.
+"""Fusing the states of a forward and a backward LM by predicting each piece from what surrounds it.
 
 Letters: B texts, P pieces, Q = P + 1 states of a tower, D width of the fusion, H its heads, E width of the
 embeddings, V pieces of the vocabulary. Piece i stands between forward state i and backward state i + 1 (`towers`).
@@ -6,9 +6,9 @@ embeddings, V pieces of the vocabulary. Piece i stands between forward state i a
     cloze of p1:     query f1 + b2;   keys and values  f0 f1  and  b2 b3    none of which knows p1
     reading of p1:   the same query;  keys and values  f0 f1 f2  and  b1 b2 b3
 
-There is no residual around the attention, so that nothing passes by the mask. What comes out predicts the piece
-through the frozen embeddings. The linear kind is the control that attends to nothing: of piece i it sees the
-two nearest states only.
+What goes round the attention is the query alone, which does not know the piece either, so nothing passes by the
+mask. What comes out predicts the piece through the frozen embeddings. The linear kind is the control that attends
+to nothing: of piece i it sees the two nearest states only.
 
 Source: Baevski et al. 2019, Cloze-driven Pretraining of Self-attention Networks, whose towers are trained along.
 """
@@ -65,7 +65,7 @@ class AttentionFusion(nn.Module):
         self.queries = _per_tower(shape, lambda own: nn.Linear(own, width))
         self.keys = _per_tower(shape, lambda own: nn.Linear(own, width))
         self.values = _per_tower(shape, lambda own: nn.Linear(own, width))
-        self.distance = nn.Parameter(torch.zeros(2, shape.num_heads, REACH))
+        self.distance = nn.Parameter(torch.stack([_falling(shape.num_heads)] * 2))
         self.out = nn.Linear(width, width)
         self.feed_forward = nn.Sequential(
             nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
@@ -81,14 +81,14 @@ class AttentionFusion(nn.Module):
     ) -> Float[Tensor, "B P D"]:
         """Fused states of all pieces; `nearest` is `CLOZE` or `READING`."""
         states = [norm(x) for norm, x in zip(self.norms, (forward, backward), strict=True)]
-        query = self._heads(self.queries[0](states[0][:, :-1]) + self.queries[1](states[1][:, 1:]))
+        query = self.queries[0](states[0][:, :-1]) + self.queries[1](states[1][:, 1:])
         key, value = (
             torch.cat([self._heads(to(x)) for to, x in zip(maps, states, strict=True)], 2)
             for maps in (self.keys, self.values)
         )  # (B, H, 2Q, D / H)
         mask = self._mask(forward.shape[1], lengths, nearest).to(query.dtype)
-        seen = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-        x = self.out(seen.transpose(1, 2).flatten(2))
+        seen = F.scaled_dot_product_attention(self._heads(query), key, value, attn_mask=mask)
+        x = query + self.out(seen.transpose(1, 2).flatten(2))
         return self.final(x + self.feed_forward(x))
 
     def _heads(self, x: Tensor) -> Tensor:
@@ -106,6 +106,11 @@ class AttentionFusion(nn.Module):
         seen = (away >= nearest) & (state <= lengths[:, None, None, None])  # (B, 2, P, Q)
         mask = bias[None].masked_fill(~seen[:, :, None], -torch.inf)  # (B, 2, H, P, Q)
         return torch.cat([mask[:, 0], mask[:, 1]], -1)
+
+
+def _falling(num_heads: int) -> Float[Tensor, "H R"]:
+    """Terms for the distance to begin with: they fall with it, steeply in the first head and hardly in the last."""
+    return -(2.0 ** torch.linspace(1, -3, num_heads))[:, None] * torch.arange(REACH)
 
 
 class LinearFusion(nn.Module):

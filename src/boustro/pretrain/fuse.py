@@ -57,6 +57,8 @@ class FuseConfig(LoopConfig):
     width: int | None = None
     """Of the fused states; by default the forward LM's."""
     num_heads: int = 4
+    lr: float = 1e-2
+    """Peak learning rate. A fifth of it learns far too slowly: the embeddings that it predicts through stay fixed."""
     train_lms: Literal["none", "backward", "both"] = "none"
     """LMs that are trained along; they lie in the folder then, as OUT/forward and OUT/backward."""
     lm_weight: float = 1.0
