@@ -15,6 +15,7 @@ Unlike there, LSTMs start anew with every text, and the softmax is a full one.
 """
 
 import json
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,6 +28,8 @@ from torch import Tensor, nn
 
 from boustro.models.loss import lm_loss
 from boustro.store import open_folder, write_file
+
+warnings.filterwarnings("ignore", "LSTM with projections is not supported with oneDNN")  # which only means slower
 
 KIND = "elmo"
 WEIGHTS = "elmo.safetensors"
