@@ -1,5 +1,6 @@
 """What a comparison compares: variants, names that say what differs, and the folders that cells lie in."""
 
+import mmap
 import shutil
 import time
 
@@ -126,9 +127,10 @@ def test_the_peak_holds_what_is_gone_when_the_block_ends():
     with PeakMemory() as before:
         pass
     with PeakMemory() as peak:
-        held = bytearray(b"x" * 60_000_000)
+        held = mmap.mmap(-1, 60_000_000, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # new pages, none that were given back
+        held.write(b"x" * len(held))
         deadline = time.monotonic() + 30  # it is sampled: give the sampler its turn, however busy the machine is
         while (peak.bytes or 0) < (before.bytes or 0) + 50_000_000 and time.monotonic() < deadline:
             time.sleep(0.01)
-        del held
+        held.close()
     assert before.bytes and peak.bytes and peak.bytes > before.bytes + 50_000_000
