@@ -4,6 +4,7 @@ Shapes are checked here too: jaxtyping's import hook runs beartype on every func
 move tensors. It must be installed before they are imported, so this file imports boustro in its fixtures only.
 """
 
+import contextlib
 import os
 import socket
 import tempfile
@@ -154,6 +155,27 @@ def _write_lm(folder: Path, kind: str, tokenizer_folder: Path, seed: int) -> Pat
     lm.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture
+def stopped_before(monkeypatch):
+    """`with stopped_before(5):` the small training loop raises `error` in place of its sixth step."""
+    from boustro.pretrain.loop import Loop
+
+    @contextlib.contextmanager
+    def at(step: int, error: Exception = RuntimeError("stopped")):  # noqa: B008
+        advance = Loop._advance
+
+        def stop(loop):
+            if loop.step == step:
+                raise error
+            return advance(loop)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Loop, "_advance", stop)
+            yield
+
+    return at
 
 
 def _set_config(folder: Path, direction: str, sentinel: bool | None) -> None:

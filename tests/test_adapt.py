@@ -17,7 +17,6 @@ from boustro.models.adaptation import adapter_fingerprint, find_adaptation
 from boustro.models.lora import LoraShape, LoraWeights, add_lora
 from boustro.objectives.masked_next import masked_next
 from boustro.pretrain.adapt_text import TextOptions, make_next_masking
-from boustro.pretrain.loop import Loop
 from boustro.store import open_folder
 from boustro.tasks.formats.conll import format_conll
 from labelled import DATA
@@ -205,28 +204,17 @@ def test_a_tag_that_training_never_showed_is_an_error_of_the_score_and_no_part_o
 
 @pytest.mark.parametrize("way", ["text", "labels"])
 @pytest.mark.parametrize("dropout", [0, 0.3])
-def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(lm, text, labelled, tmp_path, monkeypatch, way, dropout):
+def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(lm, text, labelled, tmp_path, stopped_before, way, dropout):
     def command(name, *options):
         options = ["--dropout", dropout, *options]
         if way == "text":
             return from_text(lm, text, tmp_path / name, *options)
         return from_labels(lm, labelled, tmp_path / name, "--epochs", 1, *options)
 
-    class Stopped(Exception):
-        pass
-
     assert main(command("whole")) == 0
-    original = Loop._advance
-
-    def stop(loop):
-        if loop.step == 3:
-            raise Stopped
-        return original(loop)
-
-    monkeypatch.setattr(Loop, "_advance", stop)
-    assert main(command("parts", "--save-minutes", 0)) == 101 and not (tmp_path / "parts").exists()
+    with stopped_before(3):
+        assert main(command("parts", "--save-minutes", 0)) == 101 and not (tmp_path / "parts").exists()
     saved = sum(f.stat().st_size for f in (tmp_path / "parts.checkpoint").iterdir())
-    monkeypatch.setattr(Loop, "_advance", original)
     assert main(command("parts", "--rank", 8, "--resume")) == 1  # another run's checkpoint
     assert main(command("parts", "--resume")) == 0
     one, other = ((tmp_path / name / "adapter_model.safetensors").read_bytes() for name in ("whole", "parts"))

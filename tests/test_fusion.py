@@ -13,7 +13,7 @@ from boustro.cli import main
 from boustro.encoders import exact_spec, load_encoder
 from boustro.encoders.fused import lms_of, towers_of
 from boustro.models.fusion import CLOZE, FUSIONS, READING, Cloze, FusionShape, TiedHead, load_fusion
-from boustro.pretrain.loop import Loop, share_of_lr
+from boustro.pretrain.loop import share_of_lr
 from boustro.store import open_folder
 
 KINDS = ("gpt2", "llama", "qwen3", "gpt_neox")
@@ -183,23 +183,11 @@ def test_the_validation_loss_is_that_of_the_saved_weights(trained, pair, validat
 
 
 @pytest.mark.parametrize("optimizer", ["muon", "adamw"])
-def test_a_run_that_was_stopped_goes_on_to_the_same_weights(pair, shards, tmp_path, monkeypatch, optimizer):
+def test_a_run_that_was_stopped_goes_on_to_the_same_weights(pair, shards, tmp_path, stopped_before, optimizer):
     assert main(command(pair, shards, tmp_path / "whole", "--optimizer", optimizer)) == 0
-
-    class Stopped(Exception):
-        pass
-
-    original = Loop._advance
-
-    def stop(loop):
-        if loop.step == 5:
-            raise Stopped
-        return original(loop)
-
-    monkeypatch.setattr(Loop, "_advance", stop)
     parts = command(pair, shards, tmp_path / "parts", "--optimizer", optimizer, "--save-minutes", 0)
-    assert main(parts) == 101 and not (tmp_path / "parts").exists()
-    monkeypatch.setattr(Loop, "_advance", original)
+    with stopped_before(5):
+        assert main(parts) == 101 and not (tmp_path / "parts").exists()
     assert main([*parts, "--lr", "0.1", "--resume"]) == 1  # another run's checkpoint
     assert main([*parts, "--resume"]) == 0
     whole, resumed = (load_fusion(tmp_path / name)[0].state_dict() for name in ("whole", "parts"))
@@ -225,19 +213,13 @@ def test_lms_that_are_trained_along_lie_in_the_folder_and_are_lms_still(pair, sh
     assert after < 0.8 * before, "its own loss fell, through its own embeddings"
 
 
-def test_of_lms_that_are_trained_along_a_stopped_run_goes_on_to_the_same_weights(pair, shards, tmp_path, monkeypatch):
+def test_of_lms_that_are_trained_along_a_stopped_run_goes_on_to_the_same_weights(
+    pair, shards, tmp_path, stopped_before
+):
     options = ("--train-lms", "both", "--save-minutes", 0)
     assert main(command(pair, shards, tmp_path / "whole", *options)) == 0
-    original = Loop._advance
-
-    def stop(loop):
-        if loop.step == 5:
-            raise ValueError("stopped")
-        return original(loop)
-
-    monkeypatch.setattr(Loop, "_advance", stop)
-    assert main(command(pair, shards, tmp_path / "parts", *options)) == 1
-    monkeypatch.setattr(Loop, "_advance", original)
+    with stopped_before(5, ValueError("stopped")):
+        assert main(command(pair, shards, tmp_path / "parts", *options)) == 1
     assert main(command(pair, shards, tmp_path / "parts", *options, "--resume")) == 0
     for name in ("fusion.safetensors", "forward/model.safetensors", "backward/model.safetensors"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "parts" / name).read_bytes()

@@ -64,7 +64,6 @@ class SpanLMWithLoss(nn.Module):
     def __init__(self, lm: PreTrainedModel, chunk_rows: int | None = None) -> None:
         super().__init__()
         self.lm, self.chunk_rows = lm, chunk_rows
-        self._no_split_modules = lm._no_split_modules  # what FSDP is to keep together
         prediction_head(lm)
         embeddings: Any = lm.get_input_embeddings()
         width, embedding_width = lm.config.hidden_size, embeddings.embedding_dim

@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from transformers import ElectraForMaskedLM, ElectraForPreTraining
 
+from boustro.models.loss import best_chunk_rows
 from boustro.models.masked import at, encode, prediction_head
 from boustro.models.masked_presets import make_generator_config
 
@@ -47,7 +48,6 @@ class ReplacedLMWithLoss(nn.Module):
         generator.electra.embeddings = lm.electra.embeddings
         generator.tie_weights()
         self.generator, self.lm, self.weight, self.chunk_rows = generator, lm, weight, chunk_rows
-        self._no_split_modules = lm._no_split_modules  # what FSDP is to keep together
 
     def forward(
         self,
@@ -75,7 +75,7 @@ class ReplacedLMWithLoss(nn.Module):
     ) -> tuple[Float[Tensor, ""], Int[Tensor, " N"]]:
         """The generator's summed loss and its samples, `chunk_rows` rows of logits at a time."""
         head, total, sampled = prediction_head(self.generator), rows.new_zeros((), dtype=torch.float32), []
-        chunk_rows = self.chunk_rows or (512 if rows.device.type == "cpu" else 4096)
+        chunk_rows = self.chunk_rows or best_chunk_rows(rows.device)
         for start in range(0, len(rows), chunk_rows):
             part = slice(start, start + chunk_rows)
             logits = head(rows[part]).float()

@@ -32,7 +32,6 @@ class LMWithLoss(nn.Module):
         super().__init__()
         self.lm, self.chunk_rows = lm, chunk_rows
         self.finish = find_finish(lm)
-        self._no_split_modules = lm._no_split_modules  # what FSDP is to keep together
 
     def forward(self, input_ids: Int[Tensor, "B T"], targets: Int[Tensor, "B T"]) -> dict[str, Float[Tensor, ""]]:
         states = self.lm.base_model(input_ids=input_ids, use_cache=False).last_hidden_state
@@ -51,14 +50,18 @@ def lm_loss(
 ) -> Float[Tensor, ""]:
     """Mean cross-entropy of `finish(head(states))` against `targets`, `chunk_rows` rows of logits at a time.
 
-    By default 512 rows on a CPU, whose cache they should fit, and 4,096 elsewhere. Gradients go to the states and to
+    By default as many rows as suit the device. Gradients go to the states and to
     the head's own parameters, not to anything else that `head` may reach. `num_targets` is what to divide by in place
     of the number of targets here.
     """
     rows, wanted = states.flatten(0, 1), targets.flatten()
-    chunk_rows = chunk_rows or (512 if rows.device.type == "cpu" else 4096)
-    total = _summed_loss(rows, head, wanted, chunk_rows, finish)
+    total = _summed_loss(rows, head, wanted, chunk_rows or best_chunk_rows(rows.device), finish)
     return total / ((wanted != -100).sum().clamp_min(1) if num_targets is None else num_targets)
+
+
+def best_chunk_rows(device: torch.device) -> int:
+    """512 rows of logits at a time on a CPU, whose cache they should fit, and 4,096 elsewhere."""
+    return 512 if device.type == "cpu" else 4096
 
 
 @torch.compiler.disable()  # it would unroll the chunks

@@ -45,7 +45,6 @@ class MaskedLMWithLoss(nn.Module):
     def __init__(self, lm: PreTrainedModel, chunk_rows: int | None = None) -> None:
         super().__init__()
         self.lm, self.chunk_rows = lm, chunk_rows
-        self._no_split_modules = lm._no_split_modules  # what FSDP is to keep together
         prediction_head(lm)  # raises now, not at the first batch
 
     def forward(

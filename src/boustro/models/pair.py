@@ -22,7 +22,6 @@ class PairLMWithLoss(nn.Module):
     def __init__(self, lm: BertForPreTraining, chunk_rows: int | None = None) -> None:
         super().__init__()
         self.lm, self.chunk_rows = lm, chunk_rows
-        self._no_split_modules = lm._no_split_modules  # what FSDP is to keep together
 
     def forward(
         self,

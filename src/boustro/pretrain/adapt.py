@@ -67,7 +67,6 @@ class Adapting:
         self.adapted = add_lora(model, config.shape)
         self.weights = LoraWeights(self.adapted, head)
         self.num_parameters = sum(p.numel() for p in self.weights.parameters())
-        self.history: list[dict[str, float]] = []
         self._loop: Loop | None = None
 
     def train(
@@ -78,16 +77,13 @@ class Adapting:
         facts: dict[str, Any],
     ) -> float | None:
         """Run the loop; `facts` are what decides the weights besides the options that all ways share."""
-
         known = asdict(self.base) | asdict(self.config.shape)
         self._loop = Loop(self.weights, loss, validate, steps, self.config, known | facts)
         say(
             f"{self.base.base}, mask removed in blocks {self.base.blocks}: {self.num_parameters / 1e6:.2f}M parameters "
             f"trained in {steps:,} steps"
         )
-        measured = self._loop.run()
-        self.history = self._loop.history
-        return measured
+        return self._loop.run()
 
     def write(self, **results: Any) -> dict[str, Any]:
         """Write the folder and remove the checkpoint; returns what is written to `training.json`."""
@@ -95,7 +91,7 @@ class Adapting:
             "config": options_as_json(self.config),
             "num_parameters": self.num_parameters,
             **json.loads(json.dumps(results, default=str)),
-            "history": self.history,
+            "history": self._loop.history if self._loop else [],
         }
         save_adaptation(self.config.out, self.adapted, self.base, training)
         if self._loop:

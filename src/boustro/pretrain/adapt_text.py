@@ -7,12 +7,10 @@ LM knows as a blank. A new piece would need an embedding of its own, and the fro
 Source: BehnamGhader et al. 2024, section 2; by the model, they hide 0.2 of the pieces as here, or 0.8, all masked.
 """
 
-from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -23,6 +21,7 @@ from boustro.objectives.examples import collate, keyed_generator
 from boustro.objectives.masked_next import MaskedNext, masked_next
 from boustro.objectives.masking import Masking, special_pieces
 from boustro.pretrain.adapt import AdaptConfig, Adapting
+from boustro.pretrain.loop import mean_loss, num_steps
 from boustro.pretrain.processes import say
 from boustro.text.segments import Example, Segments, SegmentStream
 from boustro.text.shards import open_shards_of
@@ -89,8 +88,7 @@ def adapt_to_text(reader: TextLM, config: AdaptConfig, options: TextOptions) -> 
     masking = make_next_masking(tokenizer, options, reader.lm.config.get_text_config().vocab_size)
     segments = Segments(shards, options.segment_length, config.seed)
     step_pieces = options.batch_segments * options.segment_length
-    wanted = len(segments) * options.segment_length if options.tokens is None else options.tokens
-    steps = max(1, wanted // step_pieces) if wanted else 0
+    steps = num_steps(options.tokens, len(segments) * options.segment_length, step_pieces)
     stream = SegmentStream(segments, config.seed, steps * options.batch_segments)
 
     finish = find_finish(reader.lm)
@@ -113,7 +111,7 @@ def adapt_to_text(reader: TextLM, config: AdaptConfig, options: TextOptions) -> 
 
     loss = adapting.train(
         loss_at,
-        (lambda: _mean_loss(_batches(held_out, options), loss_of)) if held_out else None,
+        (lambda: mean_loss(held_out, options.validation_pieces, options.batch_segments, loss_of)) if held_out else None,
         steps,
         {name: getattr(options, name) for name in DECIDING} | {"shards": shards.fingerprint},
     )
@@ -137,16 +135,3 @@ def make_next_masking(tokenizer: Any, options: TextOptions, vocab_size: int) -> 
     special, end = special_pieces(tokenizer, vocab_size), end_of_text_id(tokenizer)
     special[[identifier, end]] = True
     return Masking(mask_id=identifier, end_id=end, special=special, rate=options.mask_rate)
-
-
-def _batches(held_out: Segments, options: TextOptions) -> Iterator[list[Example]]:
-    """The first validation segments, always hidden in the same way."""
-    count = max(1, min(len(held_out), options.validation_pieces // options.segment_length))
-    for start in range(0, count, options.batch_segments):
-        yield [Example(0, n, held_out[n]) for n in range(start, min(start + options.batch_segments, count))]
-
-
-def _mean_loss(batches: Iterator[list[Example]], loss_of: Callable[[list[Example]], Tensor]) -> float:
-    """In nats a hidden piece."""
-    losses = [(loss_of(batch).item(), len(batch)) for batch in batches]
-    return float(np.average([loss for loss, _ in losses], weights=[count for _, count in losses]))

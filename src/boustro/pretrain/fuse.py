@@ -6,7 +6,6 @@ With `tokens=0` nothing is trained: the folder holds the fusion's first weights,
 """
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -21,10 +20,10 @@ from boustro.models.hardware import best_device, has_fast_bf16
 from boustro.models.loss import find_finish, lm_loss
 from boustro.models.towers import Towers
 from boustro.pretrain.config import options_as_json
-from boustro.pretrain.loop import Loop, LoopConfig
+from boustro.pretrain.loop import Loop, LoopConfig, mean_loss, num_steps
 from boustro.pretrain.processes import say
 from boustro.store import refuse_foreign, write_file, write_folder
-from boustro.text.segments import Segments
+from boustro.text.segments import Example, Segments
 from boustro.text.shards import open_shards_of
 
 DECIDING = (
@@ -94,8 +93,7 @@ def train_fusion(
     validation = open_shards_of(config.validation, vocabulary, *whose) if config.validation else None
     segments = Segments(shards, config.segment_length, config.seed)
     step_pieces = config.batch_segments * config.segment_length
-    wanted = len(segments) * config.segment_length if config.tokens is None else config.tokens
-    steps = max(1, wanted // step_pieces) if wanted else 0
+    steps = num_steps(config.tokens, len(segments) * config.segment_length, step_pieces)
 
     device = best_device()
     towers.forward.to(device)
@@ -133,11 +131,16 @@ def train_fusion(
         fused, *own = losses_of([segments[n % len(segments)] for n in numbers])
         return fused + config.lm_weight * sum(own)
 
+    def cloze_loss(batch: list[Example]) -> Tensor:
+        return losses_of([example.pieces for example in batch])[0]
+
     trained = nn.ModuleDict({"cloze": cloze, **{f"{side}_lm": lm.base_model for side, lm in lms.items()}})
     loop = Loop(
         trained,
         loss_at,
-        (lambda: _mean_loss(held_out, lambda batch: losses_of(batch)[0], config)) if held_out else None,
+        (lambda: mean_loss(held_out, config.validation_pieces, config.batch_segments, cloze_loss))
+        if held_out
+        else None,
         steps,
         config,
         {name: getattr(config, name) for name in DECIDING} | {"shards": shards.fingerprint, **facts},
@@ -168,16 +171,6 @@ def train_fusion(
     loop.finish()
     say(f"{config.out}: done" + (f", validation cloze loss {loss:.4f}" if loss is not None else ""))
     return result
-
-
-def _mean_loss(held_out: Segments, loss_of: Callable[[list[np.ndarray]], Tensor], config: FuseConfig) -> float:
-    """In nats a piece, over the first validation pieces."""
-    count = max(1, min(len(held_out), config.validation_pieces // config.segment_length))
-    losses = []
-    for start in range(0, count, config.batch_segments):
-        batch = [held_out[n] for n in range(start, min(start + config.batch_segments, count))]
-        losses += [loss_of(batch).item()] * len(batch)
-    return float(np.mean(losses))
 
 
 def _width(tower: Any) -> int:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
+import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -27,6 +28,7 @@ from boustro.pretrain.optimizer_state import load_optimizer, optimizer_state, sa
 from boustro.pretrain.processes import say
 from boustro.pretrain.randomness import seed_step
 from boustro.store import open_folder, write_file, write_folder
+from boustro.text.segments import Example, Segments
 
 CHECKPOINT = "loop checkpoint"
 LOG_EVENTS = 20
@@ -177,3 +179,19 @@ def share_of_lr(step: int, steps: int, warmup: float, decay: float) -> float:
     """The share of the peak learning rate at a step (0, 1, …): up, along, and down to 0 in straight lines."""
     up, down = round(warmup * steps), round(decay * steps)
     return min(1.0, (step + 1) / max(1, up), (steps - step) / max(1, down))
+
+
+def num_steps(tokens: int | None, at_hand: int, step_pieces: int) -> int:
+    """How many steps `tokens` pieces make, by default those at hand: one at least, and none for 0."""
+    wanted = at_hand if tokens is None else tokens
+    return max(1, wanted // step_pieces) if wanted else 0
+
+
+def mean_loss(
+    held_out: Segments, num_pieces: int, batch_segments: int, loss_of: Callable[[list[Example]], Tensor]
+) -> float:
+    """The mean of the first segments, about `num_pieces` pieces and one segment at least; `loss_of` gives a batch's."""
+    count = max(1, min(len(held_out), num_pieces // held_out.length))
+    starts = range(0, count, batch_segments)
+    batches = [[held_out.example(0, n) for n in range(s, min(s + batch_segments, count))] for s in starts]
+    return float(np.average([loss_of(batch).item() for batch in batches], weights=[len(batch) for batch in batches]))

@@ -80,7 +80,8 @@ def _pretrain(config: PretrainConfig) -> dict[str, Any]:
         f"{num_segments:,} segments at hand"
     )
     if config.dry_run:
-        _dry_run(config, lm, corpora.stream(segments, config.seed, PROBE_STEPS * config.batch_segments), steps, facts)
+        stream = corpora.stream(segments, config.seed, PROBE_STEPS * config.batch_segments)
+        _dry_run(config, lm, stream, shards, steps, facts)
     if is_first() and not config.resume:
         shutil.rmtree(config.checkpoints, ignore_errors=True)
     with Signals() as signals:
@@ -144,7 +145,8 @@ def build_trainer(
 ) -> PretrainTrainer:
     """What trains `lm` for `arguments.max_steps` steps."""
     torch.manual_seed(config.seed + 1)  # what stands beside the LM is drawn by itself, however the LM came about
-    module = find_recipe(config.objective).with_loss(lm)
+    module: Any = find_recipe(config.objective).with_loss(lm)
+    module._no_split_modules = lm._no_split_modules  # what FSDP is to keep together
     trainer = PretrainTrainer(
         module,
         arguments,
@@ -165,13 +167,20 @@ def build_trainer(
 
 
 def _dry_run(
-    config: PretrainConfig, lm: PreTrainedModel, stream: SegmentStream | Mixture, steps: int, facts: dict[str, Any]
+    config: PretrainConfig,
+    lm: PreTrainedModel,
+    stream: SegmentStream | Mixture,
+    shards: Shards,
+    steps: int,
+    facts: dict[str, Any],
 ) -> NoReturn:
-    """The first few of `steps` steps, in a folder that is thrown away, and what all would cost."""
-    with tempfile.TemporaryDirectory() as scratch, Signals() as signals:
+    """The first few of `steps` steps, in a folder that is thrown away, and what all would cost.
+
+    Signals are not waited for, as in a run: there is nothing to save.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
         arguments = training_arguments(config, min(steps, PROBE_STEPS), validate=False, folder=Path(scratch))
-        shards = Shards.open(config.shards[0])
-        trainer = build_trainer(config, lm, arguments, stream, shards, None, signals, facts)
+        trainer = build_trainer(config, lm, arguments, stream, shards, None, Signals(), facts)
         trainer.save_minutes = math.inf
         trainer.add_callback(probe := Probe())
         trainer.train()
