@@ -63,9 +63,20 @@ def test_rows_of_padding_stay_behind(tiny_lm, tmp_path):
     assert torch.equal(lm.get_input_embeddings().weight, given.get_input_embeddings().weight[:400])
 
 
-def test_another_width_is_refused_with_both_widths(tiny_lm):
+def test_wider_embeddings_come_over_by_their_principal_components(tiny_lm):
+    """No other 24 directions keep more of the inner products than the singular value decomposition does."""
+    lm = new_lm(tiny_lm("llama"), hidden_size=24, num_attention_heads=2)
+    start_embeddings_from(lm, str(tiny_lm("gpt2")))
+    ours = lm.get_input_embeddings().weight
+    given = AutoModelForCausalLM.from_pretrained(tiny_lm("gpt2")).get_input_embeddings().weight
+    left, sizes, _ = torch.linalg.svd(given, full_matrices=False)
+    best = (left[:, :24] * sizes[:24]) @ (left[:, :24] * sizes[:24]).T
+    torch.testing.assert_close(ours @ ours.T, best, atol=5e-5, rtol=0)
+
+
+def test_narrower_embeddings_are_refused_with_both_widths(tiny_lm):
     lm = new_lm(tiny_lm("llama"), hidden_size=48)
-    with pytest.raises(ValueError, match=r"are 32 wide and those of the model to train 48"):
+    with pytest.raises(ValueError, match=r"are 32 wide, those of the model to train 48"):
         start_embeddings_from(lm, str(tiny_lm("gpt2")))
 
 

@@ -38,7 +38,8 @@ class PretrainConfig:
     init_from: str | None = None
     """Start from all weights of this LM, a folder or a name on the hub, of the same architecture and tokenizer."""
     init_embeddings_from: str | None = None
-    """Start from the embeddings (and the head tied to them) of this LM, of the same width and tokenizer."""
+    """Start from the embeddings (and the head tied to them) of this LM over the same tokenizer; wider ones are reduced
+    to their principal components."""
     shares: tuple[float, ...] = ()
     """How much of the run each corpus gets, in the order of --shards; by default by size."""
     alpha: float = 1.0

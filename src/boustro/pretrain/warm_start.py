@@ -2,14 +2,16 @@
 
 A backward LM learns other transitions than a forward one, but the same pieces: it may start from all of a
 forward LM's weights (`start_from`), or, when the architecture differs, from its embeddings and the head
-that is tied to them (`start_embeddings_from`). A masked LM whose blocks are a causal LM's without the mask
-may start from that one: EuroBERT's from a Llama's.
+that is tied to them, reduced to its own width where they are wider (`start_embeddings_from`). A masked LM
+whose blocks are a causal LM's without the mask may start from that one: EuroBERT's from a Llama's.
 """
 
 from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from boustro.models.kinds import architecture_kind
@@ -65,42 +67,50 @@ def start_from(lm: PreTrainedModel, folder: str) -> None:
 def start_embeddings_from(lm: PreTrainedModel, folder: str) -> None:
     """Copy the embeddings of the LM in `folder` into `lm`; a tied head comes with them, all else stays.
 
-    Rows beyond our vocabulary are padding and stay behind. Raises `ValueError` for another width.
+    Wider ones by their principal components, as many as `lm` is wide, which keep the inner products of the pieces
+    best. Rows beyond our vocabulary are padding and stay behind. Raises `ValueError` for narrower ones.
     """
     ours: Any = lm.get_input_embeddings().weight
-    theirs: Any = ours
     width = AutoConfig.from_pretrained(folder).get_text_config().hidden_size
-    if width == ours.shape[1]:  # otherwise a large model is not even loaded
-        theirs = _load(folder, lm).get_input_embeddings().weight
+    if width >= ours.shape[1]:  # otherwise the model is not even loaded
+        theirs = _load(folder, lm, "auto").get_input_embeddings().weight.float()
         width = theirs.shape[1]
-    if width != ours.shape[1]:
+    if width < ours.shape[1]:
         raise ValueError(
-            f"the embeddings of {folder} are {width:,} wide and those of the model to train {ours.shape[1]:,}; "
-            "choose a --preset of that width"
+            f"the embeddings of {folder} are {width:,} wide, those of the model to train {ours.shape[1]:,}; "
+            "choose a --preset that is no wider"
         )
     rows = min(len(theirs), len(ours))
-    ours[:rows] = theirs[:rows]
+    ours[:rows] = _principal_components(theirs[:rows], ours.shape[1])
 
 
-def _load(folder: str, lm: PreTrainedModel) -> Any:
+def _principal_components(rows: Float[Tensor, "V D"], width: int) -> Float[Tensor, "V W"]:
+    """The rows by the `width` axes along which they are longest; as they are where that is all of them."""
+    if rows.shape[1] == width:
+        return rows
+    _, axes = torch.linalg.eigh(rows.T @ rows)  # the longest axis last
+    return rows @ axes[:, -width:]
+
+
+def _load(folder: str, lm: PreTrainedModel, dtype: Any = torch.float32) -> Any:
     """The LM in `folder`: a causal one, or one of the architecture of `lm`."""
     config = AutoConfig.from_pretrained(folder)
     if architecture_kind(config) == "causal":
-        return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+        return AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
     if config.model_type != lm.config.model_type:
         raise ValueError(
             f"{folder} is a {config.model_type} and the model to train a {lm.config.model_type}; start from a causal "
             f"LM or from a {lm.config.model_type}"
         )
-    return type(lm).from_pretrained(folder, dtype=torch.float32)
+    return type(lm).from_pretrained(folder, dtype=dtype)
 
 
-def _with_rows_of(ours: torch.Tensor | None, theirs: torch.Tensor) -> torch.Tensor:
+def _with_rows_of(ours: Tensor | None, theirs: Tensor) -> Tensor:
     """`theirs`, and below it the further rows of `ours` where that is all they differ in."""
     if ours is None or ours.shape[1:] != theirs.shape[1:]:
         return theirs
     return torch.cat([theirs, ours[len(theirs) :]])
 
 
-def _shape(tensor: torch.Tensor | None) -> str:
+def _shape(tensor: Tensor | None) -> str:
     return "absent" if tensor is None else "x".join(str(size) for size in tensor.shape)

@@ -15,6 +15,7 @@ from boustro.encoders import Encoder
 from boustro.encoders.cache import CachedEncoder
 from boustro.metrics.spans import extract_spans
 from boustro.models.memory import PeakMemory
+from boustro.pretrain.cost import duration
 from boustro.studies.cells import Cell, find_cell
 from boustro.studies.grid import Grid, System
 from boustro.tasks.tagger import Tagger
@@ -64,10 +65,8 @@ def describe_plan(plan: dict[str, Any]) -> str:
             lines.append(f"  {row['name']}: {row['missing']} to train, about {each:,.0f} s each (by {row['source']})")
     if known == of:
         return "\n".join([*lines, "nothing is left to do but the report"])
-    lines.append(
-        f"features to write: {plan['feature_bytes'] / 2**20:,.0f} MB, about {_minutes(plan['encode_minutes'])}"
-    )
-    lines.append(f"training: about {_minutes(plan['train_minutes'])}")
+    lines.append(f"features to write: {plan['feature_bytes'] / 2**20:,.0f} MB, {duration(60 * plan['encode_minutes'])}")
+    lines.append(f"training: {duration(60 * plan['train_minutes'])}")
     if plan["peak_bytes_of_the_probe"]:
         lines.append(f"memory: at least {plan['peak_bytes_of_the_probe'] / 2**20:,.0f} MB, measured in the probe")
     return "\n".join(lines)
@@ -126,7 +125,3 @@ def _probe(system: System, grid: Grid) -> float:
     tagger = Tagger(system.encoder, system.head, cache=False, **system.options).fit(labelled, dev, seed=0)
     words, sample = (sum(map(len, sentences)) for sentences in (grid.train, labelled))
     return tagger.record["train_seconds"] * words / sample
-
-
-def _minutes(minutes: float) -> str:
-    return f"{minutes:,.0f} minutes" if minutes >= 2 else f"{60 * minutes:,.0f} seconds"

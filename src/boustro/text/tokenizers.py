@@ -56,9 +56,10 @@ def load_tokenizer(name_or_path: str | Path, revision: str | None = None):
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(name_or_path), revision=revision)
     except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
+        reason = str(error).strip().splitlines()[0].rstrip(":. ")
         raise FileNotFoundError(
-            f"{name_or_path}: no tokenizer could be loaded from this path or name: {reason}"
+            f"{name_or_path}: no tokenizer could be loaded from this path or name; a folder needs tokenizer.json, "
+            f"which save_pretrained of the tokenizer writes ({reason})"
         ) from error
     if len(tokenizer) <= len(tokenizer.get_added_vocab()):  # transformers makes an empty one where there is none
         raise FileNotFoundError(f"{name_or_path}: no tokenizer lies there; save the model's tokenizer beside it")
