@@ -188,5 +188,5 @@ def train_steps(module, optimizer, out: str, checkpoint: str, steps: list[int]) 
         scheduler.step()
         optimizer.zero_grad()
         losses.append(add_up(loss.item())[0] / num_processes())
-    write_checkpoint(Path(out), module, optimizer, scheduler, TrainerState(), (0.0, 0), {"losses": losses})
+    write_checkpoint(Path(out), module, optimizer, scheduler, TrainerState(), {"losses": losses})
     return losses

@@ -15,6 +15,8 @@ from safetensors.torch import load_file
 
 import children
 from boustro.cli import main
+from boustro.pretrain import trainer
+from boustro.pretrain.checkpoints import load_steps
 from boustro.store import open_folder
 from boustro.text.segments import Segments, SegmentStream
 from boustro.text.shards import Shards
@@ -96,6 +98,22 @@ def test_killed_in_a_micro_batch(command, straight, tmp_path, capsys, number, ne
     said = assert_resumes(command, tmp_path / "lm", straight, capsys)
     wanted = "starting from the beginning" if newest is None else f"going on from {tmp_path}/lm.checkpoints/checkpoint-"
     assert f"{wanted}{newest or ''}\n" in said
+
+
+def test_seconds_go_on_counting(command, tmp_path, monkeypatch):
+    out = tmp_path / "lm"
+    process = children.start(children.killed_in_micro_batch, command(out), tmp_path / "run.err", 7)
+    assert children.finish(process) == -9
+    kept = json.loads((tmp_path / "lm.checkpoints/checkpoint-3/optimizer.json").read_text())["seconds"]
+    assert 0 < kept < 1000
+
+    def load_later(*given):
+        so_far = load_steps(*given)
+        return {**so_far, "seconds": so_far["seconds"] + 1000}
+
+    monkeypatch.setattr(trainer, "load_steps", load_later)
+    assert main(command(out, "--resume")) == 0
+    assert 1000 + kept < json.loads((out / "training.json").read_text())["seconds"] < 2000
 
 
 @pytest.mark.parametrize("place", ["first file", "manifest", "made visible", "model folder"])

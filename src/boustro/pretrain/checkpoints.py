@@ -4,7 +4,7 @@
       model.safetensors config.json   the model
       rest.safetensors                what is trained beside it and not kept in the end, where there is any
       optimizer.safetensors           the optimiser's tensors, "3.momentum_buffer" being of parameter 3
-      optimizer.json                  its groups, the schedule, and the loss since the last line of the history
+      optimizer.json                  its groups, the schedule, the seconds so far, the losses not yet in the history
       trainer_state.json              the Trainer's: the step and the history
       manifest.json                   last: sizes and hashes, and the facts that decide the run
 
@@ -38,13 +38,12 @@ def write_checkpoint(
     optimizer: Any,
     scheduler: Any,
     state: TrainerState,
-    unlogged: tuple[float, int],
     made_by: dict[str, Any],
+    **so_far: Any,
 ) -> None:
     """Write a complete checkpoint, then remove all but the newest two. Every process calls it, the first writes.
 
-    `module` holds the LM as `.lm`, and perhaps more; `unlogged` is the sum of the losses that the history does not yet
-    show, and the step after which they came.
+    `module` holds the LM as `.lm`, and perhaps more; `so_far` is what `load_steps` shall give back.
     """
     (weights, rest), steps = whole_weights(module), optimizer_state(optimizer)
     if not is_first():
@@ -53,7 +52,7 @@ def write_checkpoint(
         module.lm.save_pretrained(staging, state_dict=weights)  # type: ignore[operator, union-attr]
         if rest:
             save_file({name: tensor.contiguous() for name, tensor in rest.items()}, staging / REST)
-        save_optimizer(staging, steps, schedule=scheduler.state_dict(), unlogged=unlogged)
+        save_optimizer(staging, steps, schedule=scheduler.state_dict(), **so_far)
         state.save_to_json(str(staging / "trainer_state.json"))
     for old in _complete(folder.parent)[KEPT:]:
         shutil.rmtree(old, ignore_errors=True)
@@ -76,11 +75,11 @@ def load_weights(folder: str | Path, module: nn.Module) -> None:
             tensor.copy_(like(saved[name], tensor))
 
 
-def load_steps(folder: str | Path, optimizer: Any, scheduler: Any) -> tuple[float, int]:
-    """The state of a checkpoint's optimiser and schedule; returns its `unlogged`."""
+def load_steps(folder: str | Path, optimizer: Any, scheduler: Any) -> dict[str, Any]:
+    """The state of a checkpoint's optimiser and schedule; returns its `so_far`."""
     rest = load_optimizer(Path(folder), optimizer)
-    scheduler.load_state_dict(rest["schedule"])
-    return tuple(rest["unlogged"])
+    scheduler.load_state_dict(rest.pop("schedule"))
+    return rest
 
 
 def newest_checkpoint(checkpoints: Path, facts: dict[str, Any]) -> Path | None:

@@ -8,7 +8,6 @@ import json
 import math
 import shutil
 import tempfile
-import time
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -87,7 +86,6 @@ def _pretrain(config: PretrainConfig) -> dict[str, Any]:
     with Signals() as signals:
         stream = corpora.stream(segments, config.seed, steps * config.batch_segments)
         trainer = build_trainer(config, lm, arguments, stream, shards, held_out, signals, facts)
-        started = time.monotonic()
         try:
             trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
             metrics = _last_metrics(trainer) if held_out else {}
@@ -103,7 +101,7 @@ def _pretrain(config: PretrainConfig) -> dict[str, Any]:
         "shards_fingerprint": corpora.fingerprint,
         "num_parameters": lm.num_parameters(),
         "pieces_seen": steps * step_pieces,
-        "seconds": round(time.monotonic() - started, 1),
+        "seconds": round(trainer.seconds, 1),
         "validation_loss": metrics.get("eval_loss"),
         "validation_perplexity": metrics.get("eval_perplexity"),
         "history": [row for row in trainer.state.log_history if "loss" in row or "eval_loss" in row],

@@ -45,10 +45,11 @@ class PretrainTrainer(Trainer):
         self.module = module  # `self.model` is at times a wrapper of it
         self.seed, self.facts, self.signals = seed, facts, signals
         self.save_minutes, self.num_eval_segments = save_minutes, num_eval_segments
-        self._saved_at = time.monotonic()
+        self._saved_at = self._began = time.monotonic()
         self._saved_step = self._first_step = 0
         self._step = self._micro = -1
         self._unlogged: tuple[float, int] | None = None
+        """The sum of the losses that the history does not yet show, and the step after which they came."""
         signals.worth_saving = lambda: self.state.global_step > self._first_step
 
     # Data and dropout
@@ -90,15 +91,20 @@ class PretrainTrainer(Trainer):
 
     # Checkpoints
 
+    @property
+    def seconds(self) -> float:
+        """Since the run began, without the time between an interruption and what was done after it."""
+        return time.monotonic() - self._began
+
     def save_now(self) -> Path | None:
         """The newest checkpoint, written now unless it stands already; None before the first step."""
         step = self.state.global_step
         folder = Path(str(self.args.output_dir)) / f"checkpoint-{step}"
         if step > self._saved_step:
             loss = add_up(float(self._tr_loss))[0] / num_processes()
-            unlogged = (loss, self._globalstep_last_logged)
-            made_by = {"run": self.facts}
-            write_checkpoint(folder, self.module, self.optimizer, self.lr_scheduler, self.state, unlogged, made_by)
+            so_far = {"unlogged": (loss, self._globalstep_last_logged), "seconds": self.seconds}
+            whole = (self.module, self.optimizer, self.lr_scheduler, self.state)
+            write_checkpoint(folder, *whole, {"run": self.facts}, **so_far)
             self._saved_at, self._saved_step = time.monotonic(), step
         return folder if step else None
 
@@ -117,7 +123,9 @@ class PretrainTrainer(Trainer):
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         if checkpoint is not None:
-            self._unlogged = load_steps(checkpoint, self.optimizer, self.lr_scheduler)
+            so_far = load_steps(checkpoint, self.optimizer, self.lr_scheduler)
+            self._unlogged = tuple(so_far["unlogged"])
+            self._began -= so_far["seconds"]
             due = self.args.eval_strategy == "steps" and self.state.global_step % int(self.args.eval_steps or 1) == 0
             self.args.eval_on_start = due and not self._is_evaluated()  # the run was stopped while it measured
 
