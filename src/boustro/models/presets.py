@@ -39,21 +39,36 @@ PRESETS: dict[str, Callable[..., PretrainedConfig]] = {
 }
 
 
+def config_like(model: str, vocab_size: int, max_pieces: int, end_of_text_id: int) -> PretrainedConfig:
+    """The config of a model, of a folder or of the hub, or a `config.json`, fitted to a vocabulary and a window.
+
+    Raises `FileNotFoundError` where there is none.
+    """
+    try:
+        return AutoConfig.from_pretrained(model, **_fitted(vocab_size, max_pieces, end_of_text_id))
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise FileNotFoundError(f"{model}: no config could be loaded from this path or name ({reason})") from error
+
+
 def make_config(preset: str, vocab_size: int, max_pieces: int, end_of_text_id: int) -> PretrainedConfig:
     """The config of a preset, or of a `config.json`, fitted to a vocabulary and a window of `max_pieces`.
 
     Raises `ValueError` for an unknown name, with the nearest known one.
     """
-    common: dict[str, Any] = {
+    if preset in PRESETS:
+        return PRESETS[preset](**_fitted(vocab_size, max_pieces, end_of_text_id))
+    if Path(preset).exists():
+        return config_like(preset, vocab_size, max_pieces, end_of_text_id)
+    near = difflib.get_close_matches(preset, PRESETS, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise ValueError(f"unknown preset {preset!r}: known are {', '.join(PRESETS)}, or a path to a config.json{hint}")
+
+
+def _fitted(vocab_size: int, max_pieces: int, end_of_text_id: int) -> dict[str, Any]:
+    return {
         "vocab_size": vocab_size,
         "max_position_embeddings": max_pieces,
         "bos_token_id": end_of_text_id,
         "eos_token_id": end_of_text_id,
     }
-    if preset in PRESETS:
-        return PRESETS[preset](**common)
-    if Path(preset).exists():
-        return AutoConfig.from_pretrained(preset, **common)
-    near = difflib.get_close_matches(preset, PRESETS, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise ValueError(f"unknown preset {preset!r}: known are {', '.join(PRESETS)}, or a path to a config.json{hint}")

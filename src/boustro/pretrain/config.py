@@ -28,15 +28,16 @@ class PretrainConfig:
     """What is hidden and asked for: causal, masked, span, replaced or sentence-pair (`boustro.pretrain.objectives`)."""
     direction: Direction = "backward"
     """Which way a causal LM reads."""
-    preset: str = "mini"
+    preset: str | None = None
     """gpt2-base, tiny, mini or small; bert-, eurobert- or electra-mini and the like for masked LMs; or a path to a
-    transformers config.json."""
+    transformers config.json; by default a causal LM is like that of --init-from, if there is one, otherwise mini."""
     mask_rate: float = 0.15
     """Share of the pieces that a masked LM must tell (of every objective but causal)."""
     hide: Literal["piece", "word"] = "piece"
     """Whether a masked LM's words are hidden whole; spans are of pieces or of words."""
     init_from: str | None = None
-    """Start from all weights of this LM, a folder or a name on the hub, of the same architecture and tokenizer."""
+    """Start from all weights of this LM, a folder or a name on the hub, of the same architecture and tokenizer; of
+    learned positions those that a segment reaches."""
     init_embeddings_from: str | None = None
     """Start from the embeddings (and the head tied to them) of this LM over the same tokenizer; wider ones are reduced
     to their principal components."""
@@ -86,6 +87,12 @@ class PretrainConfig:
     """Make a few steps, say what all of them would cost, and stop; nothing is written."""
 
     @property
+    def architecture(self) -> str:
+        """A preset, or where a config lies."""
+        like = self.init_from if self.objective == "causal" else None
+        return self.preset or like or "mini"
+
+    @property
     def checkpoints(self) -> Path:
         """Where checkpoints lie until the model folder is written."""
         return self.out.with_name(self.out.name + ".checkpoints")
@@ -98,7 +105,7 @@ def run_facts(config: PretrainConfig, corpora: Corpora) -> dict[str, Any]:
     how the same sums are rounded, and a run may go on with others.
     """
     facts = {name: getattr(config, name) for name in FACTS.split()}
-    return {"shards": corpora.fingerprint, "preset": _architecture(config.preset), **facts}
+    return {"shards": corpora.fingerprint, "preset": _architecture(config.architecture), **facts}
 
 
 def options_as_json(config: Any) -> dict[str, Any]:

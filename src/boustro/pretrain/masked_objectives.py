@@ -29,7 +29,8 @@ def masked_config(config: PretrainConfig, tokenizer: Any, shards: Shards, family
 
     Raises `ValueError` for a preset, a tokenizer or a rate that does not fit.
     """
-    preset = f"{family}-{config.preset}" if config.preset in SIZES else config.preset
+    given = config.architecture
+    preset = f"{family}-{given}" if given in SIZES else given
     if preset in PRESETS:
         raise ValueError(
             f"preset {preset!r} is a causal LM, which --objective {config.objective} does not train; give --objective "

@@ -34,7 +34,7 @@ from boustro.models.loss import LMWithLoss
 from boustro.models.masked import MaskedLMWithLoss
 from boustro.models.masked_presets import is_masked_preset
 from boustro.models.pair import PairLMWithLoss
-from boustro.models.presets import PRESETS, make_config
+from boustro.models.presets import PRESETS, config_like, make_config
 from boustro.objectives.catalogue import OBJECTIVES, check_objective
 from boustro.objectives.causal import causal
 from boustro.pretrain.config import PretrainConfig
@@ -50,13 +50,14 @@ Batch = dict[str, Any]
 
 def causal_config(config: PretrainConfig, tokenizer: Any, shards: Shards) -> PreTrainedConfig:
     """A causal LM that says which way it reads."""
-    if is_masked_preset(config.preset):
+    if is_masked_preset(config.architecture):
         raise ValueError(
-            f"preset {config.preset!r} is a masked LM, which --objective causal does not train; give --objective "
+            f"preset {config.architecture!r} is a masked LM, which --objective causal does not train; give --objective "
             f"masked, or a causal preset: {', '.join(PRESETS)}"
         )
-    sentinel = shards.config["end_of_text_id"]
-    made = make_config(config.preset, shards.config["vocab_size"], config.segment_length, sentinel)
+    make = config_like if config.architecture == config.init_from else make_config
+    fitted = shards.config["vocab_size"], config.segment_length, shards.config["end_of_text_id"]
+    made = make(config.architecture, *fitted)
     made.update({"direction": config.direction, "sentinel": True})
     return made
 

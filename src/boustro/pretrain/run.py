@@ -74,7 +74,7 @@ def _pretrain(config: PretrainConfig) -> dict[str, Any]:
         _warm_start(lm, config, shards)
     what = config.direction if config.objective == "causal" else config.objective
     say(
-        f"{what} {config.preset}: {lm.num_parameters() / 1e6:.1f}M parameters, "
+        f"{what} {config.architecture}: {lm.num_parameters() / 1e6:.1f}M parameters, "
         f"{steps:,} steps of {step_pieces:,} pieces on {num_processes()} x {arguments.device.type}, "
         f"{num_segments:,} segments at hand"
     )

@@ -39,13 +39,16 @@ def refuse_other_pieces(model: str, tokenizer: Path) -> None:
 def start_from(lm: PreTrainedModel, folder: str) -> None:
     """Copy all weights of the LM in `folder` (or of this name on the hub) into `lm`.
 
-    Where `lm` has more pieces, special ones, which come last, their rows stay as they are.
+    Where `lm` has more pieces, special ones, which come last, their rows stay as they are. Rows of padding beyond its
+    pieces, and learned positions beyond its window, stay behind.
     Raises `ValueError` when the two differ in architecture, naming the first few tensors that do.
     """
     other = _load(folder, lm)
     theirs, ours = other.state_dict(), lm.state_dict()
-    if other.get_input_embeddings().weight.shape[0] < lm.config.vocab_size:
-        theirs = {name: _with_rows_of(ours.get(name), tensor) for name, tensor in theirs.items()}
+    more_pieces = lm.config.vocab_size - other.get_input_embeddings().weight.shape[0]
+    more_positions = min(0, _window(lm) - _window(other))
+    for more in filter(None, (more_pieces, more_positions)):
+        theirs = {name: _with_rows(more, tensor, ours.get(name)) for name, tensor in theirs.items()}
     differing = [
         f"{name} {_shape(ours.get(name))} here, {_shape(theirs.get(name))} there"
         for name in sorted(ours.keys() | theirs.keys())
@@ -57,8 +60,8 @@ def start_from(lm: PreTrainedModel, folder: str) -> None:
     if differing:
         more = f" and {len(differing) - SHOWN} more" if len(differing) > SHOWN else ""
         raise ValueError(
-            f"{folder} is of another architecture: {'; '.join(differing[:SHOWN])}{more}. Give its own with --preset "
-            f"{folder}, its window with --segment-length, or take its embeddings alone with --init-embeddings-from"
+            f"{folder} is of another architecture: {'; '.join(differing[:SHOWN])}{more}. Leave out --preset, give at "
+            f"most its window as --segment-length, or take its embeddings alone with --init-embeddings-from"
         )
     lm.load_state_dict(theirs)
 
@@ -105,11 +108,16 @@ def _load(folder: str, lm: PreTrainedModel, dtype: Any = torch.float32) -> Any:
     return type(lm).from_pretrained(folder, dtype=dtype)
 
 
-def _with_rows_of(ours: Tensor | None, theirs: Tensor) -> Tensor:
-    """`theirs`, and below it the further rows of `ours` where that is all they differ in."""
-    if ours is None or ours.shape[1:] != theirs.shape[1:]:
+def _with_rows(more: int, theirs: Tensor, ours: Tensor | None) -> Tensor:
+    """`theirs` with so many rows more, those of `ours`, or fewer, where that is all they differ in."""
+    if ours is None or ours.shape[1:] != theirs.shape[1:] or len(ours) - len(theirs) != more:
         return theirs
-    return torch.cat([theirs, ours[len(theirs) :]])
+    return torch.cat([theirs[: len(ours)], ours[len(theirs) :]])
+
+
+def _window(lm: Any) -> int:
+    """How many positions there are; 0 where nothing is said."""
+    return getattr(lm.config.get_text_config(), "max_position_embeddings", 0) or 0
 
 
 def _shape(tensor: Tensor | None) -> str:
