@@ -1,6 +1,5 @@
 """boustro.pretrain.warm_start: all weights or the embeddings of another LM, and what is refused."""
 
-
 import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM

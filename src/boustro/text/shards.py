@@ -28,6 +28,7 @@ from tyro.conf import Positional
 from boustro.store import content_fingerprint, open_folder, write_folder
 from boustro.text.byte_bpe import ByteBPE
 from boustro.text.documents import Split, is_stream, read_documents
+from boustro.text.duplicates import NearDuplicates
 from boustro.text.tokenizers import end_of_text_id, load_tokenizer, save_tokenizer, train_tokenizer
 
 SHARD_PIECES = 1 << 27
@@ -83,6 +84,7 @@ def tokenize(
     train_tokenizer: Annotated[int | None, "a size"] = None,
     text_key: str = "text",
     split: Split = "blank-line",
+    near_duplicates: Annotated[float | None, "a similarity"] = None,
     workers: int | None = None,
 ) -> None:
     """Turn a corpus into token shards, on all cores.
@@ -94,6 +96,7 @@ def tokenize(
         train_tokenizer: Instead, train a byte-level BPE of this many pieces on the corpus.
         text_key: The key of the text in JSONL files and datasets.
         split: What ends a document in a text file.
+        near_duplicates: Leave out documents this similar to an earlier one, 0.8 say (Jaccard, of runs of five words).
         workers: Processes; by default one a core.
     """
     if (tokenizer is None) == (train_tokenizer is None):
@@ -106,17 +109,21 @@ def tokenize(
             f"{stream} is a stream, and --train-tokenizer reads the corpus twice; write it to a file first"
         )
 
-    def documents() -> Iterator[str]:
-        return read_documents(corpus, text_key, split)
+    sieve = NearDuplicates(near_duplicates) if near_duplicates is not None else None
 
-    with write_folder(out, "shards", {"corpora": list(corpus)}) as folder:
+    def documents() -> Iterator[str]:
+        found = read_documents(corpus, text_key, split)
+        return sieve.filter(found) if sieve else found
+
+    with write_folder(out, "shards", {"corpora": list(corpus), "near_duplicates": near_duplicates}) as folder:
         if train_tokenizer is not None:
             learn = _train_tokenizer(documents(), train_tokenizer)
             save_tokenizer(learn, folder / "tokenizer")
         else:
             load_tokenizer(str(tokenizer)).save_pretrained(folder / "tokenizer")
         config = write_shards(documents(), folder, workers or os.cpu_count() or 1)
-    print(f"{out}: {config['num_documents']:,} documents, {config['num_pieces']:,} pieces, {config['dtype']}")
+    left_out = f"; {sieve.left_out:,} near-duplicates left out" if sieve else ""
+    print(f"{out}: {config['num_documents']:,} documents, {config['num_pieces']:,} pieces, {config['dtype']}{left_out}")
 
 
 def _train_tokenizer(documents: Iterable[str], size: int):
