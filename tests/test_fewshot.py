@@ -201,3 +201,35 @@ def test_a_verdict_admits_that_there_is_no_difference():
     results["points"][1]["to_best"]["p"] = 0.002
     assert "no reliable" not in verdict(results)
     assert "<svg" in curve_figure(results["points"], "dev")
+
+
+def test_a_dry_run_computes_nothing_and_counts_what_is_missing(study, tmp_path, capsys):
+    arguments, _ = study
+    assert main([*arguments, "--dry-run"]) == 0
+    assert "16 cells: 16 known, 0 to compute\nnothing is left to do" in capsys.readouterr().out
+    elsewhere = [*arguments, "--out", str(tmp_path / "out"), "--dry-run", "--json", "-"]
+    assert main(elsewhere) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["cells"] == {"of": 16, "known": 0}
+    assert {row["name"].split(", ", 1)[1] for row in plan["systems"]} == {
+        "ridge, factored",
+        "ridge, bio",
+        "mlp, factored",
+        "mlp, bio",
+    }
+    assert all(row["missing"] == 2 and row["train_seconds"] > 0 for row in plan["systems"])
+    assert plan["feature_bytes"] == 0  # the cache has them from the study before
+    assert main([*arguments, "--out", str(tmp_path / "out"), "--dry-run", "--no-cache"]) == 0
+    assert "features to write: 0 MB, about" in capsys.readouterr().out
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_dry_run_of_the_papers_protocol_knows_the_size_of_the_search(study, tmp_path, capsys):
+    arguments, _ = study
+    words = [word for word in arguments if word not in ("--heads", "ridge", "mlp", "--tags", "factored", "bio")]
+    seconds = []
+    for budget in ("3", "300"):
+        given = [*words, "--protocol", "paper", "--budget", budget, "--out", str(tmp_path / "out"), "--dry-run"]
+        assert main([*given, "--json", "-"]) == 0
+        seconds.append(sum(row["train_seconds"] for row in json.loads(capsys.readouterr().out)["systems"]))
+    assert seconds[1] > 5 * seconds[0] > 0

@@ -23,7 +23,7 @@ COMMANDS = {
     "evaluate": ("boustro.tasks.commands", "evaluate", "score a tagger on labelled sentences"),
     "predict": ("boustro.tasks.commands", "predict", "tag text"),
     "compare": ("boustro.studies.compare", "compare", "encoders x heads x seeds, as a table and a report"),
-    "fewshot": ("boustro.studies.fewshot.study", "fewshot", "encoders with K labelled sentences a type, as curves"),
+    "fewshot": ("boustro.studies.fewshot.command", "fewshot", "encoders with K labelled sentences a type, as curves"),
     "cache": ("boustro.encoders.cache", "cache", "list or clear the cached features"),
     "check": ("boustro.tasks.check", "check", "report on labelled data before training on it"),
     "doctor": ("boustro.studies.doctor", "doctor", "print what a bug report should say"),

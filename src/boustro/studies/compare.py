@@ -4,9 +4,7 @@ Every system with a seed is a cell (`studies.cells`), a folder that is either co
 that was killed goes on where it stopped. Tables and report are made from the cells alone, without a model.
 """
 
-import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,7 @@ from boustro.studies.report.numbers import spread
 from boustro.studies.results import find_name, summarise
 from boustro.tasks.commands import HeadOptions, read_labelled
 from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions
+from boustro.tasks.output import as_json, give
 
 MAX_TYPES = 6  # columns of the terminal's table
 
@@ -79,11 +78,11 @@ def compare(
             find_name(name, [s.name for s in grid.systems()])
     if dry_run:
         plan = make_plan(grid, out, cache)
-        _give(plan, json, lambda: print(describe_plan(plan)))
+        give(plan, json, lambda: print(describe_plan(plan)))
         return
     cells = find_cells(grid, out) if report_only else compute_cells(grid, out, cache)
     results = write_report(grid, cells, out, reference=reference, cases=cases)
-    _give(results, json, lambda: print_table(results))
+    give(results, json, lambda: print_table(results))
     print(f"report: {out / 'report.html'}", file=sys.stderr)
 
 
@@ -130,7 +129,7 @@ def write_report(
 ) -> dict[str, Any]:
     """Write results.json, report.md and report.html; returns the results."""
     results = summarise(grid, cells, title, reference, cases)
-    write_file(out / "results.json", dump(results))
+    write_file(out / "results.json", as_json(results))
     write_file(out / "report.md", render_markdown(results))
     write_file(out / "report.html", render_html(results))
     return results
@@ -157,18 +156,3 @@ def print_table(results: dict[str, Any]) -> None:
     Console(width=None if sys.stdout.isatty() else 160).print(table)
     if results["stamp"]:
         print(f"incomplete: {results['stamp']}")
-
-
-def dump(value: object) -> str:
-    """JSON as every file and every option of this command writes it."""
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _give(value: dict[str, Any], file: Path | None, show: Callable[[], None]) -> None:
-    """JSON alone on standard output for `-`, else what people read, and JSON in the file if one is named."""
-    if file is not None and str(file) == "-":
-        print(dump(value))
-        return
-    if file is not None:
-        write_file(file, dump(value))
-    show()

@@ -1,4 +1,4 @@
-"""`boustro compare --dry-run`: what would be computed, and what it would cost.
+"""`--dry-run` of a study: what would be computed, and what it would cost.
 
 The encoders are loaded, since only they know how large their features are; nothing is encoded but a sample.
 Minutes come from the records of the system's other seeds where there are any, else from a probe: a hundred
@@ -7,7 +7,7 @@ a guess: what a probe does not see is whether the machine will be busy.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,21 +36,31 @@ def make_plan(grid: Grid, out: Path, cache: bool | Path = True) -> dict[str, Any
             row: dict[str, Any] = {"name": system.name, "known": len(known), "missing": missing, "train_seconds": 0.0}
             if missing:
                 encoder = _encoder(system, grid, cache)
-                needed = _needed(encoder, grid)
+                needed = features_to_write(encoder, grid.data().values(), grid.dev)
                 to_write |= needed
                 if not cache:
-                    uncached_seconds += missing * _encode_seconds(encoder, grid)
+                    words = sum(len(s) for sentences in grid.data().values() for s in sentences)
+                    uncached_seconds += missing * words / words_per_second(encoder, grid.dev)
                 row["source"] = "the other seeds" if known else "a probe"
                 row["train_seconds"] = missing * (_recorded(known) if known else _probe(system, grid))
             systems.append(row)
-    encode = uncached_seconds + sum(seconds for _, seconds in to_write.values())
-    train = sum(row["train_seconds"] for row in systems)
+    return add_up(systems, to_write, peak, uncached_seconds)
+
+
+def add_up(
+    systems: list[dict[str, Any]],
+    to_write: dict[Path, tuple[int, float]],
+    peak: PeakMemory,
+    uncached_seconds: float = 0.0,
+) -> dict[str, Any]:
+    """The plan, from a row a system (name, known, missing, train_seconds, source) and what must be encoded."""
+    known, missing = (sum(row[name] for row in systems) for name in ("known", "missing"))
     return {
-        "cells": {"of": len(systems) * grid.seeds, "known": sum(row["known"] for row in systems)},
+        "cells": {"of": known + missing, "known": known},
         "systems": systems,
         "feature_bytes": sum(size for size, _ in to_write.values()),
-        "encode_minutes": encode / 60,
-        "train_minutes": train / 60,
+        "encode_minutes": (uncached_seconds + sum(seconds for _, seconds in to_write.values())) / 60,
+        "train_minutes": sum(row["train_seconds"] for row in systems) / 60,
         "peak_bytes_of_the_probe": peak.bytes,
     }
 
@@ -84,29 +94,27 @@ def _parts(encoder: Encoder) -> Sequence[Encoder]:
     return getattr(encoder, "parts", [encoder])
 
 
-def _needed(encoder: Encoder, grid: Grid) -> dict[Path, tuple[int, float]]:
+def features_to_write(
+    encoder: Encoder, data: Iterable[Sequence[Sentence]], sample: Sequence[Sentence]
+) -> dict[Path, tuple[int, float]]:
     """Cache entries that are not there yet: bytes, and seconds by a sample. Halves that pairs share count once."""
     needed = {}
     for part in _parts(encoder):
         if not isinstance(part, CachedEncoder):
             continue
         speed = None
-        for sentences in grid.data().values():
+        for sentences in data:
             entry = part.entry(sentences)
             if not entry.exists():
-                speed = speed or _words_per_second(part.encoder, grid.dev)
+                speed = speed or words_per_second(part.encoder, sample)
                 words = sum(map(len, sentences))
                 size = words * sum(s.num_layers * s.width for s in part.streams) * part.dtype.itemsize
                 needed[entry] = (size, words / speed)
     return needed
 
 
-def _encode_seconds(encoder: Encoder, grid: Grid) -> float:
-    words = sum(len(s) for sentences in grid.data().values() for s in sentences)
-    return words / _words_per_second(encoder, grid.dev)
-
-
-def _words_per_second(encoder: Encoder, sentences: Sequence[Sentence]) -> float:
+def words_per_second(encoder: Encoder, sentences: Sequence[Sentence]) -> float:
+    """How fast the first of these sentences are encoded."""
     sample = sentences[:PROBE_SENTENCES]
     encoder.encode_all(sample[:1])
     started = time.perf_counter()

@@ -9,7 +9,6 @@
 Each file is read once. A file that cannot be read is reported like the others, and then the command fails.
 """
 
-import json as json_format
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -17,9 +16,9 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
-from boustro.store import write_file
 from boustro.tasks.data import load_data
 from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions, Labelled
+from boustro.tasks.output import give
 from boustro.tasks.schemes import gold_entities
 from boustro.types import Sentence
 
@@ -63,13 +62,8 @@ def check(data: Positional[tuple[Path, ...]], options: DataOptions = DEFAULT_OPT
     if not data:
         raise ValueError("no data given; name at least one file of labelled sentences")
     reports = report_files(data, options)
-    written = json_format.dumps([asdict(r) for r in reports], indent=1, ensure_ascii=False)
-    if json is not None and str(json) == "-":
-        print(written)
-    else:
-        print("\n".join(line for report in reports for line in _lines(report)))
-    if json is not None and str(json) != "-":
-        write_file(json, written + "\n")
+    shown = "\n".join(line for report in reports for line in _lines(report))
+    give([asdict(report) for report in reports], json, lambda: print(shown), indent=1)
     unread = [report.file for report in reports if report.error is not None]
     if unread:
         raise ValueError(f"{len(unread)} of {len(reports)} cannot be read: {', '.join(unread)}")

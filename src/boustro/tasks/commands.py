@@ -3,7 +3,6 @@
 import dataclasses
 import html
 import itertools
-import json
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,10 +13,11 @@ from tyro.conf import Positional
 
 from boustro.metrics.labels import LabelScore
 from boustro.metrics.spans import SpanScore
-from boustro.store import refuse_foreign, write_file
+from boustro.store import refuse_foreign
 from boustro.tasks.data import load_data
 from boustro.tasks.formats.conll import format_conll
 from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions
+from boustro.tasks.output import as_json, give
 from boustro.tasks.render import as_html, as_terminal, as_text, css
 from boustro.tasks.tagger import KIND, Tagger
 from boustro.tasks.words import split_text
@@ -113,7 +113,8 @@ def fit(
         f"{record['encode_seconds']:.0f} s of encoding; best epoch {record['best_epoch']}"
     )
     if dev_sentences:
-        _print_score(tagger.evaluate(dev_sentences), json)
+        score = tagger.evaluate(dev_sentences)
+        give(score.to_dict(), json, lambda: _print_score(score), indent=1)
 
 
 def evaluate(
@@ -135,7 +136,7 @@ def evaluate(
     model = Tagger.from_pretrained(tagger, encoder=encoder)
     score = model.evaluate(sentences)
     _say_notices(model.encoder(cached=True).counts)
-    _print_score(score, json)
+    give(score.to_dict(), json, lambda: _print_score(score), indent=1)
 
 
 def predict(
@@ -168,7 +169,7 @@ def predict(
             continue
         for line, entities in zip(batch, model.predict(batch), strict=True):
             if format == "jsonl":
-                print(_dump({"text": line, "entities": [dataclasses.asdict(e) for e in entities]}))
+                print(as_json({"text": line, "entities": [dataclasses.asdict(e) for e in entities]}))
             elif format == "html":
                 print(f"<p>{as_html(line, entities)}</p>")
             elif console.is_terminal:
@@ -197,13 +198,7 @@ def _lines(file: str) -> Iterator[str]:
     return (line.rstrip("\r\n") for _, line in numbered)
 
 
-def _print_score(score: SpanScore | LabelScore, path: Path | None) -> None:
-    if path is not None:
-        text = json.dumps(score.to_dict(), indent=1, ensure_ascii=False)
-        if str(path) == "-":
-            print(text)
-            return
-        write_file(path, text + "\n")
+def _print_score(score: SpanScore | LabelScore) -> None:
     if isinstance(score, LabelScore):
         rows, what = list(score.per_label.items()), "words"
     else:
@@ -213,10 +208,6 @@ def _print_score(score: SpanScore | LabelScore, path: Path | None) -> None:
         print(f"{label:12} {c.precision:9.2f} {c.recall:7.2f} {c.f1:7.2f} {c.gold:9,}")
     if isinstance(score, LabelScore):
         print(f"accuracy {score.accuracy:.2f} over {score.num_words:,} words")
-
-
-def _dump(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _say_notices(counts: Mapping[str, int]) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from boustro.encoders import load_encoder
+from boustro.encoders import Encoder, load_encoder
 from boustro.heads.mix import LayerMix
 from boustro.heads.stacked import sentence_rows
 from boustro.types import Sentence
@@ -29,6 +29,16 @@ class Vectors:
 
     words: np.ndarray
     starts: np.ndarray
+
+
+def reading_encoder(
+    spec: str, train: Sequence[Sentence], layers: str = UPPER, cache: bool | Path = True, **options: str | None
+) -> Encoder:
+    """The encoder of a `FeatureReader`; documents are read where the training set has them."""
+    if not any(sentence.document for sentence in train):  # heads later read what they were trained on
+        options = {**options, "context": "sentence"}
+    chosen = {name: value for name, value in options.items() if value is not None}
+    return load_encoder(spec, layers="all" if layers == UPPER else layers, cache=cache, **chosen)
 
 
 class FeatureReader:
@@ -49,10 +59,7 @@ class FeatureReader:
             layers: "upper" (the upper half: of 12 blocks, 6 to 12), all, last, or numbers such as 2,3,4.
             options: `load_encoder`'s: pooling, spacing, context, dtype.
         """
-        if not any(sentence.document for sentence in train):  # heads later read what they were trained on
-            options = {**options, "context": "sentence"}
-        chosen = {name: value for name, value in options.items() if value is not None}
-        self.encoder = load_encoder(spec, layers="all" if layers == UPPER else layers, cache=cache, **chosen)
+        self.encoder = reading_encoder(spec, train, layers, cache, **options)
         self._first_layer = [(s.num_layers - 1) // 2 if layers == UPPER else 0 for s in self.encoder.streams]
         self._train = self.encoder.encode_all(train)
         self._mixes = []
