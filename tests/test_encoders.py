@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from boustro.encoders import load_encoder, split_spec
+from boustro.encoders import exact_spec, load_encoder, split_spec
 from boustro.encoders.cache import CachedEncoder, cache, cache_limit
 from boustro.encoders.pooling import select
 from boustro.types import Sentence
@@ -302,6 +302,12 @@ def test_specs_are_split_at_plus_unless_they_are_a_path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "c++").mkdir()
     assert split_spec("c++") == ["c++"]
+    (tmp_path / "starter").mkdir()
+    (tmp_path / "starter-forward").mkdir()
+    assert split_spec("starter") == ["starter-forward", "starter-backward"]
+    assert split_spec("./starter") == ["./starter"]
+    encoder = load_encoder("starter-forward")
+    assert exact_spec("starter-forward", encoder.identity()) == "starter-forward"
 
 
 def test_a_bare_string_is_no_list_of_words(tiny_lm):

@@ -100,8 +100,11 @@ def with_cache(encoder: Encoder, cache: bool | str | Path = True) -> Encoder:
 
 
 def split_spec(spec: str) -> list[str]:
-    """`"a+b"` → `["a", "b"]`, shipped names written out; a path that exists is never split."""
-    if Path(spec).exists():
+    """`"a+b"` → `["a", "b"]`, shipped names written out; a path that exists is never split.
+
+    A shipped name is no path: a folder `starter` is named `./starter`.
+    """
+    if spec not in ALIASES and Path(spec).exists():
         return [spec]
     names = [name for part in spec.split("+") for name in ALIASES.get(part, part).split("+")]
     if not all(name.strip() for name in names):
@@ -137,10 +140,12 @@ def exact_spec(spec: str, identity: dict[str, Any]) -> str:
     for name, part in zip(split_spec(spec), identity.get("parts", [identity]), strict=True):
         kind, path = split_kind(name)
         bare, commit = split_revision(name)[0], part["weights"].rpartition("@")[2]
-        if Path(path).exists():
+        if split_kind(bare)[1] in SHIPPED:
+            exact.append(name)
+        elif Path(path).exists():
             exact.append(kind + str(Path(path).resolve()))
         else:
-            exact.append(name if split_kind(bare)[1] in SHIPPED or commit == "None" else f"{bare}@{commit}")
+            exact.append(name if commit == "None" else f"{bare}@{commit}")
     return "+".join(exact)
 
 
