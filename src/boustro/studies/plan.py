@@ -39,8 +39,7 @@ def make_plan(grid: Grid, out: Path, cache: bool | Path = True) -> dict[str, Any
                 needed = features_to_write(encoder, grid.data().values(), grid.dev)
                 to_write |= needed
                 if not cache:
-                    words = sum(len(s) for sentences in grid.data().values() for s in sentences)
-                    uncached_seconds += missing * words / words_per_second(encoder, grid.dev)
+                    uncached_seconds += missing * seconds_to_encode(encoder, grid.data().values(), grid.dev)
                 row["source"] = "the other seeds" if known else "a probe"
                 row["train_seconds"] = missing * (_recorded(known) if known else _probe(system, grid))
             systems.append(row)
@@ -106,20 +105,29 @@ def features_to_write(
         for sentences in data:
             entry = part.entry(sentences)
             if not entry.exists():
-                speed = speed or words_per_second(part.encoder, sample)
-                words = sum(map(len, sentences))
+                speed = speed or _words_per_second(part.encoder, sample)
+                words = num_words(sentences)
                 size = words * sum(s.num_layers * s.width for s in part.streams) * part.dtype.itemsize
                 needed[entry] = (size, words / speed)
     return needed
 
 
-def words_per_second(encoder: Encoder, sentences: Sequence[Sentence]) -> float:
-    """How fast the first of these sentences are encoded."""
+def seconds_to_encode(encoder: Encoder, data: Iterable[Sequence[Sentence]], sample: Sequence[Sentence]) -> float:
+    """Of all these sentences, by a sample."""
+    return sum(map(num_words, data)) / _words_per_second(encoder, sample)
+
+
+def num_words(sentences: Iterable[Sentence]) -> int:
+    """Of all sentences together."""
+    return sum(map(len, sentences))
+
+
+def _words_per_second(encoder: Encoder, sentences: Sequence[Sentence]) -> float:
     sample = sentences[:PROBE_SENTENCES]
     encoder.encode_all(sample[:1])
     started = time.perf_counter()
     encoder.encode_all(sample)
-    return sum(map(len, sample)) / (time.perf_counter() - started)
+    return num_words(sample) / (time.perf_counter() - started)
 
 
 def _recorded(cells: Sequence[Cell]) -> float:
@@ -131,5 +139,4 @@ def _probe(system: System, grid: Grid) -> float:
     labelled = [s for s in grid.train if extract_spans(s.tags or ())][:PROBE_SENTENCES]
     dev = grid.dev[:PROBE_SENTENCES]
     tagger = Tagger(system.encoder, system.head, cache=False, **system.options).fit(labelled, dev, seed=0)
-    words, sample = (sum(map(len, sentences)) for sentences in (grid.train, labelled))
-    return tagger.record["train_seconds"] * words / sample
+    return tagger.record["train_seconds"] * num_words(grid.train) / num_words(labelled)

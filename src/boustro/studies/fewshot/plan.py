@@ -17,8 +17,7 @@ from boustro.models.memory import PeakMemory
 from boustro.studies.fewshot.cells import Task, judge
 from boustro.studies.fewshot.study import Place, Study, places
 from boustro.studies.grid import short_specs
-from boustro.studies.plan import PROBE_SENTENCES, add_up, features_to_write, words_per_second
-from boustro.types import Sentence
+from boustro.studies.plan import PROBE_SENTENCES, add_up, features_to_write, num_words, seconds_to_encode
 
 PROBE_RUNS = 3
 
@@ -30,26 +29,19 @@ def make_plan(study: Study, out: Path, cache: bool | Path = True) -> dict[str, A
     for place in places(study, out):
         groups.setdefault((place.encoder, place.system.name), []).append(place)
     to_write: dict[Path, tuple[int, float]] = {}
-    rows, unread, uncached_seconds = [], set(), 0.0
+    rows, uncached_seconds = [], 0.0
     with PeakMemory() as peak:
         for (spec, system), group in groups.items():
             missing = [place for place in group if not place.path.is_file()]
             row = {"name": f"{short[spec]}, {system}", "known": len(group) - len(missing), "missing": len(missing)}
             rows.append({**row, "train_seconds": _seconds(study, missing), "source": "a probe"})
-            if missing:
-                unread.add(spec)
-        for spec in unread:
+        for spec in dict.fromkeys(spec for (spec, _), row in zip(groups, rows, strict=True) if row["missing"]):
             encoder = study.encoder(spec, cache)
             if cache:
                 to_write |= features_to_write(encoder, study.data().values(), study.train)
             else:
-                uncached_seconds += sum(map(num_words, study.data().values())) / words_per_second(encoder, study.train)
+                uncached_seconds += seconds_to_encode(encoder, study.data().values(), study.train)
     return add_up(rows, to_write, peak, uncached_seconds)
-
-
-def num_words(sentences: Sequence[Sentence]) -> int:
-    """Of all sentences together."""
-    return sum(map(len, sentences))
 
 
 def _seconds(study: Study, missing: Sequence[Place]) -> float:
@@ -80,6 +72,6 @@ def _seconds(study: Study, missing: Sequence[Place]) -> float:
     total = 0.0
     for place in missing:
         draws = study.draws[place.shots]
-        total += teaching * sum(len(study.train[number]) for own in draws for number in own) / taught
+        total += teaching * num_words(study.train[number] for own in draws for number in own) / taught
         total += max(both - teaching, 0.0) * len(draws) * to_tag / tagged
     return total * runs
