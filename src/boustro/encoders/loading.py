@@ -9,6 +9,7 @@ from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModel
 from transformers.utils import logging
 
+from boustro.errors import reason
 from boustro.models import adaptation, elmo, fusion, lora
 from boustro.store import MANIFEST, fingerprint, hash_file, open_folder
 from boustro.text.tokenizers import load_tokenizer
@@ -27,8 +28,9 @@ def load_config(name_or_path: str, revision: str | None):
     try:
         return AutoConfig.from_pretrained(name_or_path, revision=revision)
     except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise FileNotFoundError(f"{name_or_path}: no model could be loaded from this path or name: {reason}") from error
+        raise FileNotFoundError(
+            f"{name_or_path}: no model could be loaded from this path or name: {reason(error)}"
+        ) from error
 
 
 def load_model(name_or_path: str, config: Any, revision: str | None, dtype: torch.dtype, make: Any = AutoModel):
@@ -39,8 +41,7 @@ def load_model(name_or_path: str, config: Any, revision: str | None, dtype: torc
     try:
         return make.from_pretrained(name_or_path, config=config, revision=revision, dtype=dtype)
     except (OSError, SafetensorError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise ValueError(f"{name_or_path}: the weights could not be loaded: {reason}") from error
+        raise ValueError(f"{name_or_path}: the weights could not be loaded: {reason(error)}") from error
     finally:
         logging.set_verbosity(verbosity)
         if bars:

@@ -12,6 +12,8 @@ from typing import Any
 
 from transformers import AutoConfig, GPT2Config, LlamaConfig, PretrainedConfig
 
+from boustro.errors import reason
+
 HEAD_WIDTH = 64
 
 
@@ -47,8 +49,9 @@ def config_like(model: str, vocab_size: int, max_pieces: int, end_of_text_id: in
     try:
         return AutoConfig.from_pretrained(model, **_fitted(vocab_size, max_pieces, end_of_text_id))
     except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise FileNotFoundError(f"{model}: no config could be loaded from this path or name ({reason})") from error
+        raise FileNotFoundError(
+            f"{model}: no config could be loaded from this path or name ({reason(error)})"
+        ) from error
 
 
 def make_config(preset: str, vocab_size: int, max_pieces: int, end_of_text_id: int) -> PretrainedConfig:

@@ -12,6 +12,7 @@ import re
 import sys
 from pathlib import Path
 
+from boustro.errors import reason
 from boustro.store import MANIFEST, open_folder
 from boustro.tasks.card import CARD, KIND, local_models
 
@@ -31,9 +32,8 @@ def download(name_or_path: str | Path, revision: str | None = None) -> Path:
     try:
         return Path(snapshot_download(name, revision=revision))
     except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
         raise FileNotFoundError(
-            f"{name}: no such folder, and no tagger of this name could be had from the hub: {reason}"
+            f"{name}: no such folder, and no tagger of this name could be had from the hub: {reason(error)}"
         ) from error
 
 
@@ -74,6 +74,5 @@ def upload(
             commit_message=f"Tagger made with boustro {manifest['made_by']['versions']['boustro']}",
         )
     except OSError as error:
-        reason = str(error).strip().splitlines()[0]
-        raise OSError(f"{repo_id}: the hub took nothing: {reason}") from error
+        raise OSError(f"{repo_id}: the hub took nothing: {reason(error)}") from error
     return str(commit.commit_url)

@@ -11,6 +11,8 @@ from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
+from boustro.errors import reason
+
 END_OF_TEXT = "<|endoftext|>"
 WORD_PATTERN = r" ?[\p{L}\p{M}]+| ?\p{N}{1,3}| ?[^\s\p{L}\p{M}\p{N}]+|\s+(?!\S)|\s+"
 
@@ -56,10 +58,9 @@ def load_tokenizer(name_or_path: str | Path, revision: str | None = None):
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(name_or_path), revision=revision)
     except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0].rstrip(":. ")
         raise FileNotFoundError(
             f"{name_or_path}: no tokenizer could be loaded from this path or name; a folder needs tokenizer.json, "
-            f"which save_pretrained of the tokenizer writes ({reason})"
+            f"which save_pretrained of the tokenizer writes ({reason(error)})"
         ) from error
     if len(tokenizer) <= len(tokenizer.get_added_vocab()):  # transformers makes an empty one where there is none
         raise FileNotFoundError(f"{name_or_path}: no tokenizer lies there; save the model's tokenizer beside it")
