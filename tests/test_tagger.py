@@ -1,6 +1,7 @@
 """Tagger: train, save, load, agree; texts in, character offsets out; what it must refuse."""
 
 import json
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from boustro.heads.dropout import Dropout
 from boustro.heads.mix import LayerMix
 from boustro.heads.tagging import HeadConfig, make_head
 from boustro.heads.training import Dev, TrainConfig, propose_batch, train_head
-from boustro.tasks.config import make_config
+from boustro.tasks.commands import HeadOptions
+from boustro.tasks.config import TaggerConfig, make_config
 from boustro.tasks.formats.conll import format_conll
 from boustro.types import Sentence
 
@@ -246,3 +248,9 @@ def test_dropout_drops_as_many_as_it_should_and_keeps_the_mean(p):
 @pytest.mark.parametrize(("sentences", "batch"), [(1, 4), (46, 4), (183, 15), (384, 32), (14041, 32)])
 def test_few_sentences_make_small_batches(sentences, batch):
     assert propose_batch(sentences) == batch
+
+
+def test_every_setting_is_an_option_of_the_command_line_in_the_same_order():
+    settings = [field.name for field in fields(TaggerConfig)]
+    options = [field.name for field in fields(HeadOptions)]
+    assert settings == ["encoder", "head", *options[: options.index("preset")]]
