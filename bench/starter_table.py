@@ -29,7 +29,7 @@ def main(paper: tyro.conf.Positional[Path], default: tyro.conf.Positional[Path],
         cells = [f"{by_encoder[e]['mean']:.2f} ± {by_encoder[e]['sd']:.2f}" for e in READS]
         gap = by_encoder["starter"]["mean"] - by_encoder["starter-forward"]["mean"]
         print(f"| {name} | " + " | ".join(cells) + f" | {gap:.1f} |")
-        systems += [{"name": f"{name}, {READS[e]}", "dev": by_encoder[e]} for e in READS]
+        systems += [{"name": f"{name}, {READS[e]}", "encoder": e, "dev": by_encoder[e]} for e in READS]
     write_file(figure, standalone(f1_dots(systems, "dev")))
 
 

@@ -26,8 +26,8 @@ def f1_dots(systems: Sequence[Mapping[str, Any]], judged: str) -> str:
     def draw(place: int, y: float, scale: Scale) -> str:
         _, _, style, mean, seeds = rows[place]
         x = scale(mean)
-        track = path([(scale.start, y), (x, y)], f"t {style}")
-        return track + path([(x, y - 7), (x, y + 7)], f"l {style}") + dots([(scale(v), y) for v in seeds], style, 6)
+        guide = path([(scale.start, y), (scale.stop, y)], "g")  # no bar: the axis need not begin at nought
+        return guide + path([(x, y - 7), (x, y + 7)], f"l {style}") + dots([(scale(v), y) for v in seeds], style, 6)
 
     means = ", ".join(f"{name} {mean:.1f}" for name, _, _, mean, _ in rows)
     return frame_rows(f"{judged} F1: {means}", [(r[0], r[1]) for r in rows], marks, draw, f"{judged} F1, a dot a seed")
