@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from boustro.cli import COMMANDS, main, usage
+from boustro.cli import COMMANDS, main, prepare, usage
 from boustro.tasks.formats.conll import format_conll
 
 DATA = [
@@ -188,3 +188,12 @@ def test_check_reports_repairs_duplicates_and_leakage(capsys, tmp_path):
     assert "4 sentences, 5 words" in out and "scheme BIO" in out
     assert "a:5: I-LOC begins an entity; read as B-LOC" in out
     assert "1 sentences stand here more than once" in out and f"1 sentences stand in {tmp_path / 'a'} too" in out
+
+
+@pytest.mark.parametrize(
+    ("given", "spin"), [({}, "5000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, None)]
+)
+def test_threads_do_not_wait_long_in_a_loop_unless_the_user_says_how(given, spin):
+    environment = dict(given)
+    prepare(environment)
+    assert environment.get("GOMP_SPINCOUNT") == spin and given.items() <= environment.items()

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import traceback
 import warnings
+from collections.abc import MutableMapping
 from importlib import import_module
 
 COMMANDS = {
@@ -61,10 +62,17 @@ def main(arguments: list[str] | None = None) -> int:
     return run(module, function, rest, prog=f"boustro {name}")
 
 
+def prepare(environment: MutableMapping[str, str]) -> None:
+    """What libraries read from the environment once, when they are loaded; what the user has set there stands."""
+    environment.setdefault("TOKENIZERS_PARALLELISM", "true")
+    environment.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1" if not sys.stderr.isatty() else "0")
+    if "OMP_WAIT_POLICY" not in environment:  # idle threads wait for a shorter time in a loop: beside another
+        environment.setdefault("GOMP_SPINCOUNT", "5000")  # busy program they would hold up those that have work
+
+
 def run(module: str, function: str, arguments: list[str], prog: str) -> int:
     """Parse the arguments with the function's own signature, call it, and turn what it raises into words."""
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1" if not sys.stderr.isatty() else "0")
+    prepare(os.environ)
     warnings.filterwarnings("ignore", category=FutureWarning)
     import tyro
 
