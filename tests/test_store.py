@@ -62,8 +62,8 @@ def test_the_manifest_is_written_after_everything_else(tmp_path, monkeypatch):
     synced = []
     monkeypatch.setattr(store, "_sync", lambda path: synced.append(path.name))
     write(tmp_path / "ner")
-    assert synced.index("weights.bin") < synced.index(f".{MANIFEST}.staging")
-    assert synced.index("words.txt") < synced.index(f".{MANIFEST}.staging")
+    manifest = next(number for number, name in enumerate(synced) if MANIFEST in name)
+    assert synced.index("weights.bin") < manifest and synced.index("words.txt") < manifest
 
 
 def test_folders_above_the_target_are_made(tmp_path):
@@ -285,7 +285,196 @@ def test_a_disk_that_takes_no_more_keeps_the_older_version(tmp_path):
     assert names(tmp_path) == ["ner", "table.csv"]
 
 
+def test_an_error_of_a_library_in_rust_is_the_disks(tmp_path):
+    """safetensors and tokenizers raise classes of their own, with the number of the error in the text."""
+    code = """
+import resource, signal, sys
+import numpy as np
+from safetensors.numpy import save_file
+from boustro import store
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+try:
+    with store.write_folder(sys.argv[1], "model") as folder:
+        save_file({"w": np.zeros(5000)}, folder / "model.safetensors")
+except OSError as error:
+    print(error.errno, error.filename, error.strerror, sep="|")
+"""
+    out, problems = run_python(code, tmp_path / "lm").communicate(timeout=60)
+    assert out, problems
+    number, filename, reason = out.strip().split("|")
+    assert (int(number), filename) == (errno.EFBIG, str(tmp_path / "lm")) and "nothing was left behind" in reason
+    assert names(tmp_path) == []
+
+
+def test_an_unreadable_corpus_is_named_and_not_the_target(tmp_path):
+    with pytest.raises(PermissionError) as caught, write_folder(tmp_path / "shards", "shards"):
+        raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "corpus.txt"))
+    assert caught.value.filename == str(tmp_path / "corpus.txt") and "space" not in str(caught.value)
+
+
+def test_a_reader_finds_the_older_folder_that_a_kill_between_two_renames_left(tmp_path):
+    write(tmp_path / "ner")
+    (tmp_path / "ner").rename(tmp_path / ".ner.retired")
+    open_folder(tmp_path / "ner", "tagger", verify=True)
+    assert names(tmp_path) == ["ner"]
+
+
+# What others wrote
+
+
+def test_a_folder_that_holds_a_file_of_others_is_not_replaced(tmp_path):
+    write(tmp_path / "ner")
+    (tmp_path / "ner" / "notes.txt").write_text("years of work")
+    with pytest.raises(FileExistsError, match=r"ner holds notes\.txt, which Boustro did not write"):
+        write(tmp_path / "ner")
+    assert (tmp_path / "ner" / "notes.txt").read_text() == "years of work"
+    open_folder(tmp_path / "ner", "tagger", verify=True)
+
+
+def test_a_file_that_appears_while_the_block_runs_is_not_lost(tmp_path):
+    write(tmp_path / "ner")
+    with pytest.raises(FileExistsError, match="ner holds inner/late"), write_folder(tmp_path / "ner", "tagger"):
+        (tmp_path / "ner" / "inner" / "late").symlink_to("elsewhere")
+    assert (tmp_path / "ner" / "inner" / "late").is_symlink()
+
+
+def test_a_card_may_be_edited_and_is_then_not_replaced(tmp_path):
+    def write_card() -> None:
+        with write_folder(tmp_path / "ner", "tagger") as folder:
+            (folder / "README.md").write_text("made by a program")
+
+    write_card()
+    write_card()
+    (tmp_path / "ner" / "README.md").write_text("and finished by a person")
+    open_folder(tmp_path / "ner", "tagger", verify=True)
+    with pytest.raises(FileExistsError, match=r"ner holds README\.md, which .* or which was edited"):
+        write_card()
+
+
+def test_removing_leaves_the_files_of_others(tmp_path):
+    write(tmp_path / "ner")
+    store.remove_folder(tmp_path / "ner")
+    assert names(tmp_path) == []
+    write(tmp_path / "ner")
+    (tmp_path / "ner" / "notes.txt").write_text("years of work")
+    store.remove_folder(tmp_path / "ner")
+    assert [p.name for p in tmp_path.rglob("*") if p.is_file()] == ["notes.txt"]
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.txt").write_text("years of work")
+    store.remove_folder(tmp_path / "thesis")
+    assert names(tmp_path / "thesis") == ["chapter.txt"]
+
+
+def test_files_follow_the_umask(tmp_path):
+    code = """
+import os, sys
+import numpy as np
+from safetensors.numpy import save_file
+from boustro.store import write_folder
+os.umask(0o027)
+with write_folder(sys.argv[1], "model") as folder:
+    save_file({"w": np.zeros(5)}, folder / "model.safetensors")
+    (folder / "private").write_text("")
+    (folder / "private").chmod(0o600)
+"""
+    _, problems = run_python(code, tmp_path / "lm").communicate(timeout=60)
+    assert {oct(p.stat().st_mode & 0o777) for p in (tmp_path / "lm").iterdir()} == {"0o640"}, problems
+
+
+# Several writers
+
+
+def test_a_second_writer_is_refused_and_the_first_is_not_disturbed(tmp_path):
+    code = """
+import sys
+from boustro.store import write_folder
+try:
+    with write_folder(sys.argv[1], "tagger"):
+        pass
+except BlockingIOError as error:
+    print(error)
+"""
+    with write_folder(tmp_path / "ner", "tagger") as folder:
+        (folder / "weights.bin").write_bytes(b"1")
+        out, problems = run_python(code, tmp_path / "ner").communicate(timeout=60)
+        assert "another run is writing here" in out, problems
+    assert names(tmp_path) == ["ner"] and names(tmp_path / "ner") == [MANIFEST, "weights.bin"]
+
+
+MANY = """
+import sys, time
+from boustro.store import lock, open_folder, write_file, write_folder
+path, number = sys.argv[1], sys.argv[2]
+for turn in range(20):
+    with lock(path):
+        with write_folder(path, "tagger") as folder:
+            for name in "abc":
+                (folder / name).write_text(number * 1000)
+    write_file(path + ".json", number * 1000)
+    manifest = open_folder(path, "tagger")
+    assert set(manifest["files"]) == set("abc")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [2, 8])
+def test_many_writers_of_one_folder_all_end_well(tmp_path, count):
+    """A reader sees a whole folder at any time, and nothing is left beside it."""
+    running = [run_python(MANY, tmp_path / "ner", number) for number in range(count)]
+    problems = [process.communicate(timeout=120)[1] for process in running]
+    assert [process.returncode for process in running] == [0] * count, problems
+    open_folder(tmp_path / "ner", "tagger", verify=True)
+    assert len({(tmp_path / "ner" / name).read_text() for name in "abc"}) == 1
+    assert names(tmp_path) == ["ner", "ner.json"]
+
+
+def test_what_is_claimed_is_checked_first(tmp_path):
+    out = tmp_path / "new" / "ner"
+    with store.claim(out, "tagger"):
+        write(out)
+    with pytest.raises(FileExistsError, match="a tagger folder already; give --overwrite"), store.claim(out, "tagger"):
+        pass
+    with store.claim(out, "tagger", overwrite=True):
+        write(out, weights=b"new")
+    with pytest.raises(FileExistsError, match="is not a model"), store.claim(out, "model", overwrite=True):
+        pass
+
+
+@pytest.mark.parametrize("path", ["/proc/out", "/dev/null/out"])
+def test_a_place_where_nothing_can_be_written_is_known_before(path):
+    with pytest.raises(OSError, match="choose another place") as caught, store.claim(path, "tagger"):
+        pass
+    assert caught.value.filename == path
+    with pytest.raises(OSError):
+        store.check_file(path)
+
+
+def test_leftovers_are_those_that_nobody_writes(tmp_path):
+    (tmp_path / ".dead.0123abcd.staging").mkdir()
+    with write_folder(tmp_path / "ner", "tagger"):
+        code = "import sys, pathlib, boustro.store as store; print(store.leftovers(pathlib.Path(sys.argv[1])))"
+        out, problems = run_python(code, tmp_path).communicate(timeout=60)
+        assert ".dead.0123abcd.staging" in out and ".ner." not in out, problems
+
+
 # Single files
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/stderr"])
+def test_a_device_is_written_to_and_not_replaced(name):
+    code = f"from boustro.store import check_file, write_file; check_file({name!r}); write_file({name!r}, 'figures')"
+    out, problems = run_python(code).communicate(timeout=60)
+    assert "figures" in out + problems
+    assert not Path(name).is_file() or Path(name).is_symlink()
+
+
+def test_a_link_is_followed(tmp_path):
+    (tmp_path / "real").mkdir()
+    write(tmp_path / "real" / "ner")
+    (tmp_path / "ner").symlink_to(tmp_path / "real" / "ner")
+    write(tmp_path / "ner", weights=b"new")
+    assert (tmp_path / "ner").is_symlink() and (tmp_path / "real" / "ner" / "weights.bin").read_bytes() == b"new"
 
 
 def test_a_file_is_written_as_utf8_or_bytes_and_replaced(tmp_path):

@@ -7,6 +7,12 @@ visible. A reader refuses a folder whose manifest is missing or does not match w
     with write_folder("ner", kind="tagger") as folder:
         (folder / "weights.bin").write_bytes(...)
     open_folder("ner", kind="tagger")   # its manifest, or a ValueError that says what is wrong
+
+A target has one writer at a time, by a lock beside it: `.ner.lock`. Staging names are the writer's own, so that two
+programs do not meet even where a file system has no locks. What a killed run left (`.ner.1f3a9c20.staging`) is
+removed by the next writer, who has the lock, and so knows that nobody writes there.
+
+A file that was not written here is never deleted: a folder that holds one is not replaced.
 """
 
 import contextlib
@@ -14,15 +20,28 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
-from collections.abc import Iterator
+import uuid
+from collections.abc import Collection, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
+
 MANIFEST = "manifest.json"
-DISK_ERRORS = {getattr(errno, e) for e in ("ENOSPC", "EDQUOT", "EFBIG", "EROFS", "EACCES", "EPERM", "EIO", "ENOTDIR")}
+EDITABLE = frozenset({"README.md"})
+"""Files of ours that a person may go on writing: their bytes are not verified, and an edited one is not replaced."""
+FULL = {getattr(errno, e) for e in ("ENOSPC", "EDQUOT", "EFBIG")}
+DISK_ERRORS = FULL | {
+    getattr(errno, e) for e in ("EROFS", "EACCES", "EPERM", "EIO", "ENOTDIR", "ENOENT", "EEXIST", "ENAMETOOLONG")
+}
+RUST_ERROR = re.compile(r"\(os error (\d+)\)")
+"""How libraries written in Rust (safetensors, tokenizers) name an error of the operating system."""
+PATIENCE = 2.0
+"""Seconds that a run waits for another one before it says so."""
 
 
 def fingerprint(*parts: Any) -> str:
@@ -37,87 +56,161 @@ def hash_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def write_file(path: str | Path, data: str | bytes) -> Path:
-    """Write one file atomically: a staging file beside it, fsync, rename, fsync of the folder."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    staging = path.with_name(f".{path.name}.staging")
+@contextlib.contextmanager
+def lock(path: str | Path, wait: bool = True) -> Iterator[None]:
+    """Be the only one, of all threads and programs, that writes `path`; folders above it are made.
+
+    A thread that holds the lock may take it again. Raises `BlockingIOError` when another holds it and `wait` is
+    false, and `OSError` with the path where nothing can be written.
+    """
+    path = _target(path)
+    place = path.with_name(f".{path.name}.lock")
+    with _disk_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        place.touch()  # where nothing can be written, filelock would wait for ever
+        held = FileLock(place, is_singleton=True)
+        try:
+            held.acquire(timeout=PATIENCE if wait else 0)
+        except Timeout as error:
+            if not wait:
+                said = "another run is writing here; wait until it ends, or choose another place"
+                raise BlockingIOError(errno.EAGAIN, said, str(path)) from error
+            print(f"{path}: waiting for another run that writes here", file=sys.stderr)
+            held.acquire()
     try:
-        staging.write_bytes(data.encode() if isinstance(data, str) else data)
-        _sync(staging)
-        staging.replace(path)
-        _sync(path.parent)
-    except OSError as error:
-        staging.unlink(missing_ok=True)
-        raise _disk_error(error, path) from error
+        yield
+    finally:
+        if held.lock_counter == 1:
+            with contextlib.suppress(OSError):  # those who wait see that it is gone, and make it anew
+                place.unlink()
+        held.release()
+
+
+def write_file(path: str | Path, data: str | bytes) -> Path:
+    """Write one file atomically: a staging file beside it, fsync, rename, fsync of the folder.
+
+    What is no ordinary file (`/dev/stdout`, a pipe) is written to as it stands.
+    """
+    path, content = Path(path), data.encode() if isinstance(data, str) else data
+    if path.exists() and not path.is_file() and not path.is_dir():
+        path.write_bytes(content)
+        return path
+    with lock(path):
+        target = _target(path)
+        _sweep(target)
+        staging = _staging(target)
+        try:
+            with _disk_errors(path):
+                staging.write_bytes(content)
+                _sync(staging)
+                staging.replace(target)
+                _sync(target.parent)
+        finally:
+            staging.unlink(missing_ok=True)
     return path
+
+
+def check_file(path: str | Path) -> None:
+    """Raise `OSError` with the path unless `write_file` can write it: to be known before the work, not after it."""
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "a folder stands here; name a file", str(path))
+    if not path.exists() or path.is_file():
+        with lock(path):
+            pass
 
 
 @contextlib.contextmanager
 def write_folder(path: str | Path, kind: str, made_by: dict[str, Any] | None = None) -> Iterator[Path]:
     """Yield a staging folder; when the block ends well, it becomes `path`, complete, in one rename.
 
-    An older folder of the same kind is replaced, and so is a half-written one; anything else that
-    stands at `path` is left alone: `FileExistsError`. When the block fails, nothing is left behind.
+    An older folder of the same kind is replaced; anything else that stands at `path`, and a folder that holds files
+    which were not written here, is left alone: `FileExistsError`. When the block fails, nothing is left behind.
+    `BlockingIOError` when another run is writing there.
     """
-    path = Path(path)
-    refuse_foreign(path, kind)
-    staging, retired = (path.with_name(f".{path.name}.{stage}") for stage in ("staging", "retired"))
-    if retired.exists() and not path.exists():  # killed between the two renames: the older folder returns
-        retired.rename(path)
-    for leftover in (staging, retired):  # of a run that was killed
-        shutil.rmtree(leftover, ignore_errors=True)
-    try:
-        staging.mkdir(parents=True)
-        yield staging
-        write_manifest(staging, kind, made_by)
-        if path.exists():
-            path.rename(retired)
+    with lock(path, wait=False):
+        target = _target(path)
+        _settle(target)
+        refuse_foreign(target, kind)
+        _sweep(target)
+        staging = _staging(target)
         try:
-            staging.rename(path)
-        except OSError:
-            if retired.exists():
-                retired.rename(path)
-            raise
-        _sync(path.parent)
-    except OSError as error:
-        raise _disk_error(error, path) from error
-    finally:
-        for leftover in (staging, retired):
-            shutil.rmtree(leftover, ignore_errors=True)
+            with _disk_errors(Path(path)):
+                staging.mkdir()
+                yield staging
+                write_manifest(staging, kind, made_by)
+                refuse_foreign(target, kind)  # again: the block may have taken hours
+                if target.exists():
+                    target.rename(_retired(target))
+                staging.rename(target)
+                _sync(target.parent)
+        finally:
+            _settle(target)
+            _sweep(target)
+
+
+@contextlib.contextmanager
+def claim(path: str | Path, kind: str, overwrite: bool = False) -> Iterator[None]:
+    """Keep `path` for a run that will write a folder there at its end: what could fail then is checked now.
+
+    Raises `FileExistsError` for what must not be replaced, among it a complete folder unless `overwrite`;
+    `BlockingIOError` when another run has claimed it; `OSError` where nothing can be written.
+    """
+    with lock(path, wait=False):
+        _settle(_target(path))
+        refuse_foreign(Path(path), kind)
+        if not overwrite and (_target(path) / MANIFEST).is_file():
+            raise FileExistsError(
+                f"{path} holds {_folder(kind)} already; give --overwrite to replace it, or choose another --out"
+            )
+        yield
+
+
+def make_manifest(folder: Path, kind: str, made_by: dict[str, Any] | None = None) -> dict[str, Any]:
+    """What lies in `folder`, with sizes and hashes, and what made it."""
+    files = {}
+    for file in sorted(p for p in folder.rglob("*") if p.is_file() and p.name != MANIFEST):
+        name = file.relative_to(folder).as_posix()
+        files[name] = {"bytes": file.stat().st_size, "sha256": hash_file(file)}
+    return {"kind": kind, "files": files, "made_by": {**provenance(), **(made_by or {})}}
 
 
 def write_manifest(folder: Path, kind: str, made_by: dict[str, Any] | None = None) -> None:
-    """List every file of `folder` with size and hash, sync them, and write the manifest last."""
-    files = {}
-    for file in sorted(p for p in folder.rglob("*") if p.is_file() and p.name != MANIFEST):
-        _sync(file)
-        name = file.relative_to(folder).as_posix()
-        files[name] = {"bytes": file.stat().st_size, "sha256": hash_file(file)}
-    manifest = {"kind": kind, "files": files, "made_by": {**provenance(), **(made_by or {})}}
+    """List every file of `folder` with size and hash, sync them, and write the manifest last.
+
+    Every file gets the mode that a new one has under the user's umask: some libraries write with a narrower one.
+    """
+    manifest = make_manifest(folder, kind, made_by)
+    for name in manifest["files"]:
+        (folder / name).chmod(folder.stat().st_mode & 0o666)
+        _sync(folder / name)
     write_file(folder / MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False))
 
 
-def open_folder(path: str | Path, kind: str, verify: bool = False) -> dict[str, Any]:
+def open_folder(path: str | Path, kind: str, verify: bool = False, needs: Collection[str] = ()) -> dict[str, Any]:
     """The manifest of a complete folder; `verify` also compares every hash.
 
-    Raises `FileNotFoundError` when nothing is there, and `ValueError` when the folder is
-    incomplete, of another kind, or when a file is missing or has another size than it was written with.
+    Raises `FileNotFoundError` when nothing is there, and `ValueError` when the folder is incomplete, of another
+    kind, without a file that it `needs`, or when a file is missing or has another size than it was written with.
     """
     path = Path(path)
+    if not path.is_dir() and _retired(_target(path)).exists():  # being replaced, or left so by a kill
+        with contextlib.suppress(OSError), lock(path):
+            _settle(_target(path))
     if not path.is_dir():
         raise FileNotFoundError(f"{path}: no such folder; {_folder(kind)} is expected here")
     if not (path / MANIFEST).is_file():
         raise ValueError(f"{path}: no {MANIFEST}, so this {kind} folder is incomplete or not ours; write it again")
-    try:
-        manifest = json.loads((path / MANIFEST).read_text("utf-8"))
-        found, files = manifest["kind"], manifest["files"].items()
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path / MANIFEST}: damaged; write the {kind} folder again") from error
-    if found != kind:
-        raise ValueError(f"{path} is {_folder(found)}; {_folder(kind)} is expected here")
-    for name, fact in files:
+    manifest = _read_manifest(path, kind)
+    if manifest["kind"] != kind:
+        raise ValueError(f"{path} is {_folder(manifest['kind'])}; {_folder(kind)} is expected here")
+    for name in needs:
+        if name not in manifest["files"]:
+            raise ValueError(f"{path} holds no {name}; write the {kind} folder again")
+    for name, fact in manifest["files"].items():
         file = path / name
+        if name in EDITABLE:
+            continue
         if not file.is_file():
             raise ValueError(f"{file} is missing; write the {kind} folder again")
         if file.stat().st_size != fact["bytes"]:
@@ -127,9 +220,28 @@ def open_folder(path: str | Path, kind: str, verify: bool = False) -> dict[str, 
     return manifest
 
 
+def remove_folder(path: str | Path) -> None:
+    """Remove an artefact, whole or damaged, and what killed writers of it left; files of others stay, and their folder.
+
+    Does nothing while another run is writing there.
+    """
+    path = Path(path)
+    with contextlib.suppress(BlockingIOError), lock(path, wait=False):
+        target = _target(path)
+        _settle(target)
+        if target.is_dir() and not foreign_files(target):
+            shutil.rmtree(target, ignore_errors=True)
+        elif (target / MANIFEST).is_file():
+            for name in _listed(target):
+                if name not in EDITABLE:
+                    (target / name).unlink(missing_ok=True)
+            (target / MANIFEST).unlink(missing_ok=True)
+        _sweep(target)
+
+
 def content_fingerprint(manifest: dict[str, Any]) -> str:
     """One name for everything that a folder holds, whoever wrote it and when."""
-    return fingerprint({name: fact["sha256"] for name, fact in manifest["files"].items()})
+    return fingerprint({name: fact["sha256"] for name, fact in manifest["files"].items() if name not in EDITABLE})
 
 
 def provenance() -> dict[str, Any]:
@@ -143,18 +255,99 @@ def provenance() -> dict[str, Any]:
 
 
 def refuse_foreign(path: Path, kind: str) -> None:
-    """Only a folder of ours may be replaced: what a typing mistake could destroy is not."""
+    """`FileExistsError` for what may not be replaced: what is no folder of this kind, or holds files of others."""
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return
-    if path.is_dir():
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            if json.loads((path / MANIFEST).read_text("utf-8"))["kind"] == kind:
-                return
-    raise FileExistsError(f"{path} exists and is not {_folder(kind)}; choose another name or remove it")
+    if kind_of(path) != kind:
+        raise FileExistsError(f"{path} exists and is not {_folder(kind)}; choose another name or remove it")
+    if others := foreign_files(path):
+        more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+        raise FileExistsError(
+            f"{path} holds {others[0]}{more}, which Boustro did not write or which was edited; move it elsewhere, or "
+            "choose another name"
+        )
+
+
+def kind_of(path: str | Path) -> str | None:
+    """The kind of an artefact; None for what is none of ours."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        return str(json.loads((Path(path) / MANIFEST).read_text("utf-8"))["kind"])
+    return None
+
+
+def foreign_files(path: Path) -> list[str]:
+    """Files in a folder of ours that its manifest does not list, and edited ones."""
+    listed = _listed(path)
+    found = sorted(p.relative_to(path).as_posix() for p in path.rglob("*") if not p.is_dir() or p.is_symlink())
+    return [
+        name
+        for name in found
+        if name != MANIFEST
+        and (name not in listed or (name in EDITABLE and hash_file(path / name) != listed[name]["sha256"]))
+    ]
+
+
+def leftovers(folder: Path, pattern: str = "*") -> list[Path]:
+    """Staging files and folders below `folder` that nobody is writing: runs that were killed left them."""
+    found = []
+    for staging in sorted({*folder.glob(f"{pattern}.staging"), *folder.glob(f"{pattern}.retired")}):
+        with contextlib.suppress(BlockingIOError), lock(staging.with_name(_name_of(staging)), wait=False):
+            found.append(staging)
+    return found
+
+
+def _listed(path: Path) -> dict[str, Any]:
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        return dict(json.loads((path / MANIFEST).read_text("utf-8"))["files"].items())
+    return {}
+
+
+def _read_manifest(path: Path, kind: str) -> dict[str, Any]:
+    try:
+        manifest = json.loads((path / MANIFEST).read_text("utf-8"))
+        if all(isinstance(fact["bytes"], int) for fact in manifest["files"].values()) and manifest["kind"]:
+            return manifest
+    except (ValueError, KeyError, TypeError, AttributeError):
+        pass
+    raise ValueError(f"{path / MANIFEST}: damaged; write the {kind} folder again")
 
 
 def _folder(kind: str) -> str:
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind} folder"
+
+
+def _target(path: str | Path) -> Path:
+    """The path that is renamed to: what a symbolic link points at, not the link."""
+    path = Path(path)
+    return path.resolve() if path.is_symlink() or path.name in ("", "..") else path
+
+
+def _staging(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.staging")
+
+
+def _retired(target: Path) -> Path:
+    return target.with_name(f".{target.name}.retired")
+
+
+def _name_of(staging: Path) -> str:
+    """`.ner.1f3a9c20.staging`, `.ner.retired` → `ner`"""
+    return re.sub(r"^\.|(\.[0-9a-f]{8})?\.(staging|retired)$", "", staging.name)
+
+
+def _settle(target: Path) -> None:
+    """After a kill between the two renames the older folder returns; the caller has the lock."""
+    if _retired(target).exists() and not target.exists():
+        _retired(target).rename(target)
+
+
+def _sweep(target: Path) -> None:
+    """Remove what writers of `target` left; the caller has the lock."""
+    if not target.parent.is_dir():
+        return
+    for path in target.parent.iterdir():
+        if path.name.endswith((".staging", ".retired")) and _name_of(path) == target.name:
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 def _sync(path: Path) -> None:
@@ -165,11 +358,23 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _disk_error(error: OSError, path: Path) -> OSError:
-    """The same error with the target's name and what to do."""
-    if error.errno not in DISK_ERRORS:
-        return error
-    reason = error.strerror or str(error)
-    return OSError(
-        error.errno, f"{reason}; nothing was left behind, free some space or choose another place", str(path)
-    )
+@contextlib.contextmanager
+def _disk_errors(path: Path) -> Iterator[None]:
+    """Errors of the disk name the target and say what to do, whoever raises them."""
+    try:
+        yield
+    except Exception as error:
+        rust = None if isinstance(error, OSError) else RUST_ERROR.search(str(error))
+        number = error.errno if isinstance(error, OSError) else int(rust[1]) if rust else None
+        if number not in DISK_ERRORS or _is_of_another(error, _target(path)):
+            raise
+        advice = "free some space or choose another place" if number in FULL else "choose another place"
+        raise OSError(number, f"{os.strerror(number)}; nothing was left behind, {advice}", str(path)) from error
+
+
+def _is_of_another(error: Exception, target: Path) -> bool:
+    """Whether the error names a file that has nothing to do with writing `target`, such as a corpus."""
+    name = getattr(error, "filename", None)
+    if not isinstance(name, (str, Path)):
+        return False
+    return not (target.is_relative_to(name) or str(name).startswith(str(target.with_name(f".{target.name}."))))

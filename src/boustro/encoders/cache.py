@@ -2,8 +2,11 @@
 
 An entry is a folder named after everything that changes the numbers (the encoder's identity and the
 text), and after nothing else. It holds one array, memory-mapped: all words end to end, (words, layers,
-width). What comes back is bit for bit what the encoder gave. Each LM of a pair is cached by itself, so
-that its halves and the pair share what they have in common.
+width). What comes back is bit for bit what the encoder gave, and what was noticed while it was computed is
+told again. Each LM of a pair is cached by itself, so that its halves and the pair share what they have in common.
+
+Several programs may share a cache: an entry has one writer at a time, the others wait for it and read what it wrote.
+A damaged entry is written again.
 """
 
 import os
@@ -19,9 +22,10 @@ from tqdm import tqdm
 from tyro.conf import Positional
 
 from boustro.encoders.contract import Encoder, Features, Words, as_sentence
-from boustro.store import fingerprint, open_folder, write_folder
+from boustro.encoders.windows import group_sentences
+from boustro.store import fingerprint, kind_of, leftovers, lock, open_folder, remove_folder, write_folder
 
-KIND = "features"
+KIND, ARRAY = "features", "features.bin"
 DEFAULT_LIMIT = 20 * 2**30
 NOTED_BYTES = 100 * 2**20
 
@@ -55,11 +59,8 @@ class CachedEncoder(Encoder):
         self.limit = cache_limit() if limit is None else limit
         self.spec, self.streams, self.dtype = encoder.spec, encoder.streams, encoder.dtype
         self.num_parameters = encoder.num_parameters
+        self.counts = Counter()
         self._identity = encoder.identity()
-
-    @property
-    def counts(self) -> Counter[str]:  # type: ignore[override]
-        return self.encoder.counts
 
     def identity(self) -> dict[str, Any]:
         return self._identity
@@ -74,54 +75,68 @@ class CachedEncoder(Encoder):
         if 0 in shape:
             return self.encoder.encode_all(sentences)
         entry = self.entry(sentences)
-        try:
-            open_folder(entry, KIND)
+        size = int(np.prod(shape)) * self.dtype.itemsize
+        with lock(entry):  # held until the array is open: nobody lets go of the entry before
+            try:
+                made_by = self._find(entry, size)
+            except (ValueError, FileNotFoundError):
+                remove_folder(entry)
+                made_by = self._write(entry, sentences, shape, size)
             os.utime(entry)
-        except (ValueError, FileNotFoundError):
-            shutil.rmtree(entry, ignore_errors=True)
-            self._write(entry, sentences, shape)
-        array = np.memmap(entry / "features.bin", dtype=self.dtype, mode="r", shape=shape)
+            array = np.memmap(entry / ARRAY, dtype=self.dtype, mode="c", shape=shape)
+        self.counts.update(made_by["notices"])
         return Features((array,), lengths)
 
     def entry(self, sentences: Sequence[Words]) -> Path:
         """The folder that holds the features of these sentences, or would."""
-        given = [as_sentence(s) for s in sentences]
-        key = fingerprint(self._identity, [(s.words, s.spaces, s.document) for s in given])
+        groups = group_sentences(map(as_sentence, sentences), self._identity["context"])
+        key = fingerprint(self._identity, [[(s.words, s.spaces) for s in group] for group in groups])
         return self.folder / key[:2] / key
 
-    def _write(self, entry: Path, sentences: Sequence[Words], shape: tuple[int, int, int]) -> None:
-        needed = int(np.prod(shape)) * self.dtype.itemsize
-        entry.parent.mkdir(parents=True, exist_ok=True)
-        self._make_room(needed)
-        if needed >= NOTED_BYTES:
-            print(f"{self.spec}: writing {needed / 2**20:,.0f} MB of features to {self.folder}", file=sys.stderr)
+    def _find(self, entry: Path, size: int) -> dict[str, Any]:
+        """What the entry's manifest says of its making; `ValueError` where it does not hold the array."""
+        manifest = open_folder(entry, KIND, needs=(ARRAY,))
+        if manifest["files"][ARRAY]["bytes"] != size or "notices" not in manifest["made_by"]:
+            raise ValueError(f"{entry} holds other features")
+        return manifest["made_by"]
+
+    def _write(self, entry: Path, sentences: Sequence[Words], shape: tuple[int, int, int], size: int) -> dict[str, Any]:
+        """Compute the features; returns what the manifest says of their making."""
+        self._make_room(size)
+        if size >= NOTED_BYTES:
+            print(f"{self.spec}: writing {size / 2**20:,.0f} MB of features to {self.folder}", file=sys.stderr)
+        before = Counter(self.encoder.counts)
+        made_by = {"spec": self.spec, "identity": self._identity, "shape": shape, "notices": {}}
         with (
-            write_folder(entry, KIND, {"spec": self.spec, "identity": self._identity, "shape": shape}) as folder,
-            (folder / "features.bin").open("wb") as file,
+            write_folder(entry, KIND, made_by) as folder,
+            (folder / ARRAY).open("wb") as file,
             tqdm(total=shape[0], desc=self.spec, unit=" words", unit_scale=True, disable=None, leave=False) as bar,
         ):
             for (vectors,) in self.encoder.encode(sentences):
                 file.write(np.ascontiguousarray(vectors).data)
                 bar.update(len(vectors))
+            made_by["notices"] = dict(self.encoder.counts - before)
+        return made_by
 
     def _make_room(self, needed: int) -> None:
-        """Refuse what cannot fit, and let go of the entries that were not used for longest."""
+        """Let go of the entries that were not used for longest; `ValueError` where that is not enough."""
         advice = "raise BOUSTRO_CACHE_LIMIT, name another place in BOUSTRO_CACHE, or do without (--no-cache)"
         if needed > self.limit:
             raise ValueError(
                 f"the features need {needed / 2**30:.1f} GiB, the cache may hold {self.limit / 2**30:.1f}; {advice}"
             )
+        held = [(entry, _size(entry)) for entry in sorted(_entries(self.folder), key=_last_used)]
+        excess = needed + sum(size for _, size in held) - self.limit
+        for entry, size in held:
+            if excess <= 0 and needed <= shutil.disk_usage(self.folder).free:
+                return
+            remove_folder(entry)
+            excess -= size
         free = shutil.disk_usage(self.folder).free
         if needed > free:
             raise ValueError(
                 f"{self.folder}: the features need {needed / 2**30:.2f} GiB, {free / 2**30:.2f} GiB are free; {advice}"
             )
-        entries = sorted(_entries(self.folder), key=lambda e: e.stat().st_mtime, reverse=True)
-        room = self.limit - needed
-        for entry in entries:
-            room -= _size(entry)
-            if room < 0:
-                shutil.rmtree(entry, ignore_errors=True)
 
 
 def cache(action: Positional[Literal["list", "clear"]], folder: Path | None = None) -> None:
@@ -132,11 +147,11 @@ def cache(action: Positional[Literal["list", "clear"]], folder: Path | None = No
         folder: The cache; by default $BOUSTRO_CACHE or the user's cache folder.
     """
     folder = folder or cache_folder()
-    entries = _entries(folder)
-    total = sum(_size(entry) for entry in entries)
+    entries, left = _entries(folder), leftovers(folder, "??/.*")
+    total = sum(map(_size, [*entries, *left]))
     if action == "clear":
-        for entry in entries:
-            shutil.rmtree(entry)
+        for entry in (*entries, *left):
+            remove_folder(entry)
         print(f"{folder}: {len(entries)} entries, {total / 2**20:,.1f} MB removed")
         return
     for entry in entries:
@@ -144,20 +159,19 @@ def cache(action: Positional[Literal["list", "clear"]], folder: Path | None = No
         words, layers, width = made["shape"]
         pooling = made["identity"]["pooling"]
         print(f"{_size(entry) / 2**20:9,.1f} MB  {words:>9,} words  {layers} x {width}  {pooling:<12} {made['spec']}")
+    for path in left:
+        print(f"{_size(path) / 2**20:9,.1f} MB  left half-written by a run that was killed")
     print(f"{folder}: {len(entries)} entries, {total / 2**20:,.1f} MB of at most {cache_limit() / 2**20:,.0f}")
 
 
 def _entries(folder: Path) -> list[Path]:
-    found = []
-    for entry in sorted(folder.glob("??/*")):
-        try:
-            open_folder(entry, KIND)
-            found.append(entry)
-        except (ValueError, FileNotFoundError):
-            if entry.name.startswith("."):
-                continue  # being written, or left by a killed run: the next write of it sweeps it
-    return found
+    """Folders of features, whole or damaged."""
+    return [entry for entry in sorted(folder.glob("??/*")) if kind_of(entry) == KIND]
+
+
+def _last_used(entry: Path) -> float:
+    return entry.stat().st_mtime
 
 
 def _size(entry: Path) -> int:
-    return sum(f.stat().st_size for f in entry.iterdir())
+    return sum(f.stat().st_size for f in entry.rglob("*") if f.is_file())

@@ -1,7 +1,7 @@
 """The model card of a tagger folder: README.md, made from what the folder says of itself, and from nothing else.
 
 The head of the file is the metadata that the Hugging Face hub reads (YAML between two lines of dashes), with the
-entity F1 as a model-index. The card stands outside the manifest, so that a person may go on writing it.
+entity F1 as a model-index. A person may go on writing it: the manifest lists it as a file that may change.
 
     ---
     library_name: boustro
@@ -18,19 +18,19 @@ from typing import Any
 
 from huggingface_hub import EvalResult, ModelCardData
 
-from boustro.store import open_folder, write_file
+from boustro.store import MANIFEST, make_manifest, open_folder, write_file
 
 KIND = "tagger"
 CARD = "README.md"
 
 
 def write_card(folder: str | Path, name: str | None = None) -> Path:
-    """Write README.md into a complete tagger folder; the same folder gives the same bytes.
+    """Write README.md into a tagger folder, complete or about to be; the same folder gives the same bytes.
 
     `name` is what the tagger is called and opened by: the folder's own name, or its name on the hub.
     """
     folder = Path(folder)
-    manifest = open_folder(folder, KIND)
+    manifest = open_folder(folder, KIND) if (folder / MANIFEST).is_file() else make_manifest(folder, KIND)
     config = json.loads((folder / "config.json").read_text("utf-8"))
     return write_file(folder / CARD, model_card(config, manifest, name or folder.resolve().name))
 
@@ -172,7 +172,7 @@ def _encoder(config: dict[str, Any]) -> str:
 
 
 def _cost(record: dict[str, Any], manifest: dict[str, Any]) -> str:
-    size = sum(fact["bytes"] for fact in manifest["files"].values())
+    size = sum(fact["bytes"] for name, fact in manifest["files"].items() if name != CARD)
     return _table(
         ["what", "how much"],
         [

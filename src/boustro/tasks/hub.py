@@ -4,7 +4,7 @@
     download("ada/harbour-ner", "v1")          → the folder in the hub's cache
     download("ner")                            → the folder itself
 
-Nothing is sent that the folder's manifest does not vouch for, but for its card.
+Nothing is sent that the folder's manifest does not list.
 """
 
 import json
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from boustro.errors import reason
 from boustro.store import MANIFEST, open_folder
-from boustro.tasks.card import CARD, KIND, local_models
+from boustro.tasks.card import KIND, local_models
 
 HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
@@ -70,7 +70,7 @@ def upload(
             repo_id=repo_id,
             folder_path=folder,
             revision=revision,
-            allow_patterns=[*manifest["files"], MANIFEST, CARD],
+            allow_patterns=[*manifest["files"], MANIFEST],
             commit_message=f"Tagger made with boustro {manifest['made_by']['versions']['boustro']}",
         )
     except OSError as error:

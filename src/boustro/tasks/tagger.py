@@ -236,7 +236,7 @@ class Tagger:
                 {name: t.cpu().contiguous() for name, t in head.state_dict().items()}, folder / "head.safetensors"
             )
             write_file(folder / "config.json", json.dumps(config, indent=1, ensure_ascii=False))
-        write_card(path)
+            write_card(folder, Path(path).resolve().name)
 
     def push_to_hub(
         self, repo_id: str, *, private: bool = False, revision: str | None = None, token: str | None = None
