@@ -287,12 +287,13 @@ def foreign_files(path: Path) -> list[str]:
     ]
 
 
-def leftovers(folder: Path, pattern: str = "*") -> list[Path]:
-    """Staging files and folders below `folder` that nobody is writing: runs that were killed left them."""
-    found = []
+def leftovers(folder: Path, pattern: str = "*") -> dict[Path, Path]:
+    """Staging files and folders below `folder` that runs which were killed left, and what each was to become."""
+    found = {}
     for staging in sorted({*folder.glob(f"{pattern}.staging"), *folder.glob(f"{pattern}.retired")}):
-        with contextlib.suppress(BlockingIOError), lock(staging.with_name(_name_of(staging)), wait=False):
-            found.append(staging)
+        target = staging.with_name(_name_of(staging))
+        with contextlib.suppress(BlockingIOError), lock(target, wait=False):  # somebody is writing it
+            found[staging] = target
     return found
 
 

@@ -26,16 +26,17 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from boustro.encoders.adapted import read_lm, read_unmasked
+from boustro.encoders.adapted import named_by_adaptation, read_lm, read_unmasked
 from boustro.encoders.cache import CachedEncoder
 from boustro.encoders.concat import ConcatEncoder, check_vocabularies
 from boustro.encoders.contract import Encoder, Features, Stream
 from boustro.encoders.elmo import ElmoEncoder
-from boustro.encoders.fused import FusedEncoder
+from boustro.encoders.fused import FusedEncoder, named_by_fusion
 from boustro.encoders.lm import LMEncoder
 from boustro.encoders.masked import MaskedEncoder
 from boustro.encoders.pieces import PieceEncoder
 from boustro.encoders.repeated import RepeatedEncoder
+from boustro.encoders.weights import weights_fingerprint
 
 __all__ = ["Encoder", "Features", "Stream", "load_encoder", "with_cache"]
 
@@ -147,6 +148,20 @@ def exact_spec(spec: str, identity: dict[str, Any]) -> str:
         else:
             exact.append(name if commit == "None" else f"{bare}@{commit}")
     return "+".join(exact)
+
+
+def spec_fingerprint(spec: str) -> list[Any]:
+    """For every part of a spec its kind and what its weights are, wherever they lie, without loading a model.
+
+    A folder that names other LMs (a fusion, an adaptation) goes with what these are now.
+    """
+    found = []
+    for name in split_spec(spec):
+        bare, revision = split_revision(name)
+        place = resolve(bare)[1]
+        named = [spec_fingerprint(other) for other in (*named_by_adaptation(place), *named_by_fusion(place))]
+        found.append([split_kind(bare)[0].rstrip(":"), weights_fingerprint(place, revision), named])
+    return found
 
 
 def resolve(name: str) -> tuple[Callable[..., Part], str]:

@@ -42,6 +42,12 @@ def read_unmasked(path: str, locate: Locate, blocks: str | None = None, **option
     return _merged(UnmaskedEncoder, path, adaptation, locate, blocks=adaptation.blocks, **options)
 
 
+def named_by_adaptation(path: str) -> list[str]:
+    """The spec of the LM that an adaptation belongs to; nothing for what is none."""
+    adaptation = find_adaptation(path)
+    return [] if adaptation is None else [adaptation.base]
+
+
 def _merged(
     kind: type[LMEncoder],
     path: str,

@@ -150,7 +150,7 @@ def cache(action: Positional[Literal["list", "clear"]], folder: Path | None = No
     entries, left = _entries(folder), leftovers(folder, "??/.*")
     total = sum(map(_size, [*entries, *left]))
     if action == "clear":
-        for entry in (*entries, *left):
+        for entry in (*entries, *left.values()):
             remove_folder(entry)
         print(f"{folder}: {len(entries)} entries, {total / 2**20:,.1f} MB removed")
         return

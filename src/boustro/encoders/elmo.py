@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from boustro.encoders.contract import Encoder, Stream, Words, as_sentence
-from boustro.encoders.loading import weights_fingerprint
 from boustro.encoders.pooling import parse_pooling, select
 from boustro.encoders.transformer import parse_layers
+from boustro.encoders.weights import weights_fingerprint
 from boustro.encoders.windows import check_context, chunk_groups, group_sentences
 from boustro.models.elmo import ElmoStates, load_elmo, spell_texts
 from boustro.models.hardware import best_device

@@ -19,12 +19,12 @@ from torch import Tensor
 from boustro.encoders.concat import ConcatEncoder
 from boustro.encoders.contract import Encoder
 from boustro.encoders.lm import LMEncoder
-from boustro.encoders.loading import weights_fingerprint
 from boustro.encoders.pieces import Context, PieceEncoder
+from boustro.encoders.weights import weights_fingerprint
 from boustro.encoders.windows import Window, plan_centred_windows
-from boustro.models.fusion import CLOZE, READING, Fusion, load_fusion
+from boustro.models.fusion import CLOZE, KIND, READING, Fusion, load_fusion
 from boustro.models.towers import Towers
-from boustro.store import fingerprint
+from boustro.store import fingerprint, kind_of
 from boustro.text.alignment import Spacing
 from boustro.text.tokenizers import end_of_text_id
 
@@ -114,6 +114,14 @@ class FusionEncoder(PieceEncoder):
         given = torch.tensor(lengths, device=ids.device)
         forward, backward = (states.float() for states in self._towers.states(ids, given))
         return [torch.cat([self._fusion(forward, backward, given, nearest) for nearest in (CLOZE, READING)], -1)]
+
+
+def named_by_fusion(path: str) -> list[str]:
+    """The specs of the LMs that a fusion's folder does not hold itself; nothing for what is none."""
+    if kind_of(path) != KIND:
+        return []
+    config = load_fusion(Path(path))[1]
+    return [config[side] for side in SIDES["both"] if side not in config["trained"]]
 
 
 def lms_of(pair: Encoder) -> tuple[LMEncoder, LMEncoder]:

@@ -10,12 +10,8 @@ from transformers import AutoConfig, AutoModel
 from transformers.utils import logging
 
 from boustro.errors import reason
-from boustro.models import adaptation, elmo, fusion, lora
-from boustro.store import MANIFEST, fingerprint, hash_file, open_folder
+from boustro.store import MANIFEST, open_folder
 from boustro.text.tokenizers import load_tokenizer
-
-OWN_KINDS = {fusion.WEIGHTS: fusion.KIND, elmo.WEIGHTS: elmo.KIND, lora.WEIGHTS: adaptation.KIND}
-"""Folders that hold no transformers model, by a file of theirs."""
 
 
 def load_config(name_or_path: str, revision: str | None):
@@ -67,17 +63,3 @@ def exact_revision(name_or_path: str, revision: str | None) -> str | None:
         return None
     config = try_to_load_from_cache(name_or_path, "config.json", revision=revision)
     return Path(config).parent.name if isinstance(config, str) else revision
-
-
-def weights_fingerprint(name_or_path: str, revision: str | None) -> str:
-    """One name for the weights: name@commit on the hub, else from the files' hashes."""
-    path = Path(name_or_path)
-    if not path.is_dir():
-        return f"{name_or_path}@{revision}"
-    if (path / MANIFEST).is_file():
-        kind = next((kind for name, kind in OWN_KINDS.items() if (path / name).is_file()), "model")
-        files = open_folder(path, kind)["files"]
-        return fingerprint({name: fact["sha256"] for name, fact in files.items() if name != "training.json"})
-    return fingerprint(
-        {p.name: hash_file(p) for p in sorted(path.glob("*")) if p.suffix in (".safetensors", ".json", ".bin")}
-    )

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from boustro.encoders.contract import Encoder, Stream, Words, as_sentence
 from boustro.encoders.pooling import Selection, parse_pooling, select
+from boustro.encoders.weights import tokenizer_fingerprint
 from boustro.encoders.windows import Window, batch_windows, check_context, chunk_groups, group_sentences, join_sentences
 from boustro.store import fingerprint
 from boustro.text.alignment import Aligner, Pieces, Spacing
@@ -84,7 +85,7 @@ class PieceEncoder(Encoder):
         """A subclass adds the weights and what else it has."""
         return {
             "vocabulary": fingerprint(self.vocabulary()),
-            "tokenizer": self._aligner.fingerprint(),
+            "tokenizer": fingerprint(self._aligner.fingerprint(), tokenizer_fingerprint(self.tokenizer)),
             "frame": [list(self._prefix), list(self._suffix)],
             "layers": list(self._layers),
             "pooling": "+".join(self._places),

@@ -13,8 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from boustro.encoders.loading import exact_revision, load_config, load_model, load_tokenizer_of, weights_fingerprint
+from boustro.encoders.loading import exact_revision, load_config, load_model, load_tokenizer_of
 from boustro.encoders.pieces import Context, PieceEncoder
+from boustro.encoders.weights import weights_fingerprint
 from boustro.models.blocks import find_blocks, states_up_to
 from boustro.models.hardware import best_device, has_fast_bf16
 from boustro.models.masked_presets import first_position

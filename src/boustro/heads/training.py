@@ -188,7 +188,5 @@ def _rows(starts: np.ndarray, lengths: np.ndarray, sentences: np.ndarray) -> Ten
 def _hold(stream: np.ndarray, device: torch.device) -> Tensor:
     """On a GPU the features move there once; on a CPU they stay where they are, mapped from disk."""
     if device.type == "cpu":
-        if isinstance(stream, np.memmap):  # torch wants to write: a copy-on-write map costs nothing
-            stream = np.memmap(stream.filename, stream.dtype, "c", stream.offset, stream.shape)  # type: ignore[arg-type]
         return torch.from_numpy(stream)
     return torch.from_numpy(np.array(stream)).to(device)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from boustro.models.lora import CONFIG, WEIGHTS, save_lora
-from boustro.store import MANIFEST, fingerprint, open_folder, write_file, write_folder
+from boustro.store import fingerprint, kind_of, open_folder, write_file, write_folder
 
 KIND = "low-rank adaptation"
 FACTS = "adaptation.json"
@@ -47,10 +47,7 @@ def find_adaptation(path: str) -> Adaptation | None:
 
     Raises `ValueError` for one that is damaged.
     """
-    try:
-        if json.loads((Path(path) / MANIFEST).read_text("utf-8"))["kind"] != KIND:
-            return None
-    except (OSError, ValueError, KeyError, TypeError):
+    if kind_of(path) != KIND:
         return None
     open_folder(path, KIND)
     return Adaptation(**json.loads((Path(path) / FACTS).read_text("utf-8")))

@@ -14,8 +14,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from boustro.encoders import resolve, split_kind, split_revision, split_spec
-from boustro.encoders.loading import weights_fingerprint
+from boustro.encoders import spec_fingerprint
 from boustro.heads.tagging import HEADS
 from boustro.metrics.spans import is_span_tag
 from boustro.store import fingerprint
@@ -109,7 +108,7 @@ class Grid:
         """The folder of a cell: it changes with the settings, the LMs' weights and the data, not with their place."""
         if not self._fingerprints:
             self._fingerprints.update({name: data_fingerprint(s) for name, s in self.data().items()})
-        config = {**system.config(), "encoder": encoder_fingerprint(system.encoder)}
+        config = {**system.config(), "encoder": spec_fingerprint(system.encoder)}
         key = fingerprint(CELL_FORMAT, config, seed, self._fingerprints)
         safe = "".join(c if c.isalnum() or c in "-+." else "_" for c in system.encoder)[-60:]
         return f"{safe}-{system.head}-{seed}-{key[:8]}"
@@ -183,17 +182,6 @@ def short_specs(specs: Sequence[str]) -> list[str]:
         if len(set(short)) == len(set(specs)):
             return short
     return list(specs)
-
-
-def encoder_fingerprint(spec: str) -> list[list[str]]:
-    """For every part of a spec its kind and what its weights are, wherever they lie."""
-    found = []
-    for name in split_spec(spec):
-        bare, revision = split_revision(name)
-        _, place = resolve(bare)
-        kind = split_kind(bare)[0].rstrip(":")
-        found.append([kind, weights_fingerprint(place, revision)])
-    return found
 
 
 def _shortened(spec: str, depth: int) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from boustro.encoders import Encoder
+from boustro.encoders import Encoder, spec_fingerprint
 from boustro.metrics.spans import is_span_tag
 from boustro.store import fingerprint
 from boustro.studies.fewshot.cells import (
@@ -34,7 +34,6 @@ from boustro.studies.fewshot.cells import (
 from boustro.studies.fewshot.draws import DRAWS, entity_types
 from boustro.studies.fewshot.features import UPPER, FeatureReader, reading_encoder
 from boustro.studies.fewshot.systems import Settings, System, resolve_system
-from boustro.studies.grid import encoder_fingerprint
 from boustro.tasks.data import data_name
 from boustro.tasks.formats.conll import data_fingerprint
 from boustro.types import Sentence
@@ -172,7 +171,7 @@ def places(study: Study, out: Path) -> list[Place]:
     data = {name: data_fingerprint(sentences) for name, sentences in study.data().items()}
     found = []
     for encoder in study.encoders:
-        weights = encoder_fingerprint(encoder)
+        weights = spec_fingerprint(encoder)
         for shots in study.shots:
             for system in dict.fromkeys(resolve_system(*s, shots) for s in study.systems):
                 path = cell_path(

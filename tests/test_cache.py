@@ -1,0 +1,177 @@
+"""The feature cache: nothing stale, nothing lost, whatever other programs do to it at the same time."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import namedtuple
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from boustro.encoders import load_encoder, spec_fingerprint
+from boustro.encoders import weights as weights_of
+from boustro.encoders.cache import CachedEncoder, cache
+from boustro.store import MANIFEST
+from boustro.types import Sentence
+from conftest import SENTENCES
+
+WORDS = [text.split() for text in SENTENCES]
+
+
+@pytest.fixture
+def lm(tiny_lm, tmp_path) -> Path:
+    """An LM that a test may change."""
+    return Path(shutil.copytree(tiny_lm("llama"), tmp_path / "lm"))
+
+
+def entries(folder: Path) -> list[Path]:
+    return sorted(folder.glob("??/*"))
+
+
+def change_weights(lm: Path) -> None:
+    """Other numbers in a file of the same size."""
+    before = (lm / "model.safetensors").stat().st_size
+    changed = {name: array[::-1].copy() for name, array in load_file(lm / "model.safetensors").items()}
+    save_file(changed, lm / "model.safetensors", metadata={"format": "pt"})
+    assert (lm / "model.safetensors").stat().st_size == before
+
+
+def test_an_lm_that_is_overwritten_in_its_folder_is_another_one(lm, tmp_path):
+    before, named = load_encoder(str(lm), cache=tmp_path / "c").encode_all(WORDS).streams[0], spec_fingerprint(str(lm))
+    change_weights(lm)
+    after = load_encoder(str(lm), cache=tmp_path / "c").encode_all(WORDS).streams[0]
+    np.testing.assert_array_equal(after, load_encoder(str(lm)).encode_all(WORDS).streams[0])
+    assert not np.array_equal(before, after)
+    assert spec_fingerprint(str(lm)) != named
+
+
+def test_so_is_one_with_a_manifest_of_ours(lm):
+    """What the manifest says of the weights is not believed."""
+    from boustro.store import write_manifest
+
+    write_manifest(lm, "model")
+    named = spec_fingerprint(str(lm))
+    change_weights(lm)
+    assert spec_fingerprint(str(lm)) != named
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "merges.txt", "vocab.txt", "spiece.model", "config.json"])
+def test_files_of_the_tokenizer_decide_too(lm, name):
+    named = spec_fingerprint(str(lm))
+    (lm / name).write_text(((lm / name).read_text() if (lm / name).exists() else "") + "\n")
+    assert spec_fingerprint(str(lm)) != named
+
+
+@pytest.mark.parametrize("name", ["training.json", "generation_config.json", "README.md", "notes.txt", "picture.png"])
+def test_files_that_change_no_number_do_not(lm, name):
+    named = spec_fingerprint(str(lm))
+    (lm / name).write_text("{}")
+    assert spec_fingerprint(str(lm)) == named
+
+
+def test_a_large_file_is_hashed_once_and_again_when_it_has_changed(lm, tmp_path, monkeypatch):
+    monkeypatch.setenv("BOUSTRO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(weights_of, "LARGE", 1000)
+    hashed, hash_file = [], weights_of.hash_file
+    monkeypatch.setattr(weights_of, "hash_file", lambda path: hashed.append(path.name) or hash_file(path))
+
+    def times() -> int:
+        spec_fingerprint(str(lm))
+        return hashed.count("model.safetensors")
+
+    assert [times(), times()] == [1, 2]  # it has just been written, and could change again without a new time
+    os.utime(lm / "model.safetensors", (1e9, 1e9))
+    assert [times(), times()] == [3, 3]
+    change_weights(lm)
+    assert times() == 4
+
+
+def test_documents_matter_only_where_they_are_read(tiny_lm, tmp_path):
+    alone = [Sentence(tuple(words)) for words in WORDS]
+    together = [Sentence(tuple(words), document="bulletin") for words in WORDS]
+    renamed = [Sentence(tuple(words), document="gazette") for words in WORDS]
+    by_sentence = load_encoder(str(tiny_lm("llama")), cache=tmp_path)
+    by_document = load_encoder(str(tiny_lm("llama")), cache=tmp_path, context="document")
+    assert by_sentence.entry(alone) == by_sentence.entry(together)
+    assert by_document.entry(alone) != by_document.entry(together) == by_document.entry(renamed)
+
+
+def test_what_was_noticed_is_told_by_a_warm_cache_too(tiny_lm, tmp_path):
+    long = [["harbour"] * 3000, *WORDS]
+    cold, warm = (load_encoder(str(tiny_lm("llama")), cache=tmp_path) for _ in range(2))
+    for encoder in (cold, warm):
+        encoder.encode_all(WORDS)
+        encoder.encode_all(long)
+    assert +cold.counts and +cold.counts == +warm.counts
+
+
+def test_an_entry_without_its_file_is_computed_again(tiny_lm, tmp_path):
+    """As two programs that shared one staging folder left it: a manifest that lists nothing."""
+    encoder = load_encoder(str(tiny_lm("llama")), cache=tmp_path)
+    first = encoder.encode_all(WORDS).streams[0].copy()
+    (entry,) = entries(tmp_path)
+    (entry / "features.bin").unlink()
+    manifest = json.loads((entry / MANIFEST).read_text())
+    (entry / MANIFEST).write_text(json.dumps(manifest | {"files": {}}))
+    np.testing.assert_array_equal(encoder.encode_all(WORDS).streams[0], first)
+
+
+MANY = """
+import sys
+import numpy as np
+from boustro.encoders import load_encoder
+sentences = [line.split() for line in sys.argv[3].splitlines()]
+encoder = load_encoder(sys.argv[1], cache=sys.argv[2], dtype="float32")
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(3):
+    for count in (len(sentences), 3):
+        found = encoder.encode_all(sentences[:count]).streams[0]
+print(repr(float(np.abs(found).sum())))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [2, 8])
+def test_many_programs_share_one_cache(tiny_lm, tmp_path, count):
+    arguments = [sys.executable, "-c", MANY, str(tiny_lm("llama")), str(tmp_path), "\n".join(SENTENCES)]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    limit = {"BOUSTRO_CACHE_LIMIT": "300K"}  # both entries do not fit, so that each is removed again and again
+    running = [subprocess.Popen(arguments, text=True, env=os.environ | limit, **pipes) for _ in range(count)]
+    for process in running:
+        assert process.stdout.readline() == "ready\n", process.communicate()[1]
+    for process in running:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    ended = [process.communicate(timeout=300) for process in running]
+    assert [process.returncode for process in running] == [0] * count, ended
+    assert len({out for out, _ in ended}) == 1
+    assert not list(tmp_path.glob("??/.*"))
+
+
+def test_entries_give_way_before_a_full_disk_is_complained_of(tiny_lm, tmp_path, monkeypatch):
+    encoder = CachedEncoder(load_encoder(str(tiny_lm("llama"))), tmp_path)
+    encoder.encode_all(WORDS)
+    (first,) = entries(tmp_path)
+    usage = namedtuple("usage", "free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(0 if first.exists() else 10**9))
+    encoder.encode_all(WORDS[:2])
+    assert not first.exists() and len(entries(tmp_path)) == 1
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(0))
+    with pytest.raises(ValueError, match=r"need 0\.00 GiB, 0\.00 GiB are free; raise BOUSTRO_CACHE_LIMIT"):
+        encoder.encode_all(WORDS[:3])
+
+
+def test_what_a_killed_run_left_is_listed_and_cleared(tiny_lm, tmp_path, capsys):
+    load_encoder(str(tiny_lm("llama")), cache=tmp_path).encode_all(WORDS)
+    staging = entries(tmp_path)[0].with_name(".0123456789abcdef0123.0123abcd.staging")
+    staging.mkdir()
+    (staging / "features.bin").write_bytes(b"0" * 2**20)
+    cache("list", tmp_path)
+    assert "1.0 MB  left half-written by a run that was killed" in capsys.readouterr().out
+    cache("clear", tmp_path)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
