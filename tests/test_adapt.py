@@ -297,7 +297,7 @@ def test_a_tagger_over_an_adapted_lm_is_saved_and_opened_and_refuses_another(ada
     tagger = boustro.Tagger(f"unmasked:{out}", "linear", epochs=1).fit(data, data)
     tagger.save_pretrained(tmp_path / "ner")
     assert boustro.Tagger.from_pretrained(tmp_path / "ner").tag([WORDS]) == tagger.tag([WORDS])
-    assert main(from_text(lm, text, out, steps=2)) == 0  # adapted anew
+    assert main(from_text(lm, text, out, "--overwrite", steps=2)) == 0  # adapted anew
     with pytest.raises(ValueError, match="is not the one that this tagger was trained on"):
         boustro.Tagger.from_pretrained(tmp_path / "ner")
 

@@ -182,6 +182,38 @@ def test_the_validation_loss_is_that_of_the_saved_weights(trained, pair, validat
     assert loss == pytest.approx(json.loads((trained / "training.json").read_text())["validation_loss"], abs=1e-4)
 
 
+def test_what_stands_at_out_is_not_lost(pair, shards, tmp_path, stopped_before, capsys):
+    """A finished run is left alone with --resume, refused without, replaced with --overwrite; so are checkpoints."""
+    given = command(pair, shards, tmp_path / "f", "--save-minutes", 0)
+    with stopped_before(5):
+        assert main(given) == 101
+    assert main(given) == 1 and "give --resume to go on with it, or --overwrite" in capsys.readouterr().err
+    assert main([*given, "--overwrite"]) == 0
+    before = (tmp_path / "f" / "training.json").read_bytes()
+    assert main(given) == 1 and "give --overwrite to replace it" in capsys.readouterr().err
+    assert main([*given, "--resume"]) == 0 and "this run is finished; nothing to do" in capsys.readouterr().err
+    assert main([*given, "--resume", "--seed", "7"]) == 1 and "run with another seed" in capsys.readouterr().err
+    assert (tmp_path / "f" / "training.json").read_bytes() == before
+    assert main([*given, "--seed", "7", "--overwrite"]) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["f"]
+
+
+def test_a_kill_between_two_renames_of_the_checkpoint_loses_nothing(pair, shards, tmp_path, stopped_before, capsys):
+    assert main(command(pair, shards, tmp_path / "whole")) == 0
+    parts = command(pair, shards, tmp_path / "parts", "--save-minutes", 0)
+    with stopped_before(5):
+        assert main(parts) == 101
+    (tmp_path / "parts.checkpoint").rename(tmp_path / ".parts.checkpoint.retired")
+    assert main([*parts, "--resume"]) == 0 and "going on from step" in capsys.readouterr().err
+    one, other = ((tmp_path / name / "fusion.safetensors").read_bytes() for name in ("whole", "parts"))
+    assert one == other
+
+
+def test_a_loss_that_is_not_finite_ends_the_run_and_writes_nothing(pair, shards, tmp_path, capsys):
+    assert main(command(pair, shards, tmp_path / "f", "--lr", "1e30")) == 1
+    assert "nothing was written. Try a lower --lr" in capsys.readouterr().err and not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("optimizer", ["muon", "adamw"])
 def test_a_run_that_was_stopped_goes_on_to_the_same_weights(pair, shards, tmp_path, stopped_before, optimizer):
     assert main(command(pair, shards, tmp_path / "whole", "--optimizer", optimizer)) == 0

@@ -302,10 +302,37 @@ def test_a_half_written_checkpoint_does_not_push_out_a_complete_one(shards, brok
     assert complete == {"checkpoint-6", "checkpoint-7"}
 
 
-def test_without_resume_a_run_starts_from_the_beginning(shards, straight, broken_off, capsys):
-    assert main(command(shards, broken_off / "lm")) == 0
+def test_without_resume_a_run_is_refused_unless_it_may_begin_anew(shards, straight, broken_off, capsys):
+    said = refused(command(shards, broken_off / "lm"), capsys, "--resume", "--overwrite")
+    assert f"{broken_off / 'lm.checkpoints'} holds what a run that was stopped had done" in said
+    refused(command(shards, broken_off / "lm", "--resume", "--overwrite"), capsys, "not both")
+    assert main(command(shards, broken_off / "lm", "--overwrite")) == 0
     assert "going on" not in capsys.readouterr().err
     assert_same_weights(broken_off / "lm", straight)
+
+
+def test_a_finished_model_is_replaced_only_if_that_is_asked_for(shards, straight, tmp_path, capsys):
+    shutil.copytree(straight, tmp_path / "lm")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "lm").iterdir()}
+    refused(command(shards, tmp_path / "lm"), capsys, "holds a model folder already; give --overwrite")
+    (tmp_path / "lm" / "notes.txt").write_text("years of work")
+    refused(command(shards, tmp_path / "lm", "--overwrite"), capsys, "notes.txt, which Boustro did not write")
+    (tmp_path / "lm" / "notes.txt").unlink()
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "lm").iterdir()} == before
+    assert main(command(shards, tmp_path / "lm", "--overwrite")) == 0
+    assert_same_weights(tmp_path / "lm", straight)
+
+
+def test_no_pieces_train_nothing(shards, tmp_path):
+    """As for the other kinds of runs: the first weights are written, here those of the seed."""
+    for name, seed in (("one", 3), ("same", 3), ("other", 4)):
+        given = ["--tokens", "0", "--seed", str(seed), "--validation", str(shards)]
+        assert main(command(shards, tmp_path / name, *given)) == 0
+    assert_same_weights(tmp_path / "one", tmp_path / "same")
+    with pytest.raises(AssertionError):
+        assert_same_weights(tmp_path / "one", tmp_path / "other")
+    result = json.loads((tmp_path / "one" / "training.json").read_text())
+    assert result["pieces_seen"] == 0 and result["validation_loss"] > 5
 
 
 def test_another_run_s_checkpoint_is_refused(shards, broken_off, capsys):
@@ -491,4 +518,4 @@ def test_an_objective_that_does_not_fit_an_architecture_says_what_would(shards, 
 def test_a_loss_that_is_no_number_ends_the_run(shards, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("boustro.models.loss.lm_loss", lambda states, *rest: states.sum() * math.nan)
     assert main(command(shards, tmp_path / "lm", steps=2)) == 1
-    assert "the loss is nan at step 1; try a lower --lr" in capsys.readouterr().err
+    assert "the loss at step 1 is nan; nothing was written. Try a lower --lr" in capsys.readouterr().err

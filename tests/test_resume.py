@@ -169,7 +169,7 @@ def test_a_finished_run_is_left_as_it_is(command, tmp_path, capsys):
     (tmp_path / "lm.checkpoints" / "checkpoint-6").mkdir(parents=True)  # killed at its very end
     capsys.readouterr()
     assert main(command(tmp_path / "lm", "--resume")) == 0
-    assert capsys.readouterr().err == f"{tmp_path}/lm: this run is finished, 384 pieces; nothing to do\n"
+    assert capsys.readouterr().err == f"{tmp_path}/lm: this run is finished; nothing to do\n"
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "lm").iterdir()} == before
     assert [path.name for path in tmp_path.iterdir()] == ["lm"]
     assert main(command(tmp_path / "lm", "--resume", "--lr", "0.1")) == 1

@@ -220,16 +220,17 @@ def open_folder(path: str | Path, kind: str, verify: bool = False, needs: Collec
     return manifest
 
 
-def remove_folder(path: str | Path) -> None:
-    """Remove an artefact, whole or damaged, and what killed writers of it left; files of others stay, and their folder.
+def remove_folder(path: str | Path, own_place: bool = False) -> None:
+    """Remove an artefact, whole or damaged, and what killed writers of it left.
 
-    Does nothing while another run is writing there.
+    Files of others stay, and their folder, unless the place is our own (`own_place`: a cell of a study, an entry of the
+    cache), where a folder without a manifest is a damaged one. Does nothing while another run is writing there.
     """
     path = Path(path)
     with contextlib.suppress(BlockingIOError), lock(path, wait=False):
         target = _target(path)
         _settle(target)
-        if target.is_dir() and not foreign_files(target):
+        if target.is_dir() and (own_place or not foreign_files(target)):
             shutil.rmtree(target, ignore_errors=True)
         elif (target / MANIFEST).is_file():
             for name in _listed(target):
@@ -366,7 +367,7 @@ def _disk_errors(path: Path) -> Iterator[None]:
         yield
     except Exception as error:
         rust = None if isinstance(error, OSError) else RUST_ERROR.search(str(error))
-        number = error.errno if isinstance(error, OSError) else int(rust[1]) if rust else None
+        number = (error.errno or 0) if isinstance(error, OSError) else int(rust[1]) if rust else 0
         if number not in DISK_ERRORS or _is_of_another(error, _target(path)):
             raise
         advice = "free some space or choose another place" if number in FULL else "choose another place"

@@ -33,10 +33,13 @@ from boustro.encoders.contract import Encoder, Features, Stream
 from boustro.encoders.elmo import ElmoEncoder
 from boustro.encoders.fused import FusedEncoder, named_by_fusion
 from boustro.encoders.lm import LMEncoder
+from boustro.encoders.loading import load_config
 from boustro.encoders.masked import MaskedEncoder
 from boustro.encoders.pieces import PieceEncoder
 from boustro.encoders.repeated import RepeatedEncoder
 from boustro.encoders.weights import weights_fingerprint
+from boustro.models.elmo import KIND as ELMO
+from boustro.store import kind_of
 
 __all__ = ["Encoder", "Features", "Stream", "load_encoder", "with_cache"]
 
@@ -162,6 +165,15 @@ def spec_fingerprint(spec: str) -> list[Any]:
         named = [spec_fingerprint(other) for other in (*named_by_adaptation(place), *named_by_fusion(place))]
         found.append([split_kind(bare)[0].rstrip(":"), weights_fingerprint(place, revision), named])
     return found
+
+
+def check_spec(spec: str) -> None:
+    """Raise what `load_encoder` would raise for a part that is misspelt or missing, without loading any weights."""
+    for name in split_spec(spec):
+        bare, revision = split_revision(name)
+        place = resolve(bare)[1]
+        if not named_by_adaptation(place) and not named_by_fusion(place) and kind_of(place) != ELMO:
+            load_config(place, revision)
 
 
 def resolve(name: str) -> tuple[Callable[..., Part], str]:

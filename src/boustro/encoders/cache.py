@@ -80,7 +80,7 @@ class CachedEncoder(Encoder):
             try:
                 made_by = self._find(entry, size)
             except (ValueError, FileNotFoundError):
-                remove_folder(entry)
+                remove_folder(entry, own_place=True)
                 made_by = self._write(entry, sentences, shape, size)
             os.utime(entry)
             array = np.memmap(entry / ARRAY, dtype=self.dtype, mode="c", shape=shape)
@@ -130,7 +130,7 @@ class CachedEncoder(Encoder):
         for entry, size in held:
             if excess <= 0 and needed <= shutil.disk_usage(self.folder).free:
                 return
-            remove_folder(entry)
+            remove_folder(entry, own_place=True)
             excess -= size
         free = shutil.disk_usage(self.folder).free
         if needed > free:
@@ -151,7 +151,7 @@ def cache(action: Positional[Literal["list", "clear"]], folder: Path | None = No
     total = sum(map(_size, [*entries, *left]))
     if action == "clear":
         for entry in (*entries, *left.values()):
-            remove_folder(entry)
+            remove_folder(entry, own_place=True)
         print(f"{folder}: {len(entries)} entries, {total / 2**20:,.1f} MB removed")
         return
     for entry in entries:

@@ -120,6 +120,8 @@ def train_head(
             schedule.step()
             total += loss.detach() * len(rows)
         log.losses.append(total.item() / int(lengths.sum()))
+        if not np.isfinite(log.losses[-1]):
+            raise ValueError(f"the loss is {log.losses[-1]} in epoch {epoch}; try a lower --lr")
         if dev:
             answers = predict_mixed(
                 head, dev_mixed if dev_mixed is not None else mix_all(head, dev.streams), dev.lengths

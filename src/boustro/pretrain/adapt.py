@@ -20,7 +20,6 @@ from boustro.models.lora import LoraShape, LoraWeights, add_lora
 from boustro.pretrain.config import options_as_json
 from boustro.pretrain.loop import Loop, LoopConfig
 from boustro.pretrain.processes import say
-from boustro.store import refuse_foreign
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,18 +55,15 @@ class AdaptConfig(LoopConfig):
 class Adapting:
     """One adaptation of `model`, a transformer without its head, which is changed in place.
 
-    Raises `ValueError` for an adapter that does not fit, `ImportError` without peft, and `FileExistsError` where
-    something else lies at `config.out`, all before anything is computed.
+    Raises `ValueError` for an adapter that does not fit and `ImportError` without peft, before anything is computed.
     """
 
     def __init__(self, model: nn.Module, base: Adaptation, config: AdaptConfig, head: nn.Module | None = None) -> None:
-        refuse_foreign(config.out, KIND)
         torch.manual_seed(config.seed)
         self.base, self.config = base, config
         self.adapted = add_lora(model, config.shape)
         self.weights = LoraWeights(self.adapted, head)
         self.num_parameters = sum(p.numel() for p in self.weights.parameters())
-        self._loop: Loop | None = None
 
     def train(
         self,
@@ -75,25 +71,29 @@ class Adapting:
         validate: Callable[[], float] | None,
         steps: int,
         facts: dict[str, Any],
-    ) -> float | None:
-        """Run the loop; `facts` are what decides the weights besides the options that all ways share."""
+        describe: Callable[[float | None], dict[str, Any]],
+    ) -> dict[str, Any]:
+        """Run the loop and write the folder; returns what is written to `training.json`.
+
+        `facts` are what decides the weights besides the options that all ways share; `describe` says what came of the
+        run, given the last validation loss.
+        """
         known = asdict(self.base) | asdict(self.config.shape)
-        self._loop = Loop(self.weights, loss, validate, steps, self.config, known | facts)
+        loop = Loop(self.weights, loss, validate, steps, self.config, known | facts)
+        if finished := loop.finished(KIND):
+            return finished
         say(
             f"{self.base.base}, mask removed in blocks {self.base.blocks}: {self.num_parameters / 1e6:.2f}M parameters "
             f"trained in {steps:,} steps"
         )
-        return self._loop.run()
-
-    def write(self, **results: Any) -> dict[str, Any]:
-        """Write the folder and remove the checkpoint; returns what is written to `training.json`."""
+        results = describe(loop.run())
         training = {
             "config": options_as_json(self.config),
+            "run": loop.facts,
             "num_parameters": self.num_parameters,
             **json.loads(json.dumps(results, default=str)),
-            "history": self._loop.history if self._loop else [],
+            "history": loop.history,
         }
         save_adaptation(self.config.out, self.adapted, self.base, training)
-        if self._loop:
-            self._loop.finish()
+        loop.finish()
         return training

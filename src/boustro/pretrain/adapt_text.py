@@ -109,20 +109,23 @@ def adapt_to_text(reader: TextLM, config: AdaptConfig, options: TextOptions) -> 
         numbers = range(step * options.batch_segments, (step + 1) * options.batch_segments)
         return loss_of([stream[n] for n in numbers])
 
-    loss = adapting.train(
+    def describe(loss: float | None) -> dict[str, Any]:
+        say(f"{config.out}: done" + (f", validation loss {loss:.4f}" if loss is not None else ""))
+        return {
+            "objective": "masked-next",
+            "options": asdict(options),
+            "mask_piece": tokenizer.convert_ids_to_tokens(masking.mask_id),
+            "shards_fingerprint": shards.fingerprint,
+            "pieces_seen": steps * step_pieces,
+            "validation_loss": loss,
+        }
+
+    return adapting.train(
         loss_at,
         (lambda: mean_loss(held_out, options.validation_pieces, options.batch_segments, loss_of)) if held_out else None,
         steps,
         {name: getattr(options, name) for name in DECIDING} | {"shards": shards.fingerprint},
-    )
-    say(f"{config.out}: done" + (f", validation loss {loss:.4f}" if loss is not None else ""))
-    return adapting.write(
-        objective="masked-next",
-        options=asdict(options),
-        mask_piece=tokenizer.convert_ids_to_tokens(masking.mask_id),
-        shards_fingerprint=shards.fingerprint,
-        pieces_seen=steps * step_pieces,
-        validation_loss=loss,
+        describe,
     )
 
 

@@ -23,8 +23,8 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import TrainerState
 
-from boustro.pretrain.config import differing_facts
 from boustro.pretrain.optimizer_state import load_optimizer, optimizer_state, save_optimizer
+from boustro.pretrain.output import differing_facts
 from boustro.pretrain.processes import is_first, say
 from boustro.pretrain.sharding import like, whole_weights
 from boustro.store import open_folder, write_folder
@@ -87,7 +87,7 @@ def newest_checkpoint(checkpoints: Path, facts: dict[str, Any]) -> Path | None:
 
     Raises `ValueError` when it is of a run with other facts.
     """
-    for staging in checkpoints.glob(f".{KIND}-*"):
+    for staging in checkpoints.glob(f".{KIND}-*.staging"):
         say(f"passed over a half-written checkpoint: {staging}")
         shutil.rmtree(staging, ignore_errors=True)
     for path in _numbered(checkpoints):
@@ -100,12 +100,21 @@ def newest_checkpoint(checkpoints: Path, facts: dict[str, Any]) -> Path | None:
         differing = differing_facts(made_by.get("run", {}), facts)
         if differing:
             raise ValueError(
-                f"{path} is of a run with another {', '.join(differing)}; leave out --resume to start anew"
+                f"{path} is of a run with another {', '.join(differing)}; give --overwrite in place of --resume to "
+                "begin anew"
             )
         say(f"going on from {path}")
         return path
     say(f"{checkpoints}: no complete checkpoint, starting from the beginning")
     return None
+
+
+def remove_checkpoints(checkpoints: Path) -> None:
+    """Remove all checkpoints of a run, and their folder if nothing else lies in it."""
+    for path in (*_numbered(checkpoints), *checkpoints.glob(f".{KIND}-*")):
+        shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # it is not there, or not empty
+        checkpoints.rmdir()
 
 
 def step_of(checkpoint: Path) -> int:

@@ -48,7 +48,7 @@ class PretrainConfig:
     validation: Path | None = None
     """Token shards for validation loss and perplexity, made with the same tokenizer."""
     tokens: int | None = None
-    """Pieces to train on; by default one pass over the shards."""
+    """Pieces to train on; by default one pass over the shards; 0 trains nothing."""
     segment_length: int = 1024
     """Pieces a segment; also the model's window."""
     batch_segments: int = 8
@@ -83,6 +83,8 @@ class PretrainConfig:
     """How often to measure the validation loss during the run."""
     resume: bool = False
     """Go on from the newest complete checkpoint; a finished run is left as it is."""
+    overwrite: bool = False
+    """Begin anew, replacing a finished run's folder and removing checkpoints."""
     dry_run: bool = False
     """Make a few steps, say what all of them would cost, and stop; nothing is written."""
 
@@ -111,11 +113,6 @@ def run_facts(config: PretrainConfig, corpora: Corpora) -> dict[str, Any]:
 def options_as_json(config: Any) -> dict[str, Any]:
     """A run's options as training.json keeps them, paths as text."""
     return json.loads(json.dumps(asdict(config), default=str))
-
-
-def differing_facts(found: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
-    """The names of the facts in which two runs differ."""
-    return [name for name in wanted if found.get(name) != wanted[name]]
 
 
 def _architecture(preset: str) -> str:

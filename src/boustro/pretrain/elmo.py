@@ -20,7 +20,7 @@ from boustro.models.hardware import best_device, has_fast_bf16
 from boustro.pretrain.config import options_as_json
 from boustro.pretrain.loop import Loop, LoopConfig
 from boustro.pretrain.processes import say
-from boustro.store import fingerprint, refuse_foreign, write_file, write_folder
+from boustro.store import fingerprint, write_file, write_folder
 
 DECIDING = ("width", "cells", "letter_window", "num_targets", "words", "batch_words", "max_words")
 """Options that decide the weights, besides those of every loop."""
@@ -43,7 +43,7 @@ class ElmoConfig(LoopConfig):
     num_targets: int = 10_000
     """Words that can be predicted."""
     words: int | None = None
-    """Words to train on; by default one pass over the corpus."""
+    """Words to train on; by default one pass over the corpus; 0 trains nothing."""
     batch_words: int = 2048
     """Words a step, about."""
     max_words: int = 100
@@ -62,7 +62,6 @@ def train_elmo(
 
     Raises `ValueError` where there is no word to train on.
     """
-    refuse_foreign(config.out, KIND)
     parts = _cut(sentences, config.max_words)
     counts = Counter(word for part in parts for word in part)
     if not counts:
@@ -71,7 +70,8 @@ def train_elmo(
     numbers = {word: number for number, word in enumerate(targets)}
     batches = make_batches([len(part) for part in parts], config.batch_words, config.seed)
     total = sum(counts.values())
-    steps = max(1, round(len(batches) * (config.words or total) / total))
+    wanted = total if config.words is None else config.words
+    steps = max(1, round(len(batches) * wanted / total)) if wanted else 0
 
     device = best_device()
     torch.manual_seed(config.seed)
@@ -100,11 +100,14 @@ def train_elmo(
         config,
         {name: getattr(config, name) for name in DECIDING} | {"corpus": fingerprint([list(p) for p in parts])},
     )
+    if finished := loop.finished(KIND):
+        return finished
     num_parameters = sum(p.numel() for p in module.elmo.parameters())
     say(f"ELMo: {num_parameters / 1e6:.1f}M parameters, {steps:,} steps, {total:,} words at hand, on {device}")
     loss = loop.run()
     result = {
         "config": options_as_json(config),
+        "run": loop.facts,
         "num_parameters": num_parameters,
         "share_of_unknown_targets": 1 - sum(counts[word] for word in targets) / total,
         "validation_loss": loss,

@@ -22,7 +22,7 @@ from boustro.models.towers import Towers
 from boustro.pretrain.config import options_as_json
 from boustro.pretrain.loop import Loop, LoopConfig, mean_loss, num_steps
 from boustro.pretrain.processes import say
-from boustro.store import refuse_foreign, write_file, write_folder
+from boustro.store import write_file, write_folder
 from boustro.text.segments import Example, Segments
 from boustro.text.shards import open_shards_of
 
@@ -87,7 +87,6 @@ def train_fusion(
     `lms` are the whole LMs, by side, of those towers that are trained along; they are saved with `tokenizer`.
     Returns what is written to `training.json`. Raises `ValueError` for shards or options that do not fit.
     """
-    refuse_foreign(config.out, KIND)
     whose = ("the two LMs", "the forward one")
     shards = open_shards_of(config.shards, vocabulary, *whose)
     validation = open_shards_of(config.validation, vocabulary, *whose) if config.validation else None
@@ -145,6 +144,8 @@ def train_fusion(
         config,
         {name: getattr(config, name) for name in DECIDING} | {"shards": shards.fingerprint, **facts},
     )
+    if finished := loop.finished(KIND):
+        return finished
     read = (cloze.fusion, *(lm.base_model for lm in lms.values()))  # what is trained and not left behind
     num_parameters = sum(p.numel() for module in read for p in module.parameters())
     along = f" and the {' and the '.join(lms)} LM" if lms else ""
@@ -155,6 +156,7 @@ def train_fusion(
     loss = loop.run()
     result = {
         "config": options_as_json(config),
+        "run": loop.facts,
         "shards_fingerprint": shards.fingerprint,
         "num_parameters": num_parameters,
         "pieces_seen": steps * step_pieces,

@@ -7,7 +7,6 @@ checkpoint needs, and a run that was stopped ends with the weights of one that w
 """
 
 import json
-import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -21,13 +20,13 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from boustro.pretrain.config import differing_facts
 from boustro.pretrain.cost import PROBE_STEPS, Probe
 from boustro.pretrain.optimizer import make_optimizer
 from boustro.pretrain.optimizer_state import load_optimizer, optimizer_state, save_optimizer
+from boustro.pretrain.output import differing_facts, finished_run, refuse_not_finite
 from boustro.pretrain.processes import say
 from boustro.pretrain.randomness import seed_step
-from boustro.store import open_folder, write_file, write_folder
+from boustro.store import open_folder, remove_folder, write_file, write_folder
 from boustro.text.segments import Example, Segments
 
 CHECKPOINT = "loop checkpoint"
@@ -55,9 +54,16 @@ class LoopConfig:
     evaluations: int = 8
     """How often to measure the validation loss during the run."""
     resume: bool = False
-    """Go on from the checkpoint."""
+    """Go on from the checkpoint; a finished run is left as it is."""
+    overwrite: bool = False
+    """Begin anew, replacing a finished run's folder and removing checkpoints."""
     dry_run: bool = False
     """Make a few steps, say what all of them would cost, and stop; nothing is written."""
+
+    @property
+    def checkpoint(self) -> Path:
+        """Where the checkpoint lies until the run is finished."""
+        return self.out.with_name(self.out.name + ".checkpoint")
 
 
 DECIDING = ("optimizer", "lr", "weight_decay", "warmup", "decay", "seed")  # of these, those that decide the weights
@@ -82,8 +88,14 @@ class Loop:
         self.optimizer = make_optimizer(module, config.optimizer, config.lr, config.weight_decay)
         deciding = {name: getattr(config, name) for name in DECIDING}
         self.facts, self.step = json.loads(json.dumps(deciding | facts)), 0
-        self.checkpoint = config.out.with_name(config.out.name + ".checkpoint")
+        self.checkpoint = config.checkpoint
         self.history: list[dict[str, float]] = []
+
+    def finished(self, kind: str) -> dict[str, Any] | None:
+        """What came of this run, where it is finished already and `--resume` says to leave it so."""
+        if result := finished_run(self.config, kind, self.facts):
+            self.finish()
+        return result
 
     def run(self) -> float | None:
         """Train to the end, from the checkpoint or the beginning; returns the last validation loss.
@@ -105,17 +117,19 @@ class Loop:
                 loss = self._advance()
                 bar.update(1)
                 if self.step % log_every == 0:
+                    refuse_not_finite(loss.item(), f"the loss at step {self.step:,}")
                     self._log("loss", loss.item())
                 if self.validate and self.step % evaluate_every == 0 and self.step < self.steps:
                     self._log("validation_loss", self._measure(self.validate))
                 if time.monotonic() - saved > 60 * self.config.save_minutes:
                     self._save()
                     saved = time.monotonic()
+        refuse_not_finite(self.module, f"the weights after step {self.step:,}")
         return self._measure(self.validate) if self.validate else None
 
     def finish(self) -> None:
         """Remove the checkpoint: what it was for is written, or begins anew."""
-        shutil.rmtree(self.checkpoint, ignore_errors=True)
+        remove_folder(self.checkpoint)
 
     def _probe(self) -> NoReturn:
         """Make a few steps and say what all would cost."""
@@ -143,10 +157,12 @@ class Loop:
     def _measure(self, validate: Callable[[], float]) -> float:
         self.module.eval()
         measured = validate()
+        refuse_not_finite(measured, f"the validation loss at step {self.step:,}")
         self.module.train()
         return measured
 
     def _save(self) -> None:
+        refuse_not_finite(self.module, f"the weights after step {self.step:,}")
         with write_folder(self.checkpoint, CHECKPOINT, {"run": self.facts}) as folder:
             save_file({n: t.contiguous() for n, t in self.module.state_dict().items()}, folder / "module.safetensors")
             save_optimizer(folder, optimizer_state(self.optimizer))
@@ -162,7 +178,8 @@ class Loop:
         differing = differing_facts(made_by.get("run", {}), self.facts)
         if differing:
             raise ValueError(
-                f"{self.checkpoint} is of a run with another {', '.join(differing)}; leave out --resume to start anew"
+                f"{self.checkpoint} is of a run with another {', '.join(differing)}; give --overwrite in place of "
+                "--resume to begin anew"
             )
         self.module.load_state_dict(load_file(self.checkpoint / "module.safetensors"))
         load_optimizer(self.checkpoint, self.optimizer)

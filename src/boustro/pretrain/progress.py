@@ -3,7 +3,6 @@
 A loss that is no number ends the run here: nothing good would come of going on.
 """
 
-import math
 import sys
 import time
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from tqdm import tqdm
 from transformers import TrainerCallback
 
+from boustro.pretrain.output import refuse_not_finite
 from boustro.pretrain.processes import is_first
 
 
@@ -33,13 +33,13 @@ class Progress(TrainerCallback):
         step, pieces = state.global_step, state.global_step * self.step_pieces / 1e6
         head = f"step {step:,}/{state.max_steps:,} · {pieces:.2f}M pieces"
         if "loss" in logs:
-            if not math.isfinite(logs["loss"]):
-                raise ValueError(f"the loss is {logs['loss']} at step {step:,}; try a lower --lr or a longer --warmup")
+            refuse_not_finite(logs["loss"], f"the loss at step {step:,}")
             now = time.monotonic()
             speed = (step - self.logged_step) * self.step_pieces / max(now - self.logged, 1e-9)
             self.logged, self.logged_step = now, step
             _line(f"{head} · loss {logs['loss']:.3f} · {speed:,.0f} pieces/s")
         elif "eval_loss" in logs:
+            refuse_not_finite(logs["eval_loss"], f"the validation loss at step {step:,}")
             _line(f"{head} · validation loss {logs['eval_loss']:.4f} · perplexity {logs['eval_perplexity']:.2f}")
 
     def on_train_end(self, args, state, control, **kwargs) -> None:

@@ -6,7 +6,6 @@ say when to stop and with whom. Checkpoints lie in `OUT.checkpoints` until the m
 
 import json
 import math
-import shutil
 import tempfile
 from pathlib import Path
 from typing import Any, NoReturn
@@ -16,21 +15,24 @@ from transformers import PreTrainedModel, TrainingArguments, set_seed
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 from boustro.pretrain.arguments import training_arguments
-from boustro.pretrain.checkpoints import newest_checkpoint
-from boustro.pretrain.config import PretrainConfig, differing_facts, options_as_json, run_facts
+from boustro.pretrain.checkpoints import newest_checkpoint, remove_checkpoints
+from boustro.pretrain.config import PretrainConfig, options_as_json, run_facts
 from boustro.pretrain.cost import PROBE_STEPS, Probe
 from boustro.pretrain.objectives import Collator, find_recipe
 from boustro.pretrain.optimizer import make_optimizer
+from boustro.pretrain.output import finished_run, refuse_not_finite, run_output
 from boustro.pretrain.processes import first_decides, is_first, num_processes, part, say
 from boustro.pretrain.progress import Progress
 from boustro.pretrain.sharding import whole_weights
 from boustro.pretrain.signals import Signals, Stopped
 from boustro.pretrain.trainer import PretrainTrainer
 from boustro.pretrain.warm_start import refuse_other_pieces, start_embeddings_from, start_from
-from boustro.store import open_folder, refuse_foreign, write_file, write_folder
+from boustro.store import write_file, write_folder
 from boustro.text.mixture import Corpora, Mixture, refuse_other_vocabulary
 from boustro.text.segments import SegmentStream, Source
 from boustro.text.shards import Shards
+
+KIND = "model"
 
 
 def pretrain(config: PretrainConfig) -> dict[str, Any]:
@@ -41,19 +43,21 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
     a dry run (0).
     """
     try:
-        return _pretrain(config)
+        with run_output(config, KIND, config.checkpoints):
+            return _pretrain(config)
     finally:
         part()
 
 
 def _pretrain(config: PretrainConfig) -> dict[str, Any]:
-    refuse_foreign(config.out, "model")
     corpora = Corpora.open(config.shards, config.shares, config.alpha)
     shards, validation = corpora.first, Shards.open(config.validation) if config.validation else None
     if validation:
         refuse_other_vocabulary(validation, shards)
     facts = run_facts(config, corpora)
-    if config.resume and (finished := _finished(config, facts)):
+    if finished := finished_run(config, KIND, facts):
+        if is_first():
+            remove_checkpoints(config.checkpoints)  # left where a run was killed at its very end
         return finished
     recipe = find_recipe(config.objective)
     segments = corpora.sources(lambda own: recipe.read(own, config, config.seed))
@@ -65,7 +69,8 @@ def _pretrain(config: PretrainConfig) -> dict[str, Any]:
         )
     held_out = recipe.read(validation, config, None) if validation else None
     step_pieces = config.batch_segments * config.segment_length
-    steps = max(1, round((config.tokens or num_segments * config.segment_length) / step_pieces))
+    wanted = num_segments * config.segment_length if config.tokens is None else config.tokens
+    steps = max(1, round(wanted / step_pieces)) if wanted else 0
 
     lm = build_lm(config, shards)
     arguments = training_arguments(config, steps, validate=held_out is not None)
@@ -82,12 +87,13 @@ def _pretrain(config: PretrainConfig) -> dict[str, Any]:
         stream = corpora.stream(segments, config.seed, PROBE_STEPS * config.batch_segments)
         _dry_run(config, lm, stream, shards, steps, facts)
     if is_first() and not config.resume:
-        shutil.rmtree(config.checkpoints, ignore_errors=True)
+        remove_checkpoints(config.checkpoints)
     with Signals() as signals:
         stream = corpora.stream(segments, config.seed, steps * config.batch_segments)
         trainer = build_trainer(config, lm, arguments, stream, shards, held_out, signals, facts)
         try:
-            trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
+            if steps:
+                trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
             metrics = _last_metrics(trainer) if held_out else {}
         except Stopped as stop:
             kept, step = trainer.save_now(), trainer.state.global_step
@@ -110,6 +116,7 @@ def _pretrain(config: PretrainConfig) -> dict[str, Any]:
     if is_first():
         lm = recipe.model.from_config(lm.config, dtype=getattr(torch, config.save_dtype))
         lm.load_state_dict(weights)
+        refuse_not_finite(lm, f"the weights after step {steps:,}")
         _write_model(config, lm, corpora, result)
     say(f"{config.out}: done" + (f", validation perplexity {metrics['eval_perplexity']:.2f}" if metrics else ""))
     return result
@@ -117,11 +124,11 @@ def _pretrain(config: PretrainConfig) -> dict[str, Any]:
 
 def _write_model(config: PretrainConfig, lm: PreTrainedModel, corpora: Corpora, result: dict[str, Any]) -> None:
     """The model folder, complete; the checkpoints are not needed any more."""
-    with write_folder(config.out, "model", {"shards": corpora.fingerprint}) as folder:
+    with write_folder(config.out, KIND, {"shards": corpora.fingerprint}) as folder:
         lm.save_pretrained(folder)
         find_recipe(config.objective).load_tokenizer(corpora.first).save_pretrained(folder)
         write_file(folder / "training.json", json.dumps(result, indent=1))
-    shutil.rmtree(config.checkpoints, ignore_errors=True)
+    remove_checkpoints(config.checkpoints)
 
 
 def build_lm(config: PretrainConfig, shards: Shards) -> PreTrainedModel:
@@ -184,24 +191,6 @@ def _dry_run(
         trainer.train()
     assert trainer.optimizer is not None
     probe.finish(steps, trainer.module, trainer.optimizer)
-
-
-def _finished(config: PretrainConfig, facts: dict[str, Any]) -> dict[str, Any] | None:
-    """What came of the run if its model stands already; `ValueError` if another run's stands there."""
-    if not (config.out / "manifest.json").is_file():
-        return None
-    open_folder(config.out, "model", verify=True)
-    result = json.loads((config.out / "training.json").read_text("utf-8"))
-    differing = differing_facts(result.get("run", {}), facts)
-    if differing:
-        raise ValueError(
-            f"{config.out} is the model of a run with another {', '.join(differing)}; "
-            "leave out --resume to replace it, or choose another --out"
-        )
-    say(f"{config.out}: this run is finished, {result['pieces_seen']:,} pieces; nothing to do")
-    if is_first():
-        shutil.rmtree(config.checkpoints, ignore_errors=True)  # left where a run was killed at its very end
-    return result
 
 
 def _warm_start(lm: PreTrainedModel, config: PretrainConfig, shards: Shards) -> None:

@@ -18,6 +18,7 @@ from torch.utils.data import Sampler, SequentialSampler
 from transformers import Trainer
 
 from boustro.pretrain.checkpoints import load_steps, load_weights, step_of, write_checkpoint
+from boustro.pretrain.output import refuse_not_finite
 from boustro.pretrain.processes import add_up, agree, is_first, num_processes, process_index
 from boustro.pretrain.randomness import seed_step
 from boustro.pretrain.signals import Signals, Stopped
@@ -101,6 +102,7 @@ class PretrainTrainer(Trainer):
         step = self.state.global_step
         folder = Path(str(self.args.output_dir)) / f"checkpoint-{step}"
         if step > self._saved_step:
+            refuse_not_finite(float(self._tr_loss), f"the loss at step {step:,}")
             loss = add_up(float(self._tr_loss))[0] / num_processes()
             so_far = {"unlogged": (loss, self._globalstep_last_logged), "seconds": self.seconds}
             whole = (self.module, self.optimizer, self.lr_scheduler, self.state)

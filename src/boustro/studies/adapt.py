@@ -15,7 +15,7 @@ from boustro.models.adaptation import KIND, MASK_KEPT, Adaptation
 from boustro.models.lora import find_peft
 from boustro.pretrain.adapt import AdaptConfig
 from boustro.pretrain.adapt_text import TextLM, TextOptions, adapt_to_text
-from boustro.store import refuse_foreign
+from boustro.pretrain.output import run_output
 from boustro.tasks.adapt_labels import LabelOptions, adapt_to_labels
 from boustro.tasks.commands import read_labelled
 from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions
@@ -44,7 +44,11 @@ def adapt(
             f"{_others(TextOptions, 'shards')}; --train with {_others(LabelOptions, 'train')}"
         )
     find_peft()  # its absence is said before an LM is loaded
-    refuse_foreign(config.out, KIND)
+    with run_output(config, KIND, config.checkpoint):
+        return _adapt(config, text, labels, data_options)
+
+
+def _adapt(config: AdaptConfig, text: TextOptions, labels: LabelOptions, data_options: DataOptions) -> dict[str, Any]:
     if text.shards is not None:
         encoder, base = open_lm(config)
         reader = TextLM(

@@ -10,7 +10,6 @@ A cell that is complete is never computed again. Tables and reports are made fro
 import contextlib
 import dataclasses
 import json
-import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from typing import Any
 import torch
 
 from boustro.models.memory import PeakMemory
-from boustro.store import open_folder, write_file, write_folder
+from boustro.store import lock, open_folder, remove_folder, write_file, write_folder
 from boustro.studies.grid import Grid, System
 from boustro.tasks.answers import Answer
 from boustro.tasks.tagger import Tagger
@@ -74,16 +73,23 @@ def find_cell(grid: Grid, system: System, seed: int, out: Path) -> Cell | None:
 
 
 def compute_cell(grid: Grid, system: System, seed: int, out: Path, cache: bool | Path = True) -> Cell:
-    """Train, predict and write one cell; what is left there of a damaged one is replaced."""
+    """Train, predict and write one cell; what is left there of a damaged one is replaced.
+
+    Of several programs that run one study, one computes a cell, and the others wait for it.
+    """
     folder = out / "cells" / grid.cell_name(system, seed)
+    with lock(folder):
+        return find_cell(grid, system, seed, out) or _compute_cell(grid, system, seed, folder, cache)
+
+
+def _compute_cell(grid: Grid, system: System, seed: int, folder: Path, cache: bool | Path) -> Cell:
+    remove_folder(folder, own_place=True)  # damaged, or absent
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
     with PeakMemory() as peak:
         tagger = Tagger(system.encoder, system.head, cache=cache, **system.options)
         tagger.fit(grid.train, grid.dev, seed)
         answered = {name: tagger.answer(s, cached=True) for name, s in grid.data().items() if name != "train"}
-    if find_cell(grid, system, seed, out) is None:
-        shutil.rmtree(folder, ignore_errors=True)  # damaged: the name, with its fingerprint, is nobody's but ours
     with write_folder(folder, KIND) as staging:
         result: dict[str, Any] = {"config": dataclasses.asdict(tagger.config), "seed": seed, "record": tagger.record}
         for name, answers in answered.items():

@@ -11,7 +11,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from boustro.store import write_file
+from boustro.encoders import check_spec
+from boustro.store import check_file, write_file
 from boustro.studies.cells import Cell, compute_cell, find_cell
 from boustro.studies.grid import Grid, parse_variants
 from boustro.studies.plan import describe_plan, make_plan
@@ -20,7 +21,7 @@ from boustro.studies.report.numbers import spread
 from boustro.studies.results import find_name, summarise
 from boustro.tasks.commands import HeadOptions, read_labelled
 from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions
-from boustro.tasks.output import as_json, give
+from boustro.tasks.output import as_json, check_output, give
 
 MAX_TYPES = 6  # columns of the terminal's table
 
@@ -73,6 +74,11 @@ def compare(
         dev=read_labelled(dev, data_options),
         test=read_labelled(test, data_options) if test else None,
     )
+    if not report_only:
+        for spec in grid.encoders:
+            check_spec(spec)
+    check_output(json)
+    check_file(out / "results.json")
     for name in (reference, *(cases or ())):
         if name is not None:  # before hours are spent, not after
             find_name(name, [s.name for s in grid.systems()])

@@ -10,7 +10,9 @@ from typing import Any
 from tqdm import tqdm
 from tyro.conf import Positional
 
+from boustro.models.elmo import KIND
 from boustro.pretrain.elmo import ElmoConfig, train_elmo
+from boustro.pretrain.output import run_output
 from boustro.tasks.words import split_text
 from boustro.text.documents import Split, read_documents
 
@@ -40,5 +42,6 @@ def elmo(
         bar = tqdm(documents, desc="splitting", unit=" documents", disable=None)
         return [placed.sentence.words for document in bar for placed in split_text(document)]
 
-    held_out = sentences((str(validation),), None) if validation else []
-    return train_elmo(sentences(corpus, max_documents), held_out, config)
+    with run_output(config, KIND, config.checkpoint):
+        held_out = sentences((str(validation),), None) if validation else []
+        return train_elmo(sentences(corpus, max_documents), held_out, config)

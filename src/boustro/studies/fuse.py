@@ -7,7 +7,9 @@ from typing import Any
 
 from boustro.encoders import exact_spec, load_encoder
 from boustro.encoders.fused import SIDES, facts_of, lms_of, tower_window, towers_of
+from boustro.models.fusion import KIND
 from boustro.pretrain.fuse import FuseConfig, train_fusion
+from boustro.pretrain.output import run_output
 
 
 def fuse(config: FuseConfig) -> dict[str, Any]:
@@ -15,6 +17,11 @@ def fuse(config: FuseConfig) -> dict[str, Any]:
 
     Raises `ValueError` for LMs that do not fit each other or the shards, before anything is computed.
     """
+    with run_output(config, KIND, config.checkpoint):
+        return _fuse(config)
+
+
+def _fuse(config: FuseConfig) -> dict[str, Any]:
     forward, backward = lms_of(load_encoder(f"{config.forward}+{config.backward}", layers="last"))
     window = tower_window(forward, backward)
     if config.segment_length > window:

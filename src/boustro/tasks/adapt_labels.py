@@ -111,21 +111,24 @@ def adapt_to_labels(
         losses = [summed_loss([dev_rows[i] for i in batch], dev_tags) for batch in dev_batches]
         return sum(loss.item() for loss, _ in losses) / max(1, sum(num_words for _, num_words in losses))
 
-    loss = adapting.train(
+    def describe(loss: float | None) -> dict[str, Any]:
+        scores = _score(reader, labelling, dev_rows, dev, dev_batches).to_dict() if dev_rows else None
+        say(f"{config.out}: done" + (f", its own head on the development set: {_said(scores)}" if scores else ""))
+        return {
+            "objective": "labels",
+            "options": asdict(options),
+            "labels": labelling.labels,
+            "validation_loss": loss,
+            "dev_scores": scores,
+            "notices": dict(+encoder.counts),
+        }
+
+    return adapting.train(
         loss_at,
         validate if dev_rows else None,
         len(batches),
         {name: getattr(options, name) for name in DECIDING} | {"train": data_fingerprint(train)},
-    )
-    scores = _score(reader, labelling, dev_rows, dev, dev_batches).to_dict() if dev_rows else None
-    say(f"{config.out}: done" + (f", its own head on the development set: {_said(scores)}" if scores else ""))
-    return adapting.write(
-        objective="labels",
-        options=asdict(options),
-        labels=labelling.labels,
-        validation_loss=loss,
-        dev_scores=scores,
-        notices=dict(+encoder.counts),
+        describe,
     )
 
 

@@ -18,7 +18,7 @@ from tyro.conf import Positional
 
 from boustro.tasks.data import load_data
 from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions, Labelled
-from boustro.tasks.output import give
+from boustro.tasks.output import check_output, give
 from boustro.tasks.schemes import gold_entities
 from boustro.types import Sentence
 
@@ -61,6 +61,7 @@ def check(data: Positional[tuple[Path, ...]], options: DataOptions = DEFAULT_OPT
     """
     if not data:
         raise ValueError("no data given; name at least one file of labelled sentences")
+    check_output(json)
     reports = report_files(data, options)
     shown = "\n".join(line for report in reports for line in _lines(report))
     give([asdict(report) for report in reports], json, lambda: print(shown), indent=1)

@@ -11,13 +11,14 @@ from typing import Literal
 from rich.console import Console
 from tyro.conf import Positional
 
+from boustro.encoders import check_spec
 from boustro.metrics.labels import LabelScore
 from boustro.metrics.spans import SpanScore
-from boustro.store import refuse_foreign
+from boustro.store import claim
 from boustro.tasks.data import load_data
 from boustro.tasks.formats.conll import format_conll
 from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions
-from boustro.tasks.output import as_json, give
+from boustro.tasks.output import as_json, check_output, give
 from boustro.tasks.render import as_html, as_terminal, as_text, css
 from boustro.tasks.tagger import KIND, Tagger
 from boustro.tasks.words import split_text
@@ -87,6 +88,7 @@ def fit(
     data_options: DataOptions = DEFAULT_OPTIONS,
     cache: bool = True,
     json: Path | None = None,
+    overwrite: bool = False,
 ) -> None:
     """Train a tagger on labelled sentences, the encoder staying frozen.
 
@@ -99,13 +101,16 @@ def fit(
         seed: Of the head's weights, the order of sentences and dropout.
         cache: Keep the features on disk, so that the next fit on these texts starts at once.
         json: Write the dev scores there (- for standard output).
+        overwrite: Replace a tagger that stands at --out.
     """
-    refuse_foreign(out, KIND)
-    sentences = read_labelled(train, data_options)
-    dev_sentences = read_labelled(dev, data_options) if dev else None
-    tagger = Tagger(encoder, head, cache=cache, **options.chosen())
-    tagger.fit(sentences, dev_sentences, seed)
-    tagger.save_pretrained(out)
+    tagger = Tagger(encoder, head, cache=cache, **options.chosen())  # what is wrong with them is said first
+    check_output(json)
+    check_spec(encoder)
+    with claim(out, KIND, overwrite):
+        sentences = read_labelled(train, data_options)
+        dev_sentences = read_labelled(dev, data_options) if dev else None
+        tagger.fit(sentences, dev_sentences, seed)
+        tagger.save_pretrained(out)
     record = tagger.record
     _say_notices(record["notices"])
     _say(
@@ -132,6 +137,7 @@ def evaluate(
         json: Write the scores there (- for standard output).
         encoder: Where the encoder is now, if it has moved.
     """
+    check_output(json)
     sentences = read_labelled(data, data_options)
     model = Tagger.from_pretrained(tagger, encoder=encoder)
     score = model.evaluate(sentences)

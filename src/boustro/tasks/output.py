@@ -4,12 +4,18 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from boustro.store import write_file
+from boustro.store import check_file, write_file
 
 
 def as_json(value: object, indent: int | None = None) -> str:
     """JSON as every file and every option of ours has it."""
     return json.dumps(value, ensure_ascii=False, indent=indent)
+
+
+def check_output(file: Path | None) -> None:
+    """Raise `OSError` for a `--json` that `give` could not write: before the work, not after it."""
+    if file is not None and str(file) != "-":
+        check_file(file)
 
 
 def give(value: object, file: Path | None, show: Callable[[], None], indent: int | None = None) -> None:

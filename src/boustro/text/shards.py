@@ -25,7 +25,7 @@ import numpy as np
 from tqdm import tqdm
 from tyro.conf import Positional
 
-from boustro.store import content_fingerprint, open_folder, write_folder
+from boustro.store import claim, content_fingerprint, open_folder, write_folder
 from boustro.text.byte_bpe import ByteBPE
 from boustro.text.documents import Split, is_stream, read_documents
 from boustro.text.duplicates import NearDuplicates
@@ -86,6 +86,7 @@ def tokenize(
     split: Split = "blank-line",
     near_duplicates: Annotated[float | None, "a similarity"] = None,
     workers: int | None = None,
+    overwrite: bool = False,
 ) -> None:
     """Turn a corpus into token shards, on all cores.
 
@@ -98,6 +99,7 @@ def tokenize(
         split: What ends a document in a text file.
         near_duplicates: Leave out documents this similar to an earlier one, 0.8 say (Jaccard, of runs of five words).
         workers: Processes; by default one a core.
+        overwrite: Replace shards that stand at --out.
     """
     if (tokenizer is None) == (train_tokenizer is None):
         raise ValueError("give either --tokenizer NAME_OR_PATH or --train-tokenizer SIZE")
@@ -115,7 +117,8 @@ def tokenize(
         found = read_documents(corpus, text_key, split)
         return sieve.filter(found) if sieve else found
 
-    with write_folder(out, "shards", {"corpora": list(corpus), "near_duplicates": near_duplicates}) as folder:
+    made_by = {"corpora": list(corpus), "near_duplicates": near_duplicates}
+    with claim(out, "shards", overwrite), write_folder(out, "shards", made_by) as folder:
         if train_tokenizer is not None:
             learn = _train_tokenizer(documents(), train_tokenizer)
             save_tokenizer(learn, folder / "tokenizer")

@@ -19,9 +19,10 @@ from rich.console import Console
 from rich.table import Table
 
 from boustro import __version__
+from boustro.encoders import check_spec
 from boustro.metrics.paired import sign_flip_p
 from boustro.metrics.spans import REPAIR_RULE
-from boustro.store import provenance, write_file
+from boustro.store import check_file, provenance, write_file
 from boustro.studies.fewshot.draws import short_types
 from boustro.studies.fewshot.plan import make_plan
 from boustro.studies.fewshot.report import by_system, column_head, render_html, render_markdown, verdict
@@ -33,7 +34,7 @@ from boustro.tasks.commands import read_labelled
 from boustro.tasks.data import data_name
 from boustro.tasks.formats.conll import data_fingerprint
 from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions
-from boustro.tasks.output import as_json, give
+from boustro.tasks.output import as_json, check_output, give
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +116,10 @@ def fewshot(
         dev=read_labelled(dev, data_options),
         test=read_labelled(test, data_options) if test else None,
     )
+    for spec in study.encoders:
+        check_spec(spec)
+    check_output(json)
+    check_file(out / "results.json")
     if dry_run:
         plan = make_plan(study, out, cache)
         give(plan, json, lambda: print(describe_plan(plan)))

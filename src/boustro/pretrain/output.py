@@ -1,0 +1,90 @@
+"""Where a run writes, and what may stand there already.
+
+    OUT                  its artefact, once it is finished
+    OUT.checkpoint(s)    what it has done so far, until then
+
+    neither                  the run begins
+    OUT, --resume            it is left as it is, if it is of this very run
+    checkpoints, --resume    the run goes on
+    either, --overwrite      the run begins anew
+    either, nothing said     FileExistsError, which names the two options
+
+One process writes, and holds the place for as long as the run takes.
+"""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+
+from boustro.pretrain.processes import is_first, say
+from boustro.store import claim, open_folder
+
+
+class RunOptions(Protocol):
+    """What every run's options say of its output."""
+
+    @property
+    def out(self) -> Path: ...
+    @property
+    def resume(self) -> bool: ...
+    @property
+    def overwrite(self) -> bool: ...
+    @property
+    def dry_run(self) -> bool: ...
+
+
+@contextlib.contextmanager
+def run_output(config: RunOptions, kind: str, checkpoints: Path) -> Iterator[None]:
+    """Claim the output of a run; a dry run writes nothing and claims nothing.
+
+    Raises `FileExistsError` and `BlockingIOError` as `store.claim`, and the former for `checkpoints` that were left.
+    """
+    if config.resume and config.overwrite:
+        raise ValueError("give --resume to go on with a run or --overwrite to begin it anew, not both")
+    if config.dry_run or not is_first():
+        yield
+        return
+    with claim(config.out, kind, overwrite=config.overwrite or config.resume):
+        if checkpoints.exists() and not (config.resume or config.overwrite):
+            raise FileExistsError(
+                f"{checkpoints} holds what a run that was stopped had done; give --resume to go on with it, or "
+                "--overwrite to begin anew"
+            )
+        yield
+
+
+def finished_run(config: RunOptions, kind: str, facts: dict[str, Any]) -> dict[str, Any] | None:
+    """What `training.json` says, where this very run has been finished; `ValueError` where another one has."""
+    if not config.resume or not (config.out / "manifest.json").is_file():
+        return None
+    open_folder(config.out, kind, verify=True)
+    result = json.loads((config.out / "training.json").read_text("utf-8"))
+    differing = differing_facts(result.get("run", {}), facts)
+    if differing:
+        raise ValueError(
+            f"{config.out} is of a run with another {', '.join(differing)}; give --overwrite in place of --resume to "
+            "replace it, or choose another --out"
+        )
+    say(f"{config.out}: this run is finished; nothing to do")
+    return result
+
+
+def differing_facts(found: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
+    """The names of the facts in which two runs differ."""
+    return [name for name in wanted if found.get(name) != wanted[name]]
+
+
+def refuse_not_finite(value: float | nn.Module, what: str) -> None:
+    """`ValueError` for a loss, or weights, that are not finite: nothing good would come of going on, or of writing."""
+    if isinstance(value, nn.Module):
+        finite = all(bool(torch.isfinite(tensor).all()) for tensor in value.state_dict().values())
+        said = "are not finite"
+    else:
+        finite, said = bool(torch.isfinite(torch.tensor(value))), f"is {value}"
+    if not finite:
+        raise ValueError(f"{what} {said}; nothing was written. Try a lower --lr, or a longer --warmup")
