@@ -13,6 +13,12 @@ def sentences(results: dict[str, Any]) -> Section:
     groups = results["cases"]
     if first == second:
         return Section("cases", "Where two differ", [Prose("There is only one system, so nothing to set beside it.")])
+    if not results["pair_seeds"]:
+        text = (
+            f"{results['pair'][0]} and {results['pair'][1]} have no seed in common, so they cannot be set side by side."
+        )
+        return Section("cases", "Where two differ", [Prose(text)])
+    seed = f"seed {results['pair_seeds'][0]}"
     short = dict(zip(results["pair"], results["pair_short"], strict=True))
     rows: list[list[Cell | str]] = []
     for g in groups:
@@ -30,7 +36,10 @@ def sentences(results: dict[str, Any]) -> Section:
         "fixed",
         "broken",
     ]
-    caption = f"Fixed: {second} has it right and {first} has not; broken: the other way round. Mean over seeds"
+    caption = (
+        f"Fixed: {second} has it right and {first} has not; broken: the other way round. Mean over the seeds that both "
+        "have"
+    )
     blocks: list[Block] = [
         Prose(f"{results['pair'][0]} and {results['pair'][1]}, set side by side."),
         Table(caption, heads, rows),
@@ -42,11 +51,11 @@ def sentences(results: dict[str, Any]) -> Section:
             blocks.append(Details(named, [_example(s, first, second, short) for s in g["sentences"]], shown=not told))
             told = True
     if not told:
-        blocks.append(Prose("In the first seed the two agree on every entity of the reference."))
+        blocks.append(Prose(f"With {seed} the two agree on every entity of the reference."))
     else:
         blocks.append(
             Prose(
-                "Sentences of the first seed, those whose right answer was surest first. ✗ marks what is wrong; the "
+                f"Sentences of {seed}, those whose right answer was surest first. ✗ marks what is wrong; the "
                 "number beside a type is its score.",
                 "note",
             )
