@@ -141,8 +141,8 @@ def print_table(results: dict[str, Any]) -> None:
     console = Console(width=None if sys.stdout.isatty() else 160)
     sizes = {label: found["num_entities"] for s in systems for label, found in s["per_type"].items()}
     labels = sorted(sizes, key=lambda label: (-sizes[label], label))
-    shown = len(labels)
-    while shown and console.measure(_score_table(results, labels[:shown])).maximum > console.width:
+    shown, unbounded = len(labels), console.options.update_width(1_000_000)
+    while shown and console.measure(_score_table(results, labels[:shown]), options=unbounded).maximum > console.width:
         shown -= 1
     console.print(_score_table(results, labels[:shown]))
     if shown < len(labels):

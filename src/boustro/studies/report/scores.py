@@ -36,7 +36,8 @@ def verdict(results: Results) -> str:
         return f"{opening}, {far} ({numbers.interval(gap)}: no statement about reliability)."
     if level:
         more = f" or {len(level) - 1} more" if len(level) > 1 else ""
-        return f"{opening}; no reliable difference to {second['name']}{more} ({numbers.points(gap)})."
+        told = f"{numbers.signed(gap['points']).removeprefix('+')} points, {numbers.interval(gap)}"
+        return f"{opening}; no reliable difference to {second['name']}{more} ({told})."
     return f"{opening}, {far} ({numbers.interval(gap)})."
 
 
@@ -79,7 +80,7 @@ def scores(results: Results) -> Section:
     systems, judged = results["systems"], results["judged_on"]
     sets = [name for name in ("dev", "test") if name in systems[0]]
     against = results["reference"]
-    named = "behind the best" if against == results["best"] else f"against {against}"
+    named = "against the best" if against == results["best"] else f"against {against}"
     heads = ["system", *(f"{n} F1" for n in sets), "P", "R", named, "LMs", "head"]
     rows, best = [], set()
     for index, s in enumerate(systems):
