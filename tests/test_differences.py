@@ -62,6 +62,7 @@ def test_nested_entities_are_judged_as_the_cells_were(tmp_path):
     assert outermost["errors"]["missed"] == 90 and outermost["errors"]["correct"] == 180
     assert outermost["to_best"]["points"] == pytest.approx(20) and outermost["to_best"]["reliable"]
     assert "20.0 points above starter-forward" in verdict(results)
+    assert oracle["notices"]["entities of dev inside or across another one, which a head over tags cannot find"] == 30
     for buckets in oracle["buckets"].values():
         assert [sum(column) for column in zip(*buckets.values(), strict=True)] == [270] * 3
     assert oracle["buckets"]["seen"]["never seen"] == [0, 0, 0]  # the training data show the inner ones too

@@ -26,7 +26,7 @@ from boustro.metrics.buckets import DIMENSIONS, ELSEWHERE, START, Training, coun
 from boustro.metrics.calibration import reliability
 from boustro.metrics.errors import count_confusions, count_kinds, match_entities
 from boustro.metrics.paired import RELIABLE, holm
-from boustro.metrics.spans import REPAIR_RULE
+from boustro.metrics.spans import REPAIR_RULE, extract_spans
 from boustro.store import provenance
 from boustro.studies.cases import case_study
 from boustro.studies.cells import Answers, Cell
@@ -183,8 +183,16 @@ def _facts(finished: Finished, grid: Grid) -> dict[str, Any]:
             stream: [[round(share, 4) for share in s["record"]["layer_weights"][stream]] for s in scores]
             for stream in record.get("layer_weights") or {}
         },
-        "notices": record["notices"],
+        "notices": record["notices"] | _hidden(finished),
     }
+
+
+def _hidden(finished: Finished) -> dict[str, int]:
+    """Entities of the judged data that a head over tags cannot find, since tags hold the outermost alone."""
+    told = sum(len(extract_spans(s.tags or ())) for s in finished.sentences)
+    hidden = sum(map(len, finished.gold)) - told
+    what = f"entities of {finished.judged} inside or across another one, which a head over tags cannot find"
+    return {what: hidden} if hidden and finished.system.head != "span" else {}
 
 
 def _splits(answers: Sequence[Answers], training: Training) -> dict[str, Any]:

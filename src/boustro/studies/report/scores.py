@@ -10,7 +10,7 @@ MANY_TYPES = 10
 TESTED = (
     "over the seeds that both have, with a 95% interval and a two-sided p by a paired bootstrap over sentences and "
     "seeds; p is corrected for the number of differences in the table (Holm), and what is below 0.05 is coloured. With "
-    "one seed the interval covers the sentences alone, and there is no p."
+    "one seed in common the interval covers the sentences alone, and there is no p."
 )
 Results = dict[str, Any]
 

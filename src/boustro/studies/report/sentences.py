@@ -25,8 +25,7 @@ def sentences(results: dict[str, Any]) -> Section:
         change = g["recall"][1] - g["recall"][0]
         fixed, broken = (numbers.per_seed(g[key], g["num_seeds"]) for key in ("fixed", "broken"))
         row = [g["title"], f"{g['entities']:,}", *(f"{r:.1f}" for r in g["recall"])]
-        mood = "good" if change > 0.05 else "bad" if change < -0.05 else ""
-        rows.append([*row, Cell(numbers.signed(change), mood=mood), fixed, broken])
+        rows.append([*row, numbers.signed(change), fixed, broken])
     heads = [
         "entities of the reference",
         "how many",

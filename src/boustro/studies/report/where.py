@@ -56,7 +56,9 @@ def _direction_sentence(results: dict[str, Any]) -> str:
     if first == second or not results["pair_seeds"]:
         return opening
     start, rest = (numbers.points(results["direction_test"][b]) for b in (START, ELSEWHERE))
-    return f"{opening} There {second} is ahead of {first} by {start}, elsewhere by {rest}."
+    return (
+        f"{opening} There {second} is ahead of {first} by {start}, elsewhere by {rest}. Each p is corrected for both."
+    )
 
 
 def _table(systems: list[dict[str, Any]], name: str, title: str) -> Table:
