@@ -146,7 +146,7 @@ def print_table(results: dict[str, Any]) -> None:
         shown -= 1
     console.print(_score_table(results, labels[:shown]))
     if shown < len(labels):
-        print(f"{len(labels) - shown} more types are in the report; the largest are shown")
+        print(f"only the largest types are shown; more in the report: {len(labels) - shown}")
     if results["stamp"]:
         print(f"incomplete: {results['stamp']}")
 
