@@ -35,7 +35,7 @@ def score_table(study: dict[str, Any]) -> list[str]:
     lines = [f"| system | {judged} F1 | behind the best (95%) | head parameters |", "|---|---:|---:|---:|"]
     for s in study["systems"]:
         gap = s["to_best"]
-        behind = "" if s["name"] == study["best"] else f"{gap['points']:.1f} ({gap['low']:.1f} to {gap['high']:.1f})"
+        behind = "" if gap is None else f"{gap['points']:.1f} ({gap['low']:.1f} to {gap['high']:.1f})"
         lines.append(f"| {s['name']} | {_mean(s[judged])} | {behind} | {s['head_parameters'] / 1e6:.2f}M |")
     return lines
 

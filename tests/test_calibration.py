@@ -5,7 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boustro.metrics.bootstrap import bootstrap_f1, entity_counts, mean_f1, paired_bootstrap, sentence_counts
+from boustro.metrics.bootstrap import (
+    bootstrap_f1,
+    difference,
+    entity_counts,
+    mean_f1,
+    paired_bootstrap,
+    sentence_counts,
+)
 from boustro.metrics.calibration import reliability
 from boustro.metrics.spans import extract_spans, score_spans
 
@@ -54,19 +61,48 @@ def test_tags_and_entities_give_the_same_counts_and_the_same_f1():
 
 def test_with_several_seeds_the_difference_is_that_of_the_means():
     good, half = sentence_counts(GOLD, GOLD), sentence_counts(GOLD, HALF)
-    both = np.stack([good, half])
-    found = paired_bootstrap(half, both)
-    assert found.points == pytest.approx((mean_f1(good) + mean_f1(half)) / 2 - mean_f1(half))
-    assert not found.reliable  # one seed is no better than the other system, and so is every second draw's mean
-    assert paired_bootstrap(np.stack([half, half]), np.stack([good, good])).reliable
+    found = paired_bootstrap(np.stack([half, half]), np.stack([good, half]))
+    assert found.points == pytest.approx((mean_f1(good) - mean_f1(half)) / 2) and found.num_seeds == 2
+    assert found.low == 0 and found.p > 0.2  # one seed is no better, and in every fourth draw it alone is drawn
+    assert paired_bootstrap(np.stack([half, half]), np.stack([good, good])).p < 0.002
+
+
+def test_a_single_seed_has_an_interval_over_sentences_and_no_p():
+    found = paired_bootstrap(sentence_counts(GOLD, HALF), sentence_counts(GOLD, GOLD))
+    assert found.low > 0 and found.p is None and found.num_seeds == 1
+
+
+def test_seeds_are_set_beside_each_other_by_their_number():
+    good, half = sentence_counts(GOLD, GOLD), sentence_counts(GOLD, HALF)
+    whole, partial, other = np.stack([good, half, good]), np.stack([good, good]), np.stack([half])
+    drawn = bootstrap_f1([whole, partial, other], [(1, 2, 3), (1, 3), (2,)], draws=200)
+    same = difference(drawn[0], drawn[1])
+    assert same and (same.points, same.low, same.high, same.num_seeds) == (0, 0, 0, 2)  # seeds 1 and 3 are equal
+    one = difference(drawn[0], drawn[2])
+    assert one and one.points == one.high == 0 and one.num_seeds == 1
+    assert difference(drawn[1], drawn[2]) is None
+
+
+def test_p_is_twice_the_share_of_draws_beyond_nought():
+    rng = np.random.default_rng(0)
+    wanted, right = np.ones((2, 3, 60), int), rng.random((2, 3, 60)) < [[[0.55]], [[0.7]]]
+    first, second = np.stack([wanted, wanted, right], -1)
+    found = paired_bootstrap(first, second, draws=400)
+    sides = bootstrap_f1([first, second], draws=400)
+    gaps = sides[1].resampled - sides[0].resampled
+    seeds = np.random.default_rng(0).integers(0, 3, gaps.shape)
+    means = np.array([row[own].mean() for row, own in zip(gaps, seeds, strict=True)])
+    assert found.p == pytest.approx(2 * (1 + min((means <= 0).sum(), (means >= 0).sum())) / 401) and 0.005 < found.p < 1
+    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(means, [0.025, 0.975])))
 
 
 def test_all_systems_are_scored_on_the_same_resampled_sentences():
     half = sentence_counts(GOLD, HALF)
-    drawn = bootstrap_f1([half, half, sentence_counts(GOLD, GOLD)], draws=150)
-    assert drawn.shape == (150, 3)
-    assert (drawn[:, 0] == drawn[:, 1]).all() and drawn[:, 0].std() > 1 and (drawn[:, 2] == 100).all()
-    assert (drawn == bootstrap_f1([half, half, sentence_counts(GOLD, GOLD)], draws=150)).all()
+    drawn, again = (bootstrap_f1([half, half, sentence_counts(GOLD, GOLD)], draws=150) for _ in range(2))
+    assert [d.resampled.shape for d in drawn] == [(150, 1)] * 3
+    assert (drawn[0].resampled == drawn[1].resampled).all() and drawn[0].resampled.std() > 1
+    assert (drawn[2].resampled == 100).all()
+    assert all((a.resampled == b.resampled).all() for a, b in zip(drawn, again, strict=True))
 
 
 def test_systems_on_other_sentences_are_refused():

@@ -305,9 +305,11 @@ def test_overlapping_entities_are_kept_beside_the_outermost_tags():
         read_data([Sentence(tuple("ab"), entities=(Entity("X", 1, 3),))])
 
 
-def test_the_name_of_a_data_set_hangs_on_words_tags_and_documents_alone():
+def test_the_name_of_a_data_set_hangs_on_what_it_holds_and_not_on_where_it_lies():
     assert data_fingerprint([Sentence(("a",), ("O",))]) == data_fingerprint([Sentence(("a",), ("O",), where="x:1")])
     assert data_fingerprint([Sentence(("a",), ("O",))]) == "3a458bb286fd55791cd5"  # as stored in tagger folders
+    spaced = [Sentence(("a", "b"), ("O", "O"), spaces) for spaces in (None, (False, True), (False, False))]
+    assert len({data_fingerprint([sentence]) for sentence in spaced}) == 3  # `spacing=natural` reads them
 
 
 def test_a_reader_gives_the_tags_as_they_stand(tmp_path):

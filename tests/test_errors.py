@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boustro.metrics.errors import KINDS, MISTAKES, count_confusions, count_kinds, match_entities
-from boustro.metrics.spans import extract_spans, score_spans
+from boustro.metrics.spans import extract_spans, score_entities, score_spans
 from boustro.types import Entity
 
 TAGS = ["O", "O", "B-PER", "I-PER", "B-LOC", "I-LOC", "B-ORG", "I-ORG"]
@@ -76,3 +76,32 @@ def test_rows_and_columns_of_the_confusions_are_the_entities_of_a_type(pair):
         assert sum(n for (g, _), n in confusions.items() if g == label) == sum(e.label == label for e in gold)
         assert sum(n for (_, p), n in confusions.items() if p == label) == sum(e.label == label for e in predicted)
     assert (None, None) not in confusions
+
+
+NESTED = st.lists(
+    st.builds(lambda label, start, size: Entity(label, start, start + size), st.sampled_from(["PER", "LOC"]),
+              st.integers(0, 6), st.integers(1, 5)),
+    unique=True, max_size=7,
+)  # fmt: skip
+
+
+@given(NESTED, NESTED, st.randoms(use_true_random=False))
+def test_entities_that_hold_and_cross_each_other_are_accounted_for_once_whatever_their_order(gold, predicted, shuffle):
+    matches = match_entities(gold, predicted)
+    assert sorted(m.gold for m in matches if m.gold) == sorted(gold)
+    assert sorted(m.predicted for m in matches if m.predicted) == sorted(predicted)
+    assert count_kinds(matches)["correct"] == score_entities([gold], [predicted]).total.correct
+    for lost in (m.gold for m in matches if m.kind == "missed"):
+        for extra in (m.predicted for m in matches if m.kind == "spurious"):
+            assert min(lost.end, extra.end) <= max(lost.start, extra.start)
+    other = [shuffle.sample(side, len(side)) for side in (gold, predicted)]
+    assert {str(m) for m in match_entities(*other)} == {str(m) for m in matches}
+
+
+def test_the_entity_that_fits_closer_is_met_where_one_holds_the_other():
+    """Both overlap by one word; the inner one leaves fewer words outside."""
+    outer, inner, predicted = Entity("ORG", 0, 5), Entity("ORG", 3, 4), Entity("LOC", 3, 4)
+    crossing = Entity("ORG", 2, 4)
+    assert match_entities([outer, inner], [predicted])[1].gold == inner
+    kinds = {m.gold: m.kind for m in match_entities([outer, Entity("ORG", 2, 6)], [crossing])}
+    assert kinds == {outer: "missed", Entity("ORG", 2, 6): "boundary"}

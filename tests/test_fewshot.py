@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from boustro.cli import main
+from boustro.studies.fewshot.command import compare_points
 from boustro.studies.fewshot.features import FeatureReader
 from boustro.studies.fewshot.report import curve_figure, verdict
 from boustro.studies.fewshot.study import Study
@@ -193,14 +194,74 @@ def test_a_verdict_admits_that_there_is_no_difference():
             "system": "ridge, factored",
             "f1": {"mean": mean, "values": [mean]},
             "sentences": [9],
-            "to_best": {"name": "a", "points": gap, "p": p},
+            "runs": [],
+            "to_best": {"name": "a", "points": gap, "p_holm": p, "reliable": p is not None and p < 0.05},
         }
 
     results = {"judged_on": "dev", "points": [point("a", 50.0, 0.0, None), point("b", 49.0, 1.0, 0.4)]}
     assert verdict(results) == "At K = 4 a reaches 50.0 dev F1, 1.0 points above b (p = 0.400, no reliable difference)."
-    results["points"][1]["to_best"]["p"] = 0.002
+    results["points"][1]["to_best"] |= {"p_holm": 0.002, "reliable": True}
     assert "no reliable" not in verdict(results)
     assert "<svg" in curve_figure(results["points"], "dev")
+
+
+def test_a_type_that_only_the_judged_sentences_hold_is_missed_and_said(study, tmp_path):
+    arguments, _ = study
+    unknown = [("Ada sold Vellmar Glass .".split(), ["B-PER", "O", "B-ORG", "I-ORG", "O"])] * 3
+    (tmp_path / "dev.conll").write_text(format_conll([*DATA, *unknown]), "utf-8")
+    given = [*arguments, "--dev", str(tmp_path / "dev.conll"), "--shots", "6", "--out", str(tmp_path / "out")]
+    assert main(given) == 0
+    results = read(tmp_path / "out")
+    notice = "dev: 3 entities of types that the training data lack (ORG); they count as missed"
+    assert notice in results["notices"] and notice in (tmp_path / "out" / "report.md").read_text("utf-8")
+    for point in results["points"]:
+        assert point["per_type"]["ORG"] == [3 * 3, 0, 0]
+        gold, predicted, correct = (sum(counts[i] for counts in point["per_type"].values()) for i in range(3))
+        assert gold == 3 * (len(DATA) + 6)
+        assert point["recall"]["mean"] == pytest.approx(100 * correct / gold) and predicted
+
+
+def test_heads_know_the_types_of_the_training_data_alone():
+    given = dict.fromkeys(("encoders", "shots", "systems"), ("x",)) | {"num_draws": 1, "budget": 1, "options": {}}
+    train, dev = (
+        [Sentence((label,), (f"B-{label}",), where="f:1") for label in labels] for labels in (("A", "C"), ("B", "C"))
+    )
+    task = Study(**given, protocol="sound", train=train, dev=dev).task()
+    assert (task.types, task.judged_types) == (["A", "C"], ["A", "C", "B"])
+
+
+def test_entities_inside_others_are_counted(study, tmp_path):
+    arguments, _ = study
+    records = [
+        {"words": words, "entities": [[0, len(words) - 2, "LOC"], [0, 1, "PER"]] if "closes" in words else []}
+        for words, _ in DATA
+    ]
+    (tmp_path / "nested.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records), "utf-8")
+    given = [*arguments[:-2], "--dev", str(tmp_path / "nested.jsonl"), "--shots", "2", "--heads", "ridge", "--out"]
+    assert main([*given, str(tmp_path / "out")]) == 0
+    (notice,) = [n for n in read(tmp_path / "out")["notices"] if "inside" in n]
+    assert notice.startswith(f"dev: {len(NAMES)} entities lie inside or across another one") and "outermost" in notice
+
+
+def test_p_values_are_corrected_for_all_that_stand_in_the_table():
+    def point(name, shots, values, runs=()):
+        f1 = {"mean": float(np.mean(values)), "values": values}
+        return {"name": name, "shots": shots, "system": "ridge, io", "f1": f1, "runs": list(runs), "sentences": [9]}
+
+    better, worse = [50.0 + i for i in range(10)], [49.0 + i for i in range(10)]
+    points = [point(n, k, v) for k in range(1, 31) for n, v in (("a", better), ("b", worse))]
+    compare_points(points, tested=True)
+    tested = [p["to_best"] for p in points if p["name"] == "b"]
+    assert all(gap["p"] == pytest.approx(2 / 1024) for gap in tested)
+    assert all(gap["p_holm"] == pytest.approx(60 / 1024) and not gap["reliable"] for gap in tested)
+    assert "(p = 0.059, no reliable difference)" in verdict({"judged_on": "dev", "points": points})
+    assert all(p["to_best"]["p_holm"] is None for p in points if p["name"] == "a")
+    compare_points(points[:4], tested=True)
+    assert points[1]["to_best"]["p_holm"] == pytest.approx(4 / 1024) and points[1]["to_best"]["reliable"]
+    searched = [point("a", 1, [50.0], [{"dev_f1": 40.0}]), point("b", 1, [45.0], [{"dev_f1": 60.0}])]
+    compare_points(searched, tested=False)  # runs were searched for on dev, so dev chooses
+    assert searched[0]["to_best"] == {"name": "b", "points": -5.0, "p": None, "p_holm": None, "reliable": False}
+    assert "b reaches 45.0 test F1, 5.0 points below a." in verdict({"judged_on": "test", "points": searched})
 
 
 def test_a_dry_run_computes_nothing_and_counts_what_is_missing(study, tmp_path, capsys):

@@ -296,4 +296,4 @@ def test_pairs_of_a_single_document_are_refused(command, tmp_path, capsys):
     words = ["tokenize", str(tmp_path / "one.txt"), "--out", str(one), "--workers", "1"]
     assert main([*words, "--train-tokenizer", "300"]) == 0
     assert main(command("sentence-pair", tmp_path / "lm", "--shards", one, "--validation", one)) == 1
-    assert "needs two documents with text, and there are 1" in capsys.readouterr().err
+    assert "needs two documents of at least 2 pieces, and there are 1" in capsys.readouterr().err

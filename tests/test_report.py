@@ -12,6 +12,7 @@ import re
 
 import pytest
 
+from boustro.metrics.spans import extract_spans, score_entities
 from boustro.store import write_file, write_folder
 from boustro.studies.cells import KIND
 from boustro.studies.compare import find_cells, write_report
@@ -20,6 +21,7 @@ from boustro.studies.report import SECTIONS, render_html, render_markdown, verdi
 from boustro.studies.report.page import PAGE_DARK, PAGE_LIGHT
 from boustro.studies.svg import DARK, LIGHT, Scale, standalone, ticks
 from boustro.tasks.render import as_html, as_text, colours, css_class, word_entities
+from boustro.tasks.schemes import gold_entities
 from boustro.tasks.tagger import read_data
 from boustro.types import Entity
 
@@ -42,24 +44,16 @@ def fill(grid, out, skip=()):
             continue
         draw = random.Random(f"{system.name} {seed}")
         quality = draw.uniform(0.5, 0.9)
-        rows = []
-        for sentence in grid.dev:
-            tags = [t if draw.random() < quality else draw.choice(["O", "B-PER", "B-ORG"]) for t in sentence.tags]
-            scores = [round(draw.random(), 4) for _ in range(len(tags))]
-            rows.append(
-                json.dumps({"words": sentence.words, "gold": sentence.tags, "predicted": tags, "scores": scores})
-            )
-        write_cell(grid, system, seed, out, rows, draw)
+        predicted = [
+            extract_spans([t if draw.random() < quality else draw.choice(["O", "B-PER", "B-ORG"]) for t in s.tags])
+            for s in grid.dev
+        ]
+        write_cell(grid, system, seed, out, {"dev": predicted})
 
 
-def write_cell(grid, system, seed, out, rows, draw):
-    from boustro.metrics.spans import extract_spans, score_spans
-
-    answers = [json.loads(row) for row in rows]
-    for row in answers:
-        row["entities"] = [(e.label, e.start, e.end) for e in extract_spans(row["predicted"])]
-        row["scores"] = row["scores"][: len(row["entities"])]
-    score = score_spans([s.tags for s in grid.dev], [row["predicted"] for row in answers]).to_dict()
+def write_cell(grid, system, seed, out, answers):
+    """A cell of these entities, by data set; their scores and what a clock measured are drawn at random."""
+    draw = random.Random(f"{system.name} {seed}")
     curve = [draw.uniform(20, 80) for _ in range(12)]
     record = {
         "encoder_parameters": 5_000_000,
@@ -72,9 +66,15 @@ def write_cell(grid, system, seed, out, rows, draw):
         "notices": {"words <cut>": 3},
     }
     cost = {"feature_bytes": 10**7, "head_bytes": 10**5, "words_per_second": 900.0, "peak_bytes": 10**9}
-    result = {"config": system.config(), "seed": seed, "record": record, "dev": score}
+    result = {"config": system.config(), "seed": seed, "record": record}
     with write_folder(out / "cells" / grid.cell_name(system, seed), KIND) as folder:
-        write_file(folder / "dev.jsonl", "".join(json.dumps(row) + "\n" for row in answers))
+        for name, predicted in answers.items():
+            result[name] = score_entities([gold_entities(s) for s in grid.data()[name]], predicted).to_dict()
+            rows = [
+                {"entities": [(e.label, e.start, e.end) for e in own], "scores": [round(draw.random(), 4) for _ in own]}
+                for own in predicted
+            ]
+            write_file(folder / f"{name}.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
         write_file(folder / "scores.json", json.dumps(result | {"cost": cost | {"gpu_peak_bytes": None}}))
 
 
@@ -235,7 +235,7 @@ def test_one_system_alone_and_without_epochs_or_layers_still_gives_a_report(tmp_
     for key in ("dev_f1", "layer_weights", "best_epoch"):
         del held["record"][key]
     with write_folder(scores.parent, KIND) as folder:
-        write_file(folder / "dev.jsonl", '{"predicted": ["O"], "entities": [], "scores": []}\n' * 3)
+        write_file(folder / "dev.jsonl", '{"entities": [], "scores": []}\n' * 3)
         write_file(folder / "scores.json", json.dumps(held))
     results = write_report(grid, find_cells(grid, tmp_path), tmp_path)
     text = (tmp_path / "report.html").read_text("utf-8")
@@ -288,17 +288,33 @@ def test_an_axis_begins_and_ends_outside_of_its_data_at_round_numbers(low, high)
 
 
 def test_a_verdict_admits_that_there_is_no_difference():
-    spread = {"mean": 80.0, "sd": 0.1, "values": [80.0]}
-    gap = {"points": 0.1, "low": -0.4, "high": 0.6}
-    systems = [
-        {"name": "a", "dev": spread, "to_best": gap},
-        {"name": "b", "dev": {**spread, "mean": 79.9}, "to_best": gap},
-    ]
-    results = {"judged_on": "dev", "seeds": 3, "systems": systems, "stamp": ""}
-    assert "no reliable difference to b (0.1 points, 95% interval −0.4 to 0.6)" in verdict(results)
-    systems[1]["to_best"] = {"points": 3.0, "low": 2.0, "high": 4.0}
-    assert verdict(results) == "a reaches 80.0 dev F1 (mean of 3 seeds), 3.0 points above b (95% interval 2.0 to 4.0)."
+    def gap(points, low, high, p, reliable, num_seeds=3):
+        own = {"points": points, "low": low, "high": high, "p_holm": p, "num_seeds": num_seeds}
+        return {**own, "reliable": reliable}
+
+    def system(name, dev, gap):
+        return {"name": name, "dev": {"mean": dev}, "test": {"mean": dev - 10}, "num_seeds": 3, "to_best": gap}
+
+    second = system("b", 79.9, gap(0.1, -0.4, 0.6, 0.8, False))
+    results = {"judged_on": "dev", "seeds": 3, "best": "a", "stamp": "", "systems": [system("a", 80.0, None), second]}
+    assert "; no reliable difference to b (0.1 points, 95% interval −0.4 to 0.6, p = 0.800)" in verdict(results)
+    second["to_best"] = gap(3.0, 2.0, 4.0, 0.0004, True)
+    certain = "3.0 points above b (95% interval 2.0 to 4.0, p < 0.001)."
+    assert verdict(results) == f"a reaches 80.0 dev F1 (mean of 3 seeds), {certain}"
     assert verdict({**results, "stamp": "3 of 6 cells"}).startswith("Incomplete (3 of 6 cells): a reaches")
+    assert (
+        verdict({**results, "judged_on": "test"})
+        == f"a, best on dev, reaches 70.0 test F1 (mean of 3 seeds), {certain}"
+    )
+    second["to_best"] = gap(-3.0, -4.0, -2.0, 0.01, True)
+    assert ", 3.0 points below b (95% interval −4.0 to −2.0, p = 0.010)." in verdict(results)
+    second["to_best"] = gap(3.0, 2.0, 4.0, None, False, num_seeds=1)
+    assert "(95% interval over sentences alone 2.0 to 4.0, one seed: no statement about reliability)." in verdict(
+        results
+    )
+    second["to_best"] = gap(3.0, 2.0, 4.0, 0.01, True)
+    third = system("c", 79.0, gap(0.2, -1.0, 1.0, 0.7, False))
+    assert "no reliable difference to c (0.2 points" in verdict({**results, "systems": [*results["systems"], third]})
 
 
 def test_entities_are_shown_by_name_and_colour():

@@ -5,6 +5,7 @@ seqeval's default reading is conlleval's; its strict mode reads valid sequences 
 
 import itertools
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -153,11 +154,11 @@ def test_bootstrap_finds_a_real_difference_and_no_false_one():
     gold = [["B-PER", "O"]] * 200
     good = gold
     bad = [["B-PER", "O"] if i % 2 else ["O", "O"] for i in range(200)]
-    difference = paired_bootstrap(sentence_counts(gold, bad), sentence_counts(gold, good))
-    assert difference.reliable and difference.low < difference.points < difference.high
+    difference = paired_bootstrap(*(np.stack([sentence_counts(gold, tags)] * 2) for tags in (bad, good)))
+    assert 0 < difference.low < difference.points < difference.high and difference.p < 0.002
     assert difference.points == pytest.approx(100 - 200 * 100 / 300)
-    same = paired_bootstrap(sentence_counts(gold, bad), sentence_counts(gold, bad))
-    assert not same.reliable and same.points == 0
+    same = paired_bootstrap(*[np.stack([sentence_counts(gold, bad)] * 2)] * 2)
+    assert same.p == 1 and same.points == same.low == same.high == 0
 
 
 def test_entities_sort_and_compare_by_value():

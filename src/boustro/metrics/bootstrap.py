@@ -1,13 +1,18 @@
-"""Is a difference of F1 reliable? A paired bootstrap over sentences and seeds.
+"""How far apart are two systems? A paired bootstrap of F1 over sentences and seeds.
 
-All systems are scored on the same resampled sentences, many times; a system trained with several seeds also
-has its seeds resampled. A system's score in a draw is the mean of its seeds' F1, as in the table, and the
-interval holds the middle 95% of the differences. Where it holds 0, there is no reliable difference.
+All systems are scored on the same resampled sentences, many times. Of two systems that were trained with several
+seeds, the seeds that both have are resampled as well, together: seed 3 of the one stands beside seed 3 of the other.
+A system's score in a draw is the mean of its seeds' F1, as in the table.
 
     counts of a system   (seeds, sentences, 3): entities in the reference, predicted, and in both
+    interval             the middle 95% of the differences
+    p, two-sided         twice the share of draws on the other side of 0:  2 · (1 + #{d ≤ 0}) / (1 + B)
+
+With one seed the interval covers the sentences alone, and nothing is said of other seeds: there is no p.
 
 Letters: S seeds, N sentences, B draws of a block. Source: Berg-Kirkpatrick et al. 2012 for the sentences;
-that runs should be resampled as well: Bouthillier et al. 2021, *Accounting for variance*.
+that runs should be resampled as well: Bouthillier et al. 2021, *Accounting for variance*; the p-value: Davison and
+Hinkley 1997, section 4.2.
 """
 
 from collections.abc import Sequence
@@ -23,16 +28,23 @@ BLOCK_DRAWS = 100
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """F1 of the second system minus the first's, in points, and its 95% interval."""
+    """F1 of the second system minus the first's, in points, over the seeds that both have, and its 95% interval."""
 
     points: float
     low: float
     high: float
+    p: float | None
+    """Two-sided; `None` for a single seed."""
+    num_seeds: int
 
-    @property
-    def reliable(self) -> bool:
-        """Whether 0 lies outside the interval."""
-        return self.low > 0 or self.high < 0
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A system's F1 for each of its seeds: on all sentences, (S,), and on resampled ones, (draws, S)."""
+
+    seeds: tuple[int, ...]
+    f1: np.ndarray
+    resampled: np.ndarray
 
 
 def sentence_counts(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> np.ndarray:
@@ -51,18 +63,32 @@ def entity_counts(gold: Sequence[Sequence[Entity]], predicted: Sequence[Sequence
 
 def paired_bootstrap(first: np.ndarray, second: np.ndarray, draws: int = 2000, seed: int = 0) -> Difference:
     """Compare two systems by their counts, (sentences, 3) or (seeds, sentences, 3), on the same sentences."""
-    drawn = bootstrap_f1([first, second], draws, seed)
-    return difference(mean_f1(first), mean_f1(second), drawn[:, 0], drawn[:, 1])
+    found = difference(*bootstrap_f1([first, second], draws=draws, seed=seed), seed=seed)
+    assert found is not None
+    return found
 
 
-def difference(first: float, second: float, first_drawn: np.ndarray, second_drawn: np.ndarray) -> Difference:
-    """The second minus the first, with the interval that two columns of `bootstrap_f1` give."""
-    low, high = np.quantile(second_drawn - first_drawn, [0.025, 0.975])
-    return Difference(second - first, float(low), float(high))
+def difference(first: Drawn, second: Drawn, seed: int = 0) -> Difference | None:
+    """The second minus the first over the seeds that both have; `None` where they share none."""
+    shared = [s for s in first.seeds if s in second.seeds]
+    if not shared:
+        return None
+    sides = [(side, [side.seeds.index(s) for s in shared]) for side in (first, second)]
+    found, drawn = (
+        later - earlier for earlier, later in zip(*((d.f1[own], d.resampled[:, own]) for d, own in sides), strict=True)
+    )
+    chosen = np.random.default_rng(seed).integers(0, len(shared), drawn.shape)
+    means = np.take_along_axis(drawn, chosen, 1).mean(1)
+    low, high = np.quantile(means, [0.025, 0.975])
+    beyond = 1 + min((means <= 0).sum(), (means >= 0).sum())
+    p = min(1.0, 2 * float(beyond) / (1 + len(means))) if len(shared) > 1 else None
+    return Difference(float(found.mean()), float(low), float(high), p, len(shared))
 
 
-def bootstrap_f1(systems: Sequence[np.ndarray], draws: int = 2000, seed: int = 0) -> np.ndarray:
-    """(draws, systems): F1 of every system on the same resampled sentences.
+def bootstrap_f1(
+    systems: Sequence[np.ndarray], seeds: Sequence[Sequence[int]] | None = None, draws: int = 2000, seed: int = 0
+) -> list[Drawn]:
+    """F1 of every system and seed on the same resampled sentences; `seeds` are 0, 1, … where they are not given.
 
     Raises `ValueError` when the systems were not scored on the same number of sentences.
     """
@@ -71,16 +97,17 @@ def bootstrap_f1(systems: Sequence[np.ndarray], draws: int = 2000, seed: int = 0
     if len(sizes) > 1:
         raise ValueError(f"the systems were scored on different sentences: {' and '.join(map(str, sizes))}")
     generator = np.random.default_rng(seed)
-    result = np.empty((draws, len(stacked)))
+    resampled = [np.empty((draws, len(counts))) for counts in stacked]
     for start in range(0, draws, BLOCK_DRAWS):
         size = min(BLOCK_DRAWS, draws - start)
         chosen = generator.integers(0, sizes[0], (size, sizes[0])) if sizes[0] else np.zeros((size, 0), int)
         times = np.stack([np.bincount(row, minlength=sizes[0]) for row in chosen]).astype(float)  # (B, N)
-        for column, counts in enumerate(stacked):
-            f1 = _f1(np.einsum("bn,snc->bsc", times, counts, optimize=True))  # (B, S)
-            seeds = generator.integers(0, len(counts), (size, len(counts)))
-            result[start : start + size, column] = np.take_along_axis(f1, seeds, 1).mean(1)
-    return result
+        for counts, rows in zip(stacked, resampled, strict=True):
+            rows[start : start + size] = _f1(np.einsum("bn,snc->bsc", times, counts, optimize=True))  # (B, S)
+    named = seeds or [range(len(counts)) for counts in stacked]
+    return [
+        Drawn(tuple(own), _f1(counts.sum(1)), rows) for own, counts, rows in zip(named, stacked, resampled, strict=True)
+    ]
 
 
 def mean_f1(counts: np.ndarray) -> float:

@@ -14,12 +14,19 @@ so that
     reference = correct + type + boundary + both + missed
     predicted = correct + type + boundary + both + spurious
 
-Pairs are taken in that order of kinds; among pairs of one kind, the larger overlap first, then the earlier.
+Pairs are taken in that order of kinds; among pairs of one kind, the larger overlap first, then the one with fewer words
+outside of it, then the earlier.
 
     words      The  Bank  of  Port  Lisse  fell          reference  ORG [1, 5)
     predicted  O    B-ORG O   B-LOC I-LOC  O             ORG [1, 2): boundary; LOC [3, 5): spurious
 
-It counts only; scores are `metrics.spans`'s. Entities of one side must not overlap each other.
+Entities of one side may hold or cross each other, but each may be given once only. What is correct is then what
+`spans.score_entities` counts; an entity may be missed although a predicted one overlaps it, which met another:
+
+    reference  ORG [0, 5) and, inside it, LOC [3, 5)
+    predicted  LOC [2, 5)                            LOC [3, 5): boundary; ORG [0, 5): missed
+
+It counts only; scores are `metrics.spans`'s.
 """
 
 from collections import Counter
@@ -48,9 +55,11 @@ def match_entities(gold: Sequence[Entity], predicted: Sequence[Entity]) -> list[
         for j, p in enumerate(predicted):
             overlap = min(g.end, p.end) - max(g.start, p.start)
             if overlap > 0:
-                pairs.append((_rank(g, p), -overlap, g.start, p.start, i, j))
+                outside = max(g.end, p.end) - min(g.start, p.start) - overlap
+                order = (g.start, p.start, g.end, p.end, g.label, p.label)  # whatever the order of the lists
+                pairs.append((_rank(g, p), -overlap, outside, order, i, j))
     matches, left, right = [], set(range(len(gold))), set(range(len(predicted)))
-    for rank, _, _, _, i, j in sorted(pairs):
+    for rank, *_, i, j in sorted(pairs):
         if i in left and j in right:
             left.remove(i)
             right.remove(j)

@@ -1,10 +1,10 @@
 """Which pieces of a corpus make the pairs of `sentence_pair`: numbers only, no text.
 
 Documents are cut into chunks of at most `room` pieces; example `index` is a chunk and, for the case that a random
-text follows, a run of another document, from a place that is drawn:
+text follows, a chunk of another document, each being as likely:
 
     PairPlan([5, 3], room=2)    chunks of 2 + 2 (1 is left out) and 2 (1 is left out): 3 examples
-    plan.draw(1, rng)           Run(document=0, start=2, stop=4), Run(document=1, start=…, stop=…)
+    plan.draw(1, rng)           Run(document=0, start=2, stop=4), Run(document=1, start=0, stop=2)
 """
 
 from typing import NamedTuple
@@ -27,34 +27,35 @@ class PairPlan:
     """`len(plan)` examples; `num_left_out` pieces are in none of them, being alone at the end of a document.
 
     `lengths` are the documents' pieces, without end-of-text pieces; `room` is `Frame.room`. Raises `ValueError`
-    for fewer than two documents with text, since the second text could not be from elsewhere.
+    for fewer than two documents with a chunk, since the second text could not be from elsewhere.
     """
 
     def __init__(self, lengths: Int[np.ndarray, " D"], room: int) -> None:
         self.lengths, self.room = lengths, room
-        self._filled = np.flatnonzero(lengths > 0)
-        if len(self._filled) < 2:
-            raise ValueError(
-                f"next-sentence prediction needs two documents with text, and there are {len(self._filled)}; split the "
-                "corpus into documents (boustro tokenize --split), or take the objective masked"
-            )
         whole, rest = np.divmod(lengths, room)
-        self._ends = np.cumsum(whole + (rest >= MIN_CHUNK))
+        self._chunks = whole + (rest >= MIN_CHUNK)
+        self._ends = np.cumsum(self._chunks)
         self.num_left_out = int(rest[rest < MIN_CHUNK].sum())
-        if not len(self):
-            raise ValueError(f"no document has {MIN_CHUNK} pieces, so there is nothing to make pairs of")
+        found = int((self._chunks > 0).sum())
+        if found < 2:
+            raise ValueError(
+                f"next-sentence prediction needs two documents of at least {MIN_CHUNK} pieces, and there are {found}; "
+                "split the corpus into documents (boustro tokenize --split), or take the objective masked"
+            )
 
     def __len__(self) -> int:
         return int(self._ends[-1])
 
     def draw(self, index: int, rng: np.random.Generator) -> tuple[Run, Run]:
-        """The chunk of an example, and a run of another document. Raises `IndexError` beyond the last."""
+        """The chunk of an example, and one of another document. Raises `IndexError` beyond the last."""
         if not 0 <= index < len(self):
             raise IndexError(index)
+        chunk = self._chunk(index)
+        own = int(self._chunks[chunk.document])
+        other = int(rng.integers(len(self) - own))
+        return chunk, self._chunk(other + own * (other >= int(self._ends[chunk.document]) - own))
+
+    def _chunk(self, index: int) -> Run:
         document = int(np.searchsorted(self._ends, index, side="right"))
-        start = (index - (int(self._ends[document - 1]) if document else 0)) * self.room
-        chunk = Run(document, start, min(start + self.room, int(self.lengths[document])))
-        place = int(rng.integers(len(self._filled) - 1))
-        other = int(self._filled[place + (self._filled[place] >= document)])
-        start = int(rng.integers(self.lengths[other]))
-        return chunk, Run(other, start, min(start + self.room, int(self.lengths[other])))
+        start = (index - int(self._ends[document] - self._chunks[document])) * self.room
+        return Run(document, start, min(start + self.room, int(self.lengths[document])))

@@ -6,10 +6,12 @@
     segment_ids  [0,  0,  0,  0, 0,  1,  1,  1, 1, 0]
     documents    [0,  0,  0,  0, 0,  0,  0,  0, 0, -1]    padding is seen by nobody
 
-C, S and P are the start, separator and padding pieces; pieces are then hidden as in `masked`. The chunk is cut at
-the end of a sentence, where `Frame.sentence_ends` knows one, else between words. A random second text is no longer
-than what it stands for, so that the length does not give it away. A tenth of the pairs is shorter than it might be,
-as in BERT; a pair that is too long loses pieces of its longer text, at either end, one by one.
+C, S and P are the start, separator and padding pieces; pieces are then hidden as in `masked`. Both chunks, this one
+and the other document's, are cut at the same share of their length: at the nearest end of a sentence, where
+`Frame.sentence_ends` knows one, else between words. What follows the two cuts is shortened to one length, and only then
+is it drawn which of the two is taken: neither a length nor where the second text begins and ends tells which it was.
+A tenth of the pairs is shorter than it might be, as in BERT; a pair that is too long loses pieces of its longer text,
+at either end, one by one.
 Sources: BERT, section 3.1 and appendix A.2; Jurafsky & Martin, 11.2.2.
 """
 
@@ -64,20 +66,21 @@ class SentencePair(NamedTuple):
 def sentence_pair(
     chunk: Int[np.ndarray, " N"], other: Int[np.ndarray, " M"], rng: np.random.Generator, masking: Masking, frame: Frame
 ) -> SentencePair:
-    """A pair out of `chunk` (at least two pieces of one document) and, half of the time, `other` (of another).
+    """A pair out of `chunk` and, half of the time, `other`, a chunk of another document; of at least two pieces each.
 
     Neither holds an end-of-text piece. Raises `ValueError` where a text is too short, or where the frame's pieces
     are not special to `masking`.
     """
-    if len(chunk) < 2 or not len(other):
-        raise ValueError(f"a pair needs two pieces of one document and one of another, not {len(chunk)}, {len(other)}")
+    if min(len(chunk), len(other)) < 2:
+        raise ValueError(f"a pair needs two pieces of each of two documents, not {len(chunk)} and {len(other)}")
     if not masking.special[[frame.cls_id, frame.sep_id, frame.pad_id]].all():
         raise ValueError("the start, separator and padding pieces of a pair must be special pieces of the masking")
-    cut = int(rng.choice(_cuts(chunk, masking, frame)))
+    share = float(rng.random())
+    (first, true), (_, strange) = (_cut(text, share, masking, frame) for text in (chunk, other))
     is_random = bool(rng.random() < 0.5)
-    texts = chunk[:cut], (other[: len(chunk) - cut] if is_random else chunk[cut:])
+    second = (strange if is_random else true)[: min(len(true), len(strange))]
     room = int(rng.integers(2, frame.room + 1)) if rng.random() < frame.short_share else frame.room
-    first, second = truncate(*texts, room, rng)
+    first, second = truncate(first, second, room, rng)
     framed = np.concatenate([[frame.cls_id], first, [frame.sep_id], second, [frame.sep_id]]).astype(np.int64)
     hidden = masked(pad(framed, frame.length, frame.pad_id), rng, masking)
     segment_ids = np.repeat([0, 1], [len(first) + 2, len(second) + 1])
@@ -102,6 +105,15 @@ def truncate(
 def _shorten(text: np.ndarray, length: int, rng: np.random.Generator) -> np.ndarray:
     start = int(rng.binomial(len(text) - length, 0.5))
     return text[start : start + length]
+
+
+def _cut(
+    chunk: np.ndarray, share: float, masking: Masking, frame: Frame
+) -> tuple[Int[np.ndarray, " _"], Int[np.ndarray, " _"]]:
+    """The two parts of a chunk, cut where it may be, as near as possible to `share` of its length."""
+    places = _cuts(chunk, masking, frame)
+    place = int(places[np.abs(places - share * len(chunk)).argmin()])
+    return chunk[:place], chunk[place:]
 
 
 def _cuts(chunk: np.ndarray, masking: Masking, frame: Frame) -> np.ndarray:

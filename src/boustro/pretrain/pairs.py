@@ -1,7 +1,7 @@
 """Sentence pairs out of shards: BERT's own two objectives, as a run reads them.
 
-An example is a chunk of a document, and a run of another one for the case that a random text follows. Which, follows
-from (seed, epoch, index) alone; over an epoch no chunk comes twice and none is missed:
+An example is a chunk of a document, and one of another for the case that a random text follows. Which, follows from
+(seed, epoch, index) alone; over an epoch no chunk comes twice and none is missed:
 
     documents of 5 and 3 pieces, 2 an example     example 0: pieces 0, 1 of the first · 1: its pieces 2, 3
                                                   example 2: pieces 0, 1 of the second
@@ -33,7 +33,7 @@ NAME = "sentence-pair"
 
 
 class PairExample(NamedTuple):
-    """Chunk `index`, read in `epoch`, and a text of another document; piece ids without end-of-text pieces."""
+    """Chunk `index`, read in `epoch`, and one of another document; piece ids without end-of-text pieces."""
 
     epoch: int
     index: int
@@ -45,7 +45,7 @@ class Pairs:
     """A `Source` of chunks of at most `room` pieces, which no border of a document crosses."""
 
     def __init__(self, shards: Shards, room: int, seed: int) -> None:
-        """Raises `ValueError` for fewer than two documents with text."""
+        """Raises `ValueError` for fewer than two documents that are long enough."""
         self.shards, self.seed = shards, seed
         self._start, stop, self._owner = document_places(shards)
         self.plan = PairPlan(stop - self._start - 1, room)  # without the end-of-text piece

@@ -65,13 +65,13 @@ def case_study(
 
     Args:
         sentences: The data that was judged.
-        first, second: The answers of the two systems, seed by seed.
-        others: One answer of each system that is shown beside them.
+        first, second: The answers of the two systems, of the same seeds in the same order; at least one.
+        others: One answer of each system that is shown beside them, of the first of these seeds.
         names: Of the first and the second.
     """
     members = _members(first[0], training)
     shown_answers = {names[0]: first[0], names[1]: second[0], **others}
-    changes = {t: [list(_changes(a, b, p)) for a, b in zip(first, second, strict=False)] for t, p in members.items()}
+    changes = {t: [list(_changes(a, b, p)) for a, b in zip(first, second, strict=True)] for t, p in members.items()}
     chosen: dict[str, list[Change]] = {}
     for title in sorted(members, key=lambda t: len(members[t])):  # small groups first, or the large would leave nothing
         taken = {c.sentence for each in chosen.values() for c in each}
@@ -80,7 +80,7 @@ def case_study(
     for title, places in members.items():
         seeds = changes[title]
         num = len(places) * len(seeds)
-        right = [sum(_is_right(a, i, e) for a in side[: len(seeds)] for i, e in places) for side in (first, second)]
+        right = [sum(_is_right(a, i, e) for a in side for i, e in places) for side in (first, second)]
         groups.append(
             {
                 "title": title,

@@ -5,6 +5,7 @@ that was killed goes on where it stopped. Tables and report are made from the ce
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,12 @@ from boustro.studies.cells import Cell, compute_cell, find_cell
 from boustro.studies.grid import Grid, parse_variants
 from boustro.studies.plan import describe_plan, make_plan
 from boustro.studies.report import render_html, render_markdown
+from boustro.studies.report.numbers import seeds as seeds_told
 from boustro.studies.report.numbers import spread
 from boustro.studies.results import find_name, summarise
 from boustro.tasks.commands import HeadOptions, read_labelled
 from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.tasks.output import as_json, check_output, give
-
-MAX_TYPES = 6  # columns of the terminal's table
 
 
 def compare(
@@ -56,7 +56,7 @@ def compare(
         test: Labelled sentences that choose nothing.
         seeds: How many; 1, 2, … are used.
         vary: Options to vary, as pooling=exit,exit+before layers=last,all (every combination is a system).
-        reference: The system that differences are measured from, as the table names it; by default the best.
+        reference: The system that differences are measured from, as the table names it; by default the best on dev.
         cases: The two systems of the case study; by default the best, and one that differs from it in one thing.
         train_sentences: Train on the first so many sentences only.
         cache: Keep the features on disk.
@@ -78,7 +78,6 @@ def compare(
         for spec in grid.encoders:
             check_spec(spec)
     check_output(json)
-    check_file(out / "results.json")
     for name in (reference, *(cases or ())):
         if name is not None:  # before hours are spent, not after
             find_name(name, [s.name for s in grid.systems()])
@@ -86,6 +85,7 @@ def compare(
         plan = make_plan(grid, out, cache)
         give(plan, json, lambda: print(describe_plan(plan)))
         return
+    check_file(out / "results.json")
     cells = find_cells(grid, out) if report_only else compute_cells(grid, out, cache)
     results = write_report(grid, cells, out, reference=reference, cases=cases)
     give(results, json, lambda: print_table(results))
@@ -144,13 +144,27 @@ def write_report(
 def print_table(results: dict[str, Any]) -> None:
     """The table of a study, on standard output."""
     systems = results["systems"]
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    sizes = {label: found["num_entities"] for s in systems for label, found in s["per_type"].items()}
+    labels = sorted(sizes, key=lambda label: (-sizes[label], label))
+    shown, unbounded = len(labels), console.options.update_width(1_000_000)
+    while shown and console.measure(_score_table(results, labels[:shown]), options=unbounded).maximum > console.width:
+        shown -= 1
+    console.print(_score_table(results, labels[:shown]))
+    if shown < len(labels):
+        print(f"only the largest types are shown; more in the report: {len(labels) - shown}")
+    if results["stamp"]:
+        print(f"incomplete: {results['stamp']}")
+
+
+def _score_table(results: dict[str, Any], labels: Sequence[str]) -> Table:
+    systems = results["systems"]
     judged = [name for name in ("dev", "test") if name in systems[0]]
-    labels = sorted({label for s in systems for label in s["per_type"]})[:MAX_TYPES]
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in ("system", *(f"{n} F1" for n in judged), *labels, "LMs", "trained", "time"):
         table.add_column(name, justify="left" if name == "system" else "right", no_wrap=True)
     for s in systems:
-        short = "" if s["num_seeds"] == results["seeds"] else f" ({s['num_seeds']} of {results['seeds']} seeds)"
+        short = "" if s["num_seeds"] == results["seeds"] else f" ({seeds_told(s['num_seeds'], results['seeds'])})"
         table.add_row(
             s["name"] + short,
             *(f"{spread(s[name]).text} {spread(s[name]).note}".strip() for name in judged),
@@ -159,6 +173,4 @@ def print_table(results: dict[str, Any]) -> None:
             f"{s['head_parameters'] / 1e6:.2f}M",
             f"{results['cost'][s['name']]['train_seconds']['mean']:.0f} s",
         )
-    Console(width=None if sys.stdout.isatty() else 160).print(table)
-    if results["stamp"]:
-        print(f"incomplete: {results['stamp']}")
+    return table

@@ -13,11 +13,11 @@ from typing import Any
 
 from boustro.encoders import Encoder
 from boustro.encoders.cache import CachedEncoder
-from boustro.metrics.spans import extract_spans
 from boustro.models.memory import PeakMemory
 from boustro.pretrain.cost import duration
 from boustro.studies.cells import Cell, find_cell
 from boustro.studies.grid import Grid, System
+from boustro.tasks.schemes import gold_entities
 from boustro.tasks.tagger import Tagger
 from boustro.types import Sentence
 
@@ -136,7 +136,7 @@ def _recorded(cells: Sequence[Cell]) -> float:
 
 def _probe(system: System, grid: Grid) -> float:
     """Seconds of training, scaled up from a sample that holds entities."""
-    labelled = [s for s in grid.train if extract_spans(s.tags or ())][:PROBE_SENTENCES]
+    labelled = [s for s in grid.train if gold_entities(s)][:PROBE_SENTENCES]
     dev = grid.dev[:PROBE_SENTENCES]
     tagger = Tagger(system.encoder, system.head, cache=False, **system.options).fit(labelled, dev, seed=0)
     return tagger.record["train_seconds"] * num_words(grid.train) / num_words(labelled)

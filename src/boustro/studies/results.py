@@ -3,35 +3,41 @@
 Everything but `cost` follows from data, settings and seeds, so that a study that was killed and resumed
 gives the same bytes; `cost` holds what was measured with a clock, and that differs from run to run.
 
+The best system, and with it the order in which systems are told of, is chosen on dev, also where test is judged.
+
 Counts are summed over a system's seeds (`num_seeds` says how many); means and standard deviations are over
 the seeds' own scores. A system of which some seeds are missing is summed over those that are there, and
-the study is stamped (`stamp`: "37 of 40 cells").
+the study is stamped (`stamp`: "37 of 40 cells"); two systems are set against each other over the seeds that both have.
+A difference is reliable where its p, by Holm's correction for all of its table, is below 0.05; of one seed none is.
 """
 
 import difflib
 import shlex
 import statistics
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from boustro.metrics.bootstrap import bootstrap_f1, difference, entity_counts, mean_f1
+from boustro.metrics.bootstrap import Difference, bootstrap_f1, difference, entity_counts
 from boustro.metrics.buckets import DIMENSIONS, ELSEWHERE, START, Training, count_buckets
 from boustro.metrics.calibration import reliability
 from boustro.metrics.errors import count_confusions, count_kinds, match_entities
+from boustro.metrics.paired import RELIABLE, holm
 from boustro.metrics.spans import REPAIR_RULE, extract_spans
 from boustro.store import provenance
 from boustro.studies.cases import case_study
 from boustro.studies.cells import Answers, Cell
 from boustro.studies.grid import Grid, System
 from boustro.tasks.formats.conll import data_fingerprint
+from boustro.tasks.schemes import gold_entities
 from boustro.tasks.tagger import data_name
 from boustro.types import Entity, Sentence
 
 MAX_BESIDE = 2  # further systems that are shown beside the two of the case study
+DRAWS, DRAWS_EACH = 2000, 200  # so many that a p-value, multiplied by the number of comparisons, can still be small
 FLAGS = ("--report-only", "--dry-run")  # of how a study is run, not of what it is
 
 
@@ -45,9 +51,15 @@ class Finished:
     sentences: Sequence[Sentence]
     gold: Sequence[Sequence[Entity]]
 
-    def answers(self) -> list[Answers]:
-        """One a seed, on the data set that is judged."""
-        return [cell.answers(self.judged, self.sentences, self.gold) for cell in self.cells]
+    @property
+    def seeds(self) -> list[int]:
+        """Of the cells that are there."""
+        return [cell.seed for cell in self.cells]
+
+    def answers(self, seeds: Collection[int] | None = None) -> list[Answers]:
+        """One a seed, of these alone where some are named, on the data set that is judged."""
+        cells = (cell for cell in self.cells if seeds is None or cell.seed in seeds)
+        return [cell.answers(self.judged, self.sentences, self.gold) for cell in cells]
 
 
 def counts(answers: Sequence[Answers], keep: Callable[[Entity], bool] = lambda entity: True) -> np.ndarray:
@@ -70,7 +82,7 @@ def summarise(
 
     Args:
         cells: By the system's name, in the order of the seeds.
-        reference: The system that the others are set against; by default the best.
+        reference: The system that the others are set against; by default the best (on dev).
         cases: The two systems of the case study; by default the best, and the reference or a system that
             differs from the best in one thing.
 
@@ -78,28 +90,30 @@ def summarise(
     """
     judged = grid.judged_on
     sentences = grid.data()[judged]
-    gold = [extract_spans(s.tags or ()) for s in sentences]
+    gold = [_entities(s) for s in sentences]
     finished = [Finished(s, list(cells[s.name]), judged, sentences, gold) for s in grid.systems() if cells.get(s.name)]
     if not finished:
         raise ValueError("no cell of this study is there yet, so there is nothing to report; run it first")
-    training = Training.of((s.words, extract_spans(s.tags or ())) for s in grid.train)
+    training = Training.of((s.words, _entities(s)) for s in grid.train)
     systems, counted = [], []
     for each in finished:
         answers = each.answers()
         counted.append(counts(answers))
         systems.append({**_facts(each, grid), **_splits(answers, training)})
     names = [s["name"] for s in systems]
-    best = int(np.argmax([s[judged]["mean"] for s in systems]))
+    best = choose_best([dict(zip(s["seeds"], s["dev"]["values"], strict=True)) for s in systems])
     base = best if reference is None else find_name(reference, names)
-    drawn, means = bootstrap_f1(counted), [mean_f1(c) for c in counted]
-    for i, system in enumerate(systems):
-        for key, low, high in (("to_best", i, best), ("to_reference", base, i)):
-            gap = difference(means[low], means[high], drawn[:, low], drawn[:, high])
-            system[key] = {"points": 0.0, "low": 0.0, "high": 0.0} if low == high else asdict(gap)
+    drawn = bootstrap_f1(counted, [f.seeds for f in finished], draws=DRAWS + DRAWS_EACH * len(systems))
+    pairs = {"to_best": [(i, best) for i in range(len(drawn))], "to_reference": [(base, i) for i in range(len(drawn))]}
+    for key, sides in pairs.items():
+        gaps = told_gaps([None if a == b else difference(drawn[a], drawn[b]) for a, b in sides])
+        for system, gap in zip(systems, gaps, strict=True):
+            system[key] = gap
     first, second = _pair(systems, names, best, reference, cases)
-    pair = finished[first].answers(), finished[second].answers()
+    shared = [seed for seed in finished[first].seeds if seed in finished[second].seeds]
+    pair = finished[first].answers(shared), finished[second].answers(shared)
     others = [f for i, f in enumerate(finished) if i not in (first, second)]
-    beside = {f.system.name: f.answers()[0] for f in others} if len(others) <= MAX_BESIDE else {}
+    beside = {f.system.name: a for f in others for a in f.answers(shared[:1])} if len(others) <= MAX_BESIDE else {}
     there, of = sum(len(f.cells) for f in finished), len(grid.systems()) * grid.seeds
     program, *arguments = provenance()["command"]
     return {
@@ -124,9 +138,10 @@ def summarise(
         "options": _shared([f.cells[0].scores["config"] for f in finished]),
         "data": {name: _data_facts(s) for name, s in grid.data().items()},
         "systems": systems,
-        "pair_by_type": _gaps(pair, {label: _has_type(label) for label in systems[second]["per_type"]}),
-        "direction_test": _gaps(pair, {START: lambda e: e.start == 0, ELSEWHERE: lambda e: e.start > 0}),
-        "cases": case_study(sentences, *pair, beside, training, (names[first], names[second])),
+        "pair_seeds": shared,
+        "pair_by_type": _gaps(pair, shared, {label: _has_type(label) for label in systems[second]["per_type"]}),
+        "direction_test": _gaps(pair, shared, {START: lambda e: e.start == 0, ELSEWHERE: lambda e: e.start > 0}),
+        "cases": case_study(sentences, *pair, beside, training, (names[first], names[second])) if shared else [],
         "cost": {f.system.name: _cost(f.cells) for f in finished},
     }
 
@@ -151,6 +166,7 @@ def _facts(finished: Finished, grid: Grid) -> dict[str, Any]:
         "head": system.head,
         "variant": system.variant,
         "num_seeds": len(scores),
+        "seeds": finished.seeds,
         "dev": spread([s["dev"]["f1"] for s in scores]),
         **({"test": spread([s["test"]["f1"] for s in scores])} if grid.test else {}),
         "precision": spread([s[judged]["precision"] for s in scores]),
@@ -167,8 +183,16 @@ def _facts(finished: Finished, grid: Grid) -> dict[str, Any]:
             stream: [[round(share, 4) for share in s["record"]["layer_weights"][stream]] for s in scores]
             for stream in record.get("layer_weights") or {}
         },
-        "notices": record["notices"],
+        "notices": record["notices"] | _hidden(finished),
     }
+
+
+def _hidden(finished: Finished) -> dict[str, int]:
+    """Entities of the judged data that a head over tags cannot find, since tags hold the outermost alone."""
+    told = sum(len(extract_spans(s.tags or ())) for s in finished.sentences)
+    hidden = sum(map(len, finished.gold)) - told
+    what = f"entities of {finished.judged} inside or across another one, which a head over tags cannot find"
+    return {what: hidden} if hidden and finished.system.head != "span" else {}
 
 
 def _splits(answers: Sequence[Answers], training: Training) -> dict[str, Any]:
@@ -247,16 +271,40 @@ def _varied(grid: Grid) -> dict[str, list[Any]]:
     return {name: values for name, values in unique.items() if len(values) > 1}
 
 
+def choose_best(dev: Sequence[Mapping[int, float]]) -> int:
+    """The system whose dev F1 by seed is best on average: over the seeds that all share, or else over its own."""
+    shared = set(dev[0]).intersection(*dev)
+    return int(np.argmax([statistics.fmean(v for s, v in scores.items() if s in (shared or scores)) for scores in dev]))
+
+
+def told_gaps(found: Sequence[Difference | None]) -> list[dict[str, Any] | None]:
+    """The differences of one table, their p-values corrected for their number; `None` where there is none."""
+    corrected = holm([gap.p if gap else None for gap in found])
+    return [
+        gap and {**asdict(gap), "p_holm": p, "reliable": p is not None and p < RELIABLE}
+        for gap, p in zip(found, corrected, strict=True)
+    ]
+
+
 def _gaps(
-    pair: tuple[Sequence[Answers], Sequence[Answers]], keeps: Mapping[str, Callable[[Entity], bool]]
-) -> dict[str, dict[str, float]]:
+    pair: tuple[Sequence[Answers], Sequence[Answers]],
+    seeds: Sequence[int],
+    keeps: Mapping[str, Callable[[Entity], bool]],
+) -> dict[str, dict[str, Any] | None]:
     """The second system's F1 minus the first's over the entities that are kept, with intervals."""
+    if not seeds:
+        return dict.fromkeys(keeps)
     sides = [[counts(answers, keep) for keep in keeps.values()] for answers in pair]
-    drawn = bootstrap_f1([*sides[0], *sides[1]])
-    gaps = {}
-    for i, (name, a, b) in enumerate(zip(keeps, *sides, strict=True)):
-        gaps[name] = asdict(difference(mean_f1(a), mean_f1(b), drawn[:, i], drawn[:, len(keeps) + i]))
-    return gaps
+    drawn = bootstrap_f1([*sides[0], *sides[1]], draws=DRAWS + DRAWS_EACH * len(keeps))
+    differences = [difference(drawn[i], drawn[i + len(keeps)]) for i in range(len(keeps))]
+    return dict(zip(keeps, told_gaps(differences), strict=True))
+
+
+def _entities(sentence: Sentence) -> list[Entity]:
+    """The reference: overlapping entities too, each once."""
+    return sorted(
+        {Entity(e.label, e.start, e.end) for e in gold_entities(sentence)}, key=lambda e: (e.start, -e.end, e.label)
+    )
 
 
 def _has_type(label: str) -> Callable[[Entity], bool]:
@@ -280,7 +328,7 @@ def _data_facts(sentences: Sequence[Sentence]) -> dict[str, Any]:
         "name": data_name(sentences),
         "sentences": len(sentences),
         "words": sum(map(len, sentences)),
-        "entities": sum(len(extract_spans(s.tags or ())) for s in sentences),
+        "entities": sum(len(_entities(s)) for s in sentences),
         "fingerprint": data_fingerprint(sentences),
     }
 

@@ -20,11 +20,12 @@ from boustro.heads.stacked import Run, train_stacked
 from boustro.metrics.arrays import SpanArrays, compare_spans, find_spans, total_counts
 from boustro.metrics.spans import SpanCounts
 from boustro.store import fingerprint, write_file
+from boustro.studies.fewshot.draws import entity_types
 from boustro.studies.fewshot.features import FeatureReader, Vectors
 from boustro.studies.fewshot.systems import Settings, System, Taught, tag_words
 from boustro.types import Sentence
 
-CELL_FORMAT = 2
+CELL_FORMAT = 3
 PAPER_RATES = tuple(n * unit for unit in (1e-3, 1e-4) for n in range(9, 0, -1))
 PAPER_SEEDS, PAPER_DROPOUTS, PAPER_BEST = range(10, 20), (0.0, 0.1, 0.2, 0.3), 3
 """The grid of the backward-LM paper's random search, section 3.4, and how many of its runs are reported."""
@@ -32,11 +33,17 @@ PAPER_SEEDS, PAPER_DROPOUTS, PAPER_BEST = range(10, 20), (0.0, 0.1, 0.2, 0.3), 3
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is learned and judged: the sentences that are read, and the entities of the judged ones."""
+    """What is learned and judged: the sentences that are read, and the types that heads may name."""
 
     train: Sequence[Sentence]
     types: list[str]
     judged: dict[str, Sequence[Sentence]]
+
+    @property
+    def judged_types(self) -> list[str]:
+        """The types that are judged: those that heads may name, then those that only the judged sentences hold."""
+        held = {label for sentences in self.judged.values() for label in entity_types(sentences)}
+        return [*self.types, *sorted(held - set(self.types))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +56,10 @@ class Judged:
 
 def judge(task: Task, reader: FeatureReader) -> dict[str, Judged]:
     """Every data set that is judged, read once for all cells of an encoder."""
-    found = {}
+    found, types = {}, task.judged_types
     for name, sentences in task.judged.items():
         vectors = reader.vectors(sentences)
-        gold = find_spans(tag_ids(sentences, task.types), factored_tags(task.types), vectors.starts, task.types)
+        gold = find_spans(tag_ids(sentences, types), factored_tags(types), vectors.starts, types)
         found[name] = Judged(vectors, gold)
     return found
 
@@ -93,7 +100,7 @@ def sound_rows(
     tagged = tag_words(system, taught, chosen, settings, judged.vectors)
     rows = []
     for number, (draw, ids) in enumerate(zip(draws, tagged.ids, strict=True)):
-        found = find_spans(ids, tagged.tags, judged.vectors.starts, task.types)
+        found = find_spans(ids, tagged.tags, judged.vectors.starts, judged.gold.labels)
         row = {"draw": number + 1, **_sizes(task, draw), **_scores(compare_spans(judged.gold, found))}
         rows.append(row | ({"strengths": tagged.strengths[number]} if tagged.strengths else {}))
     return rows
@@ -128,7 +135,8 @@ def paper_rows(
     heads = train_stacked("mlp", taught.vectors.words, taught.vectors.starts, taught.tags, tags, runs, settings.hidden)
 
     def scores(on: Judged) -> list[dict[str, Any]]:
-        found = (find_spans(ids, tags, on.vectors.starts, task.types) for ids in heads.best_tags(on.vectors.words))
+        every = heads.best_tags(on.vectors.words)
+        found = (find_spans(ids, tags, on.vectors.starts, on.gold.labels) for ids in every)
         return [_scores(compare_spans(on.gold, spans)) for spans in found]
 
     on_dev = scores(dev)

@@ -20,12 +20,12 @@ from rich.table import Table
 
 from boustro import __version__
 from boustro.encoders import check_spec
-from boustro.metrics.paired import sign_flip_p
+from boustro.metrics.paired import RELIABLE, holm, sign_flip_p
 from boustro.metrics.spans import REPAIR_RULE
 from boustro.store import check_file, provenance, write_file
 from boustro.studies.fewshot.draws import short_types
 from boustro.studies.fewshot.plan import make_plan
-from boustro.studies.fewshot.report import by_system, column_head, render_html, render_markdown, verdict
+from boustro.studies.fewshot.report import by_system, choosing_f1, column_head, render_html, render_markdown, verdict
 from boustro.studies.fewshot.study import PROTOCOLS, Study, compute_cells
 from boustro.studies.fewshot.systems import System
 from boustro.studies.grid import short_specs
@@ -119,11 +119,11 @@ def fewshot(
     for spec in study.encoders:
         check_spec(spec)
     check_output(json)
-    check_file(out / "results.json")
     if dry_run:
         plan = make_plan(study, out, cache)
         give(plan, json, lambda: print(describe_plan(plan)))
         return
+    check_file(out / "results.json")
     results = summarise(study, compute_cells(study, out, cache))
     write_file(out / "results.json", as_json(results))
     write_file(out / "report.md", render_markdown(results))
@@ -156,16 +156,11 @@ def summarise(study: Study, cells: Sequence[dict[str, Any]]) -> dict[str, Any]:
                 "per_type": per_type,
             }
         )
-    for point in points:
-        rivals = [p for p in points if (p["shots"], p["system"]) == (point["shots"], point["system"])]
-        best = max(rivals, key=lambda p: p["f1"]["mean"])
-        gaps = [b - own for b, own in zip(best["f1"]["values"], point["f1"]["values"], strict=True)]
-        point["to_best"] = {
-            "name": best["name"],
-            "points": statistics.fmean(gaps),
-            "p": sign_flip_p(gaps) if study.protocol == "sound" and best is not point else None,
-        }
-    notices = [f"{c['encoder']}: {count:,} {what}" for c in cells for what, count in c["notices"].items()]
+    compare_points(points, tested=study.protocol == "sound")
+    notices = [
+        *study.notices(),
+        *(f"{c['encoder']}: {count:,} {what}" for c in cells for what, count in c["notices"].items()),
+    ]
     for shots, found in study.draws.items():
         for label, count in short_types(study.train, found[0], shots).items():
             notices.append(f"K = {shots}: only {count} sentences hold {label} and are fit to be drawn")
@@ -193,6 +188,22 @@ def summarise(study: Study, cells: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "points": points,
         "draws": {str(shots): [draw.tolist() for draw in found] for shots, found in study.draws.items()},
     }
+
+
+def compare_points(points: list[dict[str, Any]], tested: bool) -> None:
+    """Set every encoder against the best of its K and system, draw by draw; p-values are corrected for all together.
+
+    Where runs were searched for on dev, the best is chosen there, else by the table itself: nothing else was judged.
+    """
+    tests = []
+    for point in points:
+        rivals = [p for p in points if (p["shots"], p["system"]) == (point["shots"], point["system"])]
+        best = max(rivals, key=choosing_f1)
+        gaps = [b - own for b, own in zip(best["f1"]["values"], point["f1"]["values"], strict=True)]
+        tests.append(sign_flip_p(gaps) if tested and best is not point else None)
+        point["to_best"] = {"name": best["name"], "points": statistics.fmean(gaps), "p": tests[-1]}
+    for point, p in zip(points, holm(tests), strict=True):
+        point["to_best"] |= {"p_holm": p, "reliable": p is not None and p < RELIABLE}
 
 
 def print_table(results: dict[str, Any]) -> None:

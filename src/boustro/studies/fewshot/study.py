@@ -10,6 +10,7 @@ import dataclasses
 import itertools
 import statistics
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from boustro.encoders import Encoder, spec_fingerprint
-from boustro.metrics.spans import is_span_tag
+from boustro.metrics.spans import extract_spans, is_span_tag
 from boustro.store import fingerprint
 from boustro.studies.fewshot.cells import (
     Judged,
@@ -36,6 +37,7 @@ from boustro.studies.fewshot.features import UPPER, FeatureReader, reading_encod
 from boustro.studies.fewshot.systems import Settings, System, resolve_system
 from boustro.tasks.data import data_name
 from boustro.tasks.formats.conll import data_fingerprint
+from boustro.tasks.schemes import gold_entities
 from boustro.types import Sentence
 
 PROTOCOLS: dict[str, dict[str, Any]] = {
@@ -118,10 +120,29 @@ class Study:
         return DRAWS[self.protocol](self.train, self.shots, self.num_draws)
 
     def task(self) -> Task:
-        """What the cells need."""
+        """What the cells need; heads may name the types of the training data, and know of no other."""
         judged: dict[str, Sequence[Sentence]] = {n: s for n, s in self.data().items() if n != "train"}
-        types = sorted({t for sentences in self.data().values() for t in entity_types(sentences)})
-        return Task(self.train, types, judged)
+        return Task(self.train, entity_types(self.train), judged)
+
+    def notices(self) -> list[str]:
+        """What is left out: entities that no head can name, and those that tags cannot tell of."""
+        known, told = set(entity_types(self.train)), []
+        for name, sentences in self.data().items():
+            flat = Counter(e.label for s in sentences for e in extract_spans(s.tags or ()))
+            unknown = {label: count for label, count in flat.items() if label not in known}
+            if unknown:
+                types = ", ".join(sorted(unknown))
+                told.append(
+                    f"{name}: {sum(unknown.values()):,} entities of types that the training data lack ({types}); they "
+                    "count as missed"
+                )
+            every = sum(len(set(gold_entities(s))) for s in sentences)
+            if hidden := every - flat.total():
+                told.append(
+                    f"{name}: {hidden:,} entities lie inside or across another one; few-shot heads tag words, so only "
+                    "the outermost are drawn, learned and judged"
+                )
+        return told
 
     def encoder(self, spec: str, cache: bool | Path) -> Encoder:
         """The one of this name, as it reads for this study."""

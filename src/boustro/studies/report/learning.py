@@ -30,13 +30,13 @@ def curves(results: dict[str, Any]) -> Section:
     if not systems:
         return Section("curves", "Learning curves", [Prose("No system trains in epochs, so there is no curve.")])
     caption = "Dev F1 after every epoch: every seed a dot, a line through their means."
-    rows = [
-        [s["name"], ", ".join(map(str, s["best_epochs"])), *(f"{max(c):.2f}" for c in s["dev_curves"])]
-        + [""] * (results["seeds"] - len(s["dev_curves"]))
-        for s in systems
-        if all(s["dev_curves"])
-    ]
-    heads = ["system", "best epochs", *(f"best, seed {n + 1}" for n in range(results["seeds"]))]
+    rows: list[list[Cell | str]] = []
+    numbered = range(1, results["seeds"] + 1)
+    for s in (s for s in systems if all(s["dev_curves"])):
+        reached = {seed: f"{max(curve):.2f}" for seed, curve in zip(s["seeds"], s["dev_curves"], strict=True)}
+        epochs = ", ".join(map(str, s["best_epochs"]))
+        rows.append([s["name"], epochs, *(reached.get(seed, "–") for seed in numbered)])
+    heads = ["system", "best epochs", *(f"best, seed {seed}" for seed in numbered)]
     table = Table("The epoch of every seed that was kept, and its dev F1", heads, rows)
     figures = _figures(results, systems, learning_curves, caption)
     return Section("curves", "Learning curves", [*figures, Details("As a table", [table])])

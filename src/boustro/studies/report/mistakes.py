@@ -9,8 +9,9 @@ from boustro.studies.report.blocks import Block, Cell, Details, Figure, Prose, S
 
 MANY_TYPES, MOST_CONFUSIONS = 12, 30
 EXPLAINED = (
-    "Type: the right words, another type. Boundary: the right type, words that overlap. Both: another type, words "
-    "that overlap. Missed: nothing predicted overlaps. Spurious: predicted where the reference has nothing."
+    "Each entity is set against one other at most. Type: the right words, another type. Boundary: the right type, "
+    "words that overlap. Both: another type, words that overlap. Missed: nothing predicted is left that overlaps. "
+    "Spurious: predicted, and nothing of the reference is left that overlaps."
 )
 
 
@@ -26,11 +27,15 @@ def mistakes(results: dict[str, Any]) -> Section:
             count, before = s["errors"][kind] / s["num_seeds"], base["errors"][kind] / base["num_seeds"]
             change = count - before
             better = (change > 0) == (kind == "correct")
-            mood = "" if abs(change) < 0.05 else "better" if better else "worse"
-            note = "" if s is base else numbers.signed(change)
-            row.append(Cell(numbers.per_seed(s["errors"][kind], s["num_seeds"]), note, mood="" if s is base else mood))
+            compared = s is not base and s["seeds"] == base["seeds"]
+            mood = "" if abs(change) < 0.05 or not compared else "better" if better else "worse"
+            note = numbers.signed(change) if compared else ""
+            row.append(Cell(numbers.per_seed(s["errors"][kind], s["num_seeds"]), note, mood=mood))
         rows.append(row)
-    caption = f"Entities of {results['judged_on']}, mean over seeds; beside each count its change from {base_name}"
+    caption = (
+        f"Entities of {results['judged_on']}, mean over seeds; beside each count its change from {base_name}, where "
+        "the seeds are the same"
+    )
     figure = Figure(mistake_bars(systems), "Mistakes by kind; the number is their sum.")
     return Section(
         "mistakes", "Kinds of mistakes", [Prose(EXPLAINED), Table(caption, ["system", *KINDS], rows), figure]

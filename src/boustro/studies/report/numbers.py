@@ -17,21 +17,36 @@ def signed(points: float, digits: int = 1) -> str:
     return text if float(text) == 0 else ("+" if points > 0 else "−") + text
 
 
-def gap(difference: Mapping[str, float]) -> Cell:
-    """A difference in points with its 95% interval; its mood only where 0 lies outside."""
+def gap(difference: Mapping[str, Any] | None) -> Cell:
+    """A difference in points with its 95% interval and p; its mood only where it is reliable. A dash for none."""
+    if difference is None:
+        return Cell("–")
     low, high = difference["low"], difference["high"]
-    mood = "good" if low > 0 else "bad" if high < 0 else ""
-    return Cell(signed(difference["points"]), f"{signed(low)} to {signed(high)}", mood=mood)
+    mood = "" if not difference["reliable"] else "good" if difference["points"] > 0 else "bad"
+    return Cell(signed(difference["points"]), f"{signed(low)} to {signed(high)}, {chance(difference)}", mood=mood)
 
 
-def points(difference: Mapping[str, float]) -> str:
-    """3.2 points of F1 (95% interval 2.4 to 4.0)."""
-    return f"{difference['points']:.1f} points of F1 (95% interval {interval(difference)})".replace("-", "−")
+def points(difference: Mapping[str, Any]) -> str:
+    """3.2 points of F1 (95% interval 2.4 to 4.0, p = 0.002)."""
+    return f"{signed(difference['points']).removeprefix('+')} points of F1 ({interval(difference)})"
 
 
-def interval(difference: Mapping[str, float]) -> str:
-    """2.4 to 4.0, −0.3 to 1.2."""
-    return " to ".join(signed(difference[end]).removeprefix("+") for end in ("low", "high"))
+def interval(difference: Mapping[str, Any]) -> str:
+    """95% interval −0.3 to 1.2, p = 0.38; of one seed: 95% interval over sentences alone 2.4 to 4.0, one seed."""
+    ends = " to ".join(signed(difference[end]).removeprefix("+") for end in ("low", "high"))
+    alone = " over sentences alone" if difference["p_holm"] is None else ""
+    return f"95% interval{alone} {ends}, {chance(difference)}"
+
+
+def chance(difference: Mapping[str, Any]) -> str:
+    """The corrected p-value: p = 0.002; where there is none, since one seed says nothing of others: one seed."""
+    p = difference["p_holm"]
+    return "one seed" if p is None else "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+
+
+def seeds(there: int, asked: int) -> str:
+    """3 seeds, one seed, 2 of 3 seeds."""
+    return f"{there} of {asked} seeds" if there != asked else "one seed" if there == 1 else f"{there} seeds"
 
 
 def f1(counts: Sequence[int], share: bool = True) -> Cell:

@@ -7,39 +7,49 @@ from boustro.studies.report import numbers
 from boustro.studies.report.blocks import Block, Cell, Code, Details, Figure, Prose, Section, Table
 
 MANY_TYPES = 10
+TESTED = (
+    "over the seeds that both have, with a 95% interval and a two-sided p by a paired bootstrap over sentences and "
+    "seeds; p is corrected for the number of differences in the table (Holm), and what is below 0.05 is coloured. With "
+    "one seed in common the interval covers the sentences alone, and there is no p."
+)
 Results = dict[str, Any]
 
 
 def verdict(results: Results) -> str:
-    """One sentence: what is best, by how much, and whether that is reliable."""
+    """One sentence: what is best on dev, by how much, and whether that is reliable."""
     judged, systems = results["judged_on"], results["systems"]
-    best, *rest = sorted(systems, key=lambda s: -s[judged]["mean"])
-    seeds = f"mean of {results['seeds']} seeds" if results["seeds"] > 1 else "one seed"
+    best = next(s for s in systems if s["name"] == results["best"])
+    rest = sorted((s for s in systems if s is not best), key=lambda s: -s["dev"]["mean"])
+    told = numbers.seeds(best["num_seeds"], results["seeds"])
+    told = told if best["num_seeds"] == 1 else f"mean of {told}"
     stamp = f"Incomplete ({results['stamp']}): " if results.get("stamp") else ""
-    opening = f"{stamp}{best['name']} reaches {best[judged]['mean']:.1f} {judged} F1 ({seeds})"
-    if not rest:
-        return f"{opening}."
-    second = rest[0]
+    opening = f"{stamp}{best['name']}{', best on dev,' if rest and judged != 'dev' else ''} reaches "
+    opening += f"{best[judged]['mean']:.1f} {judged} F1 ({told})"
+    known = [s for s in rest if s["to_best"] is not None]
+    if not known:
+        return f"{opening}; no other system shares a seed with it." if rest else f"{opening}."
+    level = [s for s in known if not s["to_best"]["reliable"]]
+    second = (level or known)[0]
     gap = second["to_best"]
-    interval = f"95% interval {numbers.interval(gap)}"
-    level = [s for s in rest if s["to_best"]["low"] <= 0]
+    far = f"{abs(gap['points']):.1f} points {'below' if gap['points'] < 0 else 'above'} {second['name']}"
+    if gap["num_seeds"] == 1:
+        return f"{opening}, {far} ({numbers.interval(gap)}: no statement about reliability)."
     if level:
         more = f" or {len(level) - 1} more" if len(level) > 1 else ""
-        return (
-            f"{opening}; no reliable difference to {level[0]['name']}{more} ({gap['points']:.1f} points, {interval})."
-        )
-    return f"{opening}, {gap['points']:.1f} points above {second['name']} ({interval})."
+        told = f"{numbers.signed(gap['points']).removeprefix('+')} points, {numbers.interval(gap)}"
+        return f"{opening}; no reliable difference to {second['name']}{more} ({told})."
+    return f"{opening}, {far} ({numbers.interval(gap)})."
 
 
 def compared(results: Results) -> Section:
     """What was compared, on what, and by which command."""
-    judged = results["judged_on"]
+    judged, systems = results["judged_on"], results["systems"]
     rows = [
         [name, d["name"], f"{d['sentences']:,}", f"{d['words']:,}", f"{d['entities']:,}"]
         for name, d in results["data"].items()
     ]
     blocks: list[Block] = [
-        Prose(f"{len(results['systems'])} systems, {results['seeds']} seeds each, judged on {judged}."),
+        Prose(f"{len(systems)} systems, {_seeds_told(results)}, judged on {judged}."),
         *([Prose(f"What differs: {_told(results['varied'])}.")] if results["varied"] else []),
         Table("The data", ["", "file", "sentences", "words", "entities"], rows),
         Code(results["command"]),
@@ -48,10 +58,18 @@ def compared(results: Results) -> Section:
         blocks.append(
             Prose("The dev set also chose each tagger's best epoch, so its scores flatter all systems.", "note")
         )
-    if 1 < results["seeds"] < 3:
+    elif len(systems) > 1:
+        blocks.append(Prose("Which system is best was decided on dev; test chooses nothing.", "note"))
+    fewest = min(s["num_seeds"] for s in systems)
+    if fewest == 2:
         blocks.append(Prose("Two seeds say little about the spread: give at least three.", "note"))
-    if results["seeds"] == 1:
-        blocks.append(Prose("One seed says nothing about the spread: give at least three.", "note"))
+    if fewest == 1:
+        blocks.append(
+            Prose(
+                "One seed says nothing about the spread, nor whether a difference is reliable: give at least three.",
+                "note",
+            )
+        )
     if results["missing"]:
         blocks.append(Details(f"{len(results['missing'])} cells are missing", [Prose("; ".join(results["missing"]))]))
     return Section("compared", "What was compared", blocks)
@@ -62,12 +80,12 @@ def scores(results: Results) -> Section:
     systems, judged = results["systems"], results["judged_on"]
     sets = [name for name in ("dev", "test") if name in systems[0]]
     against = results["reference"]
-    named = "behind the best" if against == results["best"] else f"against {against}"
+    named = "against the best" if against == results["best"] else f"against {against}"
     heads = ["system", *(f"{n} F1" for n in sets), "P", "R", named, "LMs", "head"]
     rows, best = [], set()
     for index, s in enumerate(systems):
-        partial = "" if s["num_seeds"] == results["seeds"] else f" ({s['num_seeds']} of {results['seeds']} seeds)"
-        difference = Cell("–") if s["name"] == against else numbers.gap(s["to_reference"])
+        partial = "" if s["num_seeds"] == results["seeds"] else f" ({numbers.seeds(s['num_seeds'], results['seeds'])})"
+        difference = numbers.gap(s["to_reference"])
         sizes = [numbers.millions(s[f"{part}_parameters"]) for part in ("encoder", "head")]
         spreads = [numbers.spread(s[name]) for name in sets]
         spreads += [Cell(f"{s[name]['mean']:.1f}") for name in ("precision", "recall")]
@@ -75,8 +93,7 @@ def scores(results: Results) -> Section:
         best |= {index} if s["name"] == results["best"] else set()
     caption = (
         "Mean and standard deviation over seeds, entity level, by conlleval's rules; P and R are precision and recall "
-        f"on {judged}. Differences from {against} on {judged} in points of F1, with a 95% interval by a paired "
-        "bootstrap over sentences and seeds; coloured where 0 lies outside. LMs and head: parameters."
+        f"on {judged}. Differences from {against} on {judged} in points of F1, {TESTED} LMs and head: parameters."
     )
     figure = Figure(f1_dots(systems, judged), f"{judged} F1 of every system; the stroke is the mean.")
     return Section("scores", "Scores", [Table(caption, heads, rows, frozenset(best)), figure])
@@ -99,9 +116,7 @@ def types(results: Results) -> Section:
         rows.append(row)
     names = dict.fromkeys((first, second))
     heads = ["type", "entities", *dict.fromkeys(results["pair_short"]), *(["difference"] if first != second else [])]
-    caption = (
-        f"F1 on {results['judged_on']}, precision / recall beside it, mean over seeds; differences with a 95% interval"
-    )
+    caption = f"F1 on {results['judged_on']}, precision / recall beside it, mean over seeds; differences {TESTED}"
     blocks: list[Block] = [Table(caption, heads, rows)]
     if len(systems) > len(names):
         blocks.append(Details("Every system", [_all_types(systems, labels)], shown=len(labels) <= MANY_TYPES))
@@ -121,6 +136,14 @@ def _all_types(systems: dict[str, dict[str, Any]], labels: list[str]) -> Table:
     if len(labels) <= max(MANY_TYPES, len(systems)):
         return Table(caption, ["system", *labels], [[n, *(cell(n, x) for x in labels)] for n in systems])
     return Table(caption, ["type", *systems], [[x, *(cell(n, x) for n in systems)] for x in labels])
+
+
+def _seeds_told(results: Results) -> str:
+    """3 seeds each, one seed each; 1 to 3 of 3 seeds each."""
+    there = [s["num_seeds"] for s in results["systems"]]
+    if min(there) == max(there):
+        return f"{numbers.seeds(there[0], results['seeds'])} each"
+    return f"{min(there)} to {max(there)} of {results['seeds']} seeds each"
 
 
 def _told(varied: dict[str, list[Any]]) -> str:

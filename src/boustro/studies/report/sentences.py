@@ -13,14 +13,19 @@ def sentences(results: dict[str, Any]) -> Section:
     groups = results["cases"]
     if first == second:
         return Section("cases", "Where two differ", [Prose("There is only one system, so nothing to set beside it.")])
+    if not results["pair_seeds"]:
+        text = (
+            f"{results['pair'][0]} and {results['pair'][1]} have no seed in common, so they cannot be set side by side."
+        )
+        return Section("cases", "Where two differ", [Prose(text)])
+    seed = f"seed {results['pair_seeds'][0]}"
     short = dict(zip(results["pair"], results["pair_short"], strict=True))
     rows: list[list[Cell | str]] = []
     for g in groups:
         change = g["recall"][1] - g["recall"][0]
         fixed, broken = (numbers.per_seed(g[key], g["num_seeds"]) for key in ("fixed", "broken"))
         row = [g["title"], f"{g['entities']:,}", *(f"{r:.1f}" for r in g["recall"])]
-        mood = "good" if change > 0.05 else "bad" if change < -0.05 else ""
-        rows.append([*row, Cell(numbers.signed(change), mood=mood), fixed, broken])
+        rows.append([*row, numbers.signed(change), fixed, broken])
     heads = [
         "entities of the reference",
         "how many",
@@ -30,7 +35,10 @@ def sentences(results: dict[str, Any]) -> Section:
         "fixed",
         "broken",
     ]
-    caption = f"Fixed: {second} has it right and {first} has not; broken: the other way round. Mean over seeds"
+    caption = (
+        f"Fixed: {second} has it right and {first} has not; broken: the other way round. Mean over the seeds that both "
+        "have"
+    )
     blocks: list[Block] = [
         Prose(f"{results['pair'][0]} and {results['pair'][1]}, set side by side."),
         Table(caption, heads, rows),
@@ -42,11 +50,11 @@ def sentences(results: dict[str, Any]) -> Section:
             blocks.append(Details(named, [_example(s, first, second, short) for s in g["sentences"]], shown=not told))
             told = True
     if not told:
-        blocks.append(Prose("In the first seed the two agree on every entity of the reference."))
+        blocks.append(Prose(f"With {seed} the two agree on every entity of the reference."))
     else:
         blocks.append(
             Prose(
-                "Sentences of the first seed, those whose right answer was surest first. ✗ marks what is wrong; the "
+                f"Sentences of {seed}, those whose right answer was surest first. ✗ marks what is wrong; the "
                 "number beside a type is its score.",
                 "note",
             )

@@ -53,10 +53,12 @@ def _direction_sentence(results: dict[str, Any]) -> str:
     opening = "The direction test: before an entity that starts a sentence, a forward LM has read nothing of it."
     if any(s["context"] == "document" for s in results["systems"]):
         opening += " (Where the document is read, as here, it has read the sentences before.)"
-    if first == second:
+    if first == second or not results["pair_seeds"]:
         return opening
     start, rest = (numbers.points(results["direction_test"][b]) for b in (START, ELSEWHERE))
-    return f"{opening} There {second} is ahead of {first} by {start}, elsewhere by {rest}."
+    return (
+        f"{opening} There {second} is ahead of {first} by {start}, elsewhere by {rest}. Each p is corrected for both."
+    )
 
 
 def _table(systems: list[dict[str, Any]], name: str, title: str) -> Table:

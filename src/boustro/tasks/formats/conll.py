@@ -120,12 +120,17 @@ def format_conll(sentences: Iterable[tuple[Sequence[str], Sequence[str]]]) -> st
 
 
 def data_fingerprint(sentences: Sequence[Sentence]) -> str:
-    """One name for the words, tags, documents and overlapping entities of a data set, wherever it lies."""
-    return fingerprint([(s.words, s.tags, s.document, *_overlapping(s)) for s in sentences])
+    """One name for what a data set holds, wherever it lies: words, tags, documents, and, where they are known,
+    overlapping entities and the spaces between words."""
+    return fingerprint([(s.words, s.tags, s.document, *_overlapping(s), *_spaces(s)) for s in sentences])
 
 
 def _overlapping(sentence: Sentence) -> list[list[tuple[str, int, int]]]:
     return [[(e.label, e.start, e.end) for e in sentence.entities]] if sentence.entities is not None else []
+
+
+def _spaces(sentence: Sentence) -> list[str]:
+    return ["".join(" " if space else "_" for space in sentence.spaces)] if sentence.spaces is not None else []
 
 
 def _first_word(lines: list[tuple[int, str]]) -> tuple[int, str] | None:
