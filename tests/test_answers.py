@@ -63,7 +63,7 @@ def test_what_a_perfect_span_head_answers_is_the_reference(sentences):
 def test_of_nested_entities_the_tags_show_the_outermost():
     labelling = SpanLabelling("spans", ["LOC", "ORG"])
     answer = labelling.read([(2, 3, 0, 0.7), (0, 3, 1, 0.9)], 4)  # [University of [Vellmar]] won
-    assert [(e.label, e.start, e.end, e.score) for e in answer.entities] == [("LOC", 2, 3, 0.7), ("ORG", 0, 3, 0.9)]
+    assert [(e.label, e.start, e.end, e.score) for e in answer.entities] == [("ORG", 0, 3, 0.9), ("LOC", 2, 3, 0.7)]
     assert answer.tags == ("B-ORG", "I-ORG", "I-ORG", "O")
     assert answer.scores == (0.9, 0.9, 0.9, 1.0)
 

@@ -19,7 +19,7 @@ from boustro.studies.grid import Grid, parse_variants
 from boustro.studies.report import SECTIONS, render_html, render_markdown, verdict
 from boustro.studies.report.page import PAGE_DARK, PAGE_LIGHT
 from boustro.studies.svg import DARK, LIGHT, Scale, standalone, ticks
-from boustro.tasks.render import as_html, as_text, colours, css_class, word_entities
+from boustro.tasks.render import ALL_COLOURS, as_html, as_text, colours, css_class, word_entities
 from boustro.tasks.tagger import read_data
 from boustro.types import Entity
 
@@ -264,10 +264,10 @@ def test_text_is_legible_on_every_ground(theme):
         assert contrast(theme[f"s{series}"], theme["paper"]) >= 3  # marks, not text
 
 
-@pytest.mark.parametrize("label", ["PER", "LOC", "ORG", "MISC", *"ABCDEFGHIJKLMNOP"])
-def test_marks_are_legible_on_light_and_dark_pages(label):
-    _, light, dark = colours(label)
-    assert contrast(DARK["ink"], dark) >= 4.5 and contrast(LIGHT["ink"], light) >= 4.5
+def test_marks_are_legible_on_light_and_dark_pages():
+    for colour in ALL_COLOURS:
+        assert contrast(DARK["ink"], colour.dark) >= 4.5 and contrast(LIGHT["ink"], colour.light) >= 4.5
+    assert len({c.light for c in ALL_COLOURS}) == len({c.dark for c in ALL_COLOURS}) == 18
 
 
 def test_a_figure_on_its_own_brings_its_colours(made):

@@ -173,22 +173,32 @@ def _html_example(example: Example) -> str:
 
 
 def _told(words: Sequence[str], entities: Sequence[Entity], gold: Sequence[Entity]) -> str:
-    """A sentence with its entities and their scores, a cross on what is wrong, and what is missed."""
-    wanted = {(e.label, e.start, e.end) for e in gold}
-    missed = [g for g in gold if not any(g.start < e.end and e.start < g.end for e in entities)]
-    parts, position = [], 0
-    for entity in sorted([*entities, *missed], key=lambda e: e.start):
-        parts += [html.escape(w) for w in words[position : entity.start]]
-        said, label = html.escape(" ".join(words[entity.start : entity.end])), html.escape(entity.label)
-        if entity in missed:
-            parts.append(f"<span class=missed>{said} <small>{label} missed</small></span>")
-        else:
-            wrong = (entity.label, entity.start, entity.end) not in wanted
-            score = "" if entity.score is None else f" {entity.score:.2f}"
-            kind = css_class(entity.label) + (" wrong" if wrong else "")
-            parts.append(f'<mark class="{kind}">{said} <small>{label}{score}{" ✗" if wrong else ""}</small></mark>')
-        position = entity.end
-    return " ".join([*parts, *(html.escape(w) for w in words[position:])])
+    """A sentence with its entities and their scores, a cross on what is wrong, and what is missed.
+
+    Missed is what was not found, unless something wrong overlaps it: then that shows the mistake.
+    """
+    wanted, found = ({(e.label, e.start, e.end) for e in side} for side in (gold, entities))
+    wrong = [e for e in entities if (e.label, e.start, e.end) not in wanted]
+    missed = [
+        g
+        for g in gold
+        if (g.label, g.start, g.end) not in found and not any(g.start < w.end and w.start < g.end for w in wrong)
+    ]
+    shown = [*entities, *missed]
+    kinds = ["wrong" if e in wrong else "missed" if e in missed else "right" for e in shown]
+    text, placed = word_entities(words, shown)
+    kind_of = dict(zip(placed, kinds, strict=True))
+
+    def show(entity: Entity) -> tuple[str, str, str]:
+        kind = kind_of[entity]
+        if kind == "missed":
+            return "span", 'class="missed"', f"{entity.label} missed"
+        score = "" if entity.score is None else f" {entity.score:.2f}"
+        is_wrong = kind == "wrong"
+        look = css_class(entity.label) + (" wrong" if is_wrong else "")
+        return "mark", f'class="{look}"', f"{entity.label}{score}{' ✗' if is_wrong else ''}"
+
+    return as_html(text, placed, show)
 
 
 def _plain(cell: Cell | str) -> str:
