@@ -56,7 +56,7 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """An SVG of ours, and what it shows."""
+    """SVG of ours, with its key, and what it shows."""
 
     svg: str
     caption: str
@@ -73,6 +73,14 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
+class Tagged:
+    """A text with its entities, over characters."""
+
+    text: str
+    entities: Sequence[Entity]
+
+
+@dataclass(frozen=True, slots=True)
 class Details:
     """Blocks that are folded away."""
 
@@ -81,7 +89,7 @@ class Details:
     shown: bool = False
 
 
-Block = Table | Prose | Code | Figure | Example | Details
+Block = Table | Prose | Code | Figure | Example | Tagged | Details
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +111,8 @@ def to_html(block: Block) -> str:
             return f"<pre>{html.escape(block.text)}</pre>"
         case Figure():
             return f"<figure>{block.svg}<figcaption>{html.escape(block.caption)}</figcaption></figure>"
+        case Tagged():
+            return f"<p>{as_html(block.text, block.entities)}</p>"
         case Details():
             inner = "".join(to_html(b) for b in block.blocks)
             shown = " open" if block.shown else ""
@@ -122,6 +132,8 @@ def to_markdown(block: Block) -> str:
             return "\n".join(f"    {line}" for line in block.text.splitlines()) + "\n"
         case Figure():
             return ""
+        case Tagged():
+            return as_text(block.text, block.entities) + "\n"
         case Details():
             return "\n".join([f"**{block.summary}**\n", *(t for b in block.blocks if (t := to_markdown(b)))])
         case Table():
@@ -146,7 +158,7 @@ def _html_table(table: Table) -> str:
         body.append(f"<tr{best}><th scope=row{short}>{html.escape(name)}</th>{cells}</tr>")
     caption = html.escape(table.caption)
     return (
-        f"<div class=scroll><table><caption>{caption}</caption><thead><tr>{head}</tr></thead>"
+        f"<div class=scroll tabindex=0><table><caption>{caption}</caption><thead><tr>{head}</tr></thead>"
         f"<tbody>{''.join(body)}</tbody></table></div>"
     )
 
