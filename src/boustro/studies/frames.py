@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from boustro.studies.svg import BOLD_LETTER, LETTER, WIDTH, Scale, path, picture, shorten, text
 
-NAME, STRIP, MARGIN = 20, 18, 10  # of a row: its name, and what is drawn under it
+NAME, STRIP, GAP, MARGIN = 18, 18, 8, 10  # of a row: its name, what is drawn under it, and what parts it from the next
 AXIS, HEAD, FOOT = 34, 22, 24  # around a panel
 
 
@@ -33,12 +33,13 @@ def frame_rows(
 ) -> str:
     """Rows on one axis, each a name and a value with a strip under them, `strip` pixels high, that `draw` fills."""
     scale = Scale(marks[0], marks[-1], MARGIN, WIDTH - MARGIN)
-    height = NAME + strip
+    height = NAME + strip + GAP
     bottom = height * len(named)
     parts = []
     for mark in marks:
         parts += [
-            path([(scale(mark), height * i + NAME), (scale(mark), height * (i + 1))], "g") for i in range(len(named))
+            path([(scale(mark), height * i + NAME), (scale(mark), height * i + NAME + strip)], "g")
+            for i in range(len(named))
         ]
         parts.append(text(scale(mark), bottom + 14, f"{mark:g}", "middle", "m"))
     for index, (name, value) in enumerate(named):

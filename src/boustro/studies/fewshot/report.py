@@ -105,7 +105,7 @@ def dots_figure(points: Points, judged: str) -> str:
     named = [(system, f"best {max(p['f1']['mean'] for p in own):.1f}") for system, own in systems.items()]
     key = [(style, name) for name, style in colours.items()]
     title = f"{judged} F1 of every draw"
-    return frame_rows(title, named, ticks(min(values), max(values)), draw, f"{judged} F1", key, LANE * len(colours) + 8)
+    return frame_rows(title, named, ticks(min(values), max(values)), draw, f"{judged} F1", key, LANE * len(colours) + 4)
 
 
 def by_system(points: Points) -> dict[str, dict[int, dict[str, Any]]]:

@@ -20,7 +20,8 @@ RULES = """
 html{scroll-behavior:smooth;scroll-padding-top:1rem}
 body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.6 system-ui,sans-serif}
 .page{max-width:78rem;margin:0 auto;padding:2rem 1.2rem 5rem;display:grid;gap:0 3rem}
-nav{font-size:.88rem;margin-bottom:1.4rem}nav ol{list-style:none;padding:0;margin:0;columns:10rem}nav li{padding:.12rem 0}
+nav{font-size:.88rem;margin-bottom:1.4rem}nav ol{list-style:none;padding:0;margin:0;columns:10rem}
+nav li{padding:.12rem 0}
 nav a{color:var(--muted);text-decoration:none}nav a:hover{color:var(--link);text-decoration:underline}
 @media(min-width:70rem){.page{grid-template-columns:11rem minmax(0,1fr)}
 nav{position:sticky;top:2rem;align-self:start;padding-top:.6rem}nav ol{columns:auto}}
@@ -36,7 +37,7 @@ linear-gradient(270deg,var(--paper) 40%,transparent) 100% 0/2.5rem 100% no-repea
 linear-gradient(270deg,var(--grid),transparent) 100% 0/.9rem 100% no-repeat scroll}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.92rem}
 caption{text-align:left;color:var(--muted);font-size:.86rem;line-height:1.45;padding-bottom:.4rem}
-caption{position:sticky;left:0;max-width:min(52rem,100vw - 2.4rem)}
+caption{position:sticky;left:0;max-width:min(52rem,100vw - 3.6rem)}
 th,td{padding:.28rem .45rem;text-align:right;border-bottom:1px solid var(--grid);vertical-align:baseline}
 td{white-space:nowrap}
 thead th{color:var(--muted);font-weight:600;font-size:.84rem;vertical-align:bottom;line-height:1.3}
@@ -63,7 +64,7 @@ dl{display:grid;grid-template-columns:minmax(6rem,max-content) 1fr;gap:.1rem 1re
 dt{color:var(--muted);font-size:.86rem;line-height:1.95;max-width:14rem;overflow-wrap:anywhere}dd{margin:0;line-height:1.95}
 @media(max-width:40rem){dl{grid-template-columns:1fr}dt{max-width:none}
 table{width:max-content}thead th{max-width:8rem}
-th:first-child,th.short:first-child{white-space:normal;overflow-wrap:anywhere;max-width:8rem}}
+th:first-child,th.short:first-child{white-space:normal;overflow-wrap:anywhere;max-width:9.5rem}}
 mark.wrong{outline:1.5px dashed var(--bad);outline-offset:-1px}mark small,.missed small{white-space:nowrap}
 .missed{border-bottom:2px dotted var(--bad)}.missed small{font-weight:700;font-size:.75em;color:var(--bad)}
 dd mark{-webkit-box-decoration-break:clone;box-decoration-break:clone;margin:0 .08em}
