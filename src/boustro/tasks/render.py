@@ -12,7 +12,7 @@ on behind the earlier. In plain text:
 import hashlib
 import html
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from typing import TypeVar
 
@@ -53,8 +53,8 @@ SPARE = (
     Colour("bright_cyan underline", "#8ce8dd", "#07635c"),
     Colour("bright_green underline", "#c5df9f", "#26330e"),
 )
+ALL_COLOURS = (*SPARE, *COLOURS.values())
 LINES = ("none", "solid", "dashed", "dotted", "double")
-ALL_COLOURS = tuple(Colour(c.terminal, c.light, c.dark, line) for line in LINES for c in (*SPARE, *COLOURS.values()))
 
 
 def colours(label: str) -> Colour:
@@ -63,12 +63,16 @@ def colours(label: str) -> Colour:
 
 
 def page_colours(labels: Iterable[str]) -> dict[str, Colour]:
-    """The colours of a page's labels, no two the same up to 90: who finds its own taken gets the next free one."""
+    """The colours of a page's labels, no two the same up to 90.
+
+    A label whose own is taken gets the next free one; when all are taken, they come again with an underline.
+    """
     chosen: dict[str, Colour] = {}
     for label in sorted(set(labels), key=lambda label: (label not in COLOURS, label)):
         own = ALL_COLOURS.index(colours(label))
         turned = (*ALL_COLOURS[own:], *ALL_COLOURS[:own])
-        chosen[label] = next((c for c in turned if c not in chosen.values()), turned[0])
+        choice = (replace(colour, line=line) for line in LINES for colour in turned)
+        chosen[label] = next((c for c in choice if c not in chosen.values()), turned[0])
     return chosen
 
 
@@ -132,7 +136,11 @@ def mark(entity: Entity) -> tuple[str, str, str]:
 def as_html(text: str, entities: Sequence[Entity], show: Callable[[Entity], tuple[str, str, str]] = mark) -> str:
     """HTML with a <mark> an entity, or what `show` says; everything from outside is escaped."""
 
-    def close(run: Run) -> str:
+    def opening(run: Run) -> str:
+        element, attributes, _ = show(run.entity)
+        return f"<{element} {attributes}>{'' if run.begins else '<small>…</small>'}"
+
+    def closing(run: Run) -> str:
         element, _, said = show(run.entity)
         return f" <small>{html.escape(said)}{'' if run.ends else '…'}</small></{element}>"
 
@@ -141,8 +149,8 @@ def as_html(text: str, entities: Sequence[Entity], show: Callable[[Entity], tupl
             text,
             entities,
             lambda piece, _: html.escape(piece),
-            lambda run: "<{} {}>".format(*show(run.entity)[:2]),
-            close,
+            opening,
+            closing,
         )
     )
 
