@@ -146,7 +146,8 @@ class TaggerComponent:
     def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> "TaggerComponent":
         """Open what `to_bytes` gave."""
         with tempfile.TemporaryDirectory() as folder:
-            for name, content in srsly.msgpack_loads(data).items():
+            files: dict[str, bytes] = srsly.msgpack_loads(data)  # type: ignore[assignment]
+            for name, content in files.items():
                 write_file(Path(folder) / name, content)
             return self.from_disk(folder)
 
