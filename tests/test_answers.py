@@ -63,15 +63,22 @@ def test_what_a_perfect_span_head_answers_is_the_reference(sentences):
 def test_of_nested_entities_the_tags_show_the_outermost():
     labelling = SpanLabelling("spans", ["LOC", "ORG"])
     answer = labelling.read([(2, 3, 0, 0.7), (0, 3, 1, 0.9)], 4)  # [University of [Vellmar]] won
-    assert [(e.label, e.start, e.end, e.score) for e in answer.entities] == [("LOC", 2, 3, 0.7), ("ORG", 0, 3, 0.9)]
+    assert [(e.label, e.start, e.end, e.score) for e in answer.entities] == [("ORG", 0, 3, 0.9), ("LOC", 2, 3, 0.7)]
     assert answer.tags == ("B-ORG", "I-ORG", "I-ORG", "O")
     assert answer.scores == (0.9, 0.9, 0.9, 1.0)
+
+
+@pytest.mark.parametrize("inside", ["bio", "bioes", "io", "spans"])
+def test_types_are_the_labels_without_what_the_scheme_adds(inside):
+    sentences = [Sentence(("Ada", "sold", "it"), ("B-person-actor", "O", "B-LOC"))]
+    labelling = make_labelling("span" if inside == "spans" else "mlp", sentences, inside)
+    assert labelling.types == ("LOC", "person-actor")
 
 
 def test_tags_that_are_no_spans_come_back_as_they_stand():
     sentences = [Sentence(("Ada", "sold", "it"), ("PROPN", "VERB", "PRON"))]
     labelling = make_labelling("mlp", sentences, "bio")
-    assert labelling.labels == ("PRON", "PROPN", "VERB")
+    assert labelling.labels == labelling.types == ("PRON", "PROPN", "VERB")
     answer = labelling.read((np.array([1, 2, 0]), np.ones(3)), 3)
     assert answer.tags == sentences[0].tags
     assert [(e.label, e.start, e.end) for e in answer.entities] == [("PROPN", 0, 1), ("VERB", 1, 2), ("PRON", 2, 3)]

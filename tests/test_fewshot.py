@@ -9,9 +9,10 @@ import pytest
 from boustro.cli import main
 from boustro.studies.fewshot.command import compare_points
 from boustro.studies.fewshot.features import FeatureReader
-from boustro.studies.fewshot.report import curve_figure, verdict
+from boustro.studies.fewshot.report import curve_figure, scores, verdict
 from boustro.studies.fewshot.study import Study
 from boustro.studies.fewshot.systems import AUTO_SYSTEMS, HEADS, TAGS, System, resolve_system
+from boustro.studies.report.blocks import Figure
 from boustro.tasks.formats.conll import format_conll
 from boustro.types import Sentence
 
@@ -99,7 +100,7 @@ def test_the_report_is_one_safe_file(study):
     _, out = study
     text = (out / "report.html").read_text("utf-8")
     assert len(text) < 500_000 and text.count("<script") == 1 and "<b>Lisse" not in text
-    assert text.count("<table") == text.count("<caption") >= 4 and text.count("<svg") == 1
+    assert text.count("<table") == text.count("<caption") >= 4 and text.count("<svg") == 4  # a panel a system
     assert not re.findall(r'(?:src|href)="?(?!#)[^>\s]+', text)
     markdown = (out / "report.md").read_text("utf-8")
     assert verdict(read(out)) in markdown and "K = 6" in markdown
@@ -262,6 +263,24 @@ def test_p_values_are_corrected_for_all_that_stand_in_the_table():
     compare_points(searched, tested=False)  # runs were searched for on dev, so dev chooses
     assert searched[0]["to_best"] == {"name": "b", "points": -5.0, "p": None, "p_holm": None, "reliable": False}
     assert "b reaches 45.0 test F1, 5.0 points below a." in verdict({"judged_on": "test", "points": searched})
+
+
+def test_one_k_is_one_picture_and_several_are_a_panel_a_system(study):
+    _, out = study
+    results = json.loads((out / "results.json").read_text("utf-8"))
+    shots = sorted({p["shots"] for p in results["points"]})
+    systems = {p["system"] for p in results["points"]}
+    assert len(shots) > 1 and len(systems) > 1
+
+    def drawn(points):
+        blocks = scores({**results, "points": points}).blocks
+        return next(block.svg for block in blocks if isinstance(block, Figure))
+
+    assert drawn(results["points"]).count("<svg ") == len(systems)
+    points = [p for p in results["points"] if p["shots"] == shots[0]]
+    alone = drawn(points)
+    assert alone.count("<svg ") == 1 and all(system in alone for system in systems)
+    assert alone.count("h0") == sum(len(p["f1"]["values"]) for p in points)
 
 
 def test_a_dry_run_computes_nothing_and_counts_what_is_missing(study, tmp_path, capsys):

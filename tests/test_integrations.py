@@ -1,5 +1,7 @@
 """Taggers inside spaCy and scikit-learn: the same entities, on the library's own terms."""
 
+import json
+import shutil
 import sys
 import tomllib
 from importlib import import_module
@@ -8,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import boustro
-from boustro.types import Sentence
+from boustro.tasks.answers import Answer
+from boustro.types import Entity, Sentence
 from labelled import DATA
 
 X, Y = [words for words, _ in DATA], [tags for _, tags in DATA]
@@ -53,7 +56,10 @@ def test_spacy_documents_get_the_taggers_entities(nlp):
 def test_spacy_tokens_are_read_with_the_spaces_that_the_text_has(nlp, monkeypatch):
     given: list[Sentence] = []
     component = nlp.get_pipe("boustro")
-    monkeypatch.setattr(component.tagger, "tag", lambda sentences: given.extend(sentences) or [()] * len(sentences))
+    nothing = Answer((), (), ())
+    monkeypatch.setattr(
+        component.tagger, "answer", lambda sentences: given.extend(sentences) or [nothing] * len(sentences)
+    )
     list(nlp.pipe(["Ada’s boat (old)\tsank.\nIt did.", "Ada"]))
     text, last = given[0], given[-1]
     assert "".join(" " * s + w for w, s in zip(text.words, text.spaces, strict=True)) == " Ada’s boat (old) sank."
@@ -74,19 +80,114 @@ def test_spacy_without_sentences_reads_the_document_as_one(nlp):
     assert entities(nlp("In Vellmar it rained.")) == [("LOC", "Vellmar")]
 
 
-def test_a_spacy_pipeline_is_saved_with_its_settings_and_opened(nlp, tmp_path):
+def test_a_spacy_pipeline_holds_its_tagger_wherever_it_is_moved(folder, pair, tmp_path, monkeypatch):
     import spacy
 
-    nlp.to_disk(tmp_path / "pipeline")
-    opened = spacy.load(tmp_path / "pipeline")
+    home, away = tmp_path / "home", tmp_path / "away"
+    home.mkdir(), away.mkdir()
+    shutil.copytree(folder, home / "ner")
+    monkeypatch.chdir(home)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    nlp.add_pipe("boustro", config={"tagger": "ner"})
+    expected = [entities(doc) for doc in nlp.pipe(TEXTS)]
+    assert any(expected)
+    nlp.to_disk("pipeline")
+    data = nlp.to_bytes()
+    config = nlp.config
+    assert sum(f.stat().st_size for f in Path("pipeline").rglob("*")) < 2**20  # the LMs are not in it
+    shutil.move("pipeline", away / "moved")
+    shutil.rmtree("ner")
+    monkeypatch.chdir(away)
+    opened = spacy.load("moved")
+    assert [entities(doc) for doc in opened.pipe(TEXTS)] == expected
     assert opened.get_pipe_config("boustro") == nlp.get_pipe_config("boustro")
-    assert entities(opened(TEXTS[0])) == entities(nlp(TEXTS[0]))
-    assert sum(f.stat().st_size for f in (tmp_path / "pipeline").rglob("*")) < 2**20
+    assert opened.pipe_labels["boustro"] == opened.meta["labels"]["boustro"] == ["LOC", "PER"]
+    opened.to_disk("again")
+    assert [entities(doc) for doc in spacy.load("again").pipe(TEXTS)] == expected
+    whole = spacy.blank("en").from_config(config).from_bytes(data)
+    assert [entities(doc) for doc in whole.pipe(TEXTS)] == expected
+
+
+def test_a_spacy_pipeline_finds_lms_that_have_moved(folder, pair, tmp_path):
+    import spacy
+
+    forward, backward = pair.split("+")
+    for name, path in (("f", forward), ("b", backward)):
+        shutil.copytree(path, tmp_path / name)
+    own = f"{tmp_path / 'f'}+{tmp_path / 'b'}"
+    nlp = spacy.blank("en")
+    nlp.add_pipe("boustro", config={"tagger": str(folder), "encoder": own})
+    expected = entities(nlp(TEXTS[0]))
+    nlp.to_disk(tmp_path / "pipeline")
+    spacy.load(tmp_path / "pipeline")
+    shutil.move(tmp_path / "f", tmp_path / "g")
+    with pytest.raises((OSError, ValueError)):
+        spacy.load(tmp_path / "pipeline")
+    there = {"components": {"boustro": {"encoder": own.replace("/f+", "/g+")}}}
+    assert entities(spacy.load(tmp_path / "pipeline", config=there)(TEXTS[0])) == expected
+
+
+def test_a_shipped_encoder_travels_by_its_name(tmp_path, monkeypatch):
+    spacy = pytest.importorskip("spacy")
+    import_module("boustro.integrations.spacy")
+    boustro.Tagger("starter-forward", "linear", epochs=1, cache=False).fit(DATA).save_pretrained(tmp_path / "ner")
+    nlp = spacy.blank("en")
+    nlp.add_pipe("boustro", config={"tagger": str(tmp_path / "ner")})
+    nlp.to_disk(tmp_path / "pipeline")
+    saved = json.loads((tmp_path / "pipeline/boustro/tagger/config.json").read_text("utf-8"))
+    assert saved["config"]["encoder"] == "starter-forward"
+
+
+def test_a_spacy_pipeline_tells_its_labels_before_anything_is_opened(nlp, folder):
+    assert nlp.pipe_labels["boustro"] == ["LOC", "PER"]
+    assert nlp.get_pipe("boustro")._tagger is None
+    analysis = nlp.analyze_pipes()
+    assert analysis["summary"]["boustro"]["assigns"] == ["doc.ents", "doc.spans", "token.ent_iob", "token.ent_type"]
+    assert "ents_f" in analysis["summary"]["boustro"]["scores"] and not analysis["problems"]["boustro"]
+
+
+def test_spacy_entities_have_scores(nlp):
+    doc = nlp(TEXTS[0])
+    spans = doc.spans["boustro"]
+    assert [(e.label_, e.text) for e in spans] == entities(doc)
+    found = nlp.get_pipe("boustro").tagger.predict(TEXTS[0])
+    assert spans.attrs["scores"].tolist() == pytest.approx([e.score for e in found], abs=1e-3)
+
+
+def test_of_nested_entities_spacy_has_the_outermost_and_the_spans_have_all(nlp, monkeypatch):
+    nested = (Entity("ORG", 0, 4, score=0.9), Entity("LOC", 2, 4, score=0.6))
+    monkeypatch.setattr(
+        nlp.get_pipe("boustro").tagger, "answer", lambda sentences: [Answer((), (), nested) for _ in sentences]
+    )
+    doc = nlp("Bank of Port Lisse fell.")
+    assert entities(doc) == [("ORG", "Bank of Port Lisse")]
+    assert [(e.label_, e.text) for e in doc.spans["boustro"]] == [("ORG", "Bank of Port Lisse"), ("LOC", "Port Lisse")]
+    assert doc.spans["boustro"].attrs["scores"].tolist() == pytest.approx([0.9, 0.6])
+
+
+def test_spacy_evaluates_with_the_taggers_own_scores(nlp, folder):
+    from spacy.tokens import Doc
+    from spacy.training import Example
+
+    nlp.remove_pipe("sentencizer")
+    examples = []
+    for words, tags in DATA:
+        reference = Doc(nlp.vocab, words=words, ents=list(tags))
+        examples.append(Example(Doc(nlp.vocab, words=words), reference))
+    scores = nlp.evaluate(examples)
+    truth = nlp.get_pipe("boustro").tagger.evaluate([Sentence(tuple(w), tuple(t), (True,) * len(w)) for w, t in DATA])
+    assert 100 * scores["ents_f"] == pytest.approx(truth.f1) and set(scores["ents_per_type"]) == set(truth.per_type)
+    for example in examples:
+        example.reference.spans["boustro"] = list(example.reference.ents)
+    assert nlp.evaluate(examples)["spans_boustro_f"] == pytest.approx(scores["ents_f"])
 
 
 def test_spacy_says_which_tagger_is_missing(nlp):
+    nlp.add_pipe("boustro", name="other", config={"tagger": "nothing"})
+    assert nlp.pipe_labels["other"] == []
     with pytest.raises(FileNotFoundError, match="nothing: no such folder; a tagger folder is expected here"):
-        nlp.add_pipe("boustro", name="other", config={"tagger": "nothing"})
+        nlp("Ada")
 
 
 def test_the_entry_point_names_the_factory():

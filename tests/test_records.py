@@ -224,7 +224,7 @@ def labelled_sentences(draw):
     size = len(words)
     ends = st.tuples(st.integers(0, size), st.integers(0, size), st.sampled_from(["A", "B-C"]))
     entities = {Entity(x, min(a, b), max(a, b)) for a, b, x in draw(st.lists(ends, max_size=4)) if a != b}
-    ordered = tuple(sorted(entities, key=lambda e: (e.start, -e.end)))
+    ordered = tuple(sorted(entities))
     flat = flatten_entities(ordered)
     spaces = draw(st.none() | st.lists(st.booleans(), min_size=size, max_size=size).map(tuple))
     nested = ordered if len(flat) < len(ordered) else None

@@ -15,12 +15,14 @@ import pytest
 from boustro.metrics.spans import extract_spans, score_entities
 from boustro.store import write_file, write_folder
 from boustro.studies.cells import KIND
+from boustro.studies.charts import f1_dots
 from boustro.studies.compare import find_cells, write_report
 from boustro.studies.grid import Grid, parse_variants
 from boustro.studies.report import SECTIONS, render_html, render_markdown, verdict
+from boustro.studies.report.blocks import Section, Tagged
 from boustro.studies.report.page import PAGE_DARK, PAGE_LIGHT
-from boustro.studies.svg import DARK, LIGHT, Scale, standalone, ticks
-from boustro.tasks.render import as_html, as_text, colours, css_class, word_entities
+from boustro.studies.svg import DARK, LETTER, LIGHT, NUM_SERIES, Scale, standalone, ticks
+from boustro.tasks.render import ALL_COLOURS, as_html, as_text, colours, css_class, word_entities
 from boustro.tasks.schemes import gold_entities
 from boustro.tasks.tagger import read_data
 from boustro.types import Entity
@@ -143,7 +145,14 @@ def test_the_table_of_contents_leads_to_every_section_and_the_verdict_comes_firs
     page = Page(text)
     targets = [value[1:] for tag, key, value in page.attributes if tag == "a" and key == "href"]
     assert targets == [value for tag, key, value in page.attributes if tag == "section" and key == "id"]
-    assert len(targets) == len(SECTIONS)
+    assert len(targets) == len(SECTIONS) and text.count("<h2>") == len(targets)
+    more = Section("raw", "Raw <text>", [Tagged("Ada spoke", [Entity("PER", 0, 3)])])
+    longer = Page(render_html(results, [more]))
+    links, sections = (
+        [v[1:] if tag == "a" else v for tag, key, v in longer.attributes if (tag, key) == wanted]
+        for wanted in (("a", "href"), ("section", "id"))
+    )
+    assert links == sections == [*targets[:-1], "raw", "made"] and longer.tags.count("h2") == len(links)
     first = "".join(page.text["p"][:1])
     assert first == verdict(results)
     assert text.index("class=verdict") < text.index("<section")
@@ -192,8 +201,38 @@ def test_every_dot_of_the_plots_is_a_seed(made):
     seeds = results["seeds"] * len(results["systems"])
     assert dots("scores") == seeds
     assert dots("curves") == 12 * seeds
-    assert dots("layers") == 2 * 3 * seeds + 2 * len(results["systems"])  # and one in the key for every stream
+    assert dots("layers") == 2 * 3 * seeds
     assert dots("where") >= 2 * len(results["systems"])
+
+
+def test_every_picture_fits_a_phone_in_letters_of_at_least_11_pixels(made):
+    _, out = made
+    text = (out / "report.html").read_text("utf-8")
+    assert "<meta name=viewport" in text and "svg text{font:12px" in text
+    widths = [int(width) for width in re.findall(r'<svg [^>]*?width="(\d+)"', text)]
+    assert len(widths) == text.count("<svg ") and max(widths) <= 360  # 400 pixels less the page's margins: as drawn
+    for svg in re.findall(r"<svg .*?</svg>", text, re.DOTALL):
+        right = int(re.search(r'width="(\d+)"', svg).group(1))
+        for x, anchor, words in re.findall(r'<text x="(.*?)" y=".*?"(?: text-anchor="(.*?)")?[^>]*>(.*?)<', svg):
+            share = {"": 0, "middle": 0.5, "end": 1}[anchor]
+            room = len(words) * LETTER
+            assert float(x) - share * room >= -2 and float(x) + (1 - share) * room <= right + 2, words
+
+
+def test_systems_of_one_encoder_have_a_colour_each(tmp_path):
+    grid = make_grid(encoders=("starter",), variants=parse_variants(["dropout=0.1,0.3", "lr=1e-3,1e-2"]), seeds=2)
+    fill(grid, tmp_path)
+    results = write_report(grid, find_cells(grid, tmp_path), tmp_path)
+    drawn = f1_dots(results["systems"], "dev")
+    used = re.findall(r'<path class="p (s\d)"', drawn)
+    assert len(used) == len(set(used)) == 4
+    own = dict(zip((s["name"] for s in results["systems"]), used, strict=True))
+    text = (tmp_path / "report.html").read_text("utf-8")
+    for section in ("curves", "calibration"):
+        body = text[text.index(f"<section id={section} ") :].partition("</section>")[0]
+        for name, style in own.items():
+            panel = next(p for p in body.split("<svg ") if f": {name}</title>" in p)
+            assert set(re.findall(r'class="[lp] (s\d)"', panel)) == {style}
 
 
 def test_24_systems_are_still_one_file_of_modest_size(tmp_path):
@@ -260,14 +299,14 @@ def test_text_is_legible_on_every_ground(theme):
     for text, ground in itertools.product(("ink", "muted", "good", "bad", "link"), ("paper", "soft")):
         assert contrast(theme[text], theme[ground]) >= 4.5, (text, ground)
     assert contrast(theme["ink"], theme["bar"]) >= 4.5
-    for series in range(6):
+    for series in range(NUM_SERIES):
         assert contrast(theme[f"s{series}"], theme["paper"]) >= 3  # marks, not text
 
 
-@pytest.mark.parametrize("label", ["PER", "LOC", "ORG", "MISC", *"ABCDEFGHIJKLMNOP"])
-def test_marks_are_legible_on_light_and_dark_pages(label):
-    _, light, dark = colours(label)
-    assert contrast(DARK["ink"], dark) >= 4.5 and contrast(LIGHT["ink"], light) >= 4.5
+def test_marks_are_legible_on_light_and_dark_pages():
+    for colour in ALL_COLOURS:
+        assert contrast(DARK["ink"], colour.dark) >= 4.5 and contrast(LIGHT["ink"], colour.light) >= 4.5
+    assert len({c.light for c in ALL_COLOURS}) == len({c.dark for c in ALL_COLOURS}) == 18
 
 
 def test_a_figure_on_its_own_brings_its_colours(made):

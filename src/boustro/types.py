@@ -7,15 +7,21 @@ unit is a word; in the answer of `Tagger.predict` it is a character of the text 
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Entity:
-    """A labelled span `[start, end)`; `text` and `score` (a probability) when a tagger made it."""
+    """A labelled span `[start, end)`; `text` and `score` (a probability) when a tagger made it.
+
+    Entities are sorted as they stand in the text: by their start, then the longer first, then by label.
+    """
 
     label: str
     start: int
     end: int
     text: str = ""
     score: float | None = None
+
+    def __lt__(self, other: "Entity") -> bool:
+        return (self.start, -self.end, self.label) < (other.start, -other.end, other.label)
 
 
 @dataclass(frozen=True, slots=True)

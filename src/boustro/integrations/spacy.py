@@ -1,50 +1,91 @@
-"""A spaCy pipeline component: a tagger's entities as `doc.ents`, on spaCy's own tokens.
+"""A spaCy pipeline component: a tagger's entities as `doc.ents` and `doc.spans`, on spaCy's own tokens.
 
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
     nlp.add_pipe("boustro", config={"tagger": "ner"})   # a tagger folder, or a tagger's name on the hub
-    nlp("Ada Brandt flew to Port Lisse.").ents
+    doc = nlp("Ada Brandt flew to Port Lisse.")
+    doc.ents                                            # of nested entities the outermost
+    doc.spans["boustro"], doc.spans["boustro"].attrs["scores"]   # all of them, and their scores
 
 Sentences are spaCy's where the pipeline has found them, else a document is one sentence. Tokens of white space are no
-words, and no entity begins or ends with one. Entities that were there before are replaced. The component stores no
-weights: a saved pipeline keeps its settings, and opens the tagger again.
+words, and no entity begins or ends with one. Entities that were there before are replaced.
+
+A saved pipeline holds a copy of the tagger's folder, so it may be moved; the LMs are not in it, but named as a tagger
+folder names them (a shipped one by its name, a local one by its absolute path). The tagger is opened when it is first
+needed, and from then on is the component's own: the folder in the settings is not read again.
 """
 
+import json
+import tempfile
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 try:
+    import srsly
     from spacy.language import Language
-    from spacy.tokens import Doc, Span
+    from spacy.scorer import Scorer, get_ner_prf
+    from spacy.tokens import Doc, Span, SpanGroup
+    from spacy.training import Example
 except ImportError as error:
     raise ImportError("the spaCy component needs spaCy; install it with: pip install 'boustro[spacy]'") from error
 
-from boustro.metrics.spans import extract_spans
+from boustro.store import write_file
+from boustro.tasks.answers import open_labelling
+from boustro.tasks.schemes import flatten_entities
 from boustro.tasks.tagger import Tagger
-from boustro.types import Sentence
+from boustro.types import Entity, Sentence
+
+FOLDER, SETTINGS = "tagger", "settings.json"  # of a saved component
 
 
 @Language.factory(
     "boustro",
-    default_config={"encoder": None, "device": None},
-    assigns=["doc.ents", "token.ent_iob", "token.ent_type"],
+    default_config={"encoder": None, "device": None, "spans_key": "boustro"},
+    assigns=["doc.ents", "doc.spans", "token.ent_iob", "token.ent_type"],
+    default_score_weights={"ents_f": 1.0, "ents_p": 0.0, "ents_r": 0.0, "ents_per_type": None},
 )
-def make_component(nlp: Language, name: str, tagger: str, encoder: str | None, device: str | None) -> "TaggerComponent":
+def make_component(
+    nlp: Language, name: str, tagger: str, encoder: str | None, device: str | None, spans_key: str
+) -> "TaggerComponent":
     """The factory that `nlp.add_pipe("boustro", config={"tagger": ...})` calls.
 
     Args:
         tagger: A tagger folder, or a tagger's name on the hub.
         encoder: Where the tagger's LMs are now, should they have moved.
         device: By default the best at hand.
+        spans_key: The name in `doc.spans` of the entities with their scores.
     """
-    return TaggerComponent(Tagger.from_pretrained(tagger, encoder=encoder, device=device))
+    return TaggerComponent(tagger, encoder, device, spans_key)
 
 
 class TaggerComponent:
     """Sets the entities of documents; those of a batch are read together."""
 
-    def __init__(self, tagger: Tagger) -> None:
-        self.tagger = tagger
+    def __init__(self, source: str, encoder: str | None, device: str | None, spans_key: str) -> None:
+        """Nothing is opened yet; see `make_component` for the arguments, `source` being its `tagger`."""
+        self.source, self.encoder, self.device, self.spans_key = source, encoder, device, spans_key
+        self._tagger: Tagger | None = None
+
+    @property
+    def tagger(self) -> Tagger:
+        """The tagger; raises `FileNotFoundError` or `ValueError` where it cannot be opened."""
+        if self._tagger is None:
+            self._tagger = Tagger.from_pretrained(self.source, encoder=self.encoder, device=self.device)
+        return self._tagger
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The entity types that it knows; none while the tagger is neither opened nor at hand as a folder."""
+        if self._tagger is not None:
+            return tuple(self._tagger.types)
+        config = Path(self.source) / "config.json"
+        if not config.is_file():  # spaCy asks before it has given the component its folder
+            return ()
+        return open_labelling(**json.loads(config.read_text("utf-8"))["labelling"]).types
 
     def __call__(self, doc: Doc) -> Doc:
         return next(self.pipe([doc]))
@@ -56,14 +97,59 @@ class TaggerComponent:
             read = [
                 (i, *read_sentence(part, f"document {i}")) for i, doc in enumerate(docs) for part in sentences_of(doc)
             ]
-            entities: list[list[Span]] = [[] for _ in docs]
-            tagged = self.tagger.tag([sentence for _, sentence, _ in read])
-            for tags, (i, _, tokens) in zip(tagged, read, strict=True):
-                for e in extract_spans(tags):
-                    entities[i].append(Span(docs[i], tokens[e.start].i, tokens[e.end - 1].i + 1, label=e.label))
-            for doc, spans in zip(docs, entities, strict=True):
-                doc.set_ents(spans)
+            found: list[list[Entity]] = [[] for _ in docs]
+            answers = self.tagger.answer([sentence for _, sentence, _ in read])
+            for answer, (i, _, tokens) in zip(answers, read, strict=True):
+                found[i] += [
+                    Entity(e.label, tokens[e.start].i, tokens[e.end - 1].i + 1, score=e.score) for e in answer.entities
+                ]
+            for doc, entities in zip(docs, found, strict=True):
+                group = SpanGroup(doc, name=self.spans_key, spans=[_span(doc, e) for e in entities])
+                group.attrs["scores"] = np.array([e.score for e in entities], np.float32)
+                doc.spans[self.spans_key] = group
+                doc.set_ents([_span(doc, e) for e in flatten_entities(entities)])
                 yield doc
+
+    def score(self, examples: Iterable[Example], **_: Any) -> dict[str, Any]:
+        """spaCy's scores of `doc.ents`, from 0 to 1, and of `doc.spans` where the reference has them."""
+        examples, key = list(examples), self.spans_key
+        spans = Scorer.score_spans(
+            examples,
+            f"spans_{key}",
+            getter=lambda doc, _: doc.spans.get(key, []),
+            has_annotation=lambda doc: key in doc.spans,
+            allow_overlap=True,
+        )
+        return {**get_ner_prf(examples), **spans}
+
+    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
+        """Write the tagger's folder, and which `encoder` setting that folder has taken in."""
+        self.tagger.save_pretrained(Path(path) / FOLDER)
+        write_file(Path(path) / SETTINGS, json.dumps({"encoder": self.encoder}))
+
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "TaggerComponent":
+        """Open what `to_disk` wrote; an `encoder` that has been set anew since then names the LMs."""
+        path = Path(path)
+        if path.exists():  # else the pipeline was saved without it: the settings name the tagger
+            known = json.loads((path / SETTINGS).read_text("utf-8"))["encoder"]
+            encoder = self.encoder if self.encoder != known else None
+            self._tagger = Tagger.from_pretrained(path / FOLDER, encoder=encoder, device=self.device)
+        return self
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """What `to_disk` writes, in one piece."""
+        with tempfile.TemporaryDirectory() as folder:
+            self.to_disk(folder)
+            files = [file for file in sorted(Path(folder).rglob("*")) if file.is_file()]
+            return srsly.msgpack_dumps({file.relative_to(folder).as_posix(): file.read_bytes() for file in files})
+
+    def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> "TaggerComponent":
+        """Open what `to_bytes` gave."""
+        with tempfile.TemporaryDirectory() as folder:
+            files: dict[str, bytes] = srsly.msgpack_loads(data)  # type: ignore[assignment]
+            for name, content in files.items():
+                write_file(Path(folder) / name, content)
+            return self.from_disk(folder)
 
 
 def sentences_of(doc: Doc) -> list[Span]:
@@ -76,3 +162,7 @@ def read_sentence(part: Span, document: str) -> tuple[Sentence, list]:
     tokens = [token for token in part if not token.is_space]
     spaces = tuple(t.i == 0 or bool(t.nbor(-1).whitespace_) or t.nbor(-1).is_space for t in tokens)
     return Sentence(tuple(t.text for t in tokens), spaces=spaces, document=document), tokens
+
+
+def _span(doc: Doc, entity: Entity) -> Span:
+    return Span(doc, entity.start, entity.end, label=entity.label)

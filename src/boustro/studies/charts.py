@@ -9,28 +9,35 @@ from typing import Any
 
 from boustro.metrics.errors import MISTAKES
 from boustro.studies.frames import Panel, frame_panels, frame_rows
-from boustro.studies.svg import NUM_SERIES, Scale, box, boxes, dots, path, shorten, text, ticks
+from boustro.studies.svg import NUM_SERIES, WIDTH, Scale, box, boxes, dots, path, text, ticks
+
+Colours = Mapping[str, str]  # name → s0 … s9
 
 
-def f1_dots(systems: Sequence[Mapping[str, Any]], judged: str) -> str:
+def f1_dots(systems: Sequence[Mapping[str, Any]], judged: str, colours: Colours | None = None) -> str:
     """A row a system: every seed a dot, and a stroke for their mean."""
     values = [v for s in systems for v in s[judged]["values"]]
-    marks = ticks(min(values), max(values))
-    colour = _colours([s.get("encoder", s["name"]) for s in systems])
+    colours = colours or colour_systems(systems)
     rows = []
-    for index, system in enumerate(systems):
+    for system in systems:
         mean, sd = system[judged]["mean"], system[judged]["sd"]
         told = f"{mean:.2f} ± {sd:.2f}" if len(system[judged]["values"]) > 1 else f"{mean:.2f}"
-        rows.append((system["name"], told, colour[index], mean, system[judged]["values"]))
+        rows.append((system["name"], told, mean, system[judged]["values"]))
 
     def draw(place: int, y: float, scale: Scale) -> str:
-        _, _, style, mean, seeds = rows[place]
-        x = scale(mean)
-        guide = path([(scale.start, y), (scale.stop, y)], "g")  # no bar: the axis need not begin at nought
-        return guide + path([(x, y - 7), (x, y + 7)], f"l {style}") + dots([(scale(v), y) for v in seeds], style, 6)
+        name, _, mean, seeds = rows[place]
+        return spread_dots(scale, y, seeds, mean, colours[name])
 
-    means = ", ".join(f"{name} {mean:.1f}" for name, _, _, mean, _ in rows)
-    return frame_rows(f"{judged} F1: {means}", [(r[0], r[1]) for r in rows], marks, draw, f"{judged} F1, a dot a seed")
+    title = f"{judged} F1: " + ", ".join(f"{name} {mean:.1f}" for name, _, mean, _ in rows)
+    marks = ticks(min(values), max(values))
+    return frame_rows(title, [(r[0], r[1]) for r in rows], marks, draw, f"{judged} F1, a dot a seed")
+
+
+def spread_dots(scale: Scale, y: float, values: Sequence[float], mean: float, style: str) -> str:
+    """A dot a value, and a stroke for their mean."""
+    x = scale(mean)
+    guide = path([(scale.start, y), (scale.stop, y)], "g")  # no bar: the axis need not begin at nought
+    return guide + path([(x, y - 7), (x, y + 7)], f"l {style}") + dots([(scale(v), y) for v in values], style, 6)
 
 
 def direction_dots(systems: Sequence[Mapping[str, Any]], start: str, elsewhere: str) -> str:
@@ -67,28 +74,28 @@ def mistake_bars(systems: Sequence[Mapping[str, Any]]) -> str:
     return frame_rows(title, named, ticks(0, max(map(sum, rows))), draw, "entities, mean over seeds", key)
 
 
-def context_lines(systems: Sequence[Mapping[str, Any]], dimensions: Mapping[str, str]) -> str:
+def context_lines(systems: Sequence[Mapping[str, Any]], dimensions: Mapping[str, str], colours: Colours) -> str:
     """Two panels: F1 by the number of words before the entity, and after it; a line a system."""
     series = [{d: [_f1(c) for c in s["buckets"][d].values()] for d in dimensions} for s in systems]
     values = [v for each in series for line in each.values() for v in line if v is not None]
     marks = ticks(min(values), max(values), 5)
+    styles = [colours[s["name"]] for s in systems]
 
     def draw(place: int, panel: Panel) -> str:
         name = list(dimensions)[place]
         buckets = list(systems[0]["buckets"][name])
         across = Scale(0, len(buckets) - 1, panel.left + 18, panel.right - 18)
         parts = [text(across(i), panel.bottom + 16, b, "middle", "m") for i, b in enumerate(buckets)]
-        for index, each in enumerate(series):
+        for style, each in zip(styles, series, strict=True):
             points = [(across(i), panel.scale(v)) for i, v in enumerate(each[name]) if v is not None]
-            parts += [path(points, f"l s{index}"), dots(points, f"s{index}", 6)] if points else []
+            parts += [path(points, f"l {style}"), dots(points, style, 6)] if points else []
         return "".join(parts)
 
-    key = [(f"s{i}", s["name"]) for i, s in enumerate(systems)]
-    title = "F1 by the number of words before and after the entity"
-    return frame_panels(title, list(dimensions.values()), marks, draw, columns=2, height=170, key=key)
+    key = [(style, s["name"]) for style, s in zip(styles, systems, strict=True)]
+    return frame_panels("F1", list(dimensions.values()), marks, draw, WIDTH, 170, key)
 
 
-def learning_curves(systems: Sequence[Mapping[str, Any]]) -> str:
+def learning_curves(systems: Sequence[Mapping[str, Any]], colours: Colours) -> str:
     """A panel a system: dev F1 after every epoch, every seed a dot, a line through their means."""
     values = [v for s in systems for curve in s["dev_curves"] for v in curve]
     longest = max(len(curve) for s in systems for curve in s["dev_curves"])
@@ -100,17 +107,15 @@ def learning_curves(systems: Sequence[Mapping[str, Any]]) -> str:
         line = [(across(e), panel.scale(sum(vs) / len(vs))) for e, vs in enumerate(columns, 1)]
         every = [(across(e), panel.scale(v)) for e, vs in enumerate(columns, 1) for v in vs]
         parts = [text(across(e), panel.bottom + 16, str(e), "middle", "m") for e in sorted({1, longest})]
-        return "".join([*parts, path(line, "l s0") if line else "", dots(every, "s1", 3.4)])
+        style = colours[systems[place]["name"]]
+        return "".join([*parts, path(line, f"l {style}") if line else "", dots(every, style, 3.4)])
 
-    names = [s["name"] for s in systems]
-    title = "Dev F1 after every epoch, every seed a dot: " + ", ".join(names)
-    return frame_panels(title, names, ticks(min(values), max(values), 4), draw)
+    title = "Dev F1 after every epoch, every seed a dot"
+    return frame_panels(title, [s["name"] for s in systems], ticks(min(values), max(values), 4), draw)
 
 
-def layer_bars(systems: Sequence[Mapping[str, Any]]) -> str:
+def layer_bars(systems: Sequence[Mapping[str, Any]], colours: Colours) -> str:
     """A panel a system: the learned share of every layer, a colour a stream, every seed a dot."""
-    every = list(dict.fromkeys(name for s in systems for name in s["layer_weights"]))
-    colour = dict(zip(every, _colours(every), strict=True))
     shares = [v for s in systems for seeds in s["layer_weights"].values() for seed in seeds for v in seed]
 
     def draw(place: int, panel: Panel) -> str:
@@ -128,7 +133,7 @@ def layer_bars(systems: Sequence[Mapping[str, Any]]) -> str:
         equal = panel.scale(1 / most)
         parts.append(path([(panel.left, equal), (panel.right, equal)], "d"))
         for index, (name, seeds) in enumerate(streams.items()):
-            style = colour[name]
+            style = colours[name]
             points = []
             for layer in range(len(seeds[0])):
                 values = [seed[layer] for seed in seeds]
@@ -139,18 +144,14 @@ def layer_bars(systems: Sequence[Mapping[str, Any]]) -> str:
                 parts.append(box(x, y, wide * 0.92, panel.bottom - y, f"f {style}", said))
                 points += [(x + wide * 0.46, panel.scale(v)) for v in values]
             parts.append(dots(points, style, 4))
-            row = panel.top + 10 + 14 * index
-            parts += [dots([(panel.left + 12, row - 4)], style, 8), text(panel.left + 20, row, shorten(name, 34))]
         return "".join(parts)
 
-    names = [s["name"] for s in systems]
-    streams = max(len(s["layer_weights"]) for s in systems)
-    title = "Learned share of every layer, a colour a language model: " + ", ".join(names)
-    marks = ticks(0, max(shares) * (1 + 0.12 * streams), 4)
-    return frame_panels(title, names, marks, draw, columns=2, height=150 + 14 * streams)
+    key = [(colours[name], name) for name in dict.fromkeys(name for s in systems for name in s["layer_weights"])]
+    title = "Learned share of every layer, a colour a language model"
+    return frame_panels(title, [s["name"] for s in systems], ticks(0, max(shares), 4), draw, WIDTH, 150, key)
 
 
-def reliability_panels(systems: Sequence[Mapping[str, Any]]) -> str:
+def reliability_panels(systems: Sequence[Mapping[str, Any]], colours: Colours) -> str:
     """A panel a system: share of right entities against their score, over how many there are (grey bars)."""
 
     def draw(place: int, panel: Panel) -> str:
@@ -159,15 +160,14 @@ def reliability_panels(systems: Sequence[Mapping[str, Any]]) -> str:
         unit = 0.4 * (panel.bottom - panel.top) / max(max(b[2] for b in bins), 1)
         wide = across(0.1) - across(0) - 1
         parts = [path([(across(0), panel.scale(0)), (across(1), panel.scale(100))], "d")]
-        parts.append(boxes([(across(b[0]), panel.bottom - unit * b[2], wide, unit * b[2]) for b in bins], "f s5"))
+        parts.append(boxes([(across(b[0]), panel.bottom - unit * b[2], wide, unit * b[2]) for b in bins], "f h"))
         points = [(across(score), panel.scale(100 * right)) for _, _, count, score, right in bins if count]
-        parts += [path(points, "l s0") if points else "", dots(points, "s0", 6)]
+        style = colours[systems[place]["name"]]
+        parts += [path(points, f"l {style}") if points else "", dots(points, style, 6)]
         parts += [text(across(v), panel.bottom + 16, str(v), "middle", "m") for v in (0, 0.5, 1)]
         return "".join(parts)
 
-    names = [s["name"] for s in systems]
-    title = "Share of right entities by score: " + ", ".join(names)
-    return frame_panels(title, names, [0, 50, 100], draw)
+    return frame_panels("Share of right entities by score", [s["name"] for s in systems], [0, 50, 100], draw)
 
 
 def layer_names(layers: str, num_layers: int) -> list[str]:
@@ -176,10 +176,19 @@ def layer_names(layers: str, num_layers: int) -> list[str]:
     return named if len(named) == num_layers else [str(n) for n in range(num_layers)]
 
 
-def _colours(groups: Sequence[str]) -> list[str]:
-    """A colour a group; one colour for all when there are more groups than colours."""
-    order = list(dict.fromkeys(groups))
-    return [f"s{order.index(g)}" if len(order) <= NUM_SERIES else "s0" for g in groups]
+def colour_systems(systems: Sequence[Mapping[str, Any]]) -> Colours:
+    """A colour a system; of too many, a colour an encoder; of too many of them, one for all."""
+    names = [s["name"] for s in systems]
+    if len(names) <= NUM_SERIES:
+        return colour_names(names)
+    encoders = colour_names([s.get("encoder", s["name"]) for s in systems])
+    return {s["name"]: encoders[s.get("encoder", s["name"])] for s in systems}
+
+
+def colour_names(names: Sequence[str]) -> Colours:
+    """A colour a name, in their order; one for all when there are more names than colours."""
+    order = list(dict.fromkeys(names))
+    return {name: f"s{place}" if len(order) <= NUM_SERIES else "s0" for place, name in enumerate(order)}
 
 
 def _f1(counts: Sequence[int]) -> float | None:

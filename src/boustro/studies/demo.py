@@ -13,8 +13,9 @@ from rich.console import Console
 from boustro.store import write_file
 from boustro.studies.compare import Grid, print_table, run_grid
 from boustro.studies.report import render_html, verdict
+from boustro.studies.report.blocks import Section, Tagged
 from boustro.tasks.formats.conll import read_conll
-from boustro.tasks.render import as_html, as_terminal, as_text
+from boustro.tasks.render import as_terminal, as_text
 from boustro.tasks.tagger import Tagger
 
 ENCODERS = ("starter-forward", "starter-backward", "starter")
@@ -51,6 +52,6 @@ def demo(out: Path = Path("boustro-demo"), seeds: int = 3, cache: bool = True) -
     console = Console(highlight=False, soft_wrap=True)
     for text, entities in tagged:
         console.print(as_terminal(text, entities) if console.is_terminal else as_text(text, entities), markup=False)
-    shown = "".join(f"<p>{as_html(text, entities)}</p>" for text, entities in tagged)
-    report = write_file(out / "report.html", render_html(results, f"<h2>Raw text, tagged both ways</h2>{shown}"))
+    shown = Section("raw", "Raw text, tagged both ways", [Tagged(text, entities) for text, entities in tagged])
+    report = write_file(out / "report.html", render_html(results, [shown]))
     print(f"\nreport: {report}")

@@ -1,14 +1,17 @@
 """The two frames that every plot of a report stands in: rows on one axis, and panels on the same axes.
 
-Both grow downwards with the number of systems, so that 24 are as legible as three. What is drawn inside
-comes from the caller, as a function of the place.
+Rows grow downwards with the number of systems. Every panel is a picture of its own, and the page puts as many side by
+side as there is room for. What is drawn inside comes from the caller, as a function of the place. The key stands above
+as text, which wraps.
 """
 
+import html
 from collections.abc import Callable, Sequence
 
-from boustro.studies.svg import BOLD_LETTER, LETTER, WIDTH, Scale, dots, path, picture, shorten, text
+from boustro.studies.svg import BOLD_LETTER, LETTER, WIDTH, Scale, path, picture, shorten, text
 
-ROW, TOP, MOST_LETTERS = 24, 26, 46
+NAME, STRIP, GAP, MARGIN = 18, 18, 8, 10  # of a row: its name, what is drawn under it, and what parts it from the next
+AXIS, HEAD, FOOT = 34, 22, 24  # around a panel
 
 
 class Panel:
@@ -26,23 +29,26 @@ def frame_rows(
     draw: Callable[[int, float, Scale], str],
     axis: str,
     key: Sequence[tuple[str, str]] = (),
+    strip: float = STRIP,
 ) -> str:
-    """Rows, each with a name and a value, on one axis; `draw` fills a row."""
-    names = [shorten(name, MOST_LETTERS) for name, _ in named]
-    left = max(map(len, names)) * LETTER + 12
-    right = WIDTH - max(len(value) for _, value in named) * LETTER - 14
-    scale = Scale(marks[0], marks[-1], left, right)
-    top = TOP if key else 8
-    bottom = top + ROW * len(named)
-    parts = _key(key, left) if key else []
+    """Rows on one axis, each a name and a value with a strip under them, `strip` pixels high, that `draw` fills."""
+    scale = Scale(marks[0], marks[-1], MARGIN, WIDTH - MARGIN)
+    height = NAME + strip + GAP
+    bottom = height * len(named)
+    parts = []
     for mark in marks:
-        parts.append(path([(scale(mark), top), (scale(mark), bottom)], "g"))
-        parts.append(text(scale(mark), bottom + 16, f"{mark:g}", "middle", "m"))
-    for index, (name, (_, value)) in enumerate(zip(names, named, strict=True)):
-        y = top + ROW * (index + 0.5)
-        parts += [text(left - 10, y + 4, name, "end"), draw(index, y, scale), text(WIDTH, y + 4, value, "end")]
-    parts.append(text((left + right) / 2, bottom + 34, axis, "middle", "m"))
-    return picture(WIDTH, bottom + 40, title, *parts)
+        parts += [
+            path([(scale(mark), height * i + NAME), (scale(mark), height * i + NAME + strip)], "g")
+            for i in range(len(named))
+        ]
+        parts.append(text(scale(mark), bottom + 14, f"{mark:g}", "middle", "m"))
+    for index, (name, value) in enumerate(named):
+        top = height * index
+        room = int((WIDTH - len(value) * LETTER) / LETTER) - 2
+        parts += [text(0, top + 14, shorten(name, room)), text(WIDTH, top + 14, value, "end", "m")]
+        parts.append(draw(index, top + NAME + strip / 2, scale))
+    parts.append(text(WIDTH / 2, bottom + 30, axis, "middle", "m"))
+    return _key(key) + picture(WIDTH, bottom + 36, title, *parts)
 
 
 def frame_panels(
@@ -50,34 +56,26 @@ def frame_panels(
     names: Sequence[str],
     marks: Sequence[float],
     draw: Callable[[int, Panel], str],
-    columns: int = 3,
+    width: float = 300,
     height: float = 120,
     key: Sequence[tuple[str, str]] = (),
+    foot: float = FOOT,
 ) -> str:
-    """Panels side by side on the same upright axis; `draw` fills one."""
-    margin, gap = 34.0, 16.0
-    wide = (WIDTH - margin - gap * (columns - 1)) / columns
-    head = TOP if key else 0
-    parts = _key(key, margin) if key else []
-    num_rows = -(-len(names) // columns)
+    """A picture a name on the same upright axis, `height` pixels high without its edges; `draw` fills one."""
+    panels = []
     for index, name in enumerate(names):
-        row, column = divmod(index, columns)
-        left, top = margin + column * (wide + gap), head + row * (height + 46) + 22
-        panel = Panel(left, top, left + wide, top + height, marks)
-        parts.append(text(left, top - 8, shorten(name, int(wide / BOLD_LETTER)), style="b"))
+        panel = Panel(AXIS, HEAD, width, HEAD + height, marks)
+        parts = [text(panel.left, HEAD - 8, shorten(name, int((width - AXIS) / BOLD_LETTER)), style="b")]
         for mark in marks:
             y = panel.scale(mark)
-            parts.append(path([(left, y), (left + wide, y)], "g"))
-            if column == 0:
-                parts.append(text(left - 6, y + 4, f"{mark:g}", "end", "m"))
-        parts.append(draw(index, panel))
-    return picture(WIDTH, head + num_rows * (height + 46), title, *parts)
+            parts += [path([(panel.left, y), (panel.right, y)], "g"), text(AXIS - 6, y + 4, f"{mark:g}", "end", "m")]
+        panels.append(picture(width, HEAD + height + foot, f"{title}: {name}", *parts, draw(index, panel)))
+    return f'{_key(key)}<div class=panels style="--w:{width:g}px">{"".join(panels)}</div>'
 
 
-def _key(key: Sequence[tuple[str, str]], left: float) -> list[str]:
-    """A row of coloured dots and what they stand for."""
-    parts, room = [], (WIDTH - left) / len(key)
-    for index, (style, name) in enumerate(key):
-        x = left + sum(min(room, len(n) * LETTER + 34) for _, n in key[:index])
-        parts += [dots([(x + 5, 10)], style, 10), text(x + 15, 14, shorten(name, int((room - 24) / LETTER)))]
-    return parts
+def _key(key: Sequence[tuple[str, str]]) -> str:
+    """Coloured dots and what they stand for."""
+    if not key:
+        return ""
+    named = "".join(f'<span style="--c:var(--{style})">{html.escape(name)}</span>' for style, name in key)
+    return f"<p class=legend>{named}</p>"

@@ -1,9 +1,10 @@
 """Pieces of hand-written SVG: small, the same bytes everywhere, and coloured by the page's own variables.
 
-    scale = Scale(0, 100, 40, 640)      # data 0…100 on pixels 40…640
-    picture(680, 60, "One point", dots([(scale(88), 20)], "s0"))
+    scale = Scale(0, 100, 40, 340)      # data 0…100 on pixels 40…340
+    picture(360, 60, "One point", dots([(scale(88), 20)], "s0"))
 
-Colours are CSS variables (`--s0` … `--s5` for series), so that a picture follows the reader's light or dark
+Everything is drawn for the width of a phone, so that its text stays legible there; larger screens enlarge it.
+Colours are CSS variables (`--s0` … `--s9` for series), so that a picture follows the reader's light or dark
 setting; alone, outside of a report, it brings them along: `standalone`. Text is always in the colour of text.
 """
 
@@ -12,23 +13,25 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-WIDTH = 720
+WIDTH = 360
 LETTER, BOLD_LETTER = 6.4, 7.1  # pixels of an average letter at 12 pixels
-NUM_SERIES = 6
+NUM_SERIES = 10
 LIGHT = {
     "ink": "#1b1f24", "muted": "#57606a", "paper": "#ffffff", "grid": "#d8dee4", "s0": "#2166ac", "s1": "#c2550c",
-    "s2": "#1a7f4b", "s3": "#8a3fb5", "s4": "#b3245a", "s5": "#6b6000",
+    "s2": "#1a7f4b", "s3": "#8a3fb5", "s4": "#b3245a", "s5": "#6b6000", "s6": "#004349",
+    "s7": "#938a00", "s8": "#5e0d64", "s9": "#03999f",
 }  # fmt: skip
 DARK = {
     "ink": "#e6e9ed", "muted": "#a3acb6", "paper": "#14171b", "grid": "#3a424b", "s0": "#6cb0f5", "s1": "#f29a5c",
-    "s2": "#56c98e", "s3": "#cf9bf0", "s4": "#f283ab", "s5": "#d6c65c",
+    "s2": "#56c98e", "s3": "#cf9bf0", "s4": "#f283ab", "s5": "#d6c65c", "s6": "#a1f5ff",
+    "s7": "#9b931c", "s8": "#fdd5ff", "s9": "#0ba3a9",
 }  # fmt: skip
 STYLE = (
     "svg text{font:12px system-ui,sans-serif;fill:var(--ink)}svg .m{fill:var(--muted)}svg .b{font-weight:650}"
     "svg .g{stroke:var(--grid);fill:none}svg .d{stroke:var(--muted);stroke-dasharray:3 3;fill:none}"
     + "".join(f"svg .s{i}{{fill:var(--s{i});stroke:var(--s{i})}}" for i in range(NUM_SERIES))
     + "svg .l{fill:none;stroke-width:1.6;stroke-linejoin:round}svg .t{fill:none;stroke-width:2;opacity:.45}"
-    "svg .p{fill:none;stroke-linecap:round}svg .f{stroke:none;opacity:.3}svg .w{stroke:none}"
+    "svg .p{fill:none;stroke-linecap:round}svg .f{stroke:none;opacity:.3}svg .w{stroke:none}svg .h{fill:var(--muted)}"
 )
 
 
@@ -102,8 +105,9 @@ def shorten(words: str, most: int) -> str:
 
 def picture(width: float, height: float, title: str, *parts: str) -> str:
     """The parts as one picture that says what it shows."""
+    size = f'width="{number(width)}" height="{number(height)}" viewBox="0 0 {number(width)} {number(height)}"'
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {number(width)} {number(height)}" role="img">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">'
         f"<title>{html.escape(title)}</title>{''.join(parts)}</svg>"
     )
 

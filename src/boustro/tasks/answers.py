@@ -18,7 +18,7 @@ import torch
 from boustro.heads.span import Gold, count_unreachable, propose_max_span
 from boustro.heads.training import Targets
 from boustro.metrics.labels import LabelScore, score_labels
-from boustro.metrics.spans import REPAIR_RULE, SpanScore, extract_spans, is_span_tag, score_entities
+from boustro.metrics.spans import REPAIR_RULE, SpanScore, extract_spans, is_span_tag, parse_tag, score_entities
 from boustro.tasks.schemes import Scheme, encode_tags, entities_to_bio, flatten_entities, gold_entities, to_bio
 from boustro.types import Entity, Sentence
 
@@ -37,6 +37,11 @@ class Labelling(ABC):
 
     labels: tuple[str, ...]
     inside: Any
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The entity types, or, where tags are no spans, the tags, in alphabetical order."""
+        return tuple(sorted(self.labels))
 
     @property
     def rules(self) -> dict[str, str]:
@@ -86,6 +91,11 @@ class TagLabelling(Labelling):
         """O first, then the tags of the training set in alphabetical order."""
         found = {tag for s in sentences for tag in cls.tags(s, inside)}
         return cls(inside, ["O", *sorted(found - {"O"})])
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        bare = self.inside in ("io", "labels")  # no prefix to take off: person-actor is a type
+        return tuple(sorted({label if bare else parse_tag(label)[1] for label in self.labels} - {"O", ""}))
 
     @staticmethod
     def tags(sentence: Sentence, inside: Scheme) -> tuple[str, ...]:

@@ -1,7 +1,6 @@
 """`boustro fit`, `evaluate` and `predict`: the tagger from a terminal."""
 
 import dataclasses
-import html
 import itertools
 import sys
 from collections.abc import Iterator, Mapping
@@ -19,7 +18,7 @@ from boustro.tasks.data import load_data
 from boustro.tasks.formats.conll import format_conll
 from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.tasks.output import as_json, check_output, give
-from boustro.tasks.render import as_html, as_terminal, as_text, css
+from boustro.tasks.render import as_html, as_terminal, as_text, html_head
 from boustro.tasks.tagger import KIND, Tagger
 from boustro.tasks.words import split_text
 from boustro.text.documents import read_lines
@@ -162,11 +161,7 @@ def predict(
     model = Tagger.from_pretrained(tagger, encoder=encoder)
     lines = _lines(file)
     if format == "html":
-        labels = model.types
-        style = "body{font:1.1rem/1.8 system-ui;max-width:46rem;margin:2rem auto;color-scheme:light dark}"
-        print(
-            f"<!doctype html><meta charset=utf-8><title>{html.escape(file)}</title><style>{style}{css(labels)}</style>"
-        )
+        print(html_head("Standard input" if file == "-" else file, model.types))
     console = Console(highlight=False, soft_wrap=True)
     while batch := list(itertools.islice(lines, PREDICT_LINES)):
         if format == "conll":

@@ -89,7 +89,7 @@ def tags_to_entities(tags: Sequence[str], scheme: Scheme) -> list[Entity]:
 def encode_tags(entities: Iterable[Entity], num_words: int, scheme: Scheme) -> tuple[str, ...]:
     """Tags of entities that do not overlap, over word positions; IO cannot part neighbours of one type."""
     tags, ends = ["O"] * num_words, {}
-    for entity in sorted(entities, key=lambda e: e.start):
+    for entity in sorted(entities):
         length = entity.end - entity.start
         if scheme == "io":
             tags[entity.start : entity.end] = [entity.label] * length
@@ -126,10 +126,10 @@ def invalid_tags(tags: Sequence[str], scheme: Scheme) -> list[tuple[int, str]]:
 def flatten_entities(entities: Iterable[Entity]) -> tuple[Entity, ...]:
     """Entities that do not overlap, in order: the longest first, so the outermost of nested ones; then the earliest."""
     kept: list[Entity] = []
-    for entity in sorted(entities, key=lambda e: (e.start - e.end, e.start)):
+    for entity in sorted(entities, key=lambda e: (e.start - e.end, e)):
         if all(entity.end <= other.start or other.end <= entity.start for other in kept):
             kept.append(entity)
-    return tuple(sorted(kept, key=lambda e: e.start))
+    return tuple(sorted(kept))
 
 
 def gold_entities(sentence: Sentence) -> tuple[Entity, ...]:

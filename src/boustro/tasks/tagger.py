@@ -285,8 +285,7 @@ class Tagger:
     @property
     def types(self) -> list[str]:
         """The entity types that it knows, or, where tags are no spans, the tags."""
-        labels = self.labelling.labels if self.labelling else ()
-        return sorted({label.partition("-")[2] or label for label in labels} - {"O"})
+        return list(self.labelling.types) if self.labelling else []
 
     def _read(self, answers: Sequence[Any], lengths: Sequence[int] | np.ndarray) -> list[Answer]:
         assert self.labelling is not None

@@ -1,7 +1,7 @@
 """A few-shot study as one HTML file and as Markdown, both from results.json alone.
 
 The figure is the paper's Figure 1: F1 against the number of training sentences on a logarithmic axis, a
-line an encoder, every draw a dot.
+line an encoder, every draw a dot. With one K there is no line: a row a system instead.
 """
 
 import json
@@ -9,12 +9,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from boustro.studies.frames import Panel, frame_panels
+from boustro.studies.charts import colour_names, spread_dots
+from boustro.studies.frames import Panel, frame_panels, frame_rows
 from boustro.studies.report import numbers
 from boustro.studies.report.blocks import Block, Cell, Code, Details, Figure, Prose, Section, Table, to_markdown
 from boustro.studies.report.page import render_page
-from boustro.studies.svg import NUM_SERIES, Scale, dots, path, text, ticks
+from boustro.studies.svg import WIDTH, Scale, dots, path, text, ticks
 
+LANE = 11  # pixels
 Points = list[dict[str, Any]]
 EXPLAINED = {
     "sound": (
@@ -62,20 +64,20 @@ def choosing_f1(point: Mapping[str, Any]) -> float:
 def curve_figure(points: Points, judged: str) -> str:
     """A panel a system (a head over tags; which one may change with K), a line an encoder, every draw a dot."""
     systems = _panels(points)
-    encoders = list(dict.fromkeys(p["name"] for p in points))
+    colours = colour_names([p["name"] for p in points])
     values = [v for p in points for v in p["f1"]["values"]]
     most, least = (f([n for p in points for n in p["sentences"]]) for f in (max, min))
 
     def draw(place: int, panel: Panel) -> str:
         own = list(systems.values())[place]
-        across = Scale(math.log(least), math.log(max(most, least * 2)), panel.left + 14, panel.right - 14)
+        across = Scale(math.log(least), math.log(max(most, least * 2)), panel.left + 22, panel.right - 22)
         parts = []
         for shots in sorted({p["shots"] for p in own}):
             middle = _middle(next(p for p in own if p["shots"] == shots))
-            named = f"{middle:.0f} (K = {shots})"
-            parts.append(text(across(math.log(middle)), panel.bottom + 16, named, "middle", "m"))
-        for index, name in enumerate(encoders):
-            style = f"s{index % NUM_SERIES}"
+            x = across(math.log(middle))
+            parts.append(text(x, panel.bottom + 16, f"{middle:.0f}", "middle", "m"))
+            parts.append(text(x, panel.bottom + 31, f"K = {shots}", "middle", "m"))
+        for name, style in colours.items():
             line = sorted((p for p in own if p["name"] == name), key=lambda p: p["shots"])
             means = [(across(math.log(_middle(p))), panel.scale(p["f1"]["mean"])) for p in line]
             every = [
@@ -86,10 +88,30 @@ def curve_figure(points: Points, judged: str) -> str:
             parts += [path(means, f"l {style}"), dots(every, style, 3.4), dots(means, style, 7)] if means else []
         return "".join(parts)
 
-    key = [(f"s{i % NUM_SERIES}", name) for i, name in enumerate(encoders)]
-    columns = min(2, len(systems))
-    title = f"{judged} F1 by the number of training sentences: " + ", ".join(encoders)
-    return frame_panels(title, list(systems), ticks(min(values), max(values)), draw, columns, 300 / columns + 90, key)
+    key = [(style, name) for name, style in colours.items()]
+    title = f"{judged} F1 by the number of training sentences"
+    height = 220 if len(systems) == 1 else 150
+    return frame_panels(title, list(systems), ticks(min(values), max(values)), draw, WIDTH, height, key, foot=40)
+
+
+def dots_figure(points: Points, judged: str) -> str:
+    """Of one K: a row a system, and in it a lane an encoder, every draw a dot, a stroke for their mean."""
+    systems = _panels(points)
+    colours = colour_names([p["name"] for p in points])
+    values = [v for p in points for v in p["f1"]["values"]]
+
+    def draw(place: int, y: float, scale: Scale) -> str:
+        own = list(systems.values())[place]
+        top = y - LANE * (len(own) - 1) / 2
+        return "".join(
+            spread_dots(scale, top + LANE * lane, p["f1"]["values"], p["f1"]["mean"], colours[p["name"]])
+            for lane, p in enumerate(own)
+        )
+
+    named = [(system, f"best {max(p['f1']['mean'] for p in own):.1f}") for system, own in systems.items()]
+    key = [(style, name) for name, style in colours.items()]
+    title = f"{judged} F1 of every draw"
+    return frame_rows(title, named, ticks(min(values), max(values)), draw, f"{judged} F1", key, LANE * len(colours) + 4)
 
 
 def by_system(points: Points) -> dict[str, dict[int, dict[str, Any]]]:
@@ -124,13 +146,14 @@ def compared(results: dict[str, Any]) -> Section:
 def scores(results: dict[str, Any]) -> Section:
     """The figure and the table."""
     points, judged = results["points"], results["judged_on"]
-    caption = (
-        f"{judged} F1 by the number of training sentences (logarithmic): a line through the means, every "
-        + ("run" if results["protocol"] == "paper" else "draw")
-        + " a dot."
-    )
-    figure = Figure(curve_figure(points, judged), caption)
+    each = "run" if results["protocol"] == "paper" else "draw"
     shots = sorted({p["shots"] for p in points})
+    if len(shots) > 1:
+        caption = f"{judged} F1 by the number of training sentences (logarithmic): a line through the means, "
+        figure = Figure(curve_figure(points, judged), f"{caption}every {each} a dot.")
+    else:
+        caption = f"{judged} F1 at K = {shots[0]}: every {each} a dot, a stroke for their mean."
+        figure = Figure(dots_figure(points, judged), caption)
     rows, best = [], set()
     for label, own in by_system(points).items():
         cells: list[Cell | str] = [numbers.spread(own[k]["f1"]) if k in own else "" for k in shots]
@@ -201,7 +224,7 @@ SECTIONS = (compared, scores, differences, types, made)
 
 def render_html(results: dict[str, Any]) -> str:
     """The whole report."""
-    return render_page(results, verdict(results), [section(results) for section in SECTIONS], "", [])
+    return render_page(results, verdict(results), [section(results) for section in SECTIONS], [])
 
 
 def render_markdown(results: dict[str, Any]) -> str:

@@ -4,7 +4,7 @@ A section is a function from the results to blocks (`report.blocks`), and one li
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from boustro.studies.report.blocks import Code, Details, Prose, Section, to_markdown
@@ -44,10 +44,11 @@ SECTIONS: tuple[Callable[[dict[str, Any]], Section], ...] = (
 )
 
 
-def render_html(results: dict[str, Any], more: str = "") -> str:
-    """The whole report; `more` is HTML of the caller's own, put before the last section."""
+def render_html(results: dict[str, Any], more: Sequence[Section] = ()) -> str:
+    """The whole report; `more` are sections of the caller's own, put before the last."""
     labels = sorted({label for s in results["systems"] for label in s["per_type"]})
-    return render_page(results, verdict(results), [section(results) for section in SECTIONS], more, labels)
+    *body, last = (section(results) for section in SECTIONS)
+    return render_page(results, verdict(results), [*body, *more, last], labels)
 
 
 def render_markdown(results: dict[str, Any]) -> str:

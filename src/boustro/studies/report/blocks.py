@@ -56,7 +56,7 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """An SVG of ours, and what it shows."""
+    """SVG of ours, with its key, and what it shows."""
 
     svg: str
     caption: str
@@ -73,6 +73,14 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
+class Tagged:
+    """A text with its entities, over characters."""
+
+    text: str
+    entities: Sequence[Entity]
+
+
+@dataclass(frozen=True, slots=True)
 class Details:
     """Blocks that are folded away."""
 
@@ -81,7 +89,7 @@ class Details:
     shown: bool = False
 
 
-Block = Table | Prose | Code | Figure | Example | Details
+Block = Table | Prose | Code | Figure | Example | Tagged | Details
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +111,8 @@ def to_html(block: Block) -> str:
             return f"<pre>{html.escape(block.text)}</pre>"
         case Figure():
             return f"<figure>{block.svg}<figcaption>{html.escape(block.caption)}</figcaption></figure>"
+        case Tagged():
+            return f"<p>{as_html(block.text, block.entities)}</p>"
         case Details():
             inner = "".join(to_html(b) for b in block.blocks)
             shown = " open" if block.shown else ""
@@ -122,6 +132,8 @@ def to_markdown(block: Block) -> str:
             return "\n".join(f"    {line}" for line in block.text.splitlines()) + "\n"
         case Figure():
             return ""
+        case Tagged():
+            return as_text(block.text, block.entities) + "\n"
         case Details():
             return "\n".join([f"**{block.summary}**\n", *(t for b in block.blocks if (t := to_markdown(b)))])
         case Table():
@@ -146,7 +158,7 @@ def _html_table(table: Table) -> str:
         body.append(f"<tr{best}><th scope=row{short}>{html.escape(name)}</th>{cells}</tr>")
     caption = html.escape(table.caption)
     return (
-        f"<div class=scroll><table><caption>{caption}</caption><thead><tr>{head}</tr></thead>"
+        f"<div class=scroll tabindex=0><table><caption>{caption}</caption><thead><tr>{head}</tr></thead>"
         f"<tbody>{''.join(body)}</tbody></table></div>"
     )
 
@@ -173,22 +185,32 @@ def _html_example(example: Example) -> str:
 
 
 def _told(words: Sequence[str], entities: Sequence[Entity], gold: Sequence[Entity]) -> str:
-    """A sentence with its entities and their scores, a cross on what is wrong, and what is missed."""
-    wanted = {(e.label, e.start, e.end) for e in gold}
-    missed = [g for g in gold if not any(g.start < e.end and e.start < g.end for e in entities)]
-    parts, position = [], 0
-    for entity in sorted([*entities, *missed], key=lambda e: e.start):
-        parts += [html.escape(w) for w in words[position : entity.start]]
-        said, label = html.escape(" ".join(words[entity.start : entity.end])), html.escape(entity.label)
-        if entity in missed:
-            parts.append(f"<span class=missed>{said} <small>{label} missed</small></span>")
-        else:
-            wrong = (entity.label, entity.start, entity.end) not in wanted
-            score = "" if entity.score is None else f" {entity.score:.2f}"
-            kind = css_class(entity.label) + (" wrong" if wrong else "")
-            parts.append(f'<mark class="{kind}">{said} <small>{label}{score}{" ✗" if wrong else ""}</small></mark>')
-        position = entity.end
-    return " ".join([*parts, *(html.escape(w) for w in words[position:])])
+    """A sentence with its entities and their scores, a cross on what is wrong, and what is missed.
+
+    Missed is what was not found, unless something wrong overlaps it: then that shows the mistake.
+    """
+    wanted, found = ({(e.label, e.start, e.end) for e in side} for side in (gold, entities))
+    wrong = [e for e in entities if (e.label, e.start, e.end) not in wanted]
+    missed = [
+        g
+        for g in gold
+        if (g.label, g.start, g.end) not in found and not any(g.start < w.end and w.start < g.end for w in wrong)
+    ]
+    shown = [*entities, *missed]
+    kinds = ["wrong" if e in wrong else "missed" if e in missed else "right" for e in shown]
+    text, placed = word_entities(words, shown)
+    kind_of = dict(zip(placed, kinds, strict=True))
+
+    def show(entity: Entity) -> tuple[str, str, str]:
+        kind = kind_of[entity]
+        if kind == "missed":
+            return "span", 'class="missed"', f"{entity.label} missed"
+        score = "" if entity.score is None else f" {entity.score:.2f}"
+        is_wrong = kind == "wrong"
+        look = css_class(entity.label) + (" wrong" if is_wrong else "")
+        return "mark", f'class="{look}"', f"{entity.label}{score}{' ✗' if is_wrong else ''}"
+
+    return as_html(text, placed, show)
 
 
 def _plain(cell: Cell | str) -> str:

@@ -2,7 +2,15 @@
 
 from typing import Any
 
-from boustro.studies.charts import layer_bars, layer_names, learning_curves, reliability_panels
+from boustro.studies.charts import (
+    Colours,
+    colour_names,
+    colour_systems,
+    layer_bars,
+    layer_names,
+    learning_curves,
+    reliability_panels,
+)
 from boustro.studies.report.blocks import Block, Cell, Details, Figure, Prose, Section, Table
 
 MANY = 6
@@ -19,9 +27,9 @@ def layers(results: dict[str, Any]) -> Section:
         "Shares of the layers in the learned mix; 0 is the embeddings. Bars: mean over seeds; dots: seeds; "
         "broken line: equal shares."
     )
-    return Section(
-        "layers", "Learned layer weights", [*_figures(results, systems, layer_bars, caption), _layer_table(systems)]
-    )
+    colours = colour_names([stream for s in systems for stream in s["layer_weights"]])
+    figures = _figures(results, systems, layer_bars, colours, caption)
+    return Section("layers", "Learned layer weights", [*figures, _layer_table(systems)])
 
 
 def curves(results: dict[str, Any]) -> Section:
@@ -38,7 +46,7 @@ def curves(results: dict[str, Any]) -> Section:
         rows.append([s["name"], epochs, *(reached.get(seed, "–") for seed in numbered)])
     heads = ["system", "best epochs", *(f"best, seed {seed}" for seed in numbered)]
     table = Table("The epoch of every seed that was kept, and its dev F1", heads, rows)
-    figures = _figures(results, systems, learning_curves, caption)
+    figures = _figures(results, systems, learning_curves, colour_systems(results["systems"]), caption)
     return Section("curves", "Learning curves", [*figures, Details("As a table", [table])])
 
 
@@ -64,17 +72,17 @@ def calibration(results: dict[str, Any]) -> Section:
         "of 0.9 is right nine times in ten; below it the system is too sure of itself."
     )
     caption = "Percent of predicted entities that are right, by score; grey: how many have that score."
-    figures = _figures(results, systems, reliability_panels, caption)
+    figures = _figures(results, systems, reliability_panels, colour_systems(systems), caption)
     return Section("calibration", "Calibration", [Prose(text), *figures, Details("As a table", [table])])
 
 
-def _figures(results: dict[str, Any], systems: Systems, draw: Any, caption: str) -> list[Block]:
+def _figures(results: dict[str, Any], systems: Systems, draw: Any, colours: Colours, caption: str) -> list[Block]:
     """All systems in one figure; of many, the pair first and the rest folded away."""
     if len(systems) <= MANY:
-        return [Figure(draw(systems), caption)]
+        return [Figure(draw(systems, colours), caption)]
     pair = [s for s in systems if s["name"] in results["pair"]] or systems[:2]
     rest = [s for s in systems if s not in pair]
-    return [Figure(draw(pair), caption), Details("Every other system", [Figure(draw(rest), caption)])]
+    return [Figure(draw(pair, colours), caption), Details("Every other system", [Figure(draw(rest, colours), caption)])]
 
 
 def _layer_table(systems: Systems) -> Details:

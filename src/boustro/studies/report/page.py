@@ -20,7 +20,8 @@ RULES = """
 html{scroll-behavior:smooth;scroll-padding-top:1rem}
 body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.6 system-ui,sans-serif}
 .page{max-width:78rem;margin:0 auto;padding:2rem 1.2rem 5rem;display:grid;gap:0 3rem}
-nav{font-size:.88rem}nav ol{list-style:none;padding:0;margin:0;columns:12rem}nav li{padding:.12rem 0}
+nav{font-size:.88rem;margin-bottom:1.4rem}nav ol{list-style:none;padding:0;margin:0;columns:10rem}
+nav li{padding:.12rem 0}
 nav a{color:var(--muted);text-decoration:none}nav a:hover{color:var(--link);text-decoration:underline}
 @media(min-width:70rem){.page{grid-template-columns:11rem minmax(0,1fr)}
 nav{position:sticky;top:2rem;align-self:start;padding-top:.6rem}nav ol{columns:auto}}
@@ -31,9 +32,12 @@ p{max-width:46rem;margin:.6rem 0}
 .verdict,.key{border-left:4px solid var(--s0);background:var(--soft);padding:.7rem 1.1rem;border-radius:0 .4rem .4rem 0}
 .verdict{font-size:1.15rem;line-height:1.5}.note{color:var(--muted);font-size:.9rem}
 .stamp{border:2px solid var(--bad);color:var(--bad);border-radius:.4rem;padding:.4rem 1rem;font-weight:650}
-.scroll{overflow-x:auto;margin:1rem 0}
+.scroll{overflow-x:auto;margin:1rem 0;background:
+linear-gradient(270deg,var(--paper) 40%,transparent) 100% 0/2.5rem 100% no-repeat local,
+linear-gradient(270deg,var(--grid),transparent) 100% 0/.9rem 100% no-repeat scroll}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.92rem}
-caption{text-align:left;color:var(--muted);font-size:.86rem;line-height:1.45;padding-bottom:.4rem;max-width:52rem}
+caption{text-align:left;color:var(--muted);font-size:.86rem;line-height:1.45;padding-bottom:.4rem}
+caption{position:sticky;left:0;max-width:min(52rem,100vw - 3.6rem)}
 th,td{padding:.28rem .45rem;text-align:right;border-bottom:1px solid var(--grid);vertical-align:baseline}
 td{white-space:nowrap}
 thead th{color:var(--muted);font-weight:600;font-size:.84rem;vertical-align:bottom;line-height:1.3}
@@ -45,7 +49,11 @@ td small{color:var(--muted);font-weight:400}td.good small,td.bad small{color:inh
 td.bar{background:linear-gradient(90deg,var(--s0) calc(var(--v)*100%),var(--soft) 0) 0 100%/100% 3px no-repeat}
 td.heat{background:color-mix(in srgb,var(--bar) calc(var(--v)*100%),transparent)}
 th.short{white-space:nowrap}
-figure{margin:1.2rem 0}svg{display:block;width:100%;max-width:50rem;height:auto}
+figure{margin:1.2rem 0}svg{display:block;width:100%;max-width:30rem;height:auto}
+.panels{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,var(--w)),1fr));gap:.8rem 1rem}
+.legend{display:flex;flex-wrap:wrap;gap:.1rem 1.1rem;font-size:.84rem;margin:.2rem 0 .5rem;max-width:none}
+.legend span{overflow-wrap:anywhere}
+.legend span::before{content:"";display:inline-block;border:.33em solid var(--c);border-radius:50%;margin-right:.45em}
 figcaption{color:var(--muted);font-size:.86rem;margin-top:.3rem;max-width:46rem}
 pre{font:.86rem/1.5 ui-monospace,monospace;white-space:pre-wrap;overflow-wrap:anywhere}
 pre{background:var(--soft);padding:.7rem 1rem;border-radius:.4rem}
@@ -54,9 +62,11 @@ details{margin:.8rem 0}summary{cursor:pointer;color:var(--link);padding:.15rem 0
 .example p{color:var(--muted);font-size:.86rem;margin:.1rem 0 .3rem}
 dl{display:grid;grid-template-columns:minmax(6rem,max-content) 1fr;gap:.1rem 1rem;margin:0}
 dt{color:var(--muted);font-size:.86rem;line-height:1.95;max-width:14rem;overflow-wrap:anywhere}dd{margin:0;line-height:1.95}
-@media(max-width:40rem){dl{grid-template-columns:1fr}}
+@media(max-width:40rem){dl{grid-template-columns:1fr}dt{max-width:none}
+table{width:max-content}thead th{max-width:8rem}
+th:first-child,th.short:first-child{white-space:normal;overflow-wrap:anywhere;max-width:9.5rem}}
 mark.wrong{outline:1.5px dashed var(--bad);outline-offset:-1px}mark small,.missed small{white-space:nowrap}
-.missed{border-bottom:2px dotted var(--bad)}.missed small{font-weight:700;font-size:.7em;color:var(--bad)}
+.missed{border-bottom:2px dotted var(--bad)}.missed small{font-weight:700;font-size:.75em;color:var(--bad)}
 dd mark{-webkit-box-decoration-break:clone;box-decoration-break:clone;margin:0 .08em}
 @media print{nav{display:none}.page{display:block}}
 """
@@ -69,12 +79,9 @@ def stylesheet(labels: Sequence[str]) -> str:
     return f"{root}{RULES.strip()}{STYLE}{css(labels)}".replace("\n", "")
 
 
-def render_page(
-    results: dict[str, Any], verdict: str, sections: Sequence[Section], more: str, labels: Sequence[str]
-) -> str:
-    """The whole file; `more` is HTML of the caller's own, put before the appendix."""
+def render_page(results: dict[str, Any], verdict: str, sections: Sequence[Section], labels: Sequence[str]) -> str:
+    """The whole file."""
     title = html.escape(results["title"])
-    *body, last = sections
     contents = "".join(f"<li><a href=#{s.key}>{html.escape(s.title)}</a></li>" for s in sections)
     stamp = f"<p class=stamp>Incomplete: {html.escape(results['stamp'])}</p>" if results["stamp"] else ""
     figures = json.dumps(results, ensure_ascii=False).replace("<", "\\u003c")
@@ -83,7 +90,7 @@ def render_page(
         "<meta name=viewport content='width=device-width,initial-scale=1'>"
         f"<title>{title}</title><style>{stylesheet(labels)}</style></head>\n<body><div class=page>"
         f"<nav aria-label=Contents><ol>{contents}</ol></nav>\n<main><h1>{title}</h1>{stamp}"
-        f"<p class=verdict>{html.escape(verdict)}</p>\n{''.join(map(_section, body))}{more}\n{_section(last)}"
+        f"<p class=verdict>{html.escape(verdict)}</p>\n{''.join(map(_section, sections))}"
         f"</main></div>\n<script type='application/json' id=results>{figures}</script></body></html>\n"
     )
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from boustro.metrics.buckets import DIMENSIONS, ELSEWHERE, START
-from boustro.studies.charts import context_lines, direction_dots
+from boustro.studies.charts import colour_systems, context_lines, direction_dots
 from boustro.studies.report import numbers
 from boustro.studies.report.blocks import Block, Cell, Details, Figure, Prose, Section, Table
 
@@ -17,8 +17,11 @@ def where(results: dict[str, Any]) -> Section:
     blocks: list[Block] = [*_direction_test(results)]
     shown = [s for s in systems if s["name"] in results["pair"]] if len(systems) > MOST_LINES else systems
     if any(sum(counts) for s in shown for counts in s["buckets"]["before"].values()):
-        figure = context_lines(shown, CONTEXT)
-        blocks.append(Figure(figure, "F1 by how many words stand before the entity (left) and after it (right)."))
+        colours = colour_systems(systems)
+        if len({colours[s["name"]] for s in shown}) < len(shown):
+            colours = colour_systems(shown)  # lines that cross need a colour each
+        figure = context_lines(shown, CONTEXT, colours)
+        blocks.append(Figure(figure, "F1 by how many words of the sentence stand before the entity, and after it."))
     for name, dimension in DIMENSIONS.items():
         if name != "position":
             table = _table(systems, name, dimension.title)

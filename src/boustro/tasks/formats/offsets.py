@@ -98,7 +98,7 @@ def to_words(
 
 def distinct(entities: Sequence[Entity], where: str, notes: list[Note]) -> tuple[Entity, ...]:
     """Entities in order, each once."""
-    once = tuple(sorted(dict.fromkeys(entities), key=lambda e: (e.start, -e.end)))
+    once = tuple(sorted(set(entities)))
     notes += [Note(REPEATED, where)] * (len(entities) - len(once))
     return once
 
