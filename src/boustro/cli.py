@@ -13,6 +13,8 @@ import warnings
 from collections.abc import MutableMapping
 from importlib import import_module
 
+from boustro.options import OptionError
+
 COMMANDS = {
     "demo": ("boustro.studies.demo", "demo", "train, compare and look at taggers on the shipped sample"),
     "tokenize": ("boustro.text.shards", "tokenize", "turn a corpus into token shards"),
@@ -88,6 +90,9 @@ def run(module: str, function: str, arguments: list[str], prog: str) -> int:
     except BrokenPipeError:  # `boustro predict ... | head`: the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_PIPE
+    except OptionError as error:
+        print(f"boustro: {error}; `{prog} --help` lists the options", file=sys.stderr)
+        return EXIT_USAGE
     except (ValueError, OSError, ImportError) as error:
         print(f"boustro: {_sentence(error)}", file=sys.stderr)
         return EXIT_INPUT

@@ -10,16 +10,19 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from boustro.models.adaptation import KIND, Adaptation, save_adaptation
 from boustro.models.lora import LoraShape, LoraWeights, add_lora
+from boustro.options import Dropout, Positive, PositiveOrZero, Range
 from boustro.pretrain.config import options_as_json
 from boustro.pretrain.loop import Loop, LoopConfig
 from boustro.pretrain.processes import say
+
+MOST_RANK = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,19 +35,19 @@ class AdaptConfig(LoopConfig):
     """Where the folder is written; unmasked:OUT names it as an encoder (OUT itself after --blocks none)."""
     blocks: str = "all"
     """Blocks whose mask is removed: all, a range such as 3-4, or none: the control that keeps its mask."""
-    rank: int = 16
+    rank: Annotated[int, Range(1, MOST_RANK)] = 16
     """Of the trained change to a matrix."""
-    alpha: float = 32.0
+    alpha: Positive = 32.0
     """The change counts alpha / rank times."""
-    dropout: float = 0.05
+    dropout: Dropout = 0.05
     """On what the adapter reads."""
     targets: tuple[str, ...] = ()
     """Names of the linear layers to adapt, such as q_proj v_proj; by default all of the blocks."""
     optimizer: Literal["adamw"] = "adamw"
     """AdamW."""
-    lr: float = 5e-4
+    lr: Positive = 5e-4
     """Peak learning rate; less for a large LM."""
-    weight_decay: float = 0.0
+    weight_decay: PositiveOrZero = 0.0
 
     @property
     def shape(self) -> LoraShape:

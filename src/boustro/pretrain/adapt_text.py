@@ -20,6 +20,7 @@ from boustro.models.masked import at
 from boustro.objectives.examples import collate, keyed_generator
 from boustro.objectives.masked_next import MaskedNext, masked_next
 from boustro.objectives.masking import Masking, special_pieces
+from boustro.options import Count, CountOrZero, ShareAboveZero, check_options
 from boustro.pretrain.adapt import AdaptConfig, Adapting
 from boustro.pretrain.loop import mean_loss, num_steps
 from boustro.pretrain.processes import say
@@ -38,18 +39,22 @@ class TextOptions:
     """Token shards to train on, as written by `boustro tokenize` with the LM's tokenizer."""
     validation: Path | None = None
     """Token shards for the validation loss."""
-    tokens: int | None = None
+    tokens: CountOrZero | None = None
     """Pieces to train on; by default one pass over the shards; 0 trains nothing."""
-    segment_length: int = 255
+    segment_length: Count = 255
     """Pieces a segment; the LM's window holds a sentinel as well, where it has one."""
-    batch_segments: int = 16
+    batch_segments: Count = 16
     """Segments a step."""
-    mask_rate: float = 0.2
+    mask_rate: ShareAboveZero = 0.2
     """Share of the pieces that are hidden and asked for."""
     mask_piece: str | None = None
     """What stands for a hidden piece; by default the tokenizer's mask piece, or else _ (LLM2Vec's)."""
-    validation_pieces: int = 200_000
+    validation_pieces: Count = 200_000
     """How much of the validation shards, from their beginning, is measured."""
+
+    def __post_init__(self) -> None:
+        """Raises `ValueError` for a value that its option does not take."""
+        check_options(self)
 
 
 DECIDING = ("tokens", "segment_length", "batch_segments", "mask_rate", "mask_piece")

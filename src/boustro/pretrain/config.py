@@ -3,13 +3,25 @@
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from boustro.models.presets import PRESETS
 from boustro.objectives.causal import Direction
+from boustro.options import (
+    Count,
+    CountOrZero,
+    Positive,
+    PositiveOrZero,
+    Range,
+    Seed,
+    Share,
+    ShareAboveZero,
+    check_options,
+)
 from boustro.store import fingerprint
 from boustro.text.mixture import Corpora
 
+MOST_PIECES, MOST_WORKERS = 2**20, 1024
 FACTS = (
     "objective mask_rate hide direction init_from init_embeddings_from tokens segment_length batch_segments "
     "optimizer lr weight_decay schedule warmup decay seed"
@@ -31,7 +43,7 @@ class PretrainConfig:
     preset: str | None = None
     """gpt2-base, tiny, mini or small; bert-, eurobert- or electra-mini and the like for masked LMs; or a path to a
     transformers config.json; by default a causal LM is like that of --init-from, if there is one, otherwise mini."""
-    mask_rate: float = 0.15
+    mask_rate: ShareAboveZero = 0.15
     """Share of the pieces that a masked LM must tell (of every objective but causal)."""
     hide: Literal["piece", "word"] = "piece"
     """Whether a masked LM's words are hidden whole; spans are of pieces or of words."""
@@ -43,31 +55,31 @@ class PretrainConfig:
     to their principal components."""
     shares: tuple[float, ...] = ()
     """How much of the run each corpus gets, in the order of --shards; by default by size."""
-    alpha: float = 1.0
+    alpha: PositiveOrZero = 1.0
     """Without --shares: sizes count to this power; below 1, small corpora are read more often."""
     validation: Path | None = None
     """Token shards for validation loss and perplexity, made with the same tokenizer."""
-    tokens: int | None = None
+    tokens: CountOrZero | None = None
     """Pieces to train on; by default one pass over the shards; 0 trains nothing."""
-    segment_length: int = 1024
+    segment_length: Annotated[int, Range(2, MOST_PIECES)] = 1024
     """Pieces a segment; also the model's window."""
-    batch_segments: int = 8
+    batch_segments: Count = 8
     """Segments an optimiser step, over all processes together."""
-    micro_batch_segments: int | None = None
+    micro_batch_segments: Count | None = None
     """Segments that go through the model at once in one process; by default what suits the device."""
     optimizer: Literal["muon", "adamw"] = "muon"
     """Muon + AdamW, or AdamW alone (the paper's)."""
-    lr: float = 5e-3
+    lr: Positive = 5e-3
     """Peak learning rate."""
-    weight_decay: float = 0.1
+    weight_decay: PositiveOrZero = 0.1
     schedule: Literal["wsd", "cosine"] = "wsd"
     """Warm-up, stable, decay; or warm-up and cosine (the paper's)."""
-    warmup: float = 0.03
+    warmup: Share = 0.03
     """Share of the steps spent warming up."""
-    decay: float = 0.4
+    decay: Share = 0.4
     """Share of the steps spent decaying (wsd)."""
-    seed: int = 1
-    data_workers: int = 0
+    seed: Seed = 1
+    data_workers: Annotated[int, Range(0, MOST_WORKERS)] = 0
     """Processes that read segments ahead of the model, for each process that trains."""
     compile: bool = True
     """Compile the model with torch.compile (needs a C++ compiler on a CPU)."""
@@ -75,11 +87,11 @@ class PretrainConfig:
     """Mixed precision; by default wherever the hardware is fast at it."""
     save_dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     """Precision of the weights in the model folder."""
-    save_minutes: float = 10.0
+    save_minutes: PositiveOrZero = 10.0
     """Minutes between checkpoints."""
-    validation_pieces: int = 400_000
+    validation_pieces: Count = 400_000
     """How much of the validation shards, from their beginning, is measured."""
-    evaluations: int = 8
+    evaluations: CountOrZero = 8
     """How often to measure the validation loss during the run."""
     resume: bool = False
     """Go on from the newest complete checkpoint; a finished run is left as it is."""
@@ -87,6 +99,10 @@ class PretrainConfig:
     """Begin anew, replacing a finished run's folder and removing checkpoints."""
     dry_run: bool = False
     """Make a few steps, say what all of them would cost, and stop; nothing is written."""
+
+    def __post_init__(self) -> None:
+        """Raises `ValueError` for a value that its option does not take."""
+        check_options(self)
 
     @property
     def architecture(self) -> str:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from torch import Tensor
 
 from boustro.models.elmo import KIND, PAPER_FILTERS, Elmo, ElmoLM, ElmoShape, save_elmo, spell_texts
 from boustro.models.hardware import best_device, has_fast_bf16
+from boustro.options import Count, CountOrZero, PositiveOrZero, Range, Share, Width
 from boustro.pretrain.config import options_as_json
 from boustro.pretrain.loop import Loop, LoopConfig
 from boustro.pretrain.processes import say
@@ -34,24 +35,24 @@ class ElmoConfig(LoopConfig):
 
     out: Path
     """Where the ELMo's folder is written; elmo:OUT names it as an encoder."""
-    width: int = 128
+    width: Width = 128
     """Of a word's vector and of a state in one direction."""
-    cells: int = 512
+    cells: Width = 512
     """Of an LSTM layer."""
-    letter_window: int = 5
+    letter_window: Annotated[int, Range(1, len(PAPER_FILTERS))] = 5
     """Letters that the widest convolution sees; the paper's sees 7."""
-    num_targets: int = 10_000
+    num_targets: Annotated[int, Range(2, 2**24)] = 10_000
     """Words that can be predicted."""
-    words: int | None = None
+    words: CountOrZero | None = None
     """Words to train on; by default one pass over the corpus; 0 trains nothing."""
-    batch_words: int = 2048
+    batch_words: Count = 2048
     """Words a step, about."""
-    max_words: int = 100
+    max_words: Count = 100
     """Longer sentences are cut into parts of this many words."""
     optimizer: Literal["muon", "adamw"] = "adamw"
     """Muon + AdamW, or AdamW alone."""
-    weight_decay: float = 0.01
-    decay: float = 0.5
+    weight_decay: PositiveOrZero = 0.01
+    decay: Share = 0.5
     """Share of the steps spent decaying to 0, at the end."""
 
 
@@ -75,8 +76,6 @@ def train_elmo(
 
     device = best_device()
     torch.manual_seed(config.seed)
-    if not 1 <= config.letter_window <= len(PAPER_FILTERS):
-        raise ValueError(f"--letter-window is 1 to {len(PAPER_FILTERS)}, not {config.letter_window}")
     shape = ElmoShape(width=config.width, cells=config.cells, filters=PAPER_FILTERS[: config.letter_window])
     module = ElmoLM(Elmo(shape), len(targets)).to(device)
 

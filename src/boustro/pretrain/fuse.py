@@ -8,7 +8,7 @@ With `tokens=0` nothing is trained: the folder holds the fusion's first weights,
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from boustro.models.fusion import FUSIONS, KIND, Cloze, FusionShape, TiedHead, s
 from boustro.models.hardware import best_device, has_fast_bf16
 from boustro.models.loss import find_finish, lm_loss
 from boustro.models.towers import Towers
+from boustro.options import Count, CountOrZero, Positive, PositiveOrZero, Range, Width
 from boustro.pretrain.config import options_as_json
 from boustro.pretrain.loop import Loop, LoopConfig, mean_loss, num_steps
 from boustro.pretrain.processes import say
@@ -26,6 +27,7 @@ from boustro.store import write_file, write_folder
 from boustro.text.segments import Example, Segments
 from boustro.text.shards import open_shards_of
 
+MOST_HEADS = 1024
 DECIDING = (
     "kind",
     "width",
@@ -53,24 +55,24 @@ class FuseConfig(LoopConfig):
     """Where the fusion folder is written; fused:OUT names it as an encoder."""
     kind: Literal["attention", "linear"] = "attention"
     """attention, or linear: the control that sees the two nearest states only."""
-    width: int | None = None
+    width: Width | None = None
     """Of the fused states; by default the forward LM's."""
-    num_heads: int = 4
-    lr: float = 1e-2
+    num_heads: Annotated[int, Range(1, MOST_HEADS)] = 4
+    lr: Positive = 1e-2
     """Peak learning rate. A fifth of it learns far too slowly: the embeddings that it predicts through stay fixed."""
     train_lms: Literal["none", "backward", "both"] = "none"
     """LMs that are trained along; they lie in the folder then, as OUT/forward and OUT/backward."""
-    lm_weight: float = 1.0
+    lm_weight: PositiveOrZero = 1.0
     """Of the trained LMs' own losses beside that of the fusion."""
     validation: Path | None = None
     """Token shards for the validation loss."""
-    tokens: int | None = None
+    tokens: CountOrZero | None = None
     """Pieces to train on; by default one pass over the shards; 0 leaves the first, random weights."""
-    segment_length: int = 255
+    segment_length: Count = 255
     """Pieces a segment; at most one less than the LMs' window, which holds the sentinel as well."""
-    batch_segments: int = 16
+    batch_segments: Count = 16
     """Segments a step."""
-    validation_pieces: int = 200_000
+    validation_pieces: Count = 200_000
     """How much of the validation shards, from their beginning, is measured."""
 
 

@@ -20,6 +20,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from boustro.options import CountOrZero, Positive, PositiveOrZero, Seed, Share, check_options
 from boustro.pretrain.cost import PROBE_STEPS, Probe
 from boustro.pretrain.optimizer import make_optimizer
 from boustro.pretrain.optimizer_state import load_optimizer, optimizer_state, save_optimizer
@@ -41,17 +42,17 @@ class LoopConfig:
     out: Path
     optimizer: Literal["muon", "adamw"] = "muon"
     """Muon + AdamW, or AdamW alone."""
-    lr: float = 2e-3
+    lr: Positive = 2e-3
     """Peak learning rate."""
-    weight_decay: float = 0.1
-    warmup: float = 0.03
+    weight_decay: PositiveOrZero = 0.1
+    warmup: Share = 0.03
     """Share of the steps spent warming up."""
-    decay: float = 0.4
+    decay: Share = 0.4
     """Share of the steps spent decaying to 0, at the end."""
-    seed: int = 1
-    save_minutes: float = 10.0
+    seed: Seed = 1
+    save_minutes: PositiveOrZero = 10.0
     """Minutes between checkpoints."""
-    evaluations: int = 8
+    evaluations: CountOrZero = 8
     """How often to measure the validation loss during the run."""
     resume: bool = False
     """Go on from the checkpoint; a finished run is left as it is."""
@@ -59,6 +60,10 @@ class LoopConfig:
     """Begin anew, replacing a finished run's folder and removing checkpoints."""
     dry_run: bool = False
     """Make a few steps, say what all of them would cost, and stop; nothing is written."""
+
+    def __post_init__(self) -> None:
+        """Raises `ValueError` for a value that its option does not take."""
+        check_options(self)
 
     @property
     def checkpoint(self) -> Path:

@@ -7,12 +7,13 @@ that was killed goes on where it stopped. Tables and report are made from the ce
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from rich.console import Console
 from rich.table import Table
 
 from boustro.encoders import check_spec
+from boustro.options import Count, Range, check_options
 from boustro.store import check_file, write_file
 from boustro.studies.cells import Cell, compute_cell, find_cell
 from boustro.studies.grid import Grid, parse_variants
@@ -22,8 +23,11 @@ from boustro.studies.report.numbers import seeds as seeds_told
 from boustro.studies.report.numbers import spread
 from boustro.studies.results import find_name, summarise
 from boustro.tasks.commands import HeadOptions, read_labelled
+from boustro.tasks.config import make_config
 from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.tasks.output import as_json, check_output, give
+
+MOST_SEEDS = 1000
 
 
 def compare(
@@ -33,13 +37,13 @@ def compare(
     out: Path,
     heads: tuple[str, ...] = ("mlp",),
     test: Path | None = None,
-    seeds: int = 3,
+    seeds: Annotated[int, Range(1, MOST_SEEDS)] = 3,
     vary: tuple[str, ...] = (),
     options: HeadOptions = HeadOptions(),  # noqa: B008 (frozen)
     reference: str | None = None,
     cases: tuple[str, str] | None = None,
     data_options: DataOptions = DEFAULT_OPTIONS,
-    train_sentences: int | None = None,
+    train_sentences: Count | None = None,
     cache: bool = True,
     dry_run: bool = False,
     report_only: bool = False,
@@ -64,12 +68,16 @@ def compare(
         report_only: Compute nothing: report on the cells that are there.
         json: Write the results there as well (- for standard output).
     """
+    check_options(compare, locals())
+    variants = parse_variants(vary)
+    for variant in variants:
+        make_config(**{**options.chosen(), **variant})  # raises before the data are read
     grid = Grid(
         encoders=encoders,
         heads=heads,
         seeds=seeds,
         options=options.chosen(),
-        variants=parse_variants(vary),
+        variants=variants,
         train=read_labelled(train, data_options)[:train_sentences],
         dev=read_labelled(dev, data_options),
         test=read_labelled(test, data_options) if test else None,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from boustro.options import Count, check_options
 from boustro.store import write_file
 from boustro.studies.compare import Grid, print_table, run_grid
 from boustro.studies.report import render_html, verdict
@@ -28,7 +29,7 @@ TEXTS = (
 )
 
 
-def demo(out: Path = Path("boustro-demo"), seeds: int = 3, cache: bool = True) -> None:
+def demo(out: Path = Path("boustro-demo"), seeds: Count = 3, cache: bool = True) -> None:
     """Train taggers on the shipped sample, compare them, tag a few sentences and write a report.
 
     Args:
@@ -36,6 +37,7 @@ def demo(out: Path = Path("boustro-demo"), seeds: int = 3, cache: bool = True) -
         seeds: Taggers per encoder.
         cache: Keep the features on disk.
     """
+    check_options(demo, locals())
     sample = files("boustro") / "data" / "sample"
     train, dev, test = (read_conll(str(sample / f"{name}.conll")) for name in ("train", "dev", "test"))
     print(

@@ -11,6 +11,7 @@ from tqdm import tqdm
 from tyro.conf import Positional
 
 from boustro.models.elmo import KIND
+from boustro.options import Count, check_options
 from boustro.pretrain.elmo import ElmoConfig, train_elmo
 from boustro.pretrain.output import run_output
 from boustro.tasks.words import split_text
@@ -23,7 +24,7 @@ def elmo(
     validation: Path | None = None,
     text_key: str = "text",
     split: Split = "blank-line",
-    max_documents: int | None = None,
+    max_documents: Count | None = None,
 ) -> dict[str, Any]:
     """Train an ELMo on raw text.
 
@@ -34,6 +35,7 @@ def elmo(
         split: What ends a document in a text file.
         max_documents: How many documents of the corpus, from its beginning, to train on; all by default.
     """
+    check_options(elmo, locals())
     if not corpus:
         raise ValueError("no corpus given; name at least one file, folder or dataset")
 

@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from boustro.encoders import spec_fingerprint
 from boustro.heads.tagging import HEADS
 from boustro.metrics.spans import is_span_tag
+from boustro.options import OptionError
 from boustro.store import fingerprint
 from boustro.tasks.commands import HeadOptions
 from boustro.tasks.config import make_config
@@ -134,15 +135,15 @@ def parse_variants(vary: Sequence[str]) -> tuple[dict[str, Any], ...]:
     """`["pooling=exit,exit+before", "layers=last,all"]` → the four variants, as options.
 
     A value that holds a comma itself is parted from the others by `/`: `layers=all/0,2,4`.
-    `ValueError` for an option that is unknown, and for a value that it cannot take.
+    `OptionError` for an option that is unknown, and for a value that it cannot take.
     """
     axes: dict[str, list[Any]] = {}
     for text in vary:
         name, equals, values = text.partition("=")
         if not equals or not values:
-            raise ValueError(f"--vary {text!r}: expected an option and its values, such as pooling=exit,exit+before")
+            raise OptionError(f"--vary {text!r}: expected an option and its values, such as pooling=exit,exit+before")
         if name in axes:
-            raise ValueError(f"--vary: {name} is given twice; name all its values at once")
+            raise OptionError(f"--vary: {name} is given twice; name all its values at once")
         given = values.split("/" if "/" in values else ",")
         axes[name] = list(dict.fromkeys(parse_option(name, value) for value in given if value))
     return tuple(dict(zip(axes, chosen, strict=True)) for chosen in itertools.product(*axes.values()))
@@ -152,7 +153,7 @@ def parse_option(name: str, text: str) -> Any:
     """The value that `text` stands for, by the type of the option; `none` where it may be left out."""
     known = [f.name for f in fields(HeadOptions)]
     if name not in known:
-        raise ValueError(f"--vary: there is no option {name!r}{_nearest(name, known)}")
+        raise OptionError(f"--vary: there is no option {name!r}{_nearest(name, known)}")
     hint = get_type_hints(HeadOptions)[name]
     kinds = [
         k for k in (get_args(hint) if get_origin(hint) is not Literal else [hint]) or [hint] if k is not type(None)
@@ -160,16 +161,16 @@ def parse_option(name: str, text: str) -> Any:
     kind = kinds[0]
     if get_origin(kind) is Literal:
         if text not in get_args(kind):
-            raise ValueError(f"--vary {name}: {text!r} is not known{_nearest(text, get_args(kind))}")
+            raise OptionError(f"--vary {name}: {text!r} is not known{_nearest(text, get_args(kind))}")
         return text
     if kind is bool:
         if text.lower() not in ("true", "false"):
-            raise ValueError(f"--vary {name}: expected true or false, got {text!r}")
+            raise OptionError(f"--vary {name}: expected true or false, got {text!r}")
         return text.lower() == "true"
     try:
         return kind(text)
     except ValueError as error:
-        raise ValueError(f"--vary {name}: expected {kind.__name__}, got {text!r}") from error
+        raise OptionError(f"--vary {name}: expected {kind.__name__}, got {text!r}") from error
 
 
 def short_specs(specs: Sequence[str]) -> list[str]:

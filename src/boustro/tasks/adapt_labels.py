@@ -23,6 +23,7 @@ from boustro import __version__
 from boustro.encoders.lm import LMEncoder
 from boustro.encoders.pieces import Row
 from boustro.models.adaptation import Adaptation
+from boustro.options import Count, CountOrZero, check_options
 from boustro.pretrain.adapt import AdaptConfig, Adapting
 from boustro.pretrain.elmo import make_batches
 from boustro.pretrain.processes import say
@@ -42,11 +43,15 @@ class LabelOptions:
     """Labelled sentences to train on: CoNLL columns, CoNLL-U, JSON lines, or hf:NAME for a data set of the hub."""
     dev: Path | None = None
     """Labelled sentences whose loss and entity F1 are measured."""
-    epochs: int = 3
-    batch_pieces: int = 1024
+    epochs: CountOrZero = 3
+    batch_pieces: Count = 1024
     """Pieces a step, about, padding among them."""
     context: Literal["sentence", "document"] = "document"
     """What the LM reads: the sentence alone, or the document around it where the data name documents."""
+
+    def __post_init__(self) -> None:
+        """Raises `ValueError` for a value that its option does not take."""
+        check_options(self)
 
 
 DECIDING = ("epochs", "batch_pieces", "context")

@@ -13,6 +13,7 @@ from tyro.conf import Positional
 from boustro.encoders import check_spec
 from boustro.metrics.labels import LabelScore
 from boustro.metrics.spans import SpanScore
+from boustro.options import Seed, check_options
 from boustro.store import claim
 from boustro.tasks.data import load_data
 from boustro.tasks.formats.conll import format_conll
@@ -82,7 +83,7 @@ def fit(
     dev: Path | None = None,
     encoder: str = "starter",
     head: str = "mlp",
-    seed: int = 1,
+    seed: Seed = 1,
     options: HeadOptions = HeadOptions(),
     data_options: DataOptions = DEFAULT_OPTIONS,
     cache: bool = True,
@@ -102,6 +103,7 @@ def fit(
         json: Write the dev scores there (- for standard output).
         overwrite: Replace a tagger that stands at --out.
     """
+    check_options(fit, locals())
     tagger = Tagger(encoder, head, cache=cache, **options.chosen())  # what is wrong with them is said first
     check_output(json)
     check_spec(encoder)

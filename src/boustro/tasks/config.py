@@ -2,7 +2,11 @@
 
 import difflib
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from boustro.options import Count, CountOrZero, Dropout, Positive, PositiveOrZero, Range, Width, check_options
+
+MOST_SPAN = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,38 +25,42 @@ class TaggerConfig:
     """The tags that the head learns: bio, io or bioes; what comes out is BIO always."""
     layers: str = "all"
     """all, last, or numbers such as 0,2,4."""
-    combine: str = "mix"
+    combine: Literal["mix", "concat"] = "mix"
     """What is done with several layers: mix, or concat."""
     pooling: str | None = None
     """Where a word is read: exit, before, entry, first, last, mean, or several joined by +; none for what suits
     the encoder."""
-    spacing: str = "natural"
+    spacing: Literal["natural", "always"] = "natural"
     """natural, or always: a space before every word."""
-    context: str = "document"
+    context: Literal["sentence", "document"] = "document"
     """What an LM reads: the sentence alone, or the document around it, up to its window. Training data that
     does not say where documents begin makes it the sentence."""
     sentinel: bool | None = None
     """Start each reading with the end-of-text piece; none for what the LM was trained with."""
     standardise: bool = True
     """Bring every layer and dimension to mean 0 and standard deviation 1."""
-    project: int | None = None
+    project: Width | None = None
     """Give every stream this width by a learned linear map."""
-    hidden: int | None = 512
+    hidden: Width | None = 512
     """Width inside the head; none for the width of its input."""
-    max_span: int | None = None
+    max_span: Annotated[int, Range(1, MOST_SPAN)] | None = None
     """The longest entity that a span head can find, in words; by default nearly all of the training data's fit."""
-    dropout: float = 0.3
-    epochs: int = 20
-    lr: float = 1e-3
-    batch_sentences: int | None = None
+    dropout: Dropout = 0.3
+    epochs: Count = 20
+    lr: Positive = 1e-3
+    batch_sentences: Count | None = None
     """Sentences a step; by default 32, fewer where there are few of them, so that an epoch has a dozen steps."""
-    weight_decay: float = 0.01
-    mix_epochs: int = 4
+    weight_decay: PositiveOrZero = 0.01
+    mix_epochs: CountOrZero = 4
     """Epochs that learn the mix of layers; then it is frozen."""
-    mix_lr: float = 10.0
+    mix_lr: PositiveOrZero = 10.0
     """How many times faster the mix learns."""
-    dtype: str | None = None
-    """float32, bfloat16 or float16; by default the fastest."""
+    dtype: Literal["float32", "bfloat16", "float16"] | None = None
+    """By default the fastest."""
+
+    def __post_init__(self) -> None:
+        """Raises `ValueError` for a value that its option does not take."""
+        check_options(self)
 
 
 PRESETS: dict[str, dict[str, Any]] = {

@@ -37,6 +37,7 @@ from boustro.heads.training import (
 from boustro.metrics.labels import LabelScore
 from boustro.metrics.spans import SpanScore, extract_spans
 from boustro.models.hardware import best_device
+from boustro.options import Seed, check_options
 from boustro.store import open_folder, write_file, write_folder
 from boustro.tasks.answers import Answer, Labelling, make_labelling, open_labelling
 from boustro.tasks.card import KIND, write_card
@@ -97,11 +98,12 @@ class Tagger:
             )
         return self._encoders[cached]
 
-    def fit(self, train: Data, dev: Data | None = None, seed: int = 1, scheme: Scheme = "auto") -> "Tagger":
+    def fit(self, train: Data, dev: Data | None = None, seed: Seed = 1, scheme: Scheme = "auto") -> "Tagger":
         """Train the head; with `dev`, keep the epoch whose entity F1 there is best.
 
         Raises `ValueError` with file:line for bad data, and when the training set holds no entity.
         """
+        check_options(Tagger.fit, {"seed": seed})
         started = time.monotonic()
         train, dev = read_data(train, scheme), read_data(dev, scheme) if dev is not None else None
         found = {tag for sentence in train for tag in sentence.tags or ()}

@@ -25,12 +25,21 @@ import numpy as np
 from tqdm import tqdm
 from tyro.conf import Positional
 
+from boustro.options import Range, ShareAboveZero, check_options
 from boustro.store import claim, content_fingerprint, open_folder, write_folder
 from boustro.text.byte_bpe import ByteBPE
 from boustro.text.documents import Split, is_stream, read_documents
 from boustro.text.duplicates import NearDuplicates
-from boustro.text.tokenizers import end_of_text_id, load_tokenizer, save_tokenizer, train_tokenizer
+from boustro.text.tokenizers import (
+    LEAST_PIECES,
+    MOST_PIECES,
+    end_of_text_id,
+    load_tokenizer,
+    save_tokenizer,
+    train_tokenizer,
+)
 
+MOST_WORKERS = 1024
 SHARD_PIECES = 1 << 27
 BATCH_CHARACTERS = 1 << 21
 COUNTED_PIECES = 1 << 24
@@ -81,11 +90,11 @@ def tokenize(
     corpus: Positional[tuple[str, ...]],
     out: Path,
     tokenizer: str | None = None,
-    train_tokenizer: Annotated[int | None, "a size"] = None,
+    train_tokenizer: Annotated[int, Range(LEAST_PIECES, MOST_PIECES)] | None = None,
     text_key: str = "text",
     split: Split = "blank-line",
-    near_duplicates: Annotated[float | None, "a similarity"] = None,
-    workers: int | None = None,
+    near_duplicates: ShareAboveZero | None = None,
+    workers: Annotated[int, Range(1, MOST_WORKERS)] | None = None,
     overwrite: bool = False,
 ) -> None:
     """Turn a corpus into token shards, on all cores.
@@ -101,6 +110,7 @@ def tokenize(
         workers: Processes; by default one a core.
         overwrite: Replace shards that stand at --out.
     """
+    check_options(tokenize, locals())
     if (tokenizer is None) == (train_tokenizer is None):
         raise ValueError("give either --tokenizer NAME_OR_PATH or --train-tokenizer SIZE")
     if not corpus:

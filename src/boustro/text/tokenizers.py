@@ -13,14 +13,15 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, proce
 
 from boustro.errors import reason
 
+LEAST_PIECES, MOST_PIECES = 257, 4_000_000
 END_OF_TEXT = "<|endoftext|>"
 WORD_PATTERN = r" ?[\p{L}\p{M}]+| ?\p{N}{1,3}| ?[^\s\p{L}\p{M}\p{N}]+|\s+(?!\S)|\s+"
 
 
 def train_tokenizer(documents: Iterable[str], vocab_size: int) -> Tokenizer:
     """Train a byte-level BPE of `vocab_size` pieces (at least 257: the bytes and the end-of-text piece)."""
-    if vocab_size < 257:
-        raise ValueError(f"a byte-level vocabulary needs at least 257 pieces, not {vocab_size}")
+    if not LEAST_PIECES <= vocab_size <= MOST_PIECES:
+        raise ValueError(f"a byte-level vocabulary has {LEAST_PIECES} to {MOST_PIECES:,} pieces, not {vocab_size:,}")
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(  # type: ignore[assignment]
         [

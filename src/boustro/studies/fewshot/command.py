@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -22,6 +22,7 @@ from boustro import __version__
 from boustro.encoders import check_spec
 from boustro.metrics.paired import RELIABLE, holm, sign_flip_p
 from boustro.metrics.spans import REPAIR_RULE
+from boustro.options import Count, Dropout, Positive, PositiveOrZero, Range, Width, check_options
 from boustro.store import check_file, provenance, write_file
 from boustro.studies.fewshot.draws import short_types
 from boustro.studies.fewshot.plan import make_plan
@@ -35,6 +36,8 @@ from boustro.tasks.data import data_name
 from boustro.tasks.formats.conll import data_fingerprint
 from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.tasks.output import as_json, check_output, give
+
+MOST_DRAWS = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,15 +54,19 @@ class ShotOptions:
     """What an LM reads: the sentence alone, or the document around it, up to its window."""
     standardise: bool | None = None
     """Bring every layer and dimension to mean 0 and standard deviation 1."""
-    hidden: int | None = None
+    hidden: Width | None = None
     """Width inside the mlp."""
-    dropout: float | None = None
-    epochs: int | None = None
-    lr: float | None = None
-    batch_sentences: int | None = None
-    weight_decay: float | None = None
+    dropout: Dropout | None = None
+    epochs: Count | None = None
+    lr: Positive | None = None
+    batch_sentences: Count | None = None
+    weight_decay: PositiveOrZero | None = None
     dtype: Literal["float32", "bfloat16", "float16"] | None = None
     """By default the fastest."""
+
+    def __post_init__(self) -> None:
+        """Raises `ValueError` for a value that its option does not take."""
+        check_options(self)
 
     def over(self, protocol: str) -> dict[str, Any]:
         """The protocol's settings with what was given put over them."""
@@ -72,14 +79,14 @@ def fewshot(
     dev: Path,
     out: Path,
     test: Path | None = None,
-    shots: tuple[int, ...] = (4, 16, 64, 256),
-    draws: int = 10,
+    shots: tuple[Count, ...] = (4, 16, 64, 256),
+    draws: Annotated[int, Range(1, MOST_DRAWS)] = 10,
     heads: tuple[Literal["auto", "ridge", "logistic", "lda", "linear", "mlp", "linear+crf", "mlp+crf"], ...] = (
         "auto",
     ),
     tags: tuple[Literal["auto", "bio", "io", "factored"], ...] = ("auto",),
     protocol: Literal["sound", "paper"] = "sound",
-    budget: int = 30,
+    budget: Count = 30,
     options: ShotOptions = ShotOptions(),
     data_options: DataOptions = DEFAULT_OPTIONS,
     cache: bool = True,
@@ -104,6 +111,7 @@ def fewshot(
         dry_run: Say what would be computed and what it would cost, and stop.
         json: Write the results there as well (- for standard output).
     """
+    check_options(fewshot, locals())
     study = Study(
         encoders=tuple(dict.fromkeys(encoders)),
         shots=tuple(sorted(set(shots))),

@@ -1,0 +1,101 @@
+"""What an option may be: its range beside its type, checked at once, whoever gives it.
+
+    epochs: Annotated[int, Range(1)] = 20        1, 2, …
+    lr: Annotated[float, above(0)] = 1e-3        no inf, no nan
+    combine: Literal["mix", "concat"] = "mix"
+
+    check_options(config)                        OptionError: epochs must be at least 1, not -1
+
+Python and the command line have the same rules, because both go through the same classes and functions.
+"""
+
+import math
+import numbers
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+
+class OptionError(ValueError):
+    """An option has a value that it does not take: a mistake in a call, known before anything is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Finite numbers from `low` to `high`; `without_low` and `without_high` leave out the ends."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    without_low: bool = False
+    without_high: bool = False
+
+    def __contains__(self, value: float) -> bool:
+        low = value > self.low if self.without_low else value >= self.low
+        high = value < self.high if self.without_high else value <= self.high
+        return math.isfinite(value) and low and high
+
+    def __str__(self) -> str:
+        low = "" if self.low == -math.inf else f"{'above' if self.without_low else 'at least'} {self.low:,}"
+        high = "" if self.high == math.inf else f"{'below' if self.without_high else 'at most'} {self.high:,}"
+        return " and ".join(end for end in (low, high) if end) or "finite"
+
+
+def above(low: float) -> Range:
+    """Numbers greater than `low`."""
+    return Range(low, without_low=True)
+
+
+MOST_WIDTH = 65_536
+Count = Annotated[int, Range(1)]
+CountOrZero = Annotated[int, Range(0)]
+Width = Annotated[int, Range(1, MOST_WIDTH)]
+Seed = Annotated[int, Range(0, 2**32 - 1)]
+Share = Annotated[float, Range(0, 1)]
+ShareAboveZero = Annotated[float, Range(0, 1, without_low=True)]
+Dropout = Annotated[float, Range(0, 1, without_high=True)]
+Positive = Annotated[float, above(0)]
+PositiveOrZero = Annotated[float, Range(0)]
+
+
+def check_options(given: Any, values: Mapping[str, Any] | None = None) -> None:
+    """Check the fields of a dataclass, or of a function the `values` of its parameters, by their types.
+
+    What is checked: ranges, `Literal`s, and that numbers and booleans are such. Raises `OptionError`, a `ValueError`,
+    for the first that does not fit.
+    """
+    owner = given if values is not None else type(given)
+    for name, hint in get_type_hints(owner, include_extras=True).items():
+        value = values.get(name) if values is not None else getattr(given, name, None)
+        if value is not None and (problem := _problem(hint, value)):
+            raise OptionError(f"{name} must be {problem}, not {_shown(value)}")
+
+
+def _problem(hint: Any, value: Any) -> str:
+    """What a value should be and is not; empty where it fits."""
+    kind, arguments = get_origin(hint), get_args(hint)
+    if kind in (Union, types.UnionType):
+        problems = [_problem(one, value) for one in arguments if one is not type(None)]
+        return min(problems, key=len)
+    if kind is Annotated:
+        ranges = [extra for extra in arguments[1:] if isinstance(extra, Range)]
+        return _problem(arguments[0], value) or next((str(r) for r in ranges if value not in r), "")
+    if kind is Literal:
+        return "" if value in arguments else f"one of {', '.join(map(str, arguments))}"
+    if kind is tuple and isinstance(value, (tuple, list)):
+        inner = arguments[:1] * len(value) if arguments[1:] == (...,) else arguments
+        return next(filter(None, map(_problem, inner, value)), "")
+    return "" if hint not in PLAIN or PLAIN[hint](value) else NAMED[hint]
+
+
+PLAIN: dict[Any, Callable[[Any], bool]] = {
+    bool: lambda value: isinstance(value, bool),
+    int: lambda value: isinstance(value, numbers.Integral) and not isinstance(value, bool),
+    float: lambda value: isinstance(value, numbers.Real) and not isinstance(value, bool),
+}
+NAMED = {bool: "True or False", int: "a whole number", float: "a number"}
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

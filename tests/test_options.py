@@ -1,0 +1,147 @@
+"""What options may be: every range is checked before anything is loaded, in Python and on the command line alike."""
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+import pytest
+
+import boustro
+from boustro.cli import main
+from boustro.options import Count, Dropout, Positive, Range, Seed, check_options
+from boustro.tasks.config import make_config
+from boustro.tasks.formats.conll import format_conll
+from boustro.text.tokenizers import train_tokenizer
+
+DATA = [(["Ada", "left", "Vellmar", "."], ["B-PER", "O", "B-LOC", "O"])] * 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Some:
+    count: Count = 1
+    rate: Positive | None = None
+    drop: Dropout = 0.0
+    many: tuple[Count, ...] = ()
+    kind: Literal["mix", "concat"] = "mix"
+    on: bool = True
+    either: Annotated[int, Range(1)] | str = 1
+    name: str = ""
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"count": np.int64(3)}, {"rate": 1}, {"rate": np.float32(0.5)}, {"drop": 0}, {"many": (1, 2)}, {"on": False},
+     {"either": "word"}, {"kind": "concat"}, {"count": 10**30}],
+)  # fmt: skip
+def test_what_fits_passes(given):
+    check_options(Some(**given))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"count": 0}, "count must be at least 1, not 0"),
+        ({"count": 1.5}, "count must be a whole number, not 1.5"),
+        ({"count": True}, "count must be a whole number, not True"),
+        ({"count": "3"}, "count must be a whole number, not '3'"),
+        ({"rate": 0}, "rate must be above 0, not 0"),
+        ({"rate": math.inf}, "rate must be above 0, not inf"),
+        ({"rate": math.nan}, "rate must be above 0, not nan"),
+        ({"drop": 1}, "drop must be at least 0 and below 1, not 1"),
+        ({"drop": "lots"}, "drop must be a number, not 'lots'"),
+        ({"many": (1, 0)}, r"many must be at least 1, not \(1, 0\)"),
+        ({"kind": "sum"}, "kind must be one of mix, concat, not 'sum'"),
+        ({"on": "false"}, "on must be True or False, not 'false'"),
+        ({"on": 0}, "on must be True or False, not 0"),
+    ],
+)
+def test_what_does_not_is_one_sentence(given, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        check_options(Some(**given))
+
+
+def test_parameters_of_a_function_are_checked_alike():
+    def run(seed: Seed, other: Count | None = None) -> None: ...
+
+    check_options(run, {"seed": 5, "other": None, "else": -1})
+    with pytest.raises(ValueError, match=r"seed must be at least 0 and at most 4,294,967,295, not 4294967296"):
+        check_options(run, {"seed": 2**32})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"epochs": 0}, {"epochs": -1}, {"mix_lr": math.nan}, {"batch_sentences": -1}, {"hidden": 0}, {"hidden": -1},
+     {"hidden": 10**12}, {"dropout": 2}, {"dropout": 1}, {"lr": math.inf}, {"lr": 0}, {"weight_decay": -1},
+     {"mix_epochs": -1}, {"max_span": 0}, {"project": 0}, {"context": "page"}, {"combine": "sum"}, {"crf": "False"},
+     {"spacing": "none"}, {"decode": "best"}, {"inside": "iob"}, {"dtype": "int8"}, {"sentinel": "yes"}],
+)  # fmt: skip
+def test_a_tagger_says_at_once_what_it_cannot_take(options):
+    (name,) = options
+    with pytest.raises(ValueError, match=f"^{name} must be "):
+        boustro.Tagger("no/such-model", **options)
+    with pytest.raises(ValueError, match=f"^{name} must be "):
+        make_config(**options)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32, 10**30, 1.5, "one"])
+def test_so_does_its_training(seed):
+    with pytest.raises(ValueError, match=r"^seed must be "):
+        boustro.Tagger("no/such-model").fit(DATA, seed=seed)
+
+
+@pytest.mark.parametrize("size", [0, 256, -1, 10**9, 2**64])
+def test_a_vocabulary_has_a_size_that_fits_into_memory(size):
+    with pytest.raises(ValueError, match="257 to 4,000,000 pieces"):
+        train_tokenizer(["some text"], size)
+
+
+FIT = ["fit", "--encoder", "no/such-model", "--train", "{data}", "--out", "{out}"]
+COMPARE = ["compare", "--encoders", "no/such-model", "--train", "{data}", "--dev", "{data}", "--out", "{out}"]
+FEWSHOT = ["fewshot", *COMPARE[1:]]
+PRETRAIN = ["pretrain", "--shards", "no/such-shards", "--out", "{out}"]
+FUSE = ["fuse", "--forward", "a", "--backward", "b", "--shards", "no/such-shards", "--out", "{out}"]
+ELMO = ["elmo", "{data}", "--out", "{out}"]
+ADAPT = ["adapt", "--lm", "no/such-model", "--out", "{out}", "--shards", "no/such-shards"]
+LABELS = ["adapt", "--lm", "no/such-model", "--out", "{out}", "--train", "{data}"]
+TOKENIZE = ["tokenize", "{data}", "--out", "{out}"]
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "values"),
+    [
+        (FIT, "--epochs", "-1 0"), (FIT, "--mix-lr", "nan -1"), (FIT, "--batch-sentences", "-1 0"),
+        (FIT, "--hidden", "0 -1 99999999999"), (FIT, "--dropout", "2 nan -0.1"), (FIT, "--lr", "inf nan 0 -1"),
+        (FIT, "--seed", "-1 99999999999999999999"), (FIT, "--max-span", "0"), (FIT, "--project", "0"),
+        (COMPARE, "--seeds", "0 -1 99999999"), (COMPARE, "--train-sentences", "-1 0"), (COMPARE, "--epochs", "0"),
+        (COMPARE, "--vary", "epochs=0,1 hidden=-1 combine=sum lr=nan"),
+        (FEWSHOT, "--shots", "-1 0"), (FEWSHOT, "--draws", "0 -1"), (FEWSHOT, "--budget", "0"),
+        (FEWSHOT, "--lr", "nan"),
+        (PRETRAIN, "--tokens", "-5"), (PRETRAIN, "--warmup", "2 nan -1"), (PRETRAIN, "--decay", "-0.5 2"),
+        (PRETRAIN, "--segment-length", "0 -1 1 99999999999"), (PRETRAIN, "--batch-segments", "0"),
+        (PRETRAIN, "--micro-batch-segments", "0"), (PRETRAIN, "--lr", "inf"), (PRETRAIN, "--mask-rate", "0 2 nan"),
+        (PRETRAIN, "--seed", "-1 4294967296"), (PRETRAIN, "--data-workers", "-1"), (PRETRAIN, "--evaluations", "-1"),
+        (PRETRAIN, "--save-minutes", "nan"), (PRETRAIN, "--validation-pieces", "0"), (PRETRAIN, "--alpha", "nan -1"),
+        (FUSE, "--num-heads", "0 -1"), (FUSE, "--width", "0"), (FUSE, "--lr", "nan"), (FUSE, "--segment-length", "0"),
+        (FUSE, "--tokens", "-5"), (FUSE, "--lm-weight", "nan"),
+        (ELMO, "--width", "0"), (ELMO, "--cells", "-1"), (ELMO, "--words", "-1"), (ELMO, "--batch-words", "0"),
+        (ELMO, "--max-words", "0"), (ELMO, "--letter-window", "0 8"), (ELMO, "--num-targets", "1"),
+        (ELMO, "--max-documents", "0 -1"),
+        (ADAPT, "--rank", "0 99999999"), (ADAPT, "--alpha", "nan 0"), (ADAPT, "--dropout", "1"),
+        (ADAPT, "--tokens", "-1"),
+        (ADAPT, "--mask-rate", "0"), (LABELS, "--epochs", "-1"), (LABELS, "--batch-pieces", "0"),
+        (TOKENIZE, "--workers", "0 -1 99999999"), (TOKENIZE, "--train-tokenizer", "0 256 99999999999"),
+        (TOKENIZE, "--near-duplicates", "0 2 nan"),
+        (["demo", "--out", "{out}"], "--seeds", "0 -1"),
+    ],
+)  # fmt: skip
+def test_the_command_line_names_the_option_before_anything_is_loaded(command, option, values, tmp_path, capsys):
+    (tmp_path / "data.conll").write_text(format_conll(DATA), "utf-8")
+    places = {"data": tmp_path / "data.conll", "out": tmp_path / "out"}
+    for value in values.split():
+        arguments = [*(word.format(**places) for word in command), f"{option}={value}"]
+        assert main(arguments) == 2
+        said = " ".join(capsys.readouterr().err.replace("│", "").split())
+        name = value.partition("=")[0] if option == "--vary" else option.strip("-").replace("-", "_")
+        assert f" {name} must be " in said or f"--vary {name}: " in said, said
+        assert "Traceback" not in said and not (tmp_path / "out").exists()
