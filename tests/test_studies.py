@@ -185,9 +185,3 @@ def test_json_goes_to_standard_output_alone(study, capsys):
     assert main([*arguments, "--json", "-"]) == 0
     captured = capsys.readouterr()
     assert json.loads(captured.out)["seeds"] == 2 and "report:" in captured.err
-
-
-def test_a_grid_of_nothing_is_refused(study, capsys):
-    arguments, _ = study
-    assert main([*arguments, "--seeds", "0"]) == 1
-    assert "nothing to compare" in capsys.readouterr().err
