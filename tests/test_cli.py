@@ -174,6 +174,19 @@ def test_doctor_prints_markdown(capsys):
     assert capsys.readouterr().out.startswith("| what | here |\n|---|---|\n| boustro |")
 
 
+@pytest.mark.parametrize(("forced", "said"), [("1", "bf16 is used, as BOUSTRO_BF16=1 says"), ("0", "fp32 is used, as")])
+def test_doctor_says_which_dtype_was_forced(capsys, monkeypatch, forced, said):
+    monkeypatch.setenv("BOUSTRO_BF16", forced)
+    assert main(["doctor"]) == 0 and said in capsys.readouterr().out
+    monkeypatch.setenv("BOUSTRO_BF16", "")
+    assert main(["doctor"]) == 0 and "BOUSTRO_BF16" not in capsys.readouterr().out
+
+
+def test_a_dtype_is_forced_by_1_or_0_alone(capsys, monkeypatch):
+    monkeypatch.setenv("BOUSTRO_BF16", "yes")
+    assert main(["doctor"]) == 1 and "neither 1 (compute in bf16) nor 0" in capsys.readouterr().err
+
+
 def test_cache_is_listed_and_cleared(folder, capsys):
     assert main(["cache", "list"]) == 0
     assert " words " in capsys.readouterr().out

@@ -7,6 +7,7 @@ import boustro
 from boustro.heads.tagging import HEADS, HeadConfig, make_head
 from boustro.metrics.labels import LabelScore
 from boustro.types import Entity, Sentence
+from precision import tolerance
 
 PEOPLE, PLACES = ("Ada Brandt", "Ines Calloway", "Okonkwo"), ("Vellmar", "Port Lisse", "Zürich")
 TEMPLATES = ("{0} left {1} .", "In {1} it rained .", "{0} said so .", "Nobody reads {1} , said {0} .")
@@ -48,7 +49,7 @@ def test_a_head_learns_and_opens_as_it_was_saved(pair, tmp_path, kind, options):
     assert opened.answer(sentences) == tagger.answer(sentences)
     (alone,) = opened.answer(sentences[:1])
     assert alone.tags == tagger.answer(sentences)[0].tags
-    assert alone.scores == pytest.approx(tagger.answer(sentences)[0].scores, abs=1e-4)
+    assert alone.scores == pytest.approx(tagger.answer(sentences)[0].scores, abs=tolerance(1e-4, 5e-3))
 
 
 def test_word_by_word_decoding_may_say_what_no_sequence_allows():
