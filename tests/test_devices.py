@@ -1,6 +1,5 @@
 """Everything that computes, on a second device that is only pretended: no tensor may stay behind on the CPU."""
 
-import contextlib
 from pathlib import Path
 
 import numpy as np
@@ -16,28 +15,30 @@ from boustro.pretrain.config import PretrainConfig
 from boustro.pretrain.elmo import ElmoConfig, train_elmo
 from boustro.pretrain.fuse import FuseConfig
 from boustro.pretrain.run import pretrain
+from boustro.pretrain.trainer import PretrainTrainer
 from boustro.studies.adapt import adapt
 from boustro.studies.fuse import fuse
 from boustro.tasks.adapt_labels import LabelOptions
 from boustro.tasks.formats.conll import format_conll
 from boustro.text.shards import tokenize
 from labelled import DATA
-from second_device import place, put, second_device
+from second_device import second_device
 
-SMALL = {"epochs": 2, "mix_epochs": 1, "hidden": 16, "batch_sentences": 8, "cache": False}
+SMALL = {"epochs": 2, "mix_epochs": 1, "hidden": 16, "batch_sentences": 8}
 FUSED = {"fused": {}, "fused, linear": {"kind": "linear"}, "fused, trained along": {"train_lms": "both", "width": 16}}
 WORDS = [words for words, _ in DATA]
 ASKING = ("boustro.tasks.tagger", "boustro.encoders.transformer", "boustro.encoders.elmo", "boustro.pretrain.fuse",
           "boustro.pretrain.elmo")  # fmt: skip
 
 
-@pytest.fixture(params=["cuda", "mps"])
+@pytest.fixture
 def device(request, monkeypatch):
-    """The best device is a pretended one."""
+    """The best device is a pretended one, a GPU unless the test says which."""
+    kind = getattr(request, "param", "cuda")
     monkeypatch.setenv("BOUSTRO_BF16", "0")
     for module in ASKING:
-        monkeypatch.setattr(f"{module}.best_device", lambda: torch.device(request.param))
-    with second_device(request.param) as pretended:
+        monkeypatch.setattr(f"{module}.best_device", lambda: torch.device(kind))
+    with second_device(kind) as pretended:
         yield pretended
 
 
@@ -107,6 +108,7 @@ def test_mps_has_no_float64():
 # Taggers
 
 
+@pytest.mark.parametrize("device", ["cuda", "mps"], indirect=True)
 @pytest.mark.parametrize(
     ("head", "options"),
     [*((head, {"crf": False}) for head in HEADS if head != "span"), *((head, {}) for head in HEADS)]
@@ -114,11 +116,11 @@ def test_mps_has_no_float64():
     + [("mlp", {"standardise": False, "layers": "last"}), ("bilstm", {"inside": "bioes"})],
 )  # fmt: skip
 def test_a_tagger_is_trained_opened_and_used_there(pair, device, tmp_path, head, options):
-    tagger = boustro.Tagger("+".join(pair), head, **{**SMALL, **options}).fit(DATA, DATA[:9])
+    tagger = boustro.Tagger("+".join(pair), head, **SMALL, **options, cache=tmp_path / "cache").fit(DATA, DATA[:9])
     assert {p.device.type for p in tagger.head.parameters()} == {device.type}
     assert len(tagger.predict(["Ada sold umbrellas.", ""])) == 2
     tagger.save_pretrained(tmp_path / "ner")
-    opened = boustro.Tagger.from_pretrained(tmp_path / "ner", cache=False)
+    opened = boustro.Tagger.from_pretrained(tmp_path / "ner")
     assert opened.answer(WORDS) == tagger.answer(WORDS)
 
 
@@ -138,7 +140,7 @@ def make(pair, shards, train, tmp_path):
             fuse(FuseConfig(**given, **FUSED[kind]))
             return f"fused:{out}"
         if kind == "masked":
-            return f"masked:{train('masked', 'bert-tiny', 'muon')[0]}"
+            return f"masked:{train('masked', 'bert-tiny')[0]}"
         if kind == "elmo":
             train_elmo(WORDS, WORDS[:5], ElmoConfig(out=out, width=8, cells=16, letter_window=2, batch_words=40))
             return f"elmo:{out}"
@@ -155,15 +157,15 @@ def make(pair, shards, train, tmp_path):
     return make
 
 
-@pytest.mark.parametrize("pooling", [None, "before+mean"])
 @pytest.mark.parametrize(
     "kind",
     ["{forward}", "{backward}", "{forward}+{backward}", "unmasked:{forward}", "unmasked:2:{backward}",
      "repeated:{forward}", "masked", *FUSED, "elmo", "adapted to text", "adapted to labels"],
 )  # fmt: skip
-def test_an_encoder_reads_there_what_it_reads_on_the_cpu(make, device, kind, pooling):
+def test_an_encoder_reads_there_what_it_reads_on_the_cpu(make, device, kind):
+    options = {"pooling": "exit+before+mean", "dtype": "float32"}
     spec = make(kind)
-    there, here = (load_encoder(spec, pooling=pooling, device=d, dtype="float32") for d in (device.type, "cpu"))
+    there, here = (load_encoder(spec, device=where, **options) for where in (device.type, "cpu"))
     for one, other in zip(there.encode_all(WORDS).streams, here.encode_all(WORDS).streams, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-4)
     assert {parameter.device.type for parameter in parameters_of(there)} == {device.type}
@@ -180,25 +182,50 @@ def parameters_of(encoder) -> list[torch.Tensor]:
 
 @pytest.fixture
 def train(shards, device, tmp_path, monkeypatch):
-    """train(objective, preset, optimizer) → the folder and the validation loss of a short run there."""
+    """train(objective, preset, **options) → the folder and the validation loss of a short run there."""
     for whose in ("transformers.TrainingArguments", "accelerate.Accelerator"):
         monkeypatch.setattr(f"{whose}.device", device)
 
-    def make(objective: str, preset: str, optimizer: str) -> tuple[Path, float]:
+    def make(objective: str, preset: str, **options: object) -> tuple[Path, float]:
         data = {"shards": (shards,), "validation": shards, "out": tmp_path / "lm", "evaluations": 2}
         size = {"tokens": 4 * 4 * 24, "segment_length": 24, "batch_segments": 4, "micro_batch_segments": 2}
-        how = {"objective": objective, "preset": preset, "optimizer": optimizer, "save_minutes": 0.0, "compile": False}
-        return tmp_path / "lm", pretrain(PretrainConfig(**data, **size, **how))["validation_loss"]
+        how = {"objective": objective, "preset": preset, "save_minutes": 0.0, "compile": False}
+        return tmp_path / "lm", pretrain(PretrainConfig(**data, **size, **how, **options))["validation_loss"]
 
     return make
 
 
-@pytest.mark.parametrize("optimizer", ["muon", "adamw"])
 @pytest.mark.parametrize(
     ("objective", "preset"),
     [("causal", "tiny"), ("masked", "eurobert-tiny"), ("masked", "bert-tiny"), ("masked", "electra-tiny"),
      ("span", "bert-tiny"), ("replaced", "electra-tiny"), ("sentence-pair", "bert-tiny")],
 )  # fmt: skip
-def test_an_objective_is_trained_there(train, objective, preset, optimizer):
-    folder, loss = train(objective, preset, optimizer)
+def test_an_objective_is_trained_there(train, objective, preset):
+    folder, loss = train(objective, preset)
     assert 0 < loss < 1000 and (folder / "model.safetensors").is_file()
+
+
+@pytest.mark.parametrize("optimizer", ["muon", "adamw"])
+def test_a_run_goes_on_there_from_its_checkpoint(train, monkeypatch, optimizer):
+    """The second step is interrupted; the loop of the other runs is the next test's."""
+    compute, calls = PretrainTrainer.compute_loss, []
+
+    def interrupted(trainer, *args, **kwargs):
+        calls.append(1)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return compute(trainer, *args, **kwargs)
+
+    monkeypatch.setattr(PretrainTrainer, "compute_loss", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train("causal", "tiny", optimizer=optimizer)
+    _, loss = train("causal", "tiny", optimizer=optimizer, resume=True)
+    assert 0 < loss < 1000 and len(calls) == 4 + 6
+
+
+def test_a_fusion_goes_on_there_from_its_checkpoint(pair, shards, device, tmp_path, stopped_before):
+    given = {"forward": pair[0], "backward": pair[1], "shards": shards, "out": tmp_path / "out", "save_minutes": 0.0}
+    given |= {"tokens": 4 * 32, "segment_length": 16, "batch_segments": 2}
+    with stopped_before(2), pytest.raises(RuntimeError, match="stopped"):
+        fuse(FuseConfig(**given))
+    assert fuse(FuseConfig(**given, resume=True))["history"][-1]["step"] == 4
