@@ -1,4 +1,4 @@
-"""What the machine at hand can do: the device to run on, and whether bf16 is fast or emulated there.
+"""What the machine at hand can do: the device to run on, whether bf16 is fast or emulated there, threads after a fork.
 
     $BOUSTRO_BF16   not set   compute in bf16 where the hardware is fast at it
                     1, 0      compute in bf16 everywhere, nowhere
@@ -9,6 +9,16 @@ import os
 import torch
 
 BF16 = "BOUSTRO_BF16"
+
+
+def _after_fork() -> None:
+    """A forked process has one thread: whoever waits for the others of OpenMP or of the tokenizers waits for ever."""
+    torch.set_num_threads(1)
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def best_device() -> torch.device:
