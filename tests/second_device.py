@@ -5,9 +5,9 @@
         torch.zeros(3, device="cuda") + torch.ones(3)   RuntimeError: aten.add.Tensor got tensors on cpu and cuda
 
 Where a tensor is, is a mark on its storage, so that views, gradients and saved tensors have it too. Two modes do it:
-`_Calls` sees what Python calls (`.device`, `.to`, `device=`), `_Operations` every operation below, those of the backward
-pass included, and refuses what CUDA refuses. Kept from CUDA: a number (a tensor without axes) may be anywhere in
-arithmetic, an index may be on the CPU, `copy_` goes anywhere, a generator belongs to a device. "mps" refuses float64 too.
+`_Calls` sees what Python calls (`.device`, `.to`, `device=`), and `_Operations` every operation below, those of the
+backward pass included, and refuses what CUDA refuses. As on CUDA, a number (a tensor without axes) may be anywhere in
+arithmetic, an index may be on the CPU, `copy_` goes anywhere, a generator belongs to a device. "mps" refuses float64.
 What a device computes otherwise, or not at all, is not pretended.
 """
 
@@ -150,4 +150,6 @@ class _Operations(TorchDispatchMode):
             must = indexed
         must = [x for x in must if x.ndim or name in JOINING or place(x) != CPU]
         if len({place(x) for x in must}) > 1:
-            raise RuntimeError(f"Expected all tensors to be on the same device: {func} got tensors on cpu and {self.device}")
+            raise RuntimeError(
+                f"Expected all tensors to be on the same device: {func} got tensors on cpu and {self.device}"
+            )

@@ -19,8 +19,8 @@ from boustro.objectives.masked_next import masked_next
 from boustro.pretrain.adapt_text import TextOptions, make_next_masking
 from boustro.store import open_folder
 from boustro.tasks.formats.conll import format_conll
-from precision import tolerance
 from labelled import DATA
+from precision import tolerance
 
 KINDS = ("gpt2", "llama", "qwen3", "gpt_neox")
 WEEK = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]

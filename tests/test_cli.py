@@ -212,7 +212,9 @@ def test_threads_do_not_wait_long_in_a_loop_unless_the_user_says_how(given, spin
     """Unless torch is there already, which has read it."""
     if first != "import boustro" and not given:
         spin = None
-    environment = {name: value for name, value in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+    }
     look = f"{first}, os, sys; print(os.environ.get('GOMP_SPINCOUNT'), 'torch' in sys.modules)"
     printed = subprocess.run([sys.executable, "-c", look], env=environment | given, capture_output=True, text=True)
     assert printed.stdout.split() == [str(spin), str("torch" in first)]

@@ -21,14 +21,9 @@ FAST = {"epochs": 3, "lr": 1e-2, "hidden": 16}
 
 
 @pytest.fixture(scope="module")
-def pair(tiny_lm):
-    return f"{tiny_lm('llama', sentinel=True)}+{tiny_lm('llama', 'backward', seed=1, sentinel=True)}"
-
-
-@pytest.fixture(scope="module")
-def folder(pair, tmp_path_factory):
+def folder(tiny_pair, tmp_path_factory):
     path = tmp_path_factory.mktemp("tagger") / "ner"
-    boustro.Tagger(pair, "mlp", **FAST).fit(DATA, DATA).save_pretrained(path)
+    boustro.Tagger(tiny_pair, "mlp", **FAST).fit(DATA, DATA).save_pretrained(path)
     return path
 
 
@@ -49,10 +44,15 @@ def dumped(thing, path):
 
 
 @pytest.mark.parametrize("head", ["mlp", "block", "bilstm", "span"])
-def test_a_copy_of_a_trained_tagger_answers_the_same(pair, tmp_path, head):
-    tagger = boustro.Tagger(pair, head, **FAST).fit(DATA, DATA)
+def test_a_copy_of_a_trained_tagger_answers_the_same(tiny_pair, tmp_path, head):
+    tagger = boustro.Tagger(tiny_pair, head, **FAST).fit(DATA, DATA)
     drawn = torch.get_rng_state()
-    for other in (pickled(tagger), copy.deepcopy(tagger), dumped(tagger, tmp_path / "tagger"), pickled(pickled(tagger))):
+    for other in (
+        pickled(tagger),
+        copy.deepcopy(tagger),
+        dumped(tagger, tmp_path / "tagger"),
+        pickled(pickled(tagger)),
+    ):
         assert other.predict(TEXT) == tagger.predict(TEXT) and other.record == tagger.record
         assert other.evaluate(DATA).to_dict() == tagger.evaluate(DATA).to_dict()
     assert torch.equal(torch.get_rng_state(), drawn)
@@ -65,8 +65,8 @@ def test_a_copy_holds_no_lm_and_opens_its_own_when_it_is_asked(tagger):
     assert pickle.loads(given)._encoders == {} and tagger._encoders != {}
 
 
-def test_a_tagger_that_is_not_trained_is_copied_too(pair):
-    other = pickled(boustro.Tagger(pair, "linear", **FAST))
+def test_a_tagger_that_is_not_trained_is_copied_too(tiny_pair):
+    other = pickled(boustro.Tagger(tiny_pair, "linear", **FAST))
     assert other.config.head == "linear" and other.fit(DATA).predict(TEXT) is not None
 
 
@@ -104,11 +104,11 @@ def test_a_tagger_is_sent_to_another_process(tagger):
         assert pool.map(tagger.predict, [TEXT]) == [tagger.predict(TEXT)]
 
 
-def test_a_fitted_estimator_is_copied_and_a_grid_is_searched_in_two_processes(pair, tmp_path):
+def test_a_fitted_estimator_is_copied_and_a_grid_is_searched_in_two_processes(tiny_pair, tmp_path):
     from sklearn.base import clone
     from sklearn.model_selection import GridSearchCV
 
-    estimator = TaggerClassifier(pair, "linear", epochs=2)
+    estimator = TaggerClassifier(tiny_pair, "linear", epochs=2)
     fitted = clone(estimator).fit(X, Y)
     for other in (pickled(fitted), copy.deepcopy(fitted), dumped(fitted, tmp_path / "estimator")):
         assert other.predict(X) == fitted.predict(X)

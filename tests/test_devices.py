@@ -74,7 +74,7 @@ def test_what_a_gpu_refuses_is_refused():
             lambda: there.normal_(generator=torch.Generator()),
             lambda: there.index_copy(0, rows, here[:2]),
         ):
-            with pytest.raises(RuntimeError, match="expected a 'cuda'|same device|Expected a 'cuda'"):
+            with pytest.raises(RuntimeError, match=r"same device|device type for generator"):
                 mixed()
         for unreadable in (there.numpy, lambda: np.asarray(there)):
             with pytest.raises(TypeError, match="numpy"):
@@ -111,10 +111,15 @@ def test_mps_has_no_float64():
 @pytest.mark.parametrize("device", ["cuda", "mps"], indirect=True)
 @pytest.mark.parametrize(
     ("head", "options"),
-    [*((head, {"crf": False}) for head in HEADS if head != "span"), *((head, {}) for head in HEADS)]
-    + [("linear", {"combine": "concat"}), ("mlp", {"project": 4, "decode": "argmax", "crf": False})]
-    + [("mlp", {"standardise": False, "layers": "last"}), ("bilstm", {"inside": "bioes"})],
-)  # fmt: skip
+    [
+        *((head, {"crf": False}) for head in HEADS if head != "span"),
+        *((head, {}) for head in HEADS),
+        ("linear", {"combine": "concat"}),
+        ("mlp", {"project": 4, "decode": "argmax", "crf": False}),
+        ("mlp", {"standardise": False, "layers": "last"}),
+        ("bilstm", {"inside": "bioes"}),
+    ],
+)
 def test_a_tagger_is_trained_opened_and_used_there(pair, device, tmp_path, head, options):
     tagger = boustro.Tagger("+".join(pair), head, **SMALL, **options, cache=tmp_path / "cache").fit(DATA, DATA[:9])
     assert {p.device.type for p in tagger.head.parameters()} == {device.type}

@@ -1,7 +1,7 @@
 """What the machine at hand can do: the device to run on, whether bf16 is fast or emulated there, threads after a fork.
 
-    $BOUSTRO_BF16   not set   compute in bf16 where the hardware is fast at it
-                    1, 0      compute in bf16 everywhere, nowhere
+$BOUSTRO_BF16   not set   compute in bf16 where the hardware is fast at it
+                1, 0      compute in bf16 everywhere, nowhere
 """
 
 import os
@@ -42,7 +42,9 @@ def forced_bf16() -> bool | None:
     """What $BOUSTRO_BF16 says, None where it is not set; `ValueError` for anything but 1 and 0."""
     text = os.environ.get(BF16, "").strip()
     if text not in ("", "0", "1"):
-        raise ValueError(f"{BF16}={text!r} is neither 1 (compute in bf16) nor 0 (do not); leave it unset for the default")
+        raise ValueError(
+            f"{BF16}={text!r} is neither 1 (compute in bf16) nor 0 (do not); leave it unset for the default"
+        )
     return text == "1" if text else None
 
 
