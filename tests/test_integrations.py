@@ -75,7 +75,7 @@ def test_spacy_without_sentences_reads_the_document_as_one(nlp):
     assert entities(nlp("In Vellmar it rained.")) == [("LOC", "Vellmar")]
 
 
-def test_a_spacy_pipeline_holds_its_tagger_wherever_it_is_moved(folder, pair, tmp_path, monkeypatch):
+def test_a_spacy_pipeline_holds_its_tagger_wherever_it_is_moved(folder, tiny_pair, tmp_path, monkeypatch):
     import spacy
 
     home, away = tmp_path / "home", tmp_path / "away"
@@ -104,10 +104,10 @@ def test_a_spacy_pipeline_holds_its_tagger_wherever_it_is_moved(folder, pair, tm
     assert [entities(doc) for doc in whole.pipe(TEXTS)] == expected
 
 
-def test_a_spacy_pipeline_finds_lms_that_have_moved(folder, pair, tmp_path):
+def test_a_spacy_pipeline_finds_lms_that_have_moved(folder, tiny_pair, tmp_path):
     import spacy
 
-    forward, backward = pair.split("+")
+    forward, backward = tiny_pair.split("+")
     for name, path in (("f", forward), ("b", backward)):
         shutil.copytree(path, tmp_path / name)
     own = f"{tmp_path / 'f'}+{tmp_path / 'b'}"
