@@ -3,13 +3,22 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check install format clean
+# Each test file in one of as many processes as there are cores: what its tests share is made once.
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
+# Encoders, heads and training.
+COMPUTING := adapt copies crf elmo encoders fusion heads loss masked optimizer pretrain pretrain_objectives roads \
+	sequence_heads span_head tagger warm_start
+
+.PHONY: demo test test-bf16 check install format clean
 
 demo: install
 	$(BIN)/boustro demo
 
 test: install
-	$(BIN)/python -m pytest
+	$(PYTEST)
+
+test-bf16: install
+	BOUSTRO_BF16=1 $(PYTEST) $(COMPUTING:%=tests/test_%.py)
 
 check: install
 	$(BIN)/ruff check src tests bench

@@ -20,7 +20,7 @@ import torch
 import tyro
 from transformers import AutoModelForCausalLM
 
-from boustro.models.hardware import best_device, has_fast_bf16
+from boustro.models.hardware import best_device, uses_bf16
 
 MATRIX, REPEATS = {"cuda": 8192, "cpu": 1024}, {"cuda": 50, "cpu": 10}
 
@@ -37,7 +37,7 @@ def matmul_rate() -> float:
     """FLOP/s of a square matrix product in the precision that training uses, the best of three."""
     device = best_device()
     size, repeats = MATRIX.get(device.type, 1024), REPEATS.get(device.type, 10)
-    dtype = torch.bfloat16 if has_fast_bf16(device) else torch.float32
+    dtype = torch.bfloat16 if uses_bf16(device) else torch.float32
     a = torch.randn(size, size, device=device, dtype=dtype)
     best = 0.0
     for _ in range(4):  # the first warms up

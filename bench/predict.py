@@ -28,7 +28,7 @@ from transformers import AutoConfig, AutoModelForTokenClassification, BertConfig
 
 import boustro
 from boustro.encoders import resolve, split_spec
-from boustro.models.hardware import best_device, has_fast_bf16
+from boustro.models.hardware import best_device, uses_bf16
 from boustro.tasks.words import split_text
 from boustro.text.tokenizers import load_tokenizer
 
@@ -104,7 +104,7 @@ def grow(config: PreTrainedConfig, num_parameters: int) -> torch.nn.Module:
     with torch.no_grad():
         classifier.bias.copy_(torch.tensor([1.0] + [0.0] * (len(LABELS) - 1)))  # O, always
     device = best_device()
-    return model.to(device, torch.bfloat16 if has_fast_bf16(device) else torch.float32).eval()
+    return model.to(device, torch.bfloat16 if uses_bf16(device) else torch.float32).eval()
 
 
 def main(

@@ -31,7 +31,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, Trainer, TrainerCallback, TrainingArguments, get_cosine_schedule_with_warmup
 from transformers.trainer_callback import PrinterCallback
 
-from boustro.models.hardware import best_device, has_fast_bf16
+from boustro.models.hardware import best_device, uses_bf16
 from boustro.models.loss import LMWithLoss, lm_loss
 from boustro.objectives.causal import causal
 from boustro.pretrain.arguments import training_arguments
@@ -230,7 +230,7 @@ def profile(setting: Setting, num_steps: int = 5) -> dict[str, float]:
     """Seconds a step of ours, uncompiled: data, the blocks, head and loss, the optimiser; each by itself."""
     lm = build_lm(setting.config, setting.shards).to(setting.device).train()  # type: ignore[arg-type]
     config = setting.config
-    optimizer = make_optimizer(lm, config.optimizer, config.lr, config.weight_decay)
+    optimizer = make_optimizer(lm, config.optimizer, config.lr, config.weight_decay, setting.bf16)
     head = lm.get_output_embeddings()
     spent = dict.fromkeys(["data", "blocks", "head and loss", "optimiser"], 0.0)
     batches, accumulated = setting.batches(num_steps + 1), setting.config.batch_segments // setting.micro
@@ -289,7 +289,7 @@ def main(
     held_out = Segments(Shards.open(validation), segment_length, seed=None) if validation else None
     setting = Setting(
         config, opened, Segments(opened, segment_length, seed), held_out, device,
-        has_fast_bf16(device) if bf16 is None else bf16,
+        uses_bf16(device) if bf16 is None else bf16,
         training_arguments(config, 1, validate=False).per_device_train_batch_size, adamw_lr,
     )  # fmt: skip
     rows: dict[str, tuple[float, Curve, float]] = {}

@@ -152,7 +152,7 @@ def sharded_training(lm: str, out: str, checkpoint: str, steps: list[int]) -> No
 
     dist.init_process_group("gloo")
     module = LMWithLoss(AutoModelForCausalLM.from_pretrained(lm))
-    optimizer = MuonAdamW(module.lm, lr=0.02)
+    optimizer = MuonAdamW(module.lm, lr=0.02, bf16=False)
     before = {id(parameter): name for name, parameter in module.named_parameters()}
     for layer in module.lm.base_model.layers:
         fully_shard(layer)

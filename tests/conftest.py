@@ -125,6 +125,12 @@ def tiny_lm(tiny_tokenizer, tmp_path_factory) -> Callable[..., Path]:
     return make
 
 
+@pytest.fixture(scope="session")
+def tiny_pair(tiny_lm) -> str:
+    """The spec of a forward and a backward LM over one vocabulary, with sentinels."""
+    return f"{tiny_lm('llama', sentinel=True)}+{tiny_lm('llama', 'backward', seed=1, sentinel=True)}"
+
+
 def _write_tokenizer(folder: Path, size: int) -> Path:
     from boustro.text.tokenizers import save_tokenizer, train_tokenizer
 

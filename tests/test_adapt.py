@@ -20,6 +20,7 @@ from boustro.pretrain.adapt_text import TextOptions, make_next_masking
 from boustro.store import open_folder
 from boustro.tasks.formats.conll import format_conll
 from labelled import DATA
+from precision import tolerance
 
 KINDS = ("gpt2", "llama", "qwen3", "gpt_neox")
 WEEK = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
@@ -178,7 +179,7 @@ def test_the_validation_loss_is_that_of_the_folder_worked_out_with_transformers_
             logits = whole(torch.from_numpy(example.input_ids)[None]).logits[0]
         labels = torch.from_numpy(example.targets)
         losses.append(torch.nn.functional.cross_entropy(logits[example.positions], labels).item())
-    assert np.mean(losses) == pytest.approx(training(adapted)["validation_loss"], abs=1e-3)
+    assert np.mean(losses) == pytest.approx(training(adapted)["validation_loss"], abs=tolerance(1e-3, 2e-2))
 
 
 def test_labelled_sentences_lower_the_loss_and_the_own_head_is_scored(adapted_to_labels):
@@ -243,7 +244,7 @@ def test_dropout_is_on_in_training_alone_and_the_lm_has_none_of_its_own(tiny_lm)
 
 @pytest.mark.parametrize("way", ["text", "labels"])
 def test_an_lm_in_bf16_is_adapted_in_fp32_and_read_again(lm, text, labelled, tmp_path, monkeypatch, way):
-    monkeypatch.setattr("boustro.encoders.transformer.has_fast_bf16", lambda device: True)
+    monkeypatch.setenv("BOUSTRO_BF16", "1")
     commands = {"text": from_text(lm, text, tmp_path / "out"), "labels": from_labels(lm, labelled, tmp_path / "out")}
     assert main(commands[way]) == 0
     weights = load_file(tmp_path / "out" / "adapter_model.safetensors").values()

@@ -1,6 +1,7 @@
 """The command line as a user meets it: streams, exit codes, JSON, and errors that say what to do."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from boustro.cli import COMMANDS, main, prepare, usage
+from boustro.cli import COMMANDS, main, usage
 from boustro.tasks.formats.conll import format_conll
 
 DATA = [
@@ -174,6 +175,19 @@ def test_doctor_prints_markdown(capsys):
     assert capsys.readouterr().out.startswith("| what | here |\n|---|---|\n| boustro |")
 
 
+@pytest.mark.parametrize(("forced", "said"), [("1", "bf16 is used, as BOUSTRO_BF16=1 says"), ("0", "fp32 is used, as")])
+def test_doctor_says_which_dtype_was_forced(capsys, monkeypatch, forced, said):
+    monkeypatch.setenv("BOUSTRO_BF16", forced)
+    assert main(["doctor"]) == 0 and said in capsys.readouterr().out
+    monkeypatch.setenv("BOUSTRO_BF16", "")
+    assert main(["doctor"]) == 0 and "BOUSTRO_BF16" not in capsys.readouterr().out
+
+
+def test_a_dtype_is_forced_by_1_or_0_alone(capsys, monkeypatch):
+    monkeypatch.setenv("BOUSTRO_BF16", "yes")
+    assert main(["doctor"]) == 1 and "neither 1 (compute in bf16) nor 0" in capsys.readouterr().err
+
+
 def test_cache_is_listed_and_cleared(folder, capsys):
     assert main(["cache", "list"]) == 0
     assert " words " in capsys.readouterr().out
@@ -190,10 +204,17 @@ def test_check_reports_repairs_duplicates_and_leakage(capsys, tmp_path):
     assert "1 sentences stand here more than once" in out and f"1 sentences stand in {tmp_path / 'a'} too" in out
 
 
+@pytest.mark.parametrize("first", ["import boustro", "import torch, boustro"])
 @pytest.mark.parametrize(
     ("given", "spin"), [({}, "5000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, None)]
 )
-def test_threads_do_not_wait_long_in_a_loop_unless_the_user_says_how(given, spin):
-    environment = dict(given)
-    prepare(environment)
-    assert environment.get("GOMP_SPINCOUNT") == spin and given.items() <= environment.items()
+def test_threads_do_not_wait_long_in_a_loop_unless_the_user_says_how(given, spin, first):
+    """Unless torch is there already, which has read it."""
+    if first != "import boustro" and not given:
+        spin = None
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+    }
+    look = f"{first}, os, sys; print(os.environ.get('GOMP_SPINCOUNT'), 'torch' in sys.modules)"
+    printed = subprocess.run([sys.executable, "-c", look], env=environment | given, capture_output=True, text=True)
+    assert printed.stdout.split() == [str(spin), str("torch" in first)]

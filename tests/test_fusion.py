@@ -15,6 +15,7 @@ from boustro.encoders.fused import lms_of, towers_of
 from boustro.models.fusion import CLOZE, FUSIONS, READING, Cloze, FusionShape, TiedHead, load_fusion
 from boustro.pretrain.loop import share_of_lr
 from boustro.store import open_folder
+from precision import tolerance
 
 KINDS = ("gpt2", "llama", "qwen3", "gpt_neox")
 WEEK = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
@@ -179,7 +180,8 @@ def test_the_validation_loss_is_that_of_the_saved_weights(trained, pair, validat
     with torch.no_grad():
         states = towers_of(forward, backward).states(pieces, torch.full((len(pieces),), 16))
         loss = Cloze(fusion, head)(states, pieces).item()
-    assert loss == pytest.approx(json.loads((trained / "training.json").read_text())["validation_loss"], abs=1e-4)
+    said = json.loads((trained / "training.json").read_text())["validation_loss"]
+    assert loss == pytest.approx(said, abs=tolerance(1e-4, 5e-3))
 
 
 def test_what_stands_at_out_is_not_lost(pair, shards, tmp_path, stopped_before, capsys):

@@ -7,6 +7,7 @@ import boustro
 from boustro.heads.tagging import HEADS, HeadConfig, make_head
 from boustro.metrics.labels import LabelScore
 from boustro.types import Entity, Sentence
+from precision import tolerance
 
 PEOPLE, PLACES = ("Ada Brandt", "Ines Calloway", "Okonkwo"), ("Vellmar", "Port Lisse", "Zürich")
 TEMPLATES = ("{0} left {1} .", "In {1} it rained .", "{0} said so .", "Nobody reads {1} , said {0} .")
@@ -33,14 +34,9 @@ KINDS = [(kind, {}) for kind in HEADS] + [
 ]
 
 
-@pytest.fixture(scope="module")
-def pair(tiny_lm) -> str:
-    return f"{tiny_lm('llama', sentinel=True)}+{tiny_lm('llama', 'backward', seed=1, sentinel=True)}"
-
-
 @pytest.mark.parametrize(("kind", "options"), KINDS, ids=lambda x: "-".join(x) if isinstance(x, dict) else x)
-def test_a_head_learns_and_opens_as_it_was_saved(pair, tmp_path, kind, options):
-    tagger = boustro.Tagger(pair, kind, **{**FAST, **options}).fit(DATA, DATA)
+def test_a_head_learns_and_opens_as_it_was_saved(tiny_pair, tmp_path, kind, options):
+    tagger = boustro.Tagger(tiny_pair, kind, **{**FAST, **options}).fit(DATA, DATA)
     assert tagger.evaluate(DATA).f1 > 95
     tagger.save_pretrained(tmp_path / "ner")
     opened = boustro.Tagger.from_pretrained(tmp_path / "ner")
@@ -48,7 +44,7 @@ def test_a_head_learns_and_opens_as_it_was_saved(pair, tmp_path, kind, options):
     assert opened.answer(sentences) == tagger.answer(sentences)
     (alone,) = opened.answer(sentences[:1])
     assert alone.tags == tagger.answer(sentences)[0].tags
-    assert alone.scores == pytest.approx(tagger.answer(sentences)[0].scores, abs=1e-4)
+    assert alone.scores == pytest.approx(tagger.answer(sentences)[0].scores, abs=tolerance(1e-4, 5e-3))
 
 
 def test_word_by_word_decoding_may_say_what_no_sequence_allows():
@@ -64,7 +60,7 @@ def test_word_by_word_decoding_may_say_what_no_sequence_allows():
     assert ids == [[2, 2], [1, 2]]  # I-X I-X, and B-X I-X
 
 
-def test_nested_entities_are_found_whole(pair):
+def test_nested_entities_are_found_whole(tiny_pair):
     data = [
         Sentence(
             ("University", "of", place, "won", "."),
@@ -74,15 +70,15 @@ def test_nested_entities_are_found_whole(pair):
         for place in ("Vellmar", "Lisse", "Zürich", "Vellmar")
     ]
     data += [Sentence((place, "won", "."), ("B-LOC", "O", "O")) for place in ("Vellmar", "Lisse", "Zürich")]
-    tagger = boustro.Tagger(pair, "span", **FAST | {"epochs": 40}).fit(data, data)
+    tagger = boustro.Tagger(tiny_pair, "span", **FAST | {"epochs": 40}).fit(data, data)
     assert tagger.evaluate(data).f1 == 100
     (answer,) = tagger.answer(data[:1])
-    assert [(e.label, e.start, e.end) for e in answer.entities] == [("LOC", 2, 3), ("ORG", 0, 3)]
+    assert [(e.label, e.start, e.end) for e in answer.entities] == [("ORG", 0, 3), ("LOC", 2, 3)]
 
 
-def test_labels_of_words_are_scored_by_accuracy(pair, tmp_path):
+def test_labels_of_words_are_scored_by_accuracy(tiny_pair, tmp_path):
     data = [(["Ada", "left", "Vellmar", "."], ["PROPN", "VERB", "PROPN", "PUNCT"])] * 3
-    tagger = boustro.Tagger(pair, "mlp", **FAST).fit(data, data, scheme="labels")
+    tagger = boustro.Tagger(tiny_pair, "mlp", **FAST).fit(data, data, scheme="labels")
     score = tagger.evaluate(data, scheme="labels")
     assert isinstance(score, LabelScore) and score.accuracy == 100
     tagger.save_pretrained(tmp_path / "pos")
@@ -95,8 +91,8 @@ def test_labels_of_words_are_scored_by_accuracy(pair, tmp_path):
     ]
 
 
-def test_spans_longer_than_the_head_can_find_are_counted(pair):
-    tagger = boustro.Tagger(pair, "span", **FAST | {"epochs": 1, "max_span": 1}).fit(DATA)
+def test_spans_longer_than_the_head_can_find_are_counted(tiny_pair):
+    tagger = boustro.Tagger(tiny_pair, "span", **FAST | {"epochs": 1, "max_span": 1}).fit(DATA)
     longer = sum(
         tag[0] == "B" and after[:1] == "I" for _, t in DATA for tag, after in zip(t, [*t[1:], "O"], strict=True)
     )
@@ -112,6 +108,6 @@ def test_what_cannot_be_made_is_said(config, message):
         make_head(HeadConfig(streams=((1, 4),), labels=("O", "B-X"), **config))
 
 
-def test_a_span_head_wants_entities(pair):
+def test_a_span_head_wants_entities(tiny_pair):
     with pytest.raises(ValueError, match="mark no entities"):
-        boustro.Tagger(pair, "span").fit([(["Ada"], ["PROPN"])], scheme="labels")
+        boustro.Tagger(tiny_pair, "span").fit([(["Ada"], ["PROPN"])], scheme="labels")

@@ -19,14 +19,9 @@ TEXTS = ["In Vellmar it rained.\n\n Professor Ada  Calloway sold umbrellas.", ""
 
 
 @pytest.fixture(scope="module")
-def pair(tiny_lm):
-    return f"{tiny_lm('llama', sentinel=True)}+{tiny_lm('llama', 'backward', seed=1, sentinel=True)}"
-
-
-@pytest.fixture(scope="module")
-def folder(pair, tmp_path_factory):
+def folder(tiny_pair, tmp_path_factory):
     path = tmp_path_factory.mktemp("tagger") / "ner"
-    boustro.Tagger(pair, "mlp", epochs=60, lr=1e-2, dropout=0.0, hidden=64).fit(DATA, DATA).save_pretrained(path)
+    boustro.Tagger(tiny_pair, "mlp", epochs=60, lr=1e-2, dropout=0.0, hidden=64).fit(DATA, DATA).save_pretrained(path)
     return path
 
 
@@ -80,7 +75,7 @@ def test_spacy_without_sentences_reads_the_document_as_one(nlp):
     assert entities(nlp("In Vellmar it rained.")) == [("LOC", "Vellmar")]
 
 
-def test_a_spacy_pipeline_holds_its_tagger_wherever_it_is_moved(folder, pair, tmp_path, monkeypatch):
+def test_a_spacy_pipeline_holds_its_tagger_wherever_it_is_moved(folder, tiny_pair, tmp_path, monkeypatch):
     import spacy
 
     home, away = tmp_path / "home", tmp_path / "away"
@@ -109,10 +104,10 @@ def test_a_spacy_pipeline_holds_its_tagger_wherever_it_is_moved(folder, pair, tm
     assert [entities(doc) for doc in whole.pipe(TEXTS)] == expected
 
 
-def test_a_spacy_pipeline_finds_lms_that_have_moved(folder, pair, tmp_path):
+def test_a_spacy_pipeline_finds_lms_that_have_moved(folder, tiny_pair, tmp_path):
     import spacy
 
-    forward, backward = pair.split("+")
+    forward, backward = tiny_pair.split("+")
     for name, path in (("f", forward), ("b", backward)):
         shutil.copytree(path, tmp_path / name)
     own = f"{tmp_path / 'f'}+{tmp_path / 'b'}"
@@ -208,16 +203,16 @@ def test_a_missing_library_is_asked_for_with_its_command(library, advice, monkey
 
 
 @pytest.fixture
-def make(pair):
+def make(tiny_pair):
     pytest.importorskip("sklearn")
     from boustro.integrations.sklearn import TaggerClassifier
 
-    return lambda **options: TaggerClassifier(pair, **{"head": "linear", "lr": 1e-2, "dropout": 0.0, **options})
+    return lambda **options: TaggerClassifier(tiny_pair, **{"head": "linear", "lr": 1e-2, "dropout": 0.0, **options})
 
 
-def test_the_estimator_learns_what_a_tagger_learns(make, pair):
+def test_the_estimator_learns_what_a_tagger_learns(make, tiny_pair):
     estimator = make(epochs=20, options={"mix_epochs": 2}).fit(X, Y)
-    tagger = boustro.Tagger(pair, "linear", lr=1e-2, dropout=0.0, epochs=20, mix_epochs=2).fit(DATA, seed=1)
+    tagger = boustro.Tagger(tiny_pair, "linear", lr=1e-2, dropout=0.0, epochs=20, mix_epochs=2).fit(DATA, seed=1)
     assert estimator.predict(X) == [list(tags) for tags in tagger.tag(X)]
     assert estimator.score(X, Y) == pytest.approx(tagger.evaluate(DATA).f1 / 100)
     assert 0.5 < estimator.score(X, Y) <= 1

@@ -192,6 +192,16 @@ def test_the_size_of_a_micro_batch_changes_nothing(shards, tmp_path):
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)
 
 
+def test_no_mixed_precision_means_the_steps_of_muon_too(shards, tmp_path, monkeypatch):
+    runs = {}
+    for forced, options in (("0", []), ("1", ["--bf16", "False"]), ("1", [])):
+        monkeypatch.setenv("BOUSTRO_BF16", forced)
+        out = tmp_path / f"{forced}{len(options)}"
+        assert main(command(shards, out, *options, steps=2)) == 0
+        runs[out.name] = weights(out)["model.layers.0.mlp.up_proj.weight"]
+    assert torch.equal(runs["00"], runs["12"]) and not torch.equal(runs["00"], runs["10"])
+
+
 def test_any_architecture_is_trained_from_its_config(shards, tiny_lm, tmp_path):
     config = tiny_lm("gpt_neox") / "config.json"
     assert main(command(shards, tmp_path / "lm", "--preset", config, steps=2)) == 0

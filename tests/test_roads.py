@@ -88,7 +88,10 @@ def test_batches_and_padding_change_nothing(tiny_lm, kind, spec, monkeypatch):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_without_a_mask_equals_plain_transformers_with_a_mask_that_lets_all_see_all(tiny_lm, kind):
-    model, encoder = AutoModel.from_pretrained(tiny_lm(kind)).eval(), load_encoder(f"unmasked:{tiny_lm(kind)}")
+    model, encoder = (
+        AutoModel.from_pretrained(tiny_lm(kind)).eval(),
+        load_encoder(f"unmasked:{tiny_lm(kind)}", dtype="float32"),
+    )
     ids, everything = torch.tensor([[5, 6, 7, 8]]), torch.ones(1, 1, 4, 4, dtype=torch.bool)
     plain = model(input_ids=ids, attention_mask=everything, output_hidden_states=True).hidden_states
     for one, other in zip(encoder._hidden_states(ids, [4]), plain, strict=True):

@@ -6,6 +6,9 @@
 Names are imported when they are first used, so that `import boustro` is instant.
 """
 
+import os
+import sys
+from collections.abc import Container, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,6 +25,17 @@ _HOMES = {
     "Entity": "boustro.types",
     "Sentence": "boustro.types",
 }
+
+
+def _limit_spinning(environment: MutableMapping[str, str], loaded: Container[str]) -> None:
+    """Let idle OpenMP threads wait for a shorter time in a loop: beside another busy program they would hold up those
+    that have work. OpenMP reads this once, when torch is loaded; what the user has set stands.
+    """
+    if "OMP_WAIT_POLICY" not in environment and "torch" not in loaded:
+        environment.setdefault("GOMP_SPINCOUNT", "5000")
+
+
+_limit_spinning(os.environ, sys.modules)
 
 
 def __getattr__(name: str) -> Any:

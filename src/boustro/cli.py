@@ -68,8 +68,6 @@ def prepare(environment: MutableMapping[str, str]) -> None:
     """What libraries read from the environment once, when they are loaded; what the user has set there stands."""
     environment.setdefault("TOKENIZERS_PARALLELISM", "true")
     environment.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1" if not sys.stderr.isatty() else "0")
-    if "OMP_WAIT_POLICY" not in environment:  # idle threads wait for a shorter time in a loop: beside another
-        environment.setdefault("GOMP_SPINCOUNT", "5000")  # busy program they would hold up those that have work
 
 
 def run(module: str, function: str, arguments: list[str], prog: str) -> int:

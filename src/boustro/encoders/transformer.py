@@ -17,7 +17,7 @@ from boustro.encoders.loading import exact_revision, load_config, load_model, lo
 from boustro.encoders.pieces import Context, PieceEncoder
 from boustro.encoders.weights import weights_fingerprint
 from boustro.models.blocks import find_blocks, states_up_to
-from boustro.models.hardware import best_device, has_fast_bf16
+from boustro.models.hardware import best_device, uses_bf16
 from boustro.models.masked_presets import first_position
 from boustro.store import fingerprint
 from boustro.text.alignment import Spacing
@@ -52,7 +52,8 @@ class TransformerEncoder(PieceEncoder):
             pooling: Where a word is read, see `encoders.pooling`; by default what suits the kind.
             spacing: "natural", or a space before "always" every word.
             context: What the model reads: the "sentence" alone, or the "document" around it, up to its window.
-            dtype: Of computation and result, "float32" or the like; by default the fastest, stored as float16.
+            dtype: Of computation and result, "float32" or the like; by default the fastest
+                (`models.hardware.uses_bf16`), stored as float16.
             tokenizer: Used when the model brings none.
             framing: The kind's own options.
 
@@ -109,7 +110,7 @@ class TransformerEncoder(PieceEncoder):
 
 def _compute_dtype(dtype: str | None, device: torch.device) -> torch.dtype:
     if dtype is None:
-        return torch.bfloat16 if has_fast_bf16(device) else torch.float32
+        return torch.bfloat16 if uses_bf16(device) else torch.float32
     found = getattr(torch, dtype, None)
     if found not in (torch.float32, torch.float16, torch.bfloat16):
         raise ValueError(f"unknown dtype {dtype!r}: known are float32, float16, bfloat16")

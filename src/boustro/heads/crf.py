@@ -68,7 +68,7 @@ class CRF(nn.Module):
             raise ValueError(self._first_fault(tags, lengths, at, (begun, linked, ended)))
         gold = words.gather(1, tags[:, None]).sum() + around
         mean = (log_partition(words, lengths, chain) - gold) / max(1, len(words))
-        return mean.to(scores.device, torch.float32)
+        return mean.float().to(scores.device)
 
     @torch.no_grad()
     def decode(self, scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"]) -> Int[Tensor, " N"]:
@@ -78,7 +78,7 @@ class CRF(nn.Module):
     @torch.no_grad()
     def marginals(self, scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"]) -> Float[Tensor, "N C"]:
         """The probability of each tag at each word, summed over all valid sequences of its sentence."""
-        return posteriors(*self._prepare(scores, lengths)).to(scores.device, torch.float32)
+        return posteriors(*self._prepare(scores, lengths)).float().to(scores.device)
 
     def extra_repr(self) -> str:
         return f"{len(self.tags)} tags"

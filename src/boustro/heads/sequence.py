@@ -1,6 +1,7 @@
 """Bodies of a head that see the whole sentence: the paper's Transformer block, and a BiLSTM.
 
-Both map the words of a batch, end to end, (N, d) and the lengths of its sentences (S,) to scores (N, C).
+Both map the words of a batch, end to end, (N, d) and the lengths of its sentences (S,), on whatever device, to scores
+(N, C).
 What a sentence gets depends on nothing else in its batch. Only what joins words sees sentences at all:
 every affine map works on the words alone, so no time is spent on padding.
 
@@ -51,7 +52,7 @@ class Block(nn.Module):
     def forward(self, x: Float[Tensor, "N d"], lengths: Int[Tensor, " S"]) -> Float[Tensor, "N C"]:
         """Tag scores (logits)."""
         x = self.enter(x)
-        groups = by_length(lengths, len(x), GROUP_SENTENCES)
+        groups = by_length(lengths.to(x.device), len(x), GROUP_SENTENCES)
         projected = self.queries_keys_values(x)
         gathered = restore([self._attend(projected[group.rows], group.lengths) for group in groups], groups)
         x = self.attended_norm(x + self.attended(gathered))
@@ -86,7 +87,7 @@ class BiLSTM(nn.Module):
 
     def forward(self, x: Float[Tensor, "N d"], lengths: Int[Tensor, " S"]) -> Float[Tensor, "N C"]:
         """Tag scores (logits)."""
-        (group,) = by_length(lengths, len(x), max(1, len(lengths)))
+        (group,) = by_length(lengths.to(x.device), len(x), max(1, len(lengths)))
         order = time_major(group.lengths)
         if not len(x):
             return self.leave(x.new_zeros(0, 2 * self.lstm.hidden_size))  # nn.LSTM refuses an empty batch

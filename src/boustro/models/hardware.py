@@ -1,6 +1,24 @@
-"""What the machine at hand can do: the device to run on, and whether bf16 is fast or emulated there."""
+"""What the machine at hand can do: the device to run on, whether bf16 is fast or emulated there, threads after a fork.
+
+$BOUSTRO_BF16   not set   compute in bf16 where the hardware is fast at it
+                1, 0      compute in bf16 everywhere, nowhere
+"""
+
+import os
 
 import torch
+
+BF16 = "BOUSTRO_BF16"
+
+
+def _after_fork() -> None:
+    """A forked process has one thread: whoever waits for the others of OpenMP or of the tokenizers waits for ever."""
+    torch.set_num_threads(1)
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def best_device() -> torch.device:
@@ -18,3 +36,24 @@ def has_fast_bf16(device: torch.device) -> bool:
         probes = (getattr(torch.cpu, name, None) for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"))
         return any(probe() for probe in probes if probe is not None)
     return False
+
+
+def forced_bf16() -> bool | None:
+    """What $BOUSTRO_BF16 says, None where it is not set; `ValueError` for anything but 1 and 0."""
+    text = os.environ.get(BF16, "").strip()
+    if text not in ("", "0", "1"):
+        raise ValueError(
+            f"{BF16}={text!r} is neither 1 (compute in bf16) nor 0 (do not); leave it unset for the default"
+        )
+    return text == "1" if text else None
+
+
+def uses_bf16(device: torch.device) -> bool:
+    """Whether to compute in bf16 there, unless an option says otherwise. Raises as `forced_bf16` does."""
+    forced = forced_bf16()
+    return has_fast_bf16(device) if forced is None else forced
+
+
+def mixed_precision(device: torch.device, bf16: bool | None = None) -> torch.autocast:
+    """A block of code whose products are in bf16, if `bf16` says so; by default where `uses_bf16` does."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=uses_bf16(device) if bf16 is None else bf16)

@@ -11,7 +11,7 @@ import torch
 from transformers import TrainingArguments
 from transformers.utils.logging import disable_progress_bar
 
-from boustro.models.hardware import best_device, has_fast_bf16
+from boustro.models.hardware import best_device, uses_bf16
 from boustro.pretrain.config import PretrainConfig
 from boustro.pretrain.processes import num_processes, say
 
@@ -44,7 +44,7 @@ def training_arguments(
         lr_scheduler_type="warmup_stable_decay" if wsd else "cosine",
         lr_scheduler_kwargs={"num_decay_steps": round(config.decay * steps)} if wsd else {},
         warmup_steps=round(config.warmup * steps),
-        bf16=has_fast_bf16(device) if config.bf16 is None else config.bf16,
+        bf16=uses_bf16(device) if config.bf16 is None else config.bf16,
         use_cpu=device.type == "cpu",
         torch_compile=config.compile,
         logging_steps=max(1, min(50, steps // 20)),

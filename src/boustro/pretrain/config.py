@@ -84,7 +84,7 @@ class PretrainConfig:
     compile: bool = True
     """Compile the model with torch.compile (needs a C++ compiler on a CPU)."""
     bf16: bool | None = None
-    """Mixed precision; by default wherever the hardware is fast at it."""
+    """Mixed precision, Muon's steps included; by default wherever the hardware is fast at it."""
     save_dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     """Precision of the weights in the model folder."""
     save_minutes: PositiveOrZero = 10.0

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from boustro.models.elmo import KIND, PAPER_FILTERS, Elmo, ElmoLM, ElmoShape, save_elmo, spell_texts
-from boustro.models.hardware import best_device, has_fast_bf16
+from boustro.models.hardware import best_device, mixed_precision
 from boustro.options import Count, CountOrZero, PositiveOrZero, Range, Share, Width
 from boustro.pretrain.config import options_as_json
 from boustro.pretrain.loop import Loop, LoopConfig
@@ -80,7 +80,7 @@ def train_elmo(
     module = ElmoLM(Elmo(shape), len(targets)).to(device)
 
     def loss_of(texts: list[Sequence[str]]) -> Tensor:
-        with torch.autocast(device.type, torch.bfloat16, enabled=has_fast_bf16(device)):
+        with mixed_precision(device):
             return module(*(x.to(device) for x in make_tensors(texts, numbers, shape.max_letters)))
 
     measured = _cut(held_out, config.max_words)

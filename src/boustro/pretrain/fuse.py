@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from boustro.models.fusion import FUSIONS, KIND, Cloze, FusionShape, TiedHead, save_fusion
-from boustro.models.hardware import best_device, has_fast_bf16
+from boustro.models.hardware import best_device, mixed_precision
 from boustro.models.loss import find_finish, lm_loss
 from boustro.models.towers import Towers
 from boustro.options import Count, CountOrZero, Positive, PositiveOrZero, Range, Width
@@ -121,7 +121,7 @@ def train_fusion(
         """That of the fusion, then those of the LMs that are trained along."""
         pieces = torch.from_numpy(np.stack(batch)).to(device)
         lengths = torch.full((len(pieces),), pieces.shape[1], device=device)
-        with torch.autocast(device.type, torch.bfloat16, enabled=has_fast_bf16(device)):
+        with mixed_precision(device):
             states = towers.states(pieces, lengths)
             blind = {"forward": states.forward[:, :-1], "backward": states.backward[:, 1:]}
             own = [lm_loss(blind[side], head, pieces, finish=end) for side, (head, end) in heads.items()]

@@ -3,7 +3,7 @@
 Muon replaces a matrix's momentum by the nearest orthogonal matrix, found by five Newton-Schulz steps
 (Jordan et al. 2024); scaled to AdamW's update size (Liu et al. 2025), one learning rate serves both.
 `torch.optim.Muon` does the same in bf16, one matrix at a time; here matrices of one shape go through
-together, in fp32 where bf16 would be emulated; the steps of a wide matrix are then taken on its small gram.
+together, in fp32 where bf16 is not used; the steps of a wide matrix are then taken on its small gram.
 An orthogonal direction belongs to a whole matrix: where FSDP2 keeps a few rows of each in every process,
 they are gathered first and taken apart again afterwards.
 """
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from boustro.models.hardware import has_fast_bf16
+from boustro.models.hardware import uses_bf16
 from boustro.pretrain.sharding import like, whole
 
 OUTPUTS = 2  # a matrix of one or two rows is a head that decides, and has hardly a direction to make orthogonal
@@ -23,9 +23,9 @@ A, B, C = 3.4445, -4.7750, 2.0315
 STEPS = (2, 3)  # in a wide matrix: begun afresh after two, since the gram loses what is small in it
 
 
-def orthogonalise(matrices: Tensor) -> Tensor:
-    """(n, rows, columns) → the same shape, each with singular values near 1."""
-    dtype = torch.bfloat16 if has_fast_bf16(matrices.device) else torch.float32
+def orthogonalise(matrices: Tensor, bf16: bool | None = None) -> Tensor:
+    """(n, rows, columns) → the same shape, each with singular values near 1; by default in bf16 where that is used."""
+    dtype = torch.bfloat16 if (uses_bf16(matrices.device) if bf16 is None else bf16) else torch.float32
     x = matrices.to(dtype)
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
     tall = x.size(-2) > x.size(-1)
@@ -57,10 +57,13 @@ def _steps_on_the_gram(gram: Tensor, num_steps: int) -> Tensor:
 
 
 class Muon(torch.optim.Optimizer):
-    """Muon with Nesterov momentum and decoupled weight decay, for 2-D parameters only."""
+    """Muon with Nesterov momentum and decoupled weight decay, for 2-D parameters only; `bf16` as in `orthogonalise`."""
 
-    def __init__(self, parameters, lr: float, momentum: float = 0.95, weight_decay: float = 0.1) -> None:
+    def __init__(
+        self, parameters, lr: float, momentum: float = 0.95, weight_decay: float = 0.1, bf16: bool | None = None
+    ) -> None:
         super().__init__(parameters, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+        self.bf16 = bf16
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
@@ -71,7 +74,7 @@ class Muon(torch.optim.Optimizer):
                     by_shape[parameter.shape].append(parameter)
             for shape, parameters in by_shape.items():
                 wanted = [whole(self._nesterov(parameter, group["momentum"])) for parameter in parameters]
-                directions = orthogonalise(torch.stack(wanted))
+                directions = orthogonalise(torch.stack(wanted), self.bf16)
                 step_size = group["lr"] * 0.2 * max(shape) ** 0.5
                 for parameter, direction in zip(parameters, directions, strict=True):
                     parameter.mul_(1 - group["lr"] * group["weight_decay"])
@@ -92,7 +95,9 @@ class MuonAdamW(torch.optim.Optimizer):
     facade, so that what a scheduler, a checkpoint or FSDP2 does to it reaches them.
     """
 
-    def __init__(self, model: nn.Module, lr: float, weight_decay: float = 0.1, betas=(0.9, 0.95)) -> None:
+    def __init__(
+        self, model: nn.Module, lr: float, weight_decay: float = 0.1, betas=(0.9, 0.95), bf16: bool | None = None
+    ) -> None:
         embeddings = {id(p) for m in model.modules() if isinstance(m, nn.Embedding) for p in m.parameters()}
         heads = [m.get_output_embeddings() for m in model.modules() if isinstance(m, PreTrainedModel)]
         embeddings |= {id(p) for head in heads if head is not None for p in head.parameters()}
@@ -101,7 +106,7 @@ class MuonAdamW(torch.optim.Optimizer):
         inside = {id(p) for p in matrices}
         others = [p for p in trained if id(p) not in inside]
         self.parts = [
-            Muon(matrices, lr, weight_decay=weight_decay),
+            Muon(matrices, lr, weight_decay=weight_decay, bf16=bf16),
             torch.optim.AdamW(others, lr, betas=betas, weight_decay=0.0, fused=True),
         ]
         super().__init__([group for part in self.parts for group in part.param_groups], {})
@@ -120,8 +125,10 @@ class MuonAdamW(torch.optim.Optimizer):
         self._share()
 
 
-def make_optimizer(module: nn.Module, name: str, lr: float, weight_decay: float) -> torch.optim.Optimizer:
-    """`muon` (with AdamW for what is no matrix) or `adamw`."""
+def make_optimizer(
+    module: nn.Module, name: str, lr: float, weight_decay: float, bf16: bool | None = None
+) -> torch.optim.Optimizer:
+    """`muon` (with AdamW for what is no matrix) or `adamw`; `bf16` is Muon's."""
     if name == "muon":
-        return MuonAdamW(module, lr, weight_decay)
+        return MuonAdamW(module, lr, weight_decay, bf16=bf16)
     return torch.optim.AdamW(module.parameters(), lr, weight_decay=weight_decay, fused=True)

@@ -159,7 +159,7 @@ def build_trainer(
         train_dataset=stream,
         eval_dataset=held_out,
         callbacks=[Progress(config.batch_segments * config.segment_length)],
-        optimizers=(make_optimizer(module, config.optimizer, config.lr, config.weight_decay), None),
+        optimizers=(make_optimizer(module, config.optimizer, config.lr, config.weight_decay, arguments.bf16), None),
         seed=config.seed,
         facts=facts,
         signals=signals,

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.utils.data import Sampler, SequentialSampler
 from transformers import Trainer
 
+from boustro.models.hardware import mixed_precision
 from boustro.pretrain.checkpoints import load_steps, load_weights, step_of, write_checkpoint
 from boustro.pretrain.output import refuse_not_finite
 from boustro.pretrain.processes import add_up, agree, is_first, num_processes, process_index
@@ -158,7 +159,7 @@ class PretrainTrainer(Trainer):
             batch = {name: value.to(device) for name, value in batch.items() if name != "num_targets"}
             if density:
                 batch["num_targets"] = self._on_device(density * len(mine))
-            with torch.autocast(device.type, torch.bfloat16, enabled=self.args.bf16):
+            with mixed_precision(device, self.args.bf16):
                 losses = module(**batch)
             for name, loss in losses.items():
                 totals[name] += loss.item() * len(mine)

@@ -7,7 +7,7 @@ import torch
 
 from boustro import __version__
 from boustro.encoders.cache import cache_folder, cache_limit
-from boustro.models.hardware import best_device, has_fast_bf16
+from boustro.models.hardware import BF16, best_device, forced_bf16, has_fast_bf16, uses_bf16
 
 PACKAGES = ("torch", "transformers", "tokenizers", "accelerate", "datasets", "safetensors", "numpy")
 
@@ -21,12 +21,19 @@ def doctor() -> None:
         "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
         **{name: _version(name) for name in PACKAGES},
         "device": f"{device}, {torch.get_num_threads()} threads",
-        "bf16": "fast" if has_fast_bf16(device) else "emulated or absent: fp32 is used",
+        "bf16": _bf16(device),
         "cache": f"{folder}, {size / 2**20:,.1f} MB of at most {cache_limit() / 2**20:,.0f}",
     }
     print("| what | here |\n|---|---|")
     for name, value in rows.items():
         print(f"| {name} | {value} |")
+
+
+def _bf16(device: torch.device) -> str:
+    """Whether it is used, and why."""
+    speed = "fast" if has_fast_bf16(device) else "emulated or absent"
+    forced = "" if forced_bf16() is None else f", as {BF16}={int(uses_bf16(device))} says"
+    return f"{speed}; {'bf16' if uses_bf16(device) else 'fp32'} is used{forced}"
 
 
 def _version(package: str) -> str:

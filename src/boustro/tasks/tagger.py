@@ -9,6 +9,7 @@
 The LMs stay frozen: features are computed once and cached, and only the head is trained and saved.
 """
 
+import copy
 import json
 import tempfile
 import time
@@ -77,25 +78,54 @@ class Tagger:
         """
         head_class(head)  # an unknown one is refused before anything is encoded
         self.config = make_config(preset, encoder=encoder, head=head, **options)
-        self.cache, self.device = cache, torch.device(device) if device else best_device()
+        self.cache, self._wanted_device = cache, device
+        self.device = torch.device(device) if device else best_device()
         self.labelling: Labelling | None = None
         self.head: Head | None = None
         self.record: dict[str, Any] = {}
         self._encoders: dict[bool, Encoder] = {}
+        self._trained_on: list[Any] | None = None
+        """The LMs that the encoder must be made of, where it is not open yet."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the encoders, which a copy, in whatever process or folder, opens again when it needs them."""
+        state = {**self.__dict__, "_encoders": {}}
+        if self.head is not None:
+            state["head"] = copy.deepcopy(self.head).cpu()
+            if self._encoders:
+                identity = self.encoder().identity()
+                state["_trained_on"] = _weights(identity)
+                state["config"] = replace(self.config, encoder=exact_spec(self.config.encoder, identity))
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.device = torch.device(self._wanted_device) if self._wanted_device else best_device()
+        if self.head is not None:
+            self.head.to(self.device)
 
     def encoder(self, cached: bool = False) -> Encoder:
-        """The encoder, loaded when it is first needed; `cached` puts the feature cache before it."""
+        """The encoder, loaded when it is first needed; `cached` puts the feature cache before it.
+
+        Raises `ValueError` where the LMs are not those that the tagger was trained on, before it was saved or copied.
+        """
         cached = cached and bool(self.cache)
         if cached not in self._encoders:
             c = self.config
             options = {name: getattr(c, name) for name in ("layers", "pooling", "spacing", "context", "dtype")}
             if c.sentinel is not None:
                 options["sentinel"] = c.sentinel
-            self._encoders[cached] = (
+            made = (
                 with_cache(self.encoder(), self.cache)  # the LMs are loaded once for both
                 if cached
                 else load_encoder(c.encoder, device=str(self.device), **options)
             )
+            if self._trained_on not in (None, _weights(made.identity())):
+                raise ValueError(
+                    f"the model at {c.encoder!r} is not the one that this tagger was trained on; "
+                    "name the right one with --encoder, or train again"
+                )
+            self._encoders[cached] = made
         return self._encoders[cached]
 
     def fit(self, train: Data, dev: Data | None = None, seed: Seed = 1, scheme: Scheme = "auto") -> "Tagger":
@@ -113,6 +143,7 @@ class Tagger:
             self.config = replace(self.config, context="sentence")
             self._encoders.clear()
         labelling = self.labelling = make_labelling(self.config.head, train, self.config.inside)
+        self._trained_on = None
         encoder = self.encoder(cached=True)
         features = encoder.encode_all(train)
         dev_features = encoder.encode_all(dev) if dev else None
@@ -277,11 +308,8 @@ class Tagger:
         tagger.head.load_state_dict(load_file(path / "head.safetensors"))
         tagger.head.to(tagger.device)
         tagger.record = saved["record"]
-        if _weights(tagger.encoder().identity()) != _weights(saved["encoder_identity"]):
-            raise ValueError(
-                f"{path}: the model at {tagger.config.encoder!r} is not the one that this tagger was trained on; "
-                "name the right one with --encoder, or train again"
-            )
+        tagger._trained_on = _weights(saved["encoder_identity"])
+        tagger.encoder()
         return tagger
 
     @property

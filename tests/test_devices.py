@@ -1,0 +1,236 @@
+"""Everything that computes, on a second device that is only pretended: no tensor may stay behind on the CPU."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import boustro
+from boustro.encoders import load_encoder
+from boustro.heads.tagging import HEADS
+from boustro.pretrain.adapt import AdaptConfig
+from boustro.pretrain.adapt_text import TextOptions
+from boustro.pretrain.config import PretrainConfig
+from boustro.pretrain.elmo import ElmoConfig, train_elmo
+from boustro.pretrain.fuse import FuseConfig
+from boustro.pretrain.run import pretrain
+from boustro.pretrain.trainer import PretrainTrainer
+from boustro.studies.adapt import adapt
+from boustro.studies.fuse import fuse
+from boustro.tasks.adapt_labels import LabelOptions
+from boustro.tasks.formats.conll import format_conll
+from boustro.text.shards import tokenize
+from labelled import DATA
+from second_device import second_device
+
+SMALL = {"epochs": 2, "mix_epochs": 1, "hidden": 16, "batch_sentences": 8}
+FUSED = {"fused": {}, "fused, linear": {"kind": "linear"}, "fused, trained along": {"train_lms": "both", "width": 16}}
+WORDS = [words for words, _ in DATA]
+ASKING = ("boustro.tasks.tagger", "boustro.encoders.transformer", "boustro.encoders.elmo", "boustro.pretrain.fuse",
+          "boustro.pretrain.elmo")  # fmt: skip
+
+
+@pytest.fixture
+def device(request, monkeypatch):
+    """The best device is a pretended one, a GPU unless the test says which."""
+    kind = getattr(request, "param", "cuda")
+    monkeypatch.setenv("BOUSTRO_BF16", "0")
+    for module in ASKING:
+        monkeypatch.setattr(f"{module}.best_device", lambda: torch.device(kind))
+    with second_device(kind) as pretended:
+        yield pretended
+
+
+@pytest.fixture(scope="module")
+def pair(tiny_lm):
+    return str(tiny_lm("llama", sentinel=True)), str(tiny_lm("gpt2", "backward", seed=1))
+
+
+@pytest.fixture(scope="module")
+def shards(pair, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("devices")
+    (folder / "text.txt").write_text("\n\n".join(" ".join(words) for words in WORDS * 3))
+    tokenize((str(folder / "text.txt"),), folder / "shards", tokenizer=pair[0], workers=1)
+    return folder / "shards"
+
+
+# The pretence itself
+
+
+def test_what_a_gpu_refuses_is_refused():
+    with second_device("cuda") as device:
+        there, here = torch.ones(3, device=device), torch.ones(3)
+        rows = torch.tensor([0, 1])
+        for mixed in (
+            lambda: there + here,
+            lambda: torch.cat([there, here]),
+            lambda: torch.stack([there.sum(), here.sum()]),
+            lambda: here[rows.to(device)],
+            lambda: there.gather(0, rows),
+            lambda: there.index_select(0, rows),
+            lambda: torch.nn.functional.embedding(rows, torch.ones(2, 2, device=device)),
+            lambda: there.masked_fill(here > 0, 0.0),
+            lambda: there.normal_(generator=torch.Generator()),
+            lambda: there.index_copy(0, rows, here[:2]),
+        ):
+            with pytest.raises(RuntimeError, match=r"same device|device type for generator"):
+                mixed()
+        for unreadable in (there.numpy, lambda: np.asarray(there)):
+            with pytest.raises(TypeError, match="numpy"):
+                unreadable()
+
+
+def test_what_a_gpu_takes_is_taken_and_known_to_be_there():
+    with second_device("cuda") as device:
+        there = torch.ones(3, device=device)
+        for made in (
+            there * torch.tensor(2.0),
+            there[torch.tensor([0, 1])],
+            there[1:].double(),
+            there.new_zeros(2),
+            torch.arange(2, device=there.device),
+            torch.zeros(3).to(there),
+            torch.zeros(3).copy_(there).to(device),
+        ):
+            assert made.device == device
+        assert there.cpu().device.type == torch.zeros(3).copy_(there).device.type == "cpu"
+        module = torch.nn.Linear(3, 2).to(device)
+        module(there).sum().backward()
+        assert {p.grad.device for p in module.parameters()} == {device}
+
+
+def test_mps_has_no_float64():
+    with second_device("mps") as device, pytest.raises(TypeError, match="float64"):
+        torch.ones(3, device=device).double()
+
+
+# Taggers
+
+
+@pytest.mark.parametrize("device", ["cuda", "mps"], indirect=True)
+@pytest.mark.parametrize(
+    ("head", "options"),
+    [
+        *((head, {"crf": False}) for head in HEADS if head != "span"),
+        *((head, {}) for head in HEADS),
+        ("linear", {"combine": "concat"}),
+        ("mlp", {"project": 4, "decode": "argmax", "crf": False}),
+        ("mlp", {"standardise": False, "layers": "last"}),
+        ("bilstm", {"inside": "bioes"}),
+    ],
+)
+def test_a_tagger_is_trained_opened_and_used_there(pair, device, tmp_path, head, options):
+    tagger = boustro.Tagger("+".join(pair), head, **SMALL, **options, cache=tmp_path / "cache").fit(DATA, DATA[:9])
+    assert {p.device.type for p in tagger.head.parameters()} == {device.type}
+    assert len(tagger.predict(["Ada sold umbrellas.", ""])) == 2
+    tagger.save_pretrained(tmp_path / "ner")
+    opened = boustro.Tagger.from_pretrained(tmp_path / "ner")
+    assert opened.answer(WORDS) == tagger.answer(WORDS)
+
+
+# Encoders, and what trains them
+
+
+@pytest.fixture
+def make(pair, shards, train, tmp_path):
+    """make(kind) → the spec of an encoder of that kind, trained here if it has to be."""
+    steps = {"tokens": 64, "segment_length": 16, "batch_segments": 2, "validation": shards}
+
+    def make(kind: str) -> str:
+        out = tmp_path / "out"
+        forward, backward = pair
+        given = {"forward": forward, "backward": backward, "shards": shards, "out": out, **steps}
+        if kind in FUSED:
+            fuse(FuseConfig(**given, **FUSED[kind]))
+            return f"fused:{out}"
+        if kind == "masked":
+            return f"masked:{train('masked', 'bert-tiny')[0]}"
+        if kind == "elmo":
+            train_elmo(WORDS, WORDS[:5], ElmoConfig(out=out, width=8, cells=16, letter_window=2, batch_words=40))
+            return f"elmo:{out}"
+        if kind == "adapted to text":
+            adapt(AdaptConfig(lm=forward, out=out, rank=2), text=TextOptions(shards=shards, **steps))
+            return f"unmasked:{out}"
+        if kind == "adapted to labels":
+            (tmp_path / "train.conll").write_text(format_conll(DATA))
+            labels = LabelOptions(train=tmp_path / "train.conll", dev=tmp_path / "train.conll", epochs=1)
+            adapt(AdaptConfig(lm=forward, out=out, rank=2, blocks="2"), labels=labels)
+            return f"unmasked:{out}"
+        return kind.format(forward=forward, backward=backward)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["{forward}", "{backward}", "{forward}+{backward}", "unmasked:{forward}", "unmasked:2:{backward}",
+     "repeated:{forward}", "masked", *FUSED, "elmo", "adapted to text", "adapted to labels"],
+)  # fmt: skip
+def test_an_encoder_reads_there_what_it_reads_on_the_cpu(make, device, kind):
+    options = {"pooling": "exit+before+mean", "dtype": "float32"}
+    spec = make(kind)
+    there, here = (load_encoder(spec, device=where, **options) for where in (device.type, "cpu"))
+    for one, other in zip(there.encode_all(WORDS).streams, here.encode_all(WORDS).streams, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-4)
+    assert {parameter.device.type for parameter in parameters_of(there)} == {device.type}
+
+
+def parameters_of(encoder) -> list[torch.Tensor]:
+    models = [getattr(part, name, None) for part in getattr(encoder, "parts", [encoder])
+              for name in ("model", "_fusion", "_elmo")]  # fmt: skip
+    return [parameter for model in models if model is not None for parameter in model.parameters()]
+
+
+# Pretraining
+
+
+@pytest.fixture
+def train(shards, device, tmp_path, monkeypatch):
+    """train(objective, preset, **options) → the folder and the validation loss of a short run there."""
+    for whose in ("transformers.TrainingArguments", "accelerate.Accelerator"):
+        monkeypatch.setattr(f"{whose}.device", device)
+
+    def make(objective: str, preset: str, **options: object) -> tuple[Path, float]:
+        data = {"shards": (shards,), "validation": shards, "out": tmp_path / "lm", "evaluations": 2}
+        size = {"tokens": 4 * 4 * 24, "segment_length": 24, "batch_segments": 4, "micro_batch_segments": 2}
+        how = {"objective": objective, "preset": preset, "save_minutes": 0.0, "compile": False}
+        return tmp_path / "lm", pretrain(PretrainConfig(**data, **size, **how, **options))["validation_loss"]
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("objective", "preset"),
+    [("causal", "tiny"), ("masked", "eurobert-tiny"), ("masked", "bert-tiny"), ("masked", "electra-tiny"),
+     ("span", "bert-tiny"), ("replaced", "electra-tiny"), ("sentence-pair", "bert-tiny")],
+)  # fmt: skip
+def test_an_objective_is_trained_there(train, objective, preset):
+    folder, loss = train(objective, preset)
+    assert 0 < loss < 1000 and (folder / "model.safetensors").is_file()
+
+
+@pytest.mark.parametrize("optimizer", ["muon", "adamw"])
+def test_a_run_goes_on_there_from_its_checkpoint(train, monkeypatch, optimizer):
+    """The second step is interrupted; the loop of the other runs is the next test's."""
+    compute, calls = PretrainTrainer.compute_loss, []
+
+    def interrupted(trainer, *args, **kwargs):
+        calls.append(1)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return compute(trainer, *args, **kwargs)
+
+    monkeypatch.setattr(PretrainTrainer, "compute_loss", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train("causal", "tiny", optimizer=optimizer)
+    _, loss = train("causal", "tiny", optimizer=optimizer, resume=True)
+    assert 0 < loss < 1000 and len(calls) == 4 + 6
+
+
+def test_a_fusion_goes_on_there_from_its_checkpoint(pair, shards, device, tmp_path, stopped_before):
+    given = {"forward": pair[0], "backward": pair[1], "shards": shards, "out": tmp_path / "out", "save_minutes": 0.0}
+    given |= {"tokens": 4 * 32, "segment_length": 16, "batch_segments": 2}
+    with stopped_before(2), pytest.raises(RuntimeError, match="stopped"):
+        fuse(FuseConfig(**given))
+    assert fuse(FuseConfig(**given, resume=True))["history"][-1]["step"] == 4
