@@ -22,7 +22,6 @@ import difflib
 import re
 from collections.abc import Callable
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +38,11 @@ from boustro.encoders.pieces import PieceEncoder
 from boustro.encoders.repeated import RepeatedEncoder
 from boustro.encoders.weights import weights_fingerprint
 from boustro.models.elmo import KIND as ELMO
+from boustro.names import PAIRS, SHIPPED, locate_model
 from boustro.store import kind_of
 
 __all__ = ["Encoder", "Features", "Stream", "load_encoder", "with_cache"]
 
-SHIPPED = {"starter-forward": "starter/forward", "starter-backward": "starter/backward"}
-ALIASES = {"starter": "starter-forward+starter-backward"}
 Part = PieceEncoder | FusedEncoder | ElmoEncoder
 KINDS: dict[str, Callable[..., Part]] = {
     "lm": lambda path, **options: read_lm(path, locate, **options),
@@ -108,9 +106,9 @@ def split_spec(spec: str) -> list[str]:
 
     A shipped name is no path: a folder `starter` is named `./starter`.
     """
-    if spec not in ALIASES and Path(spec).exists():
+    if spec not in PAIRS and Path(spec).exists():
         return [spec]
-    names = [name for part in spec.split("+") for name in ALIASES.get(part, part).split("+")]
+    names = [name for part in spec.split("+") for name in PAIRS.get(part, part).split("+")]
     if not all(name.strip() for name in names):
         raise ValueError(f"{spec!r} has an empty part; write for example gpt2+./backward")
     return names
@@ -119,15 +117,20 @@ def split_spec(spec: str) -> list[str]:
 def split_revision(name: str) -> tuple[str, str | None]:
     """`"backward:some/lm@abc123"` → `("backward:some/lm", "abc123")`; a path that exists is never split."""
     bare, at, revision = name.rpartition("@")
-    return (bare, revision) if at and not Path(split_kind(name)[1]).exists() else (name, None)
+    if not at or _exists(split_kind(name)[1]):
+        return name, None
+    path = split_kind(bare)[1]
+    if path in SHIPPED or path in PAIRS or _exists(path):
+        raise ValueError(f"{name!r}: {path} is a folder here, which has no revision; leave out @{revision}")
+    return bare, revision
 
 
 def split_kind(bare: str) -> tuple[str, str]:
     """`"unmasked:3-4:./lm"` → `("unmasked:3-4:", "./lm")`; a path that exists is never split."""
     kind, colon, path = bare.partition(":")
-    if not colon or Path(bare).exists() or len(kind) == 1:
+    if not colon or _exists(bare) or len(kind) == 1:
         return "", bare
-    numbered = re.match(r"[\d-]+:", path) if kind in NUMBERED and not Path(path).exists() else None
+    numbered = re.match(r"[\d-]+:", path) if kind in NUMBERED and not _exists(path) else None
     cut = len(kind) + 1 + (numbered.end() if numbered else 0)
     return bare[:cut], bare[cut:]
 
@@ -138,7 +141,7 @@ def exact_spec(spec: str, identity: dict[str, Any]) -> str:
     A model of the hub stands with the commit that was loaded (as the encoder's `identity` has it), a local
     folder with its absolute path.
     """
-    if spec in ALIASES:
+    if spec in PAIRS:
         return spec
     exact = []
     for name, part in zip(split_spec(spec), identity.get("parts", [identity]), strict=True):
@@ -146,8 +149,8 @@ def exact_spec(spec: str, identity: dict[str, Any]) -> str:
         bare, commit = split_revision(name)[0], part["weights"].rpartition("@")[2]
         if split_kind(bare)[1] in SHIPPED:
             exact.append(name)
-        elif Path(path).exists():
-            exact.append(kind + str(Path(path).resolve()))
+        elif _exists(path):
+            exact.append(kind + str(Path(path).expanduser().resolve()))
         else:
             exact.append(name if commit == "None" else f"{bare}@{commit}")
     return "+".join(exact)
@@ -184,11 +187,15 @@ def resolve(name: str) -> tuple[Callable[..., Part], str]:
         near = difflib.get_close_matches(kind, KINDS, n=1)
         hint = f"; did you mean {near[0]}:{path}?" if near else ""
         raise ValueError(f"unknown kind {kind!r} in {name!r}: known are {', '.join(KINDS)}, or none at all{hint}")
-    if path in ALIASES:
-        halves = " or ".join(f"{prefix}{half}" for half in ALIASES[path].split("+"))
+    if path in PAIRS:
+        halves = " or ".join(f"{prefix}{half}" for half in PAIRS[path].split("+"))
         raise ValueError(f"{name!r}: {path} is a pair; name one of its LMs: {halves}")
     make = partial(KINDS[kind or "lm"], **({NUMBERED[kind]: number} if number else {}))
-    return make, str(files("boustro") / "data" / SHIPPED[path]) if path in SHIPPED else path
+    return make, locate_model(path)
+
+
+def _exists(path: str) -> bool:
+    return Path(path).expanduser().exists()
 
 
 def locate(name: str) -> tuple[str, str | None]:

@@ -13,6 +13,7 @@ from typing import Any
 from transformers import AutoConfig, GPT2Config, LlamaConfig, PretrainedConfig
 
 from boustro.errors import reason
+from boustro.names import locate_model
 
 HEAD_WIDTH = 64
 
@@ -47,7 +48,7 @@ def config_like(model: str, vocab_size: int, max_pieces: int, end_of_text_id: in
     Raises `FileNotFoundError` where there is none.
     """
     try:
-        return AutoConfig.from_pretrained(model, **_fitted(vocab_size, max_pieces, end_of_text_id))
+        return AutoConfig.from_pretrained(locate_model(model), **_fitted(vocab_size, max_pieces, end_of_text_id))
     except (OSError, ValueError) as error:
         raise FileNotFoundError(
             f"{model}: no config could be loaded from this path or name ({reason(error)})"

@@ -15,6 +15,7 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from boustro.models.kinds import architecture_kind
+from boustro.names import locate_model
 from boustro.text.tokenizers import load_tokenizer
 
 SHOWN = 3
@@ -74,7 +75,7 @@ def start_embeddings_from(lm: PreTrainedModel, folder: str) -> None:
     best. Rows beyond our vocabulary are padding and stay behind. Raises `ValueError` for narrower ones.
     """
     ours: Any = lm.get_input_embeddings().weight
-    width = AutoConfig.from_pretrained(folder).get_text_config().hidden_size
+    width = AutoConfig.from_pretrained(locate_model(folder)).get_text_config().hidden_size
     if width >= ours.shape[1]:  # otherwise the model is not even loaded
         theirs = _load(folder, lm, "auto").get_input_embeddings().weight.float()
         width = theirs.shape[1]
@@ -97,6 +98,7 @@ def _principal_components(rows: Float[Tensor, "V D"], width: int) -> Float[Tenso
 
 def _load(folder: str, lm: PreTrainedModel, dtype: Any = torch.float32) -> Any:
     """The LM in `folder`: a causal one, or one of the architecture of `lm`."""
+    folder = locate_model(folder)
     config = AutoConfig.from_pretrained(folder)
     if architecture_kind(config) == "causal":
         return AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)

@@ -12,6 +12,7 @@ from typing import Any
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 from boustro.errors import reason
+from boustro.names import PAIRS, locate_model
 
 LEAST_PIECES, MOST_PIECES = 257, 4_000_000
 END_OF_TEXT = "<|endoftext|>"
@@ -50,14 +51,16 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
 
 
 def load_tokenizer(name_or_path: str | Path, revision: str | None = None):
-    """A transformers tokenizer that neither truncates nor pads.
+    """A transformers tokenizer that neither truncates nor pads; the shipped pair has one, `starter`.
 
     Raises `FileNotFoundError` when there is none at this path or under this name.
     """
     from transformers import AutoTokenizer
 
+    name = str(name_or_path)
+    place = locate_model(PAIRS[name].split("+")[0] if name in PAIRS else name)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(str(name_or_path), revision=revision)
+        tokenizer = AutoTokenizer.from_pretrained(place, revision=revision)
     except (OSError, ValueError) as error:
         raise FileNotFoundError(
             f"{name_or_path}: no tokenizer could be loaded from this path or name; a folder needs tokenizer.json, "
