@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from boustro.store import fingerprint
-from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions, Note, Reading, label
+from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions, Lines, Note, Reading, label
 from boustro.tasks.schemes import Scheme
 from boustro.text.documents import read_lines
 from boustro.types import Sentence
@@ -33,14 +33,14 @@ def read_conll(path: str | Path, scheme: Scheme = "auto") -> list[Sentence]:
     Raises `FileNotFoundError`, or `ValueError` with file:line for a line without a tag, a tag of no known
     scheme, bytes that are not UTF-8, and a file without any sentence.
     """
-    return label(read_columns(Path(path)), scheme).sentences
-
-
-def read_columns(path: Path, options: DataOptions = DEFAULT_OPTIONS) -> Reading:
-    """Sentences with the tags as they stand in the file."""
+    path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file; labelled sentences are expected here")
-    lines = list(read_lines(path))
+    return label(read_columns(path, DEFAULT_OPTIONS, list(read_lines(path))), scheme).sentences
+
+
+def read_columns(path: Path, options: DataOptions, lines: Lines) -> Reading:
+    """Sentences with the tags as they stand in the file."""
     reading = Reading(name=str(path), form="CoNLL columns")
     if (found := _first_word(lines)) is None:
         raise ValueError(f"{path}: the file holds no sentence; expected one word and its tag a line")
