@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from tqdm import tqdm
 
 from boustro.types import Sentence
 
@@ -71,11 +72,18 @@ class Encoder(ABC):
         total = int(lengths.sum())
         arrays = tuple(np.empty((total, s.num_layers, s.width), self.dtype) for s in self.streams)
         position = 0
-        for parts in self.encode(sentences):
-            for array, part in zip(arrays, parts, strict=True):
-                array[position : position + len(part)] = part
-            position += len(parts[0])
+        with word_progress(self.spec, total) as bar:
+            for parts in self.encode(sentences):
+                for array, part in zip(arrays, parts, strict=True):
+                    array[position : position + len(part)] = part
+                position += len(parts[0])
+                bar.update(len(parts[0]))
         return Features(arrays, lengths)
+
+
+def word_progress(spec: str, num_words: int) -> tqdm:
+    """A bar on standard error, in a terminal, while an encoder reads for more than a second."""
+    return tqdm(total=num_words, desc=spec, unit=" words", unit_scale=True, disable=None, leave=False, delay=1)
 
 
 def as_sentence(words: Words) -> Sentence:

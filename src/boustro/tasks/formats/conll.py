@@ -119,6 +119,11 @@ def format_conll(sentences: Iterable[tuple[Sequence[str], Sequence[str]]]) -> st
     return "".join(blocks)
 
 
+def format_document(sentences: Sequence[tuple[Sequence[str], Sequence[str]]]) -> str:
+    """The same, as a document of its own; nothing where there is no sentence."""
+    return f"{DOCUMENT_START}\tO\n\n{format_conll(sentences)}" if sentences else ""
+
+
 def data_fingerprint(sentences: Sequence[Sentence]) -> str:
     """One name for what a data set holds, wherever it lies: words, tags, documents, and, where they are known,
     overlapping entities and the spaces between words."""
