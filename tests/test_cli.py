@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from boustro.cli import COMMANDS, main, usage
+from boustro.cli import COMMANDS, main, prepare, usage
 from boustro.tasks.commands import read_batches
 from boustro.tasks.data import read_data
 from boustro.tasks.formats.conll import format_conll, format_document
@@ -70,6 +70,15 @@ def test_usage_errors_exit_with_2(capsys):
     assert "did you mean 'fit'" in capsys.readouterr().err
     assert main([]) == 2
     assert main(["fit", "--no-such-option"]) == 2
+
+
+def test_the_hubs_progress_bars_are_turned_off_outside_a_terminal_alone(monkeypatch):
+    """In a terminal the variable is not set at all: set to 0, it makes the hub's client warn at every run."""
+    for is_terminal, expected in ((True, None), (False, "1")):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda given=is_terminal: given)
+        environment = {}
+        prepare(environment)
+        assert environment.get("HF_HUB_DISABLE_PROGRESS_BARS") == expected
 
 
 def test_a_bug_of_ours_exits_with_101_and_saves_its_traceback(monkeypatch, capsys):
@@ -218,11 +227,32 @@ def test_predict_reads_standard_input(folder):
     assert json.loads(done.stdout)["text"] == "Ada <b> said boats cost 3 million ."
 
 
-def test_a_closed_pipe_is_no_error(folder):
-    text = "Ada said boats cost 3 million .\n" * 3000
-    command = f"{sys.executable} -m boustro.cli predict {folder / 'ner'} - | head -1; echo ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", command], input=text, capture_output=True, text=True, check=True)
-    assert done.stdout == "[Ada PER] said boats cost 3 million .\n141\n" and done.stderr == ""
+def shell(line):
+    """The last line on standard error, and the exit code, of a line that calls {boustro}."""
+    line = line.replace("{boustro}", f"{sys.executable} -m boustro")
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
+    return done.stderr, done.returncode
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("command", ["--help", "--version", "check --help", "check {data}", "predict {ner} {data}"])
+def test_output_that_cannot_be_written_is_said_in_a_sentence(folder, command, unbuffered, monkeypatch):
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
+    command = command.replace("{ner}", str(folder / "ner")).replace("{data}", str(folder / "dev.conll"))
+    assert shell(f"{{boustro}} {command} >/dev/full") == ("boustro: standard output: No space left on device\n", 1)
+    assert shell(f"{{boustro}} {command} | true") == ("", 141)
+    assert shell(f"{{boustro}} {command} >&-") == ("", 0)
+
+
+def test_a_closed_pipe_is_no_error(folder, tmp_path):
+    (tmp_path / "text").write_text("Ada said boats cost 3 million .\n" * 3000)
+    assert shell(f"{{boustro}} predict {folder / 'ner'} {tmp_path / 'text'} | head -1") == ("", 141)
+
+
+def test_a_closed_standard_input_is_named(folder):
+    said = "boustro: standard input is closed; name a file to read\n"
+    assert shell(f"{{boustro}} predict {folder / 'ner'} <&-") == (said, 1)
 
 
 def test_text_is_escaped_in_html(folder, capsys, tmp_path):

@@ -102,7 +102,7 @@ class Tagger:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.device = torch.device(self._wanted_device) if self._wanted_device else best_device()
+        self.device = find_device(self._wanted_device) if self._wanted_device else best_device()
         if self.head is not None:
             self.head.to(self.device)
 
