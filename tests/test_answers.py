@@ -117,4 +117,4 @@ def test_a_projection_makes_streams_equally_wide_and_keeps_them_apart():
     ],
 )
 def test_a_type_keeps_its_hyphens(inside, labels, types):
-    assert open_labelling(inside, labels).types == types
+    assert list(open_labelling(inside, labels).types) == types

@@ -120,13 +120,19 @@ def test_predict_in_every_format(folder, capsys):
 
 
 def test_the_format_changes_nothing_of_what_is_answered(pair, monkeypatch, capsys, tmp_path):
-    texts = ["Ada said boats cost 3 million . Vellmar closes on Mondays .", "", "Vellmar said so . Ada closes on Mondays ."]
+    texts = [
+        "Ada said boats cost 3 million . Vellmar closes on Mondays .",
+        "",
+        "Vellmar said so . Ada closes on Mondays .",
+    ]
     (tmp_path / "text").write_text("\n".join(texts))
     (tmp_path / "train").write_text("".join(format_document(DATA[i : i + 2]) for i in range(0, len(DATA), 2)))
     tagger = ["--encoder", pair, "--train", str(tmp_path / "train"), "--epochs", "5", "--out", str(tmp_path / "ner")]
     assert main(["fit", *tagger]) == 0
     asked, answer = [], Tagger.answer
-    monkeypatch.setattr(Tagger, "answer", lambda self, given, **kept: asked.append(given) or answer(self, given, **kept))
+    monkeypatch.setattr(
+        Tagger, "answer", lambda self, given, **kept: asked.append(given) or answer(self, given, **kept)
+    )
     printed = {}
     for form in ("text", "jsonl", "conll", "html"):
         assert main(["predict", str(tmp_path / "ner"), str(tmp_path / "text"), "--format", form]) == 0
@@ -204,7 +210,9 @@ def test_standard_error_holds_no_word_when_quiet(folder, capsys, tmp_path):
 def test_gold_labels_that_a_tagger_does_not_know_are_noted(folder, capsys, tmp_path):
     (tmp_path / "dev").write_text("Ada\tB-PER\nleft\tO\nThe\tB-BOAT\nLisse\tB-BOAT\n")
     assert main(["evaluate", str(folder / "ner"), str(tmp_path / "dev")]) == 0
-    assert "note: 2 gold labels that this tagger does not know, so they are never right: BOAT" in capsys.readouterr().err
+    assert (
+        "note: 2 gold labels that this tagger does not know, so they are never right: BOAT" in capsys.readouterr().err
+    )
 
 
 def test_a_device_that_is_not_here_is_named(folder, capsys):

@@ -1,5 +1,6 @@
 """Encoders against plain transformers, to 1e-5 in fp32: families, directions, poolings, layers, windows, cache."""
 
+import io
 import json
 import resource
 import shutil
@@ -313,3 +314,17 @@ def test_specs_are_split_at_plus_unless_they_are_a_path(tmp_path, monkeypatch):
 def test_a_bare_string_is_no_list_of_words(tiny_lm):
     with pytest.raises(ValueError, match="expected a list of words"):
         next(iter(load_encoder(str(tiny_lm("gpt2"))).encode(["Ada sells"])))
+
+
+@pytest.mark.parametrize("cache", [False, True])
+def test_a_terminal_shows_how_far_reading_is_with_and_without_the_cache(tiny_lm, tmp_path, monkeypatch, cache):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr("boustro.encoders.contract.PROGRESS_SECONDS", 0)
+    for stream, shown in ((Terminal(), True), (io.StringIO(), False)):
+        monkeypatch.setattr(sys, "stderr", stream)
+        encoder = load_encoder(str(tiny_lm("gpt2")), cache=tmp_path / str(shown) if cache else None)
+        encoder.encode_all([["Ada", "left"], ["again"]])
+        assert ("/3.00 " in stream.getvalue()) == shown

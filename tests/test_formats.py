@@ -144,7 +144,10 @@ def test_a_frame_with_a_row_a_sentence_holds_records(tmp_path):
         (3.5, "expected a file, a data set's name, or labelled sentences, got float"),
         (None, "expected a file, a data set's name, or labelled sentences, got NoneType"),
         (b"a O", "got bytes; decode them first"),
-        ([(["a", float("nan")], ["O", "O"])], "sentence 1 of the given data, word 2 is nan, which is no text .a missing"),
+        (
+            [(["a", float("nan")], ["O", "O"])],
+            "sentence 1 of the given data, word 2 is nan, which is no text .a missing",
+        ),
         ([(["a"], ["O"]), (["a"], [None])], "sentence 2 of the given data, tag 1 is None, which is no text"),
         ([(["a"], 5)], "expected words and tags of sentence 1, got int"),
     ],
@@ -154,7 +157,9 @@ def test_data_in_memory_is_named_by_its_place(data, message):
         read_data(data)
 
 
-@pytest.mark.parametrize("content", ["Ada B-PER\nleft O\n", rows({"words": ["Ada", "left"], "tags": ["B-PER", "O"]}), UD])
+@pytest.mark.parametrize(
+    "content", ["Ada B-PER\nleft O\n", rows({"words": ["Ada", "left"], "tags": ["B-PER", "O"]}), UD]
+)
 def test_a_stream_is_read_like_a_file(file, content):
     reader, writer = os.pipe()
     os.write(writer, content.encode())

@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from tqdm import tqdm
 from tyro.conf import Positional
 
-from boustro.encoders.contract import Encoder, Features, Words, as_sentence
+from boustro.encoders.contract import Encoder, Features, Words, as_sentence, word_progress
 from boustro.encoders.windows import group_sentences
 from boustro.store import fingerprint, kind_of, leftovers, lock, open_folder, remove_folder, write_folder
 
@@ -110,7 +109,7 @@ class CachedEncoder(Encoder):
         with (
             write_folder(entry, KIND, made_by) as folder,
             (folder / ARRAY).open("wb") as file,
-            tqdm(total=shape[0], desc=self.spec, unit=" words", unit_scale=True, disable=None, leave=False) as bar,
+            word_progress(self.spec, shape[0]) as bar,
         ):
             for (vectors,) in self.encoder.encode(sentences):
                 file.write(np.ascontiguousarray(vectors).data)

@@ -18,6 +18,7 @@ from tqdm import tqdm
 from boustro.types import Sentence
 
 Words = Sentence | Sequence[str]
+PROGRESS_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +83,9 @@ class Encoder(ABC):
 
 
 def word_progress(spec: str, num_words: int) -> tqdm:
-    """A bar on standard error, in a terminal, while an encoder reads for more than a second."""
-    return tqdm(total=num_words, desc=spec, unit=" words", unit_scale=True, disable=None, leave=False, delay=1)
+    """A bar on standard error, in a terminal, for an encoder that reads for longer than `PROGRESS_SECONDS`."""
+    shown = {"desc": spec, "unit": " words", "unit_scale": True, "leave": False, "delay": PROGRESS_SECONDS}
+    return tqdm(total=num_words, disable=None, **shown)
 
 
 def as_sentence(words: Words) -> Sentence:

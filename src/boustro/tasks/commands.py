@@ -186,7 +186,10 @@ def predict(
 
     _refuse_missing(files)
     console = Console(highlight=False, soft_wrap=True)
-    with only_errors(quiet), tqdm(desc="tagging", unit=" lines", disable=console.is_terminal or None, leave=False) as bar:
+    with (
+        only_errors(quiet),
+        tqdm(desc="tagging", unit=" lines", disable=console.is_terminal or None, leave=False) as bar,
+    ):
         model = Tagger.from_pretrained(tagger, encoder=encoder, device=device)
         if format == "html":
             print(html_head(", ".join("Standard input" if file == "-" else file for file in files), model.types))

@@ -1,7 +1,7 @@
 """Texts and sentences that a caller gives from Python, as lists; what is none is refused with its place.
 
-    as_texts(row["text"] for row in rows)      any iterable: a generator, a column of a table, an array
-    as_texts(["Ada left.", float("nan")])      ValueError: text 2 is nan, which is no text (a missing value?); …
+as_texts(row["text"] for row in rows)      any iterable: a generator, a column of a table, an array
+as_texts(["Ada left.", float("nan")])      ValueError: text 2 is nan, which is no text (a missing value?); …
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -123,7 +123,7 @@ def _open_binary(path: Path) -> IO[bytes]:
     if path == STANDARD_INPUT:
         if sys.stdin is None:
             raise ValueError("standard input is closed; name a file to read")
-        return open(sys.stdin.fileno(), "rb", closefd=False)  # noqa: PTH123 (a descriptor)
+        return open(sys.stdin.fileno(), "rb", closefd=False)
     return OPENERS.get(path.suffix, open)(path, "rb")  # type: ignore[operator]
 
 
