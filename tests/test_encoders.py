@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from boustro.encoders import exact_spec, load_encoder, split_spec
-from boustro.encoders.cache import CachedEncoder, cache, cache_limit
+from boustro.encoders.cache import CachedEncoder, cache_limit
 from boustro.encoders.pooling import select
+from boustro.studies.cache import cache as cache_command
 from boustro.types import Sentence
 
 KINDS = ("gpt2", "llama", "qwen3", "gpt_neox")
@@ -257,9 +258,9 @@ def test_a_full_disk_while_writing_leaves_nothing_broken(tiny_lm, tmp_path):
 
 def test_the_cache_is_listed_and_cleared(tiny_lm, tmp_path, capsys):
     load_encoder(str(tiny_lm("llama")), cache=tmp_path).encode_all(SENTENCES)
-    cache("list", tmp_path)
+    cache_command("list", tmp_path)
     assert "22 words" in capsys.readouterr().out
-    cache("clear", tmp_path)
+    cache_command("clear", tmp_path)
     assert "1 entries" in capsys.readouterr().out and not list(tmp_path.glob("??/*"))
 
 

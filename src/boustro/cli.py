@@ -1,7 +1,7 @@
 """The command line: maps names to functions, and exceptions to sentences and exit codes.
 
 0 done; 1 the input or the state found is at fault; 2 usage; 101 a bug of ours. A command's module is
-imported when the command is chosen, so that `boustro --help` never waits for torch.
+imported when the command is chosen, and imports torch when the command runs, so that no help waits for it.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from boustro.options import OptionError
 COMMANDS = {
     "demo": ("boustro.studies.demo", "demo", "train, compare and look at taggers on the shipped sample"),
     "tokenize": ("boustro.text.shards", "tokenize", "turn a corpus into token shards"),
-    "pretrain": ("boustro.pretrain.run", "pretrain", "train a forward or a backward LM on token shards"),
+    "pretrain": ("boustro.pretrain.command", "pretrain", "train a forward or a backward LM on token shards"),
     "fuse": ("boustro.studies.fuse", "fuse", "train a fusion of a forward and a backward LM on token shards"),
     "adapt": ("boustro.studies.adapt", "adapt", "train a causal LM to read without its mask (needs peft)"),
     "elmo": ("boustro.studies.elmo", "elmo", "train an ELMo on a corpus"),
@@ -30,7 +30,7 @@ COMMANDS = {
     "predict": ("boustro.tasks.commands", "predict", "tag text"),
     "compare": ("boustro.studies.compare", "compare", "encoders x heads x seeds, as a table and a report"),
     "fewshot": ("boustro.studies.fewshot.command", "fewshot", "encoders with K labelled sentences a type, as curves"),
-    "cache": ("boustro.encoders.cache", "cache", "list or clear the cached features"),
+    "cache": ("boustro.studies.cache", "cache", "list or clear the cached features"),
     "check": ("boustro.tasks.check", "check", "report on labelled data before training on it"),
     "doctor": ("boustro.studies.doctor", "doctor", "print what a bug report should say"),
 }
@@ -52,7 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller
-            setattr(sys, name, Path(os.devnull).open("w"))
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 (to the end)
     try:
         code = _main(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()

@@ -5,7 +5,10 @@ unit is a word; in the answer of `Tagger.predict` it is a character of the text 
 """
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
+
+Direction = Literal["forward", "backward"]
+"""Which way a causal LM reads."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,7 +138,7 @@ def _spaces(sentence: Sentence) -> list[str]:
     return ["".join(" " if space else "_" for space in sentence.spaces)] if sentence.spaces is not None else []
 
 
-def _first_word(lines: list[tuple[int, str]]) -> tuple[int, str] | None:
+def _first_word(lines: Lines) -> tuple[int, str] | None:
     """The first line that shows the shape of the others: no document start and, if there is another, none with `#`."""
     full = [(n, line) for n, line in lines if line.strip() and not line.startswith(DOCUMENT_START)]
     plain = ((n, line) for n, line in full if not line.startswith("#"))
