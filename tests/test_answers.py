@@ -104,3 +104,17 @@ def test_a_projection_makes_streams_equally_wide_and_keeps_them_apart():
     before, after = project(x), project(changed)
     assert before.shape == (4, 6)
     assert torch.equal(before[:, :3], after[:, :3]) and not torch.allclose(before[:, 3:], after[:, 3:])
+
+
+@pytest.mark.parametrize(
+    ("inside", "labels", "types"),
+    [
+        ("bio", ["O", "B-person-actor", "I-person-actor", "B-LOC"], ["LOC", "person-actor"]),
+        ("bioes", ["O", "B-person-actor", "E-person-actor", "S-LOC"], ["LOC", "person-actor"]),
+        ("io", ["O", "person-actor", "person-director", "I-beam"], ["I-beam", "person-actor", "person-director"]),
+        ("spans", ["person-actor", "person-director"], ["person-actor", "person-director"]),
+        ("labels", ["B-side", "NOUN", "O", "PRON-rel"], ["B-side", "NOUN", "O", "PRON-rel"]),
+    ],
+)
+def test_a_type_keeps_its_hyphens(inside, labels, types):
+    assert list(open_labelling(inside, labels).types) == types

@@ -14,8 +14,9 @@ from safetensors.numpy import load_file, save_file
 
 from boustro.encoders import load_encoder, spec_fingerprint
 from boustro.encoders import weights as weights_of
-from boustro.encoders.cache import CachedEncoder, cache
+from boustro.encoders.cache import CachedEncoder
 from boustro.store import MANIFEST
+from boustro.studies.cache import cache
 from boustro.types import Sentence
 from conftest import SENTENCES
 

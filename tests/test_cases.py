@@ -1,5 +1,7 @@
 """The case study: the paper's own examples, and counts that add up."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,8 +9,8 @@ from hypothesis import strategies as st
 from boustro.metrics.buckets import Training
 from boustro.metrics.spans import extract_spans
 from boustro.studies.cases import GROUPS, MAX_BROKEN, MAX_FIXED, MAX_WORDS, OTHERS, case_study
-from boustro.studies.cells import Answers
-from boustro.types import Sentence
+from boustro.studies.cells import Answers, Cell
+from boustro.types import Entity, Sentence
 
 START, BEFORE_AND, AFTER_AND, UNSEEN, LONG = GROUPS
 LOTTE = "Note - Lotte and Hyundai , Haitai and Samsung played two games"
@@ -95,3 +97,11 @@ def test_fixed_minus_broken_is_the_change_of_recall(rows, seeds):
 def test_a_system_does_not_differ_from_itself(rows):
     same = [(words, gold, first, first) for words, gold, first, _ in rows]
     assert not any(g["fixed"] or g["broken"] or g["sentences"] for g in study(same).values())
+
+
+def test_a_word_may_hold_what_other_programs_take_for_the_end_of_a_line(tmp_path):
+    word = "a\x85b\u2028c\x1cd"
+    row = {"words": [word], "entities": [["PER", 0, 1]], "scores": [0.5]}
+    (tmp_path / "dev.jsonl").write_text(json.dumps(row, ensure_ascii=False) + "\n")
+    answers = Cell(tmp_path, 1).answers("dev", [Sentence((word,))], [[]])
+    assert answers.predicted == [[Entity("PER", 0, 1)]]

@@ -1,5 +1,7 @@
 """The command line as a user meets it: streams, exit codes, JSON, and errors that say what to do."""
 
+import gzip
+import itertools
 import json
 import os
 import subprocess
@@ -9,8 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from boustro.cli import COMMANDS, main, usage
-from boustro.tasks.formats.conll import format_conll
+from boustro.cli import COMMANDS, main, prepare, usage
+from boustro.tasks.commands import read_batches
+from boustro.tasks.data import read_data
+from boustro.tasks.formats.conll import format_conll, format_document
+from boustro.tasks.schemes import gold_entities
+from boustro.tasks.tagger import Tagger
 
 DATA = [
     (["Ada", "said", "boats", "cost", "3", "million", "."], ["B-PER", "O", "O", "O", "O", "O", "O"]),
@@ -54,9 +60,11 @@ def test_help_is_instant_and_does_not_import_torch():
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help(command, capsys):
-    assert main([command, "--help"]) == 0
-    assert "usage: boustro " + command in capsys.readouterr().out
+def test_every_command_has_help_for_which_nothing_slow_is_imported(command):
+    code = "import sys; from boustro.cli import main; main(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code, command, "--help"], capture_output=True, text=True, check=False)
+    assert "usage: boustro " + command in done.stdout and "tyro" in done.stderr.split()
+    assert not {"torch", "transformers"} & set(done.stderr.split())
 
 
 def test_usage_errors_exit_with_2(capsys):
@@ -64,6 +72,15 @@ def test_usage_errors_exit_with_2(capsys):
     assert "did you mean 'fit'" in capsys.readouterr().err
     assert main([]) == 2
     assert main(["fit", "--no-such-option"]) == 2
+
+
+def test_the_hubs_progress_bars_are_turned_off_outside_a_terminal_alone(monkeypatch):
+    """In a terminal the variable is not set at all: set to 0, it makes the hub's client warn at every run."""
+    for is_terminal, expected in ((True, None), (False, "1")):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda given=is_terminal: given)
+        environment = {}
+        prepare(environment)
+        assert environment.get("HF_HUB_DISABLE_PROGRESS_BARS") == expected
 
 
 def test_a_bug_of_ours_exits_with_101_and_saves_its_traceback(monkeypatch, capsys):
@@ -100,8 +117,113 @@ def test_predict_in_every_format(folder, capsys):
     entity = rows[2]["entities"][0]
     assert (entity["label"], entity["start"], entity["end"], entity["text"]) == ("LOC", 0, 7, "Vellmar")
     assert 0 < entity["score"] <= 1
-    assert output("conll").startswith("Ada\tB-PER\nsaid\tO\n")
+    assert output("conll").startswith("-DOCSTART-\tO\n\nAda\tB-PER\nsaid\tO\n")
     assert "<mark" in output("html")
+
+
+def test_the_format_changes_nothing_of_what_is_answered(pair, monkeypatch, capsys, tmp_path):
+    texts = [
+        "Ada said boats cost 3 million . Vellmar closes on Mondays .",
+        "",
+        "Vellmar said so . Ada closes on Mondays .",
+    ]
+    (tmp_path / "text").write_text("\n".join(texts))
+    (tmp_path / "train").write_text("".join(format_document(DATA[i : i + 2]) for i in range(0, len(DATA), 2)))
+    tagger = ["--encoder", pair, "--train", str(tmp_path / "train"), "--epochs", "5", "--out", str(tmp_path / "ner")]
+    assert main(["fit", *tagger]) == 0
+    asked, answer = [], Tagger.answer
+    monkeypatch.setattr(
+        Tagger, "answer", lambda self, given, **kept: asked.append(given) or answer(self, given, **kept)
+    )
+    printed = {}
+    for form in ("text", "jsonl", "conll", "html"):
+        assert main(["predict", str(tmp_path / "ner"), str(tmp_path / "text"), "--format", form]) == 0
+        printed[form] = capsys.readouterr().out
+    assert asked[0] == asked[1] == asked[2] == asked[3]
+    (tmp_path / "answered").write_text(printed["conll"])
+    again = read_data(tmp_path / "answered")
+    parts = [[s.words for s in group] for _, group in itertools.groupby(again, key=lambda s: s.document)]
+    assert parts == [[s.words for s in group] for _, group in itertools.groupby(asked[0], key=lambda s: s.document)]
+    assert len(parts) == 2 and len(parts[0]) == 2
+    told = [[e["label"] for e in json.loads(row)["entities"]] for row in printed["jsonl"].splitlines()]
+    assert told == [[e.label for s in part for e in gold_entities(s)] for part in (again[:2], [], again[2:])]
+    assert main(["evaluate", str(tmp_path / "ner"), str(tmp_path / "answered"), "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["f1"] == 100
+
+
+def test_several_files_and_streams_are_read_one_after_the_other(folder, capsys, tmp_path):
+    (tmp_path / "a").write_text("Ada said .\nVellmar closes .\n")
+    (tmp_path / "b.gz").write_bytes(gzip.compress(b"Ada said boats .\rOld Mac ."))
+    reader, writer = os.pipe()
+    os.write(writer, b"In a stream .\n")
+    os.close(writer)
+    files = [str(tmp_path / "a"), str(tmp_path / "b.gz"), f"/dev/fd/{reader}"]
+    assert main(["predict", str(folder / "ner"), *files, "--format", "jsonl"]) == 0
+    os.close(reader)
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    texts = ["Ada said .", "Vellmar closes .", "Ada said boats .", "Old Mac .", "In a stream ."]
+    assert [row["text"] for row in rows] == texts
+    assert [row["file"] for row in rows] == [files[i] for i in (0, 0, 1, 1, 2)]
+    assert "is a folder" in fails(capsys, "predict", folder / "ner", files[0], tmp_path)
+    assert "no such file" in fails(capsys, "predict", folder / "ner", files[0], tmp_path / "c")
+
+
+def test_files_are_read_in_large_batches_and_a_pipe_as_its_lines_arrive(tmp_path):
+    small = [tmp_path / f"{number}.txt" for number in range(3)]
+    for file in small:
+        file.write_text("one\n" * 200)
+    assert [len(batch) for batch in read_batches([str(file) for file in small])] == [256, 256, 88]
+    reader, writer = os.pipe()
+    batches = read_batches([str(small[0]), f"/dev/fd/{reader}"])
+    assert len(next(batches)) == 200  # before the stream is waited for
+    for text in (["one"], ["two", "three"]):
+        os.write(writer, "".join(f"{line}\n" for line in text).encode())
+        assert [line for _, line in next(batches)] == text
+    os.close(writer)
+    assert list(batches) == []
+    os.close(reader)
+
+
+def test_a_line_is_answered_before_the_next_one_is_written(folder):
+    command = [sys.executable, "-m", "boustro", "predict", str(folder / "ner")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        for line in ("Ada said .\n", "Nobody came .\n"):
+            process.stdin.write(line)
+            process.stdin.flush()
+            assert process.stdout.readline()
+        process.stdin.close()
+        assert process.wait() == 0
+
+
+def test_standard_error_holds_no_word_when_quiet(folder, capsys, tmp_path):
+    (tmp_path / "long").write_text("Ada said " * 2000)
+    (tmp_path / "dev").write_text("Ada\tB-BOAT\nsaid\tI-PER\n")
+    arguments = {"predict": tmp_path / "long", "evaluate": tmp_path / "dev"}
+    for command, data in arguments.items():
+        assert main([command, str(folder / "ner"), str(data)]) == 0
+        loud = capsys.readouterr()
+        assert "note:" in loud.err
+        assert main([command, str(folder / "ner"), str(data), "--quiet"]) == 0
+        quiet = capsys.readouterr()
+        assert quiet.err == "" and quiet.out == loud.out
+    assert "no such file" in fails(capsys, "evaluate", folder / "ner", tmp_path / "x", "--quiet")
+
+
+def test_gold_labels_that_a_tagger_does_not_know_are_noted(folder, capsys, tmp_path):
+    (tmp_path / "dev").write_text("Ada\tB-PER\nleft\tO\nThe\tB-BOAT\nLisse\tB-BOAT\n")
+    assert main(["evaluate", str(folder / "ner"), str(tmp_path / "dev")]) == 0
+    assert (
+        "note: 2 gold labels that this tagger does not know, so they are never right: BOAT" in capsys.readouterr().err
+    )
+
+
+def test_a_device_that_is_not_here_is_named(folder, capsys):
+    known = "the best at hand is"
+    for command in ("predict", "evaluate"):
+        said = fails(capsys, command, folder / "ner", folder / "dev.conll", "--device", "abacus")
+        assert "device 'abacus' cannot be used here" in said and known in said
+    for command in ("predict", "evaluate"):
+        assert main([command, str(folder / "ner"), str(folder / "dev.conll"), "--device", "cpu"]) == 0
 
 
 def test_predict_reads_standard_input(folder):
@@ -115,11 +237,32 @@ def test_predict_reads_standard_input(folder):
     assert json.loads(done.stdout)["text"] == "Ada <b> said boats cost 3 million ."
 
 
-def test_a_closed_pipe_is_no_error(folder):
-    text = "Ada said boats cost 3 million .\n" * 3000
-    command = f"{sys.executable} -m boustro.cli predict {folder / 'ner'} - | head -1; echo ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", command], input=text, capture_output=True, text=True, check=True)
-    assert done.stdout == "[Ada PER] said boats cost 3 million .\n141\n" and done.stderr == ""
+def shell(line):
+    """The last line on standard error, and the exit code, of a line that calls {boustro}."""
+    line = line.replace("{boustro}", f"{sys.executable} -m boustro")
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
+    return done.stderr, done.returncode
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("command", ["--help", "--version", "check --help", "check {data}", "predict {ner} {data}"])
+def test_output_that_cannot_be_written_is_said_in_a_sentence(folder, command, unbuffered, monkeypatch):
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
+    command = command.replace("{ner}", str(folder / "ner")).replace("{data}", str(folder / "dev.conll"))
+    assert shell(f"{{boustro}} {command} >/dev/full") == ("boustro: standard output: No space left on device\n", 1)
+    assert shell(f"{{boustro}} {command} | true") == ("", 141)
+    assert shell(f"{{boustro}} {command} >&-") == ("", 0)
+
+
+def test_a_closed_pipe_is_no_error(folder, tmp_path):
+    (tmp_path / "text").write_text("Ada said boats cost 3 million .\n" * 3000)
+    assert shell(f"{{boustro}} predict {folder / 'ner'} {tmp_path / 'text'} | head -1") == ("", 141)
+
+
+def test_a_closed_standard_input_is_named(folder):
+    said = "boustro: standard input is closed; name a file to read\n"
+    assert shell(f"{{boustro}} predict {folder / 'ner'} <&-") == (said, 1)
 
 
 def test_text_is_escaped_in_html(folder, capsys, tmp_path):

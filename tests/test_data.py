@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boustro.metrics.spans import extract_spans
-from boustro.tasks.data import load_data, read_data
-from boustro.tasks.formats.conll import data_fingerprint, format_conll, read_columns, read_conll
+from boustro.tasks.data import load_data, read_data, read_raw
+from boustro.tasks.formats.conll import data_fingerprint, format_conll, read_conll
 from boustro.tasks.formats.reading import OVERLAPPING, REPAIRED, DataOptions, Reading, label
 from boustro.tasks.schemes import (
     LETTERS,
@@ -313,7 +313,7 @@ def test_the_name_of_a_data_set_hangs_on_what_it_holds_and_not_on_where_it_lies(
 
 
 def test_a_reader_gives_the_tags_as_they_stand(tmp_path):
-    reading = read_columns(write(tmp_path / "a", "\na I-A\n\nb XX\nc O\n"))
+    reading = read_raw(write(tmp_path / "a", "\na I-A\n\nb XX\nc O\n"))
     assert [s.tags for s in reading.sentences] == [("I-A",), ("XX", "O")]
     assert (reading.place(0), reading.place(1, 1)) == (f"{tmp_path / 'a'}:2", f"{tmp_path / 'a'}:5")
     assert label(reading, "labels").sentences == reading.sentences

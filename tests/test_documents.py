@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boustro.cli import main
-from boustro.text.documents import read_documents, read_lines
+from boustro.text.documents import read_arriving, read_documents, read_lines
 
 COMPRESSORS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 POEM = "First line,\nsecond line.\n\nAfter the break:\na third.\n"
@@ -225,6 +225,31 @@ def test_an_empty_folder_is_named(tmp_path):
 
 def test_lines_are_numbered_from_one(tmp_path):
     assert list(read_lines(write(tmp_path / "a.txt", "one\n\nthree"))) == [(1, "one"), (2, ""), (3, "three")]
+
+
+@pytest.mark.parametrize("suffix", ["", *COMPRESSORS])
+def test_a_line_ends_as_on_unix_windows_and_old_macs_and_nowhere_else(tmp_path, monkeypatch, suffix):
+    content = "one\rtwo\r\nthree\n\r\rsix\x0b\x0c\x1c\x85\u2028seven\r".encode()
+    path = tmp_path / f"a.txt{suffix}"
+    path.write_bytes(COMPRESSORS.get(suffix, bytes)(content))
+    for block in (1, 2, 3, 5, 1 << 16):
+        monkeypatch.setattr("boustro.text.documents.BLOCK", block)
+        lines = [(1, "one"), (2, "two"), (3, "three"), (4, ""), (5, ""), (6, "six\x0b\x0c\x1c\x85\u2028seven")]
+        assert list(read_lines(path)) == lines
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
+def test_a_line_of_a_pipe_is_given_before_the_next_one_comes(end):
+    reader, writer = os.pipe()
+    lines = read_arriving(Path(f"/dev/fd/{reader}"))
+    for number, text in enumerate(("one", "two"), start=1):
+        os.write(writer, f"{text}{end}".encode())
+        assert next(line for line in lines if line is not None) == (number, text)
+        assert next(lines) is None  # nothing more is here
+    os.write(writer, b"three")
+    os.close(writer)
+    assert [line for line in lines if line is not None] == [(3, "three")]
+    os.close(reader)
 
 
 def test_a_dataset_of_the_hub_is_streamed_by_its_name(monkeypatch):

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 import boustro
 from boustro.cli import main
 from boustro.encoders import exact_spec, load_encoder
-from boustro.models.elmo import CharCNN, Elmo, ElmoLM, ElmoShape, load_elmo, spell
+from boustro.models.elmo import PAPER_FILTERS, CharCNN, Elmo, ElmoLM, ElmoShape, load_elmo, spell
+from boustro.pretrain.config import MOST_LETTERS
 from boustro.pretrain.elmo import make_batches, make_tensors
 from boustro.types import Sentence
 
@@ -172,3 +173,7 @@ def test_a_tagger_over_an_elmo_is_saved_and_opened(trained, tmp_path):
     tagger = boustro.Tagger(f"elmo:{trained}", "linear", epochs=1).fit(data, data)
     tagger.save_pretrained(tmp_path / "ner")
     assert boustro.Tagger.from_pretrained(tmp_path / "ner").tag([WORDS]) == tagger.tag([WORDS])
+
+
+def test_the_widest_convolution_that_can_be_asked_for_is_the_papers():
+    assert len(PAPER_FILTERS) == MOST_LETTERS

@@ -1,5 +1,6 @@
 """Encoders against plain transformers, to 1e-5 in fp32: families, directions, poolings, layers, windows, cache."""
 
+import io
 import json
 import resource
 import shutil
@@ -15,8 +16,9 @@ from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from boustro.encoders import exact_spec, load_encoder, split_spec
-from boustro.encoders.cache import CachedEncoder, cache, cache_limit
+from boustro.encoders.cache import CachedEncoder, cache_limit
 from boustro.encoders.pooling import select
+from boustro.studies.cache import cache as cache_command
 from boustro.types import Sentence
 
 KINDS = ("gpt2", "llama", "qwen3", "gpt_neox")
@@ -256,9 +258,9 @@ def test_a_full_disk_while_writing_leaves_nothing_broken(tiny_lm, tmp_path):
 
 def test_the_cache_is_listed_and_cleared(tiny_lm, tmp_path, capsys):
     load_encoder(str(tiny_lm("llama")), cache=tmp_path).encode_all(SENTENCES)
-    cache("list", tmp_path)
+    cache_command("list", tmp_path)
     assert "22 words" in capsys.readouterr().out
-    cache("clear", tmp_path)
+    cache_command("clear", tmp_path)
     assert "1 entries" in capsys.readouterr().out and not list(tmp_path.glob("??/*"))
 
 
@@ -313,3 +315,17 @@ def test_specs_are_split_at_plus_unless_they_are_a_path(tmp_path, monkeypatch):
 def test_a_bare_string_is_no_list_of_words(tiny_lm):
     with pytest.raises(ValueError, match="expected a list of words"):
         next(iter(load_encoder(str(tiny_lm("gpt2"))).encode(["Ada sells"])))
+
+
+@pytest.mark.parametrize("cache", [False, True])
+def test_a_terminal_shows_how_far_reading_is_with_and_without_the_cache(tiny_lm, tmp_path, monkeypatch, cache):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr("boustro.encoders.contract.PROGRESS_SECONDS", 0)
+    for stream, shown in ((Terminal(), True), (io.StringIO(), False)):
+        monkeypatch.setattr(sys, "stderr", stream)
+        encoder = load_encoder(str(tiny_lm("gpt2")), cache=tmp_path / str(shown) if cache else None)
+        encoder.encode_all([["Ada", "left"], ["again"]])
+        assert ("/3.00 " in stream.getvalue()) == shown

@@ -2,6 +2,8 @@
 
 import bz2
 import gzip
+import os
+from pathlib import Path
 
 import datasets
 import pandas
@@ -21,7 +23,7 @@ def test_the_format_is_found_by_name_or_by_content(file):
     assert len(read_data(file("no-suffix", record))) == 1
     assert len(read_data(file("v.2.json.train.jsonl", record))) == 1
     assert len(read_data(file("a.jsonl.txt", "a O\n"))) == 1  # the last suffix counts
-    assert sniff(file("braces.txt", "{ O\n} O\n")).__name__ == "read_columns"
+    assert sniff([(1, "{ O"), (2, "} O")]).__name__ == "read_columns"
     assert [s.words for s in read_data(file("braces.txt", "{ O\n} O\n"))] == [("{", "}")]
     with pytest.raises(FileNotFoundError, match=r"braces\.tx: no such file; did you mean .*braces\.txt"):
         read_data(file("braces.txt", "").with_suffix(".tx"))
@@ -139,8 +141,29 @@ def test_a_frame_with_a_row_a_sentence_holds_records(tmp_path):
         ([{"words": ["a"], "tags": ["O"]}, {"words": ["a"]}], "record 2 of the given data: no labels"),
         ([(["a", "b"], ["O", "PER"])], "sentence 1 of the given data, word 2: 'PER' is no tag"),
         ({"words": ["a"]}, "the given data is a dict of words"),
+        (3.5, "expected a file, a data set's name, or labelled sentences, got float"),
+        (None, "expected a file, a data set's name, or labelled sentences, got NoneType"),
+        (b"a O", "got bytes; decode them first"),
+        (
+            [(["a", float("nan")], ["O", "O"])],
+            "sentence 1 of the given data, word 2 is nan, which is no text .a missing",
+        ),
+        ([(["a"], ["O"]), (["a"], [None])], "sentence 2 of the given data, tag 1 is None, which is no text"),
+        ([(["a"], 5)], "expected words and tags of sentence 1, got int"),
     ],
 )
 def test_data_in_memory_is_named_by_its_place(data, message):
     with pytest.raises(ValueError, match=message):
         read_data(data)
+
+
+@pytest.mark.parametrize(
+    "content", ["Ada B-PER\nleft O\n", rows({"words": ["Ada", "left"], "tags": ["B-PER", "O"]}), UD]
+)
+def test_a_stream_is_read_like_a_file(file, content):
+    reader, writer = os.pipe()
+    os.write(writer, content.encode())
+    os.close(writer)
+    stream = Path(f"/dev/fd/{reader}")
+    assert [(s.words, s.tags) for s in read_data(stream)] == [(s.words, s.tags) for s in read_data(file("a", content))]
+    os.close(reader)

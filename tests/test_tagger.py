@@ -1,9 +1,11 @@
 """Tagger: train, save, load, agree; texts in, character offsets out; what it must refuse."""
 
 import json
+import warnings
 from dataclasses import fields
 
 import numpy as np
+import pandas
 import pytest
 import torch
 
@@ -73,6 +75,85 @@ def test_entities_carry_exact_character_offsets(tagger):
     for e in entities:
         assert text[e.start : e.end] == e.text and 0 < e.score <= 1
     assert tagger.predict([text, ""]) == [entities, []]
+
+
+TEXTS = ["In Vellmar it rained.", "Nobody reads the bulletin."]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [tuple, iter, lambda texts: (text for text in texts), np.array, pandas.Series, dict.fromkeys],
+    ids=["tuple", "iterator", "generator", "array", "column", "dict"],
+)
+def test_texts_may_come_as_any_iterable(tagger, make):
+    given = make(TEXTS)
+    if isinstance(given, dict):
+        with pytest.raises(ValueError, match="expected a text or several, got dict; give its values"):
+            tagger.predict(given)
+        given = given.keys()
+    assert tagger.predict(given) == [tagger.predict(text) for text in TEXTS]
+    words = make([tuple(text.split()) for text in TEXTS]) if make in (tuple, iter) else iter([t.split() for t in TEXTS])
+    assert tagger.tag(words) == tagger.tag([text.split() for text in TEXTS])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["a", "b", float("nan")], "text 3 is nan, which is no text .a missing value"),
+        (["a", None], "text 2 is None, which is no text .a missing value"),
+        (["a", pandas.NA], "text 2 is <NA>, which is no text .a missing value"),
+        (["a", b"b"], "text 2 is b'b', which is no text; decode it first"),
+        (b"a", "expected a text or several, got bytes; decode them first"),
+        (5, "expected a text or several, got int"),
+        (None, "expected a text or several, got NoneType"),
+        (np.array("a"), "expected a text or several, got ndarray"),
+        (pandas.DataFrame({"text": ["a"]}), "expected a text or several, got DataFrame; give one of its columns"),
+        ([["a", "b"]], r"text 1 is \['a', 'b'\], which is no text"),
+    ],
+)
+def test_what_is_no_text_is_named_with_its_place(tagger, given, message):
+    with pytest.raises(ValueError, match=message):
+        tagger.predict(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("Ada left", "expected sentences as lists of words, got str"),
+        (["Ada", "left"], "sentence 1 is 'Ada', which is not split into words; predict takes running text"),
+        ([["a"], ["b", None]], "sentence 2, word 2 is None, which is no text"),
+        ([Sentence(("a", float("nan")))], "sentence 1, word 2 is nan, which is no text"),
+        ([["a"], 5], "expected sentence 2 as a list of words, got int"),
+        ([{"words": ["a"]}], "expected sentence 1 as a list of words, got dict"),
+        (None, "expected sentences as lists of words, got NoneType"),
+    ],
+)
+@pytest.mark.parametrize("ask", ["tag", "answer"])
+def test_what_is_no_sentence_is_named_with_its_place(tagger, ask, given, message):
+    with pytest.raises(ValueError, match=message):
+        getattr(tagger, ask)(given)
+
+
+def test_a_tagger_and_an_entity_say_what_they_are(tagger, pair):
+    assert repr(tagger) == f"Tagger(encoder={pair!r}, head='mlp', types=['LOC', 'PER'])"
+    assert repr(boustro.Tagger("starter", "linear")) == "Tagger(encoder='starter', head='linear', trained=False)"
+    (entity,) = tagger.predict("In Vellmar it rained.")
+    told = {"label": "LOC", "start": 3, "end": 10, "text": "Vellmar", "score": entity.score}
+    assert entity.to_dict() == told == json.loads(json.dumps(told))
+
+
+def test_gold_labels_that_a_tagger_does_not_know_are_a_warning(tagger):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tagger.evaluate(DATA)
+    with pytest.warns(UserWarning, match="given in memory: 2 gold labels that this tagger does not know.*: BOAT, SHIP"):
+        tagger.evaluate([*DATA, (["Ada", "Lisse"], ["B-BOAT", "B-SHIP"])])
+
+
+def test_a_device_that_is_not_here_is_named(pair):
+    for make in (boustro.Tagger, load_encoder):
+        with pytest.raises(ValueError, match="device 'abacus' cannot be used here; the best at hand is"):
+            make(pair.split("+")[0], device="abacus")
 
 
 def test_batches_and_the_cache_change_no_tag(tagger):

@@ -1,10 +1,12 @@
 """The command line: maps names to functions, and exceptions to sentences and exit codes.
 
 0 done; 1 the input or the state found is at fault; 2 usage; 101 a bug of ours. A command's module is
-imported when the command is chosen, so that `boustro --help` never waits for torch.
+imported when the command is chosen, and imports torch when the command runs, so that no help waits for it.
 """
 
+import contextlib
 import difflib
+import errno
 import os
 import sys
 import tempfile
@@ -12,13 +14,14 @@ import traceback
 import warnings
 from collections.abc import MutableMapping
 from importlib import import_module
+from pathlib import Path
 
 from boustro.options import OptionError
 
 COMMANDS = {
     "demo": ("boustro.studies.demo", "demo", "train, compare and look at taggers on the shipped sample"),
     "tokenize": ("boustro.text.shards", "tokenize", "turn a corpus into token shards"),
-    "pretrain": ("boustro.pretrain.run", "pretrain", "train a forward or a backward LM on token shards"),
+    "pretrain": ("boustro.pretrain.command", "pretrain", "train a forward or a backward LM on token shards"),
     "fuse": ("boustro.studies.fuse", "fuse", "train a fusion of a forward and a backward LM on token shards"),
     "adapt": ("boustro.studies.adapt", "adapt", "train a causal LM to read without its mask (needs peft)"),
     "elmo": ("boustro.studies.elmo", "elmo", "train an ELMo on a corpus"),
@@ -27,10 +30,12 @@ COMMANDS = {
     "predict": ("boustro.tasks.commands", "predict", "tag text"),
     "compare": ("boustro.studies.compare", "compare", "encoders x heads x seeds, as a table and a report"),
     "fewshot": ("boustro.studies.fewshot.command", "fewshot", "encoders with K labelled sentences a type, as curves"),
-    "cache": ("boustro.encoders.cache", "cache", "list or clear the cached features"),
+    "cache": ("boustro.studies.cache", "cache", "list or clear the cached features"),
     "check": ("boustro.tasks.check", "check", "report on labelled data before training on it"),
     "doctor": ("boustro.studies.doctor", "doctor", "print what a bug report should say"),
 }
+OUTPUT_ERRORS = (errno.EPIPE, errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EBADF)
+"""What `print` raises where standard output cannot be written; of a file, the error names it."""
 EXIT_INPUT, EXIT_USAGE, EXIT_BUG, EXIT_INTERRUPT, EXIT_PIPE = 1, 2, 101, 130, 141
 
 
@@ -45,7 +50,27 @@ def usage() -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns its exit code."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 (to the end)
+    try:
+        code = _main(sys.argv[1:] if arguments is None else arguments)
+        sys.stdout.flush()
+    except OSError as error:  # what was printed cannot be written
+        return _say_unwritten(error)
+    return code
+
+
+def _say_unwritten(error: OSError) -> int:
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes what is left at its end
+    if error.errno == errno.EPIPE:  # `boustro predict ... | head`: the reader has seen enough
+        return EXIT_PIPE
+    print(f"boustro: standard output: {error.strerror}", file=sys.stderr)
+    return EXIT_INPUT
+
+
+def _main(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(usage())
         return 0 if arguments else EXIT_USAGE
@@ -67,7 +92,8 @@ def main(arguments: list[str] | None = None) -> int:
 def prepare(environment: MutableMapping[str, str]) -> None:
     """What libraries read from the environment once, when they are loaded; what the user has set there stands."""
     environment.setdefault("TOKENIZERS_PARALLELISM", "true")
-    environment.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1" if not sys.stderr.isatty() else "0")
+    if not sys.stderr.isatty():  # else unset: the hub's client warns where 0 is set and bars are turned off in the code
+        environment.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
 
 def run(module: str, function: str, arguments: list[str], prog: str) -> int:
@@ -79,19 +105,17 @@ def run(module: str, function: str, arguments: list[str], prog: str) -> int:
     try:
         command = getattr(import_module(module), function)
         tyro.cli(command, args=arguments, prog=prog, config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes))
-        sys.stdout.flush()
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else EXIT_USAGE
     except KeyboardInterrupt:
         print("boustro: interrupted", file=sys.stderr)
         return EXIT_INTERRUPT
-    except BrokenPipeError:  # `boustro predict ... | head`: the reader has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_PIPE
     except OptionError as error:
         print(f"boustro: {error}; `{prog} --help` lists the options", file=sys.stderr)
         return EXIT_USAGE
     except (ValueError, OSError, ImportError) as error:
+        if isinstance(error, OSError) and error.filename is None and error.errno in OUTPUT_ERRORS:
+            return _say_unwritten(error)
         print(f"boustro: {_sentence(error)}", file=sys.stderr)
         return EXIT_INPUT
     except Exception:

@@ -4,7 +4,11 @@ Positions are half-open: `Entity("PER", 0, 2)` covers units 0 and 1. In a senten
 unit is a word; in the answer of `Tagger.predict` it is a character of the text that was given.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Direction = Literal["forward", "backward"]
+"""Which way a causal LM reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,10 @@ class Entity:
 
     def __lt__(self, other: "Entity") -> bool:
         return (self.start, -self.end, self.label) < (other.start, -other.end, other.label)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its fields by name, as JSON can hold them."""
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,11 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from tqdm import tqdm
-from tyro.conf import Positional
 
-from boustro.encoders.contract import Encoder, Features, Words, as_sentence
+from boustro.encoders.contract import Encoder, Features, Words, as_sentence, word_progress
 from boustro.encoders.windows import group_sentences
 from boustro.store import fingerprint, kind_of, leftovers, lock, open_folder, remove_folder, write_folder
 
@@ -110,7 +108,7 @@ class CachedEncoder(Encoder):
         with (
             write_folder(entry, KIND, made_by) as folder,
             (folder / ARRAY).open("wb") as file,
-            tqdm(total=shape[0], desc=self.spec, unit=" words", unit_scale=True, disable=None, leave=False) as bar,
+            word_progress(self.spec, shape[0]) as bar,
         ):
             for (vectors,) in self.encoder.encode(sentences):
                 file.write(np.ascontiguousarray(vectors).data)
@@ -139,21 +137,9 @@ class CachedEncoder(Encoder):
             )
 
 
-def cache(action: Positional[Literal["list", "clear"]], folder: Path | None = None) -> None:
-    """List the cached features, or clear them all.
-
-    Args:
-        action: What to do.
-        folder: The cache; by default $BOUSTRO_CACHE or the user's cache folder.
-    """
-    folder = folder or cache_folder()
+def list_features(folder: Path) -> None:
+    """Print the entries of a cache and what they hold."""
     entries, left = _entries(folder), leftovers(folder, "??/.*")
-    total = sum(map(_size, [*entries, *left]))
-    if action == "clear":
-        for entry in (*entries, *left.values()):
-            remove_folder(entry, own_place=True)
-        print(f"{folder}: {len(entries)} entries, {total / 2**20:,.1f} MB removed")
-        return
     for entry in entries:
         made = open_folder(entry, KIND)["made_by"]
         words, layers, width = made["shape"]
@@ -161,7 +147,17 @@ def cache(action: Positional[Literal["list", "clear"]], folder: Path | None = No
         print(f"{_size(entry) / 2**20:9,.1f} MB  {words:>9,} words  {layers} x {width}  {pooling:<12} {made['spec']}")
     for path in left:
         print(f"{_size(path) / 2**20:9,.1f} MB  left half-written by a run that was killed")
+    total = sum(map(_size, [*entries, *left]))
     print(f"{folder}: {len(entries)} entries, {total / 2**20:,.1f} MB of at most {cache_limit() / 2**20:,.0f}")
+
+
+def clear_features(folder: Path) -> None:
+    """Remove the entries of a cache, and what runs that were killed have left of theirs."""
+    entries, left = _entries(folder), leftovers(folder, "??/.*")
+    total = sum(map(_size, [*entries, *left]))
+    for entry in (*entries, *left.values()):
+        remove_folder(entry)
+    print(f"{folder}: {len(entries)} entries, {total / 2**20:,.1f} MB removed")
 
 
 def _entries(folder: Path) -> list[Path]:

@@ -13,10 +13,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from tqdm import tqdm
 
 from boustro.types import Sentence
 
 Words = Sentence | Sequence[str]
+PROGRESS_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +73,19 @@ class Encoder(ABC):
         total = int(lengths.sum())
         arrays = tuple(np.empty((total, s.num_layers, s.width), self.dtype) for s in self.streams)
         position = 0
-        for parts in self.encode(sentences):
-            for array, part in zip(arrays, parts, strict=True):
-                array[position : position + len(part)] = part
-            position += len(parts[0])
+        with word_progress(self.spec, total) as bar:
+            for parts in self.encode(sentences):
+                for array, part in zip(arrays, parts, strict=True):
+                    array[position : position + len(part)] = part
+                position += len(parts[0])
+                bar.update(len(parts[0]))
         return Features(arrays, lengths)
+
+
+def word_progress(spec: str, num_words: int) -> tqdm:
+    """A bar on standard error, in a terminal, for an encoder that reads for longer than `PROGRESS_SECONDS`."""
+    shown = {"desc": spec, "unit": " words", "unit_scale": True, "leave": False, "delay": PROGRESS_SECONDS}
+    return tqdm(total=num_words, disable=None, **shown)
 
 
 def as_sentence(words: Words) -> Sentence:

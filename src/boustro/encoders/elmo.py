@@ -22,7 +22,7 @@ from boustro.encoders.transformer import parse_layers
 from boustro.encoders.weights import weights_fingerprint
 from boustro.encoders.windows import check_context, chunk_groups, group_sentences
 from boustro.models.elmo import ElmoStates, load_elmo, spell_texts
-from boustro.models.hardware import best_device
+from boustro.models.hardware import best_device, find_device
 
 CHUNK_WORDS = 16384
 BATCH_WORDS = {"cpu": 1024, "cuda": 32768}
@@ -57,7 +57,7 @@ class ElmoEncoder(Encoder):
         check_context(context)
         self._context, self._places = context, parse_pooling(pooling or "exit")
         self._layers = parse_layers(layers, NUM_LAYERS - 1)
-        self.device = torch.device(device) if device else best_device()
+        self.device = find_device(device) if device else best_device()
         self.dtype = np.dtype(np.float32 if dtype == "float32" else np.float16)
         self._elmo = load_elmo(Path(path)).to(self.device)
         self.tokenizer, self.counts = tokenizer, Counter()

@@ -17,7 +17,7 @@ from boustro.encoders.loading import exact_revision, load_config, load_model, lo
 from boustro.encoders.pieces import Context, PieceEncoder
 from boustro.encoders.weights import weights_fingerprint
 from boustro.models.blocks import find_blocks, states_up_to
-from boustro.models.hardware import best_device, uses_bf16
+from boustro.models.hardware import best_device, find_device, uses_bf16
 from boustro.models.masked_presets import first_position
 from boustro.store import fingerprint
 from boustro.text.alignment import Spacing
@@ -64,7 +64,7 @@ class TransformerEncoder(PieceEncoder):
         config = load_config(name_or_path, revision)
         revision = exact_revision(name_or_path, revision)
         self._path, self._revision = name_or_path, revision
-        self.device = torch.device(device) if device else best_device()
+        self.device = find_device(device) if device else best_device()
         compute = _compute_dtype(dtype, self.device)
         self.dtype = np.dtype(np.float32 if compute == torch.float32 and dtype else np.float16)
         self.model = load_model(name_or_path, config, revision, compute).to(self.device).eval().requires_grad_(False)

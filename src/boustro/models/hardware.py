@@ -28,6 +28,16 @@ def best_device() -> torch.device:
     return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
 
 
+def find_device(name: str | torch.device) -> torch.device:
+    """The device of this name; `ValueError` where it cannot be used here."""
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError) as error:  # the second where torch was built without CUDA
+        raise ValueError(f"device {str(name)!r} cannot be used here; the best at hand is {best_device()}") from error
+    return device
+
+
 def has_fast_bf16(device: torch.device) -> bool:
     """On a CPU without AMX or AVX512-bf16 a bf16 product is emulated, up to 100 times slower than fp32."""
     if device.type == "cuda":

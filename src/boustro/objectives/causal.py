@@ -10,13 +10,13 @@ So every piece is predicted once, and the state above the sentinel is trained: i
 before it has read anything. Source: backward-LM paper, section 3.1; the sentinel is ours.
 """
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-Direction = Literal["forward", "backward"]
+from boustro.types import Direction
 
 
 class Batch(NamedTuple):

@@ -8,51 +8,17 @@ nothing: the LM with its mask removed, read as `unmasked:OUT`.
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from dataclasses import asdict
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from boustro.models.adaptation import KIND, Adaptation, save_adaptation
-from boustro.models.lora import LoraShape, LoraWeights, add_lora
-from boustro.options import Dropout, Positive, PositiveOrZero, Range
-from boustro.pretrain.config import options_as_json
-from boustro.pretrain.loop import Loop, LoopConfig
+from boustro.models.lora import LoraWeights, add_lora
+from boustro.pretrain.config import AdaptConfig, options_as_json
+from boustro.pretrain.loop import Loop
 from boustro.pretrain.processes import say
-
-MOST_RANK = 4096
-
-
-@dataclass(frozen=True, kw_only=True)
-class AdaptConfig(LoopConfig):
-    """The options of both ways."""
-
-    lm: str
-    """Spec of the LM, such as gpt2 or starter-forward; backward:PATH for one that does not say so itself."""
-    out: Path
-    """Where the folder is written; unmasked:OUT names it as an encoder (OUT itself after --blocks none)."""
-    blocks: str = "all"
-    """Blocks whose mask is removed: all, a range such as 3-4, or none: the control that keeps its mask."""
-    rank: Annotated[int, Range(1, MOST_RANK)] = 16
-    """Of the trained change to a matrix."""
-    alpha: Positive = 32.0
-    """The change counts alpha / rank times."""
-    dropout: Dropout = 0.05
-    """On what the adapter reads."""
-    targets: tuple[str, ...] = ()
-    """Names of the linear layers to adapt, such as q_proj v_proj; by default all of the blocks."""
-    optimizer: Literal["adamw"] = "adamw"
-    """AdamW."""
-    lr: Positive = 5e-4
-    """Peak learning rate; less for a large LM."""
-    weight_decay: PositiveOrZero = 0.0
-
-    @property
-    def shape(self) -> LoraShape:
-        """The adapter's."""
-        return LoraShape(rank=self.rank, alpha=self.alpha, dropout=self.dropout, targets=self.targets)
 
 
 class Adapting:

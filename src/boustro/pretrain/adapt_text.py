@@ -8,7 +8,6 @@ Source: BehnamGhader et al. 2024, section 2; by the model, they hide 0.2 of the 
 """
 
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from torch import Tensor
@@ -20,8 +19,8 @@ from boustro.models.masked import at
 from boustro.objectives.examples import collate, keyed_generator
 from boustro.objectives.masked_next import MaskedNext, masked_next
 from boustro.objectives.masking import Masking, special_pieces
-from boustro.options import Count, CountOrZero, ShareAboveZero, check_options
-from boustro.pretrain.adapt import AdaptConfig, Adapting
+from boustro.pretrain.adapt import Adapting
+from boustro.pretrain.config import AdaptConfig, TextOptions
 from boustro.pretrain.loop import mean_loss, num_steps
 from boustro.pretrain.processes import say
 from boustro.text.segments import Example, Segments, SegmentStream
@@ -29,32 +28,6 @@ from boustro.text.shards import open_shards_of
 from boustro.text.tokenizers import end_of_text_id
 
 BLANK = "_"
-
-
-@dataclass(frozen=True, kw_only=True)
-class TextOptions:
-    """What the adaptation by running text needs."""
-
-    shards: Path | None = None
-    """Token shards to train on, as written by `boustro tokenize` with the LM's tokenizer."""
-    validation: Path | None = None
-    """Token shards for the validation loss."""
-    tokens: CountOrZero | None = None
-    """Pieces to train on; by default one pass over the shards; 0 trains nothing."""
-    segment_length: Count = 255
-    """Pieces a segment; the LM's window holds a sentinel as well, where it has one."""
-    batch_segments: Count = 16
-    """Segments a step."""
-    mask_rate: ShareAboveZero = 0.2
-    """Share of the pieces that are hidden and asked for."""
-    mask_piece: str | None = None
-    """What stands for a hidden piece; by default the tokenizer's mask piece, or else _ (LLM2Vec's)."""
-    validation_pieces: Count = 200_000
-    """How much of the validation shards, from their beginning, is measured."""
-
-    def __post_init__(self) -> None:
-        """Raises `ValueError` for a value that its option does not take."""
-        check_options(self)
 
 
 DECIDING = ("tokens", "segment_length", "batch_segments", "mask_rate", "mask_piece")

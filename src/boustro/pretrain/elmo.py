@@ -7,9 +7,7 @@ Targets are the most frequent words of the corpus, all others being the unknown 
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,9 +15,8 @@ from torch import Tensor
 
 from boustro.models.elmo import KIND, PAPER_FILTERS, Elmo, ElmoLM, ElmoShape, save_elmo, spell_texts
 from boustro.models.hardware import best_device, mixed_precision
-from boustro.options import Count, CountOrZero, PositiveOrZero, Range, Share, Width
-from boustro.pretrain.config import options_as_json
-from boustro.pretrain.loop import Loop, LoopConfig
+from boustro.pretrain.config import ElmoConfig, options_as_json
+from boustro.pretrain.loop import Loop
 from boustro.pretrain.processes import say
 from boustro.store import fingerprint, write_file, write_folder
 
@@ -27,33 +24,6 @@ DECIDING = ("width", "cells", "letter_window", "num_targets", "words", "batch_wo
 """Options that decide the weights, besides those of every loop."""
 POOL_BATCHES = 50  # sentences are sorted by length within this many batches, not within the corpus
 UNKNOWN = "<unknown>"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ElmoConfig(LoopConfig):
-    """Everything that decides what a run computes."""
-
-    out: Path
-    """Where the ELMo's folder is written; elmo:OUT names it as an encoder."""
-    width: Width = 128
-    """Of a word's vector and of a state in one direction."""
-    cells: Width = 512
-    """Of an LSTM layer."""
-    letter_window: Annotated[int, Range(1, len(PAPER_FILTERS))] = 5
-    """Letters that the widest convolution sees; the paper's sees 7."""
-    num_targets: Annotated[int, Range(2, 2**24)] = 10_000
-    """Words that can be predicted."""
-    words: CountOrZero | None = None
-    """Words to train on; by default one pass over the corpus; 0 trains nothing."""
-    batch_words: Count = 2048
-    """Words a step, about."""
-    max_words: Count = 100
-    """Longer sentences are cut into parts of this many words."""
-    optimizer: Literal["muon", "adamw"] = "adamw"
-    """Muon + AdamW, or AdamW alone."""
-    weight_decay: PositiveOrZero = 0.01
-    decay: Share = 0.5
-    """Share of the steps spent decaying to 0, at the end."""
 
 
 def train_elmo(

@@ -6,9 +6,7 @@ With `tokens=0` nothing is trained: the folder holds the fusion's first weights,
 """
 
 import json
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,15 +17,13 @@ from boustro.models.fusion import FUSIONS, KIND, Cloze, FusionShape, TiedHead, s
 from boustro.models.hardware import best_device, mixed_precision
 from boustro.models.loss import find_finish, lm_loss
 from boustro.models.towers import Towers
-from boustro.options import Count, CountOrZero, Positive, PositiveOrZero, Range, Width
-from boustro.pretrain.config import options_as_json
-from boustro.pretrain.loop import Loop, LoopConfig, mean_loss, num_steps
+from boustro.pretrain.config import FuseConfig, options_as_json
+from boustro.pretrain.loop import Loop, mean_loss, num_steps
 from boustro.pretrain.processes import say
 from boustro.store import write_file, write_folder
 from boustro.text.segments import Example, Segments
 from boustro.text.shards import open_shards_of
 
-MOST_HEADS = 1024
 DECIDING = (
     "kind",
     "width",
@@ -39,41 +35,6 @@ DECIDING = (
     "batch_segments",
 )
 """Options that decide the weights, besides those of every loop."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class FuseConfig(LoopConfig):
-    """Everything that decides what a run computes."""
-
-    forward: str
-    """Spec of the forward LM, such as gpt2 or starter-forward."""
-    backward: str
-    """Spec of the backward LM, over the same vocabulary."""
-    shards: Path
-    """Token shards to train on, as written by `boustro tokenize` with the tokenizer of the two."""
-    out: Path
-    """Where the fusion folder is written; fused:OUT names it as an encoder."""
-    kind: Literal["attention", "linear"] = "attention"
-    """attention, or linear: the control that sees the two nearest states only."""
-    width: Width | None = None
-    """Of the fused states; by default the forward LM's."""
-    num_heads: Annotated[int, Range(1, MOST_HEADS)] = 4
-    lr: Positive = 1e-2
-    """Peak learning rate. A fifth of it learns far too slowly: the embeddings that it predicts through stay fixed."""
-    train_lms: Literal["none", "backward", "both"] = "none"
-    """LMs that are trained along; they lie in the folder then, as OUT/forward and OUT/backward."""
-    lm_weight: PositiveOrZero = 1.0
-    """Of the trained LMs' own losses beside that of the fusion."""
-    validation: Path | None = None
-    """Token shards for the validation loss."""
-    tokens: CountOrZero | None = None
-    """Pieces to train on; by default one pass over the shards; 0 leaves the first, random weights."""
-    segment_length: Count = 255
-    """Pieces a segment; at most one less than the LMs' window, which holds the sentinel as well."""
-    batch_segments: Count = 16
-    """Segments a step."""
-    validation_pieces: Count = 200_000
-    """How much of the validation shards, from their beginning, is measured."""
 
 
 def train_fusion(

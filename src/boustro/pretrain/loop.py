@@ -10,9 +10,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -20,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from boustro.options import CountOrZero, Positive, PositiveOrZero, Seed, Share, check_options
+from boustro.pretrain.config import LoopConfig
 from boustro.pretrain.cost import PROBE_STEPS, Probe
 from boustro.pretrain.optimizer import make_optimizer
 from boustro.pretrain.optimizer_state import load_optimizer, optimizer_state, save_optimizer
@@ -33,42 +31,6 @@ from boustro.text.segments import Example, Segments
 CHECKPOINT = "loop checkpoint"
 LOG_EVENTS = 20
 LARGEST_GRADIENT = 1.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class LoopConfig:
-    """The options that all such runs share; a run's own config adds what it trains, and has defaults of its own."""
-
-    out: Path
-    optimizer: Literal["muon", "adamw"] = "muon"
-    """Muon + AdamW, or AdamW alone."""
-    lr: Positive = 2e-3
-    """Peak learning rate."""
-    weight_decay: PositiveOrZero = 0.1
-    warmup: Share = 0.03
-    """Share of the steps spent warming up."""
-    decay: Share = 0.4
-    """Share of the steps spent decaying to 0, at the end."""
-    seed: Seed = 1
-    save_minutes: PositiveOrZero = 10.0
-    """Minutes between checkpoints."""
-    evaluations: CountOrZero = 8
-    """How often to measure the validation loss during the run."""
-    resume: bool = False
-    """Go on from the checkpoint; a finished run is left as it is."""
-    overwrite: bool = False
-    """Begin anew, replacing a finished run's folder and removing checkpoints."""
-    dry_run: bool = False
-    """Make a few steps, say what all of them would cost, and stop; nothing is written."""
-
-    def __post_init__(self) -> None:
-        """Raises `ValueError` for a value that its option does not take."""
-        check_options(self)
-
-    @property
-    def checkpoint(self) -> Path:
-        """Where the checkpoint lies until the run is finished."""
-        return self.out.with_name(self.out.name + ".checkpoint")
 
 
 DECIDING = ("optimizer", "lr", "weight_decay", "warmup", "decay", "seed")  # of these, those that decide the weights

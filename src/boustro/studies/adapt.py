@@ -2,23 +2,19 @@
 
 Here and not in `pretrain` or `tasks`, because what a spec names is for the encoders to know; the training is
 `pretrain.adapt_text` for running text and `tasks.adapt_labels` for labelled sentences.
+What is slow to import is imported when the command runs, so that its help need not wait.
 """
 
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from boustro.encoders import exact_spec, locate, split_kind, split_spec
-from boustro.encoders.adapted import facts_of
-from boustro.encoders.lm import LMEncoder
-from boustro.encoders.unmasked import UnmaskedEncoder
-from boustro.models.adaptation import KIND, MASK_KEPT, Adaptation
-from boustro.models.lora import find_peft
-from boustro.pretrain.adapt import AdaptConfig
-from boustro.pretrain.adapt_text import TextLM, TextOptions, adapt_to_text
-from boustro.pretrain.output import run_output
-from boustro.tasks.adapt_labels import LabelOptions, adapt_to_labels
+from boustro.pretrain.config import AdaptConfig, LabelOptions, TextOptions
 from boustro.tasks.commands import read_labelled
 from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions
+
+if TYPE_CHECKING:
+    from boustro.encoders.lm import LMEncoder
+    from boustro.models.adaptation import Adaptation
 
 NO_TEXT, NO_LABELS = TextOptions(), LabelOptions()
 
@@ -36,6 +32,10 @@ def adapt(
 
     Raises `ValueError` for an LM, data or options that do not fit, before anything is computed.
     """
+    from boustro.models.adaptation import KIND
+    from boustro.models.lora import find_peft
+    from boustro.pretrain.output import run_output
+
     if (text.shards is None) == (labels.train is None):
         raise ValueError("give either --shards FOLDER, running text, or --train FILE, labelled sentences")
     if (text.shards is not None and labels != NO_LABELS) or (labels.train is not None and text != NO_TEXT):
@@ -49,6 +49,9 @@ def adapt(
 
 
 def _adapt(config: AdaptConfig, text: TextOptions, labels: LabelOptions, data_options: DataOptions) -> dict[str, Any]:
+    from boustro.pretrain.adapt_text import TextLM, adapt_to_text
+    from boustro.tasks.adapt_labels import adapt_to_labels
+
     if text.shards is not None:
         encoder, base = open_lm(config)
         reader = TextLM(
@@ -67,11 +70,17 @@ def _adapt(config: AdaptConfig, text: TextOptions, labels: LabelOptions, data_op
     return adapt_to_labels(encoder, base, config, labels, train, dev)
 
 
-def open_lm(config: AdaptConfig, **options: Any) -> tuple[LMEncoder, Adaptation]:
+def open_lm(config: AdaptConfig, **options: Any) -> "tuple[LMEncoder, Adaptation]":
     """The LM that `config` names, its mask removed where it is to be, and what the folder says of it.
 
     Raises `ValueError` for what is not one causal LM, and for blocks that it does not have.
     """
+    from boustro.encoders import exact_spec, locate, split_kind, split_spec
+    from boustro.encoders.adapted import facts_of
+    from boustro.encoders.lm import LMEncoder
+    from boustro.encoders.unmasked import UnmaskedEncoder
+    from boustro.models.adaptation import MASK_KEPT
+
     names = split_spec(config.lm)
     kind, path = split_kind(names[0])
     if len(names) > 1 or kind not in ("", "backward:"):

@@ -24,6 +24,7 @@ from boustro.store import lock, open_folder, remove_folder, write_file, write_fo
 from boustro.studies.grid import Grid, System
 from boustro.tasks.answers import Answer
 from boustro.tasks.tagger import Tagger
+from boustro.text.documents import read_lines
 from boustro.types import Entity, Sentence
 
 KIND = "cell"
@@ -54,7 +55,7 @@ class Cell:
 
     def answers(self, name: str, sentences: Sequence[Sentence], gold: Sequence[Sequence[Entity]]) -> Answers:
         """The predictions on `dev` or `test`, beside the sentences and entities that all cells share."""
-        rows = [json.loads(line) for line in (self.folder / f"{name}.jsonl").read_text("utf-8").splitlines()]
+        rows = [json.loads(line) for _, line in read_lines(self.folder / f"{name}.jsonl")]
         return Answers(
             [s.words for s in sentences],
             gold,

@@ -2,30 +2,30 @@
 
 Every system with a seed is a cell (`studies.cells`), a folder that is either complete or absent, so a study
 that was killed goes on where it stopped. Tables and report are made from the cells alone, without a model.
+What is slow to import is imported when the command runs, so that its help need not wait.
 """
 
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.console import Console
 from rich.table import Table
 
-from boustro.encoders import check_spec
 from boustro.options import Count, Range, check_options
 from boustro.store import check_file, write_file
-from boustro.studies.cells import Cell, compute_cell, find_cell
-from boustro.studies.grid import Grid, parse_variants
-from boustro.studies.plan import describe_plan, make_plan
 from boustro.studies.report import render_html, render_markdown
 from boustro.studies.report.numbers import seeds as seeds_told
 from boustro.studies.report.numbers import spread
-from boustro.studies.results import find_name, summarise
 from boustro.tasks.commands import HeadOptions, read_labelled
 from boustro.tasks.config import make_config
 from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.tasks.output import as_json, check_output, give
+
+if TYPE_CHECKING:
+    from boustro.studies.cells import Cell
+    from boustro.studies.grid import Grid
 
 MOST_SEEDS = 1000
 
@@ -68,6 +68,11 @@ def compare(
         report_only: Compute nothing: report on the cells that are there.
         json: Write the results there as well (- for standard output).
     """
+    from boustro.encoders import check_spec
+    from boustro.studies.grid import Grid, parse_variants
+    from boustro.studies.plan import describe_plan, make_plan
+    from boustro.studies.results import find_name
+
     check_options(compare, locals())
     variants = parse_variants(vary)
     for variant in variants:
@@ -100,13 +105,15 @@ def compare(
     print(f"report: {out / 'report.html'}", file=sys.stderr)
 
 
-def run_grid(grid: Grid, out: Path, cache: bool = True, title: str = "Comparison") -> dict[str, Any]:
+def run_grid(grid: "Grid", out: Path, cache: bool = True, title: str = "Comparison") -> dict[str, Any]:
     """Compute the missing cells and write the report; returns the results."""
     return write_report(grid, compute_cells(grid, out, cache), out, title)
 
 
-def compute_cells(grid: Grid, out: Path, cache: bool | Path = True) -> dict[str, list[Cell]]:
+def compute_cells(grid: "Grid", out: Path, cache: bool | Path = True) -> "dict[str, list[Cell]]":
     """All cells by the system's name, the missing ones computed one after the other."""
+    from boustro.studies.cells import compute_cell, find_cell
+
     cells: dict[str, list[Cell]] = {}
     systems = grid.systems()
     total = len(systems) * grid.seeds
@@ -124,8 +131,10 @@ def compute_cells(grid: Grid, out: Path, cache: bool | Path = True) -> dict[str,
     return cells
 
 
-def find_cells(grid: Grid, out: Path) -> dict[str, list[Cell]]:
+def find_cells(grid: "Grid", out: Path) -> "dict[str, list[Cell]]":
     """The cells that are there, by the system's name."""
+    from boustro.studies.cells import find_cell
+
     cells = {}
     for system in grid.systems():
         found = [find_cell(grid, system, seed, out) for seed in range(1, grid.seeds + 1)]
@@ -134,14 +143,16 @@ def find_cells(grid: Grid, out: Path) -> dict[str, list[Cell]]:
 
 
 def write_report(
-    grid: Grid,
-    cells: dict[str, list[Cell]],
+    grid: "Grid",
+    cells: "dict[str, list[Cell]]",
     out: Path,
     title: str = "Comparison",
     reference: str | None = None,
     cases: tuple[str, str] | None = None,
 ) -> dict[str, Any]:
     """Write results.json, report.md and report.html; returns the results."""
+    from boustro.studies.results import summarise
+
     results = summarise(grid, cells, title, reference, cases)
     write_file(out / "results.json", as_json(results))
     write_file(out / "report.md", render_markdown(results))

@@ -2,6 +2,7 @@
 
 Three taggers are trained on the shipped sample (one that reads forward, one that reads backward, one that
 reads both ways) and compared; then the best one tags a few sentences.
+What is slow to import is imported when the command runs, so that its help need not wait.
 """
 
 import sys
@@ -12,12 +13,11 @@ from rich.console import Console
 
 from boustro.options import Count, check_options
 from boustro.store import write_file
-from boustro.studies.compare import Grid, print_table, run_grid
+from boustro.studies.compare import print_table, run_grid
 from boustro.studies.report import render_html, verdict
 from boustro.studies.report.blocks import Section, Tagged
 from boustro.tasks.formats.conll import read_conll
 from boustro.tasks.render import as_terminal, as_text
-from boustro.tasks.tagger import Tagger
 
 ENCODERS = ("starter-forward", "starter-backward", "starter")
 TEXTS = (
@@ -37,6 +37,9 @@ def demo(out: Path = Path("boustro-demo"), seeds: Count = 3, cache: bool = True)
         seeds: Taggers per encoder.
         cache: Keep the features on disk.
     """
+    from boustro.studies.grid import Grid
+    from boustro.tasks.tagger import Tagger
+
     check_options(demo, locals())
     sample = files("boustro") / "data" / "sample"
     train, dev, test = (read_conll(str(sample / f"{name}.conll")) for name in ("train", "dev", "test"))

@@ -1,6 +1,7 @@
 """boustro elmo: a corpus is split into sentences of words, and an ELMo is trained on them.
 
 Here and not in `pretrain`, because splitting raw text is what the tasks know. All sentences stand in memory.
+What is slow to import is imported when the command runs, so that its help need not wait.
 """
 
 import itertools
@@ -10,10 +11,8 @@ from typing import Any
 from tqdm import tqdm
 from tyro.conf import Positional
 
-from boustro.models.elmo import KIND
 from boustro.options import Count, check_options
-from boustro.pretrain.elmo import ElmoConfig, train_elmo
-from boustro.pretrain.output import run_output
+from boustro.pretrain.config import ElmoConfig
 from boustro.tasks.words import split_text
 from boustro.text.documents import Split, read_documents
 
@@ -35,6 +34,10 @@ def elmo(
         split: What ends a document in a text file.
         max_documents: How many documents of the corpus, from its beginning, to train on; all by default.
     """
+    from boustro.models.elmo import KIND
+    from boustro.pretrain.elmo import train_elmo
+    from boustro.pretrain.output import run_output
+
     check_options(elmo, locals())
     if not corpus:
         raise ValueError("no corpus given; name at least one file, folder or dataset")

@@ -10,9 +10,8 @@ Sources: Li et al. 2023 (Label supervised LLaMA, the token classification withou
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, Literal
+from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,8 +22,8 @@ from boustro import __version__
 from boustro.encoders.lm import LMEncoder
 from boustro.encoders.pieces import Row
 from boustro.models.adaptation import Adaptation
-from boustro.options import Count, CountOrZero, check_options
-from boustro.pretrain.adapt import AdaptConfig, Adapting
+from boustro.pretrain.adapt import Adapting
+from boustro.pretrain.config import AdaptConfig, LabelOptions
 from boustro.pretrain.elmo import make_batches
 from boustro.pretrain.processes import say
 from boustro.tasks.answers import Labelling, make_labelling
@@ -33,25 +32,6 @@ from boustro.tasks.formats.conll import data_fingerprint
 from boustro.types import Sentence
 
 IGNORED = -100
-
-
-@dataclass(frozen=True, kw_only=True)
-class LabelOptions:
-    """What the adaptation by labelled sentences needs."""
-
-    train: Path | None = None
-    """Labelled sentences to train on: CoNLL columns, CoNLL-U, JSON lines, or hf:NAME for a data set of the hub."""
-    dev: Path | None = None
-    """Labelled sentences whose loss and entity F1 are measured."""
-    epochs: CountOrZero = 3
-    batch_pieces: Count = 1024
-    """Pieces a step, about, padding among them."""
-    context: Literal["sentence", "document"] = "document"
-    """What the LM reads: the sentence alone, or the document around it where the data name documents."""
-
-    def __post_init__(self) -> None:
-        """Raises `ValueError` for a value that its option does not take."""
-        check_options(self)
 
 
 DECIDING = ("epochs", "batch_pieces", "context")

@@ -20,6 +20,7 @@ from boustro.heads.training import Targets
 from boustro.metrics.labels import LabelScore, score_labels
 from boustro.metrics.spans import REPAIR_RULE, SpanScore, extract_spans, is_span_tag, parse_tag, score_entities
 from boustro.tasks.schemes import Scheme, encode_tags, entities_to_bio, flatten_entities, gold_entities, to_bio
+from boustro.tasks.words import Placed
 from boustro.types import Entity, Sentence
 
 
@@ -30,6 +31,29 @@ class Answer:
     tags: tuple[str, ...]
     scores: tuple[float, ...]
     entities: tuple[Entity, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TextAnswer:
+    """The answer for a running text: its sentences, in order, each with its own."""
+
+    text: str
+    sentences: tuple[tuple[Placed, Answer], ...]
+
+    @property
+    def entities(self) -> list[Entity]:
+        """Entities over the characters of the text, with what stands there."""
+        found = []
+        for placed, answer in self.sentences:
+            for e in answer.entities:
+                start, end = placed.places[e.start][0], placed.places[e.end - 1][1]
+                found.append(Entity(e.label, start, end, self.text[start:end], round(e.score or 0, 4)))
+        return found
+
+    @property
+    def tagged(self) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+        """Words and tags of every sentence."""
+        return [(placed.sentence.words, answer.tags) for placed, answer in self.sentences]
 
 
 class Labelling(ABC):
@@ -51,6 +75,18 @@ class Labelling(ABC):
     def to_dict(self) -> dict[str, Any]:
         """What `open_labelling` needs to make it again."""
         return {"inside": self.inside, "labels": list(self.labels)}
+
+    def gold_labels(self, sentences: Sequence[Sentence]) -> list[str]:
+        """The type of every entity, or, where tags are no spans, the tag of every word."""
+        return [e.label for s in sentences for e in gold_entities(s)]
+
+    def unknown(self, sentences: Sequence[Sentence]) -> dict[str, int]:
+        """What is labelled as no answer ever is: what that means, with the names, and how often; or nothing."""
+        known = set(self.types)
+        unknown = [label for label in self.gold_labels(sentences) if label not in known]
+        names = ", ".join(sorted(set(unknown)))
+        what = f"gold labels that this tagger does not know, so they are never right: {names}"
+        return {what: len(unknown)} if unknown else {}
 
     def gold(self, sentences: Sequence[Sentence]) -> Any:
         """What the head is calibrated on, where it is."""
@@ -94,7 +130,7 @@ class TagLabelling(Labelling):
 
     @property
     def types(self) -> tuple[str, ...]:
-        bare = self.inside in ("io", "labels")  # no prefix to take off: person-actor is a type
+        bare = self.inside == "io"  # no prefix to take off: person-actor is a type
         return tuple(sorted({label if bare else parse_tag(label)[1] for label in self.labels} - {"O", ""}))
 
     @staticmethod
@@ -118,6 +154,11 @@ class TagLabelling(Labelling):
 
 class WordLabelling(TagLabelling):
     """Tags that are no spans, such as parts of speech; they are scored by accuracy."""
+
+    types = Labelling.types
+
+    def gold_labels(self, sentences: Sequence[Sentence]) -> list[str]:
+        return [tag for s in sentences for tag in s.tags or ()]
 
     @staticmethod
     def tags(sentence: Sentence, inside: Scheme) -> tuple[str, ...]:

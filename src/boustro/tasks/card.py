@@ -19,6 +19,7 @@ from typing import Any
 from huggingface_hub import EvalResult, ModelCardData
 
 from boustro.store import MANIFEST, make_manifest, open_folder, write_file
+from boustro.tasks.answers import open_labelling
 
 KIND = "tagger"
 CARD = "README.md"
@@ -91,8 +92,9 @@ def _metadata(config: dict[str, Any], name: str) -> ModelCardData:
 
 
 def _summary(config: dict[str, Any], name: str) -> str:
+    types = open_labelling(**config["labelling"]).types
     return (
-        f"# {name}\n\nFinds {', '.join(map(_cell, _types(config)))} in text. A tagger made with Boustro "
+        f"# {name}\n\nFinds {', '.join(map(_cell, types))} in text. A tagger made with Boustro "
         f"{config['version']}: the language models of its encoder are frozen, and a light head "
         f"(`{config['config']['head']}`) is trained on their states. Here lies the head alone; the models are loaded "
         "from where the encoder's name says."
@@ -187,11 +189,6 @@ def _cost(record: dict[str, Any], manifest: dict[str, Any]) -> str:
 
 def _notices(record: dict[str, Any]) -> str:
     return "\n".join(f"- {count:,} {_cell(what)}" for what, count in record.get("notices", {}).items() if count)
-
-
-def _types(config: dict[str, Any]) -> list[str]:
-    labels = config["labelling"]["labels"] if "labelling" in config else config["tags"]
-    return sorted({label.partition("-")[2] or label for label in labels} - {"O"})
 
 
 def _parts(config: dict[str, Any]) -> list[dict[str, Any]]:

@@ -1,28 +1,28 @@
-"""`boustro fit`, `evaluate` and `predict`: the tagger from a terminal."""
+"""`boustro fit`, `evaluate` and `predict`: the tagger from a terminal.
+
+torch is imported when a command runs, so that its help need not wait for it.
+"""
 
 import dataclasses
-import itertools
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 from rich.console import Console
+from tqdm import tqdm
 from tyro.conf import Positional
 
-from boustro.encoders import check_spec
 from boustro.metrics.labels import LabelScore
 from boustro.metrics.spans import SpanScore
 from boustro.options import Seed, check_options
 from boustro.store import claim
 from boustro.tasks.data import load_data
-from boustro.tasks.formats.conll import format_conll
+from boustro.tasks.formats.conll import format_document
 from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions
-from boustro.tasks.output import as_json, check_output, give
+from boustro.tasks.output import as_json, check_output, give, only_errors
 from boustro.tasks.render import as_html, as_terminal, as_text, html_head
-from boustro.tasks.tagger import KIND, Tagger
-from boustro.tasks.words import split_text
-from boustro.text.documents import read_lines
+from boustro.text.documents import is_stream, read_arriving
 from boustro.types import Sentence
 
 PREDICT_LINES = 256
@@ -89,6 +89,8 @@ def fit(
     cache: bool = True,
     json: Path | None = None,
     overwrite: bool = False,
+    device: str | None = None,
+    quiet: bool = False,
 ) -> None:
     """Train a tagger on labelled sentences, the encoder staying frozen.
 
@@ -102,25 +104,32 @@ def fit(
         cache: Keep the features on disk, so that the next fit on these texts starts at once.
         json: Write the dev scores there (- for standard output).
         overwrite: Replace a tagger that stands at --out.
+        device: cpu, cuda or mps; by default the best at hand.
+        quiet: Write nothing to standard error but errors.
     """
     check_options(fit, locals())
-    tagger = Tagger(encoder, head, cache=cache, **options.chosen())  # what is wrong with them is said first
-    check_output(json)
-    check_spec(encoder)
-    with claim(out, KIND, overwrite):
-        sentences = read_labelled(train, data_options)
-        dev_sentences = read_labelled(dev, data_options) if dev else None
-        tagger.fit(sentences, dev_sentences, seed)
-        tagger.save_pretrained(out)
-    record = tagger.record
-    _say_notices(record["notices"])
-    _say(
-        f"{out}: {record['head_parameters'] / 1e6:.2f}M parameters trained in {record['train_seconds']:.0f} s after "
-        f"{record['encode_seconds']:.0f} s of encoding; best epoch {record['best_epoch']}"
-    )
-    if dev_sentences:
-        score = tagger.evaluate(dev_sentences)
-        give(score.to_dict(), json, lambda: _print_score(score), indent=1)
+    from boustro.encoders import check_spec
+    from boustro.tasks.tagger import KIND, Tagger
+
+    with only_errors(quiet):
+        # What is wrong with the options is said first.
+        tagger = Tagger(encoder, head, cache=cache, device=device, **options.chosen())
+        check_output(json)
+        check_spec(encoder)
+        with claim(out, KIND, overwrite):
+            sentences = read_labelled(train, data_options)
+            dev_sentences = read_labelled(dev, data_options) if dev else None
+            tagger.fit(sentences, dev_sentences, seed)
+            tagger.save_pretrained(out)
+        record = tagger.record
+        _say_notices(record["notices"])
+        _say(
+            f"{out}: {record['head_parameters'] / 1e6:.2f}M parameters trained in {record['train_seconds']:.0f} s "
+            f"after {record['encode_seconds']:.0f} s of encoding; best epoch {record['best_epoch']}"
+        )
+        if dev_sentences:
+            score = tagger.score(dev_sentences, tagger.answer(dev_sentences, cached=True))
+            give(score.to_dict(), json, lambda: _print_score(score), indent=1)
 
 
 def evaluate(
@@ -129,6 +138,8 @@ def evaluate(
     json: Path | None = None,
     data_options: DataOptions = DEFAULT_OPTIONS,
     encoder: str | None = None,
+    device: str | None = None,
+    quiet: bool = False,
 ) -> None:
     """Score a tagger on labelled sentences: entity-level precision, recall and F1, as conlleval has them.
 
@@ -137,50 +148,67 @@ def evaluate(
         data: Labelled sentences: CoNLL columns, CoNLL-U, JSON lines, or hf:NAME for a data set of the hub.
         json: Write the scores there (- for standard output).
         encoder: Where the encoder is now, if it has moved.
+        device: cpu, cuda or mps; by default the best at hand.
+        quiet: Write nothing to standard error but errors.
     """
-    check_output(json)
-    sentences = read_labelled(data, data_options)
-    model = Tagger.from_pretrained(tagger, encoder=encoder)
-    score = model.evaluate(sentences)
-    _say_notices(model.encoder(cached=True).counts)
-    give(score.to_dict(), json, lambda: _print_score(score), indent=1)
+    from boustro.tasks.tagger import Tagger
+
+    with only_errors(quiet):
+        check_output(json)
+        sentences = read_labelled(data, data_options)
+        model = Tagger.from_pretrained(tagger, encoder=encoder, device=device)
+        _say_notices(model.unknown_labels(sentences))
+        score = model.score(sentences, model.answer(sentences, cached=True))
+        _say_notices(model.encoder(cached=True).counts)
+        give(score.to_dict(), json, lambda: _print_score(score), indent=1)
 
 
 def predict(
     tagger: Positional[Path],
-    file: Positional[str] = "-",
+    files: Positional[tuple[str, ...]] = ("-",),
     format: Literal["text", "jsonl", "conll", "html"] = "text",
     encoder: str | None = None,
+    device: str | None = None,
+    quiet: bool = False,
 ) -> None:
-    """Tag text, one document a line.
+    """Tag text, one document a line, each line as soon as it has come.
 
     Args:
         tagger: A tagger folder.
-        file: A text file, or - for standard input.
-        format: text (coloured in a terminal), jsonl (a line each, with character offsets), conll or html.
+        files: Text files (.gz, .bz2, .xz too), streams such as /dev/stdin, or - for standard input.
+        format: text (coloured in a terminal), jsonl (a line each, with character offsets, and with the file where
+            there are several), conll (each line a document) or html.
         encoder: Where the encoder is now, if it has moved.
+        device: cpu, cuda or mps; by default the best at hand.
+        quiet: Write nothing to standard error but errors.
     """
-    model = Tagger.from_pretrained(tagger, encoder=encoder)
-    lines = _lines(file)
-    if format == "html":
-        print(html_head("Standard input" if file == "-" else file, model.types))
+    from boustro.tasks.tagger import Tagger
+
+    _refuse_missing(files)
     console = Console(highlight=False, soft_wrap=True)
-    while batch := list(itertools.islice(lines, PREDICT_LINES)):
-        if format == "conll":
-            sentences = [p.sentence for line in batch for p in split_text(line)]
-            print(format_conll(zip([s.words for s in sentences], model.tag(sentences), strict=True)), end="")
-            continue
-        for line, entities in zip(batch, model.predict(batch), strict=True):
-            if format == "jsonl":
-                print(as_json({"text": line, "entities": [dataclasses.asdict(e) for e in entities]}))
-            elif format == "html":
-                print(f"<p>{as_html(line, entities)}</p>")
-            elif console.is_terminal:
-                console.print(as_terminal(line, entities))
-            else:
-                print(as_text(line, entities))
-        sys.stdout.flush()
-    _say_notices(model.encoder().counts)
+    with (
+        only_errors(quiet),
+        tqdm(desc="tagging", unit=" lines", disable=console.is_terminal or None, leave=False) as bar,
+    ):
+        model = Tagger.from_pretrained(tagger, encoder=encoder, device=device)
+        if format == "html":
+            print(html_head(", ".join("Standard input" if file == "-" else file for file in files), model.types))
+        for batch in read_batches(files):
+            for (file, text), answer in zip(batch, model.answer_texts([text for _, text in batch]), strict=True):
+                if format == "jsonl":
+                    row = {"text": text, "entities": [e.to_dict() for e in answer.entities]}
+                    print(as_json(row | ({"file": file} if len(files) > 1 else {})))
+                elif format == "conll":
+                    print(format_document(answer.tagged), end="")
+                elif format == "html":
+                    print(f"<p>{as_html(text, answer.entities)}</p>")
+                elif console.is_terminal:
+                    console.print(as_terminal(text, answer.entities))
+                else:
+                    print(as_text(text, answer.entities))
+            sys.stdout.flush()
+            bar.update(len(batch))
+        _say_notices(model.encoder().counts)
 
 
 def read_labelled(data: Path, options: DataOptions) -> list[Sentence]:
@@ -190,15 +218,29 @@ def read_labelled(data: Path, options: DataOptions) -> list[Sentence]:
     return labelled.sentences
 
 
-def _lines(file: str) -> Iterator[str]:
-    """Lines of a file or of standard input, as strict UTF-8."""
-    if file == "-":
-        numbered = read_lines(Path("/dev/stdin")) if not sys.stdin.isatty() else enumerate(sys.stdin, 1)
-    else:
-        if not Path(file).is_file():
+def read_batches(files: Sequence[str]) -> Iterator[list[tuple[str, str]]]:
+    """(file, line) pairs of all files, PREDICT_LINES at a time, fewer where more would have to be waited for."""
+    batch: list[tuple[str, str]] = []
+    for file in files:
+        if batch and is_stream(file):  # to open it may take long
+            yield batch
+            batch = []
+        for line in read_arriving(Path(file)):
+            if line is not None:
+                batch.append((file, line[1]))
+            if batch and (line is None or len(batch) == PREDICT_LINES):
+                yield batch
+                batch = []
+    if batch:
+        yield batch
+
+
+def _refuse_missing(files: Sequence[str]) -> None:
+    for file in files:
+        if Path(file).is_dir():
+            raise ValueError(f"{file} is a folder; name the text files in it")
+        if file != "-" and not Path(file).exists():
             raise FileNotFoundError(f"{file}: no such file; give a text file, or - for standard input")
-        numbered = read_lines(Path(file))
-    return (line.rstrip("\r\n") for _, line in numbered)
 
 
 def _print_score(score: SpanScore | LabelScore) -> None:

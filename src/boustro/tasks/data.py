@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from boustro.tasks.formats.conll import read_columns
 from boustro.tasks.formats.conllu import read_conllu
 from boustro.tasks.formats.jsonl import read_json, read_jsonl
-from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions, Labelled, Reading, label
+from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions, Labelled, Lines, Reading, label
 from boustro.tasks.formats.records import read_records
 from boustro.tasks.formats.tables import PREFIX, read_dataset, read_frame, read_hub
+from boustro.tasks.given import as_list, refuse_no_texts
 from boustro.tasks.schemes import Scheme
 from boustro.text.documents import OPENERS, read_lines
 from boustro.types import Sentence
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     )
 else:
     Data: TypeAlias = Any  # so that nothing is imported for its type alone
-Reader = Callable[[Path, DataOptions], Reading]
+Reader = Callable[[Path, DataOptions, Lines], Reading]
 READERS: dict[str, Reader] = {
     ".conllu": read_conllu,
     ".conllup": read_conllu,
@@ -87,7 +88,7 @@ def read_raw(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> Reading:
         return read_frame(data, options)
     if isinstance(data, Mapping):
         raise ValueError(f"the given data is a dict of {', '.join(map(str, data))}; give one of them")
-    name, items = "the given data", list(data)
+    name, items = "the given data", as_list(data, "a file, a data set's name, or labelled sentences")
     if items and all(isinstance(item, Mapping) or _is_text_pair(item) for item in items):
         return read_records(enumerate(items, start=1), name, "records", options, in_memory=True)
     fallback = "labels" if items and all(isinstance(item, Sentence) for item in items) else None  # read before
@@ -100,9 +101,9 @@ def data_name(sentences: Sequence[Sentence]) -> str:
     return sentences[0].where.rpartition(":")[0] or "data given in memory"
 
 
-def sniff(path: Path) -> Reader:
+def sniff(lines: Lines) -> Reader:
     """The reader of a file whose name does not tell its format, by its first lines that hold something."""
-    for _, line in read_lines(path):
+    for _, line in lines:
         if line.startswith("{") and _is_object(line):
             return read_jsonl
         cells = line.split("\t")
@@ -116,7 +117,7 @@ def sniff(path: Path) -> Reader:
 def _read_file(path: Path, options: DataOptions) -> Reading:
     if path.is_dir():
         raise ValueError(f"{path} is a folder; for a data set that `datasets` saved there write {PREFIX}{path}")
-    if not path.is_file():
+    if not path.exists():
         near = difflib.get_close_matches(path.name, [p.name for p in _neighbours(path)], n=1)
         hint = f"; did you mean {path.with_name(near[0])}?" if near else ""
         raise FileNotFoundError(
@@ -124,8 +125,9 @@ def _read_file(path: Path, options: DataOptions) -> Reading:
             f"named {PREFIX}NAME)"
         )
     suffixes = [suffix for suffix in path.suffixes if suffix not in OPENERS]
-    reader = READERS.get(suffixes[-1].lower() if suffixes else "") or sniff(path)
-    return reader(path, options)
+    lines = list(read_lines(path))  # once: a stream cannot be read again
+    reader = READERS.get(suffixes[-1].lower() if suffixes else "") or sniff(lines)
+    return reader(path, options, lines)
 
 
 def _neighbours(path: Path) -> list[Path]:
@@ -147,7 +149,10 @@ def _sentence(item: Any, number: int) -> Sentence:
     if isinstance(item, Sentence):
         return item
     if isinstance(item, (list, tuple)) and len(item) == 2 and not any(isinstance(part, str) for part in item):
-        return Sentence(tuple(item[0]), tuple(item[1]))
+        words, tags = (tuple(as_list(part, f"words and tags of sentence {number}")) for part in item)
+        refuse_no_texts(words, f"sentence {number} of the given data, word")
+        refuse_no_texts(tags, f"sentence {number} of the given data, tag")
+        return Sentence(words, tags)
     raise ValueError(
         f"sentence {number} of the given data: expected words and tags as two lists, a dict or a Sentence, "
         f"got {type(item).__name__}"

@@ -1,5 +1,7 @@
 """What a command found, for people or for programs: `--json FILE`, and `--json -` for standard output."""
 
+import contextlib
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -26,3 +28,8 @@ def give(value: object, file: Path | None, show: Callable[[], None], indent: int
     if file is not None:
         write_file(file, as_json(value, indent) + "\n")
     show()
+
+
+def only_errors(quiet: bool) -> contextlib.AbstractContextManager[object]:
+    """A block of code that, where `quiet`, writes nothing to standard error; what it raises is said outside of it."""
+    return contextlib.redirect_stderr(io.StringIO()) if quiet else contextlib.nullcontext()

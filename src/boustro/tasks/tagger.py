@@ -13,6 +13,7 @@ import copy
 import json
 import tempfile
 import time
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -37,14 +38,15 @@ from boustro.heads.training import (
 )
 from boustro.metrics.labels import LabelScore
 from boustro.metrics.spans import SpanScore, extract_spans
-from boustro.models.hardware import best_device
+from boustro.models.hardware import best_device, find_device
 from boustro.options import Seed, check_options
 from boustro.store import open_folder, write_file, write_folder
-from boustro.tasks.answers import Answer, Labelling, make_labelling, open_labelling
+from boustro.tasks.answers import Answer, Labelling, TextAnswer, make_labelling, open_labelling
 from boustro.tasks.card import KIND, write_card
 from boustro.tasks.config import make_config
 from boustro.tasks.data import Data, data_name, read_data
 from boustro.tasks.formats.conll import data_fingerprint
+from boustro.tasks.given import as_sentences, as_texts
 from boustro.tasks.hub import download, upload
 from boustro.tasks.schemes import Scheme
 from boustro.tasks.words import split_text
@@ -79,7 +81,7 @@ class Tagger:
         head_class(head)  # an unknown one is refused before anything is encoded
         self.config = make_config(preset, encoder=encoder, head=head, **options)
         self.cache, self._wanted_device = cache, device
-        self.device = torch.device(device) if device else best_device()
+        self.device = find_device(device) if device else best_device()
         self.labelling: Labelling | None = None
         self.head: Head | None = None
         self.record: dict[str, Any] = {}
@@ -100,7 +102,7 @@ class Tagger:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.device = torch.device(self._wanted_device) if self._wanted_device else best_device()
+        self.device = find_device(self._wanted_device) if self._wanted_device else best_device()
         if self.head is not None:
             self.head.to(self.device)
 
@@ -208,18 +210,45 @@ class Tagger:
 
     def tag(self, sentences: Iterable[Sentence | Sequence[str]], cached: bool = False) -> list[tuple[str, ...]]:
         """BIO tags of sentences that are split into words already."""
-        return [answer.tags for answer in self.answer(list(sentences), cached)]
+        return [answer.tags for answer in self.answer(sentences, cached)]
 
-    def answer(self, sentences: Sequence[Sentence | Sequence[str]], cached: bool = False) -> list[Answer]:
-        """Tags and entities, with their probabilities, of sentences that are split into words already."""
+    def answer(self, sentences: Iterable[Sentence | Sequence[str]], cached: bool = False) -> list[Answer]:
+        """Tags and entities, with their probabilities, of sentences that are split into words already.
+
+        Raises `ValueError`, with the place, for a word that is no text.
+        """
         head = self._trained()
-        features = self.encoder(cached).encode_all(sentences)
+        features = self.encoder(cached).encode_all(as_sentences(sentences))
         return self._read(predict_streams(head, features.streams, features.lengths), features.lengths)
 
+    def answer_texts(self, texts: Iterable[str]) -> list[TextAnswer]:
+        """The same of running texts, each a document of its own.
+
+        Raises `ValueError`, with the place, for what is no text.
+        """
+        texts = as_texts(texts)
+        split = [list(split_text(text, f"text {number}")) for number, text in enumerate(texts)]
+        answers = iter(self.answer([placed.sentence for parts in split for placed in parts]))
+        return [
+            TextAnswer(text, tuple((placed, next(answers)) for placed in parts))
+            for text, parts in zip(texts, split, strict=True)
+        ]
+
     def evaluate(self, data: Data, scheme: Scheme = "auto") -> SpanScore | LabelScore:
-        """Entity-level scores, in percent, with conlleval's rules; accuracy where the tags are no spans."""
+        """Entity-level scores, in percent, with conlleval's rules; accuracy where the tags are no spans.
+
+        Gold labels that the tagger does not know, so that it can never be right there, are a warning.
+        """
         sentences = read_data(data, scheme)
+        for what, count in self.unknown_labels(sentences).items():
+            warnings.warn(f"{data_name(sentences)}: {count:,} {what}", stacklevel=2)
         return self.score(sentences, self.answer(sentences, cached=True))
+
+    def unknown_labels(self, sentences: Sequence[Sentence]) -> dict[str, int]:
+        """What stands there labelled as this tagger never answers, see `Labelling.unknown`."""
+        self._trained()
+        assert self.labelling is not None
+        return self.labelling.unknown(sentences)
 
     def score(self, sentences: Sequence[Sentence], answers: Sequence[Answer]) -> SpanScore | LabelScore:
         """Scores of answers, signed."""
@@ -230,26 +259,16 @@ class Tagger:
     @overload
     def predict(self, text: str) -> list[Entity]: ...
     @overload
-    def predict(self, text: Sequence[str]) -> list[list[Entity]]: ...
-    def predict(self, text: str | Sequence[str]) -> list[Entity] | list[list[Entity]]:
+    def predict(self, text: Iterable[str]) -> list[list[Entity]]: ...
+    def predict(self, text: str | Iterable[str]) -> list[Entity] | list[list[Entity]]:
         """Entities of a text, or of each of several: label, start, end (characters, half-open), text, score.
 
-        The score of a tagged entity is the geometric mean of the probabilities of its tags.
+        Several are any iterable: a list, a generator, a column of a data frame. The score of a tagged entity is the
+        geometric mean of the probabilities of its tags. Raises `ValueError`, with the place, for what is no text.
         """
         if isinstance(text, str):
-            return self.predict([text])[0]
-        split = [list(split_text(t, f"text {number}")) for number, t in enumerate(text)]
-        answered = iter(self.answer([placed.sentence for parts in split for placed in parts]))
-        found: list[list[Entity]] = []
-        for whole, parts in zip(text, split, strict=True):
-            found.append([])
-            for placed in parts:
-                for e in next(answered).entities:
-                    start, end = placed.places[e.start][0], placed.places[e.end - 1][1]
-                    found[-1].append(
-                        replace(e, start=start, end=end, text=whole[start:end], score=round(e.score or 0, 4))
-                    )
-        return found
+            return self.answer_texts([text])[0].entities
+        return [answer.entities for answer in self.answer_texts(text)]
 
     def save_pretrained(self, path: str | Path) -> None:
         """Write a tagger folder: the head, the tags, and which encoder it belongs to."""
@@ -316,6 +335,10 @@ class Tagger:
     def types(self) -> list[str]:
         """The entity types that it knows, or, where tags are no spans, the tags."""
         return list(self.labelling.types) if self.labelling else []
+
+    def __repr__(self) -> str:
+        state = f"types={self.types}" if self.head is not None else "trained=False"
+        return f"Tagger(encoder={self.config.encoder!r}, head={self.config.head!r}, {state})"
 
     def _read(self, answers: Sequence[Any], lengths: Sequence[int] | np.ndarray) -> list[Answer]:
         assert self.labelling is not None

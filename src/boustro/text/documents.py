@@ -10,12 +10,16 @@ import bz2
 import gzip
 import json
 import lzma
+import select
+import sys
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Any, Literal
 
 Split = Literal["blank-line", "line", "file"]
+STANDARD_INPUT = Path("-")
+BLOCK = 1 << 16  # bytes read at once
 OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
@@ -50,28 +54,76 @@ def _is_hidden(path: Path) -> bool:
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """(line number from 1, line without its end) of a text file, compressed or not, as strict UTF-8."""
+    """(line number from 1, line without its end) of a text file, compressed or not, as strict UTF-8.
+
+    A line ends with LF, CR LF or CR, and with nothing else. Raises `ValueError`, with `file:line`, for bytes that
+    are not UTF-8 and for a damaged compressed file.
+    """
+    return (line for line in read_arriving(path) if line is not None)
+
+
+def read_arriving(path: Path) -> Iterator[tuple[int, str] | None]:
+    """The same, and `None` wherever all that has arrived was given and more is to be waited for (pipes, terminals).
+
+    The path `-` is standard input.
+    """
+    name = "standard input" if path == STANDARD_INPUT else path
     with _open_binary(path) as file:
         number = 0
         try:
-            for number, line in enumerate(file, start=1):
+            for line in _split_lines(file):
+                if line is None:
+                    yield None
+                    continue
+                number += 1
                 try:
-                    text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+                    yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
                 except UnicodeDecodeError as error:
                     raise ValueError(
-                        f"{path}:{number}: byte 0x{line[error.start]:02x} is not UTF-8; "
+                        f"{name}:{number}: byte 0x{line[error.start]:02x} is not UTF-8; "
                         "convert the file first, for example with iconv -f latin1 -t utf8"
                     ) from error
-                yield number, text.rstrip("\r\n")
         except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
-            raise ValueError(f"{path}: the compressed file is damaged after line {number}: {error}") from error
+            raise ValueError(f"{name}: the compressed file is damaged after line {number}: {error}") from error
         except OSError as error:
             if error.errno is not None:  # the disk's word, not the decompressor's
                 raise
-            raise ValueError(f"{path}: the compressed file is damaged after line {number}: {error}") from error
+            raise ValueError(f"{name}: the compressed file is damaged after line {number}: {error}") from error
+
+
+def _split_lines(file: Any) -> Iterator[bytes | None]:
+    """Lines of a binary file without their ends, as they arrive; `None` where reading on would wait."""
+    begun: list[bytes] = []  # a line whose end has not come yet
+    after_return = False
+    while block := file.read1(BLOCK):
+        if after_return and block[:1] == b"\n":  # the second half of CR LF
+            block = block[1:]
+        after_return = block[-1:] == b"\r"
+        lines = [*block.splitlines(), b""] if block[-1:] in (b"\r", b"\n", b"") else block.splitlines()
+        if len(lines) > 1:
+            yield b"".join((*begun, lines[0]))
+            yield from lines[1:-1]
+            begun.clear()
+        begun.append(lines[-1])
+        if not _is_ready(file):
+            yield None
+    if last := b"".join(begun):
+        yield last
+
+
+def _is_ready(file: Any) -> bool:
+    """Whether something, or the end, can be read without waiting."""
+    try:
+        return bool(select.select([file], [], [], 0)[0])
+    except (OSError, ValueError):  # no file of the system's
+        return True
 
 
 def _open_binary(path: Path) -> IO[bytes]:
+    if path == STANDARD_INPUT:
+        if sys.stdin is None:
+            raise ValueError("standard input is closed; name a file to read")
+        return open(sys.stdin.fileno(), "rb", closefd=False)
     return OPENERS.get(path.suffix, open)(path, "rb")  # type: ignore[operator]
 
 

@@ -3,7 +3,7 @@
     boustro fewshot --encoders starter-forward starter --train train.txt --dev dev.txt --out shots
 
 The features of each encoder are computed once; then hundreds of heads take minutes. `fewshot.study` tells the two
-protocols.
+protocols. What is slow to import is imported when the command runs, so that its help need not wait.
 """
 
 import dataclasses
@@ -13,29 +13,26 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from rich.console import Console
 from rich.table import Table
 
 from boustro import __version__
-from boustro.encoders import check_spec
 from boustro.metrics.paired import RELIABLE, holm, sign_flip_p
 from boustro.metrics.spans import REPAIR_RULE
 from boustro.options import Count, Dropout, Positive, PositiveOrZero, Range, Width, check_options
 from boustro.store import check_file, provenance, write_file
 from boustro.studies.fewshot.draws import short_types
-from boustro.studies.fewshot.plan import make_plan
 from boustro.studies.fewshot.report import by_system, choosing_f1, column_head, render_html, render_markdown, verdict
-from boustro.studies.fewshot.study import PROTOCOLS, Study, compute_cells
-from boustro.studies.fewshot.systems import System
-from boustro.studies.grid import short_specs
-from boustro.studies.plan import describe_plan
 from boustro.tasks.commands import read_labelled
 from boustro.tasks.data import data_name
 from boustro.tasks.formats.conll import data_fingerprint
 from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.tasks.output import as_json, check_output, give
+
+if TYPE_CHECKING:
+    from boustro.studies.fewshot.study import Study
 
 MOST_DRAWS = 10_000
 
@@ -70,6 +67,8 @@ class ShotOptions:
 
     def over(self, protocol: str) -> dict[str, Any]:
         """The protocol's settings with what was given put over them."""
+        from boustro.studies.fewshot.study import PROTOCOLS
+
         return PROTOCOLS[protocol] | {k: v for k, v in dataclasses.asdict(self).items() if v is not None}
 
 
@@ -111,6 +110,11 @@ def fewshot(
         dry_run: Say what would be computed and what it would cost, and stop.
         json: Write the results there as well (- for standard output).
     """
+    from boustro.encoders import check_spec
+    from boustro.studies.fewshot.plan import make_plan
+    from boustro.studies.fewshot.study import Study, compute_cells
+    from boustro.studies.plan import describe_plan
+
     check_options(fewshot, locals())
     study = Study(
         encoders=tuple(dict.fromkeys(encoders)),
@@ -140,8 +144,11 @@ def fewshot(
     print(f"report: {out / 'report.html'}", file=sys.stderr)
 
 
-def summarise(study: Study, cells: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def summarise(study: "Study", cells: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """All that the report shows, from the cells."""
+    from boustro.studies.fewshot.systems import System
+    from boustro.studies.grid import short_specs
+
     short = dict(zip(study.encoders, short_specs(study.encoders), strict=True))
     points = []
     for cell in cells:

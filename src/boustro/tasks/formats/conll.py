@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from boustro.store import fingerprint
-from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions, Note, Reading, label
+from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions, Lines, Note, Reading, label
 from boustro.tasks.schemes import Scheme
 from boustro.text.documents import read_lines
 from boustro.types import Sentence
@@ -33,14 +33,14 @@ def read_conll(path: str | Path, scheme: Scheme = "auto") -> list[Sentence]:
     Raises `FileNotFoundError`, or `ValueError` with file:line for a line without a tag, a tag of no known
     scheme, bytes that are not UTF-8, and a file without any sentence.
     """
-    return label(read_columns(Path(path)), scheme).sentences
-
-
-def read_columns(path: Path, options: DataOptions = DEFAULT_OPTIONS) -> Reading:
-    """Sentences with the tags as they stand in the file."""
+    path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file; labelled sentences are expected here")
-    lines = list(read_lines(path))
+    return label(read_columns(path, DEFAULT_OPTIONS, list(read_lines(path))), scheme).sentences
+
+
+def read_columns(path: Path, options: DataOptions, lines: Lines) -> Reading:
+    """Sentences with the tags as they stand in the file."""
     reading = Reading(name=str(path), form="CoNLL columns")
     if (found := _first_word(lines)) is None:
         raise ValueError(f"{path}: the file holds no sentence; expected one word and its tag a line")
@@ -119,6 +119,11 @@ def format_conll(sentences: Iterable[tuple[Sequence[str], Sequence[str]]]) -> st
     return "".join(blocks)
 
 
+def format_document(sentences: Sequence[tuple[Sequence[str], Sequence[str]]]) -> str:
+    """The same, as a document of its own; nothing where there is no sentence."""
+    return f"{DOCUMENT_START}\tO\n\n{format_conll(sentences)}" if sentences else ""
+
+
 def data_fingerprint(sentences: Sequence[Sentence]) -> str:
     """One name for what a data set holds, wherever it lies: words, tags, documents, and, where they are known,
     overlapping entities and the spaces between words."""
@@ -133,7 +138,7 @@ def _spaces(sentence: Sentence) -> list[str]:
     return ["".join(" " if space else "_" for space in sentence.spaces)] if sentence.spaces is not None else []
 
 
-def _first_word(lines: list[tuple[int, str]]) -> tuple[int, str] | None:
+def _first_word(lines: Lines) -> tuple[int, str] | None:
     """The first line that shows the shape of the others: no document start and, if there is another, none with `#`."""
     full = [(n, line) for n, line in lines if line.strip() and not line.startswith(DOCUMENT_START)]
     plain = ((n, line) for n, line in full if not line.startswith("#"))

@@ -20,9 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from boustro.metrics.spans import is_span_tag
-from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions, Note, Reading
+from boustro.tasks.formats.reading import DataOptions, Lines, Note, Reading
 from boustro.tasks.schemes import ALL_LETTERS
-from boustro.text.documents import read_lines
 from boustro.types import Sentence
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -59,14 +58,14 @@ class _Block:
         return tuple(before[: len(self.words)])
 
 
-def read_conllu(path: Path, options: DataOptions = DEFAULT_OPTIONS) -> Reading:
+def read_conllu(path: Path, options: DataOptions, lines: Lines) -> Reading:
     """Sentences with one column as tags, as they stand; documents and spaces where the file tells them.
 
     Raises `ValueError` with file:line for a line that is not CoNLL-U, an id out of order, and a column or key
     that is not there.
     """
     reading = Reading(name=str(path), form="CoNLL-U", fallback="labels")
-    blocks = [block for block in _blocks(path, options, reading.notes) if block.words]
+    blocks = [block for block in _blocks(path, options, lines, reading.notes) if block.words]
     present = {value for block in blocks for value in block.values if value is not None}
     if blocks and not present - {"_"}:
         raise ValueError(f"{path}: no word has {options.tag_column or 'upos'}; name another column with --tag-column")
@@ -80,11 +79,11 @@ def read_conllu(path: Path, options: DataOptions = DEFAULT_OPTIONS) -> Reading:
     return reading
 
 
-def _blocks(path: Path, options: DataOptions, notes: list[Note]) -> Iterator[_Block]:
+def _blocks(path: Path, options: DataOptions, lines: Lines, notes: list[Note]) -> Iterator[_Block]:
     names: Sequence[str] = COLUMNS
     columns: tuple[int, int, str | None] | None = None
     num_documents, block = 0, _Block("")
-    for number, line in read_lines(path):
+    for number, line in lines:
         if not line.strip():
             yield block.finish(f"{path}:{number}")
             block = _Block(block.document)

@@ -12,27 +12,25 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions, Reading
+from boustro.tasks.formats.reading import DataOptions, Lines, Reading
 from boustro.tasks.formats.records import read_records
-from boustro.text.documents import read_lines
 from boustro.types import Sentence
 
 SPACE, END = re.compile(r"\s*"), re.compile(r"\]\s*\Z")
 
 
-def read_jsonl(path: Path, options: DataOptions = DEFAULT_OPTIONS) -> Reading:
+def read_jsonl(path: Path, options: DataOptions, lines: Lines) -> Reading:
     """Sentences of a file with a JSON object a line; blank lines are passed over."""
-    lines = ((number, line) for number, line in read_lines(path) if line.strip())
-    return read_records(((n, _parse(line, f"{path}:{n}")) for n, line in lines), str(path), "JSON lines", options)
+    records = ((number, _parse(line, f"{path}:{number}")) for number, line in lines if line.strip())
+    return read_records(records, str(path), "JSON lines", options)
 
 
-def read_json(path: Path, options: DataOptions = DEFAULT_OPTIONS) -> Reading:
+def read_json(path: Path, options: DataOptions, lines: Lines) -> Reading:
     """Sentences of a file that holds one list of records, or else an object a line."""
-    lines = [line for _, line in read_lines(path)]
-    first = next((line.strip() for line in lines if line.strip()), "")
+    first = next((line.strip() for _, line in lines if line.strip()), "")
     if not first.startswith("["):
-        return read_jsonl(path, options)
-    return read_records(_items("\n".join(lines), path), str(path), "JSON", options)
+        return read_jsonl(path, options, lines)
+    return read_records(_items("\n".join(line for _, line in lines), path), str(path), "JSON", options)
 
 
 def format_jsonl(sentences: Iterable[Sentence]) -> str:

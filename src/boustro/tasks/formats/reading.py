@@ -40,6 +40,8 @@ class DataOptions:
 
 
 DEFAULT_OPTIONS = DataOptions()
+Lines = Sequence[tuple[int, str]]
+"""What a reader of a file is given: the numbers of lines, from 1, and the lines."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from typing import Any
 
 from boustro.tasks.formats.offsets import as_rows, distinct, join_sentences, read_spans, shorten, to_words
 from boustro.tasks.formats.reading import DataOptions, Note, Reading
+from boustro.tasks.given import refuse_no_texts
 from boustro.tasks.words import split_text
 from boustro.types import Sentence
 
@@ -165,9 +166,7 @@ def _words(given: Any, text: str | None, where: str) -> tuple[tuple[str, ...], P
             if text is not None and text[start:end] != word:
                 raise ValueError(f"{where}: the token {word!r} is not what stands at {start}:{end} of the text")
         return words, places
-    for number, word in enumerate(given, start=1):
-        if not isinstance(word, str):
-            raise ValueError(f"{where}: word {number} is {shorten(word)}, which is no text")
+    refuse_no_texts(given, f"{where}: word")
     if text is None:
         return tuple(given), None
     found, position = [], 0

@@ -1,0 +1,61 @@
+"""Texts and sentences that a caller gives from Python, as lists; what is none is refused with its place.
+
+as_texts(row["text"] for row in rows)      any iterable: a generator, a column of a table, an array
+as_texts(["Ada left.", float("nan")])      ValueError: text 2 is nan, which is no text (a missing value?); …
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from boustro.tasks.formats.offsets import shorten
+from boustro.types import Sentence
+
+
+def as_list(given: Any, what: str) -> list[Any]:
+    """The items of any iterable; `ValueError` for what would be iterated into something else, or not at all."""
+    hint = ""
+    if isinstance(given, Mapping):
+        hint = "; give its values, or one of them"
+    elif isinstance(given, (bytes, bytearray)):
+        hint = "; decode them first, for example with .decode()"
+    elif hasattr(given, "columns") or hasattr(given, "column_names"):
+        hint = "; give one of its columns"
+    elif not isinstance(given, str):
+        try:
+            return list(given)
+        except TypeError:  # not iterable, or an array of no dimension
+            pass
+    raise ValueError(f"expected {what}, got {type(given).__name__}{hint}")
+
+
+def as_texts(given: Iterable[str]) -> list[str]:
+    """Texts as a list; `ValueError` for anything that is none."""
+    texts = as_list(given, "a text or several")
+    refuse_no_texts(texts, "text")
+    return texts
+
+
+def as_sentences(given: Iterable[Sentence | Sequence[str]]) -> list[Sentence]:
+    """Sentences split into words as a list; `ValueError` for a word that is no text, and for a text in their place."""
+    found = []
+    for number, item in enumerate(as_list(given, "sentences as lists of words"), start=1):
+        place = f"sentence {number}"
+        if isinstance(item, str):
+            raise ValueError(f"{place} is {shorten(item)}, which is not split into words; predict takes running text")
+        sentence = item if isinstance(item, Sentence) else Sentence(tuple(as_list(item, f"{place} as a list of words")))
+        refuse_no_texts(sentence.words, f"{place}, word")
+        found.append(sentence)
+    return found
+
+
+def refuse_no_texts(values: Iterable[Any], place: str) -> None:
+    """`ValueError`, with the place and the number from 1, for the first value that is no text."""
+    for number, value in enumerate(values, start=1):
+        if isinstance(value, str):
+            continue
+        hint = ""
+        if isinstance(value, bytes):
+            hint = "; decode it first, for example with .decode()"
+        elif value is None or isinstance(value, float) or type(value).__name__ in ("NAType", "NaTType"):
+            hint = " (a missing value?); leave it out, or put a text in its place"
+        raise ValueError(f"{place} {number} is {shorten(value)}, which is no text{hint}")
