@@ -4,6 +4,7 @@ import gzip
 import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -35,7 +36,7 @@ def folder(tmp_path_factory, pair):
     folder = tmp_path_factory.mktemp("cli")
     (folder / "train.conll").write_text(format_conll(DATA), "utf-8")
     (folder / "dev.conll").write_text(format_conll(DATA[:2]), "utf-8")
-    arguments = ["--epochs", "40", "--lr", "0.01", "--dropout", "0", "--hidden", "32", "--crf", "False"]
+    arguments = ["--epochs", "40", "--lr", "0.01", "--dropout", "0", "--hidden", "32", "--no-crf"]
     data = ["--train", str(folder / "train.conll"), "--dev", str(folder / "dev.conll")]
     assert main(["fit", "--encoder", pair, *data, "--out", str(folder / "ner"), *arguments]) == 0
     return folder
@@ -361,3 +362,32 @@ def test_threads_do_not_wait_long_in_a_loop_unless_the_user_says_how(given, spin
     look = f"{first}, os, sys; print(os.environ.get('GOMP_SPINCOUNT'), 'torch' in sys.modules)"
     printed = subprocess.run([sys.executable, "-c", look], env=environment | given, capture_output=True, text=True)
     assert printed.stdout.split() == [str(spin), str("torch" in first)]
+
+
+def test_booleans_are_spelt_one_way(capsys):
+    """Every one is --x or --no-x, also one that is the preset's unless it is given; no other boolean takes a word."""
+    for command in ("fit", "pretrain", "compare", "fewshot", "predict"):
+        assert main([command, "--help"]) == 0
+        told = capsys.readouterr().out
+        assert "True,False" not in told and "{None}" not in told
+    assert "--crf, --no-crf" in told or main(["fit", "--help"]) == 0
+    told = capsys.readouterr().out
+    assert "--crf, --no-crf" in told and "--cache, --no-cache" in told and "--overwrite, --no-overwrite" in told
+    assert main(["fit", "--train", "a", "--out", "b", "--crf", "False"]) == 2
+
+
+def test_the_home_folder_is_filled_in_wherever_a_path_stands(tmp_path, monkeypatch, folder):
+    monkeypatch.setenv("HOME", str(folder))
+    assert main(["check", "~/dev.conll", "--json=~/found.json"]) == 0
+    assert (folder / "found.json").is_file()
+
+
+def test_a_tagger_whose_lm_has_moved_says_what_to_do(tiny_lm, tmp_path, folder, capsys):
+    lm = shutil.copytree(tiny_lm("llama"), tmp_path / "lm")
+    words = ["fit", "--encoder", str(lm), "--train", str(folder / "train.conll"), "--epochs", "1", "--out"]
+    assert main([*words, str(tmp_path / "ner")]) == 0
+    lm.rename(tmp_path / "moved")
+    said = fails(capsys, "evaluate", tmp_path / "ner", folder / "dev.conll")
+    assert f"{tmp_path}/ner: its encoder is not there" in said and said.endswith("name it with --encoder")
+    moved = ["--encoder", str(tmp_path / "moved")]
+    assert main(["evaluate", str(tmp_path / "ner"), str(folder / "dev.conll"), *moved]) == 0

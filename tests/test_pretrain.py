@@ -184,7 +184,7 @@ def test_several_corpora_are_read_by_their_shares(shards, validation, tmp_path, 
 def test_the_size_of_a_micro_batch_changes_nothing(shards, tmp_path):
     losses = []
     for micro in (1, 4):
-        options = ["--batch-segments", 4, "--micro-batch-segments", micro, "--bf16", "False"]
+        options = ["--batch-segments", 4, "--micro-batch-segments", micro, "--no-bf16"]
         assert main(command(shards, tmp_path / str(micro), *options, steps=8)) == 0
         history = json.loads((tmp_path / str(micro) / "training.json").read_text())["history"]
         losses.append([row["loss"] for row in history])
@@ -194,7 +194,7 @@ def test_the_size_of_a_micro_batch_changes_nothing(shards, tmp_path):
 
 def test_no_mixed_precision_means_the_steps_of_muon_too(shards, tmp_path, monkeypatch):
     runs = {}
-    for forced, options in (("0", []), ("1", ["--bf16", "False"]), ("1", [])):
+    for forced, options in (("0", []), ("1", ["--no-bf16"]), ("1", [])):
         monkeypatch.setenv("BOUSTRO_BF16", forced)
         out = tmp_path / f"{forced}{len(options)}"
         assert main(command(shards, out, *options, steps=2)) == 0

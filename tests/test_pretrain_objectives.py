@@ -54,11 +54,17 @@ def command(shards):
     def make(objective: str, out: Path, *options: object) -> list[str]:
         given = {"--objective": objective, "--preset": PRESETS.get(objective, "mini"), "--shards": shards, "--out": out}
         given |= {"--segment-length": LENGTH, "--batch-segments": BATCH, "--micro-batch-segments": MICRO}
-        given |= {"--tokens": STEPS * BATCH * LENGTH, "--hide": "word", "--mask-rate": 0.3, "--bf16": False}
+        given |= {"--tokens": STEPS * BATCH * LENGTH, "--hide": "word", "--mask-rate": 0.3}
         given |= {"--validation": shards, "--evaluations": 2}
         for name in set(given) & set(options):
             given.pop(name)
-        return ["pretrain", "--no-compile", *(str(word) for pair in given.items() for word in pair), *map(str, options)]
+        return [
+            "pretrain",
+            "--no-compile",
+            "--no-bf16",
+            *(str(word) for pair in given.items() for word in pair),
+            *map(str, options),
+        ]
 
     return make
 

@@ -44,10 +44,16 @@ def command(shards, folder):
     def make(out: Path, *options: object) -> list[str]:
         given = {"--shards": shards, "--out": out, "--preset": folder / "config.json", "--segment-length": LENGTH}
         given |= {"--batch-segments": BATCH, "--micro-batch-segments": 2, "--tokens": STEPS * BATCH * LENGTH}
-        given |= {"--validation": shards, "--evaluations": 2, "--validation-pieces": 7 * LENGTH, "--bf16": False}
+        given |= {"--validation": shards, "--evaluations": 2, "--validation-pieces": 7 * LENGTH}
         for name in set(given) & set(options):
             given.pop(name)
-        return ["pretrain", "--no-compile", *(str(word) for pair in given.items() for word in pair), *map(str, options)]
+        return [
+            "pretrain",
+            "--no-compile",
+            "--no-bf16",
+            *(str(word) for pair in given.items() for word in pair),
+            *map(str, options),
+        ]
 
     return make
 

@@ -56,10 +56,16 @@ def command(shards, architecture):
     def make(out: Path, *options: object) -> list[str]:
         given = {"--shards": shards, "--out": out, "--preset": architecture, "--segment-length": LENGTH}
         given |= {"--batch-segments": BATCH, "--micro-batch-segments": MICRO, "--tokens": STEPS * BATCH * LENGTH}
-        given |= {"--save-minutes": 0, "--bf16": False}
+        given |= {"--save-minutes": 0}
         for name in set(given) & set(options):
             given.pop(name)
-        return ["pretrain", "--no-compile", *(str(word) for pair in given.items() for word in pair), *map(str, options)]
+        return [
+            "pretrain",
+            "--no-compile",
+            "--no-bf16",
+            *(str(word) for pair in given.items() for word in pair),
+            *map(str, options),
+        ]
 
     return make
 

@@ -104,7 +104,9 @@ def run(module: str, function: str, arguments: list[str], prog: str) -> int:
 
     try:
         command = getattr(import_module(module), function)
-        tyro.cli(command, args=arguments, prog=prog, config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes))
+        # --x and --no-x for every boolean, also for one that is the preset's unless it is given.
+        config = (tyro.conf.DisallowNone, tyro.conf.OmitArgPrefixes)
+        tyro.cli(command, args=[*map(_expand_home, arguments)], prog=prog, config=config)
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else EXIT_USAGE
     except KeyboardInterrupt:
@@ -124,6 +126,12 @@ def run(module: str, function: str, arguments: list[str], prog: str) -> int:
         print(f"boustro: this is a bug of ours; please report it with {log.name}", file=sys.stderr)
         return EXIT_BUG
     return 0
+
+
+def _expand_home(word: str) -> str:
+    """`~/lm` and `--out=~/lm` with the home folder, which a shell fills in only at the head of a word."""
+    option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
+    return option + equals + (str(Path(value).expanduser()) if value.startswith("~") else value)
 
 
 def _sentence(error: BaseException) -> str:

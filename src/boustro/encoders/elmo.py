@@ -50,7 +50,7 @@ class ElmoEncoder(Encoder):
         tokenizer: Any = None,
         **unknown: Any,
     ) -> None:
-        self.spec, self._path = spec or path, path
+        self.spec = spec or path
         given = [name for name, value in unknown.items() if value is not None]
         if given:
             raise ValueError(f"{self.spec}: this kind of encoder has no option {', '.join(sorted(given))}")
@@ -59,6 +59,7 @@ class ElmoEncoder(Encoder):
         self._layers = parse_layers(layers, NUM_LAYERS - 1)
         self.device = find_device(device) if device else best_device()
         self.dtype = np.dtype(np.float32 if dtype == "float32" else np.float16)
+        self._weights = weights_fingerprint(path, None)
         self._elmo = load_elmo(Path(path)).to(self.device)
         self.tokenizer, self.counts = tokenizer, Counter()
         self.num_parameters = sum(p.numel() for p in self._elmo.parameters())
@@ -67,7 +68,7 @@ class ElmoEncoder(Encoder):
 
     def identity(self) -> dict[str, Any]:
         return {
-            "weights": weights_fingerprint(self._path, None),
+            "weights": self._weights,
             "vocabulary": "letters",
             "direction": "both",
             "layers": list(self._layers),

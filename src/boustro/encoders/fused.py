@@ -46,6 +46,7 @@ class FusedEncoder(ConcatEncoder):
         if options.pop("revision", None):
             raise ValueError(f"{spec}: a fusion is a folder here, which has no revision")
         self._path = Path(path)
+        self._weights = weights_fingerprint(path, None)
         fusion, config = load_fusion(self._path)
         try:
             specs = (str(self._path / side) if side in config["trained"] else config[side] for side in SIDES["both"])
@@ -59,14 +60,14 @@ class FusedEncoder(ConcatEncoder):
                 f"train it anew with boustro fuse"
             )
         shared = {name: options[name] for name in ("pooling", "spacing", "context") if name in options}
-        stream = FusionEncoder(fusion, weights_fingerprint(path, None), forward, backward, spec=spec or path, **shared)
+        stream = FusionEncoder(fusion, self._weights, forward, backward, spec=spec or path, **shared)
         super().__init__([forward, backward, stream], spec or path)
         self.tokenizer = forward.tokenizer
 
     def identity(self) -> dict[str, Any]:
         towers = [part.identity() for part in self.parts]
         return {
-            "weights": weights_fingerprint(str(self._path), None),
+            "weights": self._weights,
             "vocabulary": towers[0]["vocabulary"],
             "pooling": ", ".join(tower["pooling"] for tower in towers),
             "direction": "both",

@@ -67,6 +67,7 @@ class TransformerEncoder(PieceEncoder):
         self.device = find_device(device) if device else best_device()
         compute = _compute_dtype(dtype, self.device)
         self.dtype = np.dtype(np.float32 if compute == torch.float32 and dtype else np.float16)
+        self._weights = weights_fingerprint(name_or_path, revision)  # of what is loaded now: the files may change later
         self.model = load_model(name_or_path, config, revision, compute).to(self.device).eval().requires_grad_(False)
         self._read_words(load_tokenizer_of(name_or_path, revision, tokenizer), spacing, pooling, context)
         rows = self.model.get_input_embeddings().weight.shape[0]
@@ -100,10 +101,9 @@ class TransformerEncoder(PieceEncoder):
         return self.model(output_hidden_states=True, **inputs).hidden_states
 
     def identity(self) -> dict[str, Any]:
-        weights = weights_fingerprint(self._path, self._revision)
         return {
             **super().identity(),
-            "weights": fingerprint(weights, self.adapter) if self.adapter else weights,
+            "weights": fingerprint(self._weights, self.adapter) if self.adapter else self._weights,
             "dtype": [str(self.model.dtype), self.dtype.name],
         }
 

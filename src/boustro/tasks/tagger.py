@@ -328,7 +328,10 @@ class Tagger:
         tagger.head.to(tagger.device)
         tagger.record = saved["record"]
         tagger._trained_on = _weights(saved["encoder_identity"])
-        tagger.encoder()
+        try:
+            tagger.encoder()
+        except FileNotFoundError as error:
+            raise FileNotFoundError(f"{path}: its encoder is not there ({error}); name it with --encoder") from error
         return tagger
 
     @property
