@@ -141,3 +141,10 @@ def test_what_cannot_be_trained_is_refused(kind, run, message):
 def test_no_runs_are_refused():
     with pytest.raises(ValueError, match="`runs` is empty"):
         train_stacked("linear", VECTORS, STARTS, TAGS, LABELS, [])
+
+
+@pytest.mark.parametrize("crf", [False, True])
+def test_heads_that_do_not_stay_finite_are_refused(crf):
+    run = Run(sentences=(0, 3, 5), lr=1e38, epochs=4, batch_sentences=1)
+    with pytest.raises(ValueError, match=r"not finite after its training; try a lower --lr"):
+        train_stacked("mlp", VECTORS, STARTS, TAGS, LABELS, [run], hidden=4, crf=crf)

@@ -135,7 +135,8 @@ def train_stacked(
         hidden: Width inside the mlp; None for d.
         crf: Learn a CRF on top; the tags must be valid sequences.
 
-    Raises `ValueError` for an unknown kind, for no runs, and for a run without sentences.
+    Raises `ValueError` for an unknown kind, for no runs, for a run without sentences, and where the training of a head
+    does not stay finite.
     """
     if kind not in STEPS:
         raise ValueError(f"cannot train heads of kind {kind!r} at once: known are {', '.join(STEPS)}")
@@ -156,6 +157,8 @@ def train_stacked(
         trained = _in_parallel(lambda lanes: train_convoy(kind, lanes, taught, bar.update), convoys)
     order = np.argsort([m for lanes in plan for lane in lanes for m in lane]).tolist()
     stack = {name: torch.cat([convoy[name] for convoy in trained])[order] for name in trained[0]}
+    if not all(bool(torch.isfinite(parameters).all()) for parameters in stack.values()):
+        raise ValueError("the weights of a head are not finite after its training; try a lower --lr")
     return StackedHeads(kind, tuple(labels), stack)
 
 
