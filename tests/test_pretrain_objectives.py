@@ -285,7 +285,6 @@ def test_an_architecture_is_trained_from_its_config(command, tmp_path, objective
         ("causal", ["--preset", "bert-mini"], ["'bert-mini' is a masked LM", "give --objective masked"]),
         ("span", ["--preset", "eurobret-mini"], ["did you mean 'eurobert-mini'?"]),
         ("sentence-pair", ["--segment-length", 4], ["--segment-length 4: a pair of texts needs at least 5 pieces"]),
-        ("masked", ["--mask-rate", 1.5], ["the masking rate is a share above 0, at most 1, not 1.5"]),
     ],
 )
 def test_what_does_not_fit_is_refused_with_what_would(command, tmp_path, capsys, objective, options, words):

@@ -181,7 +181,7 @@ def test_a_tokenizer_that_is_not_there_is_named(tmp_path):
 
 
 def test_a_byte_level_vocabulary_cannot_be_smaller_than_the_bytes(tmp_path):
-    with pytest.raises(ValueError, match="at least 257 pieces, not 100"):
+    with pytest.raises(ValueError, match="train_tokenizer must be at least 257 and at most 4,000,000, not 100"):
         tokenize((str(write_corpus(tmp_path / "a.txt")),), tmp_path / "shards", train_tokenizer=100)
 
 

@@ -77,7 +77,7 @@ class PretrainConfig:
     """Segments that go through the model at once in one process; by default what suits the device."""
     optimizer: Literal["muon", "adamw"] = "muon"
     """Muon + AdamW, or AdamW alone (the paper's)."""
-    lr: Positive = 5e-3
+    lr: PositiveOrZero = 5e-3
     """Peak learning rate."""
     weight_decay: PositiveOrZero = 0.1
     schedule: Literal["wsd", "cosine"] = "wsd"
@@ -131,7 +131,7 @@ class LoopConfig:
     out: Path
     optimizer: Literal["muon", "adamw"] = "muon"
     """Muon + AdamW, or AdamW alone."""
-    lr: Positive = 2e-3
+    lr: PositiveOrZero = 2e-3
     """Peak learning rate."""
     weight_decay: PositiveOrZero = 0.1
     warmup: Share = 0.03
@@ -177,7 +177,7 @@ class FuseConfig(LoopConfig):
     width: Width | None = None
     """Of the fused states; by default the forward LM's."""
     num_heads: Annotated[int, Range(1, MOST_HEADS)] = 4
-    lr: Positive = 1e-2
+    lr: PositiveOrZero = 1e-2
     """Peak learning rate. A fifth of it learns far too slowly: the embeddings that it predicts through stay fixed."""
     train_lms: Literal["none", "backward", "both"] = "none"
     """LMs that are trained along; they lie in the folder then, as OUT/forward and OUT/backward."""
@@ -242,7 +242,7 @@ class AdaptConfig(LoopConfig):
     """Names of the linear layers to adapt, such as q_proj v_proj; by default all of the blocks."""
     optimizer: Literal["adamw"] = "adamw"
     """AdamW."""
-    lr: Positive = 5e-4
+    lr: PositiveOrZero = 5e-4
     """Peak learning rate; less for a large LM."""
     weight_decay: PositiveOrZero = 0.0
 
