@@ -268,7 +268,7 @@ def test_the_cache_is_listed_and_cleared(tiny_lm, tmp_path, capsys):
     ("spec", "options", "message"),
     [
         ("bakward:x", {}, "did you mean backward:x"),
-        ("./no/such/model", {}, "no model could be loaded"),
+        ("./no/such/model", {}, "no model could be loaded from this path or name: there is no such folder"),
         ("{path}", {"pooling": "exit+middle"}, "unknown pooling 'middle'"),
         ("{path}", {"layers": "5"}, "0 .embeddings. to 2"),
         ("{path}", {"layers": "top"}, "unknown layers 'top'"),

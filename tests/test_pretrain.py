@@ -313,6 +313,8 @@ def test_a_half_written_checkpoint_does_not_push_out_a_complete_one(shards, brok
 
 
 def test_without_resume_a_run_is_refused_unless_it_may_begin_anew(shards, straight, broken_off, capsys):
+    (broken_off / "new.checkpoints").mkdir()  # as a full disk leaves it: it holds nothing to lose
+    assert main(command(shards, broken_off / "new", steps=1)) == 0
     said = refused(command(shards, broken_off / "lm"), capsys, "--resume", "--overwrite")
     assert f"{broken_off / 'lm.checkpoints'} holds what a run that was stopped had done" in said
     refused(command(shards, broken_off / "lm", "--resume", "--overwrite"), capsys, "not both")

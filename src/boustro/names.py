@@ -32,13 +32,18 @@ def locate_model(name: str) -> str:
     if name in PAIRS:
         raise ValueError(f"{name} is a pair of models; name one of them: {' or '.join(PAIRS[name].split('+'))}")
     path = Path(name).expanduser()
-    if path.exists() or name.startswith((".", "/", "~")):
+    if path.exists() or is_path(name):
         return str(path) if name.startswith("~") else name
     near = difflib.get_close_matches(name, [*SHIPPED, *PAIRS], n=1, cutoff=0.8)
     if near:
         raise FileNotFoundError(f"{name}: no such folder, and no model of this name; did you mean {near[0]}?")
     prepare_hub()
     return name
+
+
+def is_path(name: str) -> bool:
+    """Whether a name can only mean a folder."""
+    return name.startswith((".", "/", "~"))
 
 
 @functools.cache

@@ -10,6 +10,7 @@ from transformers import AutoConfig, AutoModel
 from transformers.utils import logging
 
 from boustro.errors import reason
+from boustro.names import is_path
 from boustro.store import MANIFEST, open_folder
 from boustro.text.tokenizers import load_tokenizer
 
@@ -24,9 +25,8 @@ def load_config(name_or_path: str, revision: str | None):
     try:
         return AutoConfig.from_pretrained(name_or_path, revision=revision)
     except (OSError, ValueError) as error:
-        raise FileNotFoundError(
-            f"{name_or_path}: no model could be loaded from this path or name: {reason(error)}"
-        ) from error
+        why = "there is no such folder" if is_path(name_or_path) and not path.exists() else reason(error)
+        raise FileNotFoundError(f"{name_or_path}: no model could be loaded from this path or name: {why}") from error
 
 
 def load_model(name_or_path: str, config: Any, revision: str | None, dtype: torch.dtype, make: Any = AutoModel):

@@ -50,7 +50,7 @@ def run_output(config: RunOptions, kind: str, checkpoints: Path) -> Iterator[Non
         yield
         return
     with claim(config.out, kind, overwrite=config.overwrite or config.resume):
-        if checkpoints.exists() and not (config.resume or config.overwrite):
+        if checkpoints.is_dir() and any(checkpoints.iterdir()) and not (config.resume or config.overwrite):
             raise FileExistsError(
                 f"{checkpoints} holds what a run that was stopped had done; give --resume to go on with it, or "
                 "--overwrite to begin anew"
