@@ -16,6 +16,7 @@ from collections.abc import MutableMapping
 from importlib import import_module
 from pathlib import Path
 
+from boustro.errors import lacks_memory, reason
 from boustro.options import OptionError
 
 COMMANDS = {
@@ -120,7 +121,13 @@ def run(module: str, function: str, arguments: list[str], prog: str) -> int:
             return _say_unwritten(error)
         print(f"boustro: {_sentence(error)}", file=sys.stderr)
         return EXIT_INPUT
-    except Exception:
+    except Exception as error:
+        if lacks_memory(error):
+            print(
+                f"boustro: not enough memory ({reason(error)}); take smaller values, or a larger machine",
+                file=sys.stderr,
+            )
+            return EXIT_INPUT
         with tempfile.NamedTemporaryFile("w", prefix="boustro-", suffix=".log", delete=False) as log:
             traceback.print_exc(file=log)
         print(f"boustro: this is a bug of ours; please report it with {log.name}", file=sys.stderr)

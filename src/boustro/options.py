@@ -11,9 +11,11 @@ Python and the command line have the same rules, because both go through the sam
 
 import math
 import numbers
+import os
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 
@@ -61,14 +63,14 @@ PositiveOrZero = Annotated[float, Range(0)]
 def check_options(given: Any, values: Mapping[str, Any] | None = None) -> None:
     """Check the fields of a dataclass, or of a function the `values` of its parameters, by their types.
 
-    What is checked: ranges, `Literal`s, and that numbers and booleans are such. Raises `OptionError`, a `ValueError`,
-    for the first that does not fit.
+    What is checked: ranges, `Literal`s, and that numbers, booleans, texts and paths are such. Raises `OptionError`, a
+    `ValueError`, for the first that does not fit.
     """
     owner = given if values is not None else type(given)
+    values = vars(given) if values is None else values
     for name, hint in get_type_hints(owner, include_extras=True).items():
-        value = values.get(name) if values is not None else getattr(given, name, None)
-        if value is not None and (problem := _problem(hint, value)):
-            raise OptionError(f"{name} must be {problem}, not {_shown(value)}")
+        if name in values and (problem := _problem(hint, values[name])):
+            raise OptionError(f"{name} must be {problem}, not {_shown(values[name])}")
 
 
 def _problem(hint: Any, value: Any) -> str:
@@ -76,13 +78,15 @@ def _problem(hint: Any, value: Any) -> str:
     kind, arguments = get_origin(hint), get_args(hint)
     if kind in (Union, types.UnionType):
         problems = [_problem(one, value) for one in arguments if one is not type(None)]
-        return min(problems, key=len)
+        return "" if value is None and type(None) in arguments else min(problems, key=len)
     if kind is Annotated:
         ranges = [extra for extra in arguments[1:] if isinstance(extra, Range)]
         return _problem(arguments[0], value) or next((str(r) for r in ranges if value not in r), "")
     if kind is Literal:
         return "" if value in arguments else f"one of {', '.join(map(str, arguments))}"
-    if kind is tuple and isinstance(value, (tuple, list)):
+    if kind is tuple:
+        if not isinstance(value, (tuple, list)):
+            return "a list"
         inner = arguments[:1] * len(value) if arguments[1:] == (...,) else arguments
         return next(filter(None, map(_problem, inner, value)), "")
     return "" if hint not in PLAIN or PLAIN[hint](value) else NAMED[hint]
@@ -92,8 +96,10 @@ PLAIN: dict[Any, Callable[[Any], bool]] = {
     bool: lambda value: isinstance(value, bool),
     int: lambda value: isinstance(value, numbers.Integral) and not isinstance(value, bool),
     float: lambda value: isinstance(value, numbers.Real) and not isinstance(value, bool),
+    str: lambda value: isinstance(value, str),
+    Path: lambda value: isinstance(value, (str, os.PathLike)),
 }
-NAMED = {bool: "True or False", int: "a whole number", float: "a number"}
+NAMED = {bool: "True or False", int: "a whole number", float: "a number", str: "a text", Path: "a path"}
 
 
 def _shown(value: Any) -> str:

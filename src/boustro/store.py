@@ -25,11 +25,15 @@ import shutil
 import sys
 import uuid
 from collections.abc import Collection, Iterator
+from fnmatch import fnmatch
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
+
+from boustro.errors import lacks_memory, reason
 
 MANIFEST = "manifest.json"
 EDITABLE = frozenset({"README.md"})
@@ -93,7 +97,8 @@ def write_file(path: str | Path, data: str | bytes) -> Path:
     """
     path, content = Path(path), data.encode() if isinstance(data, str) else data
     if path.exists() and not path.is_file() and not path.is_dir():
-        path.write_bytes(content)
+        with _disk_errors(path):
+            path.write_bytes(content)
         return path
     with lock(path):
         target = _target(path)
@@ -209,7 +214,7 @@ def open_folder(path: str | Path, kind: str, verify: bool = False, needs: Collec
             raise ValueError(f"{path} holds no {name}; write the {kind} folder again")
     for name, fact in manifest["files"].items():
         file = path / name
-        if name in EDITABLE:
+        if _editable(name):
             continue
         if not file.is_file():
             raise ValueError(f"{file} is missing; write the {kind} folder again")
@@ -220,29 +225,64 @@ def open_folder(path: str | Path, kind: str, verify: bool = False, needs: Collec
     return manifest
 
 
-def remove_folder(path: str | Path, own_place: bool = False) -> None:
+@contextlib.contextmanager
+def read_folder(path: str | Path, kind: str, verify: bool = False, needs: Collection[str] = ()) -> Iterator[dict]:
+    """`open_folder` around a block that reads the folder's files, with `reading`."""
+    manifest = open_folder(path, kind, verify, needs)
+    with reading(path, f"write the {kind} folder again"):
+        yield manifest
+
+
+@contextlib.contextmanager
+def reading(path: str | Path, advice: str) -> Iterator[None]:
+    """Around a block that does nothing but read files of `path`: what damage makes it raise becomes a `ValueError`.
+
+    What names the path already stays as it is, and so do a missing package and too little memory.
+    """
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, ImportError) or lacks_memory(error):
+            raise
+        if isinstance(error, (ValueError, OSError)) and str(path) in str(error):
+            raise
+        said = f"{path}: damaged, or written by another version ({reason(error)}); {advice}"
+        raise ValueError(said) from error
+
+
+def read_json(path: Path) -> Any:
+    """What a JSON file holds; `ValueError` with its path where it is damaged."""
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: damaged ({reason(error)})") from error
+
+
+def remove_folder(path: str | Path, own: Collection[str] = ()) -> None:
     """Remove an artefact, whole or damaged, and what killed writers of it left.
 
-    Files of others stay, and their folder, unless the place is our own (`own_place`: a cell of a study, an entry of the
-    cache), where a folder without a manifest is a damaged one. Does nothing while another run is writing there.
+    Files that its manifest does not list stay, and their folder, but for those that a pattern of `own` names: where the
+    manifest is damaged, nobody else knows whose they are. Does nothing while another run is writing there.
     """
     path = Path(path)
     with contextlib.suppress(BlockingIOError), lock(path, wait=False):
         target = _target(path)
         _settle(target)
-        if target.is_dir() and (own_place or not foreign_files(target)):
-            shutil.rmtree(target, ignore_errors=True)
-        elif (target / MANIFEST).is_file():
-            for name in _listed(target):
-                if name not in EDITABLE:
-                    (target / name).unlink(missing_ok=True)
-            (target / MANIFEST).unlink(missing_ok=True)
+        if target.is_dir():
+            others = {name for name in foreign_files(target) if not any(map(partial(fnmatch, name), own))}
+            found = sorted(target.rglob("*"), reverse=True)  # what a folder holds before the folder
+            for place in (*found, target):
+                with contextlib.suppress(OSError):  # a folder that is not empty
+                    if place.is_dir() and not place.is_symlink():
+                        place.rmdir()
+                    elif place.relative_to(target).as_posix() not in others:
+                        place.unlink()
         _sweep(target)
 
 
 def content_fingerprint(manifest: dict[str, Any]) -> str:
     """One name for everything that a folder holds, whoever wrote it and when."""
-    return fingerprint({name: fact["sha256"] for name, fact in manifest["files"].items() if name not in EDITABLE})
+    return fingerprint({name: fact["sha256"] for name, fact in manifest["files"].items() if not _editable(name)})
 
 
 def provenance() -> dict[str, Any]:
@@ -272,7 +312,7 @@ def refuse_foreign(path: Path, kind: str) -> None:
 def kind_of(path: str | Path) -> str | None:
     """The kind of an artefact; None for what is none of ours."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        return str(json.loads((Path(path) / MANIFEST).read_text("utf-8"))["kind"])
+        return str(read_json(Path(path) / MANIFEST)["kind"])
     return None
 
 
@@ -284,7 +324,7 @@ def foreign_files(path: Path) -> list[str]:
         name
         for name in found
         if name != MANIFEST
-        and (name not in listed or (name in EDITABLE and hash_file(path / name) != listed[name]["sha256"]))
+        and (name not in listed or (_editable(name) and hash_file(path / name) != listed[name]["sha256"]))
     ]
 
 
@@ -299,19 +339,29 @@ def leftovers(folder: Path, pattern: str = "*") -> dict[Path, Path]:
 
 
 def _listed(path: Path) -> dict[str, Any]:
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-        return dict(json.loads((path / MANIFEST).read_text("utf-8"))["files"].items())
+    """What a folder's manifest lists; nothing where it cannot be read."""
+    with contextlib.suppress(OSError, ValueError):
+        return _read_manifest(path, "artefact")["files"]
     return {}
 
 
 def _read_manifest(path: Path, kind: str) -> dict[str, Any]:
-    try:
-        manifest = json.loads((path / MANIFEST).read_text("utf-8"))
-        if all(isinstance(fact["bytes"], int) for fact in manifest["files"].values()) and manifest["kind"]:
+    """Whole, and of files in this folder alone; `ValueError` for any other."""
+    with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
+        manifest = read_json(path / MANIFEST)
+        facts = [(name, fact["bytes"], fact["sha256"]) for name, fact in manifest["files"].items()]
+        sound = all(isinstance(size, int) and isinstance(text, str) and _inside(name) for name, size, text in facts)
+        if sound and manifest["kind"] and isinstance(manifest["kind"], str) and isinstance(manifest["made_by"], dict):
             return manifest
-    except (ValueError, KeyError, TypeError, AttributeError):
-        pass
     raise ValueError(f"{path / MANIFEST}: damaged; write the {kind} folder again")
+
+
+def _editable(name: str) -> bool:
+    return Path(name).name in EDITABLE
+
+
+def _inside(name: str) -> bool:
+    return not Path(name).is_absolute() and ".." not in Path(name).parts
 
 
 def _folder(kind: str) -> str:
@@ -321,7 +371,10 @@ def _folder(kind: str) -> str:
 def _target(path: str | Path) -> Path:
     """The path that is renamed to: what a symbolic link points at, not the link."""
     path = Path(path)
-    return path.resolve() if path.is_symlink() or path.name in ("", "..") else path
+    try:
+        return path.resolve() if path.is_symlink() or path.name in ("", "..") else path
+    except RuntimeError as error:  # of Python before 3.13
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from error
 
 
 def _staging(target: Path) -> Path:

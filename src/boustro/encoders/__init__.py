@@ -39,6 +39,7 @@ from boustro.encoders.repeated import RepeatedEncoder
 from boustro.encoders.weights import weights_fingerprint
 from boustro.models.elmo import KIND as ELMO
 from boustro.names import PAIRS, SHIPPED, locate_model
+from boustro.options import check_options
 from boustro.store import kind_of
 
 __all__ = ["Encoder", "Features", "Stream", "load_encoder", "with_cache"]
@@ -80,6 +81,7 @@ def load_encoder(
     Raises `ValueError` for an unknown kind or a pair without a common vocabulary, `FileNotFoundError`
     for a missing model.
     """
+    check_options(load_encoder, locals())
     common = {"layers": layers, "pooling": pooling, "device": device, "dtype": dtype, **options}
     names = split_spec(spec)
     parts: list[Part] = []

@@ -19,9 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from boustro.encoders.contract import Encoder, Features, Words, as_sentence, word_progress
+from boustro.encoders.contract import Encoder, Features, Words, word_progress
 from boustro.encoders.windows import group_sentences
-from boustro.store import fingerprint, kind_of, leftovers, lock, open_folder, remove_folder, write_folder
+from boustro.given import as_sentences, each_sentence
+from boustro.store import fingerprint, kind_of, leftovers, lock, open_folder, read_folder, remove_folder, write_folder
 
 KIND, ARRAY = "features", "features.bin"
 DEFAULT_LIMIT = 20 * 2**30
@@ -30,8 +31,8 @@ NOTED_BYTES = 100 * 2**20
 
 def cache_folder() -> Path:
     """`$BOUSTRO_CACHE`, or `boustro` in the user's cache folder."""
-    if "BOUSTRO_CACHE" in os.environ:
-        return Path(os.environ["BOUSTRO_CACHE"])
+    if named := os.environ.get("BOUSTRO_CACHE"):
+        return Path(named)
     return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "boustro" / "features"
 
 
@@ -67,7 +68,7 @@ class CachedEncoder(Encoder):
         yield from self.encode_all(list(sentences)).sentences()
 
     def encode_all(self, sentences: Sequence[Words]) -> Features:
-        sentences = [as_sentence(s) for s in sentences]
+        sentences = as_sentences(sentences)
         lengths = np.array([len(s) for s in sentences], np.int64)
         shape = (int(lengths.sum()), self.streams[0].num_layers, self.streams[0].width)
         if 0 in shape:
@@ -78,7 +79,7 @@ class CachedEncoder(Encoder):
             try:
                 made_by = self._find(entry, size)
             except (ValueError, FileNotFoundError):
-                remove_folder(entry, own_place=True)
+                remove_folder(entry, (ARRAY,))
                 made_by = self._write(entry, sentences, shape, size)
             os.utime(entry)
             array = np.memmap(entry / ARRAY, dtype=self.dtype, mode="c", shape=shape)
@@ -87,14 +88,16 @@ class CachedEncoder(Encoder):
 
     def entry(self, sentences: Sequence[Words]) -> Path:
         """The folder that holds the features of these sentences, or would."""
-        groups = group_sentences(map(as_sentence, sentences), self._identity["context"])
+        groups = group_sentences(each_sentence(sentences), self._identity["context"])
         key = fingerprint(self._identity, [[(s.words, s.spaces) for s in group] for group in groups])
         return self.folder / key[:2] / key
 
     def _find(self, entry: Path, size: int) -> dict[str, Any]:
         """What the entry's manifest says of its making; `ValueError` where it does not hold the array."""
         manifest = open_folder(entry, KIND, needs=(ARRAY,))
-        if manifest["files"][ARRAY]["bytes"] != size or "notices" not in manifest["made_by"]:
+        notices = manifest["made_by"].get("notices")
+        told = isinstance(notices, dict) and all(isinstance(count, int) for count in notices.values())
+        if manifest["files"][ARRAY]["bytes"] != size or not told:
             raise ValueError(f"{entry} holds other features")
         return manifest["made_by"]
 
@@ -128,7 +131,7 @@ class CachedEncoder(Encoder):
         for entry, size in held:
             if excess <= 0 and needed <= shutil.disk_usage(self.folder).free:
                 return
-            remove_folder(entry, own_place=True)
+            remove_folder(entry, (ARRAY,))
             excess -= size
         free = shutil.disk_usage(self.folder).free
         if needed > free:
@@ -141,10 +144,7 @@ def list_features(folder: Path) -> None:
     """Print the entries of a cache and what they hold."""
     entries, left = _entries(folder), leftovers(folder, "??/.*")
     for entry in entries:
-        made = open_folder(entry, KIND)["made_by"]
-        words, layers, width = made["shape"]
-        pooling = made["identity"]["pooling"]
-        print(f"{_size(entry) / 2**20:9,.1f} MB  {words:>9,} words  {layers} x {width}  {pooling:<12} {made['spec']}")
+        print(f"{_size(entry) / 2**20:9,.1f} MB  {_describe(entry)}")
     for path in left:
         print(f"{_size(path) / 2**20:9,.1f} MB  left half-written by a run that was killed")
     total = sum(map(_size, [*entries, *left]))
@@ -156,13 +156,23 @@ def clear_features(folder: Path) -> None:
     entries, left = _entries(folder), leftovers(folder, "??/.*")
     total = sum(map(_size, [*entries, *left]))
     for entry in (*entries, *left.values()):
-        remove_folder(entry)
+        remove_folder(entry, (ARRAY,))
     print(f"{folder}: {len(entries)} entries, {total / 2**20:,.1f} MB removed")
+
+
+def _describe(entry: Path) -> str:
+    try:
+        with read_folder(entry, KIND) as manifest:
+            made = manifest["made_by"]
+            words, layers, width = made["shape"]
+            return f"{words:>9,} words  {layers} x {width}  {made['identity']['pooling']:<12} {made['spec']}"
+    except ValueError:
+        return "damaged; written again when it is needed"
 
 
 def _entries(folder: Path) -> list[Path]:
     """Folders of features, whole or damaged."""
-    return [entry for entry in sorted(folder.glob("??/*")) if kind_of(entry) == KIND]
+    return [entry for entry in sorted(folder.glob("??/*")) if kind_of(entry) == KIND or (entry / ARRAY).is_file()]
 
 
 def _last_used(entry: Path) -> float:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from boustro.given import as_sentences
 from boustro.types import Sentence
 
 Words = Sentence | Sequence[str]
@@ -68,7 +69,7 @@ class Encoder(ABC):
 
     def encode_all(self, sentences: Sequence[Words]) -> Features:
         """The same, end to end in one array a stream."""
-        sentences = [as_sentence(s) for s in sentences]
+        sentences = as_sentences(sentences)
         lengths = np.array([len(s) for s in sentences], np.int64)
         total = int(lengths.sum())
         arrays = tuple(np.empty((total, s.num_layers, s.width), self.dtype) for s in self.streams)
@@ -86,12 +87,3 @@ def word_progress(spec: str, num_words: int) -> tqdm:
     """A bar on standard error, in a terminal, for an encoder that reads for longer than `PROGRESS_SECONDS`."""
     shown = {"desc": spec, "unit": " words", "unit_scale": True, "leave": False, "delay": PROGRESS_SECONDS}
     return tqdm(total=num_words, disable=None, **shown)
-
-
-def as_sentence(words: Words) -> Sentence:
-    """A list of words as a Sentence; a bare string is refused, since its letters would pass for words."""
-    if isinstance(words, Sentence):
-        return words
-    if isinstance(words, str):
-        raise ValueError(f"expected a list of words, got the string {words[:40]!r}; split it into words first")
-    return Sentence(tuple(words))

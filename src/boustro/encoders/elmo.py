@@ -16,11 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from boustro.encoders.contract import Encoder, Stream, Words, as_sentence
+from boustro.encoders.contract import Encoder, Stream, Words
 from boustro.encoders.pooling import parse_pooling, select
 from boustro.encoders.transformer import parse_layers
 from boustro.encoders.weights import weights_fingerprint
 from boustro.encoders.windows import check_context, chunk_groups, group_sentences
+from boustro.given import each_sentence
 from boustro.models.elmo import ElmoStates, load_elmo, spell_texts
 from boustro.models.hardware import best_device, find_device
 
@@ -78,7 +79,7 @@ class ElmoEncoder(Encoder):
         }
 
     def encode(self, sentences: Iterable[Words]) -> Iterator[tuple[np.ndarray, ...]]:
-        groups = group_sentences(map(as_sentence, sentences), self._context)
+        groups = group_sentences(each_sentence(sentences), self._context)
         for chunk in chunk_groups(groups, CHUNK_WORDS):
             texts = [[word for sentence in group for word in sentence.words] for group in chunk]
             read = self._encode_texts(texts)

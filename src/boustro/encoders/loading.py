@@ -5,11 +5,10 @@ from typing import Any
 
 import torch
 from huggingface_hub import try_to_load_from_cache
-from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModel
-from transformers.utils import logging
 
 from boustro.errors import reason
+from boustro.models.pretrained import load_pretrained
 from boustro.names import is_path
 from boustro.store import MANIFEST, open_folder
 from boustro.text.tokenizers import load_tokenizer
@@ -24,24 +23,16 @@ def load_config(name_or_path: str, revision: str | None):
         raise ValueError(f"{path}: no config.json, so this is no model folder, or a half-written one")
     try:
         return AutoConfig.from_pretrained(name_or_path, revision=revision)
-    except (OSError, ValueError) as error:
+    except ImportError:
+        raise
+    except Exception as error:  # a damaged config makes transformers raise whatever it meets
         why = "there is no such folder" if is_path(name_or_path) and not path.exists() else reason(error)
         raise FileNotFoundError(f"{name_or_path}: no model could be loaded from this path or name: {why}") from error
 
 
 def load_model(name_or_path: str, config: Any, revision: str | None, dtype: torch.dtype, make: Any = AutoModel):
     """The model, by default without its LM head; quietly, since the head's weights are left over on purpose."""
-    bars, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
-    try:
-        return make.from_pretrained(name_or_path, config=config, revision=revision, dtype=dtype)
-    except (OSError, SafetensorError) as error:
-        raise ValueError(f"{name_or_path}: the weights could not be loaded: {reason(error)}") from error
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()
+    return load_pretrained(make, name_or_path, config=config, revision=revision, dtype=dtype)
 
 
 def load_tokenizer_of(name_or_path: str, revision: str | None, fallback: Any) -> Any:

@@ -16,10 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from boustro.encoders.contract import Encoder, Stream, Words, as_sentence
+from boustro.encoders.contract import Encoder, Stream, Words
 from boustro.encoders.pooling import Selection, parse_pooling, select
 from boustro.encoders.weights import tokenizer_fingerprint
 from boustro.encoders.windows import Window, batch_windows, check_context, chunk_groups, group_sentences, join_sentences
+from boustro.given import each_sentence
 from boustro.store import fingerprint
 from boustro.text.alignment import Aligner, Pieces, Spacing
 from boustro.types import Sentence
@@ -99,7 +100,7 @@ class PieceEncoder(Encoder):
         return self.tokenizer.get_vocab()
 
     def encode(self, sentences: Iterable[Words]) -> Iterator[tuple[np.ndarray, ...]]:
-        groups = group_sentences(map(as_sentence, sentences), self._context)
+        groups = group_sentences(each_sentence(sentences), self._context)
         for chunk in chunk_groups(groups, CHUNK_WORDS):
             vectors = self._encode_chunk(chunk)
             bounds = np.concatenate([[0], np.cumsum([len(s) for group in chunk for s in group])])
@@ -111,7 +112,7 @@ class PieceEncoder(Encoder):
 
         A word is read where the first place of the pooling says; every word is in one row.
         """
-        groups = list(group_sentences(map(as_sentence, sentences), self._context))
+        groups = list(group_sentences(each_sentence(sentences), self._context))
         aligned, first_word, windows = self._lay_out(groups)
         selections = [select(self._places[0], p.bounds, self.backward) for p in aligned]
         found = []

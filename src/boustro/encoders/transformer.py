@@ -125,7 +125,7 @@ def parse_layers(layers: Any, num_layers: int) -> tuple[int, ...]:
         return (num_layers,)
     try:
         numbers = [int(n) for n in (layers.split(",") if isinstance(layers, str) else np.atleast_1d(layers))]
-    except ValueError as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise ValueError(f"unknown layers {layers!r}: expected all, last, or numbers such as 0,3,4") from error
     wrong = [n for n in numbers if not -num_layers - 1 <= n <= num_layers]
     if wrong or not numbers:

@@ -14,7 +14,7 @@ from typing import Any
 
 from boustro.encoders.cache import cache_folder
 from boustro.models import adaptation, elmo, fusion, lora
-from boustro.store import EDITABLE, MANIFEST, fingerprint, hash_file, open_folder, write_file
+from boustro.store import EDITABLE, MANIFEST, fingerprint, hash_file, open_folder, read_json, write_file
 
 OWN_KINDS = {fusion.WEIGHTS: fusion.KIND, elmo.WEIGHTS: elmo.KIND, lora.WEIGHTS: adaptation.KIND}
 """Folders that hold no transformers model, by a file of theirs."""
@@ -59,8 +59,8 @@ def _hash(path: Path) -> str:
     memory = cache_folder() / REMEMBERED
     key = f"{os.path.realpath(path)}|{facts.st_size}|{facts.st_mtime_ns}|{facts.st_ino}"
     known: dict[str, str] = {}
-    with contextlib.suppress(OSError, ValueError):
-        known = json.loads(memory.read_text("utf-8"))
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        known = dict(read_json(memory))
     if key in known:
         return known[key]
     found = hash_file(path)

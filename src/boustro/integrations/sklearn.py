@@ -17,6 +17,7 @@ try:
 except ImportError as error:
     raise ImportError("TaggerClassifier needs scikit-learn; install it with: pip install scikit-learn") from error
 
+from boustro.given import as_list, as_tags
 from boustro.metrics.spans import score_spans
 from boustro.tasks.tagger import Tagger
 
@@ -60,7 +61,8 @@ class TaggerClassifier(BaseEstimator):
         """
         chosen = {k: v for k, v in self.get_params(deep=False).items() if k not in NOT_OPTIONS and v is not None}
         tagger = Tagger(**{**chosen, **(self.options or {})}, preset=self.preset, cache=self.cache, device=self.device)
-        self.tagger_ = tagger.fit(list(zip(X, y, strict=True)), seed=self.seed)
+        words, tags = as_list(X, "sentences as lists of words"), as_tags(y)
+        self.tagger_ = tagger.fit(list(zip(words, tags, strict=True)), seed=self.seed)
         return self
 
     def predict(self, X: Sequence[Sequence[str]]) -> list[list[str]]:

@@ -33,7 +33,7 @@ try:
 except ImportError as error:
     raise ImportError("the spaCy component needs spaCy; install it with: pip install 'boustro[spacy]'") from error
 
-from boustro.store import write_file
+from boustro.store import read_json, reading, write_file
 from boustro.tasks.answers import open_labelling
 from boustro.tasks.schemes import flatten_entities
 from boustro.tasks.tagger import Tagger
@@ -85,7 +85,8 @@ class TaggerComponent:
         config = Path(self.source) / "config.json"
         if not config.is_file():  # spaCy asks before it has given the component its folder
             return ()
-        return open_labelling(**json.loads(config.read_text("utf-8"))["labelling"]).types
+        with reading(self.source, "save the tagger again"):
+            return open_labelling(**read_json(config)["labelling"]).types
 
     def __call__(self, doc: Doc) -> Doc:
         return next(self.pipe([doc]))
@@ -131,7 +132,8 @@ class TaggerComponent:
         """Open what `to_disk` wrote; an `encoder` that has been set anew since then names the LMs."""
         path = Path(path)
         if path.exists():  # else the pipeline was saved without it: the settings name the tagger
-            known = json.loads((path / SETTINGS).read_text("utf-8"))["encoder"]
+            with reading(path, "save the pipeline again"):
+                known = read_json(path / SETTINGS)["encoder"]
             encoder = self.encoder if self.encoder != known else None
             self._tagger = Tagger.from_pretrained(path / FOLDER, encoder=encoder, device=self.device)
         return self

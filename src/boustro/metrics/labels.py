@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from boustro.given import as_tags
 from boustro.metrics.spans import SpanCounts
 
 
@@ -54,7 +55,7 @@ def score_labels(
     gold: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]], signature: dict[str, str] | None = None
 ) -> LabelScore:
     """Compare label sequences, sentence by sentence; `ValueError` where their numbers of words differ."""
-    gold, predicted = list(gold), list(predicted)
+    gold, predicted = as_tags(gold), as_tags(predicted)
     if len(gold) != len(predicted):
         raise ValueError(f"{len(gold)} gold sentences and {len(predicted)} predicted ones")
     wanted, got, right = Counter(), Counter(), Counter()

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from boustro.given import as_tags
 from boustro.types import Entity
 
 REPAIR_RULE = "conlleval"
@@ -136,7 +137,7 @@ def score_spans(
     Raises `ValueError` where numbers of words differ, and for tags that are no spans (parts of speech):
     their accuracy is no F1.
     """
-    gold, predicted = list(gold), list(predicted)
+    gold, predicted = as_tags(gold), as_tags(predicted)
     strange = next((t for t in set().union(*gold, *predicted) if not is_span_tag(t)), None)
     if strange is not None:
         raise ValueError(f"{strange!r} marks no span, as O, B-PER or E-PER do; plain labels have score_labels")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from boustro.models.lora import CONFIG, WEIGHTS, save_lora
-from boustro.store import fingerprint, kind_of, open_folder, write_file, write_folder
+from boustro.store import fingerprint, kind_of, open_folder, read_folder, read_json, write_file, write_folder
 
 KIND = "low-rank adaptation"
 FACTS = "adaptation.json"
@@ -49,8 +49,8 @@ def find_adaptation(path: str) -> Adaptation | None:
     """
     if kind_of(path) != KIND:
         return None
-    open_folder(path, KIND)
-    return Adaptation(**json.loads((Path(path) / FACTS).read_text("utf-8")))
+    with read_folder(path, KIND):
+        return Adaptation(**read_json(Path(path) / FACTS))
 
 
 def adapter_fingerprint(path: str) -> str:

@@ -27,7 +27,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from boustro.models.loss import lm_loss
-from boustro.store import open_folder, write_file
+from boustro.store import read_folder, read_json, write_file
 
 warnings.filterwarnings("ignore", "LSTM with projections is not supported with oneDNN")  # which only means slower
 
@@ -202,8 +202,8 @@ def save_elmo(folder: Path, elmo: Elmo, facts: dict[str, Any]) -> None:
 
 def load_elmo(path: Path) -> Elmo:
     """The two LMs without the softmax; `FileNotFoundError` and `ValueError` as of `store.open_folder`."""
-    open_folder(path, KIND)
-    shape = json.loads((path / "config.json").read_text("utf-8"))["shape"]
-    elmo = Elmo(ElmoShape(**{**shape, "filters": tuple(map(tuple, shape["filters"]))}))
-    elmo.load_state_dict(load_file(path / WEIGHTS))
+    with read_folder(path, KIND):
+        shape = read_json(path / "config.json")["shape"]
+        elmo = Elmo(ElmoShape(**{**shape, "filters": tuple(map(tuple, shape["filters"]))}))
+        elmo.load_state_dict(load_file(path / WEIGHTS))
     return elmo.eval().requires_grad_(False)

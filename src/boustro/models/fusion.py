@@ -28,7 +28,7 @@ from torch import Tensor, nn
 
 from boustro.models.loss import lm_loss
 from boustro.models.towers import TowerStates
-from boustro.store import open_folder, write_file
+from boustro.store import read_folder, read_json, write_file
 
 KIND = "fusion"
 WEIGHTS = "fusion.safetensors"
@@ -190,10 +190,13 @@ def load_fusion(path: Path) -> tuple[Fusion, dict[str, Any]]:
 
     Raises `FileNotFoundError` where there is no folder, `ValueError` for one that is no complete fusion.
     """
-    open_folder(path, KIND)
-    config = json.loads((path / "config.json").read_text("utf-8"))
-    shape = FusionShape(**config["shape"])
-    fusion = FUSIONS[shape.kind](shape)
-    weights = load_file(path / WEIGHTS)
-    fusion.load_state_dict({n.removeprefix("fusion."): w for n, w in weights.items() if n.startswith("fusion.")})
+    with read_folder(path, KIND):
+        config = read_json(path / "config.json")
+        named = [config["forward"], config["backward"], *config["trained"]]
+        if not all(isinstance(name, str) for name in named) or "towers" not in config:
+            raise ValueError("its LMs are not named")
+        shape = FusionShape(**config["shape"])
+        fusion = FUSIONS[shape.kind](shape)
+        weights = load_file(path / WEIGHTS)
+        fusion.load_state_dict({n.removeprefix("fusion."): w for n, w in weights.items() if n.startswith("fusion.")})
     return fusion.eval().requires_grad_(False), config

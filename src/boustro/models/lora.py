@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
-from boustro.errors import reason
+from boustro.errors import lacks_memory, reason
 from boustro.store import write_file
 
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"  # the names that peft looks for
@@ -100,7 +100,9 @@ def merge_lora(model: nn.Module, folder: Path) -> None:
     try:
         adapted = _put_on(model, peft.LoraConfig.from_pretrained(str(folder)))
         done = peft.set_peft_model_state_dict(adapted, load_file(folder / WEIGHTS))
-    except (RuntimeError, ValueError) as error:
+    except Exception as error:
+        if lacks_memory(error):
+            raise
         raise ValueError(f"{folder} does not fit this model: {reason(error)}") from error
     missing = [name for name in done.missing_keys if "lora_" in name] + list(done.unexpected_keys)
     if missing:

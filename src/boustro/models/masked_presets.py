@@ -16,6 +16,8 @@ from typing import Any
 
 from transformers import AutoConfig, BertConfig, ElectraConfig, EuroBertConfig, PretrainedConfig
 
+from boustro.store import reading
+
 HEAD_WIDTH = 64
 SIZES = {"tiny": (128, 2), "mini": (256, 4), "small": (512, 8), "base": (768, 12)}
 """Hidden width and number of layers."""
@@ -83,7 +85,8 @@ def make_masked_config(preset: str, tokenizer: Any, max_pieces: int, vocab_size:
     if is_masked_preset(preset):
         kind, size = preset.split("-")
         return MASKED_PRESETS[kind](*SIZES[size], **fitted)
-    made = AutoConfig.from_pretrained(preset)
+    with reading(preset, "name another config"):
+        made = AutoConfig.from_pretrained(preset)
     made.update(fitted)
     if made.model_type in POSITIONS_AFTER_PADDING and made.pad_token_id is None:
         raise ValueError(

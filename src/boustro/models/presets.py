@@ -49,7 +49,9 @@ def config_like(model: str, vocab_size: int, max_pieces: int, end_of_text_id: in
     """
     try:
         return AutoConfig.from_pretrained(locate_model(model), **_fitted(vocab_size, max_pieces, end_of_text_id))
-    except (OSError, ValueError) as error:
+    except ImportError:
+        raise
+    except Exception as error:  # a damaged config makes transformers raise whatever it meets
         raise FileNotFoundError(
             f"{model}: no config could be loaded from this path or name ({reason(error)})"
         ) from error

@@ -23,13 +23,16 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import TrainerState
 
+from boustro.models.pretrained import load_pretrained
 from boustro.pretrain.optimizer_state import load_optimizer, optimizer_state, save_optimizer
-from boustro.pretrain.output import differing_facts
+from boustro.pretrain.output import BEGIN_ANEW, differing_facts, refuse_not_finite
 from boustro.pretrain.processes import is_first, say
 from boustro.pretrain.sharding import like, whole_weights
-from boustro.store import open_folder, write_folder
+from boustro.store import open_folder, reading, remove_folder, write_folder
 
 KIND, KEPT, REST = "checkpoint", 2, "rest.safetensors"
+FILES = ("model*.safetensors*", REST, "optimizer.*", "config.json", "generation_config.json", "trainer_state.json")
+"""What a checkpoint is made of."""
 
 
 def write_checkpoint(
@@ -48,6 +51,7 @@ def write_checkpoint(
     (weights, rest), steps = whole_weights(module), optimizer_state(optimizer)
     if not is_first():
         return
+    refuse_not_finite(weights, f"the weights after step {state.global_step:,}")
     with write_folder(folder, KIND, made_by) as staging:
         module.lm.save_pretrained(staging, state_dict=weights)  # type: ignore[operator, union-attr]
         if rest:
@@ -55,7 +59,7 @@ def write_checkpoint(
         save_optimizer(staging, steps, schedule=scheduler.state_dict(), **so_far)
         state.save_to_json(str(staging / "trainer_state.json"))
     for old in _complete(folder.parent)[KEPT:]:
-        shutil.rmtree(old, ignore_errors=True)
+        remove_folder(old)
 
 
 @torch.no_grad()
@@ -65,7 +69,7 @@ def load_weights(folder: str | Path, module: nn.Module) -> None:
     A tensor of several names (a tied head, embeddings that two models share) was saved under one of them.
     """
     lm: Any = module.lm
-    saved = {f"lm.{n}": t for n, t in type(lm).from_pretrained(folder, dtype=torch.float32).state_dict().items()}
+    saved = {f"lm.{n}": t for n, t in load_pretrained(type(lm), str(folder), dtype=torch.float32).state_dict().items()}
     if (path := Path(folder) / REST).is_file():
         saved |= load_file(path)
     state = module.state_dict(keep_vars=True)
@@ -95,14 +99,15 @@ def newest_checkpoint(checkpoints: Path, facts: dict[str, Any]) -> Path | None:
             made_by = open_folder(path, KIND, verify=True)["made_by"]
         except (ValueError, OSError) as error:
             say(f"passed over an incomplete checkpoint: {error}")
-            shutil.rmtree(path, ignore_errors=True)
+            remove_folder(path, FILES)
             continue
         differing = differing_facts(made_by.get("run", {}), facts)
         if differing:
-            raise ValueError(
-                f"{path} is of a run with another {', '.join(differing)}; give --overwrite in place of --resume to "
-                "begin anew"
-            )
+            raise ValueError(f"{path} is of a run with another {', '.join(differing)}; {BEGIN_ANEW}")
+        with reading(path, BEGIN_ANEW):
+            state = TrainerState.load_from_json(str(path / "trainer_state.json"))
+            if state.global_step != step_of(path) or not all(isinstance(row, dict) for row in state.log_history):
+                raise ValueError("its history is of another run")
         say(f"going on from {path}")
         return path
     say(f"{checkpoints}: no complete checkpoint, starting from the beginning")
@@ -111,7 +116,9 @@ def newest_checkpoint(checkpoints: Path, facts: dict[str, Any]) -> Path | None:
 
 def remove_checkpoints(checkpoints: Path) -> None:
     """Remove all checkpoints of a run, and their folder if nothing else lies in it."""
-    for path in (*_numbered(checkpoints), *checkpoints.glob(f".{KIND}-*")):
+    for path in _numbered(checkpoints):
+        remove_folder(path, FILES)
+    for path in checkpoints.glob(f".{KIND}-*"):
         shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # it is not there, or not empty
         checkpoints.rmdir()

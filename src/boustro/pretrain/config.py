@@ -21,7 +21,7 @@ from boustro.options import (
     Width,
     check_options,
 )
-from boustro.store import fingerprint
+from boustro.store import fingerprint, read_json
 from boustro.text.mixture import Corpora
 from boustro.types import Direction
 
@@ -322,4 +322,4 @@ def _architecture(preset: str) -> str:
     path = Path(preset)
     if preset in PRESETS or not path.exists():
         return preset
-    return fingerprint(json.loads((path / "config.json" if path.is_dir() else path).read_text("utf-8")))
+    return fingerprint(read_json(path / "config.json" if path.is_dir() else path))

@@ -22,10 +22,10 @@ from boustro.pretrain.config import LoopConfig
 from boustro.pretrain.cost import PROBE_STEPS, Probe
 from boustro.pretrain.optimizer import make_optimizer
 from boustro.pretrain.optimizer_state import load_optimizer, optimizer_state, save_optimizer
-from boustro.pretrain.output import differing_facts, finished_run, refuse_not_finite
+from boustro.pretrain.output import BEGIN_ANEW, differing_facts, finished_run, refuse_not_finite
 from boustro.pretrain.processes import say
 from boustro.pretrain.randomness import seed_step
-from boustro.store import open_folder, remove_folder, write_file, write_folder
+from boustro.store import open_folder, read_json, reading, remove_folder, write_file, write_folder
 from boustro.text.segments import Example, Segments
 
 CHECKPOINT = "loop checkpoint"
@@ -142,16 +142,16 @@ class Loop:
         except FileNotFoundError:
             say(f"{self.checkpoint}: no checkpoint, starting from the beginning")
             return
+        except ValueError as error:
+            raise ValueError(f"{error}; {BEGIN_ANEW}") from error
         differing = differing_facts(made_by.get("run", {}), self.facts)
         if differing:
-            raise ValueError(
-                f"{self.checkpoint} is of a run with another {', '.join(differing)}; give --overwrite in place of "
-                "--resume to begin anew"
-            )
-        self.module.load_state_dict(load_file(self.checkpoint / "module.safetensors"))
-        load_optimizer(self.checkpoint, self.optimizer)
-        state = json.loads((self.checkpoint / "state.json").read_text("utf-8"))
-        self.step, self.history = state["step"], state["history"]
+            raise ValueError(f"{self.checkpoint} is of a run with another {', '.join(differing)}; {BEGIN_ANEW}")
+        with reading(self.checkpoint, BEGIN_ANEW):
+            self.module.load_state_dict(load_file(self.checkpoint / "module.safetensors"))
+            load_optimizer(self.checkpoint, self.optimizer)
+            state = read_json(self.checkpoint / "state.json")
+            self.step, self.history = int(state["step"]), list(state["history"])
         say(f"going on from step {self.step:,} of {self.checkpoint}")
 
     def _log(self, name: str, value: float) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor
 
 from boustro.pretrain.sharding import like, whole
+from boustro.store import read_json
 
 TENSORS, REST = "optimizer.safetensors", "optimizer.json"
 State = tuple[dict[str, Tensor], list[dict[str, Any]]]
@@ -38,7 +39,7 @@ def save_optimizer(folder: Path, state: State, **rest: Any) -> None:
 
 def load_optimizer(folder: Path, optimizer: Any) -> dict[str, Any]:
     """Put the state back, spread as the parameters are; returns the rest."""
-    rest = json.loads((folder / REST).read_text("utf-8"))
+    rest = read_json(folder / REST)
     state: dict[int, dict[str, Tensor]] = {}
     for key, tensor in load_file(folder / TENSORS).items():
         index, name = key.split(".")

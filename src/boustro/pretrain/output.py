@@ -13,16 +13,17 @@ One process writes, and holds the place for as long as the run takes.
 """
 
 import contextlib
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from boustro.pretrain.processes import is_first, say
-from boustro.store import claim, open_folder
+from boustro.store import claim, read_folder, read_json
+
+BEGIN_ANEW = "give --overwrite in place of --resume to begin anew"
 
 
 class RunOptions(Protocol):
@@ -62,9 +63,9 @@ def finished_run(config: RunOptions, kind: str, facts: dict[str, Any]) -> dict[s
     """What `training.json` says, where this very run has been finished; `ValueError` where another one has."""
     if not config.resume or not (config.out / "manifest.json").is_file():
         return None
-    open_folder(config.out, kind, verify=True)
-    result = json.loads((config.out / "training.json").read_text("utf-8"))
-    differing = differing_facts(result.get("run", {}), facts)
+    with read_folder(config.out, kind, verify=True):
+        result = read_json(config.out / "training.json")
+        differing = differing_facts(result.get("run", {}), facts)
     if differing:
         raise ValueError(
             f"{config.out} is of a run with another {', '.join(differing)}; give --overwrite in place of --resume to "
@@ -74,17 +75,19 @@ def finished_run(config: RunOptions, kind: str, facts: dict[str, Any]) -> dict[s
     return result
 
 
-def differing_facts(found: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
+def differing_facts(found: Any, wanted: dict[str, Any]) -> list[str]:
     """The names of the facts in which two runs differ."""
-    return [name for name in wanted if found.get(name) != wanted[name]]
+    known = found if isinstance(found, dict) else {}
+    return [name for name in wanted if known.get(name) != wanted[name]]
 
 
-def refuse_not_finite(value: float | nn.Module, what: str) -> None:
+def refuse_not_finite(value: float | nn.Module | Mapping[str, Tensor], what: str) -> None:
     """`ValueError` for a loss, or weights, that are not finite: nothing good would come of going on, or of writing."""
-    if isinstance(value, nn.Module):
-        finite = all(bool(torch.isfinite(tensor).all()) for tensor in value.state_dict().values())
+    weights = value.state_dict() if isinstance(value, nn.Module) else value
+    if isinstance(weights, Mapping):
+        finite = all(bool(torch.isfinite(tensor).all()) for tensor in weights.values())
         said = "are not finite"
     else:
-        finite, said = bool(torch.isfinite(torch.tensor(value))), f"is {value}"
+        finite, said = bool(torch.isfinite(torch.tensor(weights))), f"is {value}"
     if not finite:
         raise ValueError(f"{what} {said}; nothing was written. Try a lower --lr, or a longer --warmup")

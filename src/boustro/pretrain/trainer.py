@@ -19,10 +19,11 @@ from transformers import Trainer
 
 from boustro.models.hardware import mixed_precision
 from boustro.pretrain.checkpoints import load_steps, load_weights, step_of, write_checkpoint
-from boustro.pretrain.output import refuse_not_finite
+from boustro.pretrain.output import BEGIN_ANEW, refuse_not_finite
 from boustro.pretrain.processes import add_up, agree, is_first, num_processes, process_index
 from boustro.pretrain.randomness import seed_step
 from boustro.pretrain.signals import Signals, Stopped
+from boustro.store import reading
 from boustro.text.segments import Source
 
 
@@ -121,14 +122,17 @@ class PretrainTrainer(Trainer):
         super()._maybe_log_save_evaluate(*args, **kwargs)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        load_weights(resume_from_checkpoint, self.module)
+        with reading(resume_from_checkpoint, BEGIN_ANEW):
+            load_weights(resume_from_checkpoint, self.module)
         self._saved_step = self._first_step = step_of(Path(resume_from_checkpoint))
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         if checkpoint is not None:
-            so_far = load_steps(checkpoint, self.optimizer, self.lr_scheduler)
-            self._unlogged = tuple(so_far["unlogged"])
-            self._began -= so_far["seconds"]
+            with reading(checkpoint, BEGIN_ANEW):
+                so_far = load_steps(checkpoint, self.optimizer, self.lr_scheduler)
+                loss, step = so_far["unlogged"]
+                self._unlogged = float(loss), int(step)
+                self._began -= float(so_far["seconds"])
             due = self.args.eval_strategy == "steps" and self.state.global_step % int(self.args.eval_steps or 1) == 0
             self.args.eval_on_start = due and not self._is_evaluated()  # the run was stopped while it measured
 

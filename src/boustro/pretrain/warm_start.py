@@ -15,10 +15,13 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from boustro.models.kinds import architecture_kind
+from boustro.models.pretrained import load_pretrained
 from boustro.names import locate_model
+from boustro.store import reading
 from boustro.text.tokenizers import load_tokenizer
 
 SHOWN = 3
+ANOTHER = "name another model"
 
 
 def refuse_other_pieces(model: str, tokenizer: Path) -> None:
@@ -75,7 +78,8 @@ def start_embeddings_from(lm: PreTrainedModel, folder: str) -> None:
     best. Rows beyond our vocabulary are padding and stay behind. Raises `ValueError` for narrower ones.
     """
     ours: Any = lm.get_input_embeddings().weight
-    width = AutoConfig.from_pretrained(locate_model(folder)).get_text_config().hidden_size
+    with reading(folder, ANOTHER):
+        width = AutoConfig.from_pretrained(locate_model(folder)).get_text_config().hidden_size
     if width >= ours.shape[1]:  # otherwise the model is not even loaded
         theirs = _load(folder, lm, "auto").get_input_embeddings().weight.float()
         width = theirs.shape[1]
@@ -99,15 +103,16 @@ def _principal_components(rows: Float[Tensor, "V D"], width: int) -> Float[Tenso
 def _load(folder: str, lm: PreTrainedModel, dtype: Any = torch.float32) -> Any:
     """The LM in `folder`: a causal one, or one of the architecture of `lm`."""
     folder = locate_model(folder)
-    config = AutoConfig.from_pretrained(folder)
-    if architecture_kind(config) == "causal":
-        return AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
+    with reading(folder, ANOTHER):
+        config = AutoConfig.from_pretrained(folder)
+        if architecture_kind(config) == "causal":
+            return load_pretrained(AutoModelForCausalLM, folder, dtype=dtype)
     if config.model_type != lm.config.model_type:
         raise ValueError(
             f"{folder} is a {config.model_type} and the model to train a {lm.config.model_type}; start from a causal "
             f"LM or from a {lm.config.model_type}"
         )
-    return type(lm).from_pretrained(folder, dtype=dtype)
+    return load_pretrained(type(lm), folder, dtype=dtype)
 
 
 def _with_rows(more: int, theirs: Tensor, ours: Tensor | None) -> Tensor:

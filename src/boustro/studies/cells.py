@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from boustro.models.memory import PeakMemory
-from boustro.store import lock, open_folder, remove_folder, write_file, write_folder
+from boustro.store import lock, read_folder, read_json, refuse_foreign, remove_folder, write_file, write_folder
 from boustro.studies.grid import Grid, System
 from boustro.tasks.answers import Answer
 from boustro.tasks.tagger import Tagger
@@ -28,6 +28,9 @@ from boustro.text.documents import read_lines
 from boustro.types import Entity, Sentence
 
 KIND = "cell"
+TAGGER = ("manifest.json", "config.json", "head.safetensors", "README.md")
+FILES = ("scores.json", "dev.jsonl", "test.jsonl", *(f"tagger/{name}" for name in TAGGER))
+"""What a cell is made of."""
 SPEED_WORDS = 1000
 
 
@@ -51,25 +54,27 @@ class Cell:
     @cached_property
     def scores(self) -> dict[str, Any]:
         """What scores.json holds."""
-        return json.loads((self.folder / "scores.json").read_text("utf-8"))
+        return read_json(self.folder / "scores.json")
 
     def answers(self, name: str, sentences: Sequence[Sentence], gold: Sequence[Sequence[Entity]]) -> Answers:
         """The predictions on `dev` or `test`, beside the sentences and entities that all cells share."""
-        rows = [json.loads(line) for _, line in read_lines(self.folder / f"{name}.jsonl")]
-        return Answers(
-            [s.words for s in sentences],
-            gold,
-            [[Entity(*entity) for entity in row["entities"]] for row in rows],
-            [row["scores"] for row in rows],
-        )
+        with read_folder(self.folder, KIND):
+            rows = [json.loads(line) for _, line in read_lines(self.folder / f"{name}.jsonl")]
+            if len(rows) != len(sentences):
+                raise ValueError(f"{len(rows)} answers for {len(sentences)} sentences")
+            entities = [[Entity(*entity) for entity in row["entities"]] for row in rows]
+            scores = [row["scores"] for row in rows]
+        return Answers([s.words for s in sentences], gold, entities, scores)
 
 
 def find_cell(grid: Grid, system: System, seed: int, out: Path) -> Cell | None:
     """The cell, if it is there and complete."""
     folder = out / "cells" / grid.cell_name(system, seed)
     with contextlib.suppress(FileNotFoundError, ValueError):
-        open_folder(folder, KIND)
-        return Cell(folder, seed)
+        cell = Cell(folder, seed)
+        with read_folder(folder, KIND, verify=True):
+            float(cell.scores["dev"]["f1"])  # what is not there is damaged
+            return cell
     return None
 
 
@@ -84,7 +89,8 @@ def compute_cell(grid: Grid, system: System, seed: int, out: Path, cache: bool |
 
 
 def _compute_cell(grid: Grid, system: System, seed: int, folder: Path, cache: bool | Path) -> Cell:
-    remove_folder(folder, own_place=True)  # damaged, or absent
+    remove_folder(folder, FILES)  # damaged, or absent
+    refuse_foreign(folder, KIND)
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
     with PeakMemory() as peak:

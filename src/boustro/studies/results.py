@@ -27,7 +27,7 @@ from boustro.metrics.calibration import reliability
 from boustro.metrics.errors import count_confusions, count_kinds, match_entities
 from boustro.metrics.paired import RELIABLE, holm
 from boustro.metrics.spans import REPAIR_RULE, extract_spans
-from boustro.store import provenance
+from boustro.store import provenance, reading
 from boustro.studies.cases import case_study
 from boustro.studies.cells import Answers, Cell
 from boustro.studies.grid import Grid, System
@@ -95,11 +95,14 @@ def summarise(
     if not finished:
         raise ValueError("no cell of this study is there yet, so there is nothing to report; run it first")
     training = Training.of((s.words, _entities(s)) for s in grid.train)
-    systems, counted = [], []
+    systems, counted, costs, configs = [], [], {}, []
     for each in finished:
         answers = each.answers()
         counted.append(counts(answers))
-        systems.append({**_facts(each, grid), **_splits(answers, training)})
+        with reading(each.cells[0].folder.parent, "remove that folder and run the study again"):
+            facts, costs[each.system.name] = _facts(each, grid), _cost(each.cells)
+            configs.append(dict(each.cells[0].scores["config"]))
+        systems.append({**facts, **_splits(answers, training)})
     names = [s["name"] for s in systems]
     best = choose_best([dict(zip(s["seeds"], s["dev"]["values"], strict=True)) for s in systems])
     base = best if reference is None else find_name(reference, names)
@@ -135,14 +138,14 @@ def summarise(
             for seed in range(1, grid.seeds + 1)
             if seed not in {c.seed for c in cells.get(s.name, ())}
         ],
-        "options": _shared([f.cells[0].scores["config"] for f in finished]),
+        "options": _shared(configs),
         "data": {name: _data_facts(s) for name, s in grid.data().items()},
         "systems": systems,
         "pair_seeds": shared,
         "pair_by_type": _gaps(pair, shared, {label: _has_type(label) for label in systems[second]["per_type"]}),
         "direction_test": _gaps(pair, shared, {START: lambda e: e.start == 0, ELSEWHERE: lambda e: e.start > 0}),
         "cases": case_study(sentences, *pair, beside, training, (names[first], names[second])) if shared else [],
-        "cost": {f.system.name: _cost(f.cells) for f in finished},
+        "cost": costs,
     }
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from boustro.given import refuse_no_texts
 from boustro.heads.span import Gold, count_unreachable, propose_max_span
 from boustro.heads.training import Targets
 from boustro.metrics.labels import LabelScore, score_labels
@@ -22,6 +23,8 @@ from boustro.metrics.spans import REPAIR_RULE, SpanScore, extract_spans, is_span
 from boustro.tasks.schemes import Scheme, encode_tags, entities_to_bio, flatten_entities, gold_entities, to_bio
 from boustro.tasks.words import Placed
 from boustro.types import Entity, Sentence
+
+INSIDE = ("bio", "io", "bioes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,9 +234,12 @@ def make_labelling(head: str, sentences: Sequence[Sentence], inside: Scheme) -> 
 
 
 def open_labelling(inside: Any, labels: Sequence[str]) -> Labelling:
-    """A saved labelling."""
-    classes: dict[str, Any] = {"spans": SpanLabelling, "labels": WordLabelling}
-    return classes.get(inside, TagLabelling)(inside, labels)
+    """A saved labelling; `ValueError` for what is none."""
+    classes: dict[str, Any] = {"spans": SpanLabelling, "labels": WordLabelling, **dict.fromkeys(INSIDE, TagLabelling)}
+    if not isinstance(inside, str) or inside not in classes:
+        raise ValueError(f"unknown labelling {inside!r}: known are {', '.join(classes)}")
+    refuse_no_texts(labels, "label")
+    return classes[inside](inside, labels)
 
 
 def _mean(scores: Sequence[float]) -> float:

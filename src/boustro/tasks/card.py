@@ -11,14 +11,13 @@ entity F1 as a model-index. A person may go on writing it: the manifest lists it
     Finds LOC, MISC, ORG, PER in text. ...
 """
 
-import json
 import shlex
 from pathlib import Path
 from typing import Any
 
 from huggingface_hub import EvalResult, ModelCardData
 
-from boustro.store import MANIFEST, make_manifest, open_folder, write_file
+from boustro.store import MANIFEST, make_manifest, open_folder, read_json, write_file
 from boustro.tasks.answers import open_labelling
 
 KIND = "tagger"
@@ -32,7 +31,7 @@ def write_card(folder: str | Path, name: str | None = None) -> Path:
     """
     folder = Path(folder)
     manifest = open_folder(folder, KIND) if (folder / MANIFEST).is_file() else make_manifest(folder, KIND)
-    config = json.loads((folder / "config.json").read_text("utf-8"))
+    config = read_json(folder / "config.json")
     return write_file(folder / CARD, model_card(config, manifest, name or folder.resolve().name))
 
 

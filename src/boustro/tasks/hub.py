@@ -7,13 +7,12 @@
 Nothing is sent that the folder's manifest does not list.
 """
 
-import json
 import re
 import sys
 from pathlib import Path
 
 from boustro.errors import reason
-from boustro.store import MANIFEST, open_folder
+from boustro.store import MANIFEST, open_folder, read_json
 from boustro.tasks.card import KIND, local_models
 
 HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
@@ -57,7 +56,7 @@ def upload(
             "no Hugging Face token: make one at https://huggingface.co/settings/tokens, then run `hf auth login`, "
             "set HF_TOKEN, or pass token="
         )
-    for spec in local_models(json.loads((folder / "config.json").read_text("utf-8"))):
+    for spec in local_models(read_json(folder / "config.json")):
         print(
             f"note: {spec} is a local folder; who opens {repo_id} must name that model with encoder=", file=sys.stderr
         )

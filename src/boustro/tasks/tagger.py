@@ -25,6 +25,7 @@ from safetensors.torch import load_file, save_file
 
 from boustro import __version__
 from boustro.encoders import Encoder, exact_spec, load_encoder, with_cache
+from boustro.given import as_sentences, as_texts
 from boustro.heads.tagging import Head, HeadConfig, TaggingHead, head_class, make_head
 from boustro.heads.training import (
     Dev,
@@ -40,13 +41,12 @@ from boustro.metrics.labels import LabelScore
 from boustro.metrics.spans import SpanScore, extract_spans
 from boustro.models.hardware import best_device, find_device
 from boustro.options import Seed, check_options
-from boustro.store import open_folder, write_file, write_folder
+from boustro.store import read_folder, read_json, write_file, write_folder
 from boustro.tasks.answers import Answer, Labelling, TextAnswer, make_labelling, open_labelling
 from boustro.tasks.card import KIND, write_card
 from boustro.tasks.config import make_config
 from boustro.tasks.data import Data, data_name, read_data
 from boustro.tasks.formats.conll import data_fingerprint
-from boustro.tasks.given import as_sentences, as_texts
 from boustro.tasks.hub import download, upload
 from boustro.tasks.schemes import Scheme
 from boustro.tasks.words import split_text
@@ -78,6 +78,7 @@ class Tagger:
             cache: Keep the features of training and development data on disk (a folder says where).
             options: Fields of `TaggerConfig`, over the preset's.
         """
+        check_options(Tagger.__init__, locals())
         head_class(head)  # an unknown one is refused before anything is encoded
         self.config = make_config(preset, encoder=encoder, head=head, **options)
         self.cache, self._wanted_device = cache, device
@@ -135,7 +136,7 @@ class Tagger:
 
         Raises `ValueError` with file:line for bad data, and when the training set holds no entity.
         """
-        check_options(Tagger.fit, {"seed": seed})
+        check_options(Tagger.fit, {"seed": seed, "scheme": scheme})
         started = time.monotonic()
         train, dev = read_data(train, scheme), read_data(dev, scheme) if dev is not None else None
         found = {tag for sentence in train for tag in sentence.tags or ()}
@@ -272,6 +273,7 @@ class Tagger:
 
     def save_pretrained(self, path: str | Path) -> None:
         """Write a tagger folder: the head, the tags, and which encoder it belongs to."""
+        check_options(Tagger.save_pretrained, locals())
         head, labelling = self._trained(), self.labelling
         assert labelling is not None
         encoder = self.encoder(cached=True)
@@ -317,17 +319,22 @@ class Tagger:
         trained on.
         """
         path = download(path, revision)
-        open_folder(path, KIND, verify=True)
-        saved = json.loads((path / "config.json").read_text("utf-8"))
-        chosen = {**saved["config"], **({"encoder": encoder} if encoder else {})}
-        tagger = cls(**chosen, cache=cache, device=device)
-        tagger.labelling = open_labelling(**saved["labelling"])
-        streams = tuple(tuple(s) for s in saved["head"].pop("streams"))
-        tagger.head = make_head(HeadConfig(**{**saved["head"], "streams": streams, "labels": tagger.labelling.labels}))
-        tagger.head.load_state_dict(load_file(path / "head.safetensors"))
+        check_options(Tagger.from_pretrained, locals())
+        place = find_device(device) if device else best_device()
+        with read_folder(path, KIND, verify=True):
+            saved = read_json(path / "config.json")
+            tagger = cls(**saved["config"], cache=cache)
+            tagger.labelling = open_labelling(**saved["labelling"])
+            streams = tuple(tuple(s) for s in saved["head"].pop("streams"))
+            config = HeadConfig(**{**saved["head"], "streams": streams, "labels": tagger.labelling.labels})
+            tagger.head = make_head(config)
+            tagger.head.load_state_dict(load_file(path / "head.safetensors"))
+            tagger.record = saved["record"]
+            tagger._trained_on = _weights(saved["encoder_identity"])
+        tagger.device, tagger._wanted_device = place, device
         tagger.head.to(tagger.device)
-        tagger.record = saved["record"]
-        tagger._trained_on = _weights(saved["encoder_identity"])
+        if encoder:
+            tagger.config = replace(tagger.config, encoder=encoder)
         try:
             tagger.encoder()
         except FileNotFoundError as error:

@@ -26,7 +26,7 @@ from tqdm import tqdm
 from tyro.conf import Positional
 
 from boustro.options import Range, ShareAboveZero, check_options
-from boustro.store import claim, content_fingerprint, open_folder, write_folder
+from boustro.store import claim, content_fingerprint, read_folder, read_json, write_folder
 from boustro.text.byte_bpe import ByteBPE
 from boustro.text.documents import Split, is_stream, read_documents
 from boustro.text.duplicates import NearDuplicates
@@ -59,11 +59,15 @@ class Shards:
     def open(cls, path: str | Path) -> "Shards":
         """Open a complete folder; `ValueError` when it is damaged or half-written."""
         path = Path(path)
-        manifest = open_folder(path, "shards")
-        config = json.loads((path / "config.json").read_text("utf-8"))
-        names = range(config["num_shards"])
-        pieces = [np.memmap(path / f"pieces-{i:05d}.bin", dtype=config["dtype"], mode="r") for i in names]
-        ends = [np.memmap(path / f"documents-{i:05d}.bin", dtype=np.uint64, mode="r") for i in names]
+        with read_folder(path, "shards") as manifest:
+            config = read_json(path / "config.json")
+            names = range(config["num_shards"])
+            pieces = [np.memmap(path / f"pieces-{i:05d}.bin", dtype=config["dtype"], mode="r") for i in names]
+            ends = [np.memmap(path / f"documents-{i:05d}.bin", dtype=np.uint64, mode="r") for i in names]
+            if config["num_pieces"] != sum(map(len, pieces)) or [e[-1] for e in ends] != [*map(len, pieces)]:
+                raise ValueError("the counts do not agree")
+            if not 0 <= config["end_of_text_id"] < config["vocab_size"] <= 1 << 8 * pieces[0].itemsize:
+                raise ValueError("the pieces do not agree")
         return cls(path, config, pieces, ends, content_fingerprint(manifest))
 
     @property

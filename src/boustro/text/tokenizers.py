@@ -61,7 +61,10 @@ def load_tokenizer(name_or_path: str | Path, revision: str | None = None):
     place = locate_model(PAIRS[name].split("+")[0] if name in PAIRS else name)
     try:
         tokenizer = AutoTokenizer.from_pretrained(place, revision=revision)
-    except (OSError, ValueError) as error:
+        tokenizer("a")  # some damage is found by use alone
+    except ImportError:
+        raise
+    except Exception as error:  # a damaged file makes the libraries raise whatever they meet
         raise FileNotFoundError(
             f"{name_or_path}: no tokenizer could be loaded from this path or name; a folder needs tokenizer.json, "
             f"which save_pretrained of the tokenizer writes ({reason(error)})"

@@ -1,12 +1,14 @@
 """One cell of a few-shot study: an encoder at one K under one system, all draws, as one JSON file.
 
     cells/starter-16-ridge-factored-3f1a9c20.json
-    {"rows": [{"draw": 1, "sentences": 47, "words": 698, "f1": 65.3, "precision": …, "per_type": …}, …], …}
+    {"fingerprint": of the cell, "cell": {"rows": [
+        {"draw": 1, "sentences": 47, "words": 698, "f1": 65.3, "precision": …, "per_type": …}, …], …}}
 
 A file is there in full or not at all (`store.write_file`), so a study that was killed goes on where it stopped.
 Its name changes with all that changes its numbers: settings, weights, data and draws.
 """
 
+import contextlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -19,13 +21,13 @@ from boustro.heads.factored import factored_tags
 from boustro.heads.stacked import Run, train_stacked
 from boustro.metrics.arrays import SpanArrays, compare_spans, find_spans, total_counts
 from boustro.metrics.spans import SpanCounts
-from boustro.store import fingerprint, write_file
+from boustro.store import fingerprint, read_json, reading, write_file
 from boustro.studies.fewshot.draws import entity_types
 from boustro.studies.fewshot.features import FeatureReader, Vectors
 from boustro.studies.fewshot.systems import Settings, System, Taught, tag_words
 from boustro.types import Sentence
 
-CELL_FORMAT = 3
+CELL_FORMAT = 4
 PAPER_RATES = tuple(n * unit for unit in (1e-3, 1e-4) for n in range(9, 0, -1))
 PAPER_SEEDS, PAPER_DROPOUTS, PAPER_BEST = range(10, 20), (0.0, 0.1, 0.2, 0.3), 3
 """The grid of the backward-LM paper's random search, section 3.4, and how many of its runs are reported."""
@@ -78,13 +80,17 @@ def cell_path(out: Path, encoder: str, shots: int, system: System, **decides: An
 
 
 def read_cell(path: Path) -> dict[str, Any] | None:
-    """The cell, if it is there."""
-    return json.loads(path.read_text("utf-8")) if path.is_file() else None
+    """The cell, if it is there and whole."""
+    with contextlib.suppress(FileNotFoundError, ValueError), reading(path, "remove it"):
+        told = read_json(path)
+        if told["fingerprint"] == fingerprint(told["cell"]):
+            return told["cell"]
+    return None
 
 
 def write_cell(path: Path, cell: dict[str, Any]) -> None:
     """All of it, or nothing."""
-    write_file(path, json.dumps(cell, ensure_ascii=False))
+    write_file(path, json.dumps({"fingerprint": fingerprint(cell), "cell": cell}, ensure_ascii=False))
 
 
 def sound_rows(

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from boustro.errors import shorten
 from boustro.tasks.formats.reading import Note
 from boustro.tasks.words import Placed
 from boustro.types import Entity
@@ -101,9 +102,3 @@ def distinct(entities: Sequence[Entity], where: str, notes: list[Note]) -> tuple
     once = tuple(sorted(set(entities)))
     notes += [Note(REPEATED, where)] * (len(entities) - len(once))
     return once
-
-
-def shorten(value: Any) -> str:
-    """A value as messages show it."""
-    shown = ascii(value) if isinstance(value, str) else repr(value)
-    return shown if len(shown) <= 60 else shown[:57] + "..."

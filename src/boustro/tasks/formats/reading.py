@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from boustro.options import check_options
 from boustro.tasks.schemes import (
     Scheme,
     detect_scheme,
@@ -37,6 +38,10 @@ class DataOptions:
     """Where the words are: a number from 0 (negative from the end), or a key's or column's name."""
     tag_column: int | str | None = None
     """Where the tags are: the same; for CoNLL-U upos, xpos, deprel, feats:KEY or misc:KEY."""
+
+    def __post_init__(self) -> None:
+        """Raises `ValueError` for a value that its option does not take."""
+        check_options(self)
 
 
 DEFAULT_OPTIONS = DataOptions()

@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from boustro.tasks.formats.offsets import as_rows, distinct, join_sentences, read_spans, shorten, to_words
+from boustro.errors import shorten
+from boustro.given import refuse_no_texts
+from boustro.tasks.formats.offsets import as_rows, distinct, join_sentences, read_spans, to_words
 from boustro.tasks.formats.reading import DataOptions, Note, Reading
-from boustro.tasks.given import refuse_no_texts
 from boustro.tasks.words import split_text
 from boustro.types import Sentence
 

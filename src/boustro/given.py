@@ -4,15 +4,20 @@ as_texts(row["text"] for row in rows)      any iterable: a generator, a column o
 as_texts(["Ada left.", float("nan")])      ValueError: text 2 is nan, which is no text (a missing value?); …
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from boustro.tasks.formats.offsets import shorten
+from boustro.errors import shorten
 from boustro.types import Sentence
 
 
 def as_list(given: Any, what: str) -> list[Any]:
-    """The items of any iterable; `ValueError` for what would be iterated into something else, or not at all."""
+    """The items of any iterable; raises as `iterate`."""
+    return list(iterate(given, what))
+
+
+def iterate(given: Any, what: str) -> Iterator[Any]:
+    """Any iterable, item by item; `ValueError` for what would be iterated into something else, or not at all."""
     hint = ""
     if isinstance(given, Mapping):
         hint = "; give its values, or one of them"
@@ -22,7 +27,7 @@ def as_list(given: Any, what: str) -> list[Any]:
         hint = "; give one of its columns"
     elif not isinstance(given, str):
         try:
-            return list(given)
+            return iter(given)
         except TypeError:  # not iterable, or an array of no dimension
             pass
     raise ValueError(f"expected {what}, got {type(given).__name__}{hint}")
@@ -37,14 +42,31 @@ def as_texts(given: Iterable[str]) -> list[str]:
 
 def as_sentences(given: Iterable[Sentence | Sequence[str]]) -> list[Sentence]:
     """Sentences split into words as a list; `ValueError` for a word that is no text, and for a text in their place."""
+    return list(each_sentence(given))
+
+
+def each_sentence(given: Iterable[Sentence | Sequence[str]]) -> Iterator[Sentence]:
+    """The same, one after the other as they come."""
+    for number, item in enumerate(iterate(given, "sentences as lists of words"), start=1):
+        yield as_sentence(item, f"sentence {number}")
+
+
+def as_sentence(item: Sentence | Sequence[str], place: str) -> Sentence:
+    """A list of words as a Sentence; `ValueError` for a text, whose letters would pass for words, and for no texts."""
+    if isinstance(item, str):
+        raise ValueError(f"{place} is {shorten(item)}, which is not split into words; predict takes running text")
+    sentence = item if isinstance(item, Sentence) else Sentence(tuple(as_list(item, f"{place} as a list of words")))
+    refuse_no_texts(sentence.words, f"{place}, word")
+    return sentence
+
+
+def as_tags(given: Iterable[Sequence[str]]) -> list[list[str]]:
+    """Tags as a list a sentence; `ValueError` for anything else, and for a tag that is no text."""
     found = []
-    for number, item in enumerate(as_list(given, "sentences as lists of words"), start=1):
-        place = f"sentence {number}"
-        if isinstance(item, str):
-            raise ValueError(f"{place} is {shorten(item)}, which is not split into words; predict takes running text")
-        sentence = item if isinstance(item, Sentence) else Sentence(tuple(as_list(item, f"{place} as a list of words")))
-        refuse_no_texts(sentence.words, f"{place}, word")
-        found.append(sentence)
+    for number, item in enumerate(iterate(given, "tags, a list a sentence"), start=1):
+        tags = as_list(item, f"the tags of sentence {number} as a list")
+        refuse_no_texts(tags, f"sentence {number}, tag")
+        found.append(tags)
     return found
 
 
