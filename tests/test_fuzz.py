@@ -4,9 +4,7 @@ A failure names its case, which runs alone with `BOUSTRO_FUZZ_SEED=… BOUSTRO_F
 `BOUSTRO_FUZZ_CASES` changes how many there are.
 """
 
-import contextlib
 import faulthandler
-import io
 import os
 import re
 import resource
@@ -15,7 +13,6 @@ import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -23,13 +20,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from boustro.cli import COMMANDS, main
 from boustro.pretrain.loop import Loop
 from boustro.pretrain.trainer import PretrainTrainer
 from boustro.store import kind_of, open_folder
-from boustro.tasks.formats.conll import format_conll
-from fuzzing import BYSTANDER, DATA, Case, World, snapshot
-from labelled import UD, rows
+from damage import BYSTANDER
+from fuzzing import Case, snapshot
+from world import BrokenOff, make_world, run
 
 SEED = int(os.environ.get("BOUSTRO_FUZZ_SEED", "0"))
 CASES = int(os.environ.get("BOUSTRO_FUZZ_CASES", "2200"))
@@ -38,112 +34,15 @@ BLOCK = 100
 CASE_SECONDS, BLOCK_SECONDS = 60, 600
 MEMORY = 3 * 2**30
 """How much more a case may take: what would take all is refused as on a small machine."""
-LABELLED = [
-    ("Ada Brandt left Vellmar .".split(), "B-PER I-PER O B-LOC O".split()),
-    ("In Lisse it rained .".split(), "O B-LOC O O O".split()),
-    ("Okonkwo sold boats .".split(), "B-PER O O O".split()),
-    ("Nobody reads .".split(), "O O O".split()),
-]
 
 
 class TooLong(BaseException):
     """A case does not come to an end."""
 
 
-class TooMuch(ValueError):
-    """A run that would train longer than a test may; it has got as far as it is of interest."""
-
-
 @pytest.fixture(scope="module")
-def world(tiny_lm, tmp_path_factory) -> World:
-    """One valid thing of every kind, made by the commands themselves."""
-    folder = tmp_path_factory.mktemp("world")
-    for name, lm in (("lm", tiny_lm("llama", sentinel=True)), ("back", tiny_lm("llama", "backward", 1, sentinel=True))):
-        shutil.copytree(lm, folder / name)
-    _write_texts(folder)
-    _write_masked(folder / "masked", folder / "lm")
-    options = {name: re.findall(r"(?<!\S)--[a-z][a-z0-9-]+", _said([name, "--help"])) for name in COMMANDS}
-    made = World(folder, options)
-    lm, back, data, corpus, out = (made[name] for name in ("lm", "back", "train.conll", "corpus.txt", "shards"))
-    _said(["tokenize", corpus, "--out", out, "--tokenizer", lm, "--workers", "1"])
-    run = ["--shards", out, "--tokens", "64", "--segment-length", "16", "--batch-segments", "2", "--save-minutes", "0"]
-    pair, short = ["--forward", lm, "--backward", back], ["--width", "8", "--num-heads", "2"]
-    fit = ["--train", data, "--encoder", lm, "--epochs", "1"]
-    plain = ["pretrain", *run, "--preset", f"{lm}/config.json", "--no-compile"]
-    _said([*plain, "--out", made["model"]])
-    _said(["fuse", *pair, *run, *short, "--out", made["fusion"]])
-    _said(["adapt", "--lm", lm, *run, "--out", made["adapted"]])
-    _said(["elmo", corpus, "--width", "8", "--cells", "16", "--words", "50", "--letter-window", "1", "--out", made["elmo"]])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("BOUSTRO_CACHE", made["cache"])
-        _said(["fit", *fit, "--head", "linear", "--out", made["tagger"]])
-    _said(["fit", *fit, "--head", "span", "--hidden", "8", "--out", made["span_tagger"]])
-    study = ["--train", data, "--dev", data, "--encoders", lm]
-    _said(["compare", *study, "--heads", "linear", "--seeds", "1", "--epochs", "1", "--out", made["study"]])
-    _said(["fewshot", *study, "--shots", "1", "--draws", "1", "--heads", "ridge", "--out", made["shots"]])
-    with _broken_off(Loop, "_advance"):
-        _said(["fuse", *pair, *run, *short, "--out", made["halted"]], code=1)
-    with _broken_off(PretrainTrainer, "training_step"):
-        _said([*plain, "--out", made["stopped"]], code=1)
-    shutil.rmtree(folder / "stopped", ignore_errors=True)
-    return made
-
-
-def _write_texts(folder: Path) -> None:
-    texts = [" ".join(words) for words, _ in LABELLED] * 8
-    nested = [{"text": "Ada left Port Lisse.", "entities": [[0, 3, "PER"], [9, 19, "LOC"], [14, 19, "PER"]]}] * 3
-    records = [{"words": words, "labels": tags, "document": f"d{n // 2}"} for n, (words, tags) in enumerate(LABELLED)]
-    for name, content in {
-        "train.conll": format_conll(LABELLED),
-        "train.conllu": UD,
-        "train.jsonl": rows(*records),
-        "train.json": f"[{','.join(rows(*records).splitlines())}]",
-        "spans.jsonl": rows(*nested),
-        "corpus.txt": "\n\n".join(texts),
-        "corpus.jsonl": rows(*({"text": text} for text in texts)),
-    }.items():
-        (folder / name).write_text(content, "utf-8")
-    assert all((folder / name).is_file() for name in DATA)
-
-
-def _write_masked(folder: Path, tokenizer: Path) -> None:
-    from transformers import AutoConfig, AutoModel
-
-    shape = {"hidden_size": 16, "num_hidden_layers": 1, "vocab_size": 400, "num_attention_heads": 2}
-    shape |= {"intermediate_size": 16, "max_position_embeddings": 64}
-    AutoModel.from_config(AutoConfig.for_model("bert", **shape)).save_pretrained(folder)
-    for file in tokenizer.glob("token*"):
-        shutil.copy(file, folder)
-
-
-@contextlib.contextmanager
-def _broken_off(owner: type, method: str) -> Iterator[None]:
-    """The run raises in place of its second step, after the checkpoint of the first."""
-    original, calls = getattr(owner, method), []
-
-    def breaks(*arguments, **options):
-        calls.append(1)
-        if len(calls) == 2:
-            raise TooMuch("broken off")
-        return original(*arguments, **options)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(owner, method, breaks)
-        yield
-
-
-def _said(arguments: list[str], code: int = 0) -> str:
-    out, errors, found = _run(arguments)
-    assert found == code, (arguments, errors)
-    return out
-
-
-def _run(arguments: list[str]) -> tuple[str, str, int]:
-    """What a command writes to standard output and to standard error, and its exit code."""
-    out, errors = (io.TextIOWrapper(io.BytesIO(), "utf-8", how, write_through=True) for how in ("strict", "backslashreplace"))
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
-        code = main(arguments)
-    return *(stream.buffer.getvalue().decode("utf-8", "replace") for stream in (out, errors)), code  # type: ignore[attr-defined]
+def world(tiny_lm, tmp_path_factory):
+    return make_world(tmp_path_factory.mktemp("world"), tiny_lm)
 
 
 @pytest.fixture
@@ -154,12 +53,12 @@ def no_training(monkeypatch):
     import boustro.text.shards
 
     def refuse(*arguments, **options):
-        raise TooMuch("this far and no further")
+        raise BrokenOff("this far and no further")
 
-    train_head, run, train = boustro.tasks.tagger.train_head, Loop.run, PretrainTrainer.train
+    train_head, loop, train = boustro.tasks.tagger.train_head, Loop.run, PretrainTrainer.train
     monkeypatch.setattr(boustro.studies.demo, "run_grid", refuse)
     monkeypatch.setattr(boustro.text.shards, "ProcessPoolExecutor", refuse)
-    monkeypatch.setattr(Loop, "run", lambda self: run(self) if self.steps <= 4 else refuse())
+    monkeypatch.setattr(Loop, "run", lambda self: loop(self) if self.steps <= 4 else refuse())
 
     def train_little(self, **given):
         return refuse() if self.args.max_steps > 4 or self.args.torch_compile else train(self, **given)
@@ -221,7 +120,7 @@ def _throw(case: Case, patch: pytest.MonkeyPatch) -> list[str]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if isinstance(thrown, list):
-                _, errors, code = _run(thrown)
+                code, _, errors = run(thrown)
                 wrong += _misbehaved(code, errors)
             else:
                 thrown()

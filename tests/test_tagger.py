@@ -120,7 +120,7 @@ def test_what_is_no_text_is_named_with_its_place(tagger, given, message):
     ("given", "message"),
     [
         ("Ada left", "expected sentences as lists of words, got str"),
-        (["Ada", "left"], "sentence 1 is 'Ada', which is not split into words; predict takes running text"),
+        (["Ada", "left"], "sentence 1 is 'Ada', which is not split into words; Tagger.predict takes running text"),
         ([["a"], ["b", None]], "sentence 2, word 2 is None, which is no text"),
         ([Sentence(("a", float("nan")))], "sentence 1, word 2 is nan, which is no text"),
         ([["a"], 5], "expected sentence 2 as a list of words, got int"),

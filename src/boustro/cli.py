@@ -137,8 +137,10 @@ def run(module: str, function: str, arguments: list[str], prog: str) -> int:
 
 def _expand_home(word: str) -> str:
     """`~/lm` and `--out=~/lm` with the home folder, which a shell fills in only at the head of a word."""
+    from boustro.names import expand_home
+
     option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
-    return option + equals + (str(Path(value).expanduser()) if value.startswith("~") else value)
+    return option + equals + expand_home(value)
 
 
 def _sentence(error: BaseException) -> str:

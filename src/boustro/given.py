@@ -54,7 +54,9 @@ def each_sentence(given: Iterable[Sentence | Sequence[str]]) -> Iterator[Sentenc
 def as_sentence(item: Sentence | Sequence[str], place: str) -> Sentence:
     """A list of words as a Sentence; `ValueError` for a text, whose letters would pass for words, and for no texts."""
     if isinstance(item, str):
-        raise ValueError(f"{place} is {shorten(item)}, which is not split into words; predict takes running text")
+        raise ValueError(
+            f"{place} is {shorten(item)}, which is not split into words; Tagger.predict takes running text"
+        )
     sentence = item if isinstance(item, Sentence) else Sentence(tuple(as_list(item, f"{place} as a list of words")))
     refuse_no_texts(sentence.words, f"{place}, word")
     return sentence

@@ -31,7 +31,7 @@ def locate_model(name: str) -> str:
         return str(files("boustro") / "data" / SHIPPED[name])
     if name in PAIRS:
         raise ValueError(f"{name} is a pair of models; name one of them: {' or '.join(PAIRS[name].split('+'))}")
-    path = Path(name).expanduser()
+    path = Path(expand_home(name))
     if path.exists() or is_path(name):
         return str(path) if name.startswith("~") else name
     near = difflib.get_close_matches(name, [*SHIPPED, *PAIRS], n=1, cutoff=0.8)
@@ -44,6 +44,11 @@ def locate_model(name: str) -> str:
 def is_path(name: str) -> bool:
     """Whether a name can only mean a folder."""
     return name.startswith((".", "/", "~"))
+
+
+def expand_home(path: str) -> str:
+    """`~/lm` with the home folder; a `~name` of nobody here stays as it is, the name of a file."""
+    return os.path.expanduser(path)  # noqa: PTH111 (pathlib's raises RuntimeError for nobody)
 
 
 @functools.cache

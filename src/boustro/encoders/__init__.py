@@ -38,7 +38,7 @@ from boustro.encoders.pieces import PieceEncoder
 from boustro.encoders.repeated import RepeatedEncoder
 from boustro.encoders.weights import weights_fingerprint
 from boustro.models.elmo import KIND as ELMO
-from boustro.names import PAIRS, SHIPPED, locate_model
+from boustro.names import PAIRS, SHIPPED, expand_home, locate_model
 from boustro.options import check_options
 from boustro.store import kind_of
 
@@ -152,7 +152,7 @@ def exact_spec(spec: str, identity: dict[str, Any]) -> str:
         if split_kind(bare)[1] in SHIPPED:
             exact.append(name)
         elif _exists(path):
-            exact.append(kind + str(Path(path).expanduser().resolve()))
+            exact.append(kind + str(Path(expand_home(path)).resolve()))
         else:
             exact.append(name if commit == "None" else f"{bare}@{commit}")
     return "+".join(exact)
@@ -197,7 +197,7 @@ def resolve(name: str) -> tuple[Callable[..., Part], str]:
 
 
 def _exists(path: str) -> bool:
-    return Path(path).expanduser().exists()
+    return Path(expand_home(path)).exists()
 
 
 def locate(name: str) -> tuple[str, str | None]:

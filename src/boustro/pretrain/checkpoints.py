@@ -105,9 +105,7 @@ def newest_checkpoint(checkpoints: Path, facts: dict[str, Any]) -> Path | None:
         if differing:
             raise ValueError(f"{path} is of a run with another {', '.join(differing)}; {BEGIN_ANEW}")
         with reading(path, BEGIN_ANEW):
-            state = TrainerState.load_from_json(str(path / "trainer_state.json"))
-            if state.global_step != step_of(path) or not all(isinstance(row, dict) for row in state.log_history):
-                raise ValueError("its history is of another run")
+            _check_state(TrainerState.load_from_json(str(path / "trainer_state.json")), step_of(path))
         say(f"going on from {path}")
         return path
     say(f"{checkpoints}: no complete checkpoint, starting from the beginning")
@@ -127,6 +125,13 @@ def remove_checkpoints(checkpoints: Path) -> None:
 def step_of(checkpoint: Path) -> int:
     """`checkpoint-300` → 300."""
     return int(checkpoint.name.split("-")[1])
+
+
+def _check_state(state: TrainerState, step: int) -> None:
+    numbers = [name for name, value in vars(TrainerState()).items() if type(value) in (int, float)]
+    sound = all(isinstance(getattr(state, name), (int, float)) for name in numbers)
+    if state.global_step != step or not sound or not all(isinstance(row, dict) for row in state.log_history):
+        raise ValueError("its history is of another run")
 
 
 def _numbered(checkpoints: Path) -> list[Path]:

@@ -44,9 +44,19 @@ def load_optimizer(folder: Path, optimizer: Any) -> dict[str, Any]:
     for key, tensor in load_file(folder / TENSORS).items():
         index, name = key.split(".")
         state.setdefault(int(index), {})[name] = tensor
-    optimizer.load_state_dict({"state": state, "param_groups": rest.pop("groups")})
+    groups, ours = rest.pop("groups"), optimizer.state_dict()["param_groups"]
+    for group, own in zip(map(_kinds, groups), map(_kinds, ours), strict=True):
+        if not own.items() <= group.items():
+            raise ValueError("its options are of another optimiser")
+    optimizer.load_state_dict({"state": state, "param_groups": groups})
     for parameter, values in optimizer.state.items():
         for name, tensor in values.items():
             if isinstance(parameter, DTensor) and tensor.shape == parameter.shape:
                 values[name] = like(tensor, parameter)
     return rest
+
+
+def _kinds(group: dict[str, Any]) -> dict[str, str]:
+    """What kind of value each option of a group of parameters has, as JSON tells them apart."""
+    kinds = {bool: "flag", int: "number", float: "number", list: "list", tuple: "list"}
+    return {name: kinds.get(type(value), type(value).__name__) for name, value in group.items()}

@@ -1,0 +1,146 @@
+"""One small valid thing of every kind that Boustro reads or writes, made by its commands: tests damage copies of it."""
+
+import contextlib
+import io
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from boustro.cli import COMMANDS, main
+from boustro.pretrain.loop import Loop
+from boustro.pretrain.trainer import PretrainTrainer
+from boustro.tasks.formats.conll import format_conll
+from labelled import UD, rows
+
+LABELLED = [
+    ("Ada Brandt left Vellmar .".split(), "B-PER I-PER O B-LOC O".split()),
+    ("In Lisse it rained .".split(), "O B-LOC O O O".split()),
+    ("Okonkwo sold boats .".split(), "B-PER O O O".split()),
+    ("Nobody reads .".split(), "O O O".split()),
+]
+DATA = ("train.conll", "train.conllu", "train.jsonl", "train.json", "spans.jsonl")
+TEXTS = ("corpus.txt", "corpus.jsonl")
+STUDY = "--train {train.conll} --dev {train.conll} --out {out} --encoders {lm}"
+STEPS = "--tokens 64 --segment-length 16 --batch-segments 2"
+GOOD = {
+    "demo": "--out {out}",
+    "tokenize": "{corpus.txt} --out {out} --tokenizer {lm} --workers 1",
+    "pretrain": f"--shards {{shards}} --out {{out}} --preset {{lm}}/config.json --no-compile {STEPS}",
+    "fuse": f"--forward {{lm}} --backward {{back}} --shards {{shards}} --out {{out}} --width 8 --num-heads 2 {STEPS}",
+    "adapt": f"--lm {{lm}} --shards {{shards}} --out {{out}} {STEPS}",
+    "elmo": "{corpus.txt} --out {out} --width 8 --cells 16 --words 50 --letter-window 1",
+    "fit": "--train {train.conll} --out {out} --encoder {lm} --head linear --epochs 1",
+    "evaluate": "{tagger} {train.conll}",
+    "predict": "{tagger} {corpus.txt}",
+    "compare": f"{STUDY} --heads linear --seeds 1 --epochs 1",
+    "fewshot": f"{STUDY} --heads ridge --shots 1 --draws 1",
+    "cache": "list --folder {cache}",
+    "check": "{train.conll}",
+    "doctor": "",
+}
+"""Arguments with which a command does little, and does it well."""
+
+
+class BrokenOff(ValueError):
+    """A run that is stopped on purpose."""
+
+
+@dataclass(frozen=True)
+class World:
+    """Where everything lies, by its name: `lm`, `tagger`, `shards`, `train.conll` …"""
+
+    folder: Path
+    options: dict[str, list[str]] = field(default_factory=dict)
+    """The options of every command."""
+
+    def __getitem__(self, name: str) -> str:
+        return str(self.folder / name)
+
+    def fill(self, text: str, out: str = "out") -> str:
+        """`"masked:{lm}"` → the same with the path; `{out}` is a place to write to."""
+        return re.sub(r"\{([\w.]+)\}", lambda match: out if match[1] == "out" else self[match[1]], text)
+
+    def command(self, name: str, out: str = "out") -> list[str]:
+        """A command that does little, and does it well."""
+        return [name, *(self.fill(word, out) for word in GOOD[name].split())]
+
+
+def make_world(folder: Path, tiny_lm: Callable[..., Path]) -> World:
+    """One of every kind, in `folder`; `tiny_lm` is the fixture."""
+    world = World(folder)
+    for name, lm in (("lm", tiny_lm("llama", sentinel=True)), ("back", tiny_lm("llama", "backward", 1, sentinel=True))):
+        shutil.copytree(lm, world[name])
+    _write_texts(folder)
+    _write_masked(folder / "masked", folder / "lm")
+    for name in COMMANDS:
+        world.options[name] = re.findall(r"(?<!\S)--[a-z][a-z0-9-]+", _good([name, "--help"]))
+    made = {"shards": "tokenize", "model": "pretrain", "fusion": "fuse", "adapted": "adapt", "elmo": "elmo"}
+    for name, command in {**made, "study": "compare", "shots": "fewshot"}.items():
+        _good(world.command(command, world[name]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BOUSTRO_CACHE", world["cache"])
+        _good(world.command("fit", world["tagger"]))
+    _good([*world.command("fit", world["span_tagger"]), "--head", "span", "--hidden", "8"])
+    for command, name, step in (
+        ("pretrain", "stopped", (PretrainTrainer, "training_step")),
+        ("fuse", "halted", (Loop, "_advance")),
+    ):
+        with _broken_off(*step):
+            _good([*world.command(command, world[name]), "--save-minutes", "0"], code=1)
+    return world
+
+
+def run(arguments: list[str]) -> tuple[int, str, str]:
+    """The exit code of a command, and what it writes to standard output and to standard error."""
+    out, errors = (io.TextIOWrapper(io.BytesIO(), "utf-8", how) for how in ("strict", "backslashreplace"))
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+        code = main(arguments)
+    for stream in (out, errors):
+        stream.seek(0)
+    return code, out.read(), errors.read()
+
+
+def _good(arguments: list[str], code: int = 0) -> str:
+    found, out, errors = run(arguments)
+    assert found == code, (arguments, errors)
+    return out
+
+
+def _write_texts(folder: Path) -> None:
+    texts = [" ".join(words) for words, _ in LABELLED] * 8
+    nested = [{"text": "Ada left Port Lisse.", "entities": [[0, 3, "PER"], [9, 19, "LOC"], [14, 19, "PER"]]}] * 3
+    records = [{"words": words, "labels": tags, "document": f"d{n // 2}"} for n, (words, tags) in enumerate(LABELLED)]
+    contents = [format_conll(LABELLED), UD, rows(*records), f"[{','.join(rows(*records).splitlines())}]", rows(*nested)]
+    contents += ["\n\n".join(texts), rows(*({"text": text} for text in texts))]
+    for name, content in zip((*DATA, *TEXTS), contents, strict=True):
+        (folder / name).write_text(content, "utf-8")
+
+
+def _write_masked(folder: Path, tokenizer: Path) -> None:
+    from transformers import AutoConfig, AutoModel
+
+    shape = {"hidden_size": 16, "num_hidden_layers": 1, "vocab_size": 400, "num_attention_heads": 2}
+    shape |= {"intermediate_size": 16, "max_position_embeddings": 64}
+    AutoModel.from_config(AutoConfig.for_model("bert", **shape)).save_pretrained(folder)
+    for file in tokenizer.glob("token*"):
+        shutil.copy(file, folder)
+
+
+@contextlib.contextmanager
+def _broken_off(owner: type, method: str) -> Iterator[None]:
+    """The run raises in place of its second step, after the checkpoint of the first."""
+    original, calls = getattr(owner, method), []
+
+    def breaks(*arguments, **options):
+        calls.append(1)
+        if len(calls) == 2:
+            raise BrokenOff("broken off")
+        return original(*arguments, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, method, breaks)
+        yield
