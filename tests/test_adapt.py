@@ -358,7 +358,6 @@ def bert(tmp_path_factory, tiny_tokenizer):
         (["--segment-length", 64], "reads 2 to 63 pieces of a segment together"),
         (["--mask-piece", "<blank>"], "has no piece '<blank>'"),
         (["--epochs", 2], "--train with --dev, --epochs, --batch-pieces, --context"),
-        (["--shards", "None"], "give either --shards FOLDER, running text, or --train FILE"),
         (["--out", "{text}"], "is not a low-rank adaptation folder"),
     ],
 )
@@ -410,3 +409,8 @@ def test_a_folder_that_does_not_fit_is_refused(adapted, lm, text, tmp_path):
     shutil.rmtree(base)
     with pytest.raises(FileNotFoundError, match=r"adapts .*: no model could be loaded"):
         load_encoder(f"unmasked:{tmp_path / 'mine'}")
+
+
+def test_one_of_the_two_ways_must_be_chosen(lm, tmp_path, capsys):
+    assert main(["adapt", "--lm", lm, "--out", str(tmp_path / "out")]) == 1
+    assert "give either --shards FOLDER, running text, or --train FILE" in capsys.readouterr().err

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from boustro.metrics.buckets import Training
 from boustro.metrics.spans import extract_spans
+from boustro.store import write_manifest
 from boustro.studies.cases import GROUPS, MAX_BROKEN, MAX_FIXED, MAX_WORDS, OTHERS, case_study
 from boustro.studies.cells import Answers, Cell
 from boustro.types import Entity, Sentence
@@ -103,5 +104,6 @@ def test_a_word_may_hold_what_other_programs_take_for_the_end_of_a_line(tmp_path
     word = "a\x85b\u2028c\x1cd"
     row = {"words": [word], "entities": [["PER", 0, 1]], "scores": [0.5]}
     (tmp_path / "dev.jsonl").write_text(json.dumps(row, ensure_ascii=False) + "\n")
+    write_manifest(tmp_path, "cell")
     answers = Cell(tmp_path, 1).answers("dev", [Sentence((word,))], [[]])
     assert answers.predicted == [[Entity("PER", 0, 1)]]
