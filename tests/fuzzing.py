@@ -111,7 +111,7 @@ class Case:
         for option, value in pairwise(arguments):
             place = Path(os.path.normpath(self.folder / value))
             if option == "--json":
-                self.mine += [p for p in (place, Path(os.path.realpath(place))) if p.is_file()]
+                self.mine += [p for p in (place, Path(os.path.realpath(place))) if _is_file(p)]
             if option == "--out" and again and self.folder in place.parents and place.name not in NOT_OURS:
                 self.mine += [place.with_name(place.name + left) for left in ("", ".checkpoints", ".checkpoint")]
             if option == "--folder" and "clear" in arguments and self.folder in place.parents:
@@ -423,3 +423,10 @@ def snapshot(folder: Path) -> dict[Path, Any]:
             else:
                 found[path] = path.read_bytes()
     return found
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # the name is longer than a name may be
+        return False
