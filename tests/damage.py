@@ -45,7 +45,7 @@ def damage_bytes(random: Random, content: bytes, json_lines: bool) -> bytes:
     def changed(line: bytes) -> bytes:
         try:
             return json.dumps(damage_json(random, json.loads(line))).encode("utf-8", "surrogatepass")
-        except ValueError:
+        except (ValueError, RecursionError):
             return line[: random.randrange(len(line) + 1)]
 
     ways: list[Callable[[], bytes]] = [
@@ -122,7 +122,7 @@ def damage_folder(random: Random, folder: Path) -> str:
     elif file.suffix == ".json":
         try:
             value = json.loads(file.read_text("utf-8"))
-        except ValueError:
+        except (ValueError, RecursionError):
             return f"{file.relative_to(folder)} damaged twice"
         changed = damage_json(random, value)
         file.write_text(json.dumps(changed), "utf-8", errors="surrogatepass")

@@ -14,6 +14,7 @@ from boustro.cli import COMMANDS, main
 from boustro.pretrain.loop import Loop
 from boustro.pretrain.trainer import PretrainTrainer
 from boustro.tasks.formats.conll import format_conll
+from boustro.text.tokenizers import with_special_pieces
 from labelled import UD, rows
 
 LABELLED = [
@@ -123,11 +124,10 @@ def _write_texts(folder: Path) -> None:
 def _write_masked(folder: Path, tokenizer: Path) -> None:
     from transformers import AutoConfig, AutoModel
 
-    shape = {"hidden_size": 16, "num_hidden_layers": 1, "vocab_size": 400, "num_attention_heads": 2}
+    shape = {"hidden_size": 16, "num_hidden_layers": 1, "vocab_size": 404, "num_attention_heads": 2}
     shape |= {"intermediate_size": 16, "max_position_embeddings": 64}
     AutoModel.from_config(AutoConfig.for_model("bert", **shape)).save_pretrained(folder)
-    for file in tokenizer.glob("token*"):
-        shutil.copy(file, folder)
+    with_special_pieces(tokenizer, ["mask", "cls", "sep", "pad"]).save_pretrained(folder)
 
 
 @contextlib.contextmanager

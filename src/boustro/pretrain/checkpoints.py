@@ -28,7 +28,7 @@ from boustro.pretrain.optimizer_state import load_optimizer, optimizer_state, sa
 from boustro.pretrain.output import BEGIN_ANEW, differing_facts, refuse_not_finite
 from boustro.pretrain.processes import is_first, say
 from boustro.pretrain.sharding import like, whole_weights
-from boustro.store import open_folder, reading, remove_folder, write_folder
+from boustro.store import open_folder, reading, refuse_foreign, remove_folder, write_folder
 
 KIND, KEPT, REST = "checkpoint", 2, "rest.safetensors"
 FILES = ("model*.safetensors*", REST, "optimizer.*", "config.json", "generation_config.json", "trainer_state.json")
@@ -100,6 +100,7 @@ def newest_checkpoint(checkpoints: Path, facts: dict[str, Any]) -> Path | None:
         except (ValueError, OSError) as error:
             say(f"passed over an incomplete checkpoint: {error}")
             remove_folder(path, FILES)
+            refuse_foreign(path, KIND)  # a file of others, which would be in the way of the run's own checkpoint
             continue
         differing = differing_facts(made_by.get("run", {}), facts)
         if differing:

@@ -45,9 +45,14 @@ def load_optimizer(folder: Path, optimizer: Any) -> dict[str, Any]:
         index, name = key.split(".")
         state.setdefault(int(index), {})[name] = tensor
     groups, ours = rest.pop("groups"), optimizer.state_dict()["param_groups"]
-    for group, own in zip(map(_kinds, groups), map(_kinds, ours), strict=True):
-        if not own.items() <= group.items():
+    for group, own in zip(groups, ours, strict=True):
+        if not _kinds(own).items() <= _kinds(group).items() or group["params"] != own["params"]:
             raise ValueError("its options are of another optimiser")
+        if len({frozenset(state[index]) for index in group["params"] if index in state}) > 1:
+            raise ValueError("tensors of the optimiser are missing")
+    numbered = enumerate(parameter for group in optimizer.param_groups for parameter in group["params"])
+    if any(t.ndim and t.shape != p.shape for index, p in numbered for t in state.get(index, {}).values()):
+        raise ValueError("tensors of the optimiser have other shapes")
     optimizer.load_state_dict({"state": state, "param_groups": groups})
     for parameter, values in optimizer.state.items():
         for name, tensor in values.items():

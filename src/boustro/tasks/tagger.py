@@ -318,8 +318,8 @@ class Tagger:
         the folder is missing, half-written or damaged, or when the LMs are not the ones that the head was
         trained on.
         """
-        path = download(path, revision)
         check_options(Tagger.from_pretrained, locals())
+        path = download(path, revision)
         place = find_device(device) if device else best_device()
         with read_folder(path, KIND, verify=True):
             saved = read_json(path / "config.json")

@@ -1,0 +1,272 @@
+"""Each kind of damage once: what stands in a folder is not what its reader expects, and the answer is one sentence."""
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+import boustro
+from boustro.encoders import load_encoder
+from boustro.store import open_folder
+from damage import vouch
+from world import make_world, run
+
+
+@pytest.fixture(scope="module")
+def world(tiny_lm, tmp_path_factory):
+    return make_world(tmp_path_factory.mktemp("world"), tiny_lm)
+
+
+@pytest.fixture
+def copy(world, tmp_path, monkeypatch):
+    """copy(name) → a copy of something valid, in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    return lambda name: Path(shutil.copytree(world[name], tmp_path / name))
+
+
+def change(file: Path, vouched: bool = True, **changed) -> None:
+    """Other values in a JSON file, `dev__f1=0` for {"dev": {"f1": 0}}, with which all manifests agree; None is gone."""
+    told = json.loads(file.read_text("utf-8"))
+    for names, value in changed.items():
+        *above, name = names.split("__")
+        place = told
+        for key in above:
+            place = place[key]
+        place.pop(name) if value is None else place.update({name: value})
+    file.write_text(json.dumps(told), "utf-8")
+    if vouched:
+        vouch(file.parent)
+
+
+def change_tensors(file: Path, edit) -> None:
+    tensors = load_file(file)
+    edit(tensors)
+    save_file(tensors, file, metadata={"format": "pt"})
+    vouch(file.parent)
+
+
+def refused(*arguments: object) -> str:
+    """The sentence with which a command ends."""
+    code, _, errors = run([str(argument) for argument in arguments])
+    *_, last = errors.strip().splitlines()
+    assert code == 1 and last.startswith("boustro: "), errors
+    return last.removeprefix("boustro: ")
+
+
+# Folders of every kind
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "changed"),
+    [
+        ("tagger", "config.json", {"config": None}),
+        ("tagger", "config.json", {"config__epochs": -1}),
+        ("tagger", "config.json", {"labelling__inside": 5}),
+        ("tagger", "config.json", {"labelling__labels": ["O", ["B-PER"]]}),
+        ("tagger", "config.json", {"head__hidden": 7, "head__kind": "mlp"}),
+        ("fusion", "config.json", {"shape": "x"}),
+        ("fusion", "config.json", {"forward": None}),
+        ("fusion", "config.json", {"towers": None}),
+        ("elmo", "config.json", {"shape__width": 9}),
+        ("adapted", "adaptation.json", {"direction": None}),
+        ("adapted", "adapter_config.json", {"r": []}),
+        ("shards", "config.json", {"num_shards": "one"}),
+        ("shards", "config.json", {"num_pieces": 5}),
+        ("shards", "config.json", {"vocab_size": [400]}),
+    ],
+)  # fmt: skip
+def test_other_json_is_said_to_be_damage_of_this_folder(world, copy, name, file, changed):
+    folder = copy(name)
+    change(folder / file, **changed)
+    if name == "tagger":
+        said = refused("predict", folder, world["corpus.txt"])
+    elif name == "shards":
+        said = refused(*world.command("fuse"), "--shards", folder)
+    else:
+        kind = {"fusion": "fused:", "elmo": "elmo:", "adapted": "unmasked:"}[name]
+        said = refused(*world.command("fit"), "--encoder", f"{kind}{folder}")
+    assert said.startswith(str(folder)) and ("damaged" in said or "does not fit" in said)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("config.json", '{"model_type": "llama", "max_position_embeddings": "x"}', "no model could be loaded"),
+        ("config.json", "0", "no model could be loaded"),
+        ("tokenizer.json", '{"version": "1.0"}', "no tokenizer could be loaded"),
+        ("tokenizer_config.json", '{"model_max_length": {}}', "no tokenizer could be loaded"),
+        ("model.safetensors", "", "weights could not be loaded"),
+    ],
+)
+def test_a_model_that_cannot_be_read_is_named(world, copy, file, content, message):
+    folder = copy("lm")
+    (folder / file).write_text(content)
+    assert message in refused(*world.command("fit"), "--encoder", folder)
+
+
+@pytest.mark.parametrize("opens", ["fit --encoder", "pretrain --init-from", "pretrain --init-embeddings-from"])
+def test_weights_that_are_not_all_there_are_no_model(world, copy, opens):
+    folder = copy("lm")
+    change_tensors(folder / "model.safetensors", lambda tensors: tensors.pop("model.layers.1.mlp.up_proj.weight"))
+    command, option = opens.split()
+    said = refused(*world.command(command), option, folder)
+    assert said.startswith(f"{folder}: the weights could not be loaded: ")
+    assert said.endswith("layers.1.mlp.up_proj.weight are not there")
+
+
+def test_a_masked_lm_may_lack_its_pooler(world, copy):
+    folder = copy("masked")
+    change_tensors(folder / "model.safetensors", lambda tensors: [tensors.pop(n) for n in [*tensors] if "pooler" in n])
+    load_encoder(f"masked:{folder}")
+
+
+# Manifests
+
+
+@pytest.mark.parametrize("changed", [{"kind": 5}, {"kind": ""}, {"made_by": None}, {"files": []}, {"files__x": {}}])
+def test_a_manifest_of_other_types_is_damaged(copy, changed):
+    folder = copy("tagger")
+    change(folder / "manifest.json", vouched=False, **changed)
+    with pytest.raises(ValueError, match=r"manifest\.json: damaged; write the tagger folder again"):
+        open_folder(folder, "tagger")
+
+
+@pytest.mark.parametrize("name", ["../thesis.txt", "/thesis.txt"])
+def test_a_manifest_names_no_file_outside_of_its_folder(world, copy, tmp_path, name):
+    entry = next(copy("cache").glob("??/*"))
+    name = str(tmp_path / "thesis.txt") if name.startswith("/") else "../../../thesis.txt"
+    (tmp_path / "thesis.txt").write_text("years of work")
+    told = json.loads((entry / "manifest.json").read_text("utf-8"))
+    told["files"][name] = told["files"]["features.bin"]
+    (entry / "manifest.json").write_text(json.dumps(told))
+    assert run(["cache", "clear", "--folder", str(tmp_path / "cache")])[0] == 0
+    assert (tmp_path / "thesis.txt").read_text() == "years of work"
+
+
+# What is computed again
+
+
+def test_a_damaged_entry_of_the_cache_is_listed_cleared_and_computed_again(world, copy, monkeypatch):
+    cache = copy("cache")
+    entry = next(cache.glob("??/*"))
+    change(entry / "manifest.json", kind=5)
+    code, out, _ = run(["cache", "list", "--folder", str(cache)])
+    assert code == 0 and "damaged; written again when it is needed" in out
+    monkeypatch.setenv("BOUSTRO_CACHE", str(cache))
+    assert run(world.command("fit"))[0] == 0
+    assert open_folder(entry, "features")
+    change(entry / "manifest.json", made_by__notices=[1])
+    run(["cache", "clear", "--folder", str(cache)])
+    assert not entry.exists()
+
+
+def test_a_damaged_cell_is_computed_again_and_the_files_of_others_stay(world, copy):
+    cell = next(copy("study").glob("cells/*"))
+    (cell / "tagger" / "notes.txt").write_text("years of work")
+    (cell / "dev.jsonl").write_text("x" * (cell / "dev.jsonl").stat().st_size)
+    said = refused(*world.command("compare", "study"))
+    assert "choose another name or remove it" in said
+    (cell / "tagger" / "notes.txt").replace("notes.txt")
+    assert run(world.command("compare", "study"))[0] == 0
+    assert open_folder(cell, "cell", verify=True)
+
+
+def test_a_card_inside_of_a_cell_may_be_edited(world, copy):
+    cell = next(copy("study").glob("cells/*"))
+    (cell / "tagger" / "README.md").write_text("finished by a person")
+    assert "(known already)" in run(world.command("compare", "study"))[2]
+    assert (cell / "tagger" / "README.md").read_text() == "finished by a person"
+
+
+@pytest.mark.parametrize("changed", [{"cost": 5}, {"record__notices": None}, {"config": None}])
+def test_a_cell_of_another_version_is_said_to_be_so(world, copy, changed):
+    cell = next(copy("study").glob("cells/*"))
+    change(cell / "scores.json", **changed)
+    vouch(cell)
+    assert refused(*world.command("compare", "study")).endswith("remove that folder and run the study again")
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"cell": {"rows": []}}', None])
+def test_a_damaged_few_shot_cell_is_computed_again(world, copy, content):
+    cell = next(copy("shots").glob("cells/*.json"))
+    whole = cell.read_text("utf-8")
+    cell.write_text(whole.replace('"f1": ', '"f1": 1') if content is None else content)
+    assert "(computed)" in run(world.command("fewshot", "shots"))[2]
+    assert json.loads(cell.read_text("utf-8")) == json.loads(whole)
+
+
+# Checkpoints
+
+
+@pytest.mark.parametrize(
+    ("file", "changed"),
+    [
+        ("optimizer.json", {"groups": "x"}),
+        ("optimizer.json", {"unlogged": "x"}),
+        ("trainer_state.json", {"global_step": {}}),
+        ("trainer_state.json", {"logging_steps": "x"}),
+    ],
+)
+def test_a_checkpoint_that_cannot_be_read_asks_for_a_new_beginning(world, copy, file, changed):
+    folder = copy("stopped.checkpoints") / "checkpoint-1"
+    change(folder / file, **changed)
+    said = refused(*world.command("pretrain", "stopped"), "--save-minutes", "0", "--resume")
+    assert "checkpoint-1" in said and said.endswith("give --overwrite in place of --resume to begin anew")
+
+
+@pytest.mark.parametrize(("file", "changed"), [("state.json", {"step": None}), ("optimizer.json", {"groups": [{}]})])
+def test_so_does_that_of_a_fusion(world, copy, file, changed):
+    change(copy("halted.checkpoint") / file, **changed)
+    said = refused(*world.command("fuse", "halted"), "--save-minutes", "0", "--resume")
+    assert said.startswith("halted.checkpoint") and said.endswith("to begin anew")
+
+
+def test_weights_that_are_not_finite_are_no_checkpoint(world, copy):
+    folder = copy("stopped.checkpoints")
+
+    def spoil(tensors):
+        tensors["0.momentum_buffer"] = np.full_like(tensors["0.momentum_buffer"], math.nan)
+
+    change_tensors(folder / "checkpoint-1" / "optimizer.safetensors", spoil)
+    said = refused(*world.command("pretrain", "stopped"), "--save-minutes", "0", "--resume")
+    assert said.startswith("the weights after step 2 are not finite; nothing was written")
+    assert [path.name for path in folder.iterdir()] == ["checkpoint-1"]
+
+
+def test_a_damaged_checkpoint_is_removed_without_the_files_of_others(world, copy):
+    checkpoint = copy("stopped.checkpoints") / "checkpoint-1"
+    (checkpoint / "notes.txt").write_text("years of work")
+    (checkpoint / "optimizer.json").unlink()
+    assert "choose another name or remove it" in refused(*world.command("pretrain", "stopped"), "--resume")
+    assert [path.name for path in checkpoint.iterdir()] == ["notes.txt"]
+
+
+# Calls
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda world: boustro.Tagger(5), "encoder must be a text, not 5"),
+        (lambda world: boustro.Tagger(None), "encoder must be a text, not None"),
+        (lambda world: boustro.Tagger(head=["mlp"]), "head must be a text"),
+        (lambda world: boustro.Tagger(device=0), "device must be a text, not 0"),
+        (lambda world: boustro.Tagger.from_pretrained({}), "path must be a"),
+        (lambda world: boustro.Tagger.from_pretrained(world["tagger"]).save_pretrained(5), "path must be a"),
+        (lambda world: load_encoder(None), "spec must be a text, not None"),
+        (lambda world: load_encoder(world["lm"], pooling=["exit"]), "pooling must be a text"),
+        (lambda world: load_encoder(world["lm"], dtype=16), "dtype must be a text, not 16"),
+        (lambda world: load_encoder(world["lm"], layers=[[1]]), "unknown layers"),
+        (lambda world: load_encoder(world["lm"], layers=math.inf), "unknown layers"),
+        (lambda world: load_encoder(world["lm"]).encode_all(5), "expected sentences as lists of words, got int"),
+        (lambda world: load_encoder(world["lm"]).encode_all([["Ada", None]]), "sentence 1, word 2 is None"),
+        (lambda world: list(load_encoder(world["lm"]).encode([5])), "expected sentence 1 as a list of words"),
+    ],
+)
+def test_an_argument_of_another_type_is_named(world, call, message):
+    with pytest.raises(ValueError, match=message):
+        call(world)
