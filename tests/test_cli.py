@@ -84,6 +84,14 @@ def test_the_hubs_progress_bars_are_turned_off_outside_a_terminal_alone(monkeypa
         assert environment.get("HF_HUB_DISABLE_PROGRESS_BARS") == expected
 
 
+def test_too_little_memory_is_no_bug_of_ours(monkeypatch, capsys):
+    def doctor() -> None:
+        raise MemoryError("Unable to allocate 9 TiB")
+
+    monkeypatch.setattr("boustro.studies.doctor.doctor", doctor)
+    assert "not enough memory (Unable to allocate 9 TiB)" in fails(capsys, "doctor")
+
+
 def test_a_bug_of_ours_exits_with_101_and_saves_its_traceback(monkeypatch, capsys):
     monkeypatch.setitem(COMMANDS, "doctor", ("boustro.types", "bug", ""))
     monkeypatch.setattr("boustro.types.bug", lambda: 1 / 0, raising=False)
@@ -380,6 +388,10 @@ def test_the_home_folder_is_filled_in_wherever_a_path_stands(tmp_path, monkeypat
     monkeypatch.setenv("HOME", str(folder))
     assert main(["check", "~/dev.conll", "--json=~/found.json"]) == 0
     assert (folder / "found.json").is_file()
+
+
+def test_the_home_of_nobody_is_the_name_of_a_file(tmp_path, capsys):
+    assert "~nobody-here/a.conll: no such file" in fails(capsys, "evaluate", tmp_path / "ner", "~nobody-here/a.conll")
 
 
 def test_a_tagger_whose_lm_has_moved_says_what_to_do(tiny_lm, tmp_path, folder, capsys):

@@ -93,6 +93,27 @@ def test_other_json_is_said_to_be_damage_of_this_folder(world, copy, name, file,
 
 
 @pytest.mark.parametrize(
+    ("file", "dtype", "value", "message"),
+    [
+        ("pieces-00000.bin", np.uint16, 500, "piece 500 of a vocabulary of 400: damaged"),
+        ("documents-00000.bin", np.uint64, 10**15, "a document ends before it begins: damaged"),
+    ],
+)
+@pytest.mark.parametrize("command", ["pretrain", "fuse", "pretrain --objective sentence-pair --preset bert-tiny"])
+def test_shards_hold_pieces_of_their_vocabulary_and_documents_in_order(
+    world, copy, file, dtype, value, message, command
+):
+    folder = copy("shards")
+    held = np.fromfile(folder / file, dtype)
+    held[1:-1:2] = value
+    held.tofile(folder / file)
+    vouch(folder)
+    name, *more = command.split()
+    said = refused(*world.command(name), *more, "--shards", folder)
+    assert said.startswith(str(folder / file)) and message in said
+
+
+@pytest.mark.parametrize(
     ("file", "content", "message"),
     [
         ("config.json", '{"model_type": "llama", "max_position_embeddings": "x"}', "no model could be loaded"),

@@ -153,8 +153,9 @@ def test_bytes_that_are_not_utf8_are_named_with_file_and_line(tmp_path, suffix):
         read(path)
 
 
-def test_a_line_that_is_not_json_is_named(tmp_path):
-    path = write(tmp_path / "a.jsonl", jsonl({"text": "one"}) + '\n{"text": "tw\n')
+@pytest.mark.parametrize("broken", ['{"text": "tw', "[" * 9999])
+def test_a_line_that_is_not_json_is_named(tmp_path, broken):
+    path = write(tmp_path / "a.jsonl", jsonl({"text": "one"}) + f"\n{broken}\n")
     with pytest.raises(ValueError, match=rf"{path}:3: not a JSON object"):
         read(path)
 

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
@@ -27,12 +28,13 @@ class Some:
     on: bool = True
     either: Annotated[int, Range(1)] | str = 1
     name: str = ""
+    place: Path = Path()
 
 
 @pytest.mark.parametrize(
     "given",
     [{}, {"count": np.int64(3)}, {"rate": 1}, {"rate": np.float32(0.5)}, {"drop": 0}, {"many": (1, 2)}, {"on": False},
-     {"either": "word"}, {"kind": "concat"}, {"count": 10**30}],
+     {"either": "word"}, {"place": "out"}, {"place": Path("out")}, {"kind": "concat"}, {"count": 10**30}],
 )  # fmt: skip
 def test_what_fits_passes(given):
     check_options(Some(**given))
@@ -54,6 +56,11 @@ def test_what_fits_passes(given):
         ({"kind": "sum"}, "kind must be one of mix, concat, not 'sum'"),
         ({"on": "false"}, "on must be True or False, not 'false'"),
         ({"on": 0}, "on must be True or False, not 0"),
+        ({"many": 5}, "many must be a list, not 5"),
+        ({"many": "12"}, "many must be a list, not '12'"),
+        ({"name": b"gpt2"}, "name must be a text, not b'gpt2'"),
+        ({"name": None}, "name must be a text, not None"),
+        ({"place": 3}, "place must be a path, not 3"),
     ],
 )
 def test_what_does_not_is_one_sentence(given, message):

@@ -202,7 +202,7 @@ def in_memory(shards: list[list[list[int]]]) -> Shards:
     """Shards of documents of ids, without a disk."""
     pieces = [np.concatenate([np.array(ids, np.uint16) for ids in documents]) for documents in shards]
     ends = [np.cumsum([len(ids) for ids in documents]).astype(np.uint64) for documents in shards]
-    return Shards(Path("invented"), {}, pieces, ends, "")
+    return Shards(Path("invented"), {"vocab_size": 10**6}, pieces, ends, "")
 
 
 @st.composite

@@ -366,6 +366,42 @@ def test_removing_leaves_the_files_of_others(tmp_path):
     assert names(tmp_path / "thesis") == ["chapter.txt"]
 
 
+def test_of_a_folder_without_its_manifest_only_what_is_known_to_be_ours_is_removed(tmp_path):
+    write(tmp_path / "cell")
+    (tmp_path / "cell" / MANIFEST).unlink()
+    (tmp_path / "cell" / "inner" / "notes.txt").write_text("years of work")
+    store.remove_folder(tmp_path / "cell")
+    assert (tmp_path / "cell" / "weights.bin").exists()
+    store.remove_folder(tmp_path / "cell", own=("weights.*", "inner/words.txt"))
+    assert [p.name for p in tmp_path.rglob("*") if p.is_file()] == ["notes.txt"]
+
+
+@pytest.mark.parametrize(
+    "error", [KeyError("x"), RuntimeError("shapes"), IndexError(), OSError("gone"), ValueError("x")]
+)
+def test_reading_names_the_folder_whatever_is_raised(error):
+    with pytest.raises(ValueError, match=r"^ner: damaged, or written by another version \(.*\); write it again$"):  # noqa: SIM117
+        with store.reading("ner", "write it again"):
+            raise error
+
+
+@pytest.mark.parametrize("error", [ValueError("ner/x is missing"), MemoryError(), ImportError("pip install peft")])
+def test_reading_leaves_alone_what_says_enough(error):
+    with pytest.raises(type(error)) as caught, store.reading("ner", "write it again"):
+        raise error
+    assert caught.value is error
+
+
+def test_a_link_to_itself_and_a_full_device_are_named(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(OSError, match="loop"):
+        write_file(tmp_path / "loop", "text")
+    if Path("/dev/full").exists():
+        with pytest.raises(OSError, match="/dev/full") as caught:
+            write_file("/dev/full", "text")
+        assert caught.value.errno == errno.ENOSPC
+
+
 def test_files_follow_the_umask(tmp_path):
     code = """
 import os, sys

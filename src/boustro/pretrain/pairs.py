@@ -61,8 +61,7 @@ class Pairs:
 
     def _pieces(self, run: Run) -> np.ndarray:
         start = int(self._start[run.document])
-        pieces = self.shards.pieces[int(self._owner[run.document])]
-        return pieces[start + run.start : start + run.stop].astype(np.int64)
+        return self.shards.read(int(self._owner[run.document]), start + run.start, start + run.stop)
 
 
 def read_pairs(shards: Shards, config: PretrainConfig, seed: int | None) -> Pairs:

@@ -154,7 +154,7 @@ def _read_jsonl(path: Path, text_key: str) -> Iterator[str]:
             continue
         try:
             record = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"{path}:{number}: not a JSON object ({error})") from error
         if not isinstance(record, dict) or not isinstance(record.get(text_key), str):
             keys = ", ".join(record) if isinstance(record, dict) else type(record).__name__

@@ -49,10 +49,10 @@ class Segments:
             begin = int(self._end_in_stream[document - 1]) if document else 0
             take = min(stop, int(self._end_in_stream[document])) - position
             offset = int(self._start[document]) + position - begin
-            parts.append(self.shards.pieces[int(self._owner[document])][offset : offset + take])
+            parts.append(self.shards.read(int(self._owner[document]), offset, offset + take))
             position += take
             document += 1
-        return np.concatenate(parts).astype(np.int64)
+        return np.concatenate(parts)
 
     def example(self, epoch: int, index: int) -> "Example":
         """Segment `index`, the same in every epoch."""
@@ -60,10 +60,18 @@ class Segments:
 
 
 def document_places(shards: Shards) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of each document (D,): where it starts and stops, with its end-of-text piece, and in which shard."""
+    """Of each document (D,): where it starts and stops, with its end-of-text piece, and in which shard.
+
+    Raises `ValueError` for documents that are not in order.
+    """
     starts, stops, owners = [], [], []
     for owner, ends in enumerate(shards.ends):
         ends = ends.astype(np.int64)
+        if (np.diff(ends, prepend=0) < 0).any():
+            raise ValueError(
+                f"{shards.path / f'documents-{owner:05d}.bin'}: a document ends before it begins: damaged; write the "
+                "shards folder again"
+            )
         starts.append(np.concatenate([[0], ends[:-1]]))
         stops.append(ends)
         owners.append(np.full(len(ends), owner))

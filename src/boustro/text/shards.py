@@ -74,9 +74,19 @@ class Shards:
     def tokenizer_path(self) -> Path:
         return self.path / "tokenizer"
 
+    def read(self, shard: int, start: int, stop: int) -> np.ndarray:
+        """Piece ids of a shard, as int64; `ValueError` for one that is none of the vocabulary's."""
+        found = self.pieces[shard][start:stop].astype(np.int64)
+        if found.max(initial=0) >= self.config["vocab_size"]:
+            raise ValueError(
+                f"{self.path / f'pieces-{shard:05d}.bin'}: piece {found.max():,} of a vocabulary of "
+                f"{self.config['vocab_size']:,}: damaged; write the shards folder again"
+            )
+        return found
+
     def counts(self, vocab_size: int) -> np.ndarray:
         """(vocab_size,) how often each piece stands at the head of the corpus, its first 16.8M pieces."""
-        return np.bincount(self.pieces[0][:COUNTED_PIECES], minlength=vocab_size)
+        return np.bincount(self.read(0, 0, COUNTED_PIECES), minlength=vocab_size)
 
 
 def open_shards_of(path: Path, vocabulary: dict[str, int], owner: str, whose: str) -> Shards:
