@@ -30,23 +30,28 @@ VALUES: list[Any] = [None, True, 0, -1, 1.5, math.nan, math.inf, "", "x", "é" *
 VALUES += [10**12, 2**63, -(2**40), "B-PER", ["a", "b"], "\ud800", "../../x", "/dev/null"]
 
 
+def below(random: Random, limit: int) -> int:
+    """0 to `limit` - 1, by one draw: where files differ by a few bytes in length, what is drawn later stays the same."""
+    return int(random.random() * limit)
+
+
 def damage_bytes(random: Random, content: bytes, json_lines: bool) -> bytes:
     """Bytes as a careless editor, a broken disk or another program leaves them."""
     lines = content.split(b"\n")
-    at, other = random.randrange(len(lines)), random.randrange(len(lines))
-    place = random.randrange(len(content) + 1)
+    at, other = below(random, len(lines)), below(random, len(lines))
+    place = below(random, len(content) + 1)
 
     def flipped() -> bytes:
         found = bytearray(content)
         for _ in range(random.randint(1, 8) if found else 0):
-            found[random.randrange(len(found))] = random.randrange(256)
+            found[below(random, len(found))] = below(random, 256)
         return bytes(found)
 
     def changed(line: bytes) -> bytes:
         try:
             return json.dumps(damage_json(random, json.loads(line))).encode("utf-8", "surrogatepass")
         except (ValueError, RecursionError):
-            return line[: random.randrange(len(line) + 1)]
+            return line[: below(random, len(line) + 1)]
 
     ways: list[Callable[[], bytes]] = [
         flipped,
@@ -103,7 +108,7 @@ def damage_folder(random: Random, folder: Path) -> str:
         done = "removed"
     elif way < 0.2:
         content = file.read_bytes()
-        file.write_bytes(content[: random.randrange(len(content) + 1)])
+        file.write_bytes(content[: below(random, len(content) + 1)])
         done = "truncated"
     elif way < 0.3:
         file.unlink()

@@ -203,7 +203,9 @@ def test_a_card_inside_of_a_cell_may_be_edited(world, copy):
     assert (cell / "tagger" / "README.md").read_text() == "finished by a person"
 
 
-@pytest.mark.parametrize("changed", [{"cost": 5}, {"record__notices": None}, {"config": None}])
+@pytest.mark.parametrize(
+    "changed", [{"cost": 5}, {"record__notices": None}, {"config": None}, {"record__head_parameters": "x"}]
+)
 def test_a_cell_of_another_version_is_said_to_be_so(world, copy, changed):
     cell = next(copy("study").glob("cells/*"))
     change(cell / "scores.json", **changed)

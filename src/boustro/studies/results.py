@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from boustro.errors import shorten
 from boustro.metrics.bootstrap import Difference, bootstrap_f1, difference, entity_counts
 from boustro.metrics.buckets import DIMENSIONS, ELSEWHERE, START, Training, count_buckets
 from boustro.metrics.calibration import reliability
@@ -36,6 +37,16 @@ from boustro.tasks.schemes import gold_entities
 from boustro.tasks.tagger import data_name
 from boustro.types import Entity, Sentence
 
+NUMBERS = (
+    "encoder_parameters",
+    "head_parameters",
+    "feature_bytes",
+    "head_bytes",
+    "dev_curves",
+    "best_epochs",
+    "notices",
+)
+"""What a cell says of itself in numbers."""
 MAX_BESIDE = 2  # further systems that are shown beside the two of the case study
 DRAWS, DRAWS_EACH = 2000, 200  # so many that a p-value, multiplied by the number of comparisons, can still be small
 FLAGS = ("--report-only", "--dry-run")  # of how a study is run, not of what it is
@@ -102,6 +113,7 @@ def summarise(
         with reading(each.cells[0].folder.parent, "remove that folder and run the study again"):
             facts, costs[each.system.name] = _facts(each, grid), _cost(each.cells)
             configs.append(dict(each.cells[0].scores["config"]))
+            refuse_no_numbers([costs[each.system.name], *(facts[name] for name in NUMBERS)])
         systems.append({**facts, **_splits(answers, training)})
     names = [s["name"] for s in systems]
     best = choose_best([dict(zip(s["seeds"], s["dev"]["values"], strict=True)) for s in systems])
@@ -147,6 +159,15 @@ def summarise(
         "cases": case_study(sentences, *pair, beside, training, (names[first], names[second])) if shared else [],
         "cost": costs,
     }
+
+
+def refuse_no_numbers(value: Any) -> None:
+    """`ValueError` where something that is neither a number nor absent stands in lists and dicts."""
+    if isinstance(value, (list, dict)):
+        for inner in value.values() if isinstance(value, dict) else value:
+            refuse_no_numbers(inner)
+    elif value is not None and not isinstance(value, (int, float)):
+        raise ValueError(f"{shorten(value)} is no number")
 
 
 def find_name(name: str, names: Sequence[str]) -> int:
