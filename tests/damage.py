@@ -31,7 +31,7 @@ VALUES += [10**12, 2**63, -(2**40), "B-PER", ["a", "b"], "\ud800", "../../x", "/
 
 
 def below(random: Random, limit: int) -> int:
-    """0 to `limit` - 1, by one draw: where files differ by a few bytes in length, what is drawn later stays the same."""
+    """0 to `limit` - 1, by one draw: what is drawn later does not hang on the lengths of files."""
     return int(random.random() * limit)
 
 
