@@ -25,7 +25,7 @@ from transformers import TrainerState
 
 from boustro.models.pretrained import load_pretrained
 from boustro.pretrain.optimizer_state import load_optimizer, optimizer_state, save_optimizer
-from boustro.pretrain.output import BEGIN_ANEW, differing_facts, refuse_not_finite
+from boustro.pretrain.output import BEGIN_ANEW, refuse_another_run, refuse_not_finite
 from boustro.pretrain.processes import is_first, say
 from boustro.pretrain.sharding import like, whole_weights
 from boustro.store import open_folder, reading, refuse_foreign, remove_folder, write_folder
@@ -102,9 +102,7 @@ def newest_checkpoint(checkpoints: Path, facts: dict[str, Any]) -> Path | None:
             remove_folder(path, FILES)
             refuse_foreign(path, KIND)  # a file of others, which would be in the way of the run's own checkpoint
             continue
-        differing = differing_facts(made_by.get("run", {}), facts)
-        if differing:
-            raise ValueError(f"{path} is of a run with another {', '.join(differing)}; {BEGIN_ANEW}")
+        refuse_another_run(path, made_by, facts)
         with reading(path, BEGIN_ANEW):
             _check_state(TrainerState.load_from_json(str(path / "trainer_state.json")), step_of(path))
         say(f"going on from {path}")

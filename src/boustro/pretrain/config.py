@@ -37,7 +37,38 @@ FACTS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class PretrainConfig:
+class RunConfig:
+    """The options that all runs share; a run's own config adds what it trains, and has defaults of its own."""
+
+    out: Path
+    optimizer: Literal["muon", "adamw"] = "muon"
+    """Muon + AdamW, or AdamW alone."""
+    lr: PositiveOrZero = 2e-3
+    """Peak learning rate."""
+    weight_decay: PositiveOrZero = 0.1
+    warmup: Share = 0.03
+    """Share of the steps spent warming up."""
+    decay: Share = 0.4
+    """Share of the steps spent decaying to 0, at the end."""
+    seed: Seed = 1
+    save_minutes: PositiveOrZero = 10.0
+    """Minutes between checkpoints."""
+    evaluations: CountOrZero = 8
+    """How often to measure the validation loss during the run."""
+    resume: bool = False
+    """Go on from the newest complete checkpoint; a finished run is left as it is."""
+    overwrite: bool = False
+    """Begin anew, replacing a finished run's folder and removing checkpoints."""
+    dry_run: bool = False
+    """Make a few steps, say what all of them would cost, and stop; nothing is written."""
+
+    def __post_init__(self) -> None:
+        """Raises `ValueError` for a value that its option does not take."""
+        check_options(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainConfig(RunConfig):
     """Everything that decides what a run computes."""
 
     shards: tuple[Path, ...]
@@ -79,14 +110,10 @@ class PretrainConfig:
     """Muon + AdamW, or AdamW alone (the paper's)."""
     lr: PositiveOrZero = 5e-3
     """Peak learning rate."""
-    weight_decay: PositiveOrZero = 0.1
     schedule: Literal["wsd", "cosine"] = "wsd"
     """Warm-up, stable, decay; or warm-up and cosine (the paper's)."""
-    warmup: Share = 0.03
-    """Share of the steps spent warming up."""
     decay: Share = 0.4
     """Share of the steps spent decaying (wsd)."""
-    seed: Seed = 1
     data_workers: Annotated[int, Range(0, MOST_WORKERS)] = 0
     """Processes that read segments ahead of the model, for each process that trains."""
     compile: bool = True
@@ -95,22 +122,8 @@ class PretrainConfig:
     """Mixed precision, Muon's steps included; by default wherever the hardware is fast at it."""
     save_dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     """Precision of the weights in the model folder."""
-    save_minutes: PositiveOrZero = 10.0
-    """Minutes between checkpoints."""
     validation_pieces: Count = 400_000
     """How much of the validation shards, from their beginning, is measured."""
-    evaluations: CountOrZero = 8
-    """How often to measure the validation loss during the run."""
-    resume: bool = False
-    """Go on from the newest complete checkpoint; a finished run is left as it is."""
-    overwrite: bool = False
-    """Begin anew, replacing a finished run's folder and removing checkpoints."""
-    dry_run: bool = False
-    """Make a few steps, say what all of them would cost, and stop; nothing is written."""
-
-    def __post_init__(self) -> None:
-        """Raises `ValueError` for a value that its option does not take."""
-        check_options(self)
 
     @property
     def architecture(self) -> str:
@@ -125,34 +138,8 @@ class PretrainConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoopConfig:
-    """The options that all such runs share; a run's own config adds what it trains, and has defaults of its own."""
-
-    out: Path
-    optimizer: Literal["muon", "adamw"] = "muon"
-    """Muon + AdamW, or AdamW alone."""
-    lr: PositiveOrZero = 2e-3
-    """Peak learning rate."""
-    weight_decay: PositiveOrZero = 0.1
-    warmup: Share = 0.03
-    """Share of the steps spent warming up."""
-    decay: Share = 0.4
-    """Share of the steps spent decaying to 0, at the end."""
-    seed: Seed = 1
-    save_minutes: PositiveOrZero = 10.0
-    """Minutes between checkpoints."""
-    evaluations: CountOrZero = 8
-    """How often to measure the validation loss during the run."""
-    resume: bool = False
-    """Go on from the checkpoint; a finished run is left as it is."""
-    overwrite: bool = False
-    """Begin anew, replacing a finished run's folder and removing checkpoints."""
-    dry_run: bool = False
-    """Make a few steps, say what all of them would cost, and stop; nothing is written."""
-
-    def __post_init__(self) -> None:
-        """Raises `ValueError` for a value that its option does not take."""
-        check_options(self)
+class LoopConfig(RunConfig):
+    """The options of a run of `pretrain.loop`."""
 
     @property
     def checkpoint(self) -> Path:

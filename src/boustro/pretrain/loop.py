@@ -22,7 +22,7 @@ from boustro.pretrain.config import LoopConfig
 from boustro.pretrain.cost import PROBE_STEPS, Probe
 from boustro.pretrain.optimizer import make_optimizer
 from boustro.pretrain.optimizer_state import load_optimizer, optimizer_state, save_optimizer
-from boustro.pretrain.output import BEGIN_ANEW, differing_facts, finished_run, refuse_not_finite
+from boustro.pretrain.output import BEGIN_ANEW, finished_run, refuse_another_run, refuse_not_finite
 from boustro.pretrain.processes import say
 from boustro.pretrain.randomness import seed_step
 from boustro.store import open_folder, read_json, reading, remove_folder, write_file, write_folder
@@ -144,9 +144,7 @@ class Loop:
             return
         except ValueError as error:
             raise ValueError(f"{error}; {BEGIN_ANEW}") from error
-        differing = differing_facts(made_by.get("run", {}), self.facts)
-        if differing:
-            raise ValueError(f"{self.checkpoint} is of a run with another {', '.join(differing)}; {BEGIN_ANEW}")
+        refuse_another_run(self.checkpoint, made_by, self.facts)
         with reading(self.checkpoint, BEGIN_ANEW):
             self.module.load_state_dict(load_file(self.checkpoint / "module.safetensors"))
             load_optimizer(self.checkpoint, self.optimizer)

@@ -15,32 +15,20 @@ One process writes, and holds the place for as long as the run takes.
 import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from boustro.pretrain.config import RunConfig
 from boustro.pretrain.processes import is_first, say
 from boustro.store import claim, read_folder, read_json
 
 BEGIN_ANEW = "give --overwrite in place of --resume to begin anew"
 
 
-class RunOptions(Protocol):
-    """What every run's options say of its output."""
-
-    @property
-    def out(self) -> Path: ...
-    @property
-    def resume(self) -> bool: ...
-    @property
-    def overwrite(self) -> bool: ...
-    @property
-    def dry_run(self) -> bool: ...
-
-
 @contextlib.contextmanager
-def run_output(config: RunOptions, kind: str, checkpoints: Path) -> Iterator[None]:
+def run_output(config: RunConfig, kind: str, checkpoints: Path) -> Iterator[None]:
     """Claim the output of a run; a dry run writes nothing and claims nothing.
 
     Raises `FileExistsError` and `BlockingIOError` as `store.claim`, and the former for `checkpoints` that were left.
@@ -59,26 +47,26 @@ def run_output(config: RunOptions, kind: str, checkpoints: Path) -> Iterator[Non
         yield
 
 
-def finished_run(config: RunOptions, kind: str, facts: dict[str, Any]) -> dict[str, Any] | None:
+def finished_run(config: RunConfig, kind: str, facts: dict[str, Any]) -> dict[str, Any] | None:
     """What `training.json` says, where this very run has been finished; `ValueError` where another one has."""
     if not config.resume or not (config.out / "manifest.json").is_file():
         return None
     with read_folder(config.out, kind, verify=True):
         result = read_json(config.out / "training.json")
-        differing = differing_facts(result.get("run", {}), facts)
-    if differing:
-        raise ValueError(
-            f"{config.out} is of a run with another {', '.join(differing)}; give --overwrite in place of --resume to "
-            "replace it, or choose another --out"
+        refuse_another_run(
+            config.out, result, facts, "give --overwrite in place of --resume to replace it, or choose another --out"
         )
     say(f"{config.out}: this run is finished; nothing to do")
     return result
 
 
-def differing_facts(found: Any, wanted: dict[str, Any]) -> list[str]:
-    """The names of the facts in which two runs differ."""
+def refuse_another_run(path: Path, record: dict[str, Any], facts: dict[str, Any], advice: str = BEGIN_ANEW) -> None:
+    """`ValueError` where the `run` that a folder's record tells of has other facts."""
+    found = record.get("run")
     known = found if isinstance(found, dict) else {}
-    return [name for name in wanted if known.get(name) != wanted[name]]
+    differing = [name for name in facts if known.get(name) != facts[name]]
+    if differing:
+        raise ValueError(f"{path} is of a run with another {', '.join(differing)}; {advice}")
 
 
 def refuse_not_finite(value: float | nn.Module | Mapping[str, Tensor], what: str) -> None:
