@@ -54,7 +54,7 @@ class PieceEncoder(Encoder):
 
     def _read_words(self, tokenizer: Any, spacing: Spacing, pooling: str | None, context: Context) -> None:
         """How words become pieces, and where they are read; `ValueError` for an unknown pooling or context."""
-        self.tokenizer = tokenizer
+        self.tokenizer, self._tokenizer_files = tokenizer, tokenizer_fingerprint(tokenizer)
         self._aligner = Aligner(tokenizer, spacing)
         self.counts = self._aligner.counts
         self._places = parse_pooling(pooling or self.default_pooling)
@@ -86,7 +86,7 @@ class PieceEncoder(Encoder):
         """A subclass adds the weights and what else it has."""
         return {
             "vocabulary": fingerprint(self.vocabulary()),
-            "tokenizer": fingerprint(self._aligner.fingerprint(), tokenizer_fingerprint(self.tokenizer)),
+            "tokenizer": fingerprint(self._aligner.fingerprint(), self._tokenizer_files),
             "frame": [list(self._prefix), list(self._suffix)],
             "layers": list(self._layers),
             "pooling": "+".join(self._places),

@@ -123,7 +123,7 @@ class Tagger:
                 if cached
                 else load_encoder(c.encoder, device=str(self.device), **options)
             )
-            if self._trained_on not in (None, _weights(made.identity())):
+            if self._trained_on is not None and self._trained_on != _weights(made.identity()):
                 raise ValueError(
                     f"the model at {c.encoder!r} is not the one that this tagger was trained on; "
                     "name the right one with --encoder, or train again"
@@ -276,11 +276,11 @@ class Tagger:
         check_options(Tagger.save_pretrained, locals())
         head, labelling = self._trained(), self.labelling
         assert labelling is not None
-        encoder = self.encoder(cached=True)
+        identity = self.encoder(cached=True).identity()
         config = {
             "version": __version__,
-            "config": asdict(replace(self.config, encoder=exact_spec(self.config.encoder, encoder.identity()))),
-            "encoder_identity": encoder.identity(),
+            "config": asdict(replace(self.config, encoder=exact_spec(self.config.encoder, identity))),
+            "encoder_identity": identity,
             "head": asdict(head.config),
             "labelling": labelling.to_dict(),
             "record": self.record,
