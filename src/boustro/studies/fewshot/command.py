@@ -148,6 +148,7 @@ def summarise(study: "Study", cells: Sequence[dict[str, Any]]) -> dict[str, Any]
     """All that the report shows, from the cells."""
     from boustro.studies.fewshot.systems import System
     from boustro.studies.grid import short_specs
+    from boustro.studies.results import spread
 
     short = dict(zip(study.encoders, short_specs(study.encoders), strict=True))
     points = []
@@ -236,9 +237,3 @@ def print_table(results: dict[str, Any]) -> None:
         )
     Console(width=None if sys.stdout.isatty() else 160).print(table)
     print(f"\n{verdict(results)}")
-
-
-def spread(values: Sequence[float]) -> dict[str, Any]:
-    """Mean, standard deviation and the values."""
-    sd = statistics.stdev(values) if len(values) > 1 else 0.0
-    return {"mean": statistics.fmean(values), "sd": sd, "values": list(values)}
