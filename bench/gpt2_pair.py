@@ -28,7 +28,7 @@ MATRIX, REPEATS = {"cuda": 8192, "cpu": 1024}, {"cuda": 50, "cpu": 10}
 def boustro(*arguments: str | Path) -> None:
     """One command, its output going where ours goes; where it fails, so do we."""
     print("\n$ boustro", *arguments, file=sys.stderr, flush=True)
-    code = subprocess.run([sys.executable, "-m", "boustro.cli", *map(str, arguments)], check=False).returncode
+    code = subprocess.run([sys.executable, "-m", "boustro", *map(str, arguments)], check=False).returncode
     if code:
         sys.exit(code)
 

@@ -9,7 +9,7 @@ nothing to do after the model.
     python bench/predict.py --text sentences.txt
 
 The text holds one sentence a line. All systems read the same lines with the same threads in one process, one after the
-other; words are counted as `boustro.tasks.words` splits them. CPU seconds are of all threads together: on a machine
+other; words are counted as `boustro.text.words` splits them. CPU seconds are of all threads together: on a machine
 that does other work beside, they are the fairer measure.
 """
 
@@ -29,8 +29,8 @@ from transformers import AutoConfig, AutoModelForTokenClassification, BertConfig
 import boustro
 from boustro.encoders import resolve, split_spec
 from boustro.models.hardware import best_device, uses_bf16
-from boustro.tasks.words import split_text
 from boustro.text.tokenizers import load_tokenizer
+from boustro.text.words import split_text
 
 ENCODER = "starter"
 LABELS = ["O", *(f"{prefix}-{label}" for label in ("LOC", "MISC", "ORG", "PER") for prefix in "BI")]

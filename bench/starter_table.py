@@ -12,8 +12,8 @@ from pathlib import Path
 import tyro
 
 from boustro.store import write_file
-from boustro.studies.charts import colour_names, f1_dots
-from boustro.studies.svg import standalone
+from boustro.studies.report.charts import colour_names, f1_dots
+from boustro.studies.report.svg import standalone
 
 READS = {"starter-forward": "forward only", "starter-backward": "backward only", "starter": "both"}
 

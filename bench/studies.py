@@ -82,7 +82,7 @@ def main(data: Path, rival: str, out: Path, only: tuple[str, ...] = (), list: bo
         words = command(name, data, rival, out)
         print("boustro", *words, flush=True)
         if not list:
-            subprocess.run([sys.executable, "-m", "boustro.cli", *words], check=True)
+            subprocess.run([sys.executable, "-m", "boustro", *words], check=True)
     if not list:
         results = [str(out / f"{name}.json") for name in names]
         subprocess.run([sys.executable, str(Path(__file__).with_name("results.py")), *results], check=True)

@@ -2,7 +2,7 @@
 
 import json
 
-from boustro.tasks.schemes import gold_entities
+from boustro.tasks.data.schemes import gold_entities
 
 NAMES = ["Ada", "Brandt", "Lisse", "Vellmar", "Okonkwo", "Calloway"]
 DATA = [

@@ -11,14 +11,14 @@ from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
 
 import boustro
-from boustro.cli import main
+from boustro.cli.main import main
 from boustro.encoders import exact_spec, load_encoder
 from boustro.models.adaptation import adapter_fingerprint, find_adaptation
 from boustro.models.lora import LoraShape, LoraWeights, add_lora
 from boustro.objectives.masked_next import masked_next
 from boustro.pretrain.adapt_text import TextOptions, make_next_masking
 from boustro.store import open_folder
-from boustro.tasks.formats.conll import format_conll
+from boustro.tasks.data.conll import format_conll
 from labelled import DATA
 from precision import tolerance
 

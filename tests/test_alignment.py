@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import pre_tokenizers
 
-from boustro.tasks.words import split_text
 from boustro.text import alignment
 from boustro.text.alignment import MARKED, UNKNOWN, Aligner, guess_spaces, without_mark
+from boustro.text.words import split_text
 from conftest import SENTENCES, SHARED_DATA
 from tokenizer_kinds import REAL, SPELLING, TINY
 

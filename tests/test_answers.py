@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from boustro.heads.mix import LayerConcat, StreamProjection
 from boustro.metrics.spans import extract_spans
 from boustro.tasks.answers import SpanLabelling, TagLabelling, make_labelling, open_labelling
-from boustro.tasks.schemes import encode_tags, entities_to_bio, tags_to_entities
+from boustro.tasks.data.schemes import encode_tags, entities_to_bio, tags_to_entities
 from boustro.types import Entity, Sentence
 
 

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from boustro.cli.cache import cache
 from boustro.encoders import load_encoder, spec_fingerprint
 from boustro.encoders import weights as weights_of
 from boustro.encoders.cache import CachedEncoder
 from boustro.store import MANIFEST
-from boustro.studies.cache import cache
 from boustro.types import Sentence
 from conftest import SENTENCES
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from boustro.cli import main
+from boustro.cli.main import main
 from boustro.tasks.check import report_files
 from boustro.tasks.data import load_data
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from boustro.cli import COMMANDS, main, prepare, usage
+from boustro.cli.main import COMMANDS, main, prepare, usage
 from boustro.tasks.commands import read_batches
 from boustro.tasks.data import read_data
-from boustro.tasks.formats.conll import format_conll, format_document
-from boustro.tasks.schemes import gold_entities
+from boustro.tasks.data.conll import format_conll, format_document
+from boustro.tasks.data.schemes import gold_entities
 from boustro.tasks.tagger import Tagger
 
 DATA = [
@@ -52,7 +52,7 @@ def fails(capsys, *arguments):
 
 def test_help_is_instant_and_does_not_import_torch():
     started = time.monotonic()
-    code = "import sys; from boustro.cli import main; main(['--help']); sys.exit('torch' in sys.modules)"
+    code = "import sys; from boustro.cli.main import main; main(['--help']); sys.exit('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0 and done.stdout == usage() + "\n"
     assert time.monotonic() - started < 5
@@ -62,7 +62,7 @@ def test_help_is_instant_and_does_not_import_torch():
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help_for_which_nothing_slow_is_imported(command):
-    code = "import sys; from boustro.cli import main; main(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
+    code = "import sys; from boustro.cli.main import main; main(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code, command, "--help"], capture_output=True, text=True, check=False)
     assert "usage: boustro " + command in done.stdout and "tyro" in done.stderr.split()
     assert not {"torch", "transformers"} & set(done.stderr.split())
@@ -88,7 +88,7 @@ def test_too_little_memory_is_no_bug_of_ours(monkeypatch, capsys):
     def doctor() -> None:
         raise MemoryError("Unable to allocate 9 TiB")
 
-    monkeypatch.setattr("boustro.studies.doctor.doctor", doctor)
+    monkeypatch.setattr("boustro.cli.doctor.doctor", doctor)
     assert "not enough memory (Unable to allocate 9 TiB)" in fails(capsys, "doctor")
 
 
@@ -237,7 +237,7 @@ def test_a_device_that_is_not_here_is_named(folder, capsys):
 
 def test_predict_reads_standard_input(folder):
     done = subprocess.run(
-        [sys.executable, "-m", "boustro.cli", "predict", str(folder / "ner"), "--format", "jsonl"],
+        [sys.executable, "-m", "boustro", "predict", str(folder / "ner"), "--format", "jsonl"],
         input="Ada <b> said boats cost 3 million .\n",
         capture_output=True,
         text=True,

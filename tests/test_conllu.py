@@ -3,7 +3,7 @@
 import pytest
 
 from boustro.tasks.data import load_data, read_data
-from boustro.tasks.formats.reading import DataOptions
+from boustro.tasks.data.reading import DataOptions
 from labelled import UD, spans
 
 

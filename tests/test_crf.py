@@ -14,7 +14,7 @@ from boustro.heads.crf import CRF, viterbi
 from boustro.heads.layout import pad
 from boustro.heads.transitions import valid_transitions
 from boustro.metrics.spans import extract_spans
-from boustro.tasks.schemes import entities_to_bio
+from boustro.tasks.data.schemes import entities_to_bio
 
 BIO = ["O", "B-PER", "I-PER", "I-LOC", "B-LOC"]
 BIOES = ["I-PER", "O", "B-PER", "E-PER", "S-PER"]

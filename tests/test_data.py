@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from boustro.metrics.spans import extract_spans
 from boustro.tasks.data import load_data, read_data, read_raw
-from boustro.tasks.formats.conll import data_fingerprint, format_conll, read_conll
-from boustro.tasks.formats.reading import OVERLAPPING, REPAIRED, DataOptions, Reading, label
-from boustro.tasks.schemes import (
+from boustro.tasks.data.conll import data_fingerprint, format_conll, read_conll
+from boustro.tasks.data.reading import OVERLAPPING, REPAIRED, DataOptions, Reading, label
+from boustro.tasks.data.schemes import (
     LETTERS,
     detect_scheme,
     encode_tags,
@@ -22,7 +22,7 @@ from boustro.tasks.schemes import (
     tags_to_entities,
     to_bio,
 )
-from boustro.tasks.words import split_text
+from boustro.text.words import split_text
 from boustro.types import Entity, Sentence
 
 TEXTS = [

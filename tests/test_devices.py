@@ -19,7 +19,7 @@ from boustro.pretrain.trainer import PretrainTrainer
 from boustro.studies.adapt import adapt
 from boustro.studies.fuse import fuse
 from boustro.tasks.adapt_labels import LabelOptions
-from boustro.tasks.formats.conll import format_conll
+from boustro.tasks.data.conll import format_conll
 from boustro.text.shards import tokenize
 from labelled import DATA
 from second_device import second_device

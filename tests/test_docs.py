@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from boustro.cli import COMMANDS, main
+from boustro.cli.main import COMMANDS, main
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import boustro
-from boustro.cli import main
+from boustro.cli.main import main
 from boustro.encoders import exact_spec, load_encoder
 from boustro.models.elmo import PAPER_FILTERS, CharCNN, Elmo, ElmoLM, ElmoShape, load_elmo, spell
 from boustro.pretrain.config import MOST_LETTERS

@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from boustro.cli.cache import cache as cache_command
 from boustro.encoders import exact_spec, load_encoder, split_spec
 from boustro.encoders.cache import CachedEncoder, cache_limit
 from boustro.encoders.pooling import select
-from boustro.studies.cache import cache as cache_command
 from boustro.types import Sentence
 
 KINDS = ("gpt2", "llama", "qwen3", "gpt_neox")

@@ -6,14 +6,14 @@ import re
 import numpy as np
 import pytest
 
-from boustro.cli import main
+from boustro.cli.main import main
 from boustro.studies.fewshot.command import compare_points
 from boustro.studies.fewshot.features import FeatureReader
 from boustro.studies.fewshot.report import curve_figure, scores, verdict
 from boustro.studies.fewshot.study import Study
 from boustro.studies.fewshot.systems import AUTO_SYSTEMS, HEADS, TAGS, System, resolve_system
 from boustro.studies.report.blocks import Figure
-from boustro.tasks.formats.conll import format_conll
+from boustro.tasks.data.conll import format_conll
 from boustro.types import Sentence
 
 NAMES = ["Ada Brandt", "Port Lisse", "Vellmar Calloway", "Okonkwo", "Brandt & Sons", "<b>Lisse", "Ada", "Vellmar"]

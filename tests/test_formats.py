@@ -10,7 +10,7 @@ import pandas
 import pytest
 
 from boustro.tasks.data import load_data, read_data, sniff
-from boustro.tasks.formats.reading import DataOptions
+from boustro.tasks.data.reading import DataOptions
 from boustro.types import Sentence
 from labelled import UD, rows, spans
 

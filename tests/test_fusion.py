@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import boustro
-from boustro.cli import main
+from boustro.cli.main import main
 from boustro.encoders import exact_spec, load_encoder
 from boustro.encoders.fused import lms_of, towers_of
 from boustro.models.fusion import CLOZE, FUSIONS, READING, Cloze, FusionShape, TiedHead, load_fusion

@@ -48,7 +48,7 @@ def world(tiny_lm, tmp_path_factory):
 @pytest.fixture
 def no_training(monkeypatch):
     """Runs stop where long work would begin."""
-    import boustro.studies.demo
+    import boustro.cli.demo
     import boustro.tasks.tagger
     import boustro.text.shards
 
@@ -56,7 +56,7 @@ def no_training(monkeypatch):
         raise BrokenOff("this far and no further")
 
     train_head, loop, train = boustro.tasks.tagger.train_head, Loop.run, PretrainTrainer.train
-    monkeypatch.setattr(boustro.studies.demo, "run_grid", refuse)
+    monkeypatch.setattr(boustro.cli.demo, "run_grid", refuse)
     monkeypatch.setattr(boustro.text.shards, "ProcessPoolExecutor", refuse)
     monkeypatch.setattr(Loop, "run", lambda self: loop(self) if self.steps <= 4 else refuse())
 

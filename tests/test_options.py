@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import boustro
-from boustro.cli import main
+from boustro.cli.main import main
 from boustro.options import Count, Dropout, Positive, Range, Seed, check_options
 from boustro.tasks.config import make_config
-from boustro.tasks.formats.conll import format_conll
+from boustro.tasks.data.conll import format_conll
 from boustro.text.tokenizers import train_tokenizer
 
 DATA = [(["Ada", "left", "Vellmar", "."], ["B-PER", "O", "B-LOC", "O"])] * 4

@@ -13,7 +13,7 @@ from transformers import AutoConfig, Trainer
 import boustro
 import children
 import test_processes
-from boustro.cli import main
+from boustro.cli.main import main
 from boustro.pretrain.objectives import RECIPES
 from boustro.pretrain.pairs import Pairs
 from boustro.pretrain.trainer import PretrainTrainer

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 import children
-from boustro.cli import main
+from boustro.cli.main import main
 from boustro.models.loss import LMWithLoss
 from boustro.pretrain.optimizer import MuonAdamW
 from boustro.store import open_folder
@@ -175,7 +175,7 @@ def test_a_launcher_starts_it(command, alone, folder, launcher):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
-    words = [sys.executable, "-m", *LAUNCHERS[launcher], port, "-m", "boustro.cli", *command(folder / launcher)]
+    words = [sys.executable, "-m", *LAUNCHERS[launcher], port, "-m", "boustro", *command(folder / launcher)]
     run = subprocess.run(words, env={**os.environ, **ON_CPU}, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr
     assert run.stderr.count(f"{folder / launcher}: done") == 1 and "on 2 x cpu" in run.stderr

@@ -4,13 +4,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from boustro.tasks.data import load_data, read_data
-from boustro.tasks.formats import offsets
-from boustro.tasks.formats.jsonl import format_jsonl
-from boustro.tasks.formats.reading import OVERLAPPING
-from boustro.tasks.formats.records import REJECTED, WORDLESS
-from boustro.tasks.schemes import encode_tags, flatten_entities, gold_entities
-from boustro.tasks.words import split_text
+from boustro.tasks.data import load_data, offsets, read_data
+from boustro.tasks.data.jsonl import format_jsonl
+from boustro.tasks.data.reading import OVERLAPPING
+from boustro.tasks.data.records import REJECTED, WORDLESS
+from boustro.tasks.data.schemes import encode_tags, flatten_entities, gold_entities
+from boustro.text.words import split_text
 from boustro.types import Entity, Sentence
 from labelled import rows, spans
 

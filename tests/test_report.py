@@ -15,15 +15,15 @@ import pytest
 from boustro.metrics.spans import extract_spans, score_entities
 from boustro.store import write_file, write_folder
 from boustro.studies.cells import KIND
-from boustro.studies.charts import f1_dots
 from boustro.studies.compare import find_cells, write_report
 from boustro.studies.grid import Grid, parse_variants
 from boustro.studies.report import SECTIONS, render_html, render_markdown, verdict
 from boustro.studies.report.blocks import Section, Tagged
+from boustro.studies.report.charts import f1_dots
 from boustro.studies.report.page import PAGE_DARK, PAGE_LIGHT
-from boustro.studies.svg import DARK, LETTER, LIGHT, NUM_SERIES, Scale, standalone, ticks
+from boustro.studies.report.svg import DARK, LETTER, LIGHT, NUM_SERIES, Scale, standalone, ticks
+from boustro.tasks.data.schemes import gold_entities
 from boustro.tasks.render import ALL_COLOURS, as_html, as_text, colours, css_class, word_entities
-from boustro.tasks.schemes import gold_entities
 from boustro.tasks.tagger import read_data
 from boustro.types import Entity
 

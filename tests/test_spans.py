@@ -15,7 +15,7 @@ from seqeval.scheme import IOB1, IOB2, IOBES
 
 from boustro.metrics.bootstrap import paired_bootstrap, sentence_counts
 from boustro.metrics.spans import extract_spans, is_span_tag, score_entities, score_spans
-from boustro.tasks.schemes import encode_tags
+from boustro.tasks.data.schemes import encode_tags
 from boustro.types import Entity
 
 BIO = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import boustro
 from boustro.metrics.spans import extract_spans
-from boustro.tasks.formats.conll import read_conll
+from boustro.tasks.data.conll import read_conll
 
 DATA = Path(str(files("boustro") / "data"))
 TEXT = " The company said on Monday that it would open a new office in the capital of the country."

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from boustro.cli import main
-from boustro.tasks.formats.conll import format_conll
+from boustro.cli.main import main
+from boustro.tasks.data.conll import format_conll
 
 NAMES = ["Ada", "Brandt", "Lisse", "Vellmar", "Okonkwo", "<b>Calloway"]
 DATA = [

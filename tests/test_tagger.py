@@ -17,7 +17,7 @@ from boustro.heads.tagging import HeadConfig, make_head
 from boustro.heads.training import Dev, TrainConfig, propose_batch, train_head
 from boustro.tasks.commands import HeadOptions
 from boustro.tasks.config import TaggerConfig, make_config
-from boustro.tasks.formats.conll import format_conll
+from boustro.tasks.data.conll import format_conll
 from boustro.types import Sentence
 
 # The type hangs on the word after the name: what only a backward LM can see.

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from boustro.cli import COMMANDS, main
+from boustro.cli.main import COMMANDS, main
 from boustro.pretrain.loop import Loop
 from boustro.pretrain.trainer import PretrainTrainer
-from boustro.tasks.formats.conll import format_conll
+from boustro.tasks.data.conll import format_conll
 from boustro.text.tokenizers import with_special_pieces
 from labelled import UD, rows
 

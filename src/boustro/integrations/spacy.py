@@ -35,7 +35,7 @@ except ImportError as error:
 
 from boustro.store import read_json, reading, write_file
 from boustro.tasks.answers import open_labelling
-from boustro.tasks.schemes import flatten_entities
+from boustro.tasks.data.schemes import flatten_entities
 from boustro.tasks.tagger import Tagger
 from boustro.types import Entity, Sentence
 

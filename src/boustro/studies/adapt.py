@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from boustro.pretrain.config import AdaptConfig, LabelOptions, TextOptions
 from boustro.tasks.commands import read_labelled
-from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 
 if TYPE_CHECKING:
     from boustro.encoders.lm import LMEncoder

@@ -14,14 +14,14 @@ from rich.console import Console
 from rich.table import Table
 
 from boustro.options import Count, Range, check_options
+from boustro.output import as_json, check_output, give
 from boustro.store import check_file, write_file
 from boustro.studies.report import render_html, render_markdown
 from boustro.studies.report.numbers import seeds as seeds_told
 from boustro.studies.report.numbers import spread
 from boustro.tasks.commands import HeadOptions, read_labelled
 from boustro.tasks.config import make_config
-from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions
-from boustro.tasks.output import as_json, check_output, give
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 
 if TYPE_CHECKING:
     from boustro.studies.cells import Cell

@@ -13,8 +13,8 @@ from tyro.conf import Positional
 
 from boustro.options import Count, check_options
 from boustro.pretrain.config import ElmoConfig
-from boustro.tasks.words import split_text
 from boustro.text.documents import Split, read_documents
+from boustro.text.words import split_text
 
 
 def elmo(

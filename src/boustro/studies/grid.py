@@ -22,7 +22,7 @@ from boustro.store import fingerprint
 from boustro.tasks.commands import HeadOptions
 from boustro.tasks.config import make_config
 from boustro.tasks.data import data_name
-from boustro.tasks.formats.conll import data_fingerprint
+from boustro.tasks.data.conll import data_fingerprint
 from boustro.types import Sentence
 
 CELL_FORMAT = 3  # of what a cell's folder holds; cells of an older one are computed again

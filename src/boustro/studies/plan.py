@@ -17,7 +17,7 @@ from boustro.models.memory import PeakMemory
 from boustro.pretrain.cost import duration
 from boustro.studies.cells import Cell, find_cell
 from boustro.studies.grid import Grid, System
-from boustro.tasks.schemes import gold_entities
+from boustro.tasks.data.schemes import gold_entities
 from boustro.tasks.tagger import Tagger
 from boustro.types import Sentence
 

@@ -25,15 +25,15 @@ from boustro.errors import shorten
 from boustro.metrics.bootstrap import Difference, bootstrap_f1, difference, entity_counts
 from boustro.metrics.buckets import DIMENSIONS, ELSEWHERE, START, Training, count_buckets
 from boustro.metrics.calibration import reliability
-from boustro.metrics.errors import count_confusions, count_kinds, match_entities
+from boustro.metrics.mistakes import count_confusions, count_kinds, match_entities
 from boustro.metrics.paired import RELIABLE, holm
 from boustro.metrics.spans import REPAIR_RULE, extract_spans
 from boustro.store import provenance, reading
 from boustro.studies.cases import case_study
 from boustro.studies.cells import Answers, Cell
 from boustro.studies.grid import Grid, System
-from boustro.tasks.formats.conll import data_fingerprint
-from boustro.tasks.schemes import gold_entities
+from boustro.tasks.data.conll import data_fingerprint
+from boustro.tasks.data.schemes import gold_entities
 from boustro.tasks.tagger import data_name
 from boustro.types import Entity, Sentence
 

@@ -28,7 +28,7 @@ from boustro.pretrain.elmo import make_batches
 from boustro.pretrain.processes import say
 from boustro.tasks.answers import Labelling, make_labelling
 from boustro.tasks.data import data_name
-from boustro.tasks.formats.conll import data_fingerprint
+from boustro.tasks.data.conll import data_fingerprint
 from boustro.types import Sentence
 
 IGNORED = -100

@@ -20,8 +20,8 @@ from boustro.heads.span import Gold, count_unreachable, propose_max_span
 from boustro.heads.training import Targets
 from boustro.metrics.labels import LabelScore, score_labels
 from boustro.metrics.spans import REPAIR_RULE, SpanScore, extract_spans, is_span_tag, parse_tag, score_entities
-from boustro.tasks.schemes import Scheme, encode_tags, entities_to_bio, flatten_entities, gold_entities, to_bio
-from boustro.tasks.words import Placed
+from boustro.tasks.data.schemes import Scheme, encode_tags, entities_to_bio, flatten_entities, gold_entities, to_bio
+from boustro.text.words import Placed
 from boustro.types import Entity, Sentence
 
 INSIDE = ("bio", "io", "bioes")

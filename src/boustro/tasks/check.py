@@ -16,10 +16,10 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
+from boustro.output import check_output, give
 from boustro.tasks.data import load_data
-from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions, Labelled
-from boustro.tasks.output import check_output, give
-from boustro.tasks.schemes import gold_entities
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Labelled
+from boustro.tasks.data.schemes import gold_entities
 from boustro.types import Sentence
 
 SHOWN = 5

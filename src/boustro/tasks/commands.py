@@ -16,11 +16,11 @@ from tyro.conf import Positional
 from boustro.metrics.labels import LabelScore
 from boustro.metrics.spans import SpanScore
 from boustro.options import Seed, check_options
+from boustro.output import as_json, check_output, give, only_errors
 from boustro.store import claim
 from boustro.tasks.data import load_data
-from boustro.tasks.formats.conll import format_document
-from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions
-from boustro.tasks.output import as_json, check_output, give, only_errors
+from boustro.tasks.data.conll import format_document
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.tasks.render import as_html, as_terminal, as_text, html_head
 from boustro.text.documents import is_stream, read_arriving
 from boustro.types import Sentence

@@ -46,10 +46,10 @@ from boustro.tasks.answers import Answer, Labelling, TextAnswer, make_labelling,
 from boustro.tasks.card import KIND, write_card
 from boustro.tasks.config import make_config
 from boustro.tasks.data import Data, data_name, read_data
-from boustro.tasks.formats.conll import data_fingerprint
+from boustro.tasks.data.conll import data_fingerprint
+from boustro.tasks.data.schemes import Scheme
 from boustro.tasks.hub import download, upload
-from boustro.tasks.schemes import Scheme
-from boustro.tasks.words import split_text
+from boustro.text.words import split_text
 from boustro.types import Entity, Sentence
 
 HEAD_OPTIONS = ("hidden", "dropout", "standardise", "combine", "project", "decode")

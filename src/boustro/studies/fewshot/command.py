@@ -22,14 +22,14 @@ from boustro import __version__
 from boustro.metrics.paired import RELIABLE, holm, sign_flip_p
 from boustro.metrics.spans import REPAIR_RULE
 from boustro.options import Count, Dropout, Positive, PositiveOrZero, Range, Width, check_options
+from boustro.output import as_json, check_output, give
 from boustro.store import check_file, provenance, write_file
 from boustro.studies.fewshot.draws import short_types
 from boustro.studies.fewshot.report import by_system, choosing_f1, column_head, render_html, render_markdown, verdict
 from boustro.tasks.commands import read_labelled
 from boustro.tasks.data import data_name
-from boustro.tasks.formats.conll import data_fingerprint
-from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions
-from boustro.tasks.output import as_json, check_output, give
+from boustro.tasks.data.conll import data_fingerprint
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 
 if TYPE_CHECKING:
     from boustro.studies.fewshot.study import Study

@@ -9,12 +9,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from boustro.studies.charts import colour_names, spread_dots
-from boustro.studies.frames import Panel, frame_panels, frame_rows
 from boustro.studies.report import numbers
 from boustro.studies.report.blocks import Block, Cell, Code, Details, Figure, Prose, Section, Table, to_markdown
+from boustro.studies.report.charts import colour_names, spread_dots
+from boustro.studies.report.frames import Panel, frame_panels, frame_rows
 from boustro.studies.report.page import render_page
-from boustro.studies.svg import WIDTH, Scale, dots, path, text, ticks
+from boustro.studies.report.svg import WIDTH, Scale, dots, path, text, ticks
 
 LANE = 11  # pixels
 Points = list[dict[str, Any]]

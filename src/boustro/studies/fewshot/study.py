@@ -36,8 +36,8 @@ from boustro.studies.fewshot.draws import DRAWS, entity_types
 from boustro.studies.fewshot.features import UPPER, FeatureReader, reading_encoder
 from boustro.studies.fewshot.systems import Settings, System, resolve_system
 from boustro.tasks.data import data_name
-from boustro.tasks.formats.conll import data_fingerprint
-from boustro.tasks.schemes import gold_entities
+from boustro.tasks.data.conll import data_fingerprint
+from boustro.tasks.data.schemes import gold_entities
 from boustro.types import Sentence
 
 PROTOCOLS: dict[str, dict[str, Any]] = {

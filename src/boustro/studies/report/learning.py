@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from boustro.studies.charts import (
+from boustro.studies.report.blocks import Block, Cell, Details, Figure, Prose, Section, Table
+from boustro.studies.report.charts import (
     Colours,
     colour_names,
     colour_systems,
@@ -11,7 +12,6 @@ from boustro.studies.charts import (
     learning_curves,
     reliability_panels,
 )
-from boustro.studies.report.blocks import Block, Cell, Details, Figure, Prose, Section, Table
 
 MANY = 6
 Systems = list[dict[str, Any]]

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from boustro.metrics.errors import KINDS
-from boustro.studies.charts import mistake_bars
+from boustro.metrics.mistakes import KINDS
 from boustro.studies.report import numbers
 from boustro.studies.report.blocks import Block, Cell, Details, Figure, Prose, Section, Table
+from boustro.studies.report.charts import mistake_bars
 
 MANY_TYPES, MOST_CONFUSIONS = 12, 30
 EXPLAINED = (

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from boustro.studies.charts import f1_dots
 from boustro.studies.report import numbers
 from boustro.studies.report.blocks import Block, Cell, Code, Details, Figure, Prose, Section, Table
+from boustro.studies.report.charts import f1_dots
 
 MANY_TYPES = 10
 TESTED = (

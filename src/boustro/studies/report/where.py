@@ -3,9 +3,9 @@
 from typing import Any
 
 from boustro.metrics.buckets import DIMENSIONS, ELSEWHERE, START
-from boustro.studies.charts import colour_systems, context_lines, direction_dots
 from boustro.studies.report import numbers
 from boustro.studies.report.blocks import Block, Cell, Details, Figure, Prose, Section, Table
+from boustro.studies.report.charts import colour_systems, context_lines, direction_dots
 
 MOST_LINES, MANY = 4, 8
 CONTEXT = {"before": DIMENSIONS["before"].title, "after": DIMENSIONS["after"].title}

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions, Reading
-from boustro.tasks.formats.records import read_records
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Reading
+from boustro.tasks.data.records import read_records
 
 PREFIX = "hf:"
 WORDS = ("word", "words", "token", "tokens", "form")

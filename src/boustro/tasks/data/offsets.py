@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Any
 
 from boustro.errors import shorten
-from boustro.tasks.formats.reading import Note
-from boustro.tasks.words import Placed
+from boustro.tasks.data.reading import Note
+from boustro.text.words import Placed
 from boustro.types import Entity
 
 KEYS = (("start", "start_offset"), ("end", "end_offset"), ("label", "type", "entity"))

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from boustro.store import fingerprint
-from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions, Lines, Note, Reading, label
-from boustro.tasks.schemes import Scheme
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Lines, Note, Reading, label
+from boustro.tasks.data.schemes import Scheme
 from boustro.text.documents import read_lines
 from boustro.types import Sentence
 

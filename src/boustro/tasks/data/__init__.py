@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from boustro.given import as_list, refuse_no_texts
-from boustro.tasks.formats.conll import read_columns
-from boustro.tasks.formats.conllu import read_conllu
-from boustro.tasks.formats.jsonl import read_json, read_jsonl
-from boustro.tasks.formats.reading import DEFAULT_OPTIONS, DataOptions, Labelled, Lines, Reading, label
-from boustro.tasks.formats.records import read_records
-from boustro.tasks.formats.tables import PREFIX, read_dataset, read_frame, read_hub
-from boustro.tasks.schemes import Scheme
+from boustro.tasks.data.conll import read_columns
+from boustro.tasks.data.conllu import read_conllu
+from boustro.tasks.data.jsonl import read_json, read_jsonl
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Labelled, Lines, Reading, label
+from boustro.tasks.data.records import read_records
+from boustro.tasks.data.schemes import Scheme
+from boustro.tasks.data.tables import PREFIX, read_dataset, read_frame, read_hub
 from boustro.text.documents import OPENERS, read_lines
 from boustro.types import Sentence
 

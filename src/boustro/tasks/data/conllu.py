@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from boustro.metrics.spans import is_span_tag
-from boustro.tasks.formats.reading import DataOptions, Lines, Note, Reading
-from boustro.tasks.schemes import ALL_LETTERS
+from boustro.tasks.data.reading import DataOptions, Lines, Note, Reading
+from boustro.tasks.data.schemes import ALL_LETTERS
 from boustro.types import Sentence
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")

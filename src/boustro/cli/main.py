@@ -20,7 +20,7 @@ from boustro.errors import lacks_memory, reason
 from boustro.options import OptionError
 
 COMMANDS = {
-    "demo": ("boustro.studies.demo", "demo", "train, compare and look at taggers on the shipped sample"),
+    "demo": ("boustro.cli.demo", "demo", "train, compare and look at taggers on the shipped sample"),
     "tokenize": ("boustro.text.shards", "tokenize", "turn a corpus into token shards"),
     "pretrain": ("boustro.pretrain.command", "pretrain", "train a forward or a backward LM on token shards"),
     "fuse": ("boustro.studies.fuse", "fuse", "train a fusion of a forward and a backward LM on token shards"),
@@ -31,9 +31,9 @@ COMMANDS = {
     "predict": ("boustro.tasks.commands", "predict", "tag text"),
     "compare": ("boustro.studies.compare", "compare", "encoders x heads x seeds, as a table and a report"),
     "fewshot": ("boustro.studies.fewshot.command", "fewshot", "encoders with K labelled sentences a type, as curves"),
-    "cache": ("boustro.studies.cache", "cache", "list or clear the cached features"),
+    "cache": ("boustro.cli.cache", "cache", "list or clear the cached features"),
     "check": ("boustro.tasks.check", "check", "report on labelled data before training on it"),
-    "doctor": ("boustro.studies.doctor", "doctor", "print what a bug report should say"),
+    "doctor": ("boustro.cli.doctor", "doctor", "print what a bug report should say"),
 }
 OUTPUT_ERRORS = (errno.EPIPE, errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EBADF)
 """What `print` raises where standard output cannot be written; of a file, the error names it."""

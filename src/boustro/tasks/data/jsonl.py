@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from boustro.tasks.formats.reading import DataOptions, Lines, Reading
-from boustro.tasks.formats.records import read_records
+from boustro.tasks.data.reading import DataOptions, Lines, Reading
+from boustro.tasks.data.records import read_records
 from boustro.types import Sentence
 
 SPACE, END = re.compile(r"\s*"), re.compile(r"\]\s*\Z")

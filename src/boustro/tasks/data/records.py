@@ -15,9 +15,9 @@ from typing import Any
 
 from boustro.errors import shorten
 from boustro.given import refuse_no_texts
-from boustro.tasks.formats.offsets import as_rows, distinct, join_sentences, read_spans, to_words
-from boustro.tasks.formats.reading import DataOptions, Note, Reading
-from boustro.tasks.words import split_text
+from boustro.tasks.data.offsets import as_rows, distinct, join_sentences, read_spans, to_words
+from boustro.tasks.data.reading import DataOptions, Note, Reading
+from boustro.text.words import split_text
 from boustro.types import Sentence
 
 WORD_KEYS = ("words", "tokens")

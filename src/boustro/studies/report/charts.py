@@ -7,9 +7,9 @@ A row a system: `f1_dots`, `direction_dots`, `mistake_bars`. A small panel a sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from boustro.metrics.errors import MISTAKES
-from boustro.studies.frames import Panel, frame_panels, frame_rows
-from boustro.studies.svg import NUM_SERIES, WIDTH, Scale, box, boxes, dots, path, text, ticks
+from boustro.metrics.mistakes import MISTAKES
+from boustro.studies.report.frames import Panel, frame_panels, frame_rows
+from boustro.studies.report.svg import NUM_SERIES, WIDTH, Scale, box, boxes, dots, path, text, ticks
 
 Colours = Mapping[str, str]  # name → s0 … s9
 

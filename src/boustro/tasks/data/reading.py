@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from boustro.options import check_options
-from boustro.tasks.schemes import (
+from boustro.tasks.data.schemes import (
     Scheme,
     detect_scheme,
     encode_tags,

@@ -16,7 +16,7 @@ from boustro.store import write_file
 from boustro.studies.compare import print_table, run_grid
 from boustro.studies.report import render_html, verdict
 from boustro.studies.report.blocks import Section, Tagged
-from boustro.tasks.formats.conll import read_conll
+from boustro.tasks.data.conll import read_conll
 from boustro.tasks.render import as_terminal, as_text
 
 ENCODERS = ("starter-forward", "starter-backward", "starter")

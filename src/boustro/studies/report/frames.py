@@ -8,7 +8,7 @@ as text, which wraps.
 import html
 from collections.abc import Callable, Sequence
 
-from boustro.studies.svg import BOLD_LETTER, LETTER, WIDTH, Scale, path, picture, shorten, text
+from boustro.studies.report.svg import BOLD_LETTER, LETTER, WIDTH, Scale, path, picture, shorten, text
 
 NAME, STRIP, GAP, MARGIN = 18, 18, 8, 10  # of a row: its name, what is drawn under it, and what parts it from the next
 AXIS, HEAD, FOOT = 34, 22, 24  # around a panel

@@ -1,0 +1,34 @@
+"""Choices by name: an unknown name is an error that lists what is known and suggests the nearest.
+
+choose("mpl", HEADS, "head")      ValueError: unknown head 'mpl': known are linear, mlp; did you mean 'mlp'?
+"""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+Value = TypeVar("Value")
+
+
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The known name that is most like `name`; `None` where none is at least `cutoff` (0 to 1) like it."""
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)), None)
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """`"; did you mean 'mlp'?"`, or nothing where no known name is like this one."""
+    near = nearest(name, known)
+    return f"; did you mean {near!r}?" if near else ""
+
+
+def unknown(name: str, known: Iterable[str], what: str) -> str:
+    """The message about an unknown name: what it should name, what is known, and the nearest of these."""
+    known = list(known)
+    return f"unknown {what} {name!r}: known are {', '.join(known)}{suggestion(name, known)}"
+
+
+def choose(name: str, table: Mapping[str, Value], what: str) -> Value:
+    """`table[name]`; `ValueError` for a name that is not there."""
+    if name not in table:
+        raise ValueError(unknown(name, table, what))
+    return table[name]
