@@ -21,10 +21,12 @@ from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 from torchcrf import CRF
 
+from boustro.heads.base import Head
 from boustro.heads.factored import factored_tags
+from boustro.heads.options import HeadOptions, TrainOptions
+from boustro.heads.registry import make_head
 from boustro.heads.stacked import Run, StackedHeads, sentence_rows, train_stacked
-from boustro.heads.tagging import HeadConfig, TaggingHead
-from boustro.heads.training import TrainConfig, predict_streams, train_head
+from boustro.heads.training import predict_streams, train_head
 from boustro.studies.fewshot.cells import tag_ids
 from boustro.studies.fewshot.draws import draw_all, entity_types
 from boustro.studies.fewshot.features import FeatureReader, Vectors
@@ -44,28 +46,11 @@ def one_by_one(
         rows, _ = sentence_rows(taught.starts, sentences)
         own = torch.from_numpy(tags[rows])
         torch.manual_seed(run.seed)
-        head = TaggingHead(
-            HeadConfig(
-                kind=kind,
-                streams=((1, taught.words.shape[1]),),
-                labels=tuple(labels),
-                crf=crf,
-                hidden=hidden,
-                dropout=run.dropout,
-                standardise=False,
-            )
-        )
-        config = TrainConfig(
-            epochs=run.epochs,
-            lr=run.lr,
-            batch_sentences=run.batch_sentences,
-            weight_decay=run.weight_decay,
-            mix_epochs=0,
-            mix_lr=1.0,
-            seed=run.seed,
-        )
-        lengths = np.diff(taught.starts)[sentences]
-        train_head(head, [taught.words[rows][:, None]], lengths, lambda _, batch, own=own: own[batch], config)
+        chosen = HeadOptions(crf=crf, hidden=hidden, dropout=run.dropout, standardise=False)
+        head = make_head(kind, chosen, ((1, taught.words.shape[1]),), labels)
+        options = TrainOptions(epochs=run.epochs, lr=run.lr, weight_decay=run.weight_decay, mix_epochs=0)
+        lengths, targets = np.diff(taught.starts)[sentences], lambda _, batch, own=own: own[batch]
+        train_head(head, [taught.words[rows][:, None]], lengths, targets, options, run.seed, run.batch_sentences)
         heads.append(head)
     return heads
 
@@ -100,14 +85,14 @@ def plain(
                 scheduler.step()
 
 
-def tag_one_by_one(heads: list[TaggingHead], asked: Vectors) -> np.ndarray:
+def tag_one_by_one(heads: list[Head], asked: Vectors) -> np.ndarray:
     """(heads, words): each head reads the features, scores them and finds the best valid sequences."""
     lengths = np.diff(asked.starts)
     answers = [predict_streams(head, [asked.words[:, None]], lengths) for head in heads]
     return np.stack([np.concatenate([ids for ids, _ in one]) for one in answers])
 
 
-def check(stacked: StackedHeads, heads: list[TaggingHead], ours: np.ndarray, theirs: np.ndarray) -> str:
+def check(stacked: StackedHeads, heads: list[Head], ours: np.ndarray, theirs: np.ndarray) -> str:
     """The largest difference of a parameter, and the share of words that are tagged alike."""
     worst = max(
         float((own - head.state_dict()[name]).abs().max())

@@ -8,7 +8,7 @@ import torch
 
 import boustro
 from boustro.encoders import load_encoder
-from boustro.heads.tagging import HEADS
+from boustro.heads.registry import HEADS
 from boustro.pretrain.adapt import AdaptConfig
 from boustro.pretrain.adapt_text import TextOptions
 from boustro.pretrain.config import PretrainConfig

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 import boustro
-from boustro.heads.tagging import HEADS, HeadConfig, make_head
+from boustro.heads.options import HeadOptions
+from boustro.heads.registry import HEADS, make_head
 from boustro.metrics.labels import LabelScore
 from boustro.types import Entity, Sentence
 from precision import tolerance
@@ -48,8 +49,10 @@ def test_a_head_learns_and_opens_as_it_was_saved(tiny_pair, tmp_path, kind, opti
 
 
 def test_word_by_word_decoding_may_say_what_no_sequence_allows():
-    config = {"kind": "linear", "streams": ((1, 2),), "labels": ("O", "B-X", "I-X"), "dropout": 0.0}
-    heads = [make_head(HeadConfig(**config, decode=decode)) for decode in ("argmax", "valid")]
+    heads = [
+        make_head("linear", HeadOptions(crf=False, decode=decode), ((1, 2),), ("O", "B-X", "I-X"))
+        for decode in ("argmax", "valid")
+    ]
     for head in heads:
         with torch.no_grad():
             head.body[1].weight.copy_(torch.tensor([[0.0, 0], [1, 0], [2, 0]]))
@@ -100,12 +103,11 @@ def test_spans_longer_than_the_head_can_find_are_counted(tiny_pair):
 
 
 @pytest.mark.parametrize(
-    ("config", "message"),
-    [({"kind": "mpl"}, "did you mean 'mlp'"), ({"kind": "span", "crf": True}, "leave --crf out")],
+    ("kind", "crf", "message"), [("mpl", None, "did you mean 'mlp'"), ("span", True, "leave --crf out")]
 )
-def test_what_cannot_be_made_is_said(config, message):
+def test_what_cannot_be_made_is_said(kind, crf, message):
     with pytest.raises(ValueError, match=message):
-        make_head(HeadConfig(streams=((1, 4),), labels=("O", "B-X"), **config))
+        make_head(kind, HeadOptions(crf=crf), ((1, 4),), ("O", "B-X"))
 
 
 def test_a_span_head_wants_entities(tiny_pair):

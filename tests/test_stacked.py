@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 import torch
 
+from boustro.heads.base import Head
+from boustro.heads.options import HeadOptions, TrainOptions
+from boustro.heads.registry import make_head
 from boustro.heads.stacked import CONVOY_BYTES, Run, StackedHeads, train_stacked
-from boustro.heads.tagging import HeadConfig, TaggingHead
-from boustro.heads.training import TrainConfig, mix_all, predict_streams, train_head
+from boustro.heads.training import mix_all, predict_streams, train_head
 
 LABELS = ("O", "B-A", "I-A")
 WIDTH = 18  # 18 words of width 18 are no multiple of four dropout numbers
@@ -27,32 +29,16 @@ RUNS = [
 ]
 
 
-def train_one(kind: str, run: Run, hidden: int | None, crf: bool) -> TaggingHead:
+def train_one(kind: str, run: Run, hidden: int | None, crf: bool) -> Head:
     """The same head by `train_head`."""
     rows = np.concatenate([np.arange(STARTS[s], STARTS[s + 1]) for s in run.sentences])
     torch.manual_seed(run.seed)
-    head = TaggingHead(
-        HeadConfig(
-            kind=kind,
-            streams=((1, WIDTH),),
-            labels=LABELS,
-            crf=crf,
-            hidden=hidden,
-            dropout=run.dropout,
-            standardise=False,
-        )
-    )
-    config = TrainConfig(
-        epochs=run.epochs,
-        lr=run.lr,
-        batch_sentences=run.batch_sentences,
-        weight_decay=run.weight_decay,
-        mix_epochs=0,
-        mix_lr=1.0,
-        seed=run.seed,
-    )
-    own = torch.from_numpy(TAGS[rows])
-    train_head(head, [VECTORS[rows][:, None]], LENGTHS[list(run.sentences)], lambda _, batch: own[batch], config)
+    chosen = HeadOptions(crf=crf, hidden=hidden, dropout=run.dropout, standardise=False)
+    head = make_head(kind, chosen, ((1, WIDTH),), LABELS)
+    options = TrainOptions(epochs=run.epochs, lr=run.lr, weight_decay=run.weight_decay, mix_epochs=0)
+    own, lengths = torch.from_numpy(TAGS[rows]), LENGTHS[list(run.sentences)]
+    targets = lambda _, batch: own[batch]  # noqa: E731
+    train_head(head, [VECTORS[rows][:, None]], lengths, targets, options, run.seed, run.batch_sentences)
     return head
 
 
@@ -61,7 +47,7 @@ def train_one(kind: str, run: Run, hidden: int | None, crf: bool) -> TaggingHead
     params=[("linear", None, False), ("mlp", 7, False), ("mlp", None, False), ("linear", None, True), ("mlp", 7, True)],
     ids=str,
 )
-def trained(request) -> tuple[StackedHeads, list[TaggingHead]]:
+def trained(request) -> tuple[StackedHeads, list[Head]]:
     kind, hidden, crf = request.param
     return (
         train_stacked(kind, VECTORS, STARTS, TAGS, LABELS, RUNS, hidden, crf),

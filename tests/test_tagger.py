@@ -13,8 +13,10 @@ import boustro
 from boustro.encoders import load_encoder
 from boustro.heads.dropout import Dropout
 from boustro.heads.mix import LayerMix
-from boustro.heads.tagging import HeadConfig, make_head
-from boustro.heads.training import Dev, TrainConfig, propose_batch, train_head
+from boustro.heads.options import HeadOptions as ScoringOptions
+from boustro.heads.options import TrainOptions
+from boustro.heads.registry import make_head
+from boustro.heads.training import Dev, propose_batch, train_head
 from boustro.tasks.commands import HeadOptions
 from boustro.tasks.config import TaggerConfig, make_config
 from boustro.tasks.data.conll import format_conll
@@ -235,7 +237,7 @@ def test_unknown_options_suggest_the_nearest(options, message):
 
 def test_an_unknown_head_lists_the_known_ones():
     with pytest.raises(ValueError, match="known are linear, mlp"):
-        make_head(HeadConfig(kind="mpl", streams=((1, 4),), labels=("O", "X")))
+        make_head("mpl", ScoringOptions(), ((1, 4),), ("O", "X"))
 
 
 def test_a_mix_standardises_each_layer_and_weighs_them():
@@ -264,8 +266,8 @@ def test_a_mix_leaves_the_features_as_they_are():
 
 def test_the_best_epoch_is_kept_and_not_the_last():
     scores = iter([10.0, 30.0, 20.0, 5.0])
-    config = TrainConfig(epochs=4, lr=1e-3, batch_sentences=32, weight_decay=0.0, mix_epochs=4, mix_lr=1.0, seed=1)
-    head = make_head(HeadConfig(kind="linear", streams=((1, 4),), labels=("O", "X"), dropout=0.0))
+    options = TrainOptions(epochs=4, lr=1e-3, weight_decay=0.0, mix_epochs=4, mix_lr_multiplier=1.0)
+    head = make_head("linear", ScoringOptions(dropout=0.0, crf=False), ((1, 4),), ("O", "X"))
     states = []
 
     def score(answers):
@@ -275,7 +277,8 @@ def test_the_best_epoch_is_kept_and_not_the_last():
 
     features = np.random.default_rng(0).normal(size=(20, 1, 4)).astype(np.float16)
     lengths, tags = np.array([8, 12]), torch.arange(20) % 2
-    log = train_head(head, [features], lengths, lambda _, rows: tags[rows], config, Dev([features], lengths, score))
+    dev = Dev([features], lengths, score)
+    log = train_head(head, [features], lengths, lambda _, rows: tags[rows], options, 1, 32, dev)
     assert log.best_epoch == 2
     assert all(torch.equal(head.state_dict()[k], states[1][k]) for k in states[1])
 

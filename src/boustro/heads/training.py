@@ -18,26 +18,14 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from boustro.heads.tagging import Head
+from boustro.heads.base import Head
+from boustro.heads.options import TrainOptions
 
 MOST_SENTENCES, LEAST_SENTENCES, STEPS_AN_EPOCH = 32, 4, 12
 BLOCK_WORDS = 8192
 MIX_WORDS = 1024  # all layers of so many words stay in a CPU's caches
 Streams = Sequence[np.ndarray]
 Targets = Callable[[np.ndarray, Tensor], Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainConfig:
-    """How a head is trained; the mix learns `mix_lr` times as fast, for `mix_epochs`."""
-
-    epochs: int
-    lr: float
-    batch_sentences: int
-    weight_decay: float
-    mix_epochs: int
-    mix_lr: float
-    seed: int
 
 
 @dataclass(slots=True)
@@ -68,7 +56,9 @@ def train_head(
     streams: Streams,
     lengths: np.ndarray,
     targets: Targets,
-    config: TrainConfig,
+    options: TrainOptions,
+    seed: int,
+    batch_sentences: int,
     dev: Dev | None = None,
     device: torch.device | None = None,
 ) -> TrainLog:
@@ -86,31 +76,35 @@ def train_head(
         mix.fit_standardisation(stream)  # type: ignore[operator]
     head.to(device)
     held = [_hold(stream, device) for stream in streams]
-    steps = config.epochs * -(-len(lengths) // config.batch_sentences)
+    steps = options.epochs * -(-len(lengths) // batch_sentences)
     optimizer = torch.optim.AdamW(
         [
             {"params": head.learned_parameters()},
-            {"params": list(head.mixes.parameters()), "lr": config.lr * config.mix_lr, "weight_decay": 0.0},
+            {
+                "params": list(head.mixes.parameters()),
+                "lr": options.lr * options.mix_lr_multiplier,
+                "weight_decay": 0.0,
+            },
         ],
-        config.lr,
-        weight_decay=config.weight_decay,
+        options.lr,
+        weight_decay=options.weight_decay,
         fused=True,
     )
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: max(0.0, 1 - step / steps))
-    generator = np.random.default_rng(config.seed)
+    generator = np.random.default_rng(seed)
     log, best, best_state = TrainLog(), -1.0, copy.deepcopy(head.state_dict())
     learns_mix = any(mix.learned for mix in head.mixes)
     mixed: Tensor | None = None
     dev_mixed: Tensor | None = None
-    progress = tqdm(range(1, config.epochs + 1), desc="training", unit=" epochs", disable=None, leave=False)
+    progress = tqdm(range(1, options.epochs + 1), desc="training", unit=" epochs", disable=None, leave=False)
     for epoch in progress:
-        if mixed is None and (epoch > config.mix_epochs or not learns_mix):
+        if mixed is None and (epoch > options.mix_epochs or not learns_mix):
             head.mixes.requires_grad_(False)
             mixed = mix_all(head, streams)
             dev_mixed = mix_all(head, dev.streams) if dev else None
         head.train()
         total = torch.zeros((), device=device)
-        for sentences, rows in _batches(lengths, config.batch_sentences, generator):
+        for sentences, rows in _batches(lengths, batch_sentences, generator):
             rows = rows.to(device)
             vectors = head.mix([stream[rows] for stream in held]) if mixed is None else mixed[rows].float()
             loss = head.loss(vectors, torch.from_numpy(lengths[sentences]), targets(sentences, rows))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from boustro.encoders import spec_fingerprint
-from boustro.heads.tagging import HEADS
+from boustro.heads.registry import head_class
 from boustro.metrics.spans import is_span_tag
 from boustro.options import OptionError
 from boustro.store import fingerprint
@@ -69,8 +69,7 @@ class Grid:
         if self.seeds < 1 or not self.encoders or not self.heads or not self.variants:
             raise ValueError("nothing to compare: give at least one encoder, one head and one seed")
         for head in self.heads:
-            if head not in HEADS:
-                raise ValueError(f"unknown head {head!r}{_nearest(head, HEADS)}")
+            head_class(head)
         for system in self.systems():
             system.config()
         for name, sentences in self.data().items():

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from boustro.given import refuse_no_texts
+from boustro.heads.registry import head_class
 from boustro.heads.span import Gold, count_unreachable, propose_max_span
 from boustro.heads.training import Targets
 from boustro.metrics.labels import LabelScore, score_labels
@@ -224,13 +225,14 @@ class SpanLabelling(Labelling):
 
 def make_labelling(head: str, sentences: Sequence[Sentence], inside: Scheme) -> Labelling:
     """The labelling that suits a head and the training data."""
+    spans = head_class(head).labelling == "spans"
     if not all(is_span_tag(tag) for s in sentences for tag in s.tags or ()):
-        if head == "span":
+        if spans:
             raise ValueError(
                 "the tags of the training data mark no entities, which a span head needs; take another head"
             )
         return WordLabelling.learn(sentences)
-    return SpanLabelling.learn(sentences) if head == "span" else TagLabelling.learn(sentences, inside)
+    return SpanLabelling.learn(sentences) if spans else TagLabelling.learn(sentences, inside)
 
 
 def open_labelling(inside: Any, labels: Sequence[str]) -> Labelling:

@@ -26,10 +26,11 @@ from safetensors.torch import load_file, save_file
 from boustro import __version__
 from boustro.encoders import Encoder, exact_spec, load_encoder, with_cache
 from boustro.given import as_sentences, as_texts
-from boustro.heads.tagging import Head, HeadConfig, TaggingHead, head_class, make_head
+from boustro.heads.base import Head
+from boustro.heads.options import HeadOptions, TrainOptions
+from boustro.heads.registry import head_class, make_head
 from boustro.heads.training import (
     Dev,
-    TrainConfig,
     TrainLog,
     mix_all,
     predict_mixed,
@@ -51,9 +52,6 @@ from boustro.tasks.data.schemes import Scheme
 from boustro.tasks.hub import download, upload
 from boustro.text.words import split_text
 from boustro.types import Entity, Sentence
-
-HEAD_OPTIONS = ("hidden", "dropout", "standardise", "combine", "project", "decode")
-TRAIN_OPTIONS = ("epochs", "lr", "weight_decay", "mix_epochs", "mix_lr")
 
 
 class Tagger:
@@ -154,15 +152,16 @@ class Tagger:
         c = self.config
         batch_sentences = c.batch_sentences or propose_batch(len(train))
         torch.manual_seed(seed)
-        self.head = make_head(
-            HeadConfig(
-                kind=c.head,
-                streams=tuple((s.num_layers, s.width) for s in encoder.streams),
-                labels=labelling.labels,
-                crf=head_class(c.head) is TaggingHead if c.crf is None else c.crf,
-                max_span=c.max_span or labelling.longest(train),
-                **{name: getattr(c, name) for name in HEAD_OPTIONS},
-            )
+        chosen = {name: getattr(c, name) for name in HeadOptions.__dataclass_fields__}
+        head_options = HeadOptions(**{**chosen, "max_span": c.max_span or labelling.longest(train)})
+        streams = tuple((s.num_layers, s.width) for s in encoder.streams)
+        self.head = make_head(c.head, head_options, streams, labelling.labels)
+        train_options = TrainOptions(
+            epochs=c.epochs,
+            lr=c.lr,
+            weight_decay=c.weight_decay,
+            mix_epochs=c.mix_epochs,
+            mix_lr_multiplier=c.mix_lr,
         )
 
         def dev_score(answers: list[Any]) -> float:
@@ -174,9 +173,9 @@ class Tagger:
             features.streams,
             features.lengths,
             labelling.targets(train),
-            TrainConfig(
-                seed=seed, batch_sentences=batch_sentences, **{name: getattr(c, name) for name in TRAIN_OPTIONS}
-            ),
+            train_options,
+            seed,
+            batch_sentences,
             Dev(dev_features.streams, dev_features.lengths, dev_score) if dev_features else None,
             self.device,
         )
@@ -199,7 +198,7 @@ class Tagger:
             "notices": {
                 **+encoder.counts,
                 **_unpredictable(dev or [], found),
-                **labelling.unreachable(train, self.head.config.max_span or 0),
+                **labelling.unreachable(train, head_options.max_span or 0),
             },
             **_log_record(log),
             "layer_weights": {
@@ -281,7 +280,7 @@ class Tagger:
             "version": __version__,
             "config": asdict(replace(self.config, encoder=exact_spec(self.config.encoder, identity))),
             "encoder_identity": identity,
-            "head": asdict(head.config),
+            "head": {"kind": head.kind, "streams": head.streams, **asdict(head.options)},
             "labelling": labelling.to_dict(),
             "record": self.record,
         }
@@ -325,9 +324,9 @@ class Tagger:
             saved = read_json(path / "config.json")
             tagger = cls(**saved["config"], cache=cache)
             tagger.labelling = open_labelling(**saved["labelling"])
-            streams = tuple(tuple(s) for s in saved["head"].pop("streams"))
-            config = HeadConfig(**{**saved["head"], "streams": streams, "labels": tagger.labelling.labels})
-            tagger.head = make_head(config)
+            head = {name: value for name, value in saved["head"].items() if name != "labels"}
+            kind, streams = head.pop("kind"), tuple(tuple(s) for s in head.pop("streams"))
+            tagger.head = make_head(kind, HeadOptions(**head), streams, tagger.labelling.labels)
             tagger.head.load_state_dict(load_file(path / "head.safetensors"))
             tagger.record = saved["record"]
             tagger._trained_on = _weights(saved["encoder_identity"])

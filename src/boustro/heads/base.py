@@ -1,0 +1,77 @@
+"""What every head is: layers mixed per stream, streams joined, and a body that a subclass trains and reads.
+
+    head = make_head("mlp", HeadOptions(hidden=512), streams=((7, 256), (7, 256)), labels=("O", "B-PER", "I-PER"))
+    head.loss(head.mix(features), lengths, targets).backward()
+    head.predict(head.mix(features), lengths)
+
+h, the input of the body, is the concatenation of the mixed streams. A subclass names its labelling, defines its loss
+and decodes its output; `heads.registry` lists the kinds. Source: backward-LM paper, section 3.3.
+
+Shapes: N words of a batch, its sentences end to end without padding; S sentences; d width; C labels. `lengths` (S,)
+holds the number of words of each sentence.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from boustro.heads.mix import MIXES, StreamProjection
+from boustro.heads.options import HeadOptions
+
+MakeBody = Callable[[int, int, HeadOptions], nn.Module]
+"""From the width of the input, the number of labels, and the options."""
+
+
+class Head(nn.Module, ABC):
+    """A mix of layers per stream, the streams joined, and a body; `make_head` makes one.
+
+    `streams` are (layers, width) pairs; `labels` are what the head predicts: tags, entity types or classes.
+    """
+
+    labelling: ClassVar[str]
+    """What is labelled: "tags" (a label per word), "spans", or "class" (a label per text)."""
+
+    def __init__(
+        self,
+        kind: str,
+        make_body: MakeBody,
+        options: HeadOptions,
+        streams: Sequence[tuple[int, int]],
+        labels: Sequence[str],
+    ) -> None:
+        super().__init__()
+        self.kind, self.options, self.streams, self.labels = kind, options, tuple(streams), tuple(labels)
+        mix = MIXES[options.combine]
+        self.mixes = nn.ModuleList(mix(layers, width, options.standardise) for layers, width in streams)
+        self.widths = [int(mix.width) for mix in self.mixes]  # type: ignore[arg-type]
+        self.projection = StreamProjection(self.widths, options.project) if options.project else None
+        width = options.project * len(self.widths) if options.project else sum(self.widths)
+        self.body = make_body(width, len(self.labels), options)
+
+    def mix(self, streams: list[Float[Tensor, "N _ _"]]) -> Float[Tensor, "N d"]:
+        """One vector per word: the layers (N, L, D) of every stream mixed, the streams joined."""
+        return torch.cat([mix(x) for mix, x in zip(self.mixes, streams, strict=True)], dim=-1)
+
+    def learned_parameters(self) -> list[nn.Parameter]:
+        """All parameters but those of the mixes, which have a learning rate of their own."""
+        mixes = {id(p) for p in self.mixes.parameters()}
+        return [p for p in self.parameters() if id(p) not in mixes]
+
+    def project(self, vectors: Float[Tensor, "N d"]) -> Float[Tensor, "N e"]:
+        """Mixed vectors as the body takes them."""
+        return self.projection(vectors) if self.projection is not None else vectors
+
+    @abstractmethod
+    def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Any) -> Tensor:
+        """The training loss of a batch of sentences, given mixed vectors."""
+
+    @abstractmethod
+    def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:
+        """The prediction for each sentence, given mixed vectors."""
+
+    def calibrate(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Any) -> None:
+        """After training: set what is chosen on the development set, not learned. By default nothing."""
