@@ -299,7 +299,7 @@ def test_a_tagger_over_an_adapted_lm_is_saved_and_opened_and_refuses_another(ada
     tagger.save_pretrained(tmp_path / "ner")
     assert boustro.Tagger.from_pretrained(tmp_path / "ner").tag([WORDS]) == tagger.tag([WORDS])
     assert main(from_text(lm, text, out, "--overwrite", steps=2)) == 0  # adapted anew
-    with pytest.raises(ValueError, match="is not the one that this tagger was trained on"):
+    with pytest.raises(ValueError, match="is not the one that this head was trained on"):
         boustro.Tagger.from_pretrained(tmp_path / "ner")
 
 

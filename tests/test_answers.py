@@ -1,4 +1,4 @@
-"""What a head learns and answers: every scheme inside gives back the entities that went in."""
+"""What a head learns and answers: every tag scheme gives back the entities that went in."""
 
 import itertools
 
@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from boustro.heads.mix import LayerConcat, StreamProjection
 from boustro.metrics.spans import extract_spans
-from boustro.tasks.answers import SpanLabelling, TagLabelling, make_labelling, open_labelling
+from boustro.tasks.config import TaggerConfig
 from boustro.tasks.data.schemes import encode_tags, entities_to_bio, tags_to_entities
+from boustro.tasks.labelling import SpanLabelling, TagLabelling, make_labelling, open_labelling
 from boustro.types import Entity, Sentence
 
 
@@ -28,8 +29,8 @@ def tagged(draw) -> Sentence:
 
 
 @given(st.lists(tagged(), min_size=1, max_size=5), st.sampled_from(["bio", "bioes"]))
-def test_what_a_perfect_tagging_head_answers_is_the_reference(sentences, inside):
-    labelling = TagLabelling.learn(sentences, inside)
+def test_what_a_perfect_tagging_head_answers_is_the_reference(sentences, scheme):
+    labelling = TagLabelling.learn(sentences, TaggerConfig(tag_scheme=scheme))
     rows = np.cumsum([0, *map(len, sentences)])
     targets = labelling.targets(sentences)
     again = open_labelling(**labelling.to_dict())
@@ -53,7 +54,7 @@ def test_io_loses_nothing_but_the_border_between_neighbours_of_one_type(sentence
 
 @given(st.lists(tagged(), min_size=1, max_size=5))
 def test_what_a_perfect_span_head_answers_is_the_reference(sentences):
-    labelling = SpanLabelling.learn(sentences)
+    labelling = SpanLabelling.learn(sentences, TaggerConfig())
     gold = labelling.targets(sentences)(np.arange(len(sentences)), torch.zeros(0))
     for sentence, spans in zip(sentences, gold, strict=True):
         answer = labelling.read([(*span, 0.9) for span in reversed(spans)], len(sentence))
@@ -68,16 +69,16 @@ def test_of_nested_entities_the_tags_show_the_outermost():
     assert answer.scores == (0.9, 0.9, 0.9, 1.0)
 
 
-@pytest.mark.parametrize("inside", ["bio", "bioes", "io", "spans"])
-def test_types_are_the_labels_without_what_the_scheme_adds(inside):
+@pytest.mark.parametrize(("head", "scheme"), [("mlp", "bio"), ("mlp", "bioes"), ("mlp", "io"), ("span", "bio")])
+def test_types_are_the_labels_without_what_the_scheme_adds(head, scheme):
     sentences = [Sentence(("Ada", "sold", "it"), ("B-person-actor", "O", "B-LOC"))]
-    labelling = make_labelling("span" if inside == "spans" else "mlp", sentences, inside)
+    labelling = make_labelling(head, sentences, TaggerConfig(tag_scheme=scheme))
     assert labelling.types == ("LOC", "person-actor")
 
 
 def test_tags_that_are_no_spans_come_back_as_they_stand():
     sentences = [Sentence(("Ada", "sold", "it"), ("PROPN", "VERB", "PRON"))]
-    labelling = make_labelling("mlp", sentences, "bio")
+    labelling = make_labelling("mlp", sentences, TaggerConfig())
     assert labelling.labels == labelling.types == ("PRON", "PROPN", "VERB")
     answer = labelling.read((np.array([1, 2, 0]), np.ones(3)), 3)
     assert answer.tags == sentences[0].tags
@@ -107,7 +108,7 @@ def test_a_projection_makes_streams_equally_wide_and_keeps_them_apart():
 
 
 @pytest.mark.parametrize(
-    ("inside", "labels", "types"),
+    ("scheme", "labels", "types"),
     [
         ("bio", ["O", "B-person-actor", "I-person-actor", "B-LOC"], ["LOC", "person-actor"]),
         ("bioes", ["O", "B-person-actor", "E-person-actor", "S-LOC"], ["LOC", "person-actor"]),
@@ -116,5 +117,5 @@ def test_a_projection_makes_streams_equally_wide_and_keeps_them_apart():
         ("labels", ["B-side", "NOUN", "O", "PRON-rel"], ["B-side", "NOUN", "O", "PRON-rel"]),
     ],
 )
-def test_a_type_keeps_its_hyphens(inside, labels, types):
-    assert list(open_labelling(inside, labels).types) == types
+def test_a_type_keeps_its_hyphens(scheme, labels, types):
+    assert list(open_labelling(scheme, labels).types) == types

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from boustro.cli.main import COMMANDS, main, prepare, usage
-from boustro.tasks.commands import read_batches
+from boustro.cli.commands import read_batches
+from boustro.cli.main import COMMANDS, main, set_environment, usage
 from boustro.tasks.data import read_data
 from boustro.tasks.data.conll import format_conll, format_document
 from boustro.tasks.data.schemes import gold_entities
@@ -80,7 +80,7 @@ def test_the_hubs_progress_bars_are_turned_off_outside_a_terminal_alone(monkeypa
     for is_terminal, expected in ((True, None), (False, "1")):
         monkeypatch.setattr(sys.stderr, "isatty", lambda given=is_terminal: given)
         environment = {}
-        prepare(environment)
+        set_environment(environment)
         assert environment.get("HF_HUB_DISABLE_PROGRESS_BARS") == expected
 
 
@@ -221,9 +221,7 @@ def test_standard_error_holds_no_word_when_quiet(folder, capsys, tmp_path):
 def test_gold_labels_that_a_tagger_does_not_know_are_noted(folder, capsys, tmp_path):
     (tmp_path / "dev").write_text("Ada\tB-PER\nleft\tO\nThe\tB-BOAT\nLisse\tB-BOAT\n")
     assert main(["evaluate", str(folder / "ner"), str(tmp_path / "dev")]) == 0
-    assert (
-        "note: 2 gold labels that this tagger does not know, so they are never right: BOAT" in capsys.readouterr().err
-    )
+    assert "note: 2 gold labels that the head does not know, so they are never right: BOAT" in capsys.readouterr().err
 
 
 def test_a_device_that_is_not_here_is_named(folder, capsys):
@@ -400,6 +398,6 @@ def test_a_tagger_whose_lm_has_moved_says_what_to_do(tiny_lm, tmp_path, folder, 
     assert main([*words, str(tmp_path / "ner")]) == 0
     lm.rename(tmp_path / "moved")
     said = fails(capsys, "evaluate", tmp_path / "ner", folder / "dev.conll")
-    assert f"{tmp_path}/ner: its encoder is not there" in said and said.endswith("name it with --encoder")
+    assert f"{tmp_path}/ner: its encoder was not found" in said and said.endswith("name it with --encoder")
     moved = ["--encoder", str(tmp_path / "moved")]
     assert main(["evaluate", str(tmp_path / "ner"), str(folder / "dev.conll"), *moved]) == 0

@@ -67,7 +67,7 @@ def test_a_copy_holds_no_lm_and_opens_its_own_when_it_is_asked(tagger):
 
 def test_a_tagger_that_is_not_trained_is_copied_too(tiny_pair):
     other = pickled(boustro.Tagger(tiny_pair, "linear", **FAST))
-    assert other.config.head == "linear" and other.fit(DATA).predict(TEXT) is not None
+    assert other.head_kind == "linear" and other.fit(DATA).predict(TEXT) is not None
 
 
 def test_a_copy_is_used_in_another_folder(tmp_path, tiny_lm, monkeypatch):
@@ -85,14 +85,14 @@ def test_a_copy_does_not_take_another_lm_for_its_own(tmp_path, tiny_lm):
     shutil.rmtree(tmp_path / "lm")
     shutil.copytree(tiny_lm("llama", seed=5, sentinel=True), tmp_path / "lm")
     other = pickle.loads(given)
-    with pytest.raises(ValueError, match="not the one that this tagger was trained on"):
+    with pytest.raises(ValueError, match="not the one that this head was trained on"):
         other.predict(TEXT)
     other.fit(DATA)  # on the new one
 
 
 def test_a_copy_goes_to_the_device_that_was_asked_for(folder, monkeypatch):
     named, best = (boustro.Tagger.from_pretrained(folder, device=device) for device in ("cpu", None))
-    monkeypatch.setattr("boustro.tasks.tagger.best_device", lambda: torch.device("meta"))
+    monkeypatch.setattr("boustro.tasks.base.best_device", lambda: torch.device("meta"))
     assert [pickled(tagger).device.type for tagger in (named, best)] == ["cpu", "meta"]
 
 

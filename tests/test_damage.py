@@ -65,7 +65,7 @@ def refused(*arguments: object) -> str:
     [
         ("tagger", "config.json", {"config": None}),
         ("tagger", "config.json", {"config__epochs": -1}),
-        ("tagger", "config.json", {"labelling__inside": 5}),
+        ("tagger", "config.json", {"labelling__scheme": 5}),
         ("tagger", "config.json", {"labelling__labels": ["O", ["B-PER"]]}),
         ("tagger", "config.json", {"head__hidden": 7, "head__kind": "mlp"}),
         ("fusion", "config.json", {"shape": "x"}),

@@ -27,7 +27,7 @@ from second_device import second_device
 SMALL = {"epochs": 2, "mix_epochs": 1, "hidden": 16, "batch_sentences": 8}
 FUSED = {"fused": {}, "fused, linear": {"kind": "linear"}, "fused, trained along": {"train_lms": "both", "width": 16}}
 WORDS = [words for words, _ in DATA]
-ASKING = ("boustro.tasks.tagger", "boustro.encoders.transformer", "boustro.encoders.elmo", "boustro.pretrain.fuse",
+ASKING = ("boustro.tasks.base", "boustro.encoders.transformer", "boustro.encoders.elmo", "boustro.pretrain.fuse",
           "boustro.pretrain.elmo")  # fmt: skip
 
 
@@ -117,7 +117,7 @@ def test_mps_has_no_float64():
         ("linear", {"combine": "concat"}),
         ("mlp", {"project": 4, "decode": "argmax", "crf": False}),
         ("mlp", {"standardise": False, "layers": "last"}),
-        ("bilstm", {"inside": "bioes"}),
+        ("bilstm", {"tag_scheme": "bioes"}),
     ],
 )
 def test_a_tagger_is_trained_opened_and_used_there(pair, device, tmp_path, head, options):

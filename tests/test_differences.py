@@ -12,8 +12,8 @@ from boustro.studies import compare
 from boustro.studies.compare import find_cells, print_table, write_report
 from boustro.studies.report import render_html, verdict
 from boustro.studies.results import DRAWS, DRAWS_EACH, told_gaps
+from boustro.tasks.data import read_data
 from boustro.tasks.data.schemes import flatten_entities, gold_entities
-from boustro.tasks.tagger import read_data
 from boustro.types import Entity, Sentence
 from test_report import make_grid, write_cell
 

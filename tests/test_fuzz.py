@@ -49,13 +49,13 @@ def world(tiny_lm, tmp_path_factory):
 def no_training(monkeypatch):
     """Runs stop where long work would begin."""
     import boustro.cli.demo
-    import boustro.tasks.tagger
+    import boustro.tasks.base
     import boustro.text.shards
 
     def refuse(*arguments, **options):
         raise BrokenOff("this far and no further")
 
-    train_head, loop, train = boustro.tasks.tagger.train_head, Loop.run, PretrainTrainer.train
+    train_head, loop, train = boustro.tasks.base.train_head, Loop.run, PretrainTrainer.train
     monkeypatch.setattr(boustro.cli.demo, "run_grid", refuse)
     monkeypatch.setattr(boustro.text.shards, "ProcessPoolExecutor", refuse)
     monkeypatch.setattr(Loop, "run", lambda self: loop(self) if self.steps <= 4 else refuse())
@@ -65,7 +65,7 @@ def no_training(monkeypatch):
 
     monkeypatch.setattr(PretrainTrainer, "train", train_little)
     monkeypatch.setattr(
-        boustro.tasks.tagger, "train_head", lambda *given: train_head(*given) if given[4].epochs <= 2 else refuse()
+        boustro.tasks.base, "train_head", lambda *given: train_head(*given) if given[4].epochs <= 2 else refuse()
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from boustro.models.memory import STATUS, PeakMemory
 from boustro.studies.grid import Grid, parse_variants, short_specs, variant_labels
-from boustro.tasks.tagger import read_data
+from boustro.tasks.data import read_data
 
 DATA = read_data([(["Ada", "spoke"], ["B-PER", "O"])])
 

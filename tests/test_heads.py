@@ -28,8 +28,8 @@ DATA = [tagged(t, person, place) for t in TEMPLATES for person in PEOPLE for pla
 FAST = {"epochs": 15, "lr": 5e-3, "hidden": 64, "dropout": 0.1, "batch_sentences": 8}
 KINDS = [(kind, {}) for kind in HEADS] + [
     ("mlp", {"crf": True}),
-    ("bilstm", {"crf": True, "inside": "bioes"}),
-    ("mlp", {"inside": "io"}),
+    ("bilstm", {"crf": True, "tag_scheme": "bioes"}),
+    ("mlp", {"tag_scheme": "io"}),
     ("mlp", {"combine": "concat"}),
     ("mlp", {"project": 16}),
 ]
@@ -111,5 +111,5 @@ def test_what_cannot_be_made_is_said(kind, crf, message):
 
 
 def test_a_span_head_wants_entities(tiny_pair):
-    with pytest.raises(ValueError, match="mark no entities"):
+    with pytest.raises(ValueError, match="plain labels"):
         boustro.Tagger(tiny_pair, "span").fit([(["Ada"], ["PROPN"])], scheme="labels")

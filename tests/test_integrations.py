@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import boustro
-from boustro.tasks.answers import Answer
+from boustro.tasks.labelling import Answer
 from boustro.types import Entity, Sentence
 from labelled import DATA
 
@@ -131,7 +131,7 @@ def test_a_shipped_encoder_travels_by_its_name(tmp_path, monkeypatch):
     nlp.add_pipe("boustro", config={"tagger": str(tmp_path / "ner")})
     nlp.to_disk(tmp_path / "pipeline")
     saved = json.loads((tmp_path / "pipeline/boustro/tagger/config.json").read_text("utf-8"))
-    assert saved["config"]["encoder"] == "starter-forward"
+    assert saved["encoder"] == "starter-forward"
 
 
 def test_a_spacy_pipeline_tells_its_labels_before_anything_is_opened(nlp, folder):
@@ -211,7 +211,7 @@ def make(tiny_pair):
 
 
 def test_the_estimator_learns_what_a_tagger_learns(make, tiny_pair):
-    estimator = make(epochs=20, options={"mix_epochs": 2}).fit(X, Y)
+    estimator = make(epochs=20, mix_epochs=2).fit(X, Y)
     tagger = boustro.Tagger(tiny_pair, "linear", lr=1e-2, dropout=0.0, epochs=20, mix_epochs=2).fit(DATA, seed=1)
     assert estimator.predict(X) == [list(tags) for tags in tagger.tag(X)]
     assert estimator.score(X, Y) == pytest.approx(tagger.evaluate(DATA).f1 / 100)
@@ -221,7 +221,7 @@ def test_the_estimator_learns_what_a_tagger_learns(make, tiny_pair):
 def test_the_estimator_can_be_cloned_and_set(make):
     from sklearn.base import clone
 
-    estimator = make(epochs=3, options={"context": "sentence"})
+    estimator = make(epochs=3, context="sentence")
     copy = clone(estimator)
     assert copy is not estimator and copy.get_params() == estimator.get_params()
     assert copy.set_params(epochs=7, seed=2).get_params()["epochs"] == 7 and estimator.epochs == 3

@@ -11,7 +11,7 @@ import pytest
 import boustro
 from boustro.cli.main import main
 from boustro.options import Count, Dropout, Positive, Range, Seed, check_options
-from boustro.tasks.config import make_config
+from boustro.tasks.config import TaggerConfig
 from boustro.tasks.data.conll import format_conll
 from boustro.text.tokenizers import train_tokenizer
 
@@ -78,17 +78,18 @@ def test_parameters_of_a_function_are_checked_alike():
 
 @pytest.mark.parametrize(
     "options",
-    [{"epochs": 0}, {"epochs": -1}, {"mix_lr": math.nan}, {"batch_sentences": -1}, {"hidden": 0}, {"hidden": -1},
+    [{"epochs": 0}, {"epochs": -1}, {"mix_lr_multiplier": math.nan}, {"batch_sentences": -1},
+     {"hidden": 0}, {"hidden": -1},
      {"hidden": 10**12}, {"dropout": 2}, {"dropout": 1}, {"lr": math.inf}, {"lr": 0}, {"weight_decay": -1},
      {"mix_epochs": -1}, {"max_span": 0}, {"project": 0}, {"context": "page"}, {"combine": "sum"}, {"crf": "False"},
-     {"spacing": "none"}, {"decode": "best"}, {"inside": "iob"}, {"dtype": "int8"}, {"sentinel": "yes"}],
+     {"spacing": "none"}, {"decode": "best"}, {"tag_scheme": "iob"}, {"dtype": "int8"}, {"sentinel": "yes"}],
 )  # fmt: skip
 def test_a_tagger_says_at_once_what_it_cannot_take(options):
     (name,) = options
     with pytest.raises(ValueError, match=f"^{name} must be "):
         boustro.Tagger("no/such-model", **options)
     with pytest.raises(ValueError, match=f"^{name} must be "):
-        make_config(**options)
+        TaggerConfig(**options)
 
 
 @pytest.mark.parametrize("seed", [-1, 2**32, 10**30, 1.5, "one"])
@@ -117,7 +118,7 @@ TOKENIZE = ["tokenize", "{data}", "--out", "{out}"]
 @pytest.mark.parametrize(
     ("command", "option", "values"),
     [
-        (FIT, "--epochs", "-1 0"), (FIT, "--mix-lr", "nan -1"), (FIT, "--batch-sentences", "-1 0"),
+        (FIT, "--epochs", "-1 0"), (FIT, "--mix-lr-multiplier", "nan -1"), (FIT, "--batch-sentences", "-1 0"),
         (FIT, "--hidden", "0 -1 99999999999"), (FIT, "--dropout", "2 nan -0.1"), (FIT, "--lr", "inf nan 0 -1"),
         (FIT, "--seed", "-1 99999999999999999999"), (FIT, "--max-span", "0"), (FIT, "--project", "0"),
         (COMPARE, "--seeds", "0 -1 99999999"), (COMPARE, "--train-sentences", "-1 0"), (COMPARE, "--epochs", "0"),

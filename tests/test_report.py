@@ -22,9 +22,9 @@ from boustro.studies.report.blocks import Section, Tagged
 from boustro.studies.report.charts import f1_dots
 from boustro.studies.report.page import PAGE_DARK, PAGE_LIGHT
 from boustro.studies.report.svg import DARK, LETTER, LIGHT, NUM_SERIES, Scale, standalone, ticks
+from boustro.tasks.data import read_data
 from boustro.tasks.data.schemes import gold_entities
 from boustro.tasks.render import ALL_COLOURS, as_html, as_text, colours, css_class, word_entities
-from boustro.tasks.tagger import read_data
 from boustro.types import Entity
 
 LABELS = ["PER", "LOC", "ORG", "<i>ODD"]

@@ -88,7 +88,7 @@ def test_a_card_is_what_the_hub_can_read(folder, tagger):
     values = {r.metric_name: r.metric_value for r in card.data.eval_results}
     scores = tagger.record["dev_scores"]
     assert values["entity F1"] == pytest.approx(scores["f1"] / 100, abs=1e-4)
-    assert scores["f1"] == pytest.approx(max(tagger.record["dev_f1"]), abs=1e-3)
+    assert scores["f1"] == pytest.approx(max(tagger.record["dev_curve"]), abs=1e-3)
     assert {r.dataset_revision for r in card.data.eval_results} == {tagger.record["dev"]["fingerprint"]}
 
 
@@ -216,13 +216,13 @@ def test_a_tagger_opens_with_the_commit_it_was_trained_on(cached_lm, tiny_lm, tm
     (cached_lm / "refs" / "main").write_text(COMMITS[1])  # the hub moves on
     assert load_encoder("ada/lm").identity()["weights"] == f"ada/lm@{COMMITS[1]}"
     opened = boustro.Tagger.from_pretrained(tmp_path / "ner")
-    assert opened.config.encoder == f"ada/lm@{COMMITS[0]}+{backward}"
+    assert opened.encoder_spec == f"ada/lm@{COMMITS[0]}+{backward}"
     assert opened.evaluate(TRAIN) == trained.evaluate(TRAIN)
     assert ModelCard.load(tmp_path / "ner" / "README.md").data.base_model == ["ada/lm"]
-    with pytest.raises(ValueError, match="not the one that this tagger was trained on"):
+    with pytest.raises(ValueError, match="not the one that this head was trained on"):
         boustro.Tagger.from_pretrained(tmp_path / "ner", encoder=f"ada/lm@{COMMITS[1]}+{backward}")
     opened.save_pretrained(tmp_path / "again")
-    assert json.loads((tmp_path / "again/config.json").read_text("utf-8"))["config"]["encoder"] == opened.config.encoder
+    assert json.loads((tmp_path / "again/config.json").read_text("utf-8"))["encoder"] == opened.encoder_spec
 
 
 def test_a_part_of_a_spec_may_name_a_revision(tmp_path, monkeypatch):

@@ -13,14 +13,41 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from boustro.encoders import load_encoder
+    from boustro.metrics.labels import LabelScore
+    from boustro.metrics.spans import SpanScore
+    from boustro.tasks.classifier import Classifier, Label
+    from boustro.tasks.config import ClassifierConfig, TaggerConfig
+    from boustro.tasks.data import read_data
+    from boustro.tasks.labelling import Answer
     from boustro.tasks.tagger import Tagger
     from boustro.types import Entity, Sentence
 
 __version__ = "0.1.0"
-__all__ = ["Entity", "Sentence", "Tagger", "load_encoder"]
+__all__ = [
+    "Answer",
+    "Classifier",
+    "ClassifierConfig",
+    "Entity",
+    "Label",
+    "LabelScore",
+    "Sentence",
+    "SpanScore",
+    "Tagger",
+    "TaggerConfig",
+    "load_encoder",
+    "read_data",
+]
 
 _HOMES = {
     "load_encoder": "boustro.encoders",
+    "LabelScore": "boustro.metrics.labels",
+    "SpanScore": "boustro.metrics.spans",
+    "Classifier": "boustro.tasks.classifier",
+    "Label": "boustro.tasks.classifier",
+    "ClassifierConfig": "boustro.tasks.config",
+    "TaggerConfig": "boustro.tasks.config",
+    "read_data": "boustro.tasks.data",
+    "Answer": "boustro.tasks.labelling",
     "Tagger": "boustro.tasks.tagger",
     "Entity": "boustro.types",
     "Sentence": "boustro.types",

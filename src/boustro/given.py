@@ -33,10 +33,10 @@ def iterate(given: Any, what: str) -> Iterator[Any]:
     raise ValueError(f"expected {what}, got {type(given).__name__}{hint}")
 
 
-def as_texts(given: Iterable[str]) -> list[str]:
-    """Texts as a list; `ValueError` for anything that is none."""
+def as_texts(given: Iterable[str], first: int = 1) -> list[str]:
+    """Texts as a list; `ValueError` for anything that is none, numbered from `first`."""
     texts = as_list(given, "a text or several")
-    refuse_no_texts(texts, "text")
+    refuse_no_texts(texts, "text", first)
     return texts
 
 
@@ -72,9 +72,9 @@ def as_tags(given: Iterable[Sequence[str]]) -> list[list[str]]:
     return found
 
 
-def refuse_no_texts(values: Iterable[Any], place: str) -> None:
-    """`ValueError`, with the place and the number from 1, for the first value that is no text."""
-    for number, value in enumerate(values, start=1):
+def refuse_no_texts(values: Iterable[Any], place: str, first: int = 1) -> None:
+    """`ValueError`, with the place and the number from `first`, for the first value that is no text."""
+    for number, value in enumerate(values, start=first):
         if isinstance(value, str):
             continue
         hint = ""

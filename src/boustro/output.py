@@ -1,12 +1,29 @@
-"""What a command found, for people or for programs: `--json FILE`, and `--json -` for standard output."""
+"""What a command prints and how it runs: results for people or for programs (`--json FILE`, `--json -`), notices."""
 
 import contextlib
 import io
 import json
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from boustro.store import check_file, write_file
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How a command runs; none of these options changes the results."""
+
+    cache: bool = True
+    """Keep the features on disk, so that the next command on these texts does not compute them again."""
+    device: str | None = None
+    """cpu, cuda or mps. By default the best available."""
+    quiet: bool = False
+    """Write nothing to standard error except errors."""
+
+
+DEFAULT_RUN = RunOptions()
 
 
 def as_json(value: object, indent: int | None = None) -> str:
@@ -33,3 +50,10 @@ def give(value: object, file: Path | None, show: Callable[[], None], indent: int
 def only_errors(quiet: bool) -> contextlib.AbstractContextManager[object]:
     """A block of code that, where `quiet`, writes nothing to standard error; what it raises is said outside of it."""
     return contextlib.redirect_stderr(io.StringIO()) if quiet else contextlib.nullcontext()
+
+
+def print_notices(counts: Mapping[str, int]) -> None:
+    """What was noticed and how often, on standard error; nothing for what was not."""
+    for what, count in counts.items():
+        if count:
+            print(f"note: {count:,} {what}", file=sys.stderr)

@@ -47,6 +47,8 @@ RUST_ERROR = re.compile(r"\(os error (\d+)\)")
 PATIENCE = 2.0
 """Seconds that a run waits for another one before it says so."""
 
+_options: dict[str, Any] = {}
+
 
 def fingerprint(*parts: Any) -> str:
     """A short SHA-256 of JSON-like values: equal values give equal names on every machine."""
@@ -285,14 +287,21 @@ def content_fingerprint(manifest: dict[str, Any]) -> str:
     return fingerprint({name: fact["sha256"] for name, fact in manifest["files"].items() if not _editable(name)})
 
 
+def record_options(options: dict[str, Any]) -> None:
+    """From now on manifests hold these: the values of all options of the command that is running."""
+    _options.clear()
+    _options.update(options)
+
+
 def provenance() -> dict[str, Any]:
-    """What a reader of an artefact wants to know of its making: the command and the versions."""
+    """How an artefact was made: the command, its options where it was a command, and the versions."""
     versions = {}
     for package in ("boustro", "torch", "transformers", "tokenizers", "numpy"):
         with contextlib.suppress(ImportError):
             versions[package] = version(package)
     program, *arguments = sys.argv or [""]
-    return {"command": [Path(program).name, *arguments], "versions": versions}
+    options = {"options": dict(_options)} if _options else {}
+    return {"command": [Path(program).name, *arguments], **options, "versions": versions}
 
 
 def refuse_foreign(path: Path, kind: str) -> None:

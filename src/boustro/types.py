@@ -40,7 +40,8 @@ class Sentence:
     nobody knows (a CoNLL file), and `text.alignment` guesses. Sentences that follow each other and name
     the same `document` belong together; without a name, a sentence stands alone. `where` is `file:line`,
     for messages. `entities`, over words, are there when some overlap, which tags cannot say: the tags then
-    hold the outermost. `None` means what the tags say (`tasks.schemes.gold_entities` gives either).
+    hold the outermost. `None` means what the tags say (`tasks.data.schemes.gold_entities` gives either). `label` is
+    that of a whole text, whose words are then all here.
     """
 
     words: tuple[str, ...]
@@ -49,6 +50,7 @@ class Sentence:
     document: str = ""
     where: str = ""
     entities: tuple[Entity, ...] | None = None
+    label: str | None = None
 
     def __len__(self) -> int:
         return len(self.words)

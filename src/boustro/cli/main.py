@@ -5,7 +5,6 @@ imported when the command is chosen, and imports torch when the command runs, so
 """
 
 import contextlib
-import difflib
 import errno
 import os
 import sys
@@ -16,6 +15,7 @@ from collections.abc import MutableMapping
 from importlib import import_module
 from pathlib import Path
 
+from boustro.choose import unknown
 from boustro.errors import lacks_memory, reason
 from boustro.options import OptionError
 
@@ -26,9 +26,9 @@ COMMANDS = {
     "fuse": ("boustro.studies.fuse", "fuse", "train a fusion of a forward and a backward LM on token shards"),
     "adapt": ("boustro.studies.adapt", "adapt", "train a causal LM to read without its mask (needs peft)"),
     "elmo": ("boustro.studies.elmo", "elmo", "train an ELMo on a corpus"),
-    "fit": ("boustro.tasks.commands", "fit", "train a tagger on labelled sentences"),
-    "evaluate": ("boustro.tasks.commands", "evaluate", "score a tagger on labelled sentences"),
-    "predict": ("boustro.tasks.commands", "predict", "tag text"),
+    "fit": ("boustro.cli.commands", "fit", "train a tagger or a classifier on labelled examples"),
+    "evaluate": ("boustro.cli.commands", "evaluate", "score a trained folder on labelled examples"),
+    "predict": ("boustro.cli.commands", "predict", "label text"),
     "compare": ("boustro.studies.compare", "compare", "encoders x heads x seeds, as a table and a report"),
     "fewshot": ("boustro.studies.fewshot.command", "fewshot", "encoders with K labelled sentences a type, as curves"),
     "cache": ("boustro.cli.cache", "cache", "list or clear the cached features"),
@@ -82,15 +82,13 @@ def _main(arguments: list[str]) -> int:
         return 0
     name, *rest = arguments
     if name not in COMMANDS:
-        near = difflib.get_close_matches(name, COMMANDS, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        print(f"boustro: no command {name!r}{hint} (known: {', '.join(COMMANDS)})", file=sys.stderr)
+        print(f"boustro: {unknown(name, COMMANDS, 'command')}", file=sys.stderr)
         return EXIT_USAGE
     module, function, _ = COMMANDS[name]
     return run(module, function, rest, prog=f"boustro {name}")
 
 
-def prepare(environment: MutableMapping[str, str]) -> None:
+def set_environment(environment: MutableMapping[str, str]) -> None:
     """What libraries read from the environment once, when they are loaded; what the user has set there stands."""
     environment.setdefault("TOKENIZERS_PARALLELISM", "true")
     if not sys.stderr.isatty():  # else unset: the hub's client warns where 0 is set and bars are turned off in the code
@@ -99,15 +97,17 @@ def prepare(environment: MutableMapping[str, str]) -> None:
 
 def run(module: str, function: str, arguments: list[str], prog: str) -> int:
     """Parse the arguments with the function's own signature, call it, and turn what it raises into words."""
-    prepare(os.environ)
+    set_environment(os.environ)
     warnings.filterwarnings("ignore", category=FutureWarning)
     import tyro
 
+    from boustro.cli.arguments import describe, prepare
+
     try:
-        command = getattr(import_module(module), function)
-        # --x and --no-x for every boolean, also for one that is the preset's unless it is given.
+        command, words = prepare(getattr(import_module(module), function), [*map(_expand_home, arguments)], prog)
+        # --x and --no-x for every boolean, also for one without a default of its own.
         config = (tyro.conf.DisallowNone, tyro.conf.OmitArgPrefixes)
-        tyro.cli(command, args=[*map(_expand_home, arguments)], prog=prog, config=config)
+        tyro.cli(command, args=words, prog=prog, description=describe(command), config=config)
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else EXIT_USAGE
     except KeyboardInterrupt:

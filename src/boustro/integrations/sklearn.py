@@ -9,6 +9,8 @@ The features of a fold are computed once and kept in Boustro's cache, whatever t
 """
 
 from collections.abc import Sequence
+from dataclasses import asdict
+from inspect import Parameter, Signature
 from typing import Any
 
 try:
@@ -17,52 +19,45 @@ try:
 except ImportError as error:
     raise ImportError("TaggerClassifier needs scikit-learn; install it with: pip install scikit-learn") from error
 
+from boustro.choose import suggestion
 from boustro.given import as_list, as_tags
 from boustro.metrics.spans import score_spans
+from boustro.tasks.config import TaggerConfig
 from boustro.tasks.tagger import Tagger
 
-NOT_OPTIONS = ("preset", "seed", "cache", "device", "options")
+DEFAULTS = {"encoder": "starter", "head": None, "seed": 1, "cache": True, "device": None, **asdict(TaggerConfig())}
 
 
 class TaggerClassifier(BaseEstimator):
-    """A `Tagger` with scikit-learn's manners; after `fit`, `tagger_` is the tagger itself.
+    """A `Tagger` with scikit-learn's interface; after `fit`, `tagger_` is the tagger.
 
-    What is None is the preset's. `options` holds fields of `TaggerConfig` that have no parameter of their own.
+    Parameters are `encoder`, `head`, `seed`, `cache` and `device` of a `Tagger`, and every field of
+    `boustro.TaggerConfig` with its default; `**TaggerConfig.presets["paper"]` gives a preset.
     """
 
-    def __init__(
-        self,
-        encoder: str = "starter",
-        head: str = "mlp",
-        *,
-        layers: str | None = None,
-        pooling: str | None = None,
-        hidden: int | None = None,
-        dropout: float | None = None,
-        epochs: int | None = None,
-        lr: float | None = None,
-        batch_sentences: int | None = None,
-        weight_decay: float | None = None,
-        options: dict[str, Any] | None = None,
-        preset: str = "default",
-        seed: int = 1,
-        cache: bool | str = True,
-        device: str | None = None,
-    ) -> None:
-        self.encoder, self.head = encoder, head
-        self.layers, self.pooling, self.hidden, self.dropout = layers, pooling, hidden, dropout
-        self.epochs, self.lr, self.batch_sentences, self.weight_decay = epochs, lr, batch_sentences, weight_decay
-        self.options, self.preset, self.seed, self.cache, self.device = options, preset, seed, cache, device
+    def __init__(self, encoder: str = "starter", head: str | None = None, **parameters: Any) -> None:
+        for name in parameters:
+            if name not in DEFAULTS:
+                raise TypeError(f"TaggerClassifier has no parameter {name!r}{suggestion(name, DEFAULTS)}")
+        vars(self).update({**DEFAULTS, **parameters, "encoder": encoder, "head": head})
+
+    # scikit-learn takes the parameters and their defaults from this.
+    __init__.__signature__ = Signature(  # type: ignore[attr-defined]
+        [
+            Parameter("self", Parameter.POSITIONAL_OR_KEYWORD),
+            *(Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=value) for name, value in DEFAULTS.items()),
+        ]
+    )
 
     def fit(self, X: Sequence[Sequence[str]], y: Sequence[Sequence[str]]) -> "TaggerClassifier":
         """Train on sentences of words `X` and their tags `y`, in BIO, IOB1 or BIOES; the last epoch is kept.
 
         Raises `ValueError` where a sentence has another number of tags than of words.
         """
-        chosen = {k: v for k, v in self.get_params(deep=False).items() if k not in NOT_OPTIONS and v is not None}
-        tagger = Tagger(**{**chosen, **(self.options or {})}, preset=self.preset, cache=self.cache, device=self.device)
+        chosen = self.get_params(deep=False)
+        seed = chosen.pop("seed")
         words, tags = as_list(X, "sentences as lists of words"), as_tags(y)
-        self.tagger_ = tagger.fit(list(zip(words, tags, strict=True)), seed=self.seed)
+        self.tagger_ = Tagger(**chosen).fit(list(zip(words, tags, strict=True)), seed=seed)
         return self
 
     def predict(self, X: Sequence[Sequence[str]]) -> list[list[str]]:

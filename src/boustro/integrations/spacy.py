@@ -34,8 +34,8 @@ except ImportError as error:
     raise ImportError("the spaCy component needs spaCy; install it with: pip install 'boustro[spacy]'") from error
 
 from boustro.store import read_json, reading, write_file
-from boustro.tasks.answers import open_labelling
 from boustro.tasks.data.schemes import flatten_entities
+from boustro.tasks.labelling import open_labelling
 from boustro.tasks.tagger import Tagger
 from boustro.types import Entity, Sentence
 

@@ -25,6 +25,7 @@ class LabelScore:
     per_label: dict[str, SpanCounts]
     """How many words have the label in the reference, in the prediction, and in both."""
     signature: dict[str, str] = field(default_factory=dict)
+    unit: str = "words"
     measure: ClassVar[str] = "accuracy"
 
     @property
@@ -52,7 +53,10 @@ class LabelScore:
 
 
 def score_labels(
-    gold: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]], signature: dict[str, str] | None = None
+    gold: Iterable[Sequence[str]],
+    predicted: Iterable[Sequence[str]],
+    signature: dict[str, str] | None = None,
+    unit: str = "words",
 ) -> LabelScore:
     """Compare label sequences, sentence by sentence; `ValueError` where their numbers of words differ."""
     gold, predicted = as_tags(gold), as_tags(predicted)
@@ -73,4 +77,5 @@ def score_labels(
         num_sentences=len(gold),
         per_label={label: SpanCounts(wanted[label], got[label], right[label]) for label in sorted(wanted | got)},
         signature={"metric": "accuracy", **(signature or {})},
+        unit=unit,
     )

@@ -8,7 +8,6 @@ A cell that is complete is never computed again. Tables and reports are made fro
 """
 
 import contextlib
-import dataclasses
 import json
 import time
 from collections.abc import Sequence
@@ -22,7 +21,7 @@ import torch
 from boustro.models.memory import PeakMemory
 from boustro.store import lock, read_folder, read_json, refuse_foreign, remove_folder, write_file, write_folder
 from boustro.studies.grid import Grid, System
-from boustro.tasks.answers import Answer
+from boustro.tasks.labelling import Answer
 from boustro.tasks.tagger import Tagger
 from boustro.text.documents import read_lines
 from boustro.types import Entity, Sentence
@@ -98,7 +97,7 @@ def _compute_cell(grid: Grid, system: System, seed: int, folder: Path, cache: bo
         tagger.fit(grid.train, grid.dev, seed)
         answered = {name: tagger.answer(s, cached=True) for name, s in grid.data().items() if name != "train"}
     with write_folder(folder, KIND) as staging:
-        result: dict[str, Any] = {"config": dataclasses.asdict(tagger.config), "seed": seed, "record": tagger.record}
+        result: dict[str, Any] = {"config": system.config(), "seed": seed, "record": tagger.record}
         for name, answers in answered.items():
             sentences = grid.data()[name]
             result[name] = tagger.score(sentences, answers).to_dict()

@@ -19,8 +19,7 @@ from boustro.store import check_file, write_file
 from boustro.studies.report import render_html, render_markdown
 from boustro.studies.report.numbers import seeds as seeds_told
 from boustro.studies.report.numbers import spread
-from boustro.tasks.commands import HeadOptions, read_labelled
-from boustro.tasks.config import make_config
+from boustro.tasks.commands import HeadOptions, make_config, read_labelled
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 
 if TYPE_CHECKING:

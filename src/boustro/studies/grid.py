@@ -19,8 +19,7 @@ from boustro.heads.registry import head_class
 from boustro.metrics.spans import is_span_tag
 from boustro.options import OptionError
 from boustro.store import fingerprint
-from boustro.tasks.commands import HeadOptions
-from boustro.tasks.config import make_config
+from boustro.tasks.commands import HeadOptions, make_config
 from boustro.tasks.data import data_name
 from boustro.tasks.data.conll import data_fingerprint
 from boustro.types import Sentence

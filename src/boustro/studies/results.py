@@ -32,9 +32,9 @@ from boustro.store import provenance, reading
 from boustro.studies.cases import case_study
 from boustro.studies.cells import Answers, Cell
 from boustro.studies.grid import Grid, System
+from boustro.tasks.data import data_name
 from boustro.tasks.data.conll import data_fingerprint
 from boustro.tasks.data.schemes import gold_entities
-from boustro.tasks.tagger import data_name
 from boustro.types import Entity, Sentence
 
 NUMBERS = (
@@ -199,7 +199,7 @@ def _facts(finished: Finished, grid: Grid) -> dict[str, Any]:
         "encoder_parameters": record["encoder_parameters"],
         "head_parameters": record["head_parameters"],
         **{name: scores[0]["cost"][name] for name in ("feature_bytes", "head_bytes")},
-        "dev_curves": [s["record"].get("dev_f1", []) for s in scores],
+        "dev_curves": [s["record"].get("dev_curve", []) for s in scores],
         "best_epochs": [s["record"].get("best_epoch", 0) for s in scores],
         "context": scores[0]["config"].get("context", "sentence"),
         "layers": str(scores[0]["config"].get("layers", "all")),

@@ -1,0 +1,48 @@
+"""Tasks by name: what an encoder and a head are trained for.
+
+tag        entities, or a label for every word      tasks.tagger.Tagger
+classify   one label for a text                     tasks.classifier.Classifier
+
+A task is one file and one line here. What is common to all tasks is written once, in `tasks.base`.
+"""
+
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from boustro.choose import choose
+from boustro.store import kind_of
+from boustro.tasks.config import ClassifierConfig, TaggerConfig, TaskConfig
+
+if TYPE_CHECKING:
+    from boustro.tasks.base import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A task's class, by module and name so that nothing is imported before it is used, and its options."""
+
+    module: str
+    name: str
+    config: type[TaskConfig]
+    folder: str
+    """The kind of folder that the task writes."""
+
+
+TASKS = {
+    "tag": Entry("boustro.tasks.tagger", "Tagger", TaggerConfig, "tagger"),
+    "classify": Entry("boustro.tasks.classifier", "Classifier", ClassifierConfig, "classifier"),
+}
+
+
+def task_class(name: str) -> "type[Task[Any]]":
+    """The class of a task; `ValueError` for an unknown name."""
+    entry = choose(name, TASKS, "task")
+    return getattr(import_module(entry.module), entry.name)
+
+
+def task_of(folder: str | Path) -> str:
+    """The name of the task that wrote a folder; "tag" where that cannot be read, so that opening it says why."""
+    kind = kind_of(folder)
+    return next((name for name, entry in TASKS.items() if entry.folder == kind), "tag")

@@ -26,9 +26,10 @@ from boustro.pretrain.adapt import Adapting
 from boustro.pretrain.config import AdaptConfig, LabelOptions
 from boustro.pretrain.elmo import make_batches
 from boustro.pretrain.processes import say
-from boustro.tasks.answers import Labelling, make_labelling
+from boustro.tasks.config import TaggerConfig
 from boustro.tasks.data import data_name
 from boustro.tasks.data.conll import data_fingerprint
+from boustro.tasks.labelling import Labelling, make_labelling
 from boustro.types import Sentence
 
 IGNORED = -100
@@ -69,7 +70,7 @@ def adapt_to_labels(
     """
     if {tag for sentence in train for tag in sentence.tags or ()} <= {"O"}:
         raise ValueError(f"{data_name(train)}: no word is labelled with an entity, so there is nothing to learn")
-    labelling = make_labelling("linear", train, "bio")
+    labelling = make_labelling("linear", train, TaggerConfig())
     rows, tags = encoder.rows(train), tag_ids(labelling, train)
     dev_rows, dev_tags = encoder.rows(dev), tag_ids(labelling, dev)
     lengths = [len(row.ids) for row in rows]

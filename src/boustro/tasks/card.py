@@ -18,9 +18,9 @@ from typing import Any
 from huggingface_hub import EvalResult, ModelCardData
 
 from boustro.store import MANIFEST, make_manifest, open_folder, read_json, write_file
-from boustro.tasks.answers import open_labelling
+from boustro.tasks import TASKS
+from boustro.tasks.labelling import open_labelling
 
-KIND = "tagger"
 CARD = "README.md"
 
 
@@ -30,8 +30,9 @@ def write_card(folder: str | Path, name: str | None = None) -> Path:
     `name` is what the tagger is called and opened by: the folder's own name, or its name on the hub.
     """
     folder = Path(folder)
-    manifest = open_folder(folder, KIND) if (folder / MANIFEST).is_file() else make_manifest(folder, KIND)
     config = read_json(folder / "config.json")
+    kind = TASKS[config["task"]].folder
+    manifest = open_folder(folder, kind) if (folder / MANIFEST).is_file() else make_manifest(folder, kind)
     return write_file(folder / CARD, model_card(config, manifest, name or folder.resolve().name))
 
 
@@ -58,7 +59,7 @@ def model_card(config: dict[str, Any], manifest: dict[str, Any], name: str) -> s
 
 def local_models(config: dict[str, Any]) -> list[str]:
     """The encoder's parts that lie in a folder of the machine that made the tagger."""
-    return [part for part in config["config"]["encoder"].split("+") if _kind_and_path(part)[1].is_absolute()]
+    return [part for part in config["encoder"].split("+") if _kind_and_path(part)[1].is_absolute()]
 
 
 def _metadata(config: dict[str, Any], name: str) -> ModelCardData:
@@ -95,7 +96,7 @@ def _summary(config: dict[str, Any], name: str) -> str:
     return (
         f"# {name}\n\nFinds {', '.join(map(_cell, types))} in text. A tagger made with Boustro "
         f"{config['version']}: the language models of its encoder are frozen, and a light head "
-        f"(`{config['config']['head']}`) is trained on their states. Here lies the head alone; the models are loaded "
+        f"(`{config['head']}`) is trained on their states. Here lies the head alone; the models are loaded "
         "from where the encoder's name says."
     )
 
@@ -140,7 +141,7 @@ def _training(config: dict[str, Any], manifest: dict[str, Any]) -> str:
         for part, facts in (("train", record["train"]), ("dev", record["dev"]))
         if facts
     ]
-    settings = " ".join(f"`{k}={v}`" for k, v in config["config"].items() if k not in ("encoder", "head"))
+    settings = " ".join(f"`{k}={v}`" for k, v in config["config"].items())
     command = shlex.join(made_by["command"]).replace("`", "'").replace("\n", " ")
     facts = {
         "seed": record["seed"],
@@ -167,7 +168,7 @@ def _encoder(config: dict[str, Any]) -> str:
         ]
         for (name, own), part in zip(shares.items(), parts, strict=True)
     ]
-    spec = "+".join(map(_shown, config["config"]["encoder"].split("+")))
+    spec = "+".join(map(_shown, config["encoder"].split("+")))
     table = _table(["model", "weights", "direction", "a word is read at", "shares of its layers"], rows)
     return f"`{spec}`\n\n{table}"
 

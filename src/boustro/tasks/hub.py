@@ -13,7 +13,8 @@ from pathlib import Path
 
 from boustro.errors import reason
 from boustro.store import MANIFEST, open_folder, read_json
-from boustro.tasks.card import KIND, local_models
+from boustro.tasks import TASKS, task_of
+from boustro.tasks.card import local_models
 
 HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
@@ -47,7 +48,7 @@ def upload(
     from huggingface_hub import HfApi, get_token
 
     folder = Path(folder)
-    manifest = open_folder(folder, KIND, verify=True)
+    manifest = open_folder(folder, TASKS[task_of(folder)].folder, verify=True)
     if not HUB_NAME.fullmatch(repo_id):
         raise ValueError(f"{repo_id!r} is no name of a repository on the hub; write for example ada/harbour-ner")
     token = token or get_token()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from boustro.given import as_list, refuse_no_texts
 from boustro.tasks.data.conll import read_columns
 from boustro.tasks.data.conllu import read_conllu
-from boustro.tasks.data.jsonl import read_json, read_jsonl
+from boustro.tasks.data.jsonl import read_jsonl
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Labelled, Lines, Reading, label
 from boustro.tasks.data.records import read_records
 from boustro.tasks.data.schemes import Scheme
@@ -47,7 +47,7 @@ READERS: dict[str, Reader] = {
     ".conllup": read_conllu,
     ".jsonl": read_jsonl,
     ".ndjson": read_jsonl,
-    ".json": read_json,
+    ".json": read_jsonl,
 }
 """By suffix; any other file is looked at (`sniff`)."""
 

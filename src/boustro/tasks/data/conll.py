@@ -126,8 +126,8 @@ def format_document(sentences: Sequence[tuple[Sequence[str], Sequence[str]]]) ->
 
 def data_fingerprint(sentences: Sequence[Sentence]) -> str:
     """One name for what a data set holds, wherever it lies: words, tags, documents, and, where they are known,
-    overlapping entities and the spaces between words."""
-    return fingerprint([(s.words, s.tags, s.document, *_overlapping(s), *_spaces(s)) for s in sentences])
+    overlapping entities, the spaces between words, and the label of a text."""
+    return fingerprint([(s.words, s.tags, s.document, *_overlapping(s), *_spaces(s), *_label(s)) for s in sentences])
 
 
 def _overlapping(sentence: Sentence) -> list[list[tuple[str, int, int]]]:
@@ -136,6 +136,10 @@ def _overlapping(sentence: Sentence) -> list[list[tuple[str, int, int]]]:
 
 def _spaces(sentence: Sentence) -> list[str]:
     return ["".join(" " if space else "_" for space in sentence.spaces)] if sentence.spaces is not None else []
+
+
+def _label(sentence: Sentence) -> list[dict[str, str]]:
+    return [{"label": sentence.label}] if sentence.label is not None else []
 
 
 def _first_word(lines: Lines) -> tuple[int, str] | None:

@@ -20,17 +20,16 @@ SPACE, END = re.compile(r"\s*"), re.compile(r"\]\s*\Z")
 
 
 def read_jsonl(path: Path, options: DataOptions, lines: Lines) -> Reading:
-    """Sentences of a file with a JSON object a line; blank lines are passed over."""
-    records = ((number, _parse(line, f"{path}:{number}")) for number, line in lines if line.strip())
-    return read_records(records, str(path), "JSON lines", options)
+    """Sentences of a file of records, see `records_of`."""
+    return read_records(records_of(path, lines), str(path), "JSON lines", options)
 
 
-def read_json(path: Path, options: DataOptions, lines: Lines) -> Reading:
-    """Sentences of a file that holds one list of records, or else an object a line."""
+def records_of(path: Path, lines: Lines) -> Iterator[tuple[int, Any]]:
+    """(line number, record) of a file with one JSON object per line, or one list of objects; skips blank lines."""
     first = next((line.strip() for _, line in lines if line.strip()), "")
-    if not first.startswith("["):
-        return read_jsonl(path, options, lines)
-    return read_records(_items("\n".join(line for _, line in lines), path), str(path), "JSON", options)
+    if first.startswith("["):
+        return _items("\n".join(line for _, line in lines), path)
+    return ((number, _parse(line, f"{path}:{number}")) for number, line in lines if line.strip())
 
 
 def format_jsonl(sentences: Iterable[Sentence]) -> str:

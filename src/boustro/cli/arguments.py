@@ -1,0 +1,211 @@
+"""From a function to its command line: the options of its task, presets, and recipes.
+
+Values come from the command line, then from the recipe (`--config FILE`), then from the preset (`--preset NAME`), then
+from the defaults. A recipe is YAML with the option names as keys; a folder that a command wrote serves as well,
+because its manifest holds the options that it was made with:
+
+    train: train.conll
+    epochs: 5
+    tag-scheme: bioes
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from boustro.choose import suggestion
+from boustro.options import OptionError
+from boustro.store import MANIFEST, read_json, record_options
+from boustro.tasks import TASKS
+from boustro.tasks.config import TaskConfig
+
+Command = Callable[..., Any]
+
+
+def prepare(command: Command, arguments: list[str], prog: str) -> tuple[Command, list[str]]:
+    """The function with the defaults of the task and the preset that the arguments name, and the arguments with those
+    of the recipe.
+
+    Raises `OptionError` for an unknown preset and for a key of a recipe that is not an option.
+    """
+    arguments, path = take(arguments, "config")
+    recipe = read_recipe(Path(path)) if path else {}
+    task = peek(arguments, "task") or recipe.get("task")
+    if task not in TASKS:  # the command line refuses an unknown one
+        task = guess_task(peek(arguments, "train") or recipe.get("train"))
+    known = options_of(with_defaults(command, task))
+    option = preset_option(with_defaults(command, task))
+    for name in recipe:
+        if name not in known and name != option:
+            raise OptionError(f"{path}: {name!r} is not an option of {prog}{suggestion(name, known)}")
+    preset = None
+    if option:
+        preset = recipe.pop(option, None)
+        arguments, chosen = take(arguments, option, keep=option in known)
+        preset = chosen or preset
+    absent = [name for name, value in recipe.items() if value is None]
+    command = with_defaults(command, task, preset, absent)
+    return recorded(command), with_values(arguments, {n: v for n, v in recipe.items() if v is not None}, known)
+
+
+def describe(command: Command) -> str:
+    """The text above the options of `--help`."""
+    hints = [hint for hint in get_type_hints(command).values() if hasattr(hint, "presets")]
+    named = "".join(f", then from --{preset_option(command)} ({', '.join(hint.presets)})" for hint in hints)
+    summary = inspect.getdoc(command) or ""
+    return (
+        f"{summary.partition('Args:')[0].strip()}\n\nValues come from the command line, then from --config FILE (YAML "
+        f"with option names as keys, or a folder that this command wrote){named}, then from the defaults."
+    )
+
+
+def with_defaults(command: Command, task: str, preset: str | None = None, absent: Sequence[str] = ()) -> Command:
+    """The function with the options and the default head of a task, the values of a preset as defaults, and `absent`
+    options None by default.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    entry = TASKS[task]
+    changed: dict[str, Any] = {}
+    for name, hint in hints.items():
+        if hint is TaskConfig:
+            hints[name] = hint = entry.config
+            head = entry.config.default_head
+            changed |= {name: hint(), "task": task, "head": head, "heads": (head,)}
+        if preset and hasattr(hint, "presets"):
+            changed[name] = hint.make(preset)
+        if name in changed and (own := {f for f in vars(changed[name]) if f.replace("_", "-") in absent}):
+            changed[name] = replace(changed[name], **dict.fromkeys(own))
+    if not changed:
+        return command
+    signature = inspect.signature(command)
+
+    @functools.wraps(command)
+    def specialised(**values: Any) -> Any:
+        return command(**values)
+
+    specialised.__annotations__ = hints
+    specialised.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[
+            p.replace(annotation=hints[n], default=changed.get(n, p.default)) for n, p in signature.parameters.items()
+        ]
+    )
+    return specialised
+
+
+def recorded(command: Command) -> Command:
+    """The function; the manifests of the folders that it writes hold the values of its options."""
+    signature = inspect.signature(command)
+
+    @functools.wraps(command)
+    def run(*given: Any, **named: Any) -> Any:
+        record_options(resolved(signature.bind(*given, **named).arguments))
+        return command(*given, **named)
+
+    return run
+
+
+def guess_task(train: Any) -> str:
+    """The task that suits training data: classify where a JSON lines file has texts with a label, else tag."""
+    from boustro.tasks.data.texts import holds_texts
+
+    path = Path(str(train)) if train else None
+    return "classify" if path and ".json" in path.name and path.is_file() and holds_texts(path) else "tag"
+
+
+def options_of(command: Command) -> dict[str, bool]:
+    """Names of a function's options, with dashes; whether each is positional."""
+    from tyro.conf import Positional
+
+    found = {}
+    for name, hint in get_type_hints(command, include_extras=True).items():
+        if is_dataclass(hint):
+            found |= {f.name.replace("_", "-"): False for f in fields(hint)}
+        elif name != "return":
+            found[name.replace("_", "-")] = Positional in getattr(hint, "__metadata__", ())
+    return found
+
+
+def preset_option(command: Command) -> str | None:
+    """The option that names a preset, of a function whose options have presets."""
+    hints = (hint for hint in get_type_hints(command).values() if hasattr(hint, "presets"))
+    return next((getattr(hint, "preset_option", "preset") for hint in hints), None)
+
+
+def read_recipe(path: Path) -> dict[str, Any]:
+    """The options of a recipe, or of the command that wrote a folder; `ValueError` for anything else."""
+    import yaml
+
+    if path.is_dir():
+        found = read_json(path / MANIFEST).get("made_by", {}).get("options")
+        if not found:
+            raise ValueError(f"{path}: its manifest does not hold the options of a command; name a YAML file")
+    else:
+        try:
+            found = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise ValueError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from None
+    if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
+        raise ValueError(f"{path}: expected option names and their values, such as epochs: 5")
+    return _dashed(found)
+
+
+def with_values(arguments: list[str], values: Mapping[str, Any], known: Mapping[str, bool]) -> list[str]:
+    """The arguments with options after them that they do not give; positional ones before them."""
+    given = {word[2:].partition("=")[0].removeprefix("no-").replace("_", "-") for word in arguments if word[:2] == "--"}
+    before, after = [], []
+    for name, value in values.items():
+        if known.get(name):
+            before += _words(value)
+        elif name.removeprefix("no-") not in given:
+            after += (
+                [f"--{name}" if value else f"--no-{name}"] if isinstance(value, bool) else [f"--{name}", *_words(value)]
+            )
+    return [*before, *arguments, *after]
+
+
+def resolved(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of all options of a call, as a recipe that gives them again."""
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        flat |= asdict(value) if is_dataclass(value) and not isinstance(value, type) else {name: value}
+    return {name.replace("_", "-"): _plain(value) for name, value in flat.items()}
+
+
+def take(arguments: list[str], option: str, keep: bool = False) -> tuple[list[str], str | None]:
+    """The arguments without `--option VALUE` (with it where `keep`), and the value; the last one counts."""
+    rest, value, words = [], None, iter(arguments)
+    for word in words:
+        name, equals, own = word.partition("=")
+        if name != f"--{option}":
+            rest.append(word)
+            continue
+        value = own if equals else next(words, None)
+        if value is None:
+            raise OptionError(f"--{option} needs a value")
+        rest += [word] if keep and equals else [word, value] if keep else []
+    return rest, value
+
+
+def peek(arguments: list[str], option: str) -> str | None:
+    """The value of `--option`, where it is given with one."""
+    try:
+        return take(arguments, option)[1]
+    except OptionError:
+        return None  # tyro says it better
+
+
+def _dashed(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name.replace("_", "-"): value for name, value in values.items()}
+
+
+def _words(value: Any) -> list[str]:
+    return [str(part) for part in (value if isinstance(value, (list, tuple)) else [value])]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Iterable) and not isinstance(value, (str, Mapping)):
+        return [_plain(part) for part in value]
+    return value if value is None or isinstance(value, (bool, int, float)) else str(value)

@@ -1,0 +1,197 @@
+"""`boustro fit`, `evaluate` and `predict`, for every task.
+
+torch is imported when a command runs, so that its help does not wait for it.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from rich.console import Console
+from tqdm import tqdm
+from tyro.conf import Positional
+
+from boustro.metrics.labels import LabelScore
+from boustro.metrics.spans import SpanScore
+from boustro.options import OptionError, Seed, check_options
+from boustro.output import DEFAULT_RUN, RunOptions, as_json, check_output, give, only_errors, print_notices
+from boustro.store import claim
+from boustro.tasks import TASKS, task_class, task_of
+from boustro.tasks.config import TaskConfig
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
+from boustro.tasks.render import html_head
+from boustro.text.documents import is_stream, read_arriving
+from boustro.types import Sentence
+
+if TYPE_CHECKING:
+    from boustro.tasks.base import Task
+
+PREDICT_LINES = 256
+
+
+def fit(
+    train: Path,
+    out: Path,
+    dev: Path | None = None,
+    task: Literal["tag", "classify"] = "tag",
+    encoder: str = "starter",
+    head: str = "mlp",
+    seed: Seed = 1,
+    training: TaskConfig = TaskConfig(),  # noqa: B008 (frozen)
+    reading: DataOptions = DEFAULT_OPTIONS,
+    json: Path | None = None,
+    overwrite: bool = False,
+    run: RunOptions = DEFAULT_RUN,
+) -> None:
+    """Train a head on labelled examples, the encoder staying frozen.
+
+    Args:
+        train: Training set. tag: CoNLL columns, CoNLL-U, JSON lines, or hf:NAME for a data set of the Hugging Face Hub;
+            classify: JSON lines with a text and its label.
+        out: Folder to write.
+        dev: Development set, which chooses the best epoch. Without it the last epoch is kept.
+        task: tag (entities, or a label per word) or classify (a label per text). By default as the training set has it.
+        encoder: Spec of the encoder, such as starter, gpt2 or gpt2+./backward.
+        head: Kind of head. tag: linear, mlp, block, bilstm or span; classify: mlp-pool or bilstm-pool.
+        seed: Random seed of the head's weights, the order of examples and dropout.
+        json: Write the scores on the development set to this file (- for standard output).
+        overwrite: Replace an existing folder of this task at --out.
+    """
+    check_options(fit, locals())
+    from boustro.encoders import check_spec
+
+    with only_errors(run.quiet):
+        # Errors in the options come before any work.
+        chosen = vars(training)
+        model = task_class(task)(encoder, head, cache=run.cache, device=run.device, **chosen)
+        check_output(json)
+        check_spec(encoder)
+        with claim(out, TASKS[task].folder, overwrite):
+            sentences = read_examples(model, train, reading)
+            dev_sentences = read_examples(model, dev, reading) if dev else None
+            model.fit(sentences, dev_sentences, seed)
+            model.save_pretrained(out)
+        record = model.record
+        print_notices(record["notices"])
+        print(
+            f"{out}: {record['head_parameters'] / 1e6:.2f}M parameters trained in {record['train_seconds']:.0f} s "
+            f"after {record['encode_seconds']:.0f} s of encoding; best epoch {record['best_epoch']}",
+            file=sys.stderr,
+        )
+        if dev_sentences:
+            score = model.score(dev_sentences, model.answer(dev_sentences, cached=True))
+            give(score.to_dict(), json, lambda: _print_score(score), indent=1)
+
+
+def evaluate(
+    folder: Positional[Path],
+    data: Positional[Path],
+    json: Path | None = None,
+    reading: DataOptions = DEFAULT_OPTIONS,
+    encoder: str | None = None,
+    run: RunOptions = DEFAULT_RUN,
+) -> None:
+    """Score a trained folder on labelled examples: entity F1 as conlleval computes it, or accuracy.
+
+    Args:
+        folder: A folder that boustro fit wrote.
+        data: Labelled examples, in any form that boustro fit takes.
+        json: Write the scores to this file (- for standard output).
+        encoder: Where the encoder is now, if it has moved.
+    """
+    with only_errors(run.quiet):
+        check_output(json)
+        kind = task_class(task_of(folder))
+        sentences = read_examples(kind, data, reading)
+        model = kind.from_pretrained(folder, encoder=encoder, cache=run.cache, device=run.device)
+        print_notices(model.unknown_labels(sentences))
+        score = model.score(sentences, model.answer(sentences, cached=True))
+        print_notices(model.encoder(cached=True).counts)
+        give(score.to_dict(), json, lambda: _print_score(score), indent=1)
+
+
+def predict(
+    folder: Positional[Path],
+    files: Positional[tuple[str, ...]] = ("-",),
+    format: Literal["text", "jsonl", "conll", "html"] = "text",
+    encoder: str | None = None,
+    run: RunOptions = DEFAULT_RUN,
+) -> None:
+    """Label text, one document per line, each line as soon as it is read.
+
+    Args:
+        folder: A folder that boustro fit wrote.
+        files: Text files (.gz, .bz2, .xz too), streams such as /dev/stdin, or - for standard input.
+        format: text (coloured in a terminal), jsonl (one object per line, with character offsets, and with the file
+            where there are several), conll (each line a document; taggers only) or html.
+        encoder: Where the encoder is now, if it has moved.
+    """
+    _refuse_missing(files)
+    kind = task_class(task_of(folder))
+    if format not in kind.formats:
+        raise OptionError(f"--format {format}: a {kind.__name__} has {', '.join(kind.formats)}")
+    console = Console(highlight=False, soft_wrap=True)
+    with (
+        only_errors(run.quiet),
+        tqdm(desc="labelling", unit=" lines", disable=console.is_terminal or None, leave=False) as bar,
+    ):
+        model = kind.from_pretrained(folder, encoder=encoder, cache=run.cache, device=run.device)
+        if format == "html":
+            print(html_head(", ".join("Standard input" if file == "-" else file for file in files), model.types))
+        for batch in read_batches(files):
+            for (file, _), answer in zip(batch, model.answer_texts([text for _, text in batch]), strict=True):
+                shown = model.show(answer, format, colour=console.is_terminal)
+                if format == "jsonl":
+                    print(as_json(shown | ({"file": file} if len(files) > 1 else {})))
+                elif format == "text" and console.is_terminal:
+                    console.print(shown)
+                else:
+                    print(shown, end="" if format == "conll" else "\n")
+            sys.stdout.flush()
+            bar.update(len(batch))
+        print_notices(model.encoder().counts)
+
+
+def read_examples(task: "type[Task[Any]] | Task[Any]", data: Path, options: DataOptions) -> list[Sentence]:
+    """Labelled examples of a task; what was repaired or left out is printed on standard error."""
+    examples, notices = task.read_counted(data, options)
+    print_notices({f"{what} ({data}; boustro check lists them)": n for what, n in notices.items()})
+    return examples
+
+
+def read_batches(files: Sequence[str]) -> Iterator[list[tuple[str, str]]]:
+    """(file, line) pairs of all files, PREDICT_LINES at a time, fewer where the next line has not come yet."""
+    batch: list[tuple[str, str]] = []
+    for file in files:
+        if batch and is_stream(file):  # opening it may take long
+            yield batch
+            batch = []
+        for line in read_arriving(Path(file)):
+            if line is not None:
+                batch.append((file, line[1]))
+            if batch and (line is None or len(batch) == PREDICT_LINES):
+                yield batch
+                batch = []
+    if batch:
+        yield batch
+
+
+def _refuse_missing(files: Sequence[str]) -> None:
+    for file in files:
+        if Path(file).is_dir():
+            raise ValueError(f"{file} is a folder; name the text files in it")
+        if file != "-" and not Path(file).exists():
+            raise FileNotFoundError(f"{file}: no such file; give a text file, or - for standard input")
+
+
+def _print_score(score: SpanScore | LabelScore) -> None:
+    if isinstance(score, LabelScore):
+        rows, what = list(score.per_label.items()), score.unit
+    else:
+        rows, what = [*score.per_type.items(), ("all", score.total)], "entities"
+    print(f"{'':12} {'precision':>9} {'recall':>7} {'F1':>7} {what:>9}")
+    for label, c in rows:
+        print(f"{label:12} {c.precision:9.2f} {c.recall:7.2f} {c.f1:7.2f} {c.gold:9,}")
+    if isinstance(score, LabelScore):
+        print(f"accuracy {score.accuracy:.2f} over {score.num_words:,} {what}")

@@ -1,0 +1,85 @@
+"""Classifier: one label for a text, such as its sentiment or its topic.
+
+    classifier = Classifier(encoder="starter").fit("train.jsonl", dev="dev.jsonl", seed=1)
+    classifier.predict("A film to remember.")      # Label("positive", 0.93, {"negative": 0.07, "positive": 0.93})
+
+A text is one example, whatever the number of its sentences; the head pools the vectors of its words.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from boustro.options import OptionError
+from boustro.tasks.base import Task
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
+from boustro.tasks.data.texts import TextData, read_texts, whole_text
+from boustro.tasks.labelling import TextAnswer
+from boustro.tasks.render import as_html, as_terminal
+from boustro.text.words import Placed
+from boustro.types import Entity, Sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """The label of a text, its probability, and the probability of every label."""
+
+    label: str
+    score: float
+    probabilities: dict[str, float]
+
+
+class Classifier(Task[Label]):
+    """A frozen encoder and a trained head that gives a text one label.
+
+    Args:
+        encoder: Spec of the encoder, see `boustro.load_encoder`; by default the pair in the package.
+        head: bilstm-pool (the default) or mlp-pool.
+        preset: "default".
+        cache: Keep the features of training and development data on disk (a folder says where).
+        device: cpu, cuda or mps; by default the best available.
+        options: Fields of `boustro.ClassifierConfig`, over the preset's.
+
+    Raises `ValueError` for an unknown head, preset or option, and for a value outside its range.
+
+    Example:
+        >>> classifier = boustro.Classifier(encoder="starter")
+        >>> classifier.fit([("A film to remember.", "positive"), ("Two hours lost.", "negative")], seed=1)
+        >>> classifier.predict("A film to forget.").label
+    """
+
+    name = "classify"
+    labellings = ("class",)
+
+    @staticmethod
+    def read(data: TextData) -> list[Sentence]:
+        """See `boustro.tasks.data.texts.read_texts`."""
+        return read_texts(data)
+
+    @staticmethod
+    def read_counted(data: TextData, options: DataOptions) -> tuple[list[Sentence], Mapping[str, int]]:
+        if options != DEFAULT_OPTIONS:
+            raise OptionError("--scheme, --delimiter, --word-column and --tag-column are for tags; leave them out")
+        return read_texts(data), {}
+
+    @staticmethod
+    def split(text: str, document: str) -> Iterable[Placed]:
+        """The whole text as one example."""
+        return [whole_text(text, document)]
+
+    def result(self, answer: TextAnswer) -> Label:
+        """The most probable label."""
+        ((_, own),) = answer.parts
+        return Label(own.tags[0], own.scores[0], dict(own.probabilities or {}))
+
+    def show(self, answer: TextAnswer, form: str, colour: bool = False) -> Any:
+        label = self.result(answer)
+        if form == "jsonl":
+            rounded = {name: round(p, 4) for name, p in label.probabilities.items()}
+            return {"text": answer.text, "label": label.label, "score": round(label.score, 4), "probabilities": rounded}
+        marked = label.label, [Entity(label.label, 0, len(label.label), score=label.score)]
+        if form == "html":
+            return f"<p>{as_html(*marked)} {as_html(answer.text, [])}</p>"
+        if colour:
+            return as_terminal(*marked).append(f"  {answer.text}", style="default")
+        return f"{label.label}\t{label.score:.2f}\t{answer.text}"

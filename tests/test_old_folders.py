@@ -1,0 +1,34 @@
+"""Folders that earlier versions wrote: they open, answer as they did, and are written again as this version writes."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import boustro
+
+FOLDERS = Path(__file__).parent / "folders"
+
+
+@pytest.fixture(autouse=True)
+def fp32(monkeypatch):
+    monkeypatch.setenv("BOUSTRO_BF16", "0")
+
+
+@pytest.mark.parametrize("name", ["tagger-0.1", "spans-0.1", "bioes-0.1"])
+def test_a_tagger_of_version_0_1_answers_as_it_did(name, tmp_path):
+    rows = [json.loads(line) for line in (FOLDERS / f"{name}.jsonl").read_text("utf-8").splitlines()]
+    tagger = boustro.Tagger.from_pretrained(FOLDERS / name)
+    tagger.save_pretrained(tmp_path / "again")
+    saved = json.loads((tmp_path / "again/config.json").read_text("utf-8"))
+    assert saved["task"] == "tag" and "inside" not in saved["config"] and "mix_lr" not in saved["config"]
+    for opened in (tagger, boustro.Tagger.from_pretrained(tmp_path / "again")):
+        for row, entities in zip(rows, opened.predict([row["text"] for row in rows]), strict=True):
+            assert [e.to_dict() | {"score": None} for e in entities] == [e | {"score": None} for e in row["entities"]]
+            assert [e.score for e in entities] == pytest.approx([e["score"] for e in row["entities"]], abs=2e-3)
+    assert any(row["entities"] for row in rows)
+
+
+def test_what_an_old_folder_was_made_with_is_kept():
+    config = boustro.Tagger.from_pretrained(FOLDERS / "bioes-0.1").config
+    assert (config.tag_scheme, config.mix_lr_multiplier, config.hidden, config.crf) == ("bioes", 5.0, 8, False)

@@ -1,0 +1,115 @@
+"""Where the values of options come from: the command line, a recipe, a preset, the defaults of the task."""
+
+import inspect
+import json
+
+import pytest
+
+from boustro.cli.arguments import options_of, prepare, resolved, take, with_values
+from boustro.cli.commands import fit, predict
+from boustro.cli.main import main
+from boustro.options import OptionError
+from boustro.tasks.data.conll import format_conll
+from labelled import DATA
+
+
+def values(command, words):
+    """What a command would be called with."""
+    import tyro
+
+    found = {}
+    command, words = prepare(command, words, "boustro fit")
+
+    def call(**given):
+        found.update(given)
+
+    call.__signature__, call.__annotations__ = inspect.signature(command), command.__annotations__
+    tyro.cli(call, args=words, config=(tyro.conf.DisallowNone, tyro.conf.OmitArgPrefixes))
+    return resolved(found)
+
+
+REQUIRED = ["--train", "a.conll", "--out", "b"]
+
+
+def test_the_command_line_comes_before_the_recipe_and_the_recipe_before_the_preset(tmp_path):
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text("epochs: 7\nlr: 0.01\ncrf: true\npreset: paper\ntrain: c.conll\nhidden: null\n")
+    found = values(fit, ["--out", "b", "--config", str(recipe), "--lr", "0.02"])
+    assert (found["lr"], found["epochs"], found["crf"], found["dropout"]) == (0.02, 7, True, 0.1)
+    assert (found["train"], found["hidden"], found["layers"]) == ("c.conll", None, "last")
+
+
+def test_a_preset_changes_the_defaults():
+    assert values(fit, [*REQUIRED, "--preset", "paper"])["pooling"] == "first"
+    assert values(fit, [*REQUIRED, "--preset", "paper", "--hidden", "3", "--crf"])["hidden"] == 3
+    assert values(fit, REQUIRED)["hidden"] == 512
+    with pytest.raises(ValueError, match=r"unknown preset 'papers'.*did you mean 'paper'"):
+        values(fit, [*REQUIRED, "--preset", "papers"])
+
+
+def test_each_task_has_its_own_options_and_head(tmp_path):
+    found = values(fit, [*REQUIRED, "--task", "classify"])
+    assert found["head"] == "bilstm-pool" and "tag-scheme" not in found
+    texts = tmp_path / "texts.jsonl"
+    texts.write_text('{"text": "Good.", "label": 1}\n')
+    assert values(fit, ["--train", str(texts), "--out", "b"])["task"] == "classify"
+    assert values(fit, ["--train", str(texts), "--out", "b", "--task", "tag"])["head"] == "mlp"
+    texts.write_text('{"words": ["Good"], "tags": ["O"]}\n')
+    assert values(fit, ["--train", str(texts), "--out", "b"])["task"] == "tag"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("epoch: 3", "'epoch' is not an option of boustro fit; did you mean 'epochs'"),
+        ("epochs: [", "not valid YAML"),
+        ("- 3", "expected option names and their values"),
+        ("3: 4", "expected option names and their values"),
+    ],
+)
+def test_a_recipe_is_checked(tmp_path, capsys, text, message):
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(text)
+    assert main(["fit", *REQUIRED, "--config", str(recipe)]) in (1, 2)
+    said = capsys.readouterr().err
+    assert message in said and str(recipe) in said and "Traceback" not in said
+
+
+def test_a_value_of_a_recipe_is_checked_like_any_other(tmp_path, capsys):
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text("epochs: many\n")
+    assert main(["fit", *REQUIRED, "--config", str(recipe)]) == 2
+    assert "many" in capsys.readouterr().err
+    recipe.write_text("epochs: 0\n")
+    assert main(["fit", *REQUIRED, "--config", str(recipe)]) == 2
+    assert "epochs must be at least 1" in capsys.readouterr().err
+
+
+def test_a_missing_recipe_is_named(capsys):
+    assert main(["fit", *REQUIRED, "--config", "no-such.yaml"]) == 1
+    assert "no-such.yaml" in capsys.readouterr().err
+
+
+def test_a_folder_is_a_recipe_of_itself(tiny_lm, tmp_path):
+    train = tmp_path / "train.conll"
+    train.write_text(format_conll(DATA))
+    words = ["fit", "--encoder", str(tiny_lm("llama")), "--train", str(train), "--epochs", "2", "--lr", "0.01"]
+    assert main([*words, "--preset", "paper", "--out", str(tmp_path / "a")]) == 0
+    assert main(["fit", "--config", str(tmp_path / "a"), "--out", str(tmp_path / "b")]) == 0
+    heads = [(tmp_path / name / "head.safetensors").read_bytes() for name in "ab"]
+    assert heads[0] == heads[1]
+    made_by = json.loads((tmp_path / "b/manifest.json").read_text("utf-8"))["made_by"]
+    assert made_by["options"]["epochs"] == 2 and made_by["options"]["hidden"] is None
+
+
+def test_positional_values_come_first_and_given_options_stay():
+    known = options_of(predict)
+    assert known["folder"] and known["files"] and not known["format"] and not known["quiet"]
+    words = with_values(["--format", "jsonl"], {"folder": "ner", "format": "text", "quiet": True}, known)
+    assert words == ["ner", "--format", "jsonl", "--quiet"]
+
+
+def test_an_option_without_its_value_is_named():
+    assert take(["--a", "--config", "x", "b", "--config=y"], "config") == (["--a", "b"], "y")
+    with pytest.raises(OptionError, match="--config needs a value"):
+        take(["--config"], "config")
