@@ -18,12 +18,11 @@ from boustro.metrics.spans import SpanScore
 from boustro.options import Seed, check_options
 from boustro.output import as_json, check_output, give, only_errors
 from boustro.store import claim
-from boustro.tasks.data import load_data
+from boustro.tasks.data import read_labelled
 from boustro.tasks.data.conll import format_document
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.tasks.render import as_html, as_terminal, as_text, html_head
 from boustro.text.documents import is_stream, read_arriving
-from boustro.types import Sentence
 
 PREDICT_LINES = 256
 
@@ -209,13 +208,6 @@ def predict(
             sys.stdout.flush()
             bar.update(len(batch))
         _say_notices(model.encoder().counts)
-
-
-def read_labelled(data: Path, options: DataOptions) -> list[Sentence]:
-    """Sentences of a file or data set; what was not taken over as it stands is said on standard error."""
-    labelled = load_data(data, options)
-    _say_notices({f"{what} ({data}; boustro check lists them)": n for what, n in labelled.counts().items()})
-    return labelled.sentences
 
 
 def read_batches(files: Sequence[str]) -> Iterator[list[tuple[str, str]]]:
