@@ -21,7 +21,7 @@ READS = {"starter-forward": "forward only", "starter-backward": "backward only",
 def main(paper: tyro.conf.Positional[Path], default: tyro.conf.Positional[Path], figure: Path) -> None:
     """Print the table as Markdown and write the figure."""
     studies = {name: json.loads(path.read_text("utf-8")) for name, path in (("paper", paper), ("default", default))}
-    print("| settings | " + " | ".join(READS.values()) + " | the pair is ahead of forward only by |")
+    print("| settings | " + " | ".join(READS.values()) + " | gain of the pair over forward only |")
     print("|---|" + "---:|" * 4)
     systems = []
     for name, results in studies.items():

@@ -59,7 +59,7 @@ def killed_in_sync(number: int) -> None:
     """kill -9 just before the file of this number reaches the disk, counted from the start of the process."""
     from boustro import store
 
-    sync, calls = store._sync, []
+    sync, calls = store.sync, []
 
     def fatal(path):
         calls.append(1)
@@ -67,7 +67,7 @@ def killed_in_sync(number: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         sync(path)
 
-    store._sync = fatal
+    store.sync = fatal
 
 
 def signalled_in_micro_batch(number: int, name: str) -> None:

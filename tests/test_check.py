@@ -33,15 +33,15 @@ def test_a_report_in_words(file, capsys):
         "  PER                2 entities\n"
         "  1 tags that do not fit their neighbours, read as conlleval reads them\n"
         "    train:7: I-LOC begins an entity; read as B-LOC\n"
-        "  1 sentences stand here more than once\n"
+        "  1 sentences occur more than once\n"
         "  in this file only: PER\n"
         "dev: 3 sentences, 3 words, 0 documents, scheme BIO (CoNLL columns)\n"
         "  LOC                1 entities\n"
         "  ORG                1 entities\n"
-        "  1 sentences labelled in two ways\n"
-        "    dev:1: labelled otherwise at train:3\n"
-        "  0 sentences stand here more than once\n"
-        "  2 sentences stand in train too\n"
+        "  1 sentences with different labels elsewhere\n"
+        "    dev:1: labelled differently at train:3\n"
+        "  0 sentences occur more than once\n"
+        "  2 sentences are also in train\n"
         "  in this file only: ORG\n"
     )
 
@@ -83,7 +83,7 @@ def test_every_format_is_reported_on(file, capsys):
     assert "a.jsonl: 1 sentences, 3 words, 1 documents, scheme BIO (JSON lines)\n" in out
     assert "  LOC                1 entities\n  X                  1 entities\n" in out
     assert "a.jsonl:1: LOC 'Port Lisse' widened to 'Port Lisse-based'" in out
-    assert "1 entities inside or across another one" in out and "a.jsonl:1: X 'Port'" in out
+    assert "1 entities that overlap another one" in out and "a.jsonl:1: X 'Port'" in out
     assert "1 records that their annotator rejected or ignored" in out
     assert "b.conllu: 1 sentences, 1 words, 0 documents, scheme LABELS (CoNLL-U)\n  NOUN               1 words" in out
     assert "b.conllu:2: empty node 1.1 left out" in out

@@ -296,8 +296,8 @@ def test_bad_input_is_named_with_its_place(folder, pair, tiny_lm, capsys, tmp_pa
         return tmp_path / name
 
     assert "malformed:2: expected a word and a tag" in fit(file("malformed", b"Ada B-PER\nsaid\n"))
-    assert "scheme:2: 'PERSON' is no tag of IOB1, BIO or BIOES" in fit(file("scheme", b"Ada B-PER\nLee PERSON\n"))
-    assert "the file holds no sentence" in fit(file("empty", b""))
+    assert "scheme:2: 'PERSON' is not a valid IOB1, BIO or BIOES tag" in fit(file("scheme", b"Ada B-PER\nLee PERSON\n"))
+    assert "the file has no sentences" in fit(file("empty", b""))
     assert "latin:1: byte 0xfc is not UTF-8" in fit(file("latin", "Müller B-PER\n".encode("latin-1")))
     assert "no such file" in fit(tmp_path / "missing")
     assert "no model could be loaded" in fit(encoder="./no/such/model")
@@ -351,7 +351,7 @@ def test_check_reports_repairs_duplicates_and_leakage(capsys, tmp_path):
     out = capsys.readouterr().out
     assert "4 sentences, 5 words" in out and "scheme BIO" in out
     assert "a:5: I-LOC begins an entity; read as B-LOC" in out
-    assert "1 sentences stand here more than once" in out and f"1 sentences stand in {tmp_path / 'a'} too" in out
+    assert "1 sentences occur more than once" in out and f"1 sentences are also in {tmp_path / 'a'}" in out
 
 
 @pytest.mark.parametrize("first", ["import boustro", "import torch, boustro"])

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from boustro.metrics.spans import extract_spans
 from boustro.tasks.data import load_data, read_data, read_raw
-from boustro.tasks.data.conll import data_fingerprint, format_conll, read_conll
-from boustro.tasks.data.reading import OVERLAPPING, REPAIRED, DataOptions, Reading, label
+from boustro.tasks.data.conll import data_fingerprint, format_conll
+from boustro.tasks.data.reading import OVERLAPPING, REPAIRED, DataOptions, RawData, label
 from boustro.tasks.data.schemes import (
     LETTERS,
-    detect_scheme,
+    check_scheme,
     encode_tags,
     entities_to_bio,
     flatten_entities,
@@ -49,7 +49,7 @@ def test_columns_are_read_with_document_starts_left_out(tmp_path):
     file = write(
         tmp_path / "a", "-DOCSTART- -X- O O\n\nEU NNP B-NP B-ORG\nrejects VBZ B-VP O\n\n\nPeter NNP B-NP B-PER"
     )
-    sentences = read_conll(file)
+    sentences = read_data(file)
     assert [s.words for s in sentences] == [("EU", "rejects"), ("Peter",)]
     assert [s.tags for s in sentences] == [("B-ORG", "O"), ("B-PER",)]
     assert sentences[0].where == f"{file}:3" and sentences[1].where == f"{file}:7"
@@ -57,13 +57,13 @@ def test_columns_are_read_with_document_starts_left_out(tmp_path):
 
 def test_sentences_know_their_document_where_the_file_parts_documents(tmp_path):
     text = "-DOCSTART- O\n\na O\n\nb O\n\n-DOCSTART- O\n\nc O\n"
-    a, b, c = (s.document for s in read_conll(write(tmp_path / "a", text)))
+    a, b, c = (s.document for s in read_data(write(tmp_path / "a", text)))
     assert a == b != c and a
-    assert [s.document for s in read_conll(write(tmp_path / "b", "a O\n\nb O\n"))] == ["", ""]
+    assert [s.document for s in read_data(write(tmp_path / "b", "a O\n\nb O\n"))] == ["", ""]
 
 
 def test_tabs_part_columns_where_the_file_has_them(tmp_path):
-    assert read_conll(write(tmp_path / "a", "New York\tB-LOC\r\n.\tO\r\n"))[0].words == ("New York", ".")
+    assert read_data(write(tmp_path / "a", "New York\tB-LOC\r\n.\tO\r\n"))[0].words == ("New York", ".")
 
 
 @pytest.mark.parametrize(
@@ -71,33 +71,33 @@ def test_tabs_part_columns_where_the_file_has_them(tmp_path):
     [
         ("EU B-ORG\nrejects\n", r"a:2: expected a word and a tag, got 'rejects'"),
         ("EU\tB-ORG\nrejects\t\n", r"a:2: expected a word and a tag"),
-        ("EU B-ORG\nrejects XX\n", r"a:2: 'XX' is no tag of IOB1, BIO or BIOES"),
-        ("EU B-\n", r"a:1: 'B-' is no tag"),
-        ("\n\n", r"a: the file holds no sentence"),
-        ("-DOCSTART- O\n", r"a: the file holds no sentence"),
+        ("EU B-ORG\nrejects XX\n", r"a:2: 'XX' is not a valid IOB1, BIO or BIOES tag"),
+        ("EU B-\n", r"a:1: 'B-' is not a valid"),
+        ("\n\n", r"a: the file has no sentences"),
+        ("-DOCSTART- O\n", r"a: the file has no sentences"),
         ("EU\n", r"a:1: expected a word and a tag, got 'EU'"),
-        ("EU NNP B-ORG\nNew York B-LOC O\n", r"a:2: 4 columns, but line 1 has 3 .*parted by spaces"),
-        ("EU\tNNP\tB-ORG\n\nYork\tB-LOC\n", r"a:3: 2 columns, but line 1 has 3 .*parted by tabs"),
+        ("EU NNP B-ORG\nNew York B-LOC O\n", r"a:2: 4 columns, but line 1 has 3 .*separated by spaces"),
+        ("EU\tNNP\tB-ORG\n\nYork\tB-LOC\n", r"a:3: 2 columns, but line 1 has 3 .*separated by tabs"),
         ("EU\tB-ORG\n\tO\n", r"a:2: expected a word and a tag"),
         ("EU\tB-ORG\n \tO\n", r"a:2: expected a word and a tag"),
-        ("a B-X\nb XX\nc YY\n", r"a:2: 'XX' \(and 1 more like it\) is no tag"),
+        ("a B-X\nb XX\nc YY\n", r"a:2: 'XX' \(and 1 more like it\) is not a valid"),
         ("a L-X\nb E-X\n", r"mix the letters of several schemes: \S+a:2: 'E-X', \S+a:1: 'L-X'"),
     ],
 )
 def test_a_bad_file_is_named_with_its_line(tmp_path, text, message):
     with pytest.raises(ValueError, match=message):
-        read_conll(write(tmp_path / "a", text))
+        read_data(write(tmp_path / "a", text))
 
 
 def test_bytes_that_are_not_utf8_are_named_with_their_line(tmp_path):
     (tmp_path / "a").write_bytes("EU B-ORG\nMünchen B-LOC\n".encode("latin-1"))
     with pytest.raises(ValueError, match=r"a:2: byte 0xfc is not UTF-8"):
-        read_conll(tmp_path / "a")
+        read_data(tmp_path / "a")
 
 
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="no such file"):
-        read_conll(tmp_path / "nothing")
+        read_data(tmp_path / "nothing")
 
 
 @pytest.mark.parametrize(
@@ -113,15 +113,15 @@ def test_a_missing_file_is_named(tmp_path):
 )
 def test_schemes_are_found_out_and_converted(tags, scheme, bio):
     sentence = Sentence(tuple(tags.split()), tuple(tags.split()))
-    assert detect_scheme([sentence]) == scheme
+    assert check_scheme([sentence], "auto", lambda i, j: "") == scheme
     assert to_bio(tags.split(), scheme) == tuple(bio.split())
 
 
 def test_labels_without_prefix_are_runs_when_asked_for(tmp_path):
     file = write(tmp_path / "a", "Ann art-film\nLee art-film\nsaw O\nRio place\n")
     with pytest.raises(ValueError, match="--scheme io"):
-        read_conll(file)
-    assert read_conll(file, "io")[0].tags == ("B-art-film", "I-art-film", "O", "B-place")
+        read_data(file)
+    assert read_data(file, "io")[0].tags == ("B-art-film", "I-art-film", "O", "B-place")
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_labels_without_prefix_are_runs_when_asked_for(tmp_path):
 def test_columns_and_delimiters_can_be_named(tmp_path, text, options, expected):
     file = write(tmp_path / "a", text)
     if expected is None:
-        with pytest.raises(ValueError, match=r"a:1: .* is no tag"):
+        with pytest.raises(ValueError, match=r"a:1: .* is not a valid"):
             read_data(file, **options)
     else:
         (sentence,) = read_data(file, **options)
@@ -152,13 +152,13 @@ def test_columns_and_delimiters_can_be_named(tmp_path, text, options, expected):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"tag_column": 4}, "there is no column 4: the lines have 4, 0 to 3"),
-        ({"word_column": -5}, "there is no column -5"),
-        ({"tag_column": "upos"}, "--tag-column 'upos': the columns of a CoNLL file have numbers, 0 to 3"),
+        ({"tag_column": 4}, "no column 4: the lines have 4 columns, 0 to 3"),
+        ({"word_column": -5}, "no column -5"),
+        ({"tag_column": "upos"}, "--tag-column 'upos': CoNLL columns are numbered, 0 to 3"),
         ({"word_column": 3}, "words and tags cannot both be in column 3"),
         ({"delimiter": ""}, "--delimiter is empty"),
-        ({"scheme": "bioes", "tag_column": 1}, "a:1: 'NNP' is no tag of the scheme BIOES"),
-        ({"scheme": "io"}, "a:1: 'B-ORG' has a prefix; --scheme io is for labels without"),
+        ({"scheme": "bioes", "tag_column": 1}, "a:1: 'NNP' is not a valid BIOES tag"),
+        ({"scheme": "io"}, "a:1: 'B-ORG' has a prefix; --scheme io is for labels without prefixes"),
     ],
 )
 def test_a_wrong_option_is_named(tmp_path, options, message):
@@ -167,8 +167,8 @@ def test_a_wrong_option_is_named(tmp_path, options, message):
 
 
 def test_a_no_break_space_is_part_of_a_word(tmp_path):
-    assert read_conll(write(tmp_path / "a", "10\u00a0000 O\nkm O\n"))[0].words == ("10\u00a0000", "km")
-    assert read_conll(write(tmp_path / "b", "10\u00a0000\tO\n"))[0].words == ("10\u00a0000",)
+    assert read_data(write(tmp_path / "a", "10\u00a0000 O\nkm O\n"))[0].words == ("10\u00a0000", "km")
+    assert read_data(write(tmp_path / "b", "10\u00a0000\tO\n"))[0].words == ("10\u00a0000",)
 
 
 def test_a_hash_is_a_word_where_it_has_the_columns_of_one_and_else_a_comment(tmp_path):
@@ -178,8 +178,8 @@ def test_a_hash_is_a_word_where_it_has_the_columns_of_one_and_else_a_comment(tmp
     assert [s.document for s in labelled.sentences] == ["", "document 1", "document 2"]
     assert labelled.counts() == {"comment lines": 4} and str(labelled.notes[1]).endswith("a:6: comment: # newdoc")
     with pytest.raises(ValueError, match="b:2: expected a word and a tag"):  # no comment amid a sentence
-        read_conll(write(tmp_path / "b", "a\tO\n# two\nc\tO\n"))
-    assert read_conll(write(tmp_path / "c", "#tag O\n# O\n"))[0].words == ("#tag", "#")
+        read_data(write(tmp_path / "b", "a\tO\n# two\nc\tO\n"))
+    assert read_data(write(tmp_path / "c", "#tag O\n# O\n"))[0].words == ("#tag", "#")
 
 
 tag_lists = st.lists(st.sampled_from(["O", "B-A", "I-A", "B-B", "I-B"]), min_size=1, max_size=15)
@@ -225,7 +225,7 @@ def test_what_is_written_in_any_scheme_is_read_back(tmp_path_factory, scheme, as
 @given(flat_entities(labels=("A", "I", "art-film"), neighbours=False))
 def test_runs_without_prefixes_are_read_back(tmp_path_factory, entities):
     file = write(tmp_path_factory.mktemp("c") / "a", format_conll([(["w"] * 12, encode_tags(entities, 12, "io"))]))
-    assert list(gold_entities(read_conll(file, "io")[0])) == entities
+    assert list(gold_entities(read_data(file, "io")[0])) == entities
 
 
 @pytest.mark.parametrize("words", [["a\tb"], ["a\nb"], [""], [" "], ["-DOCSTART-"]])
@@ -240,10 +240,10 @@ def test_a_word_that_columns_cannot_hold_is_not_written(words):
         ("O I-A I-A B-A", "bio", [(1, "I-A begins an entity; read as B-A")]),
         ("B-A I-B", "bio", [(1, "I-B begins an entity; read as B-B")]),
         ("I-A B-A O B-A", "iob1", [(3, "B-A does not follow an entity of its type; read as I-A")]),
-        ("B-A O", "bioes", [(0, "B-A is an entity by itself; read as S-A")]),
-        ("O E-A S-A", "bioes", [(1, "E-A is an entity by itself; read as S-A")]),
+        ("B-A O", "bioes", [(0, "B-A is a one-word entity; read as S-A")]),
+        ("O E-A S-A", "bioes", [(1, "E-A is a one-word entity; read as S-A")]),
         ("B-A I-A O", "bilou", [(1, "I-A ends an entity; read as L-A")]),
-        ("B-A L-A L-A", "bilou", [(2, "L-A is an entity by itself; read as U-A")]),
+        ("B-A L-A L-A", "bilou", [(2, "L-A is a one-word entity; read as U-A")]),
         ("B-A M-A S-A", "bmes", [(1, "M-A ends an entity; read as E-A")]),
         ("B-A E-A S-B", "bioes", []),
     ],
@@ -301,7 +301,7 @@ def test_overlapping_entities_are_kept_beside_the_outermost_tags():
     plain = read_data([Sentence(tuple("ab"), entities=(Entity("X", 0, 2),))])[0]
     assert plain.entities is None and gold_entities(plain) == (Entity("X", 0, 2),)
     assert data_fingerprint([read]) != data_fingerprint([Sentence(read.words, read.tags)])
-    with pytest.raises(ValueError, match=r"sentence 1 of the given data: the entity X \[1, 3\) lies outside 2 words"):
+    with pytest.raises(ValueError, match=r"sentence 1 of the given data: the entity X \[1, 3\) is outside the 2 words"):
         read_data([Sentence(tuple("ab"), entities=(Entity("X", 1, 3),))])
 
 
@@ -317,7 +317,7 @@ def test_a_reader_gives_the_tags_as_they_stand(tmp_path):
     assert [s.tags for s in reading.sentences] == [("I-A",), ("XX", "O")]
     assert (reading.place(0), reading.place(1, 1)) == (f"{tmp_path / 'a'}:2", f"{tmp_path / 'a'}:5")
     assert label(reading, "labels").sentences == reading.sentences
-    assert Reading(name="x", form="").place(1, 2) == "sentence 2 of the given data, word 3"
+    assert RawData(name="x", form="").place(1, 2) == "sentence 2 of the given data, word 3"
 
 
 @pytest.mark.parametrize(

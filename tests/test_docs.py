@@ -1,5 +1,6 @@
-"""What the README and the docs show is run: Python blocks give the output printed there, commands parse."""
+"""What the README and the docs show is run: Python blocks print the output shown there, commands end well."""
 
+import os
 import re
 import shlex
 from pathlib import Path
@@ -7,15 +8,20 @@ from pathlib import Path
 import pytest
 
 from boustro.cli.main import COMMANDS, main
+from documented import NOT_RUN, make_folder, run_block
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-COMMAND_LINES = [
-    (page.name, line.split("  #")[0])
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCKS = {
+    f"{page.name}: {block.strip().splitlines()[0]}": block
     for page in PAGES
-    for block in re.findall(r"```(?:bash|console)\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
-    for line in block.replace("\\\n", " ").splitlines()
-    if line.split()[:1] == ["boustro"]
+    for block in re.findall(r"```bash\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    if re.search(r"(^|\| |boustro\.cli )\s*boustro |boustro\.cli ", block, re.MULTILINE)
+}
+INLINE = [
+    (page.name, re.sub(r"\s+", " ", command))
+    for page in PAGES
+    for command in re.findall(r"`(boustro [^`]*--[^`]*)`", page.read_text("utf-8"))
 ]
 
 
@@ -35,15 +41,39 @@ def test_python_blocks_print_what_the_page_says(page, capsys, tmp_path, monkeypa
         assert masked(printed) == masked(output)
 
 
-@pytest.mark.parametrize(("page", "line"), COMMAND_LINES, ids=lambda value: value[:60])
-def test_commands_and_options_shown_exist(page, line, capsys):
-    name, *rest = shlex.split(line)[1:]
+@pytest.fixture(scope="module")
+def placeholders(tmp_path_factory):
+    return make_folder(tmp_path_factory.mktemp("documented"))
+
+
+@pytest.mark.parametrize("name", [name for name in BLOCKS if name not in NOT_RUN], ids=lambda name: name[:60])
+def test_commands_shown_end_well(name, placeholders, tmp_path, monkeypatch):
+    for path in placeholders.iterdir():
+        (tmp_path / path.name).symlink_to(path)
+    monkeypatch.chdir(tmp_path)
+    with (tmp_path / "log.txt").open() as log:
+        monkeypatch.setattr("sys.stdin", log)
+        assert run_block(BLOCKS[name], tmp_path) > 0
+
+
+def test_blocks_that_are_not_run_still_exist():
+    assert NOT_RUN.keys() <= BLOCKS.keys()
+
+
+@pytest.mark.parametrize(("page", "command"), INLINE, ids=lambda value: value[:60])
+def test_commands_in_sentences_name_existing_options(page, command, capsys):
+    name, *rest = shlex.split(command)[1:]
     assert name in COMMANDS
     assert main([name, "--help"]) == 0
     known = capsys.readouterr().out
     for word in rest:
-        if word.startswith("--"):
-            assert word in known, f"{page}: {line}"
+        assert not word.startswith("--") or word in known, f"{page}: {command}"
+
+
+def test_benchmarks_shown_exist():
+    for page in PAGES:
+        for script in re.findall(r"\bbench/\w+\.py", page.read_text("utf-8")):
+            assert (ROOT / script).is_file(), f"{page.name}: {script}"
 
 
 def test_links_between_pages_lead_somewhere():

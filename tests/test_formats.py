@@ -27,7 +27,7 @@ def test_the_format_is_found_by_name_or_by_content(file):
     assert [s.words for s in read_data(file("braces.txt", "{ O\n} O\n"))] == [("{", "}")]
     with pytest.raises(FileNotFoundError, match=r"braces\.tx: no such file; did you mean .*braces\.txt"):
         read_data(file("braces.txt", "").with_suffix(".tx"))
-    with pytest.raises(ValueError, match="is a folder; for a data set that `datasets` saved there write hf:"):
+    with pytest.raises(ValueError, match="is a folder; for a data set saved there by `datasets` write hf:"):
         read_data(file("x", "").parent)
 
 
@@ -111,7 +111,7 @@ def test_a_frame_with_a_row_a_word_is_grouped_by_its_sentences():
     assert [s.words for s in read_data(numbered)] == [("Ada", "left"), ("Vellmar",)]
     with pytest.raises(ValueError, match=r"row 3 of the given table: Word is None.*keep_default_na=False"):
         read_data(frame.assign(Word=["Ada", "left", None]))
-    with pytest.raises(ValueError, match=r"row 3 of the given table: the sentence 0 was closed before; sort the rows"):
+    with pytest.raises(ValueError, match=r"row 3 of the given table: the sentence 0 ended before; sort the rows"):
         read_data(numbered.assign(sentence_id=[0, 1, 0]))
     with pytest.raises(ValueError, match=r"no column with the sentence of a word .*found: Word, POS, Tag"):
         read_data(frame.drop(columns="Sentence #"))
@@ -133,22 +133,22 @@ def test_a_frame_with_a_row_a_sentence_holds_records(tmp_path):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ([], "the given data holds no sentence"),
+        ([], "the given data has no sentences"),
         ([(["a"], ["O", "O"])], "sentence 1 of the given data: 1 words, but 2 tags"),
         ([Sentence(("a",))], "sentence 1 of the given data: 1 words, but no tags"),
         ([(["a"], ["O"]), ("ab", "OO")], "sentence 2 of the given data: expected words and tags as two lists"),
         (["ab"], "sentence 1 of the given data: expected words and tags"),
         ([{"words": ["a"], "tags": ["O"]}, {"words": ["a"]}], "record 2 of the given data: no labels"),
-        ([(["a", "b"], ["O", "PER"])], "sentence 1 of the given data, word 2: 'PER' is no tag"),
+        ([(["a", "b"], ["O", "PER"])], "sentence 1 of the given data, word 2: 'PER' is not a valid"),
         ({"words": ["a"]}, "the given data is a dict of words"),
         (3.5, "expected a file, a data set's name, or labelled sentences, got float"),
         (None, "expected a file, a data set's name, or labelled sentences, got NoneType"),
         (b"a O", "got bytes; decode them first"),
         (
             [(["a", float("nan")], ["O", "O"])],
-            "sentence 1 of the given data, word 2 is nan, which is no text .a missing",
+            "sentence 1 of the given data, word 2 is nan, which is not a string .a missing",
         ),
-        ([(["a"], ["O"]), (["a"], [None])], "sentence 2 of the given data, tag 1 is None, which is no text"),
+        ([(["a"], ["O"]), (["a"], [None])], "sentence 2 of the given data, tag 1 is None, which is not a string"),
         ([(["a"], 5)], "expected words and tags of sentence 1, got int"),
     ],
 )

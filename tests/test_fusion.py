@@ -378,7 +378,7 @@ def test_what_does_not_fit_is_said(trained, pair, shards, tiny_lm, tmp_path, cap
     shutil.rmtree(moved)
     with pytest.raises(FileNotFoundError, match=r"is a fusion of .*no model could be loaded"):
         load_encoder(f"fused:{tmp_path / 'own'}")
-    for path, message in ((pair[0], "incomplete or not ours"), ("./none", "no such folder")):
+    for path, message in ((pair[0], "incomplete or was not written by Boustro"), ("./none", "no such folder")):
         with pytest.raises((ValueError, FileNotFoundError), match=message):
             load_encoder(f"fused:{path}")
     with pytest.raises(ValueError, match="has no revision"):

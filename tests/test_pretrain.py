@@ -326,7 +326,7 @@ def test_without_resume_a_run_is_refused_unless_it_may_begin_anew(shards, straig
 def test_a_finished_model_is_replaced_only_if_that_is_asked_for(shards, straight, tmp_path, capsys):
     shutil.copytree(straight, tmp_path / "lm")
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "lm").iterdir()}
-    refused(command(shards, tmp_path / "lm"), capsys, "holds a model folder already; give --overwrite")
+    refused(command(shards, tmp_path / "lm"), capsys, "already holds a model folder; give --overwrite")
     (tmp_path / "lm" / "notes.txt").write_text("years of work")
     refused(command(shards, tmp_path / "lm", "--overwrite"), capsys, "notes.txt, which Boustro did not write")
     (tmp_path / "lm" / "notes.txt").unlink()

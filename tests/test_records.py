@@ -127,28 +127,28 @@ def test_what_annotators_rejected_and_what_has_no_word_is_left_out_and_counted(f
         ("[1, 2]", r"a\.jsonl:2: expected an object with words and tags"),
         ({"tags": ["O"]}, r"a\.jsonl:2: no words and no text under words, tokens, text \(found: tags\)"),
         ({"text": "a"}, r"a\.jsonl:2: no labels under tags, .*\(found: text\); choose with --tag-column"),
-        ({"text": "a", "tags": ["O"]}, r"a\.jsonl:2: 'tags' holds tags of words, but no words are here"),
+        ({"text": "a", "tags": ["O"]}, r"a\.jsonl:2: 'tags' has tags, but there are no words"),
         ({"words": ["a"], "tags": ["O", "O"]}, r"a\.jsonl:2: 1 words, but 2 tags under 'tags'"),
         ({"words": ["a"], "tags": []}, r"a\.jsonl:2: 1 words, but 0 tags under 'tags'"),
         ({"words": ["a"], "tags": [3]}, r"a\.jsonl:2: tag 1 under 'tags' is 3; tags must be names"),
         ({"words": ["a"], "tags": [" "]}, r"a\.jsonl:2: tag 1 under 'tags' is ' '; tags must be names"),
-        ({"words": ["a"], "tags": ["PER"]}, r"a\.jsonl:2: 'PER' is no tag of IOB1"),
-        ({"words": ["a", None], "tags": ["O", "O"]}, r"a\.jsonl:2: word 2 is None, which is no text"),
+        ({"words": ["a"], "tags": ["PER"]}, r"a\.jsonl:2: 'PER' is not a valid IOB1"),
+        ({"words": ["a", None], "tags": ["O", "O"]}, r"a\.jsonl:2: word 2 is None, which is not a string"),
         ({"words": ["a"], "tags": ["O"], "spans": [[0, 1, "X"]]}, r"labels under 'tags' and under 'spans'"),
         ({"words": ["a"], "tags": ["O"], "spaces": [1]}, r"a\.jsonl:2: spaces must be a list of 1 true or false"),
-        ({"text": "a", "entities": [[0, 2, "X"]]}, r"a\.jsonl:2: the entity X \[0, 2\) does not lie in the 1 char"),
-        ({"words": ["a"], "entities": [[0, 2, "X"]]}, r"a\.jsonl:2: the entity X \[0, 2\) does not lie in the 1 words"),
-        ({"text": "a", "entities": [[-1, 1, "X"]]}, r"a\.jsonl:2: the entity X \[-1, 1\) does not lie"),
-        ({"text": "a", "entities": [[1, 1, "X"]]}, r"a\.jsonl:2: the entity X \[1, 1\) does not lie"),
+        ({"text": "a", "entities": [[0, 2, "X"]]}, r"a\.jsonl:2: the entity X \[0, 2\) is outside the 1 char"),
+        ({"words": ["a"], "entities": [[0, 2, "X"]]}, r"a\.jsonl:2: the entity X \[0, 2\) is outside the 1 words"),
+        ({"text": "a", "entities": [[-1, 1, "X"]]}, r"a\.jsonl:2: the entity X \[-1, 1\) is outside"),
+        ({"text": "a", "entities": [[1, 1, "X"]]}, r"a\.jsonl:2: the entity X \[1, 1\) is outside"),
         ({"text": "a", "entities": [[0, 1, ""]]}, r"a\.jsonl:2: the entity \[0, 1\) has an empty label"),
         ({"text": "a", "entities": [[0, 1]]}, r"a\.jsonl:2: an entity is \[start, end, label\], got \[0, 1\]"),
         ({"text": "a", "entities": [[0, True, "X"]]}, r"a\.jsonl:2: an entity is"),
         ({"text": "a", "entities": [{"start": 0, "end": 1}]}, r"a\.jsonl:2: an entity is"),
         ({"text": "a b", "entities": [[1, 2, "X"]]}, r"a\.jsonl:2: the entity X \[1, 2\) covers no word"),
-        ({"text": "🙂 Ada", "entities": [{"start": 3, "end": 6, "label": "X", "text": "Ada"}]}, r"does not lie in"),
+        ({"text": "🙂 Ada", "entities": [{"start": 3, "end": 6, "label": "X", "text": "Ada"}]}, r"is outside the"),
         ({"text": "🙂 Ada!", "entities": [{"start": 3, "end": 6, "label": "X", "text": "Ada"}]}, r"code points"),
         ({"text": "a b", "tokens": ["b", "a"], "spans": []}, r"a\.jsonl:2: the word 'a' is not in the text"),
-        ({"text": "a", "tokens": [{"text": "b", "start": 0, "end": 1}], "spans": []}, r"the token 'b' is not what"),
+        ({"text": "a", "tokens": [{"text": "b", "start": 0, "end": 1}], "spans": []}, r"the token 'b' differs"),
         ({"text": "a", "tokens": [{"text": "a"}], "spans": []}, r"a\.jsonl:2: a token has no 'start'"),
         ('{"words": ["\\ud800"], "tags": ["O"]}', r"a\.jsonl:2: .*half a character"),
         ('{"text": "\\ud800 a", "entities": []}', r"a\.jsonl:2: .*half a character"),
@@ -178,7 +178,7 @@ def test_a_list_of_records_knows_its_lines(file):
     with pytest.raises(ValueError, match=r"b\.json:4: no labels"):
         read_data(file("b.json", text.replace('"tags": ["B-X"]', '"tag": 1')))
     for broken in (text[:-2], text + "x", text.replace("},", "}"), text.replace(": [", ": ")):
-        with pytest.raises(ValueError, match=r"c\.json:\d+: this is no JSON list of records"):
+        with pytest.raises(ValueError, match=r"c\.json:\d+: not a JSON list of records"):
             read_data(file("c.json", broken))
     assert len(read_data(file("d.json", rows({"words": ["a"], "tags": ["O"]})))) == 1
 

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import boustro
 from boustro.metrics.spans import extract_spans
-from boustro.tasks.data.conll import read_conll
+from boustro.tasks.data import read_data
 
 DATA = Path(str(files("boustro") / "data"))
 TEXT = " The company said on Monday that it would open a new office in the capital of the country."
@@ -54,7 +54,7 @@ def test_the_names_of_the_pair_and_its_halves():
 
 
 def test_the_sample_is_large_enough_and_its_splits_do_not_overlap():
-    splits = {name: read_conll(DATA / "sample" / f"{name}.conll") for name in ("train", "dev", "test")}
+    splits = {name: read_data(DATA / "sample" / f"{name}.conll") for name in ("train", "dev", "test")}
     assert sum(map(len, splits.values())) >= 300
     words = [s.words for sentences in splits.values() for s in sentences]
     assert len(set(words)) == len(words)
@@ -75,7 +75,7 @@ def test_both_directions_beat_one_on_the_sample():
 
 @pytest.mark.shared_data
 def test_a_hundred_real_sentences_are_tagged_better_by_both_directions(shared_data):
-    train, dev = (read_conll(shared_data / "ner" / "conll2003" / f"{n}.txt") for n in ("train", "dev"))
+    train, dev = (read_data(shared_data / "ner" / "conll2003" / f"{n}.txt") for n in ("train", "dev"))
     f1 = {
         spec: boustro.Tagger(spec, epochs=8).fit(train[:1000], seed=1).evaluate(dev[:500]).f1
         for spec in ("starter-forward", "starter")

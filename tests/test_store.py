@@ -60,7 +60,7 @@ def test_nothing_is_visible_before_the_block_ends(tmp_path):
 
 def test_the_manifest_is_written_after_everything_else(tmp_path, monkeypatch):
     synced = []
-    monkeypatch.setattr(store, "_sync", lambda path: synced.append(path.name))
+    monkeypatch.setattr(store, "sync", lambda path: synced.append(path.name))
     write(tmp_path / "ner")
     manifest = next(number for number, name in enumerate(synced) if MANIFEST in name)
     assert synced.index("weights.bin") < manifest and synced.index("words.txt") < manifest
@@ -440,7 +440,8 @@ except BlockingIOError as error:
 
 MANY = """
 import sys, time
-from boustro.store import lock, open_folder, write_file, write_folder
+from boustro.locks import lock
+from boustro.store import open_folder, write_file, write_folder
 path, number = sys.argv[1], sys.argv[2]
 for turn in range(20):
     with lock(path):
@@ -469,7 +470,10 @@ def test_what_is_claimed_is_checked_first(tmp_path):
     out = tmp_path / "new" / "ner"
     with store.claim(out, "tagger"):
         write(out)
-    with pytest.raises(FileExistsError, match="a tagger folder already; give --overwrite"), store.claim(out, "tagger"):
+    with (
+        pytest.raises(FileExistsError, match="already holds a tagger folder; give --overwrite"),
+        store.claim(out, "tagger"),
+    ):
         pass
     with store.claim(out, "tagger", overwrite=True):
         write(out, weights=b"new")
@@ -479,7 +483,7 @@ def test_what_is_claimed_is_checked_first(tmp_path):
 
 @pytest.mark.parametrize("path", ["/proc/out", "/dev/null/out"])
 def test_a_place_where_nothing_can_be_written_is_known_before(path):
-    with pytest.raises(OSError, match="choose another place") as caught, store.claim(path, "tagger"):
+    with pytest.raises(OSError, match="choose another path") as caught, store.claim(path, "tagger"):
         pass
     assert caught.value.filename == path
     with pytest.raises(OSError):
@@ -489,7 +493,7 @@ def test_a_place_where_nothing_can_be_written_is_known_before(path):
 def test_leftovers_are_those_that_nobody_writes(tmp_path):
     (tmp_path / ".dead.0123abcd.staging").mkdir()
     with write_folder(tmp_path / "ner", "tagger"):
-        code = "import sys, pathlib, boustro.store as store; print(store.leftovers(pathlib.Path(sys.argv[1])))"
+        code = "import sys, pathlib, boustro.locks as locks; print(locks.leftovers(pathlib.Path(sys.argv[1])))"
         out, problems = run_python(code, tmp_path).communicate(timeout=60)
         assert ".dead.0123abcd.staging" in out and ".ner." not in out, problems
 

@@ -98,16 +98,16 @@ def test_texts_may_come_as_any_iterable(tagger, make):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["a", "b", float("nan")], "text 3 is nan, which is no text .a missing value"),
-        (["a", None], "text 2 is None, which is no text .a missing value"),
-        (["a", pandas.NA], "text 2 is <NA>, which is no text .a missing value"),
-        (["a", b"b"], "text 2 is b'b', which is no text; decode it first"),
+        (["a", "b", float("nan")], "text 3 is nan, which is not a string .a missing value"),
+        (["a", None], "text 2 is None, which is not a string .a missing value"),
+        (["a", pandas.NA], "text 2 is <NA>, which is not a string .a missing value"),
+        (["a", b"b"], "text 2 is b'b', which is not a string; decode it first"),
         (b"a", "expected a text or several, got bytes; decode them first"),
         (5, "expected a text or several, got int"),
         (None, "expected a text or several, got NoneType"),
         (np.array("a"), "expected a text or several, got ndarray"),
         (pandas.DataFrame({"text": ["a"]}), "expected a text or several, got DataFrame; give one of its columns"),
-        ([["a", "b"]], r"text 1 is \['a', 'b'\], which is no text"),
+        ([["a", "b"]], r"text 1 is \['a', 'b'\], which is not a string"),
     ],
 )
 def test_what_is_no_text_is_named_with_its_place(tagger, given, message):
@@ -120,8 +120,8 @@ def test_what_is_no_text_is_named_with_its_place(tagger, given, message):
     [
         ("Ada left", "expected sentences as lists of words, got str"),
         (["Ada", "left"], "sentence 1 is 'Ada', which is not split into words; Tagger.predict takes running text"),
-        ([["a"], ["b", None]], "sentence 2, word 2 is None, which is no text"),
-        ([Sentence(("a", float("nan")))], "sentence 1, word 2 is nan, which is no text"),
+        ([["a"], ["b", None]], "sentence 2, word 2 is None, which is not a string"),
+        ([Sentence(("a", float("nan")))], "sentence 1, word 2 is nan, which is not a string"),
         ([["a"], 5], "expected sentence 2 as a list of words, got int"),
         ([{"words": ["a"]}], "expected sentence 1 as a list of words, got dict"),
         (None, "expected sentences as lists of words, got NoneType"),
@@ -179,10 +179,10 @@ def test_long_sentences_are_windowed_and_said_so(tagger):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ([], "holds no sentence"),
+        ([], "has no sentences"),
         ([(["a"], ["B-PER", "O"])], "sentence 1 of the given data: 1 words"),
         ([(["a", "b"], ["O", "O"])], "nothing to learn"),
-        ([(["a"], ["PERSON"])], "is no tag of IOB1, BIO or BIOES"),
+        ([(["a"], ["PERSON"])], "is not a valid IOB1, BIO or BIOES tag"),
     ],
 )
 def test_data_that_cannot_be_learned_from_is_refused(pair, data, message):

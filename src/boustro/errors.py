@@ -1,10 +1,10 @@
-"""What another library's error says, fitted into a sentence of ours."""
+"""Errors of other libraries, and values, in the form that messages show."""
 
 from typing import Any
 
 
 def reason(error: Exception) -> str:
-    """The first line of its message without the mark at its end, or its class's name where it has no message."""
+    """The first line of its message without its final colon or full stop, or its class name if it has no message."""
     lines = str(error).strip().splitlines()
     if not lines:
         return type(error).__name__
@@ -12,7 +12,7 @@ def reason(error: Exception) -> str:
 
 
 def lacks_memory(error: BaseException) -> bool:
-    """Whether memory, of the machine or of a GPU, was too small."""
+    """Whether the machine or a GPU ran out of memory."""
     said = str(error).lower()
     return isinstance(error, MemoryError) or (
         isinstance(error, RuntimeError) and ("out of memory" in said or "can't allocate memory" in said)
@@ -20,6 +20,6 @@ def lacks_memory(error: BaseException) -> bool:
 
 
 def shorten(value: Any) -> str:
-    """A value as messages show it."""
+    """A value for a message, at most 60 characters long."""
     shown = ascii(value) if isinstance(value, str) else repr(value)
     return shown if len(shown) <= 60 else shown[:57] + "..."

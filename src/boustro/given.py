@@ -1,7 +1,7 @@
-"""Texts and sentences that a caller gives from Python, as lists; what is none is refused with its place.
+"""Texts and sentences given from Python, as lists; anything else is an error that names its place.
 
 as_texts(row["text"] for row in rows)      any iterable: a generator, a column of a table, an array
-as_texts(["Ada left.", float("nan")])      ValueError: text 2 is nan, which is no text (a missing value?); …
+as_texts(["Ada left.", float("nan")])      ValueError: text 2 is nan, which is not a string (a missing value?); …
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ def as_list(given: Any, what: str) -> list[Any]:
 
 
 def iterate(given: Any, what: str) -> Iterator[Any]:
-    """Any iterable, item by item; `ValueError` for what would be iterated into something else, or not at all."""
+    """Any iterable, item by item; `ValueError` for a dict, bytes, a table, and for what is not iterable."""
     hint = ""
     if isinstance(given, Mapping):
         hint = "; give its values, or one of them"
@@ -28,7 +28,7 @@ def iterate(given: Any, what: str) -> Iterator[Any]:
     elif not isinstance(given, str):
         try:
             return iter(given)
-        except TypeError:  # not iterable, or an array of no dimension
+        except TypeError:  # not iterable, or an array without dimensions
             pass
     raise ValueError(f"expected {what}, got {type(given).__name__}{hint}")
 
@@ -41,18 +41,18 @@ def as_texts(given: Iterable[str], first: int = 1) -> list[str]:
 
 
 def as_sentences(given: Iterable[Sentence | Sequence[str]]) -> list[Sentence]:
-    """Sentences split into words as a list; `ValueError` for a word that is no text, and for a text in their place."""
+    """Sentences split into words as a list; `ValueError` for a text, and for words that are not strings."""
     return list(each_sentence(given))
 
 
 def each_sentence(given: Iterable[Sentence | Sequence[str]]) -> Iterator[Sentence]:
-    """The same, one after the other as they come."""
+    """The same, one at a time."""
     for number, item in enumerate(iterate(given, "sentences as lists of words"), start=1):
         yield as_sentence(item, f"sentence {number}")
 
 
 def as_sentence(item: Sentence | Sequence[str], place: str) -> Sentence:
-    """A list of words as a Sentence; `ValueError` for a text, whose letters would pass for words, and for no texts."""
+    """A list of words as a Sentence; `ValueError` for a text, whose letters would become words, and for other types."""
     if isinstance(item, str):
         raise ValueError(
             f"{place} is {shorten(item)}, which is not split into words; Tagger.predict takes running text"
@@ -63,9 +63,9 @@ def as_sentence(item: Sentence | Sequence[str], place: str) -> Sentence:
 
 
 def as_tags(given: Iterable[Sequence[str]]) -> list[list[str]]:
-    """Tags as a list a sentence; `ValueError` for anything else, and for a tag that is no text."""
+    """One list of tags per sentence; `ValueError` for anything else, and for a tag that is not a string."""
     found = []
-    for number, item in enumerate(iterate(given, "tags, a list a sentence"), start=1):
+    for number, item in enumerate(iterate(given, "tags, one list per sentence"), start=1):
         tags = as_list(item, f"the tags of sentence {number} as a list")
         refuse_no_texts(tags, f"sentence {number}, tag")
         found.append(tags)
@@ -81,5 +81,5 @@ def refuse_no_texts(values: Iterable[Any], place: str, first: int = 1) -> None:
         if isinstance(value, bytes):
             hint = "; decode it first, for example with .decode()"
         elif value is None or isinstance(value, float) or type(value).__name__ in ("NAType", "NaTType"):
-            hint = " (a missing value?); leave it out, or put a text in its place"
-        raise ValueError(f"{place} {number} is {shorten(value)}, which is no text{hint}")
+            hint = " (a missing value?); leave it out, or replace it by a string"
+        raise ValueError(f"{place} {number} is {shorten(value)}, which is not a string{hint}")

@@ -22,7 +22,8 @@ import numpy as np
 from boustro.encoders.contract import Encoder, Features, Words, word_progress
 from boustro.encoders.windows import group_sentences
 from boustro.given import as_sentences, each_sentence
-from boustro.store import fingerprint, kind_of, leftovers, lock, open_folder, read_folder, remove_folder, write_folder
+from boustro.locks import leftovers, lock
+from boustro.store import fingerprint, kind_of, open_folder, read_folder, remove_folder, write_folder
 
 KIND, ARRAY = "features", "features.bin"
 DEFAULT_LIMIT = 20 * 2**30

@@ -18,8 +18,9 @@ from typing import Any
 
 import torch
 
+from boustro.locks import lock
 from boustro.models.memory import PeakMemory
-from boustro.store import lock, read_folder, read_json, refuse_foreign, remove_folder, write_file, write_folder
+from boustro.store import read_folder, read_json, refuse_foreign, remove_folder, write_file, write_folder
 from boustro.studies.grid import Grid, System
 from boustro.tasks.labelling import Answer
 from boustro.tasks.tagger import Tagger

@@ -1,10 +1,10 @@
-"""`boustro check`: what is in labelled data, before anything is trained on it.
+"""`boustro check`: the content of labelled data, before anything is trained on it.
 
     train.txt: 4 sentences, 5 words, 0 documents, scheme BIO (CoNLL columns)
       PER                2 entities
       1 tags that do not fit their neighbours, read as conlleval reads them
         train.txt:5: I-LOC begins an entity; read as B-LOC
-      1 sentences stand here more than once
+      1 sentences occur more than once
 
 Each file is read once. A file that cannot be read is reported like the others, and then the command fails.
 """
@@ -24,12 +24,12 @@ from boustro.types import Sentence
 
 SHOWN = 5
 Known = dict[tuple[str, ...], tuple[str, Sentence]]
-"""Sentences by their words: the first file that holds them, and the sentence as it stands there."""
+"""Sentences by their words: the first file with them, and the sentence there."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Report:
-    """What was found in one file; `error` alone where it cannot be read."""
+class DataReport:
+    """The content of one file; only `file` and `error` where it cannot be read."""
 
     file: str
     error: str | None = None
@@ -38,18 +38,12 @@ class Report:
     num_sentences: int = 0
     num_words: int = 0
     num_documents: int = 0
-    counts: dict[str, int] = field(default_factory=dict)
-    """Entities of every type, or words with every label (scheme labels)."""
-    notes: dict[str, list[str]] = field(default_factory=dict)
-    """What was not taken over as it stands, with its places."""
-    num_repeated: int = 0
-    """Sentences that stand in this file before."""
-    contradictions: list[str] = field(default_factory=list)
-    """Sentences that stand somewhere before with other labels."""
-    also_in: dict[str, int] = field(default_factory=dict)
-    """How many sentences stand in an earlier file as well."""
-    only_here: list[str] = field(default_factory=list)
-    """Labels that no other file has."""
+    counts: dict[str, int] = field(default_factory=dict)  # entities per type, or words per label (scheme labels)
+    notes: dict[str, list[str]] = field(default_factory=dict)  # what was changed, with every place
+    num_repeated: int = 0  # sentences that occur earlier in this file
+    contradictions: list[str] = field(default_factory=list)  # sentences that occur earlier with other labels
+    also_in: dict[str, int] = field(default_factory=dict)  # the number of sentences that an earlier file also has
+    only_here: list[str] = field(default_factory=list)  # labels that no other file has
 
 
 def check(data: Positional[tuple[Path, ...]], options: DataOptions = DEFAULT_OPTIONS, json: Path | None = None) -> None:
@@ -57,7 +51,7 @@ def check(data: Positional[tuple[Path, ...]], options: DataOptions = DEFAULT_OPT
 
     Args:
         data: CoNLL columns, CoNLL-U, JSON lines or hf:NAME; give training, development and test data together.
-        json: Write the whole report there, every place included (- for standard output).
+        json: Write the full report to this file, with every place (- for standard output).
     """
     if not data:
         raise ValueError("no data given; name at least one file of labelled sentences")
@@ -70,24 +64,24 @@ def check(data: Positional[tuple[Path, ...]], options: DataOptions = DEFAULT_OPT
         raise ValueError(f"{len(unread)} of {len(reports)} cannot be read: {', '.join(unread)}")
 
 
-def report_files(data: Sequence[Path], options: DataOptions = DEFAULT_OPTIONS) -> list[Report]:
-    """A report a file, in order; a file's duplicates are looked for in itself and in those before it."""
+def report_files(data: Sequence[Path], options: DataOptions = DEFAULT_OPTIONS) -> list[DataReport]:
+    """One report per file, in order; each file is searched for duplicates within it and in earlier files."""
     known: Known = {}
     reports = []
     for path in data:
         try:
             reports.append(_report(load_data(path, options), known))
         except (ValueError, OSError) as error:
-            reports.append(Report(file=str(path), error=str(error)))
+            reports.append(DataReport(file=str(path), error=str(error)))
     for report in reports if len(reports) > 1 else ():
         others = {label for other in reports if other is not report for label in other.counts}
         report.only_here = [label for label in report.counts if label not in others]
     return reports
 
 
-def _report(labelled: Labelled, known: Known) -> Report:
+def _report(labelled: Labelled, known: Known) -> DataReport:
     sentences, name = labelled.sentences, labelled.name
-    report = Report(
+    report = DataReport(
         file=name,
         form=labelled.form,
         scheme=labelled.scheme,
@@ -112,12 +106,12 @@ def _report(labelled: Labelled, known: Known) -> Report:
         else:
             leaked[file] += 1
         if (first.tags, first.entities) != (sentence.tags, sentence.entities):
-            report.contradictions.append(f"{sentence.where}: labelled otherwise at {first.where}")
+            report.contradictions.append(f"{sentence.where}: labelled differently at {first.where}")
     report.also_in = dict(leaked)
     return report
 
 
-def _lines(report: Report) -> list[str]:
+def _lines(report: DataReport) -> list[str]:
     if report.error is not None:
         return [f"{report.file}: cannot be read", f"  {report.error}"]
     unit = "words" if report.scheme == "labels" else "entities"
@@ -126,11 +120,11 @@ def _lines(report: Report) -> list[str]:
         f"{report.num_documents:,} documents, scheme {report.scheme.upper()} ({report.form})"
     ]
     lines += [f"  {label:12} {count:7,} {unit}" for label, count in report.counts.items()]
-    for what, places in (*report.notes.items(), ("sentences labelled in two ways", report.contradictions)):
+    for what, places in (*report.notes.items(), ("sentences with different labels elsewhere", report.contradictions)):
         lines += [f"  {len(places):,} {what}"] if places else []
         lines += [f"    {place}" for place in places[:SHOWN]]
         lines += [f"    … and {len(places) - SHOWN:,} more"] if len(places) > SHOWN else []
-    lines.append(f"  {report.num_repeated:,} sentences stand here more than once")
-    lines += [f"  {count:,} sentences stand in {other} too" for other, count in report.also_in.items()]
+    lines.append(f"  {report.num_repeated:,} sentences occur more than once")
+    lines += [f"  {count:,} sentences are also in {other}" for other, count in report.also_in.items()]
     lines += [f"  in this file only: {', '.join(report.only_here)}"] if report.only_here else []
     return lines

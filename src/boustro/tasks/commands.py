@@ -1,14 +1,12 @@
 """Options of studies."""
 
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-from boustro.output import print_notices
 from boustro.tasks.config import TaggerConfig
-from boustro.tasks.data import load_data
-from boustro.tasks.data.reading import DataOptions
-from boustro.types import Sentence
+from boustro.tasks.data import read_labelled
+
+__all__ = ["HeadOptions", "make_config", "read_labelled"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,13 +16,6 @@ class HeadOptions(TaggerConfig):
     def chosen(self) -> dict[str, Any]:
         """All of them."""
         return asdict(self)
-
-
-def read_labelled(data: Path, options: DataOptions) -> list[Sentence]:
-    """Sentences of a file or data set; what was repaired or left out is printed on standard error."""
-    labelled = load_data(data, options)
-    print_notices({f"{what} ({data}; boustro check lists them)": n for what, n in labelled.counts().items()})
-    return labelled.sentences
 
 
 @dataclass(frozen=True, kw_only=True)

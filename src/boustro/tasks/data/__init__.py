@@ -1,47 +1,34 @@
-"""Labelled data in, whatever its form: one function from a file, a data set's name or Python lists to sentences.
+"""Labelled data in any format: one function from a file, a data set's name or Python lists to sentences.
 
     read_data("train.txt")                                   CoNLL columns, CoNLL-U or JSON lines, by name and content
-    read_data("hf:user/name:train")                          a data set of the Hugging Face hub, or a saved one
+    read_data("hf:user/name:train")                          a data set of the Hugging Face Hub, or a saved one
     read_data([(["Ada", "left"], ["B-PER", "O"])])           words and tags; also dicts, Sentences, a data frame
 
-Each form has its reader in a file of its own, which returns a `Reading`; `reading.label` makes BIO of it.
+Each format has a reader in its own file, which returns `RawData`; `reading.label` converts the tags to BIO.
 """
 
-import difflib
 import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
+from boustro.choose import nearest
 from boustro.given import as_list, refuse_no_texts
+from boustro.output import print_notices
 from boustro.tasks.data.conll import read_columns
 from boustro.tasks.data.conllu import read_conllu
 from boustro.tasks.data.jsonl import read_jsonl
-from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Labelled, Lines, Reading, label
-from boustro.tasks.data.records import read_records
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Labelled, Lines, RawData, label
+from boustro.tasks.data.records import is_text_pair, read_records
 from boustro.tasks.data.schemes import Scheme
 from boustro.tasks.data.tables import PREFIX, read_dataset, read_frame, read_hub
 from boustro.text.documents import OPENERS, read_lines
 from boustro.types import Sentence
 
-if TYPE_CHECKING:
-    import datasets
-    import pandas
-
-    Words = Sequence[str]
-    Data: TypeAlias = (
-        str
-        | Path
-        | Sequence[Sentence]
-        | Sequence[tuple[Words, Words]]
-        | Sequence[Mapping[str, Any]]
-        | datasets.Dataset
-        | pandas.DataFrame
-    )
-else:
-    Data: TypeAlias = Any  # so that nothing is imported for its type alone
-Reader = Callable[[Path, DataOptions, Lines], Reading]
+Data: TypeAlias = Any
+"""A path, `hf:NAME`, (words, tags) pairs, dicts, `Sentence`s, a `datasets.Dataset` or a pandas data frame."""
+Reader = Callable[[Path, DataOptions, Lines], RawData]
 READERS: dict[str, Reader] = {
     ".conllu": read_conllu,
     ".conllup": read_conllu,
@@ -49,7 +36,7 @@ READERS: dict[str, Reader] = {
     ".ndjson": read_jsonl,
     ".json": read_jsonl,
 }
-"""By suffix; any other file is looked at (`sniff`)."""
+"""By suffix; `sniff` chooses for any other file."""
 
 
 def read_data(
@@ -62,8 +49,8 @@ def read_data(
 ) -> list[Sentence]:
     """Sentences tagged in BIO, or with plain labels where the scheme is `labels`.
 
-    Raises `FileNotFoundError`, and `ValueError` with file:line for what cannot be read. What was not taken over as
-    it stands (repaired tags, widened entities) is a warning.
+    Raises `FileNotFoundError`, and `ValueError` with file:line for what cannot be read. A warning counts what was
+    changed (repaired tags, widened entities).
     """
     options = DataOptions(scheme=scheme, delimiter=delimiter, word_column=word_column, tag_column=tag_column)
     labelled = load_data(data, options)
@@ -73,13 +60,20 @@ def read_data(
     return labelled.sentences
 
 
+def read_labelled(data: Path, options: DataOptions) -> list[Sentence]:
+    """The same for a command: standard error, not a warning, counts what was changed."""
+    labelled = load_data(data, options)
+    print_notices({f"{what} ({data}; boustro check lists them)": n for what, n in labelled.counts().items()})
+    return labelled.sentences
+
+
 def load_data(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> Labelled:
-    """The same with the scheme that was found and all notes."""
+    """The same with the scheme that was detected and all notes."""
     return label(read_raw(data, options), options.scheme)
 
 
-def read_raw(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> Reading:
-    """Sentences with the tags as they stand."""
+def read_raw(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> RawData:
+    """Sentences with their tags unchanged."""
     if isinstance(data, (str, Path)):
         return read_hub(str(data), options) if str(data).startswith(PREFIX) else _read_file(Path(data), options)
     if hasattr(data, "column_names"):
@@ -89,20 +83,20 @@ def read_raw(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> Reading:
     if isinstance(data, Mapping):
         raise ValueError(f"the given data is a dict of {', '.join(map(str, data))}; give one of them")
     name, items = "the given data", as_list(data, "a file, a data set's name, or labelled sentences")
-    if items and all(isinstance(item, Mapping) or _is_text_pair(item) for item in items):
+    if items and all(isinstance(item, Mapping) or is_text_pair(item) for item in items):
         return read_records(enumerate(items, start=1), name, "records", options, in_memory=True)
     fallback = "labels" if items and all(isinstance(item, Sentence) for item in items) else None  # read before
     sentences = [_sentence(item, n) for n, item in enumerate(items, start=1)]
-    return Reading(name=name, form="lists", sentences=sentences, fallback=fallback)
+    return RawData(name=name, form="lists", sentences=sentences, fallback=fallback)
 
 
 def data_name(sentences: Sequence[Sentence]) -> str:
-    """The file that sentences came from."""
+    """The file that sentences were read from."""
     return sentences[0].where.rpartition(":")[0] or "data given in memory"
 
 
 def sniff(lines: Lines) -> Reader:
-    """The reader of a file whose name does not tell its format, by its first lines that hold something."""
+    """The reader of a file without a known suffix, by its first lines with content."""
     for _, line in lines:
         if line.startswith("{") and _is_object(line):
             return read_jsonl
@@ -114,24 +108,18 @@ def sniff(lines: Lines) -> Reader:
     return read_columns
 
 
-def _read_file(path: Path, options: DataOptions) -> Reading:
+def _read_file(path: Path, options: DataOptions) -> RawData:
     if path.is_dir():
-        raise ValueError(f"{path} is a folder; for a data set that `datasets` saved there write {PREFIX}{path}")
+        raise ValueError(f"{path} is a folder; for a data set saved there by `datasets` write {PREFIX}{path}")
     if not path.exists():
-        near = difflib.get_close_matches(path.name, [p.name for p in _neighbours(path)], n=1)
-        hint = f"; did you mean {path.with_name(near[0])}?" if near else ""
-        raise FileNotFoundError(
-            f"{path}: no such file{hint} (labelled sentences are expected; a data set of the Hugging Face hub is "
-            f"named {PREFIX}NAME)"
-        )
+        near = nearest(path.name, [p.name for p in path.parent.iterdir()]) if path.parent.is_dir() else None
+        hint = f"; did you mean {path.with_name(near)}?" if near else ""
+        expected = f"expected labelled sentences; a data set of the Hugging Face Hub is named {PREFIX}NAME"
+        raise FileNotFoundError(f"{path}: no such file{hint} ({expected})")
     suffixes = [suffix for suffix in path.suffixes if suffix not in OPENERS]
-    lines = list(read_lines(path))  # once: a stream cannot be read again
+    lines = list(read_lines(path))  # once, because a stream cannot be read again
     reader = READERS.get(suffixes[-1].lower() if suffixes else "") or sniff(lines)
     return reader(path, options, lines)
-
-
-def _neighbours(path: Path) -> list[Path]:
-    return list(path.parent.iterdir()) if path.parent.is_dir() else []
 
 
 def _is_object(line: str) -> bool:
@@ -139,10 +127,6 @@ def _is_object(line: str) -> bool:
         return isinstance(json.loads(line), dict)
     except (ValueError, RecursionError):
         return False
-
-
-def _is_text_pair(item: Any) -> bool:
-    return isinstance(item, (list, tuple)) and [type(part) for part in item] == [str, dict]
 
 
 def _sentence(item: Any, number: int) -> Sentence:
@@ -153,7 +137,5 @@ def _sentence(item: Any, number: int) -> Sentence:
         refuse_no_texts(words, f"sentence {number} of the given data, word")
         refuse_no_texts(tags, f"sentence {number} of the given data, tag")
         return Sentence(words, tags)
-    raise ValueError(
-        f"sentence {number} of the given data: expected words and tags as two lists, a dict or a Sentence, "
-        f"got {type(item).__name__}"
-    )
+    expected = "expected words and tags as two lists, a dict or a Sentence"
+    raise ValueError(f"sentence {number} of the given data: {expected}, got {type(item).__name__}")

@@ -1,26 +1,25 @@
-"""CoNLL-U in: syntactic words, and any column of theirs as tags; by default the universal part of speech.
+"""CoNLL-U: syntactic words, with any of their columns as tags; by default the universal part of speech.
 
     1-2  don't  _    _    …            words  do    n't
     1    do     do   AUX  …            tags   AUX   PART
     2    n't    not  PART …            spaces True  False
 
-Words are the syntactic words (integer ids), because it is they that have tags, and taggers are scored on them.
-The line of a multiword token (`1-2`) tells how its words stand in running text: without spaces where they add up
-to its form, as above; else apart, as French `du` is read `de le`, for `dele` is no word that an LM has met. Empty
-nodes (`8.1`) stand for what is not in the text; they are left out and counted.
+Words are the syntactic words (integer ids), because these have tags and taggers are scored on them. The line of a
+multiword token (`1-2`) gives their spaces: none where the words together spell the token, as above; else one between
+words, so French `du` is read as `de le`. Empty nodes (`8.1`) are not in the text; they are left out and counted.
 
 A column is named upos, xpos, deprel and so on, by its number, or by a key: `feats:Number`, `misc:NER`. A
-`# global.columns` line (CoNLL-U Plus) names others. Source: universaldependencies.org/format.html.
+`# global.columns` line (CoNLL-U Plus) names other columns. Source: universaldependencies.org/format.html.
 """
 
-import difflib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from boustro.choose import suggestion
 from boustro.metrics.spans import is_span_tag
-from boustro.tasks.data.reading import DataOptions, Lines, Note, Reading
+from boustro.tasks.data.reading import DataOptions, Lines, Note, RawData
 from boustro.tasks.data.schemes import ALL_LETTERS
 from boustro.types import Sentence
 
@@ -32,8 +31,8 @@ GLOBAL_COLUMNS = re.compile(r"#\s*global\.columns\s*=\s*(.*)")
 
 
 @dataclass(slots=True)
-class _Block:
-    """One sentence on its way: its words' lines, and where its multiword tokens lie."""
+class _SentenceLines:
+    """The lines of one sentence."""
 
     document: str
     lines: list[int] = field(default_factory=list)
@@ -43,8 +42,8 @@ class _Block:
     tokens: list[tuple[int, int, str, bool]] = field(default_factory=list)
     """Multiword tokens: [start, end) over words, form, and whether a space follows."""
 
-    def finish(self, where: str) -> "_Block":
-        """Itself; `ValueError` where a multiword token goes on after the sentence's end."""
+    def check(self, where: str) -> "_SentenceLines":
+        """Itself; `ValueError` if a multiword token extends beyond the sentence."""
         for start, end, form, _ in self.tokens:
             if end > len(self.words):
                 raise ValueError(f"{where}: the sentence ends before the token {start + 1}-{end} {form!r} does")
@@ -58,35 +57,34 @@ class _Block:
         return tuple(before[: len(self.words)])
 
 
-def read_conllu(path: Path, options: DataOptions, lines: Lines) -> Reading:
-    """Sentences with one column as tags, as they stand; documents and spaces where the file tells them.
+def read_conllu(path: Path, options: DataOptions, lines: Lines) -> RawData:
+    """Sentences with one column as tags, unchanged, and with documents and spaces where the file has them.
 
-    Raises `ValueError` with file:line for a line that is not CoNLL-U, an id out of order, and a column or key
-    that is not there.
+    Raises `ValueError` with file:line for a line that is not CoNLL-U, an id out of order, and an unknown column or key.
     """
-    reading = Reading(name=str(path), form="CoNLL-U", fallback="labels")
-    blocks = [block for block in _blocks(path, options, lines, reading.notes) if block.words]
+    raw = RawData(name=str(path), form="CoNLL-U", fallback="labels")
+    blocks = [block for block in _read_blocks(path, options, lines, raw.notes) if block.words]
     present = {value for block in blocks for value in block.values if value is not None}
     if blocks and not present - {"_"}:
         raise ValueError(f"{path}: no word has {options.tag_column or 'upos'}; name another column with --tag-column")
-    # A word without the key that gives entities is in none; a label may be missing as CoNLL-U has it.
+    # Without its key, a word is outside all entities; a missing label is _, as in CoNLL-U.
     missing = "O" if all(is_span_tag(value, ALL_LETTERS) for value in present) else "_"
     for block in blocks:
         tags = tuple(missing if value is None else value for value in block.values)
         where = f"{path}:{block.lines[0]}"
-        reading.sentences.append(Sentence(tuple(block.words), tags, block.spaces(), block.document, where))
-        reading.lines.append(block.lines)
-    return reading
+        raw.sentences.append(Sentence(tuple(block.words), tags, block.spaces(), block.document, where))
+        raw.lines.append(block.lines)
+    return raw
 
 
-def _blocks(path: Path, options: DataOptions, lines: Lines, notes: list[Note]) -> Iterator[_Block]:
+def _read_blocks(path: Path, options: DataOptions, lines: Lines, notes: list[Note]) -> Iterator[_SentenceLines]:
     names: Sequence[str] = COLUMNS
     columns: tuple[int, int, str | None] | None = None
-    num_documents, block = 0, _Block("")
+    num_documents, block = 0, _SentenceLines("")
     for number, line in lines:
         if not line.strip():
-            yield block.finish(f"{path}:{number}")
-            block = _Block(block.document)
+            yield block.check(f"{path}:{number}")
+            block = _SentenceLines(block.document)
             continue
         if line.startswith("#"):
             if plus := GLOBAL_COLUMNS.match(line):
@@ -97,11 +95,9 @@ def _blocks(path: Path, options: DataOptions, lines: Lines, notes: list[Note]) -
             continue
         cells = line.split("\t")
         if len(cells) != len(names) or not (identifier := ID.fullmatch(cells[0])):
-            raise ValueError(
-                f"{path}:{number}: expected {len(names)} columns parted by tabs, first a word's number, got {line!r}"
-            )
-        if columns is None:
-            columns = _columns(path, options, names)
+            expected = f"expected {len(names)} columns separated by tabs, first a word's number"
+            raise ValueError(f"{path}:{number}: {expected}, got {line!r}")
+        columns = columns or _find_columns(path, options, names)
         word, tag, key = columns
         first, mark, last = identifier.groups()
         value = _value(cells[tag], key)
@@ -111,7 +107,7 @@ def _blocks(path: Path, options: DataOptions, lines: Lines, notes: list[Note]) -
         elif int(first) != len(block.words) + 1 or (mark and int(last) < int(first)):
             raise ValueError(f"{path}:{number}: word {cells[0]} does not follow word {len(block.words)}")
         elif mark and key and value is not None:
-            raise ValueError(f"{path}:{number}: {key} stands on the token {cells[word]!r}; it belongs on its words")
+            raise ValueError(f"{path}:{number}: {key} is on the token {cells[word]!r}; it belongs on its words")
         elif mark:
             block.tokens.append((int(first) - 1, int(last), cells[word], space_after))
         elif not cells[word].strip() or not (value is None or value.strip()):
@@ -121,23 +117,23 @@ def _blocks(path: Path, options: DataOptions, lines: Lines, notes: list[Note]) -
             block.words.append(cells[word])
             block.values.append(value)
             block.space_after.append(space_after)
-    yield block.finish(f"{path}: the last line")
+    yield block.check(f"{path}: the last line")
 
 
 def _value(cell: str, key: str | None) -> str | None:
-    """A cell, or what stands in it under a key: `NER=B-PER|SpaceAfter=No` → `B-PER`."""
+    """A cell, or the value of a key in it: `NER=B-PER|SpaceAfter=No` → `B-PER`."""
     if key is None:
         return cell
     pairs = (pair.partition("=") for pair in cell.split("|"))
     return next((value for name, _, value in pairs if name == key), None)
 
 
-def _columns(path: Path, options: DataOptions, names: Sequence[str]) -> tuple[int, int, str | None]:
-    """Places of words and tags, and the tags' key within theirs."""
+def _find_columns(path: Path, options: DataOptions, names: Sequence[str]) -> tuple[int, int, str | None]:
+    """The indices of words and tags, and the tags' key within their column."""
     word, word_key = _column(path, "form" if options.word_column is None else options.word_column, names)
     tag, key = _column(path, "upos" if options.tag_column is None else options.tag_column, names)
     if word_key:
-        raise ValueError(f"{path}: words have a column of their own, no key in one: {options.word_column}")
+        raise ValueError(f"{path}: words must be a whole column, not a key in one: {options.word_column}")
     return word, tag, key
 
 
@@ -149,6 +145,5 @@ def _column(path: Path, wanted: int | str, names: Sequence[str]) -> tuple[int, s
         return int(name) % len(names), None
     if key and name.lower() in names and name.lower() in KEYED:
         return names.index(name.lower()), key
-    near = difflib.get_close_matches(name.lower(), names, n=1)
-    hint = f"; did you mean {near[0]}?" if near and near[0] != name.lower() else ""
-    raise ValueError(f"{path}: no column {wanted!r}{hint} (known: {', '.join(names)}, feats:KEY, misc:KEY)")
+    hint = "" if name.lower() in names else suggestion(name.lower(), names)
+    raise ValueError(f"{path}: no column {wanted!r} (known: {', '.join(names)}, feats:KEY, misc:KEY){hint}")

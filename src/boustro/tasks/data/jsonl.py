@@ -1,9 +1,9 @@
-"""JSON lines, in and out: one labelled record a line (see `records` for what a record is).
+"""JSON lines, read and written: one labelled record per line (`records` describes a record).
 
     {"text": "Ada left.", "entities": [{"start": 0, "end": 3, "label": "PER"}]}
 
-What `boustro predict --format jsonl` prints and the prediction files of a comparison are read too. A .json file
-may hold one list of records instead. Written are words and tags, or words and entities where some overlap.
+Also reads the output of `boustro predict --format jsonl`, the prediction files of a comparison, and a .json file with
+one list of records.
 """
 
 import json
@@ -12,14 +12,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from boustro.tasks.data.reading import DataOptions, Lines, Reading
+from boustro.tasks.data.reading import DataOptions, Lines, RawData
 from boustro.tasks.data.records import read_records
 from boustro.types import Sentence
 
 SPACE, END = re.compile(r"\s*"), re.compile(r"\]\s*\Z")
 
 
-def read_jsonl(path: Path, options: DataOptions, lines: Lines) -> Reading:
+def read_jsonl(path: Path, options: DataOptions, lines: Lines) -> RawData:
     """Sentences of a file of records, see `records_of`."""
     return read_records(records_of(path, lines), str(path), "JSON lines", options)
 
@@ -33,7 +33,7 @@ def records_of(path: Path, lines: Lines) -> Iterator[tuple[int, Any]]:
 
 
 def format_jsonl(sentences: Iterable[Sentence]) -> str:
-    """One line a sentence: its words, its tags or (where it names them) entities over words, spaces and document."""
+    """One line per sentence: its words, tags (or entities over words, where some overlap), spaces and document."""
     rows = []
     for sentence in sentences:
         row: dict[str, Any] = {"words": sentence.words}
@@ -53,7 +53,7 @@ def _items(text: str, path: Path) -> Iterator[tuple[int, Any]]:
     """(line, record) of every item of a JSON list."""
     decoder, position, counted, line = json.JSONDecoder(), text.index("[") + 1, 0, 1
     while True:
-        position = SPACE.match(text, position).end()  # type: ignore[union-attr]
+        position = _skip_space(text, position)
         line, counted = line + text.count("\n", counted, position), position
         if END.match(text, position):
             return
@@ -61,14 +61,19 @@ def _items(text: str, path: Path) -> Iterator[tuple[int, Any]]:
             record, position = decoder.raw_decode(text, position)
         except (ValueError, RecursionError) as error:
             number = error.lineno if isinstance(error, json.JSONDecodeError) else line
-            raise ValueError(f"{path}:{number}: this is no JSON list of records ({error})") from None
+            raise ValueError(f"{path}:{number}: not a JSON list of records ({error})") from None
         yield line, record
-        position = SPACE.match(text, position).end()  # type: ignore[union-attr]
+        position = _skip_space(text, position)
         if text[position : position + 1] == ",":
             position += 1
         elif text[position : position + 1] != "]":
             number = text.count("\n", 0, position) + 1
-            raise ValueError(f"{path}:{number}: this is no JSON list of records (expected a comma or its end)")
+            raise ValueError(f"{path}:{number}: not a JSON list of records (expected a comma or ])")
+
+
+def _skip_space(text: str, position: int) -> int:
+    found = SPACE.match(text, position)
+    return found.end() if found else position
 
 
 def _parse(line: str, where: str) -> Any:

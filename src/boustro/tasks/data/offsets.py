@@ -1,10 +1,10 @@
-"""Entities over the characters of a text, to entities over its words.
+"""Entities over the characters of a text, converted to entities over its words.
 
     "The Port Lisse-based firm."   LOC [4, 14)   →   words "Port" and "Lisse-based": LOC [1, 3), noted as widened
 
-An entity that begins or ends inside a word is widened to the words that it touches; white space at its ends is
-left out; a sentence break inside it is taken back. Each of these is a note. An entity that lies outside the text,
-covers no word, or says another text than the one that stands there is a `ValueError`: nothing is dropped.
+An entity that begins or ends inside a word is widened to whole words; white space at its ends is left out; a sentence
+break inside it is removed. Each of these is a note. An entity that is outside the text, covers no word, or whose own
+`text` differs from the text at its offsets is a `ValueError`: nothing is dropped.
 """
 
 from bisect import bisect_left, bisect_right
@@ -18,17 +18,17 @@ from boustro.text.words import Placed
 from boustro.types import Entity
 
 KEYS = (("start", "start_offset"), ("end", "end_offset"), ("label", "type", "entity"))
-"""Of an entity's start, end and label, where it is a dict."""
-WIDENED = "entities widened to the whole words that they touch"
+"""Names of an entity's start, end and label in a dict."""
+WIDENED = "entities widened to whole words"
 TRIMMED = "entities with white space at their ends, which was left out"
-JOINED = "sentence breaks taken back because an entity runs over them"
+JOINED = "sentence breaks removed because an entity extends over them"
 REPEATED = "entities given more than once"
 
 
 def read_spans(given: Any, size: int, unit: str, where: str, text: str | None = None) -> list[Entity]:
-    """Entities out of `[start, end, label]` lists or dicts, over `size` words or characters.
+    """Entities from `[start, end, label]` lists or dicts, over `size` words or characters.
 
-    With a `text`, an entity's own `text` must be what stands there. `ValueError` for anything else.
+    With `text`, an entity's own `text` must be the text at its offsets. Raises `ValueError` for anything else.
     """
     spans = []
     for item in as_rows(given):
@@ -38,14 +38,14 @@ def read_spans(given: Any, size: int, unit: str, where: str, text: str | None = 
         if len(parts) != 3 or [type(part) for part in parts] != [int, int, str]:
             raise ValueError(f"{where}: an entity is [start, end, label], got {shorten(item)}")
         start, end, label = parts
-        said = item.get("text") if isinstance(item, Mapping) else None
+        own = item.get("text") if isinstance(item, Mapping) else None
         if not 0 <= start < end <= size:
-            raise ValueError(f"{where}: the entity {label} [{start}, {end}) does not lie in the {size} {unit}")
+            raise ValueError(f"{where}: the entity {label} [{start}, {end}) is outside the {size} {unit}")
         if not label.strip():
             raise ValueError(f"{where}: the entity [{start}, {end}) has an empty label")
-        if text is not None and isinstance(said, str) and said and text[start:end] != said:
+        if text is not None and isinstance(own, str) and own and text[start:end] != own:
             raise ValueError(
-                f"{where}: the entity {said!r} is not what stands at {start}:{end} of the text, {text[start:end]!r}; "
+                f"{where}: the entity {own!r} differs from the text at {start}:{end}, {text[start:end]!r}; "
                 "offsets count characters (code points), not bytes"
             )
         spans.append(Entity(label, start, end))
@@ -53,7 +53,7 @@ def read_spans(given: Any, size: int, unit: str, where: str, text: str | None = 
 
 
 def as_rows(given: Any) -> Any:
-    """A list of dicts, also where a data set turned it into a dict of lists."""
+    """A list of dicts, also from a dict of lists, as data sets store it."""
     if not isinstance(given, Mapping) or not all(isinstance(values, list) for values in given.values()):
         return given
     if len({len(values) for values in given.values()}) != 1:
@@ -62,14 +62,14 @@ def as_rows(given: Any) -> Any:
 
 
 def join_sentences(parts: Sequence[Placed], spans: Sequence[Entity], where: str, notes: list[Note]) -> list[Placed]:
-    """Sentences of one text, those that one entity touches made one."""
+    """Sentences of one text, with those that share an entity joined."""
     joined: list[Placed] = []
     for part in parts:
         before = joined[-1] if joined else None
         if before and any(s.start < before.places[-1][1] and part.places[0][0] < s.end for s in spans):
             notes.append(Note(JOINED, where, f"no sentence break after {before.sentence.words[-1]!r}"))
-            parted = before.places[-1][1] < part.places[0][0]
-            spaces = (*(before.sentence.spaces or ()), parted, *(part.sentence.spaces or ())[1:])
+            spaced = before.places[-1][1] < part.places[0][0]
+            spaces = (*(before.sentence.spaces or ()), spaced, *(part.sentence.spaces or ())[1:])
             whole = replace(before.sentence, words=before.sentence.words + part.sentence.words, spaces=spaces)
             joined[-1] = Placed(whole, before.places + part.places)
         else:
@@ -80,7 +80,7 @@ def join_sentences(parts: Sequence[Placed], spans: Sequence[Entity], where: str,
 def to_words(
     spans: Sequence[Entity], places: Sequence[tuple[int, int]], text: str, where: str, notes: list[Note]
 ) -> tuple[Entity, ...]:
-    """The same entities over words; `places` holds each word's characters, in order."""
+    """The same entities over words; `places` has each word's characters, in order."""
     starts, ends = [start for start, _ in places], [end for _, end in places]
     entities = []
     for span in spans:
@@ -88,11 +88,11 @@ def to_words(
         if first >= last:
             raise ValueError(f"{where}: the entity {span.label} [{span.start}, {span.end}) covers no word")
         start, end = starts[first], ends[last - 1]
-        said, read = text[span.start : span.end], text[start:end]
+        given, read = text[span.start : span.end], text[start:end]
         if start < span.start or end > span.end:
-            notes.append(Note(WIDENED, where, f"{span.label} {said!r} widened to {read!r}"))
-        elif said != read:
-            notes.append(Note(TRIMMED, where, f"{span.label} {said!r} read as {read!r}"))
+            notes.append(Note(WIDENED, where, f"{span.label} {given!r} widened to {read!r}"))
+        elif given != read:
+            notes.append(Note(TRIMMED, where, f"{span.label} {given!r} read as {read!r}"))
         entities.append(Entity(span.label, first, last))
     return distinct(entities, where, notes)
 

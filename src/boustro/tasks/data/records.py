@@ -1,12 +1,12 @@
-"""Labelled records, as JSON lines, datasets and lists of dicts have them, to sentences.
+"""Labelled records (JSON lines, rows of data sets, dicts) to sentences.
 
     {"words": ["Ada", "left"], "tags": ["B-PER", "O"]}              words and their tags
     {"words": ["Ada", "left"], "entities": [[0, 1, "PER"]]}         words and entities over words, half-open
     {"text": "Ada left.", "entities": [[0, 3, "PER"]]}              running text and entities over its characters
 
-An entity is `[start, end, label]` or a dict with `start`, `end` and `label`. Each key has the names that doccano,
-spaCy, Prodigy and the datasets of the hub give it (tables below). A text is split into words and sentences here
-(`words.split_text`), unless the record names its tokens; `offsets` says how its entities find their words.
+An entity is `[start, end, label]` or a dict with `start`, `end` and `label`. The tables below list the keys of
+doccano, spaCy, Prodigy and the data sets of the Hub. A text without tokens is split into words and sentences by
+`words.split_text`; `offsets` converts its entities.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ from typing import Any
 from boustro.errors import shorten
 from boustro.given import refuse_no_texts
 from boustro.tasks.data.offsets import as_rows, distinct, join_sentences, read_spans, to_words
-from boustro.tasks.data.reading import DataOptions, Note, Reading
+from boustro.tasks.data.reading import DataOptions, Note, RawData
 from boustro.text.words import split_text
 from boustro.types import Sentence
 
@@ -25,48 +25,49 @@ TEXT_KEY = "text"
 TAG_KEYS = ("tags", "ner_tags", "gold", "labels", "label", "ner", "pos_tags", "upos", "xpos", "chunk_tags")
 SPAN_KEYS = ("entities", "spans", "labels", "label", "ner")
 LABEL_KEYS = frozenset({"pos_tags", "upos", "xpos"})
-"""Tags that are labels when they have no scheme."""
+"""Tags under these keys are labels if they fit no scheme."""
 UNUSED_ANSWERS = ("reject", "ignore")
 WORDLESS = "records without a word, left out"
 REJECTED = "records that their annotator rejected or ignored, left out"
 
-Places = tuple[tuple[int, int], ...]
+Offsets = tuple[tuple[int, int], ...]
 
 
 def read_records(
     records: Iterable[tuple[int, Any]], name: str, form: str, options: DataOptions, in_memory: bool = False
-) -> Reading:
+) -> RawData:
     """Sentences of (line or row number, record) pairs.
 
-    Raises `ValueError` with name:line for a record without words or labels, offsets outside the text, a label
-    that is no name, and labels under several keys of which none was chosen.
+    Raises `ValueError` with name:line for a record without words or labels, offsets outside the text, an empty label,
+    and labels under several keys when none was chosen.
     """
-    sentences: list[Sentence] = []
-    lines: list[Sequence[int]] = []
-    notes: list[Note] = []
+    raw = RawData(name=name, form=form)
     keys = set()
     for number, record in records:
         where = f"record {number} of {name}" if in_memory else f"{name}:{number}"
         record = _as_mapping(record, where)
         if record.get("answer") in UNUSED_ANSWERS:
-            notes.append(Note(REJECTED, where, f"the annotator's answer is {record['answer']!r}; left out"))
+            raw.notes.append(Note(REJECTED, where, f"the annotator's answer is {record['answer']!r}; left out"))
             continue
-        key, found = _sentences(record, where, f"record {number}", options, notes)
+        key, found = _sentences(record, where, f"record {number}", options, raw.notes)
         if not any(found):
-            notes.append(Note(WORDLESS, where, "no word is here; left out"))
+            raw.notes.append(Note(WORDLESS, where, "no words; left out"))
             continue
         keys.add(key)
-        sentences += found if in_memory else [replace(s, where=where) for s in found]
-        lines += [] if in_memory else [(number,) * len(s) for s in found]
-    fallback = "labels" if keys and keys <= LABEL_KEYS else None
-    return Reading(name=name, form=form, sentences=sentences, lines=lines, notes=notes, fallback=fallback)
+        raw.sentences.extend(found if in_memory else [replace(s, where=where) for s in found])
+        raw.lines.extend([] if in_memory else [(number,) * len(s) for s in found])
+    return replace(raw, fallback="labels" if keys and keys <= LABEL_KEYS else None)
+
+
+def is_text_pair(item: Any) -> bool:
+    """Whether this is a spaCy record: `(text, {"entities": ...})`."""
+    return isinstance(item, (list, tuple)) and [type(part) for part in item] == [str, dict]
 
 
 def _as_mapping(record: Any, where: str) -> Mapping[str, Any]:
-    """A record as a dict; spaCy's `(text, {"entities": ...})` pairs too."""
     if isinstance(record, Mapping):
         return record
-    if isinstance(record, (list, tuple)) and [type(part) for part in record] == [str, dict]:
+    if is_text_pair(record):
         return {TEXT_KEY: record[0], **record[1]}
     raise ValueError(f"{where}: expected an object with words and tags, or text and entities, got {shorten(record)}")
 
@@ -74,12 +75,10 @@ def _as_mapping(record: Any, where: str) -> Mapping[str, Any]:
 def _sentences(
     record: Mapping[str, Any], where: str, document: str, options: DataOptions, notes: list[Note]
 ) -> tuple[str, list[Sentence]]:
-    """The key of the labels, and the sentences: several where a text holds several."""
+    """The key of the labels, and the sentences of the record's words or text."""
     chosen = None if options.word_column is None else str(options.word_column)
     words_key = _first_list(record, WORD_KEYS if chosen is None else (chosen,))
-    text_key = chosen if chosen and words_key is None else TEXT_KEY
-    text = record.get(text_key)
-    text = text if isinstance(text, str) else None
+    text = _text(record, chosen if chosen and words_key is None else TEXT_KEY)
     if words_key is None and text is None:
         looked = chosen or ", ".join((*WORD_KEYS, TEXT_KEY))
         raise ValueError(f"{where}: no words and no text under {looked} ({_found(record)}); choose with --word-column")
@@ -90,7 +89,7 @@ def _sentences(
         return key, [replace(sentence, document=str(named or ""))]
     assert text is not None
     if are_tags:
-        raise ValueError(f"{where}: {key!r} holds tags of words, but no words are here ({_found(record)})")
+        raise ValueError(f"{where}: {key!r} has tags, but there are no words ({_found(record)})")
     _refuse_half_characters(where, [text])
     spans = read_spans(record[key], len(text), "characters", where, text)
     parts = join_sentences(list(split_text(text, str(named or document))), spans, where, notes)
@@ -107,7 +106,7 @@ def _sentences(
 def _words_sentence(
     record: Mapping[str, Any], words_key: str, key: str, are_tags: bool, where: str, notes: list[Note]
 ) -> Sentence:
-    text = record.get(TEXT_KEY) if isinstance(record.get(TEXT_KEY), str) else None
+    text = _text(record, TEXT_KEY)
     words, places = _words(record[words_key], text, where)
     _refuse_half_characters(where, words)
     sentence = Sentence(words, spaces=_spaces(record.get("spaces"), places, len(words), where))
@@ -121,32 +120,30 @@ def _words_sentence(
 
 
 def _labels_key(record: Mapping[str, Any], where: str, options: DataOptions) -> tuple[str, bool]:
-    """The key of the labels, and whether they are tags, one a word, or else entities."""
+    """The key of the labels, and whether they are tags, one per word, or entities."""
     if options.tag_column is not None:
         key = str(options.tag_column)
         if _first_list(record, (key,)) is None:
             raise ValueError(f"{where}: no list of labels under {key!r} ({_found(record)})")
-        return key, bool(record[key]) and _first_list(record, (key,), _holds_tags) is not None
-    tags = _first_list(record, TAG_KEYS, _holds_tags)
-    spans = _first_list(record, SPAN_KEYS, lambda rows: not _holds_tags(rows))
+        return key, bool(record[key]) and _first_list(record, (key,), _are_tags) is not None
+    tags = _first_list(record, TAG_KEYS, _are_tags)
+    spans = _first_list(record, SPAN_KEYS, lambda rows: not _are_tags(rows))
     if tags and spans:
         raise ValueError(f"{where}: labels under {tags!r} and under {spans!r}; choose with --tag-column")
-    if tags or spans:
-        return tags or spans or "", bool(tags)
-    if empty := _first_list(record, TAG_KEYS):
-        return empty, True
+    if key := tags or spans or _first_list(record, TAG_KEYS):
+        return key, key != spans
     looked = ", ".join(dict.fromkeys((*TAG_KEYS, *SPAN_KEYS)))
     raise ValueError(f"{where}: no labels under {looked} ({_found(record)}); choose with --tag-column")
 
 
-def _holds_tags(rows: Sequence[Any]) -> bool:
+def _are_tags(rows: Sequence[Any]) -> bool:
     return bool(rows) and isinstance(rows[0], (str, int))
 
 
 def _first_list(
     record: Mapping[str, Any], keys: Iterable[str], fits: Callable[[Sequence[Any]], bool] = lambda rows: True
 ) -> str | None:
-    """The first of these keys that holds a list which fits."""
+    """The first of these keys with a list that fits."""
     for key in keys:
         rows = as_rows(record.get(key))
         if isinstance(rows, (list, tuple)) and fits(rows):
@@ -154,8 +151,8 @@ def _first_list(
     return None
 
 
-def _words(given: Any, text: str | None, where: str) -> tuple[tuple[str, ...], Places | None]:
-    """Words, and their places in the text where there is one."""
+def _words(given: Any, text: str | None, where: str) -> tuple[tuple[str, ...], Offsets | None]:
+    """Words, and their offsets in the text if there is one."""
     given = as_rows(given)
     if given and isinstance(given[0], Mapping):  # Prodigy's tokens
         try:
@@ -165,7 +162,7 @@ def _words(given: Any, text: str | None, where: str) -> tuple[tuple[str, ...], P
             raise ValueError(f"{where}: a token has no {error.args[0]!r}") from None
         for word, (start, end) in zip(words, places or (), strict=places is not None):
             if text is not None and text[start:end] != word:
-                raise ValueError(f"{where}: the token {word!r} is not what stands at {start}:{end} of the text")
+                raise ValueError(f"{where}: the token {word!r} differs from the text at {start}:{end}")
         return words, places
     refuse_no_texts(given, f"{where}: word")
     if text is None:
@@ -174,16 +171,16 @@ def _words(given: Any, text: str | None, where: str) -> tuple[tuple[str, ...], P
     for word in given:
         start = text.find(word, position)
         if start < 0:
-            raise ValueError(f"{where}: the word {word!r} is not in the text where it should follow")
+            raise ValueError(f"{where}: the word {word!r} is not in the text after the words before it")
         position = start + len(word)
         found.append((start, position))
     return tuple(given), tuple(found)
 
 
-def _spaces(given: Any, places: Places | None, num_words: int, where: str) -> tuple[bool, ...] | None:
+def _spaces(given: Any, places: Offsets | None, num_words: int, where: str) -> tuple[bool, ...] | None:
     if given is not None:
         if not isinstance(given, list) or len(given) != num_words or not all(isinstance(x, bool) for x in given):
-            raise ValueError(f"{where}: spaces must be a list of {num_words} true or false, one a word")
+            raise ValueError(f"{where}: spaces must be a list of {num_words} true or false, one per word")
         return tuple(given)
     if places is None:
         return None
@@ -200,13 +197,17 @@ def _tags(given: Sequence[Any], num_words: int, key: str, where: str) -> tuple[s
 
 
 def _refuse_half_characters(where: str, parts: Iterable[str]) -> None:
-    """JSON can write half of a surrogate pair, which no tokenizer takes."""
+    """JSON can contain half of a surrogate pair, which no tokenizer accepts."""
     for part in parts:
         if not part.isascii():
             try:
                 part.encode()
             except UnicodeEncodeError as error:
-                raise ValueError(f"{where}: {shorten(part)} holds half a character ({error.reason})") from None
+                raise ValueError(f"{where}: {shorten(part)} contains half a character ({error.reason})") from None
+
+
+def _text(record: Mapping[str, Any], key: str) -> str | None:
+    return record[key] if isinstance(record.get(key), str) else None
 
 
 def _found(record: Mapping[str, Any]) -> str:

@@ -1,15 +1,15 @@
-"""Tag schemes: found out from the tags, read into entities, and written again. Inside, everything speaks BIO.
+"""Tag schemes: detected from the tags, decoded into entities, and encoded again. All other code uses BIO only.
 
-IOB1   I-PER I-PER B-PER   B only where an entity follows another of its type at once
-BIO    B-PER I-PER B-PER   B wherever an entity begins (IOB2)
+IOB1   I-PER I-PER B-PER   B only where an entity directly follows another of its type
+BIO    B-PER I-PER B-PER   B at the start of every entity (IOB2)
 BIOES  B-PER E-PER S-PER   ends and single words are marked as well
-BILOU  B-PER L-PER U-PER   the same in other letters
+BILOU  B-PER L-PER U-PER   the same with other letters
 BMES   B-PER E-PER S-PER   the same, M for the middle
-IO     PER PER PER         no prefixes: a run of one label is one entity (only when asked for)
-labels PROPN PROPN PUNCT   one label a word, such as parts of speech: no entities at all
+IO     PER PER PER         no prefixes: a run of one label is one entity (only on request)
+labels PROPN PROPN PUNCT   one label per word, such as parts of speech: no entities
 
-A sequence is valid when writing its entities again gives the same tags: in BIO, `O I-PER` is read as PER [1, 2),
-which is written `O B-PER`, so its second tag is not valid and was repaired.
+A sequence is valid if encoding its entities gives the same tags. In BIO, `O I-PER` decodes to PER [1, 2), which is
+encoded as `O B-PER`, so its second tag is invalid and gets repaired.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,41 +19,47 @@ from boustro.metrics.spans import extract_spans, is_span_tag
 from boustro.types import Entity, Sentence
 
 Scheme = Literal["auto", "bio", "iob1", "bioes", "bilou", "bmes", "io", "labels"]
-Place = Callable[[int, int], str]
-"""Where word `j` of sentence `i` stands, as messages say it."""
 
-# The letter of an entity's only word, first word, words between, and last word.
+# The letter of an entity's only word, first word, middle words, and last word.
 LETTERS: dict[Scheme, str] = {"bio": "BBII", "bioes": "SBIE", "bilou": "UBIL", "bmes": "SBME", "iob1": "IIII"}
 KNOWN: dict[Scheme, frozenset[str]] = {scheme: frozenset(letters) | {"B"} for scheme, letters in LETTERS.items()}
 ALL_LETTERS = frozenset().union(*KNOWN.values())
 AS_BIOES = {"bilou": {"L": "E", "U": "S"}, "bmes": {"M": "I"}}
-WHY = {
-    "B": "begins an entity",
-    "I": "does not follow an entity of its type",
-    "E": "ends an entity",
-    "L": "ends an entity",
-    "S": "is an entity by itself",
-    "U": "is an entity by itself",
-}
+BEGINS, CONTINUES, ENDS, SINGLE = (
+    "begins an entity",
+    "does not follow an entity of its type",
+    "ends an entity",
+    "is a one-word entity",
+)
+WHY = {"B": BEGINS, "I": CONTINUES, "E": ENDS, "L": ENDS, "S": SINGLE, "U": SINGLE}
 
 
-def given_place(sentence: int, word: int) -> str:
-    """The place of a word in data that came from no file."""
-    return f"sentence {sentence + 1} of the given data, word {word + 1}"
+def check_scheme(sentences: Sequence[Sentence], scheme: Scheme, place: Callable[[int, int], str]) -> Scheme:
+    """The given scheme, or for `auto` the detected one; sentences without tags are ignored.
 
-
-def detect_scheme(sentences: Sequence[Sentence], place: Place = given_place) -> Scheme:
-    """The scheme of tagged sentences; `ValueError`, with the place, for tags that no scheme has.
-
-    Sentences without tags have no say.
+    Raises `ValueError` for a tag outside the scheme, or outside all schemes; `place(i, j)` names word `j` of sentence
+    `i` in the message.
     """
     found = {tag for s in sentences for tag in s.tags or ()}
-    strange = {tag for tag in found if not is_span_tag(tag, ALL_LETTERS)}
-    if strange:
-        raise ValueError(
-            f"{_first(sentences, strange, place)} is no tag of IOB1, BIO or BIOES, such as O and B-PER; for labels "
-            "without a prefix say --scheme io (a run of one label is an entity) or --scheme labels (a label a word)"
-        )
+    if scheme == "io" and found - {"O"} and all(is_span_tag(tag, ALL_LETTERS) for tag in found):
+        first = _first(sentences, found - {"O"}, place)
+        raise ValueError(f"{first} has a prefix; --scheme io is for labels without prefixes")
+    if scheme in ("io", "labels"):
+        return scheme
+    letters = ALL_LETTERS if scheme == "auto" else KNOWN[scheme]
+    if wrong := {tag for tag in found if not is_span_tag(tag, letters)}:
+        name, advice = scheme.upper(), ""
+        if scheme == "auto":
+            name = "IOB1, BIO or BIOES"
+            advice = (
+                ", such as O or B-PER; for labels without prefixes use --scheme io (a run of one label is an entity) "
+                "or --scheme labels (one label per word)"
+            )
+        raise ValueError(f"{_first(sentences, wrong, place)} is not a valid {name} tag{advice}")
+    return _detect(sentences, found, place) if scheme == "auto" else scheme
+
+
+def _detect(sentences: Sequence[Sentence], found: set[str], place: Callable[[int, int], str]) -> Scheme:
     letters = {tag[0] for tag in found} - {"O"}
     if letters <= KNOWN["bio"]:
         return "iob1" if _is_iob1(sentences) else "bio"
@@ -64,20 +70,8 @@ def detect_scheme(sentences: Sequence[Sentence], place: Place = given_place) -> 
     raise ValueError(f"the tags mix the letters of several schemes: {shown}")
 
 
-def refuse_strange(sentences: Sequence[Sentence], scheme: Scheme, place: Place = given_place) -> None:
-    """`ValueError`, with the place, for tags that the scheme which was asked for does not have."""
-    found = {tag for s in sentences for tag in s.tags or ()}
-    if scheme in KNOWN:
-        strange = {tag for tag in found if not is_span_tag(tag, KNOWN[scheme])}
-        if strange:
-            raise ValueError(f"{_first(sentences, strange, place)} is no tag of the scheme {scheme.upper()}")
-    elif scheme == "io" and found - {"O"} and all(is_span_tag(tag, ALL_LETTERS) for tag in found):
-        first = _first(sentences, found - {"O"}, place)
-        raise ValueError(f"{first} has a prefix; --scheme io is for labels without one, so leave it out")
-
-
 def tags_to_entities(tags: Sequence[str], scheme: Scheme) -> list[Entity]:
-    """The entities of one sentence; a sequence that is not valid is read as conlleval reads it."""
+    """The entities of one sentence; an invalid sequence is read as conlleval reads it."""
     if scheme == "io":
         tags = [tag if tag == "O" else f"I-{tag}" for tag in tags]
     elif scheme in AS_BIOES:
@@ -87,7 +81,7 @@ def tags_to_entities(tags: Sequence[str], scheme: Scheme) -> list[Entity]:
 
 
 def encode_tags(entities: Iterable[Entity], num_words: int, scheme: Scheme) -> tuple[str, ...]:
-    """Tags of entities that do not overlap, over word positions; IO cannot part neighbours of one type."""
+    """Tags of entities that do not overlap, over words; IO cannot separate neighbours of one type."""
     tags, ends = ["O"] * num_words, {}
     for entity in sorted(entities):
         length = entity.end - entity.start
@@ -104,17 +98,17 @@ def encode_tags(entities: Iterable[Entity], num_words: int, scheme: Scheme) -> t
 
 
 def to_bio(tags: Sequence[str], scheme: Scheme) -> tuple[str, ...]:
-    """One sentence's tags in BIO; sequences that are not valid are read as conlleval reads them."""
+    """One sentence's tags in BIO; invalid sequences are read as conlleval reads them."""
     return entities_to_bio(tags_to_entities(tags, scheme), len(tags))
 
 
 def entities_to_bio(entities: Sequence[Entity], num_words: int) -> tuple[str, ...]:
-    """BIO tags of entities that do not overlap, over word positions."""
+    """BIO tags of entities that do not overlap, over words."""
     return encode_tags(entities, num_words, "bio")
 
 
 def invalid_tags(tags: Sequence[str], scheme: Scheme) -> list[tuple[int, str]]:
-    """(word, what was made of its tag) of every tag that its scheme does not allow there."""
+    """(word, the reason and the repair) of every tag that its scheme does not allow there."""
     valid = encode_tags(tags_to_entities(tags, scheme), len(tags), scheme)
     return [
         (position, f"{tag} {WHY[right[0]]}; read as {right}")
@@ -124,7 +118,7 @@ def invalid_tags(tags: Sequence[str], scheme: Scheme) -> list[tuple[int, str]]:
 
 
 def flatten_entities(entities: Iterable[Entity]) -> tuple[Entity, ...]:
-    """Entities that do not overlap, in order: the longest first, so the outermost of nested ones; then the earliest."""
+    """Entities that do not overlap, in order: the longest first (the outermost of nested ones), then the earliest."""
     kept: list[Entity] = []
     for entity in sorted(entities, key=lambda e: (e.start - e.end, e)):
         if all(entity.end <= other.start or other.end <= entity.start for other in kept):
@@ -143,7 +137,7 @@ def gold_entities(sentence: Sentence) -> tuple[Entity, ...]:
 
 
 def _is_iob1(sentences: Sequence[Sentence]) -> bool:
-    """Whether entities begin with I, and none that could do so begins with B."""
+    """Whether every entity that does not follow one of its own type begins with I."""
     begins = set()
     for sentence in sentences:
         previous = "O"
@@ -154,7 +148,7 @@ def _is_iob1(sentences: Sequence[Sentence]) -> bool:
     return begins == {"I"}
 
 
-def _first(sentences: Sequence[Sentence], tags: set[str], place: Place) -> str:
+def _first(sentences: Sequence[Sentence], tags: set[str], place: Callable[[int, int], str]) -> str:
     """`file:line: 'tag'` of the first of these tags, and how many more there are."""
     places = [(i, j, tag) for i, s in enumerate(sentences) for j, tag in enumerate(s.tags or ()) if tag in tags]
     i, j, tag = places[0]

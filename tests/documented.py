@@ -1,0 +1,181 @@
+"""The files and folders that the pages' commands name, in a tiny form, and how a block of commands is run on them.
+
+bash expands a block (variables, globs, loops, continued lines); every program in it is a function that only records
+its arguments. The recorded `boustro` commands then run in this process, with the numbers of `SMALL` and the words of
+`TINY` in place of the expensive ones.
+"""
+
+import bz2
+import contextlib
+import gzip
+import json
+import re
+import shutil
+import subprocess
+from importlib.resources import files
+from pathlib import Path
+
+from boustro.cli.main import main
+from boustro.text.tokenizers import with_special_pieces
+from conftest import SENTENCES
+
+SMALL = {
+    "tokenize": "--workers 1",
+    "pretrain": "--tokens 32 --segment-length 16 --batch-segments 2 --micro-batch-segments 1 --no-compile",
+    "fuse": "--tokens 32 --segment-length 16 --batch-segments 2",
+    "elmo": "--words 60 --width 8 --cells 16 --letter-window 1",
+    "fit": "--epochs 1",
+    "compare": "--epochs 1 --seeds 1 --hidden 16 --train-sentences 8",
+    "fewshot": "--draws 2 --shots 1 --budget 2 --epochs 2",
+}
+"""Options that every run of a command gets, instead of the page's values where it names them."""
+SMALL_BY_DATA = {"--shards": "--tokens 32 --segment-length 16 --batch-segments 2", "--train": "--epochs 1"}
+"""The same for `adapt`, which takes running text or labels."""
+TINY = {
+    "8192": "400",
+    "mini": "tiny",
+    "gpt2-base": "tiny",
+    "bert-mini": "bert-tiny",
+    "electra-mini": "electra-tiny",
+    "eurobert-mini": "eurobert-tiny",
+    "/shared/shards": "shards",
+    "/shared/my-backward": "my-backward",
+}
+"""Words of a command that are replaced wherever they occur."""
+VARIABLES = {"C": "conll2003", "DATA": "data", "MINILM": "minilm"}
+NOT_RUN: dict[str, str] = {}
+"""Blocks that cannot run here, by page and first command: the reason."""
+
+SAMPLE = files("boustro").joinpath("data", "sample", "train.conll").read_text("utf-8")
+LABELLED = "\n\n".join(SAMPLE.split("\n\n")[:14]) + "\n\n"
+CONLLU = "1\tAda\tAda\tPROPN\t_\t_\t0\troot\t_\tNER=B-PER\n2\tleft\tleave\tVERB\t_\t_\t1\tx\t_\t_\n\n"
+CORPUS = "".join(json.dumps({"text": " ".join(SENTENCES[i:] + SENTENCES[:i])}) + "\n" for i in range(8))
+SHARDS = ("validation", "wikipedia", "novels", "english", "swahili")
+CORPORA = ("corpus/a", "corpus", "held-out", "wikipedia/train-AA", "wikipedia/train-AB", "data/wikipedia/train-AA")
+CORPORA += ("data/wikipedia/validation", "data/novels/train")
+MADE = (
+    "tokenize corpus.jsonl --tokenizer gpt2 --out shards",
+    "pretrain --shards shards --preset mini --out my-forward",
+    "fit --train train.conll --encoder starter --out ner",
+)
+DATA_SETS = ("conll2003", "wnut17", "crossner_politics")
+
+PROGRAMS = ("boustro", "torchrun", "accelerate", "python", "tail")
+RECORD = "".join(f'{name}() {{ printf "%s\\0" {name} "$@" >&3; printf "\\n\\0" >&3; }}\n' for name in PROGRAMS)
+
+
+def make_folder(folder: Path) -> Path:
+    """Everything that the pages name but do not make."""
+    shape = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+    shape |= {"max_position_embeddings": 256}
+    gpt2 = {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 256}
+    _write_model(folder / "gpt2", "gpt2", "AutoModelForCausalLM", **gpt2)
+    _write_model(folder / "my-backward", "llama", "AutoModelForCausalLM", direction="backward", **shape)
+    _write_model(
+        folder / "meta-llama" / "Llama-2-7b-hf", "llama", "AutoModelForCausalLM", **shape | {"hidden_size": 256}
+    )
+    _write_model(folder / "large", "llama", "AutoModelForCausalLM", **shape)
+    _write_model(folder / "minilm", "bert", "AutoModelForMaskedLM", **shape)
+    shutil.copytree(folder / "minilm", folder / "my-masked")
+    for name in ("train.conll", "dev.conll", "train1000.conll", "train.txt", "dev.txt", "test.txt"):
+        _write(folder / name, LABELLED)
+    for name in DATA_SETS:
+        _write(folder / name / "train.txt", LABELLED)
+        _write(folder / name / "dev.txt", LABELLED)
+    _write(folder / "dev.conllu", CONLLU)
+    _write(folder / "answers.txt", "Ada;x;B-PER\nleft;x;O\n")
+    for name in ("article.txt", "log.txt", "notes/a.txt", "notes/b.txt"):
+        _write(folder / name, "Ada left.\nIt rained.\n")
+    (folder / "letters.txt.gz").write_bytes(gzip.compress(b"Ada left.\n"))
+    _write(folder / "corpus.jsonl", CORPUS)
+    with contextlib.chdir(folder):
+        for command in MADE:
+            assert main(make_small(command.split())) == 0
+    for name in SHARDS:
+        shutil.copytree(folder / "shards", folder / name)
+    for name in CORPORA:
+        path = folder / f"{name}.jsonl.bz2"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(bz2.compress(CORPUS.encode()))
+    return folder
+
+
+def expand(block: str, folder: Path) -> list[list[str]]:
+    """The commands of a block as bash runs them in `folder`, each as a list of words."""
+    assignments = "".join(f"{name}={value}\n" for name, value in VARIABLES.items())
+    script = f"exec 3>&1 1>/dev/null\n{RECORD}{assignments}{block}"
+    done = subprocess.run(["bash", "-euc", script], cwd=folder, capture_output=True, text=True, check=True)
+    commands: list[list[str]] = [[]]
+    for word in done.stdout.split("\0")[:-1]:
+        commands.append([]) if word == "\n" else commands[-1].append(word)
+    return [command for command in commands if command]
+
+
+def arguments_of(command: list[str]) -> list[str] | None:
+    """What `boustro` is given; a launcher of several processes is left out. `None` for other programs."""
+    if command[0] in ("torchrun", "accelerate"):
+        return command[command.index("boustro.cli") + 1 :]
+    return command[1:] if command[0] == "boustro" else None
+
+
+def make_small(arguments: list[str]) -> list[str]:
+    """The same command with the numbers of `SMALL` and the words of `TINY`."""
+    name, *rest = [TINY.get(word, word) for word in arguments]
+    small = SMALL.get(name, "")
+    if name == "adapt":
+        small = next(options for option, options in SMALL_BY_DATA.items() if option in rest)
+    for option, values in re.findall(r"(--\S+)((?: [^-]\S*)*)", small):
+        rest = _set_option(rest, option, values.split())
+    return [name, *rest]
+
+
+def run_block(block: str, folder: Path) -> int:
+    """Run the block's `boustro` commands in `folder`, the current one; returns their number."""
+    count = 0
+    for command in expand(block, folder):
+        if (arguments := arguments_of(command)) is None:
+            continue
+        arguments = make_small(arguments)
+        if "--out" in arguments:  # a placeholder, or the result of another choice in the same block
+            _remove(folder / arguments[arguments.index("--out") + 1])
+        assert main(arguments) == 0, " ".join(arguments)
+        count += 1
+    return count
+
+
+def _set_option(words: list[str], option: str, values: list[str]) -> list[str]:
+    """`["--seeds", "3", "--out", "x"]` → `["--out", "x", "--seeds", "1"]`"""
+    if option in words:
+        begin = words.index(option)
+        end = next((i for i in range(begin + 1, len(words)) if words[i].startswith("--")), len(words))
+        words = words[:begin] + words[end:]
+    return [*words, option, *values]
+
+
+def _remove(path: Path) -> None:
+    if path.is_symlink():
+        path.unlink()
+    elif path.is_dir():
+        shutil.rmtree(path)
+
+
+def _write(path: Path, text: str) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+    return str(path)
+
+
+def _write_model(folder: Path, kind: str, auto: str, direction: str = "forward", **shape: int) -> None:
+    """A random model over the shipped pair's vocabulary, so that all models and shards here share one."""
+    import transformers
+
+    tokenizer = Path(str(files("boustro"))) / "data" / "starter" / "forward"
+    if auto == "AutoModelForMaskedLM":
+        pieces = with_special_pieces(tokenizer, ["mask", "cls", "sep", "pad"])
+    else:
+        pieces = transformers.AutoTokenizer.from_pretrained(tokenizer)
+    config = transformers.AutoConfig.for_model(kind, vocab_size=len(pieces), bos_token_id=0, eos_token_id=0, **shape)
+    getattr(transformers, auto).from_config(config).save_pretrained(folder)
+    pieces.save_pretrained(folder)
+    written = json.loads((folder / "config.json").read_text("utf-8"))
+    (folder / "config.json").write_text(json.dumps(written | {"direction": direction, "sentinel": True}), "utf-8")
