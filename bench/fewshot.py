@@ -23,9 +23,10 @@ from torchcrf import CRF
 
 from boustro.heads.base import Head
 from boustro.heads.factored import factored_tags
+from boustro.heads.layout import sentence_rows
+from boustro.heads.many.training import Run, StackedHeads, train_stacked
 from boustro.heads.options import HeadOptions, TrainOptions
 from boustro.heads.registry import make_head
-from boustro.heads.stacked import Run, StackedHeads, sentence_rows, train_stacked
 from boustro.heads.training import predict_streams, train_head
 from boustro.studies.fewshot.cells import tag_ids
 from boustro.studies.fewshot.draws import draw_all, entity_types

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from boustro.heads.base import Head
+from boustro.heads.many.training import CONVOY_BYTES, Run, StackedHeads, train_stacked
 from boustro.heads.options import HeadOptions, TrainOptions
 from boustro.heads.registry import make_head
-from boustro.heads.stacked import CONVOY_BYTES, Run, StackedHeads, train_stacked
 from boustro.heads.training import mix_all, predict_streams, train_head
 
 LABELS = ("O", "B-A", "I-A")
@@ -70,8 +70,8 @@ def test_every_head_is_the_one_that_train_head_gives(trained):
 
 def test_all_predict_in_one_pass_what_each_predicts_alone(trained, monkeypatch):
     stacked, single = trained
-    monkeypatch.setattr("boustro.heads.stacked.SCORED_WORDS", 13)
-    monkeypatch.setattr("boustro.heads.stacked.DECODED_WORDS", 29)
+    monkeypatch.setattr("boustro.heads.many.training.SCORED_WORDS", 13)
+    monkeypatch.setattr("boustro.heads.many.training.DECODED_WORDS", 29)
     best, valid = stacked.best_tags(VECTORS), stacked.best_tags(VECTORS, STARTS)
     for m, head in enumerate(single):
         answers = predict_streams(head, [VECTORS[:, None]], LENGTHS)
@@ -89,7 +89,7 @@ def test_a_state_fits_into_a_head(trained):
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("room", [1, CONVOY_BYTES])
 def test_neither_threads_nor_the_size_of_a_convoy_change_a_number(threads, room, monkeypatch):
-    monkeypatch.setattr("boustro.heads.stacked.CONVOY_BYTES", room)
+    monkeypatch.setattr("boustro.heads.many.training.CONVOY_BYTES", room)
     usual = torch.get_num_threads()
     try:
         torch.set_num_threads(threads)

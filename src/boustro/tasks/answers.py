@@ -17,7 +17,7 @@ import torch
 
 from boustro.given import refuse_no_texts
 from boustro.heads.registry import head_class
-from boustro.heads.span import Gold, count_unreachable, propose_max_span
+from boustro.heads.span.head import Gold, count_unreachable, propose_max_span
 from boustro.heads.training import Targets
 from boustro.metrics.labels import LabelScore, score_labels
 from boustro.metrics.spans import REPAIR_RULE, SpanScore, extract_spans, is_span_tag, parse_tag, score_entities
@@ -225,7 +225,10 @@ class SpanLabelling(Labelling):
 
 def make_labelling(head: str, sentences: Sequence[Sentence], inside: Scheme) -> Labelling:
     """The labelling that suits a head and the training data."""
-    spans = head_class(head).labelling == "spans"
+    labelling = head_class(head).labelling
+    if labelling == "class":
+        raise ValueError(f"head {head} labels whole texts, not words; take another head")
+    spans = labelling == "spans"
     if not all(is_span_tag(tag) for s in sentences for tag in s.tags or ()):
         if spans:
             raise ValueError(

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from boustro.heads.factored import factored_tags
-from boustro.heads.stacked import Run, train_stacked
+from boustro.heads.many.training import Run, train_stacked
 from boustro.metrics.arrays import SpanArrays, compare_spans, find_spans, total_counts
 from boustro.metrics.spans import SpanCounts
 from boustro.store import fingerprint, read_json, reading, write_file

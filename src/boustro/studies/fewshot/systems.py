@@ -18,7 +18,8 @@ import torch
 
 from boustro.heads.closed_form import CLOSED_FORMS, Linear, Words
 from boustro.heads.factored import Runs, compose_tags, factored_tags, mean_vectors
-from boustro.heads.stacked import STEPS, Run, StackedHeads, sentence_rows, train_stacked
+from boustro.heads.layout import sentence_rows
+from boustro.heads.many.training import STEPS, Run, StackedHeads, train_stacked
 from boustro.metrics.arrays import find_spans
 from boustro.metrics.spans import parse_tag
 from boustro.studies.fewshot.features import Vectors

@@ -17,6 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from boustro.heads.layout import sentence_rows
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
@@ -115,10 +117,3 @@ def join(lanes: Sequence[Words], widths: Sequence[int], tags: np.ndarray) -> Bat
         [words * width for words, width in zip(num_words, widths, strict=True)],
         [lengths for (_, lengths), width in zip(lanes, widths, strict=True) for _ in range(width)],
     )
-
-
-def sentence_rows(starts: np.ndarray, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of the words of these sentences, one sentence after the other, and where each begins among them."""
-    first = starts[sentences]
-    own = np.concatenate([[0], np.cumsum(starts[sentences + 1] - first)])
-    return np.arange(own[-1]) + np.repeat(first - own[:-1], np.diff(own)), own

@@ -28,13 +28,14 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from boustro.heads.chain import best_path, exact
-from boustro.heads.convoy import train_convoy
-from boustro.heads.convoy_losses import CRF_NAMES
-from boustro.heads.convoy_steps import STEPS
-from boustro.heads.crf import make_chain, viterbi
-from boustro.heads.lanes import Lane, Run, Taught, sentence_rows
-from boustro.heads.transitions import valid_transitions
+from boustro.heads.crf.chain import best_path, exact
+from boustro.heads.crf.layer import make_chain, viterbi
+from boustro.heads.crf.transitions import valid_transitions
+from boustro.heads.layout import sentence_rows
+from boustro.heads.many.groups import Lane, Run, Taught
+from boustro.heads.many.lockstep import train_convoy
+from boustro.heads.many.losses import CRF_NAMES
+from boustro.heads.many.passes import STEPS
 
 __all__ = ["STEPS", "Run", "StackedHeads", "sentence_rows", "train_stacked"]
 

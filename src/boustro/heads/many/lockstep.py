@@ -23,9 +23,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from boustro.heads.convoy_losses import CRF_NAMES, CRFSlope, SoftmaxSlope
-from boustro.heads.convoy_steps import STEPS
-from boustro.heads.lanes import Lane, Taught, batches, join
+from boustro.heads.many.groups import Lane, Taught, batches, join
+from boustro.heads.many.losses import CRF_NAMES, CRFSlope, SoftmaxSlope
+from boustro.heads.many.passes import STEPS
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8
 

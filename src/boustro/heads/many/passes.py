@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from boustro.heads.dropout import draw_kept, kept_scale
-from boustro.heads.lanes import Batch, Lane, Taught
+from boustro.heads.many.groups import Batch, Lane, Taught
 
 Slope = Callable[[Tensor, Batch], Tensor]
 """The derivative of the losses by scores (P, C), of a batch."""

@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from boustro.heads.chain import exact
-from boustro.heads.chains import Chains, expected_counts
-from boustro.heads.crf import make_chain
-from boustro.heads.lanes import Batch
+from boustro.heads.crf.chain import exact
+from boustro.heads.crf.chains import Chains, expected_counts
+from boustro.heads.crf.layer import make_chain
+from boustro.heads.crf.transitions import valid_transitions
 from boustro.heads.layout import edges
-from boustro.heads.transitions import valid_transitions
+from boustro.heads.many.groups import Batch
 
 CRF_NAMES = ("crf.starts", "crf.transitions", "crf.ends")
 

@@ -22,9 +22,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from boustro.heads.chain import Chain, best_path, exact, log_partition, posteriors
+from boustro.heads.crf.chain import Chain, best_path, exact, log_partition, posteriors
+from boustro.heads.crf.transitions import Transitions, valid_transitions
 from boustro.heads.layout import Edges, edges
-from boustro.heads.transitions import Transitions, valid_transitions
 
 LOWEST = -1e6  # stands for log 0: a valid sequence is then found even where all have probability 0
 

@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from boustro.heads.chain import TINY, scaled
+from boustro.heads.crf.chain import TINY, scaled
 from boustro.heads.layout import by_length, edges, time_major
 
 
