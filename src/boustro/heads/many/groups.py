@@ -1,12 +1,12 @@
-"""Which words a step of many heads reads: runs, the lanes they share, and the batches of several lanes, joined.
+"""Which words a step of many heads takes: runs, the batches that runs share, and the joint batch of several groups.
 
-Runs with the same sentences, seed, dropout, epochs and size of batch see the same batches and drop out the same
-numbers: they form a *lane*. Lanes that take their steps together form a *convoy* (`convoy`). Nothing is padded:
+Runs with the same sentences, seed, dropout, epochs and batch size have the same batches and the same dropout masks:
+they form a *batch group*. A step takes one batch of each of several groups, without padding:
 
-    lane 0, two heads: words a b c      rows   a b c d e                      (words, each once)
-    lane 1, one head:  words d e        pairs  a0 b0 c0  a1 b1 c1  d2 e2      (a word and a head)
+    group 0, two heads: words a b c      rows   a b c d e                      (words, each once)
+    group 1, one head:  words d e        pairs  a0 b0 c0  a1 b1 c1  d2 e2      (a word and a head)
 
-k heads in a lane; N words and P pairs of a step, lane by lane, head by head, sentence by sentence.
+k heads in a group; N words and P pairs of a step, ordered by group, then head, then sentence.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,8 +21,8 @@ from boustro.heads.layout import sentence_rows
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Run:
-    """One head: what it is trained on (indices of sentences) and how; the fields are `TrainConfig`'s."""
+class HeadRun:
+    """One head: the indices of its training sentences, and how it is trained."""
 
     sentences: tuple[int, ...]
     seed: int = 1
@@ -37,28 +37,28 @@ class Run:
         return self.epochs * -(-len(self.sentences) // self.batch_sentences)
 
     @property
-    def lane(self) -> tuple:
-        """Runs that are alike in this form a lane."""
+    def group(self) -> tuple:
+        """Runs with the same value form a batch group."""
         return self.sentences, self.seed, self.dropout, self.epochs, self.batch_sentences
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
-    """Runs that share their batches; the first parameters of their heads; the random numbers for dropout."""
+class BatchGroup:
+    """Runs that share their batches, the initial parameters of their heads, and the random generator for dropout."""
 
-    runs: Sequence[Run]
-    first: dict[str, Tensor]
+    runs: Sequence[HeadRun]
+    initial: dict[str, Tensor]
     generator: torch.Generator
 
-    def most_words(self, starts: np.ndarray) -> int:
-        """No batch has more words: the longest sentences together."""
+    def max_batch_words(self, starts: np.ndarray) -> int:
+        """An upper bound on the words of a batch: the longest sentences together."""
         run = self.runs[0]
         lengths = np.diff(starts)[list(run.sentences)]
         return int(np.sort(lengths)[-run.batch_sentences :].sum())
 
 
-class Taught(NamedTuple):
-    """The words to learn from: vectors (words, d) float16, where sentences start, tags (words,), names of tags."""
+class TrainingWords(NamedTuple):
+    """Vectors (words, d) float16, where sentences start (sentences + 1,), tag ids (words,), names of tags."""
 
     vectors: Tensor
     starts: np.ndarray
@@ -66,54 +66,54 @@ class Taught(NamedTuple):
     labels: Sequence[str]
 
 
-class Words(NamedTuple):
-    """A lane's batch: rows (n,) of its words, and the lengths of its sentences."""
+class GroupBatch(NamedTuple):
+    """A group's batch: rows (n,) of its words, and the lengths of its sentences."""
 
     rows: np.ndarray
     lengths: np.ndarray
 
 
-def batches(run: Run, starts: np.ndarray) -> Iterator[Words]:
-    """The batches of a lane, epoch by epoch, in the order of `train_head`."""
+def batches(run: HeadRun, starts: np.ndarray) -> Iterator[GroupBatch]:
+    """The batches of a group, epoch by epoch, in the order of `train_head`."""
     sentences, order, size = np.array(run.sentences), np.random.default_rng(run.seed), run.batch_sentences
     for _ in range(run.epochs):
         rows, own = sentence_rows(starts, sentences[order.permutation(len(sentences))])
         lengths = np.diff(own)
         for first in range(0, len(sentences), size):
             last = min(first + size, len(sentences))
-            yield Words(rows[own[first] : own[last]], lengths[first:last])
+            yield GroupBatch(rows[own[first] : own[last]], lengths[first:last])
 
 
-class Batch(NamedTuple):
-    """One step of several lanes."""
+class JointBatch(NamedTuple):
+    """One step of several groups."""
 
     rows: Tensor
     """(N,) of the words."""
     tags: Tensor
     """(P,)"""
     heads: Tensor
-    """(P,), which head is a pair's."""
-    shares: Tensor
-    """(heads,), one over the words of a head's batch: its loss is their mean."""
+    """(P,) the head of each pair."""
+    weights: Tensor
+    """(heads,) one over the number of words of a head's batch: its loss is their mean."""
     num_words: list[int]
-    """Of each lane."""
+    """Of each group."""
     num_pairs: list[int]
-    """Of each lane."""
+    """Of each group."""
     lengths: list[np.ndarray]
-    """Per head, of its sentences."""
+    """Of the sentences of each head."""
 
 
-def join(lanes: Sequence[Words], widths: Sequence[int], tags: np.ndarray) -> Batch:
-    """The batches of lanes of so many heads each; `tags` are those of all words."""
-    num_words = [len(rows) for rows, _ in lanes]
-    per_head = np.repeat(num_words, widths)
-    by_head = [tags[rows] for (rows, _), width in zip(lanes, widths, strict=True) for _ in range(width)]
-    return Batch(
-        torch.from_numpy(np.concatenate([rows for rows, _ in lanes])),
+def join(parts: Sequence[GroupBatch], num_heads: Sequence[int], tags: np.ndarray) -> JointBatch:
+    """The batches of groups with so many heads each; `tags` are those of all words."""
+    num_words = [len(rows) for rows, _ in parts]
+    per_head = np.repeat(num_words, num_heads)
+    by_head = [tags[rows] for (rows, _), count in zip(parts, num_heads, strict=True) for _ in range(count)]
+    return JointBatch(
+        torch.from_numpy(np.concatenate([rows for rows, _ in parts])),
         torch.from_numpy(np.concatenate(by_head)),
         torch.from_numpy(np.repeat(np.arange(len(per_head)), per_head)),
         torch.from_numpy((1 / np.maximum(per_head, 1)).astype(np.float32)),
         num_words,
-        [words * width for words, width in zip(num_words, widths, strict=True)],
-        [lengths for (_, lengths), width in zip(lanes, widths, strict=True) for _ in range(width)],
+        [words * count for words, count in zip(num_words, num_heads, strict=True)],
+        [lengths for (_, lengths), count in zip(parts, num_heads, strict=True) for _ in range(count)],
     )

@@ -1,119 +1,42 @@
-"""Train many heads at once on one matrix of frozen vectors: the heads that `train_head` would give one by one.
+"""Train many heads at once on one matrix of frozen vectors: the same heads that `train_head` gives one by one.
 
-A few-shot study trains hundreds of small heads: every draw, seed, learning rate and dropout. One after another
-they spend their time on bookkeeping, and each reads all vectors anew to be judged. Here the backward pass and
-the optimiser's step are written out, and heads share whatever they can:
+A few-shot study trains hundreds of small heads: every draw, seed, learning rate and dropout. A step of a small head is
+a few large operations and many tiny ones, whose cost is the call. So the backward pass and the optimiser's step are
+written out, and heads share operations:
 
-    lane      heads with the same sentences, seed, dropout and length: the same batches, the same dropout numbers,
-              one product x · [W₁ … W_k]ᵀ. A search over 10 learning rates is one lane, not 10 runs
-    convoy    lanes that take their steps together: one gather, one softmax, one walk through all sentences of
-              a CRF for all of them (`convoy`)
-    core      one convoy at a time, so that the cores do not wait for each other
-    tagging   all heads judge a block of words in one product
+    once per step    gather the rows; softmax or CRF; gradients of the biases; derivative of ReLU
+    once per group   dropout masks; x · [W₁ … W_k]ᵀ and its gradient, for the k heads of a batch group (`many.groups`)
+    once per head    AdamW, by PyTorch's fused kernel
 
-Letters: M heads, N words, d width of a vector, C tags; n words of a block.
+Groups are trained in lockstep, several per thread, those with most steps first: a group that has finished is left out,
+and the others are still the first ones. The products of the groups are not padded into one: that costs 40% more,
+and on a CPU a batched product is a loop over its members anyway.
+
 The numbers are those of `heads.training.train_head` on one stream without a mix: initialisation, order of
-sentences, dropout numbers, AdamW, linear decay. On a CPU only; a GPU has `train_head`.
+sentences, dropout masks, AdamW, linear decay. On a CPU only; on a GPU use `train_head`.
+
+M heads, N words, d width of a vector, C tags.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from itertools import groupby, pairwise
-from typing import TypeVar
+from itertools import chain, groupby, pairwise
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from boustro.heads.crf.chain import best_path, exact
-from boustro.heads.crf.layer import make_chain, viterbi
-from boustro.heads.crf.transitions import valid_transitions
-from boustro.heads.layout import sentence_rows
-from boustro.heads.many.groups import Lane, Run, Taught
-from boustro.heads.many.lockstep import train_convoy
-from boustro.heads.many.losses import CRF_NAMES
-from boustro.heads.many.passes import STEPS
+from boustro.heads.many.groups import BatchGroup, HeadRun, TrainingWords, batches, join
+from boustro.heads.many.losses import CRF_NAMES, CRFGradient, SoftmaxGradient
+from boustro.heads.many.passes import PASSES
+from boustro.heads.many.stack import StackedHeads, in_parallel
 
-__all__ = ["STEPS", "Run", "StackedHeads", "sentence_rows", "train_stacked"]
-
-CONVOY_BYTES = 16 << 20
-"""A convoy's parameters, gradients and moments should stay in a core's share of the last cache."""
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-SCORED_WORDS, DECODED_WORDS = 2048, 8192
-"""Scored at once, so that scores stay in the cache; decoded at once, so that a time step has many sentences."""
-
-
-@dataclass(frozen=True, slots=True)
-class StackedHeads:
-    """M trained heads of one kind over the same tags; `parameters` maps the names in a `TaggingHead` to (M, ...)."""
-
-    kind: str
-    labels: tuple[str, ...]
-    parameters: dict[str, Tensor]
-
-    def __len__(self) -> int:
-        return len(next(iter(self.parameters.values())))
-
-    def state(self, head: int) -> dict[str, Tensor]:
-        """The state of one `TaggingHead`, but for its mixes, which it has none of here."""
-        return {name: stack[head].clone() for name, stack in self.parameters.items()}
-
-    def __getitem__(self, head: int) -> "StackedHeads":
-        """One of them, as a stack of one."""
-        own = {name: stack[head : head + 1] for name, stack in self.parameters.items()}
-        return StackedHeads(self.kind, self.labels, own)
-
-    def best_tags(self, vectors: np.ndarray | Tensor, starts: np.ndarray | None = None) -> np.ndarray:
-        """(M, N) uint16: the tags of N words by each head, in one pass over vectors (N, d).
-
-        With `starts` (sentences + 1,) the best valid sequence of each sentence, under the CRF if there is one;
-        without, the best tag of each word.
-        """
-        vectors = torch.as_tensor(vectors)
-        best = np.empty((len(self), len(vectors)), np.uint16)
-
-        def tag_words(rows: np.ndarray) -> None:
-            best[:, rows] = self._scores(vectors, rows).argmax(-1).T.numpy()
-
-        def tag_sentences(sentences: np.ndarray) -> None:
-            assert starts is not None
-            rows, bounds = sentence_rows(starts, sentences)
-            parts = [self._scores(vectors, part) for part in _parts(rows, SCORED_WORDS)]
-            best[:, rows] = self._decode(torch.cat(parts), torch.from_numpy(np.diff(bounds)))
-
-        if starts is None:
-            _in_parallel(tag_words, _parts(np.arange(len(vectors)), SCORED_WORDS))
-        else:
-            _in_parallel(tag_sentences, _alike(np.diff(starts)))
-        return best
-
-    def _scores(self, vectors: Tensor, rows: np.ndarray) -> Tensor:
-        """(n, M, C)"""
-        return SCORES[self.kind](self.parameters, vectors[torch.from_numpy(rows)].float())
-
-    def _decode(self, scores: Tensor, lengths: Tensor) -> np.ndarray:
-        """(M, n) from scores (n, M, C)."""
-        if "crf.starts" not in self.parameters:
-            return np.stack([viterbi(own, lengths, self.labels).numpy() for own in scores.unbind(1)])
-        valid = valid_transitions(self.labels)
-        chains = zip(*(self.parameters[name] for name in CRF_NAMES), strict=True)
-        pairs = zip(scores.unbind(1), chains, strict=True)
-        return np.stack([best_path(exact(own), lengths, make_chain(valid, *chain)).numpy() for own, chain in pairs])
-
-
-def _alike(lengths: np.ndarray) -> list[np.ndarray]:
-    """Sentences of like length, about so many words at a time: few time steps, many sentences in each."""
-    order = np.argsort(lengths, kind="stable")
-    blocks = np.cumsum(lengths[order]) // DECODED_WORDS
-    return np.split(order, np.flatnonzero(np.diff(blocks)) + 1) if len(order) else []
-
-
-def _parts(rows: np.ndarray, size: int) -> list[np.ndarray]:
-    return np.split(rows, range(size, len(rows), size))
+CACHE_BYTES = 16 << 20
+"""Parameters, gradients and moments of the heads trained in lockstep should fit a core's share of the last cache."""
+BETAS, EPSILON = (0.9, 0.999), 1e-8
+LINEAR_MAPS = {"linear": ("body.1",), "mlp": ("body.1", "body.4")}
+"""The names of the affine maps in a `TaggingHead`, whose body has dropout and ReLU as well."""
 
 
 def train_stacked(
@@ -122,7 +45,7 @@ def train_stacked(
     starts: np.ndarray,
     tags: np.ndarray,
     labels: Sequence[str],
-    runs: Sequence[Run],
+    runs: Sequence[HeadRun],
     hidden: int | None = None,
     crf: bool = False,
 ) -> StackedHeads:
@@ -132,101 +55,126 @@ def train_stacked(
         kind: linear or mlp.
         vectors: (N, d), read as float16, as `train_head` does.
         starts: (sentences + 1,) where each sentence begins.
-        tags: (N,) numbers of `labels`, the C tags.
+        tags: (N,) ids of `labels`, the C tags.
         hidden: Width inside the mlp; None for d.
         crf: Learn a CRF on top; the tags must be valid sequences.
 
-    Raises `ValueError` for an unknown kind, for no runs, for a run without sentences, and where the training of a head
-    does not stay finite.
+    Raises `ValueError` for an unknown kind, for no runs, for a run without sentences, and where the weights of a head
+    do not stay finite.
     """
-    if kind not in STEPS:
-        raise ValueError(f"cannot train heads of kind {kind!r} at once: known are {', '.join(STEPS)}")
+    if kind not in PASSES:
+        raise ValueError(f"cannot train heads of kind {kind!r} at once: known are {', '.join(PASSES)}")
     if not runs:
         raise ValueError("there is no head to train: `runs` is empty")
     if any(not run.sentences or run.epochs < 1 for run in runs):
         raise ValueError("a run needs at least one sentence to train on and one epoch")
     vectors = torch.as_tensor(vectors).half()
     sizes = [vectors.shape[1], *([hidden or vectors.shape[1]] if kind == "mlp" else []), len(labels)]
-    taught = Taught(vectors, starts, tags, labels)
-    plan = _convoys(runs, sum((a + 1) * b for a, b in pairwise(sizes)), torch.get_num_threads())
-    convoys = [
-        [Lane([runs[m] for m in lane], *_initialise(kind, sizes, runs[lane[0]].seed, crf)) for lane in lanes]
-        for lanes in plan
+    words = TrainingWords(vectors, starts, tags, labels)
+    plan = _partition(runs, sum((a + 1) * b for a, b in pairwise(sizes)), torch.get_num_threads())
+    parts = [
+        [BatchGroup([runs[m] for m in group], *_initialise(kind, sizes, runs[group[0]].seed, crf)) for group in part]
+        for part in plan
     ]
     bar = tqdm(total=sum(r.steps for r in runs), desc="training heads", unit=" steps", disable=None, leave=False)
     with bar:
-        trained = _in_parallel(lambda lanes: train_convoy(kind, lanes, taught, bar.update), convoys)
-    order = np.argsort([m for lanes in plan for lane in lanes for m in lane]).tolist()
-    stack = {name: torch.cat([convoy[name] for convoy in trained])[order] for name in trained[0]}
+        trained = in_parallel(lambda groups: _train_in_lockstep(kind, groups, words, bar.update), parts)
+    order = np.argsort([m for part in plan for group in part for m in group]).tolist()
+    stack = {name: torch.cat([part[name] for part in trained])[order] for name in trained[0]}
     if not all(bool(torch.isfinite(parameters).all()) for parameters in stack.values()):
         raise ValueError("the weights of a head are not finite after its training; try a lower --lr")
     return StackedHeads(kind, tuple(labels), stack)
 
 
-def _convoys(runs: Sequence[Run], num_parameters: int, threads: int) -> list[list[list[int]]]:
-    """Numbers of runs: convoys of lanes, those with most steps first, all convoys of about the same work.
+def _partition(runs: Sequence[HeadRun], num_parameters: int, threads: int) -> list[list[list[int]]]:
+    """Indices of runs: parts of about the same work, each a list of groups, those with most steps first.
 
-    As many convoys as there are threads, or so many times as many that each fits into the cache; a lane is cut
-    where a convoy is full.
+    As many parts as there are threads, or a multiple so that each part fits the cache; a group is cut
+    where a part is full.
     """
-    lanes: dict[tuple, list[int]] = {}
+    groups: dict[tuple, list[int]] = {}
     for m, run in enumerate(runs):
-        lanes.setdefault(run.lane, []).append(m)
-    order = sorted(lanes.values(), key=lambda lane: -runs[lane[0]].steps)
-    line = np.array([m for lane in order for m in lane], dtype=np.int64)
+        groups.setdefault(run.group, []).append(m)
+    order = sorted(groups.values(), key=lambda group: -runs[group[0]].steps)
+    line = np.array([m for group in order for m in group], dtype=np.int64)
     work = np.array([len(runs[m].sentences) * runs[m].epochs for m in line])
-    count = threads * math.ceil(len(runs) * 16 * num_parameters / (threads * CONVOY_BYTES))
+    count = threads * math.ceil(len(runs) * 16 * num_parameters / (threads * CACHE_BYTES))
     numbers = ((np.cumsum(work) - work / 2) * count / work.sum()).astype(np.int64)
     parts = np.split(line, np.flatnonzero(np.diff(numbers)) + 1)
-    return [[list(lane) for _, lane in groupby(part.tolist(), key=lambda m: runs[m].lane)] for part in parts]
+    return [[list(group) for _, group in groupby(part.tolist(), key=lambda m: runs[m].group)] for part in parts]
 
 
 def _initialise(kind: str, sizes: Sequence[int], seed: int, crf: bool) -> tuple[dict[str, Tensor], torch.Generator]:
-    """A head's first parameters, and the random numbers that come after them."""
+    """A head's initial parameters, and a generator that continues after them."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         maps = [nn.Linear(a, b) for a, b in pairwise(sizes)]
         after = torch.Generator()
         after.set_state(torch.get_rng_state())
-    named = {
-        f"{place}.{n}": p.detach() for place, m in zip(PLACES[kind], maps, strict=True) for n, p in m.named_parameters()
-    }
+    pairs = zip(LINEAR_MAPS[kind], maps, strict=True)
+    named = {f"{name}.{n}": p.detach() for name, linear in pairs for n, p in linear.named_parameters()}
     if crf:
         tags = sizes[-1]
         named |= dict(zip(CRF_NAMES, map(torch.zeros, ((tags,), (tags, tags), (tags,))), strict=True))
     return named, after
 
 
-def _in_parallel(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    """The work on each item, on its share of the cores; PyTorch lets go of the interpreter's lock.
+def _train_in_lockstep(
+    kind: str, groups: Sequence[BatchGroup], words: TrainingWords, advance: Callable[[int], object]
+) -> dict[str, Tensor]:
+    """Parameters (heads, ...) by name, after the last step, in the order of the groups: those with most steps first.
 
-    So small are the operations that two cores gain more from two items than from halves of one.
+    `advance` is called after each step with the number of heads that have taken it.
     """
-    threads = torch.get_num_threads()
-    workers = min(threads, len(items))
-    each = torch.inference_mode()(work)
-    if workers <= 1:
-        return [each(item) for item in items]
-    try:
-        with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(threads // workers,)) as pool:
-            return list(pool.map(each, items))
-    finally:
-        torch.set_num_threads(threads)
+    optimizer = _AdamW(groups)
+    parameters, gradients = optimizer.parameters, optimizer.gradients
+    crf = CRF_NAMES[0] in parameters
+    score_gradient = CRFGradient(words.labels, parameters, gradients) if crf else SoftmaxGradient(words.labels)
+    write_gradients = PASSES[kind](groups, words, parameters, gradients, score_gradient)
+    feeds = [batches(group.runs[0], words.starts) for group in groups]
+    num_heads = [len(group.runs) for group in groups]
+    steps = np.array([group.runs[0].steps for group in groups])
+    for step in range(steps[0]):
+        active = int((steps > step).sum())
+        write_gradients(join([next(feed) for feed in feeds[:active]], num_heads[:active], words.tags))
+        optimizer.step(active)
+        advance(sum(num_heads[:active]))
+    return parameters
 
 
-def _linear_scores(parameters: dict[str, Tensor], x: Tensor) -> Tensor:
-    """(n, M, C)"""
-    weight, bias = parameters["body.1.weight"], parameters["body.1.bias"]
-    return torch.addmm(bias.flatten(), x, weight.flatten(0, 1).T).view(len(x), *bias.shape)
+class _AdamW:
+    """Parameters (heads, ...), and AdamW with linear decay and each head's own learning rate and weight decay."""
 
+    def __init__(self, groups: Sequence[BatchGroup]) -> None:
+        self.parameters = {
+            name: torch.cat([group.initial[name].expand(len(group.runs), *p.shape) for group in groups])
+            for name, p in groups[0].initial.items()
+        }
+        self.gradients = {name: torch.zeros_like(p) for name, p in self.parameters.items()}
+        moments = [{name: torch.zeros_like(p) for name, p in self.parameters.items()} for _ in range(2)]
+        kept = (self.parameters, self.gradients, *moments)
+        heads = ([[p[m] for p in stack.values()] for stack in kept] for m in range(sum(len(g.runs) for g in groups)))
+        self._groups = [[(run, next(heads)) for run in group.runs] for group in groups]
+        self._done = torch.zeros(())
+        self._counts = [self._done] * len(self.parameters)
 
-def _mlp_scores(parameters: dict[str, Tensor], x: Tensor) -> Tensor:
-    """(n, M, C)"""
-    w1, b1, w2, b2 = (parameters[f"body.{place}.{part}"] for place in (1, 4) for part in ("weight", "bias"))
-    inner = torch.addmm(b1.flatten(), x, w1.flatten(0, 1).T).relu_().view(len(x), *b1.shape)
-    return torch.baddbmm(b2.unsqueeze(1), inner.transpose(0, 1), w2.transpose(1, 2)).transpose(0, 1)
-
-
-PLACES = {"linear": ("body.1",), "mlp": ("body.1", "body.4")}
-"""Where the affine maps stand in a `TaggingHead`, among dropout and ReLU."""
-SCORES: dict[str, Callable[[dict[str, Tensor], Tensor], Tensor]] = {"linear": _linear_scores, "mlp": _mlp_scores}
+    def step(self, num_groups: int) -> None:
+        """PyTorch's fused kernel without the bookkeeping of `torch.optim`, which takes several times as long."""
+        done = self._done.item()
+        self._done += 1
+        for run, (parameters, gradients, means, squares) in chain.from_iterable(self._groups[:num_groups]):
+            torch._fused_adamw_(  # pyright: ignore[reportPrivateImportUsage]
+                parameters,
+                gradients,
+                means,
+                squares,
+                [],
+                self._counts,
+                lr=run.lr * (1 - done / run.steps),
+                beta1=BETAS[0],
+                beta2=BETAS[1],
+                weight_decay=run.weight_decay,
+                eps=EPSILON,
+                amsgrad=False,
+                maximize=False,
+            )

@@ -6,7 +6,7 @@
     factored  where entities are; and the type of one (heads.factored)     entities, each typed as a whole
 
 Heads: ridge, logistic and lda in closed form (heads.closed_form), linear and mlp by gradient descent, with a CRF
-or without (heads.stacked). Where entities are is a matter of inside and outside; under a CRF, of B, I and O.
+or without (heads.many). Where entities are is a matter of inside and outside; under a CRF, of B, I and O.
 Whatever its kind, the heads of all draws are one stack, which judges words in one pass.
 """
 
@@ -19,13 +19,16 @@ import torch
 from boustro.heads.closed_form import CLOSED_FORMS, Linear, Words
 from boustro.heads.factored import Runs, compose_tags, factored_tags, mean_vectors
 from boustro.heads.layout import sentence_rows
-from boustro.heads.many.training import STEPS, Run, StackedHeads, train_stacked
+from boustro.heads.many.groups import HeadRun
+from boustro.heads.many.passes import PASSES
+from boustro.heads.many.stack import StackedHeads
+from boustro.heads.many.training import train_stacked
 from boustro.metrics.arrays import find_spans
 from boustro.metrics.spans import parse_tag
 from boustro.studies.fewshot.features import Vectors
 
 WITH_CRF = "+crf"
-HEADS = (*CLOSED_FORMS, *STEPS, *(kind + WITH_CRF for kind in STEPS))
+HEADS = (*CLOSED_FORMS, *PASSES, *(kind + WITH_CRF for kind in PASSES))
 TAGS = ("bio", "io", "factored")
 ENTITY = "entity"
 RELABEL: dict[str, Callable[[str, str], str]] = {
@@ -75,7 +78,7 @@ class Taught:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How heads are trained by gradient descent; the fields are `stacked.Run`'s, and `hidden`."""
+    """How heads are trained by gradient descent; the fields are `HeadRun`'s, and `hidden`."""
 
     lr: float
     dropout: float
@@ -146,9 +149,9 @@ def _teach(
 ) -> tuple[StackedHeads, list[float]]:
     """A head for each draw, and the strengths of closed forms."""
     kind, crf, _ = head.partition(WITH_CRF)
-    if kind in STEPS:
+    if kind in PASSES:
         runs = [
-            Run(
+            HeadRun(
                 sentences=tuple(int(s) for s in draw),
                 seed=number,
                 lr=settings.lr,
