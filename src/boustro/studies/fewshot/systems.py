@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from boustro.heads.closed_form import CLOSED_FORMS, Linear, Words
+from boustro.heads.closed_form import CLOSED_FORMS, LabelledWords, LinearSolution
 from boustro.heads.factored import Runs, compose_tags, factored_tags, mean_vectors
 from boustro.heads.layout import sentence_rows
 from boustro.heads.many.groups import HeadRun
@@ -173,9 +173,9 @@ def _teach(
 
 def _solve(
     head: str, vectors: np.ndarray, starts: np.ndarray, tags: np.ndarray, num_tags: int, draw: np.ndarray
-) -> Linear:
+) -> LinearSolution:
     rows, own = sentence_rows(starts, draw)
-    words = Words(vectors[rows].astype(np.float32), tags[rows], num_tags, own)
+    words = LabelledWords(vectors[rows].astype(np.float32), tags[rows], num_tags, own)
     fixed = FIXED_STRENGTHS.get(head)
     unit = words.squared_length if head == "logistic" else 1.0
     return CLOSED_FORMS[head](words, None if fixed is None else fixed * unit)
