@@ -252,7 +252,7 @@ def _print_score(score: SpanScore | LabelScore) -> None:
     for label, c in rows:
         print(f"{label:12} {c.precision:9.2f} {c.recall:7.2f} {c.f1:7.2f} {c.gold:9,}")
     if isinstance(score, LabelScore):
-        print(f"accuracy {score.accuracy:.2f} over {score.num_words:,} words")
+        print(f"accuracy {score.accuracy:.2f} over {score.num_labelled:,} {score.unit}")
 
 
 def _say_notices(counts: Mapping[str, int]) -> None:

@@ -20,8 +20,8 @@ import numpy as np
 from boustro.heads.factored import factored_tags
 from boustro.heads.many.groups import HeadRun
 from boustro.heads.many.training import train_stacked
-from boustro.metrics.arrays import SpanArrays, compare_spans, find_spans, total_counts
-from boustro.metrics.spans import SpanCounts
+from boustro.metrics.arrays import SpanArrays, compare_spans, find_spans
+from boustro.metrics.spans import SpanCounts, total_counts
 from boustro.store import fingerprint, read_json, reading, write_file
 from boustro.studies.fewshot.draws import entity_types
 from boustro.studies.fewshot.features import FeatureReader, Vectors
