@@ -23,9 +23,12 @@ from torchcrf import CRF
 
 from boustro.heads.base import Head
 from boustro.heads.factored import factored_tags
+from boustro.heads.layout import sentence_rows
+from boustro.heads.many.groups import HeadRun
+from boustro.heads.many.stack import StackedHeads
+from boustro.heads.many.training import train_stacked
 from boustro.heads.options import HeadOptions, TrainOptions
 from boustro.heads.registry import make_head
-from boustro.heads.stacked import Run, StackedHeads, sentence_rows, train_stacked
 from boustro.heads.training import predict_streams, train_head
 from boustro.studies.fewshot.cells import tag_ids
 from boustro.studies.fewshot.draws import draw_all, entity_types
@@ -37,7 +40,7 @@ HEADS = (("linear", None, False), ("mlp", 64, False), ("mlp", 64, True))
 
 
 def one_by_one(
-    kind: str, hidden: int | None, taught: Vectors, tags: np.ndarray, labels: list[str], runs: list[Run], crf: bool
+    kind: str, hidden: int | None, taught: Vectors, tags: np.ndarray, labels: list[str], runs: list[HeadRun], crf: bool
 ):
     """The heads of `train_head`."""
     heads = []
@@ -56,7 +59,7 @@ def one_by_one(
 
 
 def plain(
-    kind: str, hidden: int | None, taught: Vectors, tags: np.ndarray, labels: list[str], runs: list[Run], crf: bool
+    kind: str, hidden: int | None, taught: Vectors, tags: np.ndarray, labels: list[str], runs: list[HeadRun], crf: bool
 ):
     """What one would write without us."""
     vectors, width = torch.from_numpy(taught.words).float(), taught.words.shape[1]
@@ -125,8 +128,8 @@ def main(
     common = {"epochs": epochs, "batch_sentences": batch_sentences, "dropout": dropout}
     rates = [1e-4 * 1.5**n for n in range(10)]
     sets = {
-        "draws": [Run(sentences=own[m], seed=m, lr=rates[m % 10], **common) for m in range(heads)],
-        "search": [Run(sentences=own[m // 10], seed=1, lr=rates[m % 10], **common) for m in range(heads)],
+        "draws": [HeadRun(sentences=own[m], seed=m, lr=rates[m % 10], **common) for m in range(heads)],
+        "search": [HeadRun(sentences=own[m // 10], seed=1, lr=rates[m % 10], **common) for m in range(heads)],
     }
     sentences = sum(map(len, draws)) / heads
     print(

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boustro.metrics.arrays import compare_spans, find_spans, total_counts
-from boustro.metrics.spans import extract_spans, score_spans
+from boustro.metrics.arrays import compare_spans, find_spans
+from boustro.metrics.spans import extract_spans, score_spans, total_counts
 
 TAGS = ("O", "B-A", "I-A", "B-B", "I-B")
 SENTENCES = st.lists(st.lists(st.tuples(*[st.integers(0, 4)] * 2), max_size=6), max_size=6)

@@ -5,16 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boustro.metrics.bootstrap import (
-    bootstrap_f1,
-    difference,
-    entity_counts,
-    mean_f1,
-    paired_bootstrap,
-    sentence_counts,
-)
 from boustro.metrics.calibration import reliability
-from boustro.metrics.spans import extract_spans, score_spans
+from boustro.metrics.significance import Difference, bootstrap_f1, difference, entity_counts
+from boustro.metrics.spans import SpanCounts, extract_spans, score_spans
 
 JUDGED = st.lists(st.tuples(st.floats(0, 1), st.booleans()), max_size=40)
 
@@ -53,16 +46,30 @@ GOLD = [["B-PER", "O"]] * 100
 HALF = [["B-PER", "O"] if i % 2 else ["O", "O"] for i in range(100)]
 
 
-def test_tags_and_entities_give_the_same_counts_and_the_same_f1():
-    counts = sentence_counts(GOLD, HALF)
-    assert (counts == entity_counts([extract_spans(t) for t in GOLD], [extract_spans(t) for t in HALF])).all()
-    assert mean_f1(counts) == pytest.approx(score_spans(GOLD, HALF).f1)
+def sentence_counts(gold, predicted) -> np.ndarray:
+    return entity_counts(*([extract_spans(tags) for tags in side] for side in (gold, predicted)))
+
+
+def paired_bootstrap(first, second, **options) -> Difference:
+    return difference(*bootstrap_f1([first, second], **options))
+
+
+def test_counts_of_sentences_sum_to_those_of_the_score():
+    assert SpanCounts(*sentence_counts(GOLD, HALF).sum(0).tolist()) == score_spans(GOLD, HALF).total
+
+
+def test_a_real_difference_is_found_and_no_false_one():
+    good, half = (np.stack([sentence_counts(GOLD, side)] * 2) for side in (GOLD, HALF))
+    found, same = paired_bootstrap(half, good), paired_bootstrap(half, half)
+    assert 0 < found.low < found.points < found.high and found.p < 0.002
+    assert found.points == pytest.approx(100 - 200 * 50 / 150)
+    assert same.p == 1 and same.points == same.low == same.high == 0
 
 
 def test_with_several_seeds_the_difference_is_that_of_the_means():
     good, half = sentence_counts(GOLD, GOLD), sentence_counts(GOLD, HALF)
     found = paired_bootstrap(np.stack([half, half]), np.stack([good, half]))
-    assert found.points == pytest.approx((mean_f1(good) - mean_f1(half)) / 2) and found.num_seeds == 2
+    assert found.points == pytest.approx((100 - score_spans(GOLD, HALF).f1) / 2) and found.num_seeds == 2
     assert found.low == 0 and found.p > 0.2  # one seed is no better, and in every fourth draw it alone is drawn
     assert paired_bootstrap(np.stack([half, half]), np.stack([good, good])).p < 0.002
 
@@ -83,7 +90,7 @@ def test_seeds_are_set_beside_each_other_by_their_number():
     assert difference(drawn[1], drawn[2]) is None
 
 
-def test_p_is_twice_the_share_of_draws_beyond_nought():
+def test_p_is_twice_the_share_of_draws_beyond_zero():
     rng = np.random.default_rng(0)
     wanted, right = np.ones((2, 3, 60), int), rng.random((2, 3, 60)) < [[[0.55]], [[0.7]]]
     first, second = np.stack([wanted, wanted, right], -1)

@@ -5,9 +5,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boustro.heads.chain import Chain, expectations
-from boustro.heads.chains import Chains, expected_counts
-from boustro.heads.transitions import valid_transitions
+from boustro.heads.crf.chain import Chain, expectations
+from boustro.heads.crf.chains import Chains, expected_counts
+from boustro.heads.crf.transitions import valid_transitions
 
 TAG_SETS = [["O", "B-X", "I-X", "B-Y", "I-Y"], ["I-X", "O", "B-X", "E-X", "S-X"], ["O"], ["O", "I-X", "I-Y"]]
 

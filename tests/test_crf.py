@@ -1,4 +1,4 @@
-"""boustro.heads.crf: everything against the sum over all tag sequences, one by one, and against pytorch-crf."""
+"""boustro.heads.crf.layer: everything against the sum over all tag sequences, one by one, and against pytorch-crf."""
 
 import functools
 import itertools
@@ -9,10 +9,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boustro.heads import chain
-from boustro.heads.crf import CRF, viterbi
+from boustro.heads.crf import chain
+from boustro.heads.crf.layer import CRF, viterbi
+from boustro.heads.crf.transitions import valid_transitions
 from boustro.heads.layout import pad
-from boustro.heads.transitions import valid_transitions
 from boustro.metrics.spans import extract_spans
 from boustro.tasks.data.schemes import entities_to_bio
 

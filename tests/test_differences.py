@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from boustro.metrics.bootstrap import Difference
+from boustro.metrics.significance import Difference
 from boustro.studies import compare
 from boustro.studies.compare import find_cells, print_table, write_report
 from boustro.studies.report import render_html, verdict

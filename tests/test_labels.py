@@ -1,11 +1,11 @@
-"""Scores of one label a word, against scikit-learn."""
+"""Scores of one label per word or per text, against scikit-learn."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, precision_recall_fscore_support
 
-from boustro.metrics.labels import score_labels
+from boustro.metrics.labels import score_labels, score_text_labels
 
 LABELS = ["NOUN", "VERB", "O", "B-x"]
 pairs = st.lists(st.lists(st.tuples(st.sampled_from(LABELS), st.sampled_from(LABELS)), min_size=1), min_size=1)
@@ -21,6 +21,22 @@ def test_scores_by_hand():
     assert written["per_label"]["NOUN"] == {"f1": 0.0, "precision": 0.0, "recall": 0.0, "num_words": 1}
     assert written["signature"] == {"metric": "accuracy", "data": "x"}
     assert score_labels([], []).accuracy == 0
+
+
+def test_scores_of_texts_count_texts():
+    score = score_text_labels(["sport", "news", "news"], ["sport", "sport", "news"], {"data": "x"})
+    assert score.unit == "texts" and score.num_labelled == 3 and score.accuracy == pytest.approx(200 / 3)
+    written = score.to_dict()
+    assert written["num_texts"] == 3 and "num_words" not in written
+    assert written["per_label"]["news"] == {
+        "f1": pytest.approx(200 / 3),
+        "precision": 100,
+        "recall": 50,
+        "num_texts": 2,
+    }
+    assert written["signature"] == {"metric": "accuracy", "data": "x"}
+    with pytest.raises(ValueError, match="gold labels of 1 texts and predicted ones of 0"):
+        score_text_labels(["sport"], [])
 
 
 @given(pairs)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import permutation_test
 
-from boustro.metrics.paired import holm, sign_flip_p
+from boustro.metrics.significance import holm, sign_flip_p
 
 
 @pytest.mark.parametrize("seed", range(4))

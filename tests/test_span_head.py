@@ -9,8 +9,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
-from boustro.heads.span import SpanHead, count_unreachable, inside_sentence, propose_max_span
-from boustro.heads.span_decoding import choose_threshold, crosses, overlaps, resolve
+from boustro.heads.options import HeadOptions
+from boustro.heads.span.decoding import choose_threshold, crosses, resolve
+from boustro.heads.span.head import SpanScorer, count_unreachable, inside_sentence, propose_max_span
 
 WIDTH, LABELS = 6, 3
 positions = st.tuples(st.integers(0, 9), st.integers(1, 5))
@@ -28,17 +29,17 @@ gold_spans = st.lists(
 )
 
 
-def random_head(max_span=4, seed=1, scale=1.0, **options) -> SpanHead:
+def random_head(max_span=4, seed=1, scale=1.0) -> SpanScorer:
     """Double precision, all weights random (those that begin at zero too), predictions far from null."""
     torch.manual_seed(seed)
-    head = SpanHead(WIDTH, LABELS, hidden=5, max_span=max_span, **options).double().eval()
+    head = SpanScorer(WIDTH, LABELS, HeadOptions(hidden=5, max_span=max_span)).double().eval()
     with torch.no_grad():
         for parameter in head.parameters():
             parameter.normal_(0, scale)
     return head
 
 
-def naive_scores(head: SpanHead, x: torch.Tensor, start: int, end: int) -> torch.Tensor:
+def naive_scores(head: SpanScorer, x: torch.Tensor, start: int, end: int) -> torch.Tensor:
     """One span by the paper's equations: the representation concatenated, then the feedforward network."""
     z = torch.relu(head.project(x))
     weights = head.attention(z[start:end]).squeeze(-1).softmax(0)
@@ -110,84 +111,72 @@ def test_gold_out_of_reach_teaches_nothing_and_is_counted():
     assert count_unreachable(gold, 2) == {
         "gold spans of more than 2 words": 1,
         "gold spans with a second label": 1,
-        "gold spans that clash with another (nested)": 1,
+        "gold spans that cross another one": 1,
     }
     assert count_unreachable([[(0, 5, 1), (1, 2, 0)], []], 5) == {}
-    assert count_unreachable([[(0, 5, 1), (1, 2, 0)], []], 5, "flat") == {
-        "gold spans that clash with another (flat)": 1
-    }
 
 
-def test_max_span_covers_the_share_asked_for_up_to_the_cap():
+def test_max_span_covers_nearly_all_spans_up_to_the_cap():
     gold = [[(0, 1, 0)] * 990, [(0, 4, 0)] * 9, [(2, 22, 0)]]
-    assert [propose_max_span(gold, share) for share in (0.99, 0.991, 0.999, 1.0)] == [1, 4, 4, 16]
-    assert propose_max_span(gold, 1.0, cap=30) == 20
+    assert propose_max_span(gold) == 4
+    assert propose_max_span([[(0, 1, 0)] * 990, [(0, 20, 0)] * 10]) == 16
     with pytest.raises(ValueError, match="no gold span"):
         propose_max_span([[], []])
 
 
-def test_what_clashes_by_hand():
+def test_what_crosses_by_hand():
     found = [(0, 3, 0, 0.9), (2, 5, 1, 0.8), (1, 2, 1, 0.7), (1, 2, 0, 0.6), (5, 6, 0, 0.1)]
     assert resolve(found) == [(0, 3, 0, 0.9), (1, 2, 1, 0.7), (5, 6, 0, 0.1)]
-    assert resolve(found, "flat") == [(0, 3, 0, 0.9), (5, 6, 0, 0.1)]
-    with pytest.raises(ValueError, match="did you mean 'nested'"):
-        resolve(found, "nest")
 
 
-@given(found_spans, st.sampled_from([("nested", crosses), ("flat", overlaps)]))
-def test_what_is_left_does_not_clash_and_what_is_gone_clashed_with_something_better(found, rule):
-    name, clash = rule
-    left = resolve(found, name)
-    assert not any(clash(a, b) for a, b in itertools.combinations(left, 2))
+@given(found_spans)
+def test_what_is_left_does_not_cross_and_what_is_gone_crossed_something_better(found):
+    left = resolve(found)
+    assert not any(crosses(a, b) for a, b in itertools.combinations(left, 2))
     for span in set(found) - set(left):
-        assert any(clash(span, other) and other[3] >= span[3] for other in left)
-    assert left == sorted(left) == resolve(found[::-1], name)
+        assert any(crosses(span, other) and other[3] >= span[3] for other in left)
+    assert left == sorted(left) == resolve(found[::-1])
 
 
 @given(found_spans)
 def test_crossing_is_sharing_words_when_each_has_words_of_its_own(found):
     for a, b in itertools.combinations(found, 2):
         first, second = set(range(*a[:2])), set(range(*b[:2]))
-        assert overlaps(a, b) == overlaps(b, a) == bool(first & second)
-        assert (
-            crosses(a, b)
-            == crosses(b, a)
-            == (first == second or bool(first & second and first - second and second - first))
-        )
+        wanted = first == second or bool(first & second and first - second and second - first)
+        assert crosses(a, b) == crosses(b, a) == wanted
 
 
-@given(found_spans, st.sampled_from(["nested", "flat"]), st.floats(0, 1))
-def test_a_higher_threshold_cuts_the_answer_of_a_lower_one(found, overlap, threshold):
-    at_once = resolve([span for span in found if span[3] >= threshold], overlap)
-    assert at_once == [span for span in resolve(found, overlap) if span[3] >= threshold]
+@given(found_spans, st.floats(0, 1))
+def test_a_higher_threshold_cuts_the_answer_of_a_lower_one(found, threshold):
+    at_once = resolve([span for span in found if span[3] >= threshold])
+    assert at_once == [span for span in resolve(found) if span[3] >= threshold]
 
 
-def f1_at(threshold, found, gold, overlap):
-    kept = [resolve([s for s in spans if s[3] >= threshold], overlap) for spans in found]
+def f1_at(threshold, found, gold):
+    kept = [resolve([s for s in spans if s[3] >= threshold]) for spans in found]
     correct = sum(len({s[:3] for s in spans} & set(g)) for spans, g in zip(kept, gold, strict=True))
     both = sum(map(len, kept)) + sum(map(len, gold))
     return 200 * correct / both if both else 0.0
 
 
-@given(st.lists(st.tuples(found_spans, gold_spans), min_size=1, max_size=4), st.sampled_from(["nested", "flat"]))
+@given(st.lists(st.tuples(found_spans, gold_spans), min_size=1, max_size=4))
 @settings(max_examples=150)
-def test_the_threshold_is_the_best_of_all(data, overlap):
+def test_the_threshold_is_the_best_of_all(data):
     found, gold = [list(column) for column in zip(*data, strict=True)]
-    chosen = choose_threshold([resolve(spans, overlap) for spans in found], gold)
+    chosen = choose_threshold([resolve(spans) for spans in found], gold)
     candidates = {span[3] for spans in found for span in spans} | {0.0, 0.5, 1.1}
-    best = max(f1_at(t, found, gold, overlap) for t in candidates)
-    assert chosen.f1 == pytest.approx(best) == pytest.approx(f1_at(chosen.threshold, found, gold, overlap))
+    best = max(f1_at(t, found, gold) for t in candidates)
+    assert f1_at(chosen, found, gold) == pytest.approx(best)
+    resolved = [span[3] for spans in found for span in resolve(spans)]
     for threshold in candidates:  # the highest among the best: whatever keeps fewer is worse
-        kept = sum(span[3] >= threshold for spans in found for span in resolve(spans, overlap))
-        if best and kept < chosen.num_predicted:
-            assert f1_at(threshold, found, gold, overlap) < best - 1e-9
-    assert chosen.num_gold == sum(map(len, gold))
+        if best and sum(p >= threshold for p in resolved) < sum(p >= chosen for p in resolved):
+            assert f1_at(threshold, found, gold) < best - 1e-9
 
 
 def test_of_equally_good_thresholds_the_highest_is_taken():
     found = [[(0, 1, 0, 0.9), (1, 2, 0, 0.8), (2, 3, 0, 0.7), (3, 4, 0, 0.6)]]
     chosen = choose_threshold(found, [[(0, 1, 0), (3, 4, 0)]])  # right, wrong, wrong, right: F1 2/3 after 1 and 4
-    assert chosen.num_predicted == 1 and chosen.threshold == pytest.approx(0.85)
+    assert chosen == pytest.approx(0.85)
 
 
 def test_neighbouring_probabilities_are_told_apart():
@@ -195,13 +184,12 @@ def test_neighbouring_probabilities_are_told_apart():
     for _ in range(4):
         lower = torch.nextafter(upper, torch.tensor(0.0))
         chosen = choose_threshold([[(0, 1, 0, upper.item()), (2, 3, 0, lower.item())]], [[(0, 1, 0)]])
-        assert chosen.f1 == 100 and lower.item() < torch.tensor(chosen.threshold).item() <= upper.item()
+        assert lower.item() < torch.tensor(chosen).item() <= upper.item()
         upper = lower
 
 
 def test_without_a_right_prediction_the_threshold_is_one_half():
-    chosen = choose_threshold([[(0, 1, 0, 0.9)], []], [[], [(0, 1, 1)]])
-    assert (chosen.threshold, chosen.f1, chosen.num_predicted) == (0.5, 0.0, 1)
+    assert choose_threshold([[(0, 1, 0, 0.9)], []], [[], [(0, 1, 1)]]) == 0.5
     with pytest.raises(ValueError, match="1 sentences and gold spans of 2"):
         choose_threshold([[]], [[], []])
 
@@ -223,19 +211,16 @@ def test_an_uncalibrated_head_keeps_what_beats_null():
         lambda n: st.tuples(st.just(n), st.permutations(range(len(n))))
     ),
     st.integers(1, 9),
-    st.sampled_from(["nested", "flat"]),
     st.sampled_from([None, 0.0, 0.2, 0.7]),
 )
-def test_predictions_depend_on_neither_batch_order_nor_blocks(sentences, max_words, overlap, threshold):
+def test_predictions_depend_on_neither_batch_order_nor_blocks(sentences, max_words, threshold):
     lengths, order = sentences
     head = random_head(max_span=4, scale=0.7)
     torch.manual_seed(1)
     parts = [torch.randn(n, WIDTH, dtype=torch.float64) for n in lengths]
-    alone = [head.predict(x, torch.tensor([len(x)]), threshold, overlap)[0] for x in parts]
+    alone = [head.predict(x, torch.tensor([len(x)]), threshold)[0] for x in parts]
     head.max_words = max_words
-    shuffled = head.predict(
-        torch.cat([parts[i] for i in order]), torch.tensor([lengths[i] for i in order]), threshold, overlap
-    )
+    shuffled = head.predict(torch.cat([parts[i] for i in order]), torch.tensor([lengths[i] for i in order]), threshold)
     for i, got in zip(order, shuffled, strict=True):
         assert [span[:3] for span in got] == [span[:3] for span in alone[i]]
         assert [span[3] for span in got] == pytest.approx([span[3] for span in alone[i]])
@@ -266,7 +251,7 @@ def num_nested(sentences) -> int:
 def test_nested_entities_are_learned_and_the_calibrated_threshold_survives_saving(tmp_path):
     generator = torch.Generator().manual_seed(0)
     torch.manual_seed(0)
-    head = SpanHead(4, 2, hidden=32, max_span=5, dropout=0.0)
+    head = SpanScorer(4, 2, HeadOptions(hidden=32, max_span=5, dropout=0.0))
     optimizer, losses = torch.optim.AdamW(head.parameters(), 2e-2), []
     batches = [brackets(32, generator) for _ in range(8)]
     for step in range(150):
@@ -278,28 +263,28 @@ def test_nested_entities_are_learned_and_the_calibrated_threshold_survives_savin
     assert losses[-1] < losses[0] / 30
     x, lengths, gold = brackets(200, generator)
     assert math.isnan(head.threshold)
-    chosen = head.calibrate(x, lengths, gold)
-    assert chosen.f1 > 97 and head.training
-    found, flat = head.predict(x, lengths), head.predict(x, lengths, overlap="flat")
-    assert num_nested(gold) > 50 and num_nested(found) > 0.9 * num_nested(gold) and num_nested(flat) == 0
+    head.calibrate(x, lengths, gold)
+    found = head.predict(x, lengths)
+    assert f1_at(0, found, gold) > 97 and head.training
+    assert num_nested(gold) > 50 and num_nested(found) > 0.9 * num_nested(gold)
     save_file(head.state_dict(), tmp_path / "head.safetensors")
-    again = SpanHead(4, 2, hidden=32, max_span=5)
+    again = SpanScorer(4, 2, HeadOptions(hidden=32, max_span=5))
     again.load_state_dict(load_file(tmp_path / "head.safetensors"))
-    assert again.threshold.item() == chosen.threshold and again.predict(x, lengths) == found
-    assert f1_at(0, found, gold, "nested") == pytest.approx(chosen.f1)
-    assert sum(map(len, found)) == chosen.num_predicted
+    assert again.threshold.item() == head.threshold.item() and again.predict(x, lengths) == found
 
 
 @given(st.integers(0, 30))
 @settings(max_examples=15)
-def test_the_stored_threshold_gives_the_f1_that_chose_it(seed):
+def test_the_stored_threshold_gives_the_best_f1(seed):
     head = random_head(seed=seed, scale=0.6).float()
     generator = torch.Generator().manual_seed(seed)
     x, lengths = torch.randn(20, WIDTH, generator=generator), torch.tensor([8, 0, 7, 5])
     gold = [[span[:3] for span in spans[::2]] for spans in head.predict(x, lengths, 0.3)]
     assume(any(gold))
-    chosen = head.calibrate(x, lengths, gold)
-    assert f1_at(0, head.predict(x, lengths), gold, "nested") == pytest.approx(chosen.f1)
+    every = head.predict(x, lengths, 0.01)
+    best = max(f1_at(span[3], every, gold) for spans in every for span in spans)
+    head.calibrate(x, lengths, gold)
+    assert f1_at(0, head.predict(x, lengths), gold) == pytest.approx(best)
 
 
 def test_half_precision_features_are_read():
@@ -325,9 +310,3 @@ def test_other_misuse_is_refused():
     head, x = random_head(), torch.zeros(5, WIDTH)
     with pytest.raises(ValueError, match="sum to 4, but there are 5 words"):
         head.predict(x, torch.tensor([2, 2]))
-    with pytest.raises(ValueError, match="from 0 to 1, not 50"):
-        head.predict(x, torch.tensor([5]), threshold=50.0)
-    with pytest.raises(ValueError, match="known are nested, flat"):
-        head.predict(x, torch.tensor([5]), overlap="any")
-    with pytest.raises(ValueError, match="max_span must be at least 1"):
-        SpanHead(4, 2, max_span=0)

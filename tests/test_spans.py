@@ -5,7 +5,6 @@ seqeval's default reading is conlleval's; its strict mode reads valid sequences 
 
 import itertools
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +12,6 @@ from seqeval.metrics import f1_score, precision_score, recall_score
 from seqeval.metrics.sequence_labeling import get_entities
 from seqeval.scheme import IOB1, IOB2, IOBES
 
-from boustro.metrics.bootstrap import paired_bootstrap, sentence_counts
 from boustro.metrics.spans import extract_spans, is_span_tag, score_entities, score_spans
 from boustro.tasks.data.schemes import encode_tags
 from boustro.types import Entity
@@ -148,17 +146,6 @@ def test_scores_carry_their_signature_and_counts():
 def test_sequences_of_unequal_length_are_refused():
     with pytest.raises(ValueError, match="sentence 1: 2 gold tags and 1 predicted"):
         score_spans([["O", "O"]], [["O"]])
-
-
-def test_bootstrap_finds_a_real_difference_and_no_false_one():
-    gold = [["B-PER", "O"]] * 200
-    good = gold
-    bad = [["B-PER", "O"] if i % 2 else ["O", "O"] for i in range(200)]
-    difference = paired_bootstrap(*(np.stack([sentence_counts(gold, tags)] * 2) for tags in (bad, good)))
-    assert 0 < difference.low < difference.points < difference.high and difference.p < 0.002
-    assert difference.points == pytest.approx(100 - 200 * 100 / 300)
-    same = paired_bootstrap(*[np.stack([sentence_counts(gold, bad)] * 2)] * 2)
-    assert same.p == 1 and same.points == same.low == same.high == 0
 
 
 def test_entities_sort_and_compare_by_value():

@@ -5,9 +5,11 @@ import pytest
 import torch
 
 from boustro.heads.base import Head
+from boustro.heads.many.groups import HeadRun
+from boustro.heads.many.stack import StackedHeads
+from boustro.heads.many.training import CACHE_BYTES, train_stacked
 from boustro.heads.options import HeadOptions, TrainOptions
 from boustro.heads.registry import make_head
-from boustro.heads.stacked import CONVOY_BYTES, Run, StackedHeads, train_stacked
 from boustro.heads.training import mix_all, predict_streams, train_head
 
 LABELS = ("O", "B-A", "I-A")
@@ -20,16 +22,16 @@ TAGS[(TAGS == 2) & ((BEFORE == 0) | np.isin(np.arange(len(TAGS)), STARTS))] = 1 
 VECTORS = (np.random.default_rng(7).normal(size=(STARTS[-1], WIDTH)) + np.eye(WIDTH)[TAGS] * 2).astype(np.float16)
 
 RUNS = [
-    Run(sentences=(0, 3, 5, 2, 9), seed=1, lr=0.01, batch_sentences=2, epochs=3),
-    Run(sentences=(0, 3, 5, 2, 9), seed=1, lr=0.003, weight_decay=0.5, batch_sentences=2, epochs=3),  # the same lane
-    Run(sentences=(0, 3, 5, 2, 9), seed=2, lr=0.01, batch_sentences=2, epochs=3),
-    Run(sentences=(0, 3, 5, 2, 9), seed=1, lr=0.01, dropout=0.4, batch_sentences=2, epochs=3),
-    Run(sentences=(1, 2, 13), seed=1, lr=0.01, dropout=0.0, epochs=6, batch_sentences=32),
-    Run(sentences=tuple(range(14)), seed=7, lr=0.02, epochs=2, batch_sentences=4),
+    HeadRun(sentences=(0, 3, 5, 2, 9), seed=1, lr=0.01, batch_sentences=2, epochs=3),
+    HeadRun(sentences=(0, 3, 5, 2, 9), seed=1, lr=0.003, weight_decay=0.5, batch_sentences=2, epochs=3),  # same group
+    HeadRun(sentences=(0, 3, 5, 2, 9), seed=2, lr=0.01, batch_sentences=2, epochs=3),
+    HeadRun(sentences=(0, 3, 5, 2, 9), seed=1, lr=0.01, dropout=0.4, batch_sentences=2, epochs=3),
+    HeadRun(sentences=(1, 2, 13), seed=1, lr=0.01, dropout=0.0, epochs=6, batch_sentences=32),
+    HeadRun(sentences=tuple(range(14)), seed=7, lr=0.02, epochs=2, batch_sentences=4),
 ]
 
 
-def train_one(kind: str, run: Run, hidden: int | None, crf: bool) -> Head:
+def train_one(kind: str, run: HeadRun, hidden: int | None, crf: bool) -> Head:
     """The same head by `train_head`."""
     rows = np.concatenate([np.arange(STARTS[s], STARTS[s + 1]) for s in run.sentences])
     torch.manual_seed(run.seed)
@@ -70,8 +72,8 @@ def test_every_head_is_the_one_that_train_head_gives(trained):
 
 def test_all_predict_in_one_pass_what_each_predicts_alone(trained, monkeypatch):
     stacked, single = trained
-    monkeypatch.setattr("boustro.heads.stacked.SCORED_WORDS", 13)
-    monkeypatch.setattr("boustro.heads.stacked.DECODED_WORDS", 29)
+    monkeypatch.setattr("boustro.heads.many.stack.SCORED_WORDS", 13)
+    monkeypatch.setattr("boustro.heads.many.stack.DECODED_WORDS", 29)
     best, valid = stacked.best_tags(VECTORS), stacked.best_tags(VECTORS, STARTS)
     for m, head in enumerate(single):
         answers = predict_streams(head, [VECTORS[:, None]], LENGTHS)
@@ -87,9 +89,9 @@ def test_a_state_fits_into_a_head(trained):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("room", [1, CONVOY_BYTES])
-def test_neither_threads_nor_the_size_of_a_convoy_change_a_number(threads, room, monkeypatch):
-    monkeypatch.setattr("boustro.heads.stacked.CONVOY_BYTES", room)
+@pytest.mark.parametrize("room", [1, CACHE_BYTES])
+def test_neither_threads_nor_the_size_of_the_cache_change_a_number(threads, room, monkeypatch):
+    monkeypatch.setattr("boustro.heads.many.training.CACHE_BYTES", room)
     usual = torch.get_num_threads()
     try:
         torch.set_num_threads(threads)
@@ -114,9 +116,9 @@ def test_the_random_numbers_of_others_stay_where_they_were():
 @pytest.mark.parametrize(
     ("kind", "run", "message"),
     [
-        ("crf", Run(sentences=(1,)), "known are linear, mlp"),
-        ("linear", Run(sentences=()), "at least one"),
-        ("linear", Run(sentences=(1,), epochs=0), "at least one"),
+        ("crf", HeadRun(sentences=(1,)), "known are linear, mlp"),
+        ("linear", HeadRun(sentences=()), "at least one"),
+        ("linear", HeadRun(sentences=(1,), epochs=0), "at least one"),
     ],
 )
 def test_what_cannot_be_trained_is_refused(kind, run, message):
@@ -131,6 +133,6 @@ def test_no_runs_are_refused():
 
 @pytest.mark.parametrize("crf", [False, True])
 def test_heads_that_do_not_stay_finite_are_refused(crf):
-    run = Run(sentences=(0, 3, 5), lr=1e38, epochs=4, batch_sentences=1)
+    run = HeadRun(sentences=(0, 3, 5), lr=1e38, epochs=4, batch_sentences=1)
     with pytest.raises(ValueError, match=r"not finite after its training; try a lower --lr"):
         train_stacked("mlp", VECTORS, STARTS, TAGS, LABELS, [run], hidden=4, crf=crf)

@@ -194,4 +194,4 @@ def _print_score(score: SpanScore | LabelScore) -> None:
     for label, c in rows:
         print(f"{label:12} {c.precision:9.2f} {c.recall:7.2f} {c.f1:7.2f} {c.gold:9,}")
     if isinstance(score, LabelScore):
-        print(f"accuracy {score.accuracy:.2f} over {score.num_words:,} {what}")
+        print(f"accuracy {score.accuracy:.2f} over {score.num_labelled:,} {what}")

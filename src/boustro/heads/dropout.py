@@ -1,7 +1,7 @@
-"""Dropout whose random numbers cost little on a CPU.
+"""Dropout with cheap random numbers on a CPU.
 
-PyTorch draws one Bernoulli number an element, on one thread: in a small head that takes longer than the
-matrix products. Here one 64-bit random number serves four elements, 16 bits each; the probability is so
+PyTorch draws one Bernoulli number per element, on one thread: in a small head that takes longer than the
+matrix products. Here one 64-bit random number serves four elements, 16 bits each. So the probability is
 rounded to a multiple of 2⁻¹⁶, and the scale is exact for the rounded one.
 """
 
@@ -13,7 +13,7 @@ LEVELS = 1 << 16
 
 
 class Dropout(nn.Module):
-    """As `torch.nn.Dropout`, and seeded by `torch.manual_seed` like it."""
+    """As `torch.nn.Dropout`; also seeded by `torch.manual_seed`."""
 
     def __init__(self, p: float) -> None:
         super().__init__()
@@ -30,9 +30,9 @@ class Dropout(nn.Module):
 
 
 def draw_kept(numel: int, p: float, generator: torch.Generator | None = None, room: Tensor | None = None) -> Tensor:
-    """(numel,) int16: 1 where an element stays, 0 where it is dropped with probability `p`.
+    """(numel,) int16: 1 where an element is kept, 0 where it is dropped with probability `p`.
 
-    `generator` is PyTorch's own by default; `room` is int64 memory to draw in, of at least numel / 4 elements.
+    `generator` is PyTorch's global one by default; `room` is an int64 buffer of at least numel / 4 elements.
     """
     count = -(-numel // 4)
     drawn = torch.empty(count, dtype=torch.int64) if room is None else room[:count]
@@ -41,7 +41,7 @@ def draw_kept(numel: int, p: float, generator: torch.Generator | None = None, ro
 
 
 def kept_scale(p: float) -> float:
-    """What the elements that stay are multiplied by, so that the mean stays as well."""
+    """The factor for kept elements that preserves the mean."""
     return LEVELS / (LEVELS - _dropped_levels(p))
 
 

@@ -1,18 +1,16 @@
-"""Where an entity is, and what it is: two small heads in the place of one over BIO tags.
+"""Entity boundaries and entity types by two small heads, instead of one head over BIO tags.
 
-    inside   scores every word: outside or inside of an entity
-    type     scores every entity, by the mean of its words' vectors
+    inside   scores every word: outside or inside an entity
+    type     scores every entity, from the mean of its words' vectors
 
     words    Bank  of  England  cut  rates
     inside    1     1     1      0     0      →  an entity [0, 3)
     type     of (Bank + of + England) / 3     →  ORG
 
-Under BIO every type is learned twice, from B- and from I- words; and a head that sees few examples, most of
-them of several words, learns that I- follows B- always. Here all entities teach `inside`, no word votes
-against its neighbours, and a name's telling word speaks for the whole name.
+With BIO every type is learned twice, from B- and from I- words, and from few examples, most of several words, a head
+learns that I- always follows B-. Here all entities train `inside`, and one informative word determines the type of the
+whole name. The disadvantage: adjacent entities become one, unless a CRF over B, I and O finds the boundaries.
 
-The price: neighbouring entities without a word between them become one, unless a CRF of B, I and O
-finds where they are.
 Letters: N words, E entities, d width, T types. `starts` (sentences + 1,) is where each sentence begins.
 """
 
@@ -54,5 +52,5 @@ def compose_tags(runs: Runs, types: np.ndarray, num_words: int, num_types: int) 
 
 
 def factored_tags(types: list[str]) -> list[str]:
-    """The names of `compose_tags`'s ids."""
+    """The names of the ids of `compose_tags`."""
     return ["O", *(f"B-{t}" for t in types), *(f"I-{t}" for t in types)]

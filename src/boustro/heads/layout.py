@@ -1,10 +1,10 @@
-"""Sentences end to end, and the two other ways of laying them out: padded, and time step by time step.
+"""Sentences end to end, and the two other ways of laying them out: padded, and time-major.
 
-Heads take the words of a batch as rows (N, …) without padding, with `lengths` (S,) of its sentences. Here
-are the indices that lead from there to what a sequence model needs, and back.
+Heads take the words of a batch as rows (N, …) without padding, with the `lengths` (S,) of its sentences. The
+functions here give the indices that sequence models need, and the way back.
 
     lengths 3 0 1 2      rows a0 a1 a2 b0 c0 c1   (the second sentence is empty)
-    by_length            a0 a1 a2 c0 c1 b0        longest first, empty ones left out
+    by_length            a0 a1 a2 c0 c1 b0        longest first, empty sentences left out
     pad                  a0 a1 a2 | c0 c1 .. | b0 .. ..
     time_major           a0 c0 b0 | a1 c1 | a2    sizes 3 2 1
 
@@ -13,6 +13,7 @@ N words, S sentences, T words of the longest one.
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Int, Shaped
 from torch import Tensor
@@ -20,7 +21,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Some sentences of a batch: `rows` (n,) are their words in it, `lengths` (s,) do not increase and are not 0."""
+    """Some sentences of a batch: `rows` (n,) are the indices of their words, `lengths` (s,) never increase, none 0."""
 
     rows: Int[Tensor, " n"]
     lengths: Int[Tensor, " s"]
@@ -28,9 +29,9 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class TimeMajor:
-    """All first words, then all second ones: `sizes[t]` sentences have a word t, and those are the first ones.
+    """All first words, then all second ones: `sizes[t]` sentences have a word t, and those come first.
 
-    `rows` (n,) reads each sentence from its beginning, `flipped` (n,) from its end. `sizes` is on the CPU.
+    `rows` (n,) follows each sentence from its beginning, `flipped` (n,) from its end. `sizes` is on the CPU.
     """
 
     rows: Int[Tensor, " n"]
@@ -50,10 +51,9 @@ class Edges:
 def by_length(lengths: Int[Tensor, " S"], num_words: int, max_sentences: int) -> list[Group]:
     """A batch of `num_words` words in groups of at most `max_sentences`, the longest sentences first.
 
-    Always at least one group, which is empty if the batch is. Raises `ValueError` where `lengths` do not sum
-    to `num_words`.
+    Always at least one group, which is empty if the batch is. Raises `ValueError` as `check_lengths` does.
     """
-    _check(lengths, num_words)
+    check_lengths(lengths, num_words)
     starts = lengths.cumsum(0) - lengths
     order = lengths.argsort(descending=True, stable=True)
     order = order[: int((lengths > 0).sum())]
@@ -67,13 +67,13 @@ def by_length(lengths: Int[Tensor, " S"], num_words: int, max_sentences: int) ->
 
 
 def restore(parts: list[Tensor], groups: list[Group]) -> Shaped[Tensor, "N k"]:
-    """Rows that were worked out group by group, in the order of the batch."""
+    """Rows that were computed group by group, in the order of the batch."""
     joined = torch.cat(parts)
     return torch.empty_like(joined).index_copy(0, torch.cat([group.rows for group in groups]), joined)
 
 
 def pad(x: Shaped[Tensor, "N k"], lengths: Int[Tensor, " S"]) -> tuple[Shaped[Tensor, "S T k"], Bool[Tensor, "S T"]]:
-    """One row a sentence, filled up with zeros, and where the words are."""
+    """One row per sentence, padded with zeros, and a mask that is true at words."""
     longest = int(lengths.max()) if len(lengths) else 0
     mask = torch.arange(longest, device=lengths.device) < lengths[:, None]
     padded = x.new_zeros(*mask.shape, x.shape[1])
@@ -82,7 +82,7 @@ def pad(x: Shaped[Tensor, "N k"], lengths: Int[Tensor, " S"]) -> tuple[Shaped[Te
 
 
 def unpad(padded: Shaped[Tensor, "S T k"], mask: Bool[Tensor, "S T"]) -> Shaped[Tensor, "N k"]:
-    """The words alone, end to end."""
+    """The words without padding, end to end."""
     return padded[mask]
 
 
@@ -95,8 +95,8 @@ def time_major(lengths: Int[Tensor, " s"]) -> TimeMajor:
 
 
 def edges(lengths: Int[Tensor, " S"], num_words: int) -> Edges:
-    """Where the sentences of a batch begin and end; empty ones do neither. Raises `ValueError` as `by_length` does."""
-    _check(lengths, num_words)
+    """Where the sentences of a batch begin and end; empty ones do neither. Raises `ValueError` as `check_lengths`."""
+    check_lengths(lengths, num_words)
     lengths = lengths[lengths > 0]
     ends = lengths.cumsum(0)
     followed = torch.ones(num_words, dtype=torch.bool, device=lengths.device)
@@ -104,6 +104,24 @@ def edges(lengths: Int[Tensor, " S"], num_words: int) -> Edges:
     return Edges(ends - lengths, ends - 1, followed.nonzero().squeeze(1))
 
 
-def _check(lengths: Int[Tensor, " S"], num_words: int) -> None:
+def check_lengths(lengths: Int[Tensor, " S"], num_words: int) -> None:
+    """`ValueError` where `lengths` do not sum to `num_words`."""
     if int(lengths.sum()) != num_words:
         raise ValueError(f"the lengths of the sentences sum to {int(lengths.sum())}, but there are {num_words} words")
+
+
+def length_blocks(lengths: np.ndarray, max_words: int) -> list[np.ndarray]:
+    """Sentence numbers sorted by length and split into blocks of about `max_words` words."""
+    order = np.argsort(lengths, kind="stable")
+    blocks = np.cumsum(lengths[order]) // max_words
+    return np.split(order, np.flatnonzero(np.diff(blocks)) + 1) if len(order) else []
+
+
+def sentence_rows(starts: np.ndarray, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of the words of these sentences, end to end, and where each sentence begins among them (sentences + 1,).
+
+    `starts` (all sentences + 1,) is where each sentence begins among all words.
+    """
+    first = starts[sentences]
+    own = np.concatenate([[0], np.cumsum(starts[sentences + 1] - first)])
+    return np.arange(own[-1]) + np.repeat(first - own[:-1], np.diff(own)), own

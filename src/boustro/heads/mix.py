@@ -1,11 +1,12 @@
-"""From a stream's layers to one vector a word: standardise, then mix with learned shares, or concatenate.
+"""From a stream's layers to one vector per word: standardise, then mix with learned weights, or concatenate.
 
     mix      γ · Σ_l softmax(w)_l · (x_l - mean_l) / sd_l
     concat   [(x_0 - mean_0) / sd_0 ; … ; (x_n - mean_n) / sd_n]
 
-`mean` and `sd` are per layer and dimension, taken from the training set and stored with the head: a few
-dimensions of most LMs are so large that they would drown the rest, and a large LM would drown a small
-one. Source: the scalar mix with γ is ELMo's (slides); standardising is chapter 11.3.2's remedy.
+`mean` and `sd` are per layer and dimension, computed on the training set and stored with the head: a few
+dimensions of most LMs are so large that they would dominate the rest, and a large LM would dominate a small
+one. Sources: ELMo (Peters et al. 2018) for the scalar mix with γ; Jurafsky and Martin, chapter 11.3.2, for
+standardising.
 """
 
 import numpy as np
@@ -32,12 +33,12 @@ class LayerConcat(nn.Module):
         return self.standardised(x).flatten(1)
 
     def standardised(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
-        """In float32, with mean 0 and standard deviation 1 on the training set, where that is asked for."""
+        """In float32; with `standardise`, mean 0 and standard deviation 1 on the training set."""
         x = x.float()
         return torch.addcmul(-self.mean * self.scale, x, self.scale) if self.standardise else x
 
     def fit_standardisation(self, features: np.ndarray, block: int = 16384) -> None:
-        """Take mean and standard deviation from (words, L, D), in one pass over blocks."""
+        """Compute mean and standard deviation of features (words, L, D), in one pass over blocks."""
         if not self.standardise:
             return
         total = torch.zeros(self.mean.shape, dtype=torch.float64)
@@ -52,12 +53,12 @@ class LayerConcat(nn.Module):
         self.scale.copy_(1 / variance.sqrt().clamp_min(1e-3))
 
     def layer_weights(self) -> list[float]:
-        """The shares of the layers, which sum to 1."""
+        """The weights of the layers, which sum to 1."""
         return [1 / len(self.mean)] * len(self.mean)
 
 
 class LayerMix(LayerConcat):
-    """(B, L, D) → (B, D). With one layer there is nothing to learn, and γ and the weights are left out."""
+    """(B, L, D) → (B, D). With one layer there is nothing to learn, and no γ and no weights."""
 
     def __init__(self, num_layers: int, width: int, standardise: bool = True) -> None:
         super().__init__(num_layers, width, standardise)
@@ -74,7 +75,7 @@ class LayerMix(LayerConcat):
         return torch.bmm(weights, x).squeeze(1)
 
     def layer_weights(self) -> list[float]:
-        """The learned shares of the layers, which sum to 1."""
+        """The learned weights of the layers, which sum to 1."""
         return [1.0] if self.weights is None else self.weights.detach().softmax(0).tolist()
 
 
@@ -82,10 +83,10 @@ MIXES: dict[str, type[LayerConcat]] = {"mix": LayerMix, "concat": LayerConcat}
 
 
 class StreamProjection(nn.Module):
-    """(B, Σ widths) → (B, streams · width): each stream by a linear map of its own, so that all are equally wide.
+    """(B, Σ widths) → (B, streams · width): a linear map per stream, so that all have the same width.
 
-    Answers the question that the backward-LM paper leaves open (section 4.1): whether the vectors of a
-    large LM dominate those of a small one.
+    It tests the open question of the backward-LM paper (section 4.1): whether the vectors of a large LM dominate those
+    of a small one.
     """
 
     def __init__(self, widths: list[int], width: int) -> None:

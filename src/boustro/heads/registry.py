@@ -1,11 +1,8 @@
 """The kinds of heads by name.
 
-    kind      labels    output
-    linear    words     softmax(W · h)
-    mlp       words     softmax(W2 · ReLU(W1 · h)),  W1: d → hidden (d → d in the paper)
-    block     words     a Transformer block between two affine maps
-    bilstm    words     a bidirectional LSTM and an affine map
-    span      spans     scores of all spans, so that entities may be nested
+    linear, mlp, block, bilstm     a tag per word        `heads.bodies`, `heads.tagging`
+    span                           spans                 `heads.span`
+    mlp-pool, bilstm-pool          a class per text      `heads.pooled`
 
 A new kind is a body or a subclass of `Head`, and one line in `HEADS`.
 """
@@ -15,28 +12,28 @@ from typing import NamedTuple
 
 from boustro.choose import choose
 from boustro.heads.base import Head, MakeBody
+from boustro.heads.bodies import BiLSTM, Block, linear, mlp
 from boustro.heads.options import HeadOptions
-from boustro.heads.sequence import BiLSTM, Block
-from boustro.heads.span import SpanHead
-from boustro.heads.tagging import SpanTaggingHead, TaggingHead, linear, mlp
+from boustro.heads.pooled import PooledBiLSTM, PooledHead, PooledMLP
+from boustro.heads.span.head import SpanHead, SpanScorer
+from boustro.heads.tagging import TaggingHead
 
 
-class Kind(NamedTuple):
-    """The class of a head and its body."""
+class HeadKind(NamedTuple):
+    """The class of a head, and what makes its body."""
 
     head: type[Head]
     body: MakeBody
 
 
-HEADS: dict[str, Kind] = {
-    "linear": Kind(TaggingHead, linear),
-    "mlp": Kind(TaggingHead, mlp),
-    "block": Kind(TaggingHead, lambda width, labels, o: Block(width, labels, o.hidden, o.dropout)),
-    "bilstm": Kind(TaggingHead, lambda width, labels, o: BiLSTM(width, labels, o.hidden, o.dropout)),
-    "span": Kind(
-        SpanTaggingHead,
-        lambda width, labels, o: SpanHead(width, labels, o.hidden or width, o.max_span or 10, o.dropout),
-    ),
+HEADS: dict[str, HeadKind] = {
+    "linear": HeadKind(TaggingHead, linear),
+    "mlp": HeadKind(TaggingHead, mlp),
+    "block": HeadKind(TaggingHead, Block),
+    "bilstm": HeadKind(TaggingHead, BiLSTM),
+    "span": HeadKind(SpanHead, SpanScorer),
+    "mlp-pool": HeadKind(PooledHead, PooledMLP),
+    "bilstm-pool": HeadKind(PooledHead, PooledBiLSTM),
 }
 
 
@@ -52,7 +49,7 @@ def make_head(kind: str, options: HeadOptions, streams: Sequence[tuple[int, int]
         kind: A key of `HEADS`.
         options: `crf=None` means a CRF where the head scores tags; `hidden=None` means the width of the body's input.
         streams: (layers, width) of each stream.
-        labels: Tags, entity types or classes; the order is that of the scores.
+        labels: Tags, entity types or classes; their order is that of the scores.
 
     Raises `ValueError` for an unknown kind, and for a CRF on a head that does not score tags.
     """

@@ -1,44 +1,18 @@
-"""Heads that label words or spans, around the bodies that score them."""
+"""The head that labels words: a body scores the tags of every word, a CRF or a decoder picks the sequence.
+
+N words of a batch, end to end; W words of a sentence; d width; C tags.
+"""
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import torch
 import torch.nn.functional as F
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from boustro.heads.base import Head, MakeBody
-from boustro.heads.crf import CRF, viterbi
-from boustro.heads.dropout import Dropout
+from boustro.heads.crf.layer import CRF, viterbi
 from boustro.heads.options import HeadOptions
-from boustro.heads.span import Gold
-from boustro.heads.span_decoding import FoundSpan
-
-
-class PerWord(nn.Sequential):
-    """A body that scores every word independently."""
-
-    def forward(self, x: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "N C"]:
-        return super().forward(x)
-
-
-def linear(width: int, num_labels: int, options: HeadOptions) -> nn.Module:
-    """One affine map."""
-    return PerWord(Dropout(options.dropout), nn.Linear(width, num_labels))
-
-
-def mlp(width: int, num_labels: int, options: HeadOptions) -> nn.Module:
-    """Two affine maps with a ReLU between them."""
-    hidden = options.hidden or width
-    return PerWord(
-        Dropout(options.dropout),
-        nn.Linear(width, hidden),
-        nn.ReLU(),
-        Dropout(options.dropout),
-        nn.Linear(hidden, num_labels),
-    )
-
 
 DECODERS: dict[str, Callable[[Tensor, Tensor, Sequence[str]], Tensor]] = {
     "valid": viterbi,
@@ -47,7 +21,7 @@ DECODERS: dict[str, Callable[[Tensor, Tensor, Sequence[str]], Tensor]] = {
 
 
 class TaggingHead(Head):
-    """A body scores the tags of every word; the best valid sequence is the output, under a CRF unless `crf` is False.
+    """Tags of words; the output is the best valid sequence, under a CRF unless `options.crf` is False.
 
     Targets are tag ids (N,). The prediction for a sentence is (tag ids (W,), their probabilities (W,)).
     """
@@ -80,26 +54,6 @@ class TaggingHead(Head):
         else:
             probabilities = scores.softmax(-1)
             ids = DECODERS[self.options.decode](scores, lengths, self.labels)
-        sure = probabilities.gather(1, ids[:, None]).squeeze(1)
+        chosen = probabilities.gather(1, ids[:, None]).squeeze(1)
         ends = np.cumsum(lengths.cpu().numpy())[:-1]
-        return list(zip(np.split(ids.cpu().numpy(), ends), np.split(sure.cpu().numpy(), ends), strict=True))
-
-
-class SpanTaggingHead(Head):
-    """Labels spans instead of words, so that entities may be nested.
-
-    Targets and predictions are, per sentence, tuples (start, end, label id), a prediction with its probability.
-    """
-
-    labelling = "spans"
-
-    def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Gold) -> Tensor:
-        return self.body.loss(self.project(vectors), lengths, targets)  # type: ignore[operator]
-
-    def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[list[FoundSpan]]:
-        return self.body.predict(self.project(vectors), lengths)  # type: ignore[operator]
-
-    def calibrate(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Gold) -> None:
-        """Set the probability from which on a span is predicted."""
-        with torch.inference_mode():
-            self.body.calibrate(self.project(vectors), lengths, targets)  # type: ignore[operator]
+        return list(zip(np.split(ids.cpu().numpy(), ends), np.split(chosen.cpu().numpy(), ends), strict=True))

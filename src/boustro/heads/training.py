@@ -1,11 +1,11 @@
-"""Train a head on features: AdamW, linear decay, and the epoch that is best on dev.
+"""Train a head on features: AdamW, linear decay, and the epoch that is best on the development set.
 
-Features are end to end, (words, L, D) a stream; a batch is so many sentences, its words side by side, so
-nothing is padded. The mix of layers settles within a few epochs; it is then frozen and applied once to all
-words, so that the remaining epochs read one vector a word instead of L a stream.
+Features are end to end, (words, L, D) per stream; a batch is a number of sentences, its words end to end, so
+nothing is padded. The mix of layers converges within a few epochs; it is then frozen and applied once to all
+words, so that the remaining epochs read one vector per word instead of L per stream.
 
-Source: backward-LM paper, section 3.2, but for the choice of the epoch, which goes by a score that the
-caller gives (entity F1), as the paper says and its published code does not.
+Source: backward-LM paper, section 3.2. The epoch is chosen by a score that the caller gives (entity F1), as the paper
+says and its published code does not.
 """
 
 import copy
@@ -19,11 +19,12 @@ from torch import Tensor
 from tqdm import tqdm
 
 from boustro.heads.base import Head
+from boustro.heads.layout import length_blocks, sentence_rows
 from boustro.heads.options import TrainOptions
 
 MOST_SENTENCES, LEAST_SENTENCES, STEPS_AN_EPOCH = 32, 4, 12
 BLOCK_WORDS = 8192
-MIX_WORDS = 1024  # all layers of so many words stay in a CPU's caches
+MIX_WORDS = 1024  # so many words with all layers fit a CPU's caches
 Streams = Sequence[np.ndarray]
 Targets = Callable[[np.ndarray, Tensor], Any]
 
@@ -39,7 +40,7 @@ class TrainLog:
 
 @dataclass(frozen=True, slots=True)
 class Dev:
-    """Features of the development set, and what judges the head's answers for its sentences."""
+    """Features of the development set, and the function that scores the head's predictions for it."""
 
     streams: Streams
     lengths: np.ndarray
@@ -47,7 +48,7 @@ class Dev:
 
 
 def propose_batch(num_sentences: int) -> int:
-    """Sentences a step: enough for speed, and few enough that an epoch over few sentences has a dozen steps."""
+    """Sentences per step: 32, fewer for small training sets, so that an epoch has a dozen steps."""
     return min(MOST_SENTENCES, max(LEAST_SENTENCES, num_sentences // STEPS_AN_EPOCH))
 
 
@@ -67,30 +68,17 @@ def train_head(
     Args:
         streams: Per stream (words, L, D).
         lengths: (sentences,) words in each.
-        targets: Gives what the head's loss wants for a batch: called with the sentences' numbers and the rows
-            of their words.
-        dev: Judges the head after each epoch; the best one is kept. Without it, the last one is.
+        targets: Returns the targets of a batch, given the numbers of its sentences and the rows of their words.
+        dev: The epoch with the best score there is kept; without it, the last one.
+
+    Raises `ValueError` if the loss becomes NaN or infinite.
     """
     device = device or torch.device("cpu")
     for mix, stream in zip(head.mixes, streams, strict=True):
         mix.fit_standardisation(stream)  # type: ignore[operator]
     head.to(device)
     held = [_hold(stream, device) for stream in streams]
-    steps = options.epochs * -(-len(lengths) // batch_sentences)
-    optimizer = torch.optim.AdamW(
-        [
-            {"params": head.learned_parameters()},
-            {
-                "params": list(head.mixes.parameters()),
-                "lr": options.lr * options.mix_lr_multiplier,
-                "weight_decay": 0.0,
-            },
-        ],
-        options.lr,
-        weight_decay=options.weight_decay,
-        fused=True,
-    )
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: max(0.0, 1 - step / steps))
+    optimizer, schedule = _make_optimizer(head, options, options.epochs * -(-len(lengths) // batch_sentences))
     generator = np.random.default_rng(seed)
     log, best, best_state = TrainLog(), -1.0, copy.deepcopy(head.state_dict())
     learns_mix = any(mix.learned for mix in head.mixes)
@@ -113,14 +101,12 @@ def train_head(
             optimizer.step()
             schedule.step()
             total += loss.detach() * len(rows)
-        log.losses.append(total.item() / int(lengths.sum()))
+        log.losses.append(total.item() / max(1, int(lengths.sum())))
         if not np.isfinite(log.losses[-1]):
             raise ValueError(f"the loss is {log.losses[-1]} in epoch {epoch}; try a lower --lr")
         if dev:
-            answers = predict_mixed(
-                head, dev_mixed if dev_mixed is not None else mix_all(head, dev.streams), dev.lengths
-            )
-            log.scores.append(dev.score(answers))
+            dev_vectors = mix_all(head, dev.streams) if dev_mixed is None else dev_mixed
+            log.scores.append(dev.score(predict_mixed(head, dev_vectors, dev.lengths)))
             progress.set_postfix(loss=f"{log.losses[-1]:.3f}", dev=f"{log.scores[-1]:.2f}")
         if not dev or log.scores[-1] > best:
             best = log.scores[-1] if dev else best
@@ -128,6 +114,16 @@ def train_head(
     head.load_state_dict(best_state)
     head.requires_grad_(True)
     return log
+
+
+def _make_optimizer(
+    head: Head, options: TrainOptions, steps: int
+) -> tuple[torch.optim.AdamW, torch.optim.lr_scheduler.LambdaLR]:
+    """AdamW with linear decay; the mixes have their own learning rate and no weight decay."""
+    mixes = {"params": list(head.mixes.parameters()), "lr": options.lr * options.mix_lr_multiplier, "weight_decay": 0.0}
+    groups = [{"params": head.learned_parameters()}, mixes]
+    optimizer = torch.optim.AdamW(groups, options.lr, weight_decay=options.weight_decay, fused=True)
+    return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: max(0.0, 1 - step / steps))
 
 
 @torch.no_grad()
@@ -143,23 +139,21 @@ def mix_all(head: Head, streams: Streams) -> Tensor:
 
 @torch.inference_mode()
 def predict_mixed(head: Head, mixed: Tensor, lengths: np.ndarray) -> list[Any]:
-    """The head's answer for every sentence, from mixed vectors (words, d); sentences of like length go together."""
+    """The head's prediction for every sentence, from mixed vectors (words, d); sentences are batched by length."""
     head.eval()
-    starts = np.cumsum(lengths) - lengths
+    starts = _starts(lengths)
     answers: list[Any] = [None] * len(lengths)
-    order = np.argsort(lengths, kind="stable")
-    blocks = np.cumsum(lengths[order]) // BLOCK_WORDS
-    for sentences in np.split(order, np.flatnonzero(np.diff(blocks)) + 1) if len(order) else []:
-        vectors = mixed[_rows(starts, lengths, sentences).to(mixed.device)].float()
-        for sentence, answer in zip(
-            sentences, head.predict(vectors, torch.from_numpy(lengths[sentences])), strict=True
-        ):
+    for sentences in length_blocks(lengths, BLOCK_WORDS):
+        rows = torch.from_numpy(sentence_rows(starts, sentences)[0])
+        vectors = mixed[rows.to(mixed.device)].float()
+        found = head.predict(vectors, torch.from_numpy(lengths[sentences]))
+        for sentence, answer in zip(sentences, found, strict=True):
             answers[sentence] = answer
     return answers
 
 
 def predict_streams(head: Head, streams: Streams, lengths: np.ndarray) -> list[Any]:
-    """The same, from features."""
+    """As `predict_mixed`, from features."""
     return predict_mixed(head, mix_all(head, streams), lengths)
 
 
@@ -167,22 +161,20 @@ def _batches(
     lengths: np.ndarray, batch_sentences: int, generator: np.random.Generator
 ) -> Iterator[tuple[np.ndarray, Tensor]]:
     """So many sentences at a time and the rows of their words, in a new random order."""
-    starts = np.cumsum(lengths) - lengths
+    starts = _starts(lengths)
     order = generator.permutation(len(lengths))
     for first in range(0, len(order), batch_sentences):
         sentences = order[first : first + batch_sentences]
-        yield sentences, _rows(starts, lengths, sentences)
+        yield sentences, torch.from_numpy(sentence_rows(starts, sentences)[0])
 
 
-def _rows(starts: np.ndarray, lengths: np.ndarray, sentences: np.ndarray) -> Tensor:
-    """Where the words of these sentences stand among all words."""
-    return torch.from_numpy(
-        np.concatenate([np.arange(a, a + n) for a, n in zip(starts[sentences], lengths[sentences], strict=True)])
-    )
+def _starts(lengths: np.ndarray) -> np.ndarray:
+    """(sentences + 1,) where each sentence begins."""
+    return np.concatenate([[0], np.cumsum(lengths)])
 
 
 def _hold(stream: np.ndarray, device: torch.device) -> Tensor:
-    """On a GPU the features move there once; on a CPU they stay where they are, mapped from disk."""
+    """On a GPU, a copy there; on a CPU the memory-mapped features."""
     if device.type == "cpu":
         return torch.from_numpy(stream)
     return torch.from_numpy(np.array(stream)).to(device)

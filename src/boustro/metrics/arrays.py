@@ -1,9 +1,9 @@
-"""`metrics.spans` on arrays: entities counted from tag ids, for studies that judge thousands of taggings.
+"""`metrics.spans` on arrays: entities counted from tag ids, for studies that score thousands of predictions.
 
     tags O B-PER I-PER, ids [0 2 2 1], one sentence  →  PER [1, 3), PER [3, 4)
 
-The rules are `spans.extract_spans`'s for the prefixes B, I and O (an `I-X` after `O` begins an entity); other
-prefixes are turned into these when data are read. A tagging of 50,000 words takes about a millisecond.
+The rules are those of `spans.extract_spans` for the prefixes B, I and O (an `I-X` after `O` begins an entity); other
+prefixes are converted to these when data are read. 50,000 words take about a millisecond.
 """
 
 from collections.abc import Sequence
@@ -24,14 +24,14 @@ class SpanArrays:
     labels: tuple[str, ...]
 
     def per_label(self, mask: np.ndarray | None = None) -> np.ndarray:
-        """(labels,) how many there are, of those in `mask`."""
+        """(labels,) the number of entities, of those in `mask` if it is given."""
         return np.bincount(self.label if mask is None else self.label[mask], minlength=len(self.labels))
 
 
 def find_spans(ids: np.ndarray, tags: Sequence[str], starts: np.ndarray, labels: Sequence[str]) -> SpanArrays:
     """Entities of `ids` (words,), which index `tags`; `starts` (sentences + 1,) is where each sentence begins.
 
-    Raises `ValueError` for a tag with another prefix than B, I and O, or of no label of `labels`.
+    Raises `ValueError` for a tag with a prefix other than B, I and O, or with a label that is not in `labels`.
     """
     number = {label: i for i, label in enumerate(labels)}
     for tag in tags:
@@ -48,20 +48,14 @@ def find_spans(ids: np.ndarray, tags: Sequence[str], starts: np.ndarray, labels:
     before = np.concatenate([[-1], label[:-1]]) if len(ids) else label
     first = (label >= 0) & (begins | (before != label) | opens[:-1])
     breaks = np.flatnonzero(np.concatenate([first | (label < 0), [True]]) | opens)
-    places = np.flatnonzero(first)
-    stop = breaks[np.searchsorted(breaks, places, side="right")]
-    return SpanArrays(places, stop, label[places], tuple(labels))
+    rows = np.flatnonzero(first)
+    stop = breaks[np.searchsorted(breaks, rows, side="right")]
+    return SpanArrays(rows, stop, label[rows], tuple(labels))
 
 
 def compare_spans(gold: SpanArrays, predicted: SpanArrays) -> dict[str, SpanCounts]:
-    """Counts per label, as `spans.score_spans` has them."""
+    """Counts per label, as in `spans.score_spans`."""
     _, mine, theirs = np.intersect1d(gold.first, predicted.first, assume_unique=True, return_indices=True)
     same = (gold.stop[mine] == predicted.stop[theirs]) & (gold.label[mine] == predicted.label[theirs])
     columns = zip(gold.per_label(), predicted.per_label(), gold.per_label(mine[same]), strict=True)
     return {label: SpanCounts(*map(int, row)) for label, row in zip(gold.labels, columns, strict=True)}
-
-
-def total_counts(per_label: dict[str, SpanCounts]) -> SpanCounts:
-    """All labels together: micro precision, recall and F1."""
-    rows = per_label.values()
-    return SpanCounts(sum(c.gold for c in rows), sum(c.predicted for c in rows), sum(c.correct for c in rows))

@@ -1,15 +1,15 @@
-"""Where is a system right? Entity scores by bucket: of position, length, and what training has shown.
+"""Entity scores by bucket: of position, of length, and of frequency in the training data.
 
-A bucket is a property of an entity in its sentence, the same for an entity of the reference and a predicted
-one: recall goes by the entities of the reference that lie in the bucket, precision by the predicted ones.
-Over the buckets of a dimension the counts add up to those of the whole.
+A bucket is a property of an entity in its sentence, for entities of the reference and for predicted ones alike:
+recall is over the entities of the reference in the bucket, precision over the predicted ones.
+The counts of a dimension's buckets sum to the total.
 
     ["Jordan", "closed", "its", "border", "with", "Syria"]     LOC [0, 1): "starts the sentence"
                                                                LOC [5, 6): "elsewhere"
 
-The dimension `position` is the direction test: where an entity starts the sentence, a forward LM has read
-nothing of it but the entity itself. Source: backward-LM paper, section 4.2; the other dimensions follow Fu, Liu
-and Neubig 2020, *Interpretable multi-dataset evaluation for named entity recognition*.
+The dimension `position` tests directions: where an entity starts the sentence, a forward LM has read nothing of the
+sentence but the entity. Source: backward-LM paper, section 4.2; the other dimensions follow Fu, Liu and Neubig 2020,
+*Interpretable multi-dataset evaluation for named entity recognition*.
 """
 
 from bisect import bisect_right
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from boustro.metrics.spans import SpanCounts
+from boustro.metrics.spans import SpanCounts, entity_keys
 from boustro.types import Entity
 
 START, ELSEWHERE = "starts the sentence", "elsewhere"
@@ -26,7 +26,7 @@ START, ELSEWHERE = "starts the sentence", "elsewhere"
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """What the training data have shown: how often the exact words were an entity of a type."""
+    """How often exact words were an entity of a type in the training data."""
 
     counts: Counter[tuple[tuple[str, ...], str]] = field(default_factory=Counter)
     forms: frozenset[tuple[str, ...]] = frozenset()
@@ -38,7 +38,7 @@ class Training:
         return cls(counts, frozenset(form for form, _ in counts))
 
     def frequency(self, entity: Entity, words: Sequence[str]) -> int:
-        """How often these very words were an entity of this type."""
+        """How often exactly these words were an entity of this type."""
         return self.counts[tuple(words[entity.start : entity.end]), entity.label]
 
     def seen(self, entity: Entity, words: Sequence[str]) -> int:
@@ -50,7 +50,7 @@ class Training:
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """Names of the buckets, in order, and which one an entity of a sentence lies in."""
+    """Names of the buckets, in order, and the function that gives the bucket of an entity."""
 
     title: str
     buckets: tuple[str, ...]
@@ -92,7 +92,7 @@ def count_buckets(
     """Counts of all sentences by bucket, empty buckets too, in the dimension's order."""
     counts = [[0, 0, 0] for _ in dimension.buckets]
     for sentence, wanted, got in zip(words, gold, predicted, strict=True):
-        right = {(e.label, e.start, e.end) for e in wanted}
+        right = entity_keys(wanted)
         for entity in wanted:
             counts[dimension.place(entity, sentence, training)][0] += 1
         for entity in got:

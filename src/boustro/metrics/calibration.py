@@ -1,14 +1,14 @@
-"""Does a score of 0.9 mean right nine times in ten? Reliability of the scores of predicted entities.
+"""Calibration: whether predicted entities with a score of 0.9 are correct nine times in ten.
 
-Predicted entities are put into bins of equal width by their score; in each bin the mean score is set
-against the share that is right. The expected calibration error is the mean distance of the two, weighted
+Predicted entities are put into bins of equal width by their score; in each bin the mean score is compared
+with the share that is correct. The expected calibration error is the mean distance of the two, weighted
 by the number of entities:
 
     ECE = Σ_b  n_b / n · |right_b - score_b|          (Guo et al. 2017, equation 5)
 
-    scores 0.95 0.95, one of them right  →  one bin, score 0.95, right 0.5, ECE 0.45
+    scores 0.95 0.95, one of them correct  →  one bin, score 0.95, right 0.5, ECE 0.45
 
-Only what was predicted has a score: missed entities play no part.
+Missed entities have no score and do not count.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Entities with `low` ≤ score < `high` (the last bin holds 1 as well); shares between 0 and 1."""
+    """Entities with `low` ≤ score < `high` (the last bin includes 1); shares between 0 and 1."""
 
     low: float
     high: float
@@ -42,7 +42,7 @@ def reliability(scores: Sequence[float], right: Sequence[bool], num_bins: int = 
     if values.shape != truth.shape:
         raise ValueError(f"{len(values)} scores, but {len(truth)} judgements")
     if len(values) and not (values.min() >= 0 and values.max() <= 1):
-        raise ValueError("a score lies outside [0, 1]; probabilities are expected")
+        raise ValueError("a score is outside [0, 1]; probabilities are expected")
     places = np.minimum((values * num_bins).astype(int), num_bins - 1)
     counts = np.bincount(places, minlength=num_bins)
     sums, hits = (np.bincount(places, weights=w, minlength=num_bins) for w in (values, truth))

@@ -1,81 +1,90 @@
-"""Scores of one label a word (part of speech): accuracy over words, and figures per label.
+"""Scores of one label per word (part of speech) or per text (topic): accuracy, and figures per label.
 
     gold DET NOUN VERB, predicted DET VERB VERB  →  accuracy 66.7; NOUN recall 0; VERB precision 50, recall 100
 
-Accuracy is not F1 and is never called so. With one label a word, micro precision, recall and F1 over all
-labels equal the accuracy, so only the figures of a single label are named precision, recall and F1.
+Accuracy is not called F1. With one label each, micro precision, recall and F1 over all labels equal the accuracy, so
+only the figures of a single label are named precision, recall and F1.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from boustro.given import as_tags
 from boustro.metrics.spans import SpanCounts
 
+Unit = Literal["words", "texts"]
+
 
 @dataclass(frozen=True, slots=True)
 class LabelScore:
-    """Scores over words, in all and per label; `signature` says how they came about."""
+    """Accuracy and scores per label over words or texts; `signature` describes the metric and the data."""
 
-    num_correct: int
-    num_words: int
+    unit: Unit
+    """What has a label and is counted."""
+    num_labelled: int
     num_sentences: int
+    """For texts, the number of texts."""
     per_label: dict[str, SpanCounts]
-    """How many words have the label in the reference, in the prediction, and in both."""
+    """How many units have the label in the reference, in the prediction, and in both."""
     signature: dict[str, str] = field(default_factory=dict)
-    unit: str = "words"
     measure: ClassVar[str] = "accuracy"
 
     @property
     def value(self) -> float:
-        """What a tagger is judged by: the accuracy."""
+        """The score by which models are compared: the accuracy."""
         return self.accuracy
 
     @property
     def accuracy(self) -> float:
-        """Share of words whose label is right, percent; 0 where there is no word."""
-        return 100 * self.num_correct / self.num_words if self.num_words else 0.0
+        """Share of units with the correct label, percent; 0 where there is none."""
+        num_correct = sum(counts.correct for counts in self.per_label.values())
+        return 100 * num_correct / self.num_labelled if self.num_labelled else 0.0
 
     def to_dict(self) -> dict:
-        """What `--json` writes; a label's figures in percent."""
+        """The output of `--json`; the figures of a label in percent."""
         return {
             "accuracy": self.accuracy,
             "per_label": {
-                label: {"f1": c.f1, "precision": c.precision, "recall": c.recall, "num_words": c.gold}
+                label: {"f1": c.f1, "precision": c.precision, "recall": c.recall, f"num_{self.unit}": c.gold}
                 for label, c in self.per_label.items()
             },
             "num_sentences": self.num_sentences,
-            "num_words": self.num_words,
+            f"num_{self.unit}": self.num_labelled,
             "signature": self.signature,
         }
 
 
 def score_labels(
-    gold: Iterable[Sequence[str]],
-    predicted: Iterable[Sequence[str]],
-    signature: dict[str, str] | None = None,
-    unit: str = "words",
+    gold: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]], signature: dict[str, str] | None = None
 ) -> LabelScore:
-    """Compare label sequences, sentence by sentence; `ValueError` where their numbers of words differ."""
+    """Compare the labels of words, sentence by sentence; `ValueError` where the numbers of words differ."""
     gold, predicted = as_tags(gold), as_tags(predicted)
     if len(gold) != len(predicted):
         raise ValueError(f"{len(gold)} gold sentences and {len(predicted)} predicted ones")
-    wanted, got, right = Counter(), Counter(), Counter()
     for number, (gold_labels, predicted_labels) in enumerate(zip(gold, predicted, strict=True), start=1):
         if len(gold_labels) != len(predicted_labels):
             raise ValueError(
                 f"sentence {number}: {len(gold_labels)} gold labels and {len(predicted_labels)} predicted ones"
             )
-        wanted.update(gold_labels)
-        got.update(predicted_labels)
-        right.update(a for a, b in zip(gold_labels, predicted_labels, strict=True) if a == b)
-    return LabelScore(
-        num_correct=right.total(),
-        num_words=wanted.total(),
-        num_sentences=len(gold),
-        per_label={label: SpanCounts(wanted[label], got[label], right[label]) for label in sorted(wanted | got)},
-        signature={"metric": "accuracy", **(signature or {})},
-        unit=unit,
-    )
+    flat_gold, flat_predicted = ([label for labels in side for label in labels] for side in (gold, predicted))
+    return _score("words", len(gold), flat_gold, flat_predicted, signature)
+
+
+def score_text_labels(
+    gold: Sequence[str], predicted: Sequence[str], signature: dict[str, str] | None = None
+) -> LabelScore:
+    """Compare the labels of texts, one each; `ValueError` where their numbers differ."""
+    if len(gold) != len(predicted):
+        raise ValueError(f"gold labels of {len(gold)} texts and predicted ones of {len(predicted)}")
+    return _score("texts", len(gold), gold, predicted, signature)
+
+
+def _score(
+    unit: Unit, num_sentences: int, gold: Sequence[str], predicted: Sequence[str], signature: dict[str, str] | None
+) -> LabelScore:
+    wanted, got = Counter(gold), Counter(predicted)
+    right = Counter(a for a, b in zip(gold, predicted, strict=True) if a == b)
+    per_label = {label: SpanCounts(wanted[label], got[label], right[label]) for label in sorted(wanted | got)}
+    return LabelScore(unit, len(gold), num_sentences, per_label, {"metric": "accuracy", **(signature or {})})

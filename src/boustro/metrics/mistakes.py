@@ -1,32 +1,30 @@
-"""What kind of mistake was it? Every entity of the reference and every predicted one is accounted for once.
+"""Kinds of mistakes: every entity of the reference and every predicted one is counted once.
 
-Each predicted entity meets at most one of the reference, and each of the reference at most one predicted:
+Each predicted entity is matched with at most one of the reference, and vice versa:
 
     correct    the same words, the same type
     type       the same words, another type
     boundary   the same type, words that overlap
     both       another type, words that overlap
-    missed     an entity of the reference that nothing predicted meets
-    spurious   a predicted entity that meets nothing of the reference
+    missed     an entity of the reference without a match
+    spurious   a predicted entity without a match
 
 so that
 
     reference = correct + type + boundary + both + missed
     predicted = correct + type + boundary + both + spurious
 
-Pairs are taken in that order of kinds; among pairs of one kind, the larger overlap first, then the one with fewer words
-outside of it, then the earlier.
+Pairs are matched in that order of kinds; among pairs of one kind, the larger overlap first, then fewer words outside of
+it, then the earlier pair.
 
     words      The  Bank  of  Port  Lisse  fell          reference  ORG [1, 5)
     predicted  O    B-ORG O   B-LOC I-LOC  O             ORG [1, 2): boundary; LOC [3, 5): spurious
 
-Entities of one side may hold or cross each other, but each may be given once only. What is correct is then what
-`spans.score_entities` counts; an entity may be missed although a predicted one overlaps it, which met another:
+Entities of one side may be nested or cross, but there must be no duplicates. Then `correct` is that of
+`spans.score_entities`. An entity may be missed although a predicted one overlaps it, if that is matched with another:
 
     reference  ORG [0, 5) and, inside it, LOC [3, 5)
     predicted  LOC [2, 5)                            LOC [3, 5): boundary; ORG [0, 5): missed
-
-It counts only; scores are `metrics.spans`'s.
 """
 
 from collections import Counter
@@ -41,7 +39,7 @@ MISTAKES = KINDS[1:]
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """An entity of the reference, the predicted one that it meets, and how; `None` where there is none."""
+    """An entity of the reference, its predicted match, and the kind; `None` where there is none."""
 
     kind: str
     gold: Entity | None
@@ -70,7 +68,7 @@ def match_entities(gold: Sequence[Entity], predicted: Sequence[Entity]) -> list[
 
 
 def count_kinds(matches: Iterable[Match]) -> dict[str, int]:
-    """How many there are of every kind, zeros too, in the order of `KINDS`."""
+    """The number of matches of every kind, zeros included, in the order of `KINDS`."""
     counts = Counter(m.kind for m in matches)
     return {kind: counts[kind] for kind in KINDS}
 
@@ -78,8 +76,8 @@ def count_kinds(matches: Iterable[Match]) -> dict[str, int]:
 def count_confusions(matches: Iterable[Match]) -> Counter[tuple[str | None, str | None]]:
     """(type in the reference, predicted type) → how often; `None` stands for no entity.
 
-    A row summed over its predicted types is that type's number of entities in the reference, a column
-    summed is its number of predicted entities. Boundaries play no part.
+    The sum of a row is the number of entities of that type in the reference, the sum of a column the number of
+    predicted ones. Boundary mistakes are not distinguished.
     """
     return Counter((m.gold.label if m.gold else None, m.predicted.label if m.predicted else None) for m in matches)
 

@@ -1,11 +1,11 @@
-"""Entities out of tags, and their precision, recall and F1: conlleval's, on any tag sequence.
+"""Entities from tags, and their precision, recall and F1 as conlleval computes them, for any tag sequence.
 
-conlleval reads a sequence that is not valid as best it can: an entity ends where its type changes, and
-`I-X` after `O` begins one (the repair rule "conlleval"). Tags may carry the prefixes B I O E S.
+Sequences that are not valid are repaired by conlleval's rules: an entity ends where its type changes, and
+`I-X` after `O` begins one (the repair rule "conlleval"). Tags may have the prefixes B I O E S.
 
     O I-PER I-PER B-PER  →  PER [1, 3), PER [3, 4)
 
-Source: the rules of the CoNLL shared tasks' script conlleval, in Perl and with its IOBES extension.
+Source: the script conlleval of the CoNLL shared tasks, in Perl and with its IOBES extension.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ PREFIXES = frozenset("BIES")
 
 
 def parse_tag(tag: str) -> tuple[str, str]:
-    """`"B-PER"` → `("B", "PER")`, `"O"` → `("O", "")`; the type is all that follows the first hyphen."""
+    """`"B-PER"` → `("B", "PER")`, `"O"` → `("O", "")`; the type is everything after the first hyphen."""
     prefix, _, label = tag.partition("-")
     return prefix, label
 
@@ -60,7 +60,7 @@ def _starts(previous: str, prefix: str, label: str, current: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SpanCounts:
-    """How many entities the reference holds, how many were predicted, and how many are in both."""
+    """The number of entities in the reference, in the prediction, and in both."""
 
     gold: int = 0
     predicted: int = 0
@@ -78,14 +78,14 @@ class SpanCounts:
 
     @property
     def f1(self) -> float:
-        """Percent; 0 when nothing is right, as conlleval has it."""
+        """Percent; 0 when nothing is correct, as in conlleval."""
         both = self.gold + self.predicted
         return 200 * self.correct / both if both else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class SpanScore:
-    """Scores over sentences, in all and per type; `signature` says how they came about."""
+    """Scores over sentences, in total and per type; `signature` describes the metric and the data."""
 
     total: SpanCounts
     per_type: dict[str, SpanCounts]
@@ -95,7 +95,7 @@ class SpanScore:
 
     @property
     def value(self) -> float:
-        """What a tagger is judged by: the F1."""
+        """The score by which models are compared: the F1."""
         return self.f1
 
     @property
@@ -114,7 +114,7 @@ class SpanScore:
         return self.total.recall
 
     def to_dict(self) -> dict:
-        """What `boustro evaluate --json` writes."""
+        """The output of `boustro evaluate --json`."""
         return {
             "f1": self.f1,
             "precision": self.precision,
@@ -134,13 +134,12 @@ def score_spans(
 ) -> SpanScore:
     """Compare tag sequences, sentence by sentence.
 
-    Raises `ValueError` where numbers of words differ, and for tags that are no spans (parts of speech):
-    their accuracy is no F1.
+    Raises `ValueError` where the numbers of words differ, and for tags that mark no spans, such as parts of speech.
     """
     gold, predicted = as_tags(gold), as_tags(predicted)
     strange = next((t for t in set().union(*gold, *predicted) if not is_span_tag(t)), None)
     if strange is not None:
-        raise ValueError(f"{strange!r} marks no span, as O, B-PER or E-PER do; plain labels have score_labels")
+        raise ValueError(f"{strange!r} marks no span, as O, B-PER or E-PER do; score plain labels with score_labels")
     for number, (gold_tags, predicted_tags) in enumerate(zip(gold, predicted, strict=False), start=1):
         if len(gold_tags) != len(predicted_tags):
             raise ValueError(f"sentence {number}: {len(gold_tags)} gold tags and {len(predicted_tags)} predicted ones")
@@ -155,20 +154,26 @@ def score_entities(
 ) -> SpanScore:
     """Compare entities, sentence by sentence; they may overlap.
 
-    Two are the same when label, start and end are; text and score do not matter, nor how often one is given.
+    Two are equal when label, start and end are; text and score do not matter, nor duplicates.
     """
     if len(gold) != len(predicted):
         raise ValueError(f"{len(gold)} gold sentences and {len(predicted)} predicted ones")
     counts: dict[str, Counter[str]] = {}
     for gold_entities, predicted_entities in zip(gold, predicted, strict=True):
-        wanted, got = ({(e.label, e.start, e.end) for e in side} for side in (gold_entities, predicted_entities))
+        wanted, got = entity_keys(gold_entities), entity_keys(predicted_entities)
         for name, entities in (("gold", wanted), ("predicted", got), ("correct", wanted & got)):
             for label, _, _ in entities:
                 counts.setdefault(label, Counter())[name] += 1
     per_type = {label: SpanCounts(**counts[label]) for label in sorted(counts)}
-    total = SpanCounts(
-        sum(c.gold for c in per_type.values()),
-        sum(c.predicted for c in per_type.values()),
-        sum(c.correct for c in per_type.values()),
-    )
-    return SpanScore(total, per_type, len(gold), {"metric": "entity F1", **(signature or {})})
+    return SpanScore(total_counts(per_type), per_type, len(gold), {"metric": "entity F1", **(signature or {})})
+
+
+def entity_keys(entities: Iterable[Entity]) -> set[tuple[str, int, int]]:
+    """What two equal entities share: label, start and end."""
+    return {(e.label, e.start, e.end) for e in entities}
+
+
+def total_counts(per_label: dict[str, SpanCounts]) -> SpanCounts:
+    """All labels together: micro precision, recall and F1."""
+    rows = per_label.values()
+    return SpanCounts(sum(c.gold for c in rows), sum(c.predicted for c in rows), sum(c.correct for c in rows))

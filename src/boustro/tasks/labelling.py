@@ -22,9 +22,9 @@ import torch
 from boustro.choose import choose
 from boustro.given import refuse_no_texts
 from boustro.heads.registry import head_class
-from boustro.heads.span import Gold, count_unreachable, propose_max_span
+from boustro.heads.span.head import Gold, count_unreachable, propose_max_span
 from boustro.heads.training import Targets
-from boustro.metrics.labels import LabelScore, score_labels
+from boustro.metrics.labels import LabelScore, score_labels, score_text_labels
 from boustro.metrics.spans import REPAIR_RULE, SpanScore, extract_spans, is_span_tag, parse_tag, score_entities
 from boustro.tasks.config import TaskConfig
 from boustro.tasks.data import data_name
@@ -273,8 +273,7 @@ class TextLabelling(Labelling):
         return Answer((label,), (score,), entities, probabilities)
 
     def score(self, sentences: Sequence[Sentence], answers: Sequence[Answer], signature: dict[str, str]) -> LabelScore:
-        gold = [[label] for label in self.gold_labels(sentences)]
-        return score_labels(gold, [a.tags for a in answers], signature, unit="texts")
+        return score_text_labels(self.gold_labels(sentences), [a.tags[0] for a in answers], signature)
 
 
 LEARNED: dict[str, type[Labelling]] = {"tags": TagLabelling, "spans": SpanLabelling, "class": TextLabelling}

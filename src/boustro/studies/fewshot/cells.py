@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from boustro.heads.factored import factored_tags
-from boustro.heads.stacked import Run, train_stacked
-from boustro.metrics.arrays import SpanArrays, compare_spans, find_spans, total_counts
-from boustro.metrics.spans import SpanCounts
+from boustro.heads.many.groups import HeadRun
+from boustro.heads.many.training import train_stacked
+from boustro.metrics.arrays import SpanArrays, compare_spans, find_spans
+from boustro.metrics.spans import SpanCounts, total_counts
 from boustro.store import fingerprint, read_json, reading, write_file
 from boustro.studies.fewshot.draws import entity_types
 from boustro.studies.fewshot.features import FeatureReader, Vectors
@@ -126,7 +127,7 @@ def paper_rows(
     grid = [(r, s, d) for r in PAPER_RATES for s in PAPER_SEEDS for d in PAPER_DROPOUTS]
     picked = np.random.default_rng(0).permutation(len(grid))[:budget]
     runs = [
-        Run(
+        HeadRun(
             sentences=tuple(int(s) for s in chosen),
             lr=rate,
             seed=seed,

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from boustro import __version__
-from boustro.metrics.paired import RELIABLE, holm, sign_flip_p
+from boustro.metrics.significance import RELIABLE, holm, sign_flip_p
 from boustro.metrics.spans import REPAIR_RULE
 from boustro.options import Count, Dropout, Positive, PositiveOrZero, Range, Width, check_options
 from boustro.output import as_json, check_output, give

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 
 from boustro.encoders import Encoder, load_encoder
+from boustro.heads.layout import sentence_rows
 from boustro.heads.mix import LayerMix
-from boustro.heads.stacked import sentence_rows
 from boustro.types import Sentence
 
 UPPER = "upper"

@@ -6,7 +6,7 @@
     factored  where entities are; and the type of one (heads.factored)     entities, each typed as a whole
 
 Heads: ridge, logistic and lda in closed form (heads.closed_form), linear and mlp by gradient descent, with a CRF
-or without (heads.stacked). Where entities are is a matter of inside and outside; under a CRF, of B, I and O.
+or without (heads.many). Where entities are is a matter of inside and outside; under a CRF, of B, I and O.
 Whatever its kind, the heads of all draws are one stack, which judges words in one pass.
 """
 
@@ -16,15 +16,19 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from boustro.heads.closed_form import CLOSED_FORMS, Linear, Words
+from boustro.heads.closed_form import CLOSED_FORMS, LabelledWords, LinearSolution
 from boustro.heads.factored import Runs, compose_tags, factored_tags, mean_vectors
-from boustro.heads.stacked import STEPS, Run, StackedHeads, sentence_rows, train_stacked
+from boustro.heads.layout import sentence_rows
+from boustro.heads.many.groups import HeadRun
+from boustro.heads.many.passes import PASSES
+from boustro.heads.many.stack import StackedHeads
+from boustro.heads.many.training import train_stacked
 from boustro.metrics.arrays import find_spans
 from boustro.metrics.spans import parse_tag
 from boustro.studies.fewshot.features import Vectors
 
 WITH_CRF = "+crf"
-HEADS = (*CLOSED_FORMS, *STEPS, *(kind + WITH_CRF for kind in STEPS))
+HEADS = (*CLOSED_FORMS, *PASSES, *(kind + WITH_CRF for kind in PASSES))
 TAGS = ("bio", "io", "factored")
 ENTITY = "entity"
 RELABEL: dict[str, Callable[[str, str], str]] = {
@@ -74,7 +78,7 @@ class Taught:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How heads are trained by gradient descent; the fields are `stacked.Run`'s, and `hidden`."""
+    """How heads are trained by gradient descent; the fields are `HeadRun`'s, and `hidden`."""
 
     lr: float
     dropout: float
@@ -145,9 +149,9 @@ def _teach(
 ) -> tuple[StackedHeads, list[float]]:
     """A head for each draw, and the strengths of closed forms."""
     kind, crf, _ = head.partition(WITH_CRF)
-    if kind in STEPS:
+    if kind in PASSES:
         runs = [
-            Run(
+            HeadRun(
                 sentences=tuple(int(s) for s in draw),
                 seed=number,
                 lr=settings.lr,
@@ -169,9 +173,9 @@ def _teach(
 
 def _solve(
     head: str, vectors: np.ndarray, starts: np.ndarray, tags: np.ndarray, num_tags: int, draw: np.ndarray
-) -> Linear:
+) -> LinearSolution:
     rows, own = sentence_rows(starts, draw)
-    words = Words(vectors[rows].astype(np.float32), tags[rows], num_tags, own)
+    words = LabelledWords(vectors[rows].astype(np.float32), tags[rows], num_tags, own)
     fixed = FIXED_STRENGTHS.get(head)
     unit = words.squared_length if head == "logistic" else 1.0
     return CLOSED_FORMS[head](words, None if fixed is None else fixed * unit)

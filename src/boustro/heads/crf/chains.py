@@ -1,14 +1,14 @@
 """The expected counts of many linear chains at once: sentences of many heads, each with the chain of its own head.
 
-`chain.expectations` walks through the sentences of one head, time step by time step. A few-shot batch has four
-sentences: nearly all of its time is spent on calling, not on computing, and 30 heads pay for it 30 times. Here
-the sentences of all heads are walked through together, each with its own copy of its head's links:
+`chain.expectations` processes the sentences of one head, time step by time step. For a few-shot batch of four
+sentences nearly all of the time is the overhead of calls, and 30 heads have it 30 times. Here the sentences of all
+heads are processed together, each with a copy of its head's links:
 
     head 0  a0 a1 a2 | b0      →  t = 0  a0 b0 c0,  t = 1  a1 c1,  t = 2  a2
     head 1  c0 c1                 links  L₀ L₀ L₁          L₀ L₁          L₀
 
-It is the mathematics of `chain.expectations`, in float64 likewise. The copies take C² numbers a word and a
-sentence, which is right for small batches; for one head with many sentences `chain` is right.
+The mathematics is that of `chain.expectations`, also in float64. The copies take C² numbers per word and per
+sentence, which suits small batches; for one head with many sentences use `chain`.
 
 H heads, N words, S sentences, C tags.
 """
@@ -19,12 +19,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from boustro.heads.chain import TINY, scaled
+from boustro.heads.crf.chain import TINY, scaled
 from boustro.heads.layout import by_length, edges, time_major
 
 
 class Chains(NamedTuple):
-    """Scores of H chains, float64 and -∞ where not valid: of beginning with a tag, of a pair, of ending with a tag."""
+    """Scores of H chains: of first tags, of pairs (tag, next tag), of last tags; float64, -∞ where not valid."""
 
     starts: Float[Tensor, "H C"]
     transitions: Float[Tensor, "H C C"]
@@ -32,7 +32,7 @@ class Chains(NamedTuple):
 
 
 class ExpectedCounts(NamedTuple):
-    """How often each score is used, on average over all sequences: a word's tags, and the rest summed by head."""
+    """How often each score is used, in expectation over all sequences: per word, and the rest summed by head."""
 
     tags: Float[Tensor, "N C"]
     starts: Float[Tensor, "H C"]
@@ -43,12 +43,12 @@ class ExpectedCounts(NamedTuple):
 def expected_counts(
     scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], heads: Int[Tensor, " S"], chains: Chains
 ) -> ExpectedCounts:
-    """What `chain.expectations` gives for the sentences of each head.
+    """As `chain.expectations` for the sentences of each head.
 
     Args:
         scores: Sentences end to end, float64.
         lengths: Words in each.
-        heads: Which of the chains is each sentence's.
+        heads: The chain of each sentence.
     """
     head_of = heads.repeat_interleave(lengths)  # (N,)
     ahead, back = _messages(scores, lengths, head_of, chains).unbind(1)
@@ -71,9 +71,9 @@ def expected_counts(
 def _messages(
     scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], head_of: Int[Tensor, " N"], chains: Chains
 ) -> Float[Tensor, "N 2 C"]:
-    """Log of the sums over all ways to reach a tag at a word: from the beginning, and from the end.
+    """Forward and backward messages: log of the sums over all paths to a tag at a word from either end.
 
-    Both count the word's own score. A sentence and its mirror image stand next to each other, as two rows.
+    Both include the word's own score. A sentence and its reversal are adjacent rows.
     """
     (group,) = by_length(lengths, len(scores), max(1, len(lengths)))
     order = time_major(group.lengths)

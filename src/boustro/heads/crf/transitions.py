@@ -1,15 +1,15 @@
 """Which tag may follow which: derived from the names of the tags, for any mixture of schemes.
 
-Two facts about a tag decide everything: whether it may open (begin a sentence, or follow a finished tag)
-and whether it is finished (may end one). An unfinished or running entity is continued by its own type.
+Two properties of a tag determine this: whether it may open (begin a sentence, or follow a finished tag)
+and whether it is finished (may end one). An unfinished entity is continued by a tag of its own type.
 
     BIO    B-X and O open, all are finished         O I-X is not valid, B-X I-Y is not valid
     BIOES  B-X, S-X and O open; B-X, I-X are not    B-X O is not valid, S-X I-X is not valid
     IO     all open, all are finished               I-X I-Y is valid
 
-What a type needs is read off its own tags: an I-X (or E-X) must be opened by a B-X if there is a B-X, and
+The rules of a type follow from its own tags: an I-X (or E-X) must be opened by a B-X if there is a B-X, and
 an entity must be closed by an E-X if there is an E-X. Names without B-, I-, E- or S- (O, plain labels, parts
-of speech) open and are finished. IOB1 is not meant here: it lets I-X begin an entity although there is a B-X.
+of speech) open and are finished. IOB1 is not supported: there I-X may begin an entity although there is a B-X.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ PREFIXES = frozenset("BIES")
 
 
 class Transitions(NamedTuple):
-    """What is valid: tags that may begin a sentence, pairs (tag, next tag), tags that may end one."""
+    """Valid tags to begin a sentence, valid pairs (tag, next tag), and valid tags to end a sentence."""
 
     starts: Bool[Tensor, " C"]
     pairs: Bool[Tensor, "C C"]
@@ -31,7 +31,7 @@ class Transitions(NamedTuple):
 
 
 def valid_transitions(tags: Sequence[str]) -> Transitions:
-    """The transitions of a set of tags; `ValueError` where a sentence of one word has no valid tag at all."""
+    """The transitions of a set of tags; `ValueError` where a sentence of one word has no valid tag."""
     parsed = [_parse(tag) for tag in tags]
     known = set(parsed)
     opens = [prefix not in "IE" or ("B", label) not in known for prefix, label in parsed]
@@ -51,6 +51,6 @@ def valid_transitions(tags: Sequence[str]) -> Transitions:
 
 
 def _parse(tag: str) -> tuple[str, str]:
-    """`"B-PER"` → `("B", "PER")`; a name without such a prefix is a tag of its own, marked by "O"."""
+    """`"B-PER"` → `("B", "PER")`; a name without such a prefix gets "O" as its prefix."""
     prefix, _, label = tag.partition("-")
     return (prefix, label) if prefix in PREFIXES and label else ("O", tag)

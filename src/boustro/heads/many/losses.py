@@ -1,9 +1,9 @@
-"""The gradient of a convoy's losses by its scores: of every head's mean loss over the words of its batch.
+"""The gradient of the losses of many heads by their scores; each head's loss is the mean over the words of its batch.
 
-    softmax   slope = (probability of each tag - 1 at the right one) / words
-    CRF       slope = (expected count of each tag - 1 at the right one) / words; its own parameters likewise
+    softmax   (probability of each tag - 1 for the gold one) / words
+    CRF       (expected count of each tag - 1 for the gold one) / words; likewise for the CRF's own parameters
 
-H heads of a convoy, P pairs of a word and a head (`lanes`), C tags.
+H heads, P pairs of a word and a head (`many.groups`), C tags.
 """
 
 from collections.abc import Sequence
@@ -12,28 +12,28 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from boustro.heads.chain import exact
-from boustro.heads.chains import Chains, expected_counts
-from boustro.heads.crf import make_chain
-from boustro.heads.lanes import Batch
+from boustro.heads.crf.chain import exact
+from boustro.heads.crf.chains import Chains, expected_counts
+from boustro.heads.crf.layer import make_chain
+from boustro.heads.crf.transitions import valid_transitions
 from boustro.heads.layout import edges
-from boustro.heads.transitions import valid_transitions
+from boustro.heads.many.groups import JointBatch
 
 CRF_NAMES = ("crf.starts", "crf.transitions", "crf.ends")
 
 
-class SoftmaxSlope:
+class SoftmaxGradient:
     """Of the cross-entropy: (P, C) from scores (P, C)."""
 
     def __init__(self, labels: Sequence[str]) -> None:
         self._onehot = torch.eye(len(labels))
 
-    def __call__(self, scores: Tensor, batch: Batch) -> Tensor:
+    def __call__(self, scores: Tensor, batch: JointBatch) -> Tensor:
         onehot = self._onehot.index_select(0, batch.tags)
-        return scores.softmax(-1).sub_(onehot).mul_(batch.shares[batch.heads].unsqueeze(1))
+        return scores.softmax(-1).sub_(onehot).mul_(batch.weights[batch.heads].unsqueeze(1))
 
 
-class CRFSlope:
+class CRFGradient:
     """Of a CRF's negative log-likelihood; writes the gradients of the CRFs' own parameters (H, ...) as well."""
 
     def __init__(self, labels: Sequence[str], parameters: dict[str, Tensor], gradients: dict[str, Tensor]) -> None:
@@ -41,7 +41,7 @@ class CRFSlope:
         self._parameters = [parameters[name] for name in CRF_NAMES]
         self._gradients = [gradients[name] for name in CRF_NAMES]
 
-    def __call__(self, scores: Tensor, batch: Batch) -> Tensor:
+    def __call__(self, scores: Tensor, batch: JointBatch) -> Tensor:
         num_heads, num_tags = len(batch.lengths), scores.shape[1]
         lengths = torch.from_numpy(np.concatenate(batch.lengths))
         heads = torch.from_numpy(np.repeat(np.arange(num_heads), [len(own) for own in batch.lengths]))
@@ -49,11 +49,11 @@ class CRFSlope:
         expected = expected_counts(exact(scores), lengths, heads, chains)
 
         at = edges(lengths, len(scores))
-        places = batch.heads * num_tags + batch.tags  # (head, tag) as one number
-        pairs = places[at.followed] * num_tags + batch.tags[at.followed + 1]
-        gold = (places[at.first], pairs, places[at.last])
+        cells = batch.heads * num_tags + batch.tags  # (head, tag) as one number
+        pairs = cells[at.followed] * num_tags + batch.tags[at.followed + 1]
+        gold = (cells[at.first], pairs, cells[at.last])
         for gradient, mean, used in zip(self._gradients, expected[1:], gold, strict=True):
-            slope = mean - torch.bincount(used, minlength=mean.numel()).view_as(mean)
-            gradient[:num_heads] = slope * batch.shares.view(-1, *[1] * (slope.dim() - 1))
+            excess = mean - torch.bincount(used, minlength=mean.numel()).view_as(mean)
+            gradient[:num_heads] = excess * batch.weights.view(-1, *[1] * (excess.dim() - 1))
         onehot = self._onehot.index_select(0, batch.tags)
-        return expected.tags.sub_(onehot).mul_(batch.shares[batch.heads].unsqueeze(1)).float()
+        return expected.tags.sub_(onehot).mul_(batch.weights[batch.heads].unsqueeze(1)).float()

@@ -1,85 +1,98 @@
-"""A head that labels spans instead of words, so that an entity may stand inside another.
+"""A head that labels spans instead of words, so that entities may be nested.
 
-Every span of at most L words is scored, label by label, against being none:
+Every span of at most L words is scored for every label and for the null label:
 
     words a b c, L = 2:    scores[0] = [0,1) [0,2)    scores[1] = [1,2) [1,3)    scores[2] = [2,3)  –
 
-Scoring a span reads its words alone, so neither the batch nor its order changes a score. The words of a
-batch lie end to end, and spans that run into the next sentence are scored too (views are cheaper than
-gathers) but never trained on or predicted. What this does not do: mix layers (`heads/mix.py`), settle
-overlaps (`heads/span_decoding.py`), read tags.
+The score of a span depends on its words only, so neither the batch nor its order changes it. The words of a batch are
+end to end; spans that run into the next sentence are scored too (views are cheaper than gathers) but never trained on
+or predicted.
 
-Source: chapter 11.5.2, equations 11.23 to 11.27. The loss takes all spans, none sampled away and none
-weighted, because either would shift the probabilities; the null label's bias starts at the log odds of a
-rare entity (Lin et al. 2017, section 3.3).
+Source: Jurafsky and Martin, chapter 11.5.2, equations 11.23 to 11.27. The loss takes all spans, without sampling or
+weights, because either would shift the probabilities; the null label's bias starts at the log odds of a rare entity
+(Lin et al. 2017, section 3.3).
 
 Shapes: N words, S sentences, d width of a word, H hidden, L longest span in words, C labels, E = 1 + C with
-the null one.
+the null label.
 """
 
 import math
 from collections import Counter
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from boustro.heads.base import Head
 from boustro.heads.dropout import Dropout
-from boustro.heads.span_decoding import Calibration, FoundSpan, GoldSpan, choose_threshold, clash_rule, resolve
+from boustro.heads.layout import check_lengths
+from boustro.heads.options import HeadOptions
+from boustro.heads.span.decoding import FoundSpan, GoldSpan, choose_threshold, resolve
 
 Gold = Sequence[Sequence[GoldSpan]]  # per sentence (start, end, label id), in words of the sentence
-PRIOR = 0.01  # share of spans that are entities, before anything is learned
-FLOOR = 0.01  # calibration looks for thresholds from here on
+DEFAULT_MAX_SPAN = 10
+PRIOR = 0.01  # share of spans that are entities, before training
+FLOOR = 0.01  # the lowest threshold that calibration considers
+MAX_SPAN_COVERAGE, MAX_SPAN_CAP = 0.999, 16
 
 
-class SpanHead(nn.Module):
+class SpanHead(Head):
+    """Targets and predictions are, per sentence, tuples (start, end, label id), a prediction with its probability."""
+
+    labelling = "spans"
+    body: "SpanScorer"
+
+    def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Gold) -> Tensor:
+        return self.body.loss(self.project(vectors), lengths, targets)
+
+    def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[list[FoundSpan]]:
+        return self.body.predict(self.project(vectors), lengths)
+
+    def calibrate(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Gold) -> None:
+        """Set the probability threshold of predicted spans."""
+        with torch.inference_mode():
+            self.body.calibrate(self.project(vectors), lengths, targets)
+
+
+class SpanScorer(nn.Module):
     """Scores of all spans, 0 the null label, 1…C the labels.
 
-    The paper's symbols, for the span of words i…j (both in it):
+    The paper's symbols, for the span of words i…j (both included):
 
-        z_i             = ReLU(project(x_i))                        d → H, so that spans are H wide
+        z_i             = ReLU(project(x_i))                        d → H
         s_i = start(z_i), e_j = end(z_j)                            11.23, 11.24
         g_ij            = Σ_k a_k inside(z_k), a = softmax of attention(z_k) over i ≤ k ≤ j    11.26
         spanRep_ij      = [s_i; e_j; g_ij; width_(j-i)]             11.25, and an embedding of the width
         y_ij            = softmax(out(ReLU(U · spanRep_ij)))        11.27
 
     U · [s; e; g; width] is a sum of four affine maps, and a map of an average is the average of the mapped
-    vectors. So U is folded into `start`, `end`, `inside` and `width`, which run once a word, not once a
+    vectors. So U is folded into `start`, `end`, `inside` and `width`, which run once per word, not once per
     span; a span costs a sum, a ReLU and `out`.
 
-    `threshold` is the probability from which on `predict` keeps a span, NaN until `calibrate` sets it; it
-    is saved with the weights.
+    `threshold` is the lowest probability of a predicted span, NaN until `calibrate` sets it; it is saved with the
+    weights.
     """
 
     threshold: Tensor
+    max_words = 2048
+    """Words that `predict` scores at once, which bounds its memory."""
 
-    def __init__(
-        self,
-        width: int,
-        num_labels: int,
-        hidden: int = 256,
-        max_span: int = 10,
-        dropout: float = 0.3,
-        max_words: int = 2048,
-    ) -> None:
-        """`max_words` bounds the memory of `predict`: so many words are scored at a time."""
+    def __init__(self, width: int, num_labels: int, options: HeadOptions) -> None:
         super().__init__()
-        sizes = {"width": width, "num_labels": num_labels, "hidden": hidden}
-        for name, value in (sizes | {"max_span": max_span, "max_words": max_words}).items():
-            if value < 1:
-                raise ValueError(f"{name} must be at least 1, not {value}")
-        self.num_labels, self.max_span, self.max_words = num_labels, max_span, max_words
-        self.dropout = Dropout(dropout)
+        self.num_labels, self.max_span = num_labels, options.max_span or DEFAULT_MAX_SPAN
+        hidden = options.hidden or width
+        self.dropout = Dropout(options.dropout)
         self.project = nn.Linear(width, hidden)
         self.start = nn.Linear(hidden, hidden, bias=False)
         self.end = nn.Linear(hidden, hidden, bias=False)
         self.inside = nn.Linear(hidden, hidden)
         self.attention = nn.Linear(hidden, 1)
-        self.width = nn.Parameter(torch.zeros(max_span, hidden))
+        self.width = nn.Parameter(torch.zeros(self.max_span, hidden))
         self.out = nn.Linear(hidden, num_labels + 1)
-        with torch.no_grad():  # else the first epoch only learns that most spans are none
+        with torch.no_grad():  # else the first epoch only learns that most spans are not entities
             self.out.bias.zero_()
             self.out.bias[0] = math.log((1 - PRIOR) / (PRIOR / num_labels))
         self.register_buffer("threshold", torch.tensor(math.nan))
@@ -90,11 +103,11 @@ class SpanHead(nn.Module):
         z = self.dropout(z)  # (N, H)
         start, end, inside = self.start(z), self.end(z), self.inside(z)
         attention = self.attention(z).squeeze(-1)  # (N,)
-        mean, log_total = inside, attention  # of the spans of the width at hand
+        mean, log_total = inside, attention  # of the spans of the current width
         scores = []
-        for longer in range(min(self.max_span, max(1, len(x)))):  # an empty batch has an (empty) graph too
+        for longer in range(min(self.max_span, max(1, len(x)))):  # an empty batch needs an (empty) graph too
             num_starts = len(x) - longer
-            if longer:  # one word joins: the average moves towards it by its share, so nothing ever cancels
+            if longer:  # one more word: the average moves towards it by its share, so nothing cancels
                 added = attention[longer:]
                 log_total = torch.logaddexp(log_total[:num_starts], added)
                 mean = torch.lerp(mean[:num_starts], inside[longer:], (added - log_total).exp().unsqueeze(-1))
@@ -106,10 +119,11 @@ class SpanHead(nn.Module):
     def loss(self, x: Float[Tensor, "N d"], lengths: Int[Tensor, " S"], gold: Gold) -> Float[Tensor, ""]:
         """Mean cross-entropy over all spans of at most `max_span` words; 0 for a batch without words.
 
-        Gold spans that no span can reach teach nothing: count them with `count_unreachable`. Raises
+        Gold spans that cannot be predicted have no effect (`count_unreachable` counts them). Raises
         `ValueError` where `x`, `lengths` and `gold` do not fit each other.
         """
-        inside = inside_sentence(check_lengths(x, lengths), self.max_span).to(x.device)  # (N, L)
+        check_lengths(lengths, len(x))
+        inside = inside_sentence(lengths.cpu(), self.max_span).to(x.device)  # (N, L)
         target = self._targets(lengths, gold).to(x.device)
         return F.cross_entropy(self(x)[inside], target[inside], reduction="sum") / inside.sum().clamp_min(1)
 
@@ -118,47 +132,36 @@ class SpanHead(nn.Module):
         sizes = lengths.tolist()
         if len(sizes) != len(gold):
             raise ValueError(f"gold spans of {len(gold)} sentences, but {len(sizes)} lengths")
-        classes: dict[tuple[int, int], int] = {}
+        target = np.zeros((sum(sizes), self.max_span), np.int64)
         first = 0
         for number, (size, spans) in enumerate(zip(sizes, gold, strict=True), start=1):
-            for start, end, label in spans:
+            for start, end, label in reversed(spans):
                 if not (0 <= start < end <= size and 0 <= label < self.num_labels):
                     raise ValueError(
                         f"sentence {number} of the batch: span [{start}, {end}) with label {label} does not fit "
                         f"{size} words and {self.num_labels} labels (0 to {self.num_labels - 1})"
                     )
                 if end - start <= self.max_span:
-                    classes.setdefault((first + start, end - start - 1), label + 1)
+                    target[first + start, end - start - 1] = label + 1
             first += size
-        target = torch.zeros(first, self.max_span, dtype=torch.int64)
-        if classes:
-            rows, columns = zip(*classes, strict=True)
-            target[list(rows), list(columns)] = torch.tensor(list(classes.values()))
-        return target
+        return torch.from_numpy(target)
 
     @torch.inference_mode()
     def predict(
-        self,
-        x: Float[Tensor, "N d"],
-        lengths: Int[Tensor, " S"],
-        threshold: float | None = None,
-        overlap: str = "nested",
+        self, x: Float[Tensor, "N d"], lengths: Int[Tensor, " S"], threshold: float | None = None
     ) -> list[list[FoundSpan]]:
         """Per sentence (start, end, label id, probability of the label), in order of position.
 
-        A span gets its best label, and is kept if that label's probability is at least `threshold`: by
-        default the calibrated one, and on a head that is not calibrated yet, if the label beats null. Then
-        `resolve` settles overlaps ("nested" or "flat"). `ValueError` for an unknown `overlap`, a threshold
-        outside [0, 1], or `lengths` that do not fit `x`.
+        A span gets its best label, and is kept if the probability of that label is at least `threshold`: by
+        default the calibrated one; before calibration, if the label is more probable than null. `resolve` then removes
+        spans that cross. Raises `ValueError` for `lengths` that do not fit `x`.
         """
-        clash_rule(overlap)
-        if threshold is None:
-            threshold = self.threshold.item()
-        elif not 0 <= threshold <= 1:
-            raise ValueError(f"threshold must be a probability from 0 to 1, not {threshold}")
-        inside = inside_sentence(check_lengths(x, lengths), self.max_span)
-        sentence = torch.arange(len(lengths)).repeat_interleave(lengths.cpu())  # (N,)
-        first_word = lengths.cpu().cumsum(0) - lengths.cpu()  # (S,)
+        check_lengths(lengths, len(x))
+        lengths = lengths.cpu()
+        threshold = self.threshold.item() if threshold is None else threshold
+        inside = inside_sentence(lengths, self.max_span)
+        sentence = torch.arange(len(lengths)).repeat_interleave(lengths)  # (N,)
+        first_word = lengths.cumsum(0) - lengths  # (S,)
         found: list[list[FoundSpan]] = [[] for _ in range(len(lengths))]
         was_training = self.training
         self.eval()
@@ -175,23 +178,11 @@ class SpanHead(nn.Module):
             for number, *span in zip(*(column.tolist() for column in columns), strict=True):
                 found[number].append((span[0], span[1], span[2], span[3]))
         self.train(was_training)
-        return [resolve(spans, overlap) for spans in found]
+        return [resolve(spans) for spans in found]
 
-    def calibrate(
-        self, x: Float[Tensor, "N d"], lengths: Int[Tensor, " S"], gold: Gold, overlap: str = "nested"
-    ) -> Calibration:
-        """Set `threshold` to the one of the best entity F1 on these sentences; nothing is trained."""
-        calibration = choose_threshold(self.predict(x, lengths, FLOOR, overlap), gold)
-        self.threshold.fill_(calibration.threshold)
-        return calibration
-
-
-def check_lengths(x: Float[Tensor, "N d"], lengths: Int[Tensor, " S"]) -> Int[Tensor, " S"]:
-    """The lengths on the CPU; `ValueError` if they are not those of the words of `x`."""
-    lengths = lengths.cpu()
-    if lengths.sum() != len(x) or (lengths < 0).any():
-        raise ValueError(f"lengths of sentences sum to {int(lengths.sum())}, but there are {len(x)} words")
-    return lengths
+    def calibrate(self, x: Float[Tensor, "N d"], lengths: Int[Tensor, " S"], gold: Gold) -> None:
+        """Set `threshold` to that of the best entity F1 on these sentences; nothing is trained."""
+        self.threshold.fill_(choose_threshold(self.predict(x, lengths, FLOOR), gold))
 
 
 def inside_sentence(lengths: Int[Tensor, " S"], max_span: int) -> Bool[Tensor, "N L"]:
@@ -201,10 +192,10 @@ def inside_sentence(lengths: Int[Tensor, " S"], max_span: int) -> Bool[Tensor, "
     return span_end <= sentence_end.unsqueeze(1)
 
 
-def count_unreachable(gold: Gold, max_span: int, overlap: str = "nested") -> Counter[str]:
-    """How many gold spans the head can never predict, by reason; empty where it can reach all.
+def count_unreachable(gold: Gold, max_span: int) -> Counter[str]:
+    """How many gold spans the head can never predict, by reason; empty where it can predict all.
 
-    They are longer than `max_span`, or a second label on one span, or clash with other gold spans (as many
+    They are longer than `max_span`, or a second label on one span, or cross other gold spans (as many
     as `resolve` leaves out when all are equally probable).
     """
     counts: Counter[str] = Counter()
@@ -212,21 +203,19 @@ def count_unreachable(gold: Gold, max_span: int, overlap: str = "nested") -> Cou
         distinct = set(spans)
         short = {span for span in distinct if span[1] - span[0] <= max_span}
         labels = {span[:2]: span for span in sorted(short, reverse=True)}
-        standing = resolve([(*span, 1.0) for span in labels.values()], overlap)
+        resolved = resolve([(*span, 1.0) for span in labels.values()])
         counts[f"gold spans of more than {max_span} words"] += len(distinct) - len(short)
         counts["gold spans with a second label"] += len(short) - len(labels)
-        counts[f"gold spans that clash with another ({overlap})"] += len(labels) - len(standing)
+        counts["gold spans that cross another one"] += len(labels) - len(resolved)
     return +counts
 
 
-def propose_max_span(gold: Gold, coverage: float = 0.999, cap: int = 16) -> int:
-    """The fewest words that `coverage` of the gold spans fit in, at most `cap`: time grows with it.
+def propose_max_span(gold: Gold) -> int:
+    """The smallest length in words that covers 99.9% of the gold spans, at most 16: time grows with it.
 
-    `ValueError` when there is no gold span, or `coverage` is not in (0, 1].
+    Raises `ValueError` when there is no gold span.
     """
-    if not 0 < coverage <= 1:
-        raise ValueError(f"coverage must be above 0 and at most 1, not {coverage}")
     widths = sorted(end - start for spans in gold for start, end, _ in spans)
     if not widths:
-        raise ValueError("no gold span in the data, so nothing says how long spans may be; check the labels")
-    return min(cap, widths[math.ceil(coverage * len(widths)) - 1])
+        raise ValueError("the data have no gold span, so the longest span length is unknown; check the labels")
+    return min(MAX_SPAN_CAP, widths[math.ceil(MAX_SPAN_COVERAGE * len(widths)) - 1])

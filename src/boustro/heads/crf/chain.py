@@ -4,14 +4,14 @@ A sequence y of a sentence with word scores s has the score
 
     start[y_1] + Σ_t s_t[y_t] + Σ_t transition[y_t, y_t+1] + end[y_T]
 
-and is not valid if that is -∞. `log_partition` is log Σ_y exp score(y), `posteriors` are the shares of each
-tag at each word, `best_path` is the y of the highest score (Viterbi). All three take time in T · C² and walk
-through all sentences together, time step by time step, those that have ended left out: nothing is padded.
+and is not valid if that is -∞. `log_partition` is log Σ_y exp score(y), `posteriors` are the marginal
+probabilities of each tag at each word, `best_path` is the y of the highest score (Viterbi). All three take time
+O(T · C²) and process all sentences together, time step by time step, without padding.
 
-The sums are matrix products of exp(message - its peak), so they cost few exponentials, and in float64, so
-that nothing is lost: only a way to a tag less than e^-690 as likely as the word's best one counts as that.
-Gradients are not taken through the recursion: the derivative of log Z by a score is the expected number of
-times that it is used, which the messages from both ends give.
+The sums are matrix products of exp(message - its maximum), which need few exponentials; in float64 only tags less
+probable than e^-690 times the word's best one lose precision. There is no automatic differentiation through the
+recursion: the derivative of log Z by a score is the expected number of times that it is used, which the forward and
+backward messages give.
 
 Source: Lafferty, McCallum and Pereira 2001, section 3; Rabiner 1989 for the recursions.
 
@@ -32,7 +32,7 @@ TINY = 1e-300  # instead of 0, so that there is no log 0 and no 0 / 0
 
 
 class Chain(NamedTuple):
-    """Scores, float64 and -∞ where not valid: of beginning with a tag, of a pair, of ending with a tag."""
+    """Scores of first tags, of pairs (tag, next tag), of last tags; float64, -∞ where not valid."""
 
     starts: Float[Tensor, " C"]
     transitions: Float[Tensor, "C C"]
@@ -45,9 +45,9 @@ def exact(x: Tensor) -> Tensor:
 
 
 class Expected(NamedTuple):
-    """Over all sequences, weighed by their probabilities: how often each score is used, summed over the sentences.
+    """How often each score is used, in expectation over all sequences, summed over the sentences.
 
-    These are also the derivatives of log Z, the sum of the sentences' log Z.
+    These are the derivatives of log Z, the sum of the sentences' log Z.
     """
 
     log_z: Float[Tensor, ""]
@@ -66,7 +66,7 @@ def log_partition(scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], chai
 
 @torch.no_grad()
 def expectations(scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], chain: Chain) -> Expected:
-    """What `log_partition` and its derivatives are."""
+    """The log partition and its derivatives."""
     ahead, back = _messages(scores, lengths, chain)
     tags = (ahead + back - scores).softmax(-1)
     at = edges(lengths, len(scores))
@@ -103,7 +103,7 @@ def best_path(scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], chain: C
 
 
 def _trace(best: list[Tensor], pointers: list[Tensor], ends: Tensor) -> Int[Tensor, " n"]:
-    """From the last words back, in time-major order; a sentence joins in where it ends."""
+    """The path from the last words back, in time-major order; a sentence is added at its last word."""
     path = [ends.new_empty(0, dtype=torch.int64)]
     for score, pointer in zip(reversed(best), reversed(pointers), strict=True):
         earlier = pointer.gather(1, path[-1][:, None]).squeeze(1)
@@ -113,7 +113,7 @@ def _trace(best: list[Tensor], pointers: list[Tensor], ends: Tensor) -> Int[Tens
 
 
 class _LogPartition(torch.autograd.Function):
-    """Forward works out the expected counts as well, which are all that backward needs."""
+    """Forward computes the expected counts as well, which are all that backward needs."""
 
     @staticmethod
     def forward(ctx, scores: Tensor, starts: Tensor, transitions: Tensor, ends: Tensor, lengths: Tensor) -> Tensor:  # type: ignore[override]
@@ -128,14 +128,14 @@ class _LogPartition(torch.autograd.Function):
 
 
 def scaled(message: Float[Tensor, "n C"]) -> Float[Tensor, "n C"]:
-    """exp, with the best tag at 1."""
+    """exp of the message minus its maximum."""
     return (message - message.amax(-1, keepdim=True)).exp()
 
 
 def _messages(scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], chain: Chain) -> Float[Tensor, "2 N C"]:
-    """Log of the sums over all ways to reach a tag at a word: from the beginning, and from the end.
+    """Forward and backward messages: log of the sums over all paths to a tag at a word from either end.
 
-    Both count the word's own score. The sentences and their mirror images are walked through side by side.
+    Both include the word's own score. The sentences and their reversals are processed side by side.
     """
     edge = torch.stack([chain.starts, chain.ends])[:, None]
     links = torch.stack([chain.transitions, chain.transitions.T]).exp()

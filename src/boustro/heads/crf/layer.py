@@ -2,18 +2,16 @@
 
     p(y | x) = exp score(x, y) / Σ_y' exp score(x, y'),   over valid sequences y' only
 
-score adds to the word scores a learned number for each pair of neighbouring tags, for each first tag and
-each last one. Which are valid follows from the names of the tags (`transitions`); the sums are `chain`'s.
+score adds to the word scores a learned score for each pair of adjacent tags, for each first tag and
+each last one. Which are valid follows from the names of the tags (`crf.transitions`); `crf.chain` computes the sums.
 
     tags O B-X I-X, scores of two words (0 0 3), (0 0 3)   →   decode: B-X I-X, since I-X cannot begin
 
-Everything is computed in float64, whatever the scores are, under autocast too; no gradient is NaN while the
-scores are finite.
+Everything is computed in float64, also under autocast; no gradient is NaN while the scores are finite.
 
-Source: Lafferty, McCallum and Pereira 2001; named as the step beyond the softmax of each word by Jurafsky
-and Martin, chapter 11.4.3.
+Source: Lafferty, McCallum and Pereira 2001; Jurafsky and Martin, chapter 11.4.3.
 
-N words of a batch, end to end; S sentences (of which some may be empty); C tags.
+N words of a batch, end to end; S sentences (some may be empty); C tags.
 """
 
 from collections.abc import Sequence
@@ -22,20 +20,20 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from boustro.heads.chain import Chain, best_path, exact, log_partition, posteriors
+from boustro.heads.crf.chain import Chain, best_path, exact, log_partition, posteriors
+from boustro.heads.crf.transitions import Transitions, valid_transitions
 from boustro.heads.layout import Edges, edges
-from boustro.heads.transitions import Transitions, valid_transitions
 
-LOWEST = -1e6  # stands for log 0: a valid sequence is then found even where all have probability 0
+LOWEST = -1e6  # instead of log 0, so that a valid sequence is found even where all have probability 0
 
 
 class CRF(nn.Module):
     """Learned transitions between `tags`, whose order is that of the scores' columns.
 
-    The parameters `starts` (C,), `transitions` (C, C; from, to) and `ends` (C,) begin at 0: untrained, this is
-    the softmax of each word, restricted to valid sequences.
+    The parameters `starts` (C,), `transitions` (C, C; from, to) and `ends` (C,) are initialised to 0: before training,
+    this is the softmax of each word, restricted to valid sequences.
 
-    Raises `ValueError` for tags of which none can stand alone, and in each method for scores of another width
+    Raises `ValueError` if no tag is valid on its own, and in each method for scores of another width
     or lengths that do not sum to N.
     """
 
@@ -91,7 +89,7 @@ class CRF(nn.Module):
         return words, lengths.to(words.device), make_chain(valid, self.starts, self.transitions, self.ends)
 
     def _first_fault(self, tags: Tensor, lengths: Tensor, at: Edges, parts: tuple[Tensor, Tensor, Tensor]) -> str:
-        """What is not valid about gold tags: `parts` are the scores of beginning, of pairs and of ending, some -∞."""
+        """The first error in gold tags: `parts` are the scores of beginnings, of pairs and of endings, some -∞."""
         names = [self.tags[tag] for tag in tags.tolist()]
         begun, linked, ended = (part.isneginf() for part in parts)
         faults = [(row, f"begins with {names[row]}") for row in at.first[begun].tolist()]
@@ -101,7 +99,7 @@ class CRF(nn.Module):
         number = int((lengths.cumsum(0) <= row).sum()) + 1
         return (
             f"sentence {number} of the batch {fault}, which is not valid: a CRF learns from valid tags only, "
-            "so bring them into BIO or BIOES first"
+            "so convert them to BIO or BIOES first"
         )
 
 
@@ -109,9 +107,9 @@ class CRF(nn.Module):
 def viterbi(
     log_probabilities: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], tags: Sequence[str]
 ) -> Int[Tensor, " N"]:
-    """The most probable valid sequence under a head that was trained word by word: no learned transitions.
+    """The most probable valid sequence of a head without a CRF: there are no learned transitions.
 
-    Any scores do, such as logits, since a constant per word changes nothing.
+    The scores need not be normalised, since a constant per word changes nothing.
     """
     words = exact(log_probabilities).clamp_min(LOWEST)
     valid = valid_transitions(tags)
@@ -120,6 +118,6 @@ def viterbi(
 
 
 def make_chain(valid: Transitions, starts: Tensor, transitions: Tensor, ends: Tensor) -> Chain:
-    """The scores where they are valid, -∞ elsewhere, in float64; of many heads at once if they have a first axis."""
+    """The scores where they are valid, -∞ elsewhere, in float64; a first axis of many heads is allowed."""
     parts = zip(map(exact, (starts, transitions, ends)), valid, strict=True)
     return Chain(*(part.masked_fill(~allowed.to(part.device), -torch.inf) for part, allowed in parts))

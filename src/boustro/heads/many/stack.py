@@ -1,0 +1,119 @@
+"""Many trained heads of one kind in one stack, which tags words in one pass over their vectors.
+
+M heads, N words, d width of a vector, C tags; n words of a block.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from boustro.heads.crf.chain import best_path, exact
+from boustro.heads.crf.layer import make_chain, viterbi
+from boustro.heads.crf.transitions import valid_transitions
+from boustro.heads.layout import length_blocks, sentence_rows
+from boustro.heads.many.losses import CRF_NAMES
+
+SCORED_WORDS, DECODED_WORDS = 2048, 8192
+"""Words scored at once, so that scores fit the cache; decoded at once, so that a time step has many sentences."""
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class StackedHeads:
+    """M trained heads of one kind over the same tags; `parameters` maps the names in a `TaggingHead` to (M, ...)."""
+
+    kind: str
+    labels: tuple[str, ...]
+    parameters: dict[str, Tensor]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.parameters.values())))
+
+    def state(self, head: int) -> dict[str, Tensor]:
+        """The state dict of one `TaggingHead`, without mixes."""
+        return {name: stack[head].clone() for name, stack in self.parameters.items()}
+
+    def __getitem__(self, head: int) -> "StackedHeads":
+        """One of them, as a stack of one."""
+        own = {name: stack[head : head + 1] for name, stack in self.parameters.items()}
+        return StackedHeads(self.kind, self.labels, own)
+
+    def best_tags(self, vectors: np.ndarray | Tensor, starts: np.ndarray | None = None) -> np.ndarray:
+        """(M, N) uint16: the tags of N words by each head, in one pass over vectors (N, d).
+
+        With `starts` (sentences + 1,) the best valid sequence of each sentence, under the CRF if there is one;
+        without, the best tag of each word.
+        """
+        vectors = torch.as_tensor(vectors)
+        best = np.empty((len(self), len(vectors)), np.uint16)
+
+        def tag_words(rows: np.ndarray) -> None:
+            best[:, rows] = self._scores(vectors, rows).argmax(-1).T.numpy()
+
+        def tag_sentences(sentences: np.ndarray) -> None:
+            assert starts is not None
+            rows, bounds = sentence_rows(starts, sentences)
+            parts = [self._scores(vectors, part) for part in _parts(rows)]
+            best[:, rows] = self._decode(torch.cat(parts), torch.from_numpy(np.diff(bounds)))
+
+        if starts is None:
+            in_parallel(tag_words, _parts(np.arange(len(vectors))))
+        else:
+            in_parallel(tag_sentences, length_blocks(np.diff(starts), DECODED_WORDS))
+        return best
+
+    def _scores(self, vectors: Tensor, rows: np.ndarray) -> Tensor:
+        """(n, M, C)"""
+        return SCORES[self.kind](self.parameters, vectors[torch.from_numpy(rows)].float())
+
+    def _decode(self, scores: Tensor, lengths: Tensor) -> np.ndarray:
+        """(M, n) from scores (n, M, C)."""
+        if CRF_NAMES[0] not in self.parameters:
+            return np.stack([viterbi(own, lengths, self.labels).numpy() for own in scores.unbind(1)])
+        valid = valid_transitions(self.labels)
+        chains = zip(*(self.parameters[name] for name in CRF_NAMES), strict=True)
+        pairs = zip(scores.unbind(1), chains, strict=True)
+        return np.stack([best_path(exact(own), lengths, make_chain(valid, *chain)).numpy() for own, chain in pairs])
+
+
+def _parts(rows: np.ndarray) -> list[np.ndarray]:
+    return np.split(rows, range(SCORED_WORDS, len(rows), SCORED_WORDS))
+
+
+def _linear_scores(parameters: dict[str, Tensor], x: Tensor) -> Tensor:
+    """(n, M, C)"""
+    weight, bias = parameters["body.1.weight"], parameters["body.1.bias"]
+    return torch.addmm(bias.flatten(), x, weight.flatten(0, 1).T).view(len(x), *bias.shape)
+
+
+def _mlp_scores(parameters: dict[str, Tensor], x: Tensor) -> Tensor:
+    """(n, M, C)"""
+    inner = _linear_scores(parameters, x).relu_()
+    weight, bias = parameters["body.4.weight"], parameters["body.4.bias"]
+    return torch.baddbmm(bias.unsqueeze(1), inner.transpose(0, 1), weight.transpose(1, 2)).transpose(0, 1)
+
+
+SCORES: dict[str, Callable[[dict[str, Tensor], Tensor], Tensor]] = {"linear": _linear_scores, "mlp": _mlp_scores}
+
+
+def in_parallel(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """The work on each item, in threads that share the cores; PyTorch releases the interpreter's lock.
+
+    The operations are so small that two cores gain more from two items than from halves of one.
+    """
+    threads = torch.get_num_threads()
+    workers = min(threads, len(items))
+    each = torch.inference_mode()(work)
+    if workers <= 1:
+        return [each(item) for item in items]
+    try:
+        with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(threads // workers,)) as pool:
+            return list(pool.map(each, items))
+    finally:
+        torch.set_num_threads(threads)

@@ -1,0 +1,136 @@
+"""Heads that label a whole text: against a loop over texts, and independent of what else is in the batch."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
+
+from boustro.heads.base import Head
+from boustro.heads.options import HeadOptions, TrainOptions
+from boustro.heads.pooled import pool_max, pool_mean
+from boustro.heads.registry import HEADS, make_head
+from boustro.heads.training import Dev, predict_streams, train_head
+from second_device import second_device
+
+WIDTH, CLASSES = 6, ("sport", "politics", "science")
+KINDS = [kind for kind, made in HEADS.items() if made.head.labelling == "class"]
+kinds = pytest.mark.parametrize("kind", KINDS)
+batches = st.lists(st.integers(0, 5), max_size=7)
+
+
+def make(kind: str, **options) -> Head:
+    torch.manual_seed(1)
+    return make_head(kind, HeadOptions(**{"hidden": 8, "dropout": 0.0} | options), ((1, WIDTH),), CLASSES).eval()
+
+
+def words(lengths, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    x = torch.randn(sum(lengths), WIDTH, generator=torch.Generator().manual_seed(seed))
+    return x, torch.tensor(lengths, dtype=torch.int64)
+
+
+def test_both_kinds_are_known():
+    assert KINDS == ["mlp-pool", "bilstm-pool"]
+
+
+@given(batches, st.integers(0, 100))
+def test_pooling_is_a_loop_over_texts(lengths, seed):
+    x, sizes = words(lengths, seed)
+    for pooled, reduce in ((pool_mean, lambda t: t.mean(0)), (pool_max, lambda t: t.amax(0))):
+        wanted = [reduce(part) if len(part) else torch.zeros(WIDTH) for part in x.split(lengths)]
+        torch.testing.assert_close(pooled(x, sizes), torch.stack(wanted) if wanted else torch.zeros(0, WIDTH))
+
+
+@given(batches, st.integers(0, 100))
+def test_scores_are_those_of_the_formula_text_by_text(lengths, seed):
+    x, sizes = words(lengths, seed)
+    mlp, lstm = (make(kind) for kind in KINDS)
+    for head in (mlp, lstm):
+        wanted = []
+        for part in x.split(lengths):
+            z = torch.zeros(0, 8)
+            if len(part):
+                z = torch.relu(mlp.body.enter[1](part)) if head is mlp else lstm.body.lstm(part)[0]
+            top = z.amax(0) if len(part) else torch.zeros(8)
+            mean = z.mean(0) if len(part) else torch.zeros(8)
+            wanted.append(head.body.leave[1](torch.cat([mean, top]) if head is mlp else top))
+        found = head.scores(x, sizes)
+        torch.testing.assert_close(found, torch.stack(wanted) if wanted else torch.zeros(0, 3), rtol=1e-4, atol=1e-5)
+
+
+@kinds
+@given(lengths=batches, seed=st.integers(0, 100))
+def test_neither_batch_nor_order_changes_a_prediction(kind, lengths, seed):
+    head, (x, sizes) = make(kind), words(lengths, seed)
+    with torch.inference_mode():
+        together = head.predict(x, sizes)
+        alone = [head.predict(part, torch.tensor([len(part)]))[0] for part in x.split(lengths)]
+        order = torch.randperm(len(lengths), generator=torch.Generator().manual_seed(seed)).tolist()
+        parts = x.split(lengths)
+        shuffled = head.predict(torch.cat([parts[i] for i in order] or [x]), sizes[order])
+    for i, found in zip(order, shuffled, strict=True):
+        np.testing.assert_allclose(found, alone[i], atol=1e-5)
+        np.testing.assert_allclose(together[i], alone[i], atol=1e-5)
+        assert found.shape == (3,) and found.sum() == pytest.approx(1)
+
+
+@kinds
+def test_gradients_reach_every_parameter_and_the_words(kind):
+    head, (x, lengths) = make(kind, dropout=0.1).train(), words([3, 0, 5, 1])
+    x.requires_grad_()
+    loss = head.loss(x, lengths, torch.tensor([0, 1, 2, 0]))
+    loss.backward()
+    assert x.grad is not None and x.grad.isfinite().all() and x.grad.any()
+    for name, parameter in head.named_parameters():
+        assert parameter.grad is not None and parameter.grad.isfinite().all() and parameter.grad.any(), name
+    expected = torch.nn.functional.cross_entropy(head.eval().scores(x, lengths), torch.tensor([0, 1, 2, 0]))
+    torch.testing.assert_close(head.loss(x, lengths, torch.tensor([0, 1, 2, 0])), expected)
+
+
+@kinds
+def test_a_trained_head_opens_as_it_was_saved(kind, tmp_path):
+    generator = np.random.default_rng(0)
+    lengths = generator.integers(0, 6, 60)
+    classes = generator.integers(0, 3, 60)
+    lengths[0] = 0
+    features = generator.normal(size=(lengths.sum(), 1, WIDTH))
+    features[np.arange(len(features)), 0, np.repeat(classes, lengths)] += 3
+    features = features.astype(np.float16)
+
+    def accuracy(answers) -> float:
+        return 100 * float(np.mean([answer.argmax() == c for answer, c in zip(answers, classes, strict=True)]))
+
+    torch.manual_seed(1)
+    head = make(kind, dropout=0.1)
+    targets = lambda texts, _: torch.from_numpy(classes[texts])  # noqa: E731
+    options = TrainOptions(epochs=30, lr=1e-2)
+    log = train_head(head, [features], lengths, targets, options, 1, 8, Dev([features], lengths, accuracy))
+    assert log.losses[-1] < log.losses[0] / 2 and max(log.scores) > 85
+    save_file(head.state_dict(), tmp_path / "head.safetensors")
+    again = make(kind)
+    again.load_state_dict(load_file(tmp_path / "head.safetensors"))
+    for one, other in zip(*(predict_streams(h, [features], lengths) for h in (head, again)), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@kinds
+@pytest.mark.parametrize("place", ["cuda", "mps"])
+def test_it_runs_where_the_words_are(kind, place):
+    head, (x, lengths) = make(kind), words([2, 0, 3])
+    with torch.inference_mode():
+        here = head.predict(x, lengths)
+    with second_device(place) as device:
+        head.to(device)
+        with torch.no_grad():
+            there = head.predict(x.to(device), lengths)
+        np.testing.assert_allclose(np.stack(there), np.stack(here), atol=1e-6)
+        head.loss(x.to(device), lengths, torch.tensor([0, 1, 2])).backward()
+
+
+@kinds
+def test_misuse_is_refused(kind):
+    with pytest.raises(ValueError, match="sum to 4, but there are 5 words"):
+        make(kind).predict(torch.zeros(5, WIDTH), torch.tensor([2, 2]))
+    with pytest.raises(ValueError, match="leave --crf out"):
+        make(kind, crf=True)
