@@ -165,7 +165,7 @@ def test_entries_give_way_before_a_full_disk_is_complained_of(tiny_lm, tmp_path,
     encoder.encode_all(WORDS[:2])
     assert not first.exists() and len(entries(tmp_path)) == 1
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(0))
-    with pytest.raises(ValueError, match=r"need 0\.00 GiB, 0\.00 GiB are free; raise BOUSTRO_CACHE_LIMIT"):
+    with pytest.raises(ValueError, match=r"need 0\.00 GiB, only 0\.00 GiB are free; raise BOUSTRO_CACHE_LIMIT"):
         encoder.encode_all(WORDS[:3])
 
 
@@ -175,6 +175,6 @@ def test_what_a_killed_run_left_is_listed_and_cleared(tiny_lm, tmp_path, capsys)
     staging.mkdir()
     (staging / "features.bin").write_bytes(b"0" * 2**20)
     cache("list", tmp_path)
-    assert "1.0 MB  left half-written by a run that was killed" in capsys.readouterr().out
+    assert "1.0 MB  left incomplete by a run that was killed" in capsys.readouterr().out
     cache("clear", tmp_path)
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]

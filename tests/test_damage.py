@@ -136,7 +136,7 @@ def test_weights_that_are_not_all_there_are_no_model(world, copy, opens):
     command, option = opens.split()
     said = refused(*world.command(command), option, folder)
     assert said.startswith(f"{folder}: the weights could not be loaded: ")
-    assert said.endswith("layers.1.mlp.up_proj.weight are not there")
+    assert said.endswith("layers.1.mlp.up_proj.weight are missing")
 
 
 def test_a_masked_lm_may_lack_its_pooler(world, copy):
@@ -176,7 +176,7 @@ def test_a_damaged_entry_of_the_cache_is_listed_cleared_and_computed_again(world
     entry = next(cache.glob("??/*"))
     change(entry / "manifest.json", kind=5)
     code, out, _ = run(["cache", "list", "--folder", str(cache)])
-    assert code == 0 and "damaged; written again when it is needed" in out
+    assert code == 0 and "damaged; computed again when needed" in out
     monkeypatch.setenv("BOUSTRO_CACHE", str(cache))
     assert run(world.command("fit"))[0] == 0
     assert open_folder(entry, "features")

@@ -1,6 +1,5 @@
 """What the README and the docs show is run: Python blocks print the output shown there, commands end well."""
 
-import os
 import re
 import shlex
 from pathlib import Path

@@ -158,7 +158,7 @@ def test_documents_caches_specs_and_options(trained, tmp_path):
     assert exact_spec(spec, load_encoder(spec).identity()) == spec
     for options, message in (
         ({"sentinel": True}, "has no option sentinel"),
-        ({"context": "page"}, "unknown context"),
+        ({"context": "page"}, "context must be one of"),
         ({"pooling": "middle"}, "unknown pooling"),
         ({"layers": "4"}, "0 .embeddings. to 2"),
     ):

@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from boustro.cli.cache import cache as cache_command
 from boustro.encoders import exact_spec, load_encoder, split_spec
 from boustro.encoders.cache import CachedEncoder, cache_limit
-from boustro.encoders.pooling import select
+from boustro.encoders.reading import select
 from boustro.types import Sentence
 
 KINDS = ("gpt2", "llama", "qwen3", "gpt_neox")
@@ -120,8 +120,8 @@ def test_batches_padding_and_order_change_nothing(tiny_lm, direction, monkeypatc
     encoder = load_encoder(str(tiny_lm("llama", direction, sentinel=True)), dtype="float32")
     together = [a[0] for a in encoder.encode(SENTENCES)]
     reverse = [a[0] for a in encoder.encode(SENTENCES[::-1])][::-1]
-    monkeypatch.setattr("boustro.encoders.pieces.BATCH_PIECES", {"cpu": 1})
-    monkeypatch.setattr("boustro.encoders.pieces.CHUNK_WORDS", 1)
+    monkeypatch.setattr("boustro.encoders.reading.BATCH_PIECES", {"cpu": 1})
+    monkeypatch.setattr("boustro.encoders.reading.CHUNK_WORDS", 1)
     alone = [a[0] for a in encoder.encode(iter(SENTENCES))]
     for a, b, c in zip(together, reverse, alone, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)
@@ -195,7 +195,7 @@ def test_a_warm_cache_reads_no_model_and_a_change_of_what_matters_misses_it(tiny
     path = str(tiny_lm("llama"))
     encoder = load_encoder(path, cache=tmp_path)
     encoder.encode_all(SENTENCES)
-    monkeypatch.setattr("boustro.encoders.pieces.PieceEncoder._read", lambda *_: pytest.fail("the model was run"))
+    monkeypatch.setattr("boustro.encoders.reading.PieceEncoder._read", lambda *_: pytest.fail("the model was run"))
     load_encoder(path, cache=tmp_path).encode_all(SENTENCES)
     for changed in (
         {"layers": "last"},
@@ -235,7 +235,7 @@ def test_the_cache_keeps_to_its_limit(tiny_lm, tmp_path, monkeypatch):
     monkeypatch.setenv("BOUSTRO_CACHE_LIMIT", "1.5GB")
     assert cache_limit() == 1.5 * 2**30
     monkeypatch.setenv("BOUSTRO_CACHE_LIMIT", "much")
-    with pytest.raises(ValueError, match="no size"):
+    with pytest.raises(ValueError, match="not a size"):
         cache_limit()
 
 
@@ -272,7 +272,9 @@ def test_the_cache_is_listed_and_cleared(tiny_lm, tmp_path, capsys):
         ("{path}", {"pooling": "exit+middle"}, "unknown pooling 'middle'"),
         ("{path}", {"layers": "5"}, "0 .embeddings. to 2"),
         ("{path}", {"layers": "top"}, "unknown layers 'top'"),
-        ("{path}", {"dtype": "int8"}, "unknown dtype 'int8'"),
+        ("{path}", {"dtype": "int8"}, "dtype must be one of float32, bfloat16, float16, not 'int8'"),
+        ("{path}", {"spacing": "never"}, "spacing must be one of natural, always, not 'never'"),
+        ("{path}", {"context": "page"}, "context must be one of sentence, document, not 'page'"),
         ("{path}+", {}, "empty part"),
         ("{path}+{other}", {}, "different vocabularies .400 and 420 pieces"),
     ],
@@ -326,7 +328,7 @@ def test_a_terminal_shows_how_far_reading_is_with_and_without_the_cache(tiny_lm,
         def isatty(self):
             return True
 
-    monkeypatch.setattr("boustro.encoders.contract.PROGRESS_SECONDS", 0)
+    monkeypatch.setattr("boustro.encoders.base.PROGRESS_SECONDS", 0)
     for stream, shown in ((Terminal(), True), (io.StringIO(), False)):
         monkeypatch.setattr(sys, "stderr", stream)
         encoder = load_encoder(str(tiny_lm("gpt2")), cache=tmp_path / str(shown) if cache else None)

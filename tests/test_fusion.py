@@ -325,7 +325,7 @@ def test_batches_change_nothing_and_long_texts_are_read_whole(trained, pooling, 
     texts = [WORDS, WORDS[:1], WORDS * 15]
     encoder = load_encoder(f"fused:{trained}", dtype="float32", pooling=pooling)
     together = [streams[2] for streams in encoder.encode(texts)]
-    monkeypatch.setattr("boustro.encoders.pieces.BATCH_PIECES", {"cpu": 1})
+    monkeypatch.setattr("boustro.encoders.reading.BATCH_PIECES", {"cpu": 1})
     for one, (_, _, other) in zip(together, encoder.encode(texts), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
     assert np.abs(together[2]).max((1, 2)).min() > 0
@@ -381,7 +381,7 @@ def test_what_does_not_fit_is_said(trained, pair, shards, tiny_lm, tmp_path, cap
     for path, message in ((pair[0], "incomplete or was not written by Boustro"), ("./none", "no such folder")):
         with pytest.raises((ValueError, FileNotFoundError), match=message):
             load_encoder(f"fused:{path}")
-    with pytest.raises(ValueError, match="has no revision"):
+    with pytest.raises(ValueError, match="has no option revision"):
         load_encoder(f"fused:{trained}", revision="main")
     with pytest.raises(ValueError, match="is a fusion folder; a model folder is expected"):
         load_encoder(str(trained))

@@ -190,7 +190,7 @@ class Doubled(LlamaForCausalLM):
 
 def test_what_is_not_known_is_refused():
     lm = Doubled(LlamaConfig(vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2))
-    with pytest.raises(ValueError, match=r"Doubled does something to its logits that is not known here"):
+    with pytest.raises(ValueError, match=r"Doubled changes its logits in an unknown way"):
         LMWithLoss(lm)
 
 

@@ -1,4 +1,4 @@
-"""boustro.models.masked, packing and masked_presets: transformers' own loss, and documents read as if alone."""
+"""boustro.models.masked, packing and presets: transformers' own loss, and documents read as if alone."""
 
 import tempfile
 from types import SimpleNamespace
@@ -10,9 +10,8 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM,
 from transformers.masking_utils import create_bidirectional_mask, packed_sequence_mask_function
 
 from boustro.models.masked import HEADS, MaskedLMWithLoss, encode, prediction_head
-from boustro.models.masked_presets import MASKED_PRESETS, make_generator_config, make_masked_config
 from boustro.models.packing import packed_attention, packed_positions
-from boustro.models.presets import make_config
+from boustro.models.presets import MASKED_PRESETS, make_config, make_generator_config, make_masked_config
 from boustro.objectives.examples import collate, keyed_generator
 from boustro.objectives.masked import dense_targets, masked
 from boustro.objectives.masking import Masking

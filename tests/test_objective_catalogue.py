@@ -8,7 +8,7 @@ import pytest
 from transformers import BertConfig, ElectraConfig, EuroBertConfig, GPT2Config, LlamaConfig, T5Config
 
 import boustro.objectives
-from boustro.models.kinds import architecture_kind
+from boustro.models.pretrained import architecture_kind
 from boustro.objectives.catalogue import OBJECTIVES, check_objective, fitting_objectives
 from boustro.objectives.masking import make_masking
 from test_masked_lm import make_pieces

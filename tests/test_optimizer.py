@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from transformers import AutoModelForCausalLM
 
-from boustro.models.masked_presets import make_masked_config
+from boustro.models.presets import make_masked_config
 from boustro.pretrain.objectives import RECIPES
 from boustro.pretrain.optimizer import Muon, MuonAdamW, orthogonalise
 from test_masked_lm import make_pieces

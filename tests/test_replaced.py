@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from transformers import ElectraForMaskedLM, ElectraForPreTraining
 
 from boustro.models.electra import ReplacedLMWithLoss, replace, sample
-from boustro.models.masked_presets import make_generator_config, make_masked_config
+from boustro.models.presets import make_generator_config, make_masked_config
 from boustro.objectives.examples import collate, keyed_generator
 from boustro.objectives.masked import dense_targets
 from boustro.objectives.replaced import replaced

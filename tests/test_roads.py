@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModel
 
-from boustro.encoders import exact_spec, load_encoder, resolve, split_kind, split_revision
+from boustro.encoders import exact_spec, load_encoder, split_kind, split_revision
 from boustro.models.blocks import find_blocks
 from boustro.types import Sentence
 
@@ -54,8 +54,7 @@ def test_a_range_of_blocks_leaves_the_others_causal(tiny_lm, kind):
 @pytest.mark.parametrize("blocks", [None, "1", "2"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_block_sees_exactly_what_its_range_says_and_never_the_padding(tiny_lm, kind, blocks, attention):
-    encoder = resolve(f"unmasked:{blocks + ':' if blocks else ''}{tiny_lm(kind)}")
-    encoder = encoder[0](encoder[1], dtype="float32")
+    encoder = load_encoder(f"unmasked:{blocks + ':' if blocks else ''}{tiny_lm(kind)}", dtype="float32")
     encoder.model.set_attn_implementation(attention)
     leaves, outputs = [], []
     for block in find_blocks(encoder.model, 2):
@@ -81,7 +80,7 @@ def leaf(states):
 def test_batches_and_padding_change_nothing(tiny_lm, kind, spec, monkeypatch):
     spec = spec.format(tiny_lm(kind, sentinel=True))
     together = read(spec, *SENTENCES, pooling="exit+before+mean")
-    monkeypatch.setattr("boustro.encoders.pieces.BATCH_PIECES", {"cpu": 1})
+    monkeypatch.setattr("boustro.encoders.reading.BATCH_PIECES", {"cpu": 1})
     for one, other in zip(together, read(spec, *SENTENCES, pooling="exit+before+mean"), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
 
@@ -222,10 +221,10 @@ def others(tmp_path_factory, tiny_tokenizer):
 @pytest.mark.parametrize(
     ("spec", "options", "message"),
     [
-        ("unmasked:{bert}", {}, r"is a masked LM .bert., which reads both ways already; name it masked:"),
+        ("unmasked:{bert}", {}, r"is a masked LM .bert., which reads both ways; name it masked:"),
         ("repeated:{bert}", {}, r"name it masked:"),
         ("{bert}", {}, r"name it masked:"),
-        ("repeated:{t5}", {}, r"is no causal LM but a t5"),
+        ("repeated:{t5}", {}, r"is a t5, not a causal LM"),
         ("unmasked:{mamba}", {}, r"architecture .mamba. cannot be removed in block 1: what follows .*repeated:"),
         ("unmasked:2:{mamba}", {}, "cannot be removed in block 2: its blocks take no mask that says who sees whom"),
         ("unmasked:./no/such/model", {}, "no model could be loaded"),
@@ -234,8 +233,8 @@ def others(tmp_path_factory, tiny_tokenizer):
         ("unmasked:2-3:{lm}", {}, "no blocks 2-3, the model has 1 to 2; a range is first-last"),
         ("unmasked:2-1:{lm}", {}, "no blocks 2-1"),
         ("unmasked:1-2-3:{lm}", {}, "no blocks 1-2-3"),
-        ("repeated:0:{lm}", {}, "'0' is no number of copies"),
-        ("repeated:2-3:{lm}", {}, "'2-3' is no number of copies"),
+        ("repeated:0:{lm}", {}, "number of copies is a whole number such as 2 or 3, not '0'"),
+        ("repeated:2-3:{lm}", {}, "number of copies .* not '2-3'"),
         ("repeated:{lm}", {"blocks": "2"}, "has no option blocks"),
         ("{lm}", {"between": ""}, "has no option between"),
     ],

@@ -11,8 +11,8 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import cross_val_score
 from transformers import AutoModelForPreTraining
 
-from boustro.models.masked_presets import make_masked_config
-from boustro.models.pair import PairLMWithLoss
+from boustro.models.masked import PairLMWithLoss
+from boustro.models.presets import make_masked_config
 from boustro.objectives.examples import collate, keyed_generator
 from boustro.objectives.masked import dense_targets
 from boustro.objectives.pairs import PairPlan

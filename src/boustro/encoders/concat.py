@@ -1,7 +1,7 @@
-"""Several encoders side by side: the streams of all, for the same words.
+"""Several encoders side by side, `gpt2+./backward`: the streams of all parts for the same words.
 
-This is the pair of the paper (section 2.2) when the parts are a forward and a backward LM; any number
-of parts joins in the same way. The vectors stay apart, stream by stream: joining them is the head's.
+A forward and a backward LM are the pair of the paper (section 2.2). The vectors stay separate, stream by stream:
+the head joins them.
 """
 
 import copy
@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from boustro.encoders.contract import Encoder, Features, Words
+from boustro.encoders.base import Encoder, Features, WordList
 
 
 class ConcatEncoder(Encoder):
-    """The parts must share a vocabulary: `ValueError` says which pieces they disagree on."""
+    """All streams of `parts`, in their order."""
 
     def __init__(self, parts: Sequence[Encoder], spec: str) -> None:
         self.parts, self.spec = list(parts), spec
@@ -25,7 +25,7 @@ class ConcatEncoder(Encoder):
         self.num_parameters = sum(part.num_parameters for part in parts)
 
     def over(self, parts: Sequence[Encoder]) -> "ConcatEncoder":
-        """The same with parts that give the same, such as cached ones."""
+        """The same encoder over other parts that give the same numbers, such as cached ones."""
         twin = copy.copy(self)
         twin.parts = list(parts)
         return twin
@@ -37,18 +37,18 @@ class ConcatEncoder(Encoder):
     def identity(self) -> dict[str, Any]:
         return {"parts": [part.identity() for part in self.parts]}
 
-    def encode(self, sentences: Iterable[Words]) -> Iterator[tuple[np.ndarray, ...]]:
+    def encode(self, sentences: Iterable[WordList]) -> Iterator[tuple[np.ndarray, ...]]:
         copies = tee(sentences, len(self.parts))
         for arrays in zip(*(part.encode(given) for part, given in zip(self.parts, copies, strict=True)), strict=True):
             yield tuple(array for part in arrays for array in part)
 
-    def encode_all(self, sentences: Sequence[Words]) -> Features:
+    def encode_all(self, sentences: Sequence[WordList]) -> Features:
         features = [part.encode_all(sentences) for part in self.parts]
         return Features(tuple(s for f in features for s in f.streams), features[0].lengths)
 
 
 def check_vocabularies(names: Sequence[str], vocabularies: Sequence[dict[str, int]]) -> None:
-    """Raise `ValueError` unless all the vocabularies are the first one."""
+    """Raise `ValueError` unless all vocabularies are equal."""
     for name, vocabulary in zip(names[1:], vocabularies[1:], strict=True):
         if vocabulary != vocabularies[0]:
             differing = sum(vocabularies[0].get(piece) != i for piece, i in vocabulary.items())

@@ -1,10 +1,8 @@
-"""An ELMo as an encoder of words: no pieces, no unknown words, one stream of both directions.
+"""An ELMo as an encoder of words, `elmo:DIR`: no pieces, no unknown words, one stream of both directions.
 
-    elmo:DIR    layer 0 the words' own vectors, 1 and 2 the LSTMs'; of each the forward state beside the backward one
-
-A word is one step of the LSTMs: `exit` is the paper's reading, the forward state after the word beside the backward
-one after it; `before` are the two that have not met it; entry, first, last and mean are exit. There is no
-window: a text of any length is read from end to end.
+Layer 0 is the words' own vectors, 1 and 2 are the LSTMs'; the forward state is concatenated with the backward one. A
+word is one step of the LSTMs: `exit` is the paper's reading, the states of both directions after the word; `before` are
+the two states before it; entry, first, last and mean equal exit. There is no window: a text is read from end to end.
 """
 
 from collections import Counter
@@ -16,53 +14,43 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from boustro.encoders.contract import Encoder, Stream, Words
-from boustro.encoders.pooling import parse_pooling, select
+from boustro.encoders.base import Encoder, Stream, WordList
+from boustro.encoders.options import ReadingOptions
+from boustro.encoders.reading import encode_in_chunks, parse_pooling, select
 from boustro.encoders.transformer import parse_layers
 from boustro.encoders.weights import weights_fingerprint
-from boustro.encoders.windows import check_context, chunk_groups, group_sentences
-from boustro.given import each_sentence
+from boustro.encoders.windows import batch_by_length
 from boustro.models.elmo import ElmoStates, load_elmo, spell_texts
 from boustro.models.hardware import best_device, find_device
+from boustro.types import Sentence
 
-CHUNK_WORDS = 16384
 BATCH_WORDS = {"cpu": 1024, "cuda": 32768}
 CUT = "words longer than the model spells, cut"
 NUM_LAYERS = 3
 
 
 class ElmoEncoder(Encoder):
-    """Takes the options of the other encoders; of them `dtype` means the arrays, computed in float32.
+    """Computes in float32; `reading.dtype` is that of the arrays, float16 unless it is "float32".
 
-    Raises `FileNotFoundError` where there is no such folder, `ValueError` for a damaged one or an unknown option.
+    Raises `FileNotFoundError` if there is no such folder, `ValueError` for a damaged one.
     """
 
     def __init__(
         self,
         path: str,
+        reading: ReadingOptions,
         *,
-        spec: str | None = None,
-        layers: Any = "all",
-        pooling: str | None = None,
-        spacing: str = "natural",
-        context: str = "sentence",
+        spec: str,
         device: str | torch.device | None = None,
-        dtype: str | None = None,
         tokenizer: Any = None,
-        **unknown: Any,
     ) -> None:
-        self.spec = spec or path
-        given = [name for name, value in unknown.items() if value is not None]
-        if given:
-            raise ValueError(f"{self.spec}: this kind of encoder has no option {', '.join(sorted(given))}")
-        check_context(context)
-        self._context, self._places = context, parse_pooling(pooling or "exit")
-        self._layers = parse_layers(layers, NUM_LAYERS - 1)
+        self.spec, self.tokenizer, self.counts = spec, tokenizer, Counter()
+        self._context, self._places = reading.context, parse_pooling(reading.pooling or "exit")
+        self._layers = parse_layers(reading.layers, NUM_LAYERS - 1)
         self.device = find_device(device) if device else best_device()
-        self.dtype = np.dtype(np.float32 if dtype == "float32" else np.float16)
+        self.dtype = np.dtype(np.float32 if reading.dtype == "float32" else np.float16)
         self._weights = weights_fingerprint(path, None)
         self._elmo = load_elmo(Path(path)).to(self.device)
-        self.tokenizer, self.counts = tokenizer, Counter()
         self.num_parameters = sum(p.numel() for p in self._elmo.parameters())
         width = 2 * self._elmo.shape.width * len(self._places)
         self.streams = (Stream(self.spec, len(self._layers), width),)
@@ -78,31 +66,21 @@ class ElmoEncoder(Encoder):
             "dtype": self.dtype.name,
         }
 
-    def encode(self, sentences: Iterable[Words]) -> Iterator[tuple[np.ndarray, ...]]:
-        groups = group_sentences(each_sentence(sentences), self._context)
-        for chunk in chunk_groups(groups, CHUNK_WORDS):
-            texts = [[word for sentence in group for word in sentence.words] for group in chunk]
-            read = self._encode_texts(texts)
-            for group, vectors in zip(chunk, read, strict=True):
-                start = 0
-                for sentence in group:
-                    yield (vectors[start : start + len(sentence)],)
-                    start += len(sentence)
+    def encode(self, sentences: Iterable[WordList]) -> Iterator[tuple[np.ndarray, ...]]:
+        return encode_in_chunks(sentences, self._context, self._encode_chunk)
 
-    def _encode_texts(self, texts: list[list[str]]) -> list[np.ndarray]:
-        """(T, L, K·2D) for each text."""
-        found = [np.empty((0, len(self._layers), self.streams[0].width), self.dtype)] * len(texts)
-        most = BATCH_WORDS.get(self.device.type, 1024)
-        batch: list[int] = []
-        order = sorted((i for i, text in enumerate(texts) if text), key=lambda i: len(texts[i]))
-        for number, i in enumerate(order):
-            batch.append(i)
-            if number + 1 == len(order) or (len(batch) + 1) * len(texts[order[number + 1]]) > most:
-                states = self._read([texts[j] for j in batch])
-                for row, j in enumerate(batch):
-                    found[j] = self._pool(states, row, len(texts[j]))
-                batch = []
-        return found
+    def _encode_chunk(self, groups: list[list[Sentence]]) -> np.ndarray:
+        """(W, L, K·2D) for all words of the groups."""
+        texts = [[word for sentence in group for word in sentence.words] for group in groups]
+        starts = np.concatenate([[0], np.cumsum([len(text) for text in texts])])
+        result = np.empty((starts[-1], len(self._layers), self.streams[0].width), self.dtype)
+        most = BATCH_WORDS.get(self.device.type, BATCH_WORDS["cpu"])
+        numbers = [number for number, text in enumerate(texts) if text]
+        for batch in batch_by_length(numbers, lambda number: len(texts[number]), most):
+            states = self._read([texts[number] for number in batch])
+            for row, number in enumerate(batch):
+                result[starts[number] : starts[number + 1]] = self._pool(states, row, len(texts[number]))
+        return result
 
     @torch.inference_mode()
     def _read(self, texts: list[list[str]]) -> ElmoStates:
@@ -112,7 +90,7 @@ class ElmoEncoder(Encoder):
         return self._elmo(*(x.to(self.device) for x in given))
 
     def _pool(self, states: ElmoStates, row: int, length: int) -> np.ndarray:
-        """(T, L, K·2D) of one text."""
+        """(T, L, K·2D) of one text of T words, each of them one piece."""
         bounds, layers = np.arange(length + 1), list(self._layers)
         parts: list[Tensor] = []
         for place in self._places:

@@ -1,12 +1,10 @@
-"""Two LMs under a trained fusion as an encoder of words: what each LM says, and what the fusion makes of both.
+"""Two LMs under a trained fusion, `fused:DIR`: three streams, the forward LM's, the backward LM's and the fusion's.
 
-    fused:DIR    three streams: the forward LM's, the backward LM's, and the fusion's
+The fusion's stream has one layer, two states wide: the cloze state of a piece, which knows everything but that piece,
+and its reading state, which knows the piece too (`models.fusion`). In a word of several pieces, the cloze state of one
+piece knows the others. The LMs' own streams are those of `lm`.
 
-The fusion's stream has one layer, two states wide: the cloze state of a piece, which knows all around it and
-not the piece, and its reading state, which knows it too (`models.fusion`). Of a word of several pieces, the cloze
-state of one piece does know the others. The LMs' own streams are just those of `lm`.
-
-The folder names the two LMs by their exact specs; it holds those that were trained along.
+The folder names the two LMs by their exact specs; it contains those that were trained with the fusion.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,41 +14,42 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from boustro.encoders.base import Encoder
 from boustro.encoders.concat import ConcatEncoder
-from boustro.encoders.contract import Encoder
 from boustro.encoders.lm import LMEncoder
-from boustro.encoders.pieces import Context, PieceEncoder
+from boustro.encoders.options import ReadingOptions
+from boustro.encoders.reading import PieceEncoder
 from boustro.encoders.weights import weights_fingerprint
-from boustro.encoders.windows import Window, plan_centred_windows
 from boustro.models.fusion import CLOZE, KIND, READING, Fusion, load_fusion
 from boustro.models.towers import Towers
 from boustro.store import fingerprint, kind_of
-from boustro.text.alignment import Spacing
 from boustro.text.tokenizers import end_of_text_id
 
-Load = Callable[..., Encoder]
 SIDES: dict[str, tuple[str, ...]] = {"none": (), "backward": ("backward",), "both": ("forward", "backward")}
 """The LMs that `--train-lms` names."""
 
 
 class FusedEncoder(ConcatEncoder):
-    """`load` makes an encoder of a spec (`encoders.load_encoder`); `options` are the LMs' and, of them, the fusion's
-    `pooling` (mean by default), `spacing` and `context`.
+    """`load` makes an encoder of a spec (`encoders.load_encoder`); the fusion's own `pooling` is mean by default.
 
-    Raises `FileNotFoundError` and `ValueError` where the folder or one of its LMs is missing, damaged or changed.
+    Raises `FileNotFoundError` and `ValueError` if the folder or one of its LMs is missing, damaged or changed.
     """
 
     def __init__(
-        self, path: str, load: Load, *, spec: str | None = None, tokenizer: Any = None, **options: Any
+        self,
+        path: str,
+        reading: ReadingOptions,
+        *,
+        load: Callable[..., Encoder],
+        spec: str,
+        device: str | None = None,
+        tokenizer: Any = None,
     ) -> None:
-        if options.pop("revision", None):
-            raise ValueError(f"{spec}: a fusion is a folder here, which has no revision")
-        self._path = Path(path)
         self._weights = weights_fingerprint(path, None)
-        fusion, config = load_fusion(self._path)
+        fusion, config = load_fusion(Path(path))
+        specs = (str(Path(path) / side) if side in config["trained"] else config[side] for side in SIDES["both"])
         try:
-            specs = (str(self._path / side) if side in config["trained"] else config[side] for side in SIDES["both"])
-            pair = load("+".join(specs), **options)
+            pair = load("+".join(specs), device=device, **vars(reading))
         except (FileNotFoundError, ValueError) as error:
             raise type(error)(f"{path} is a fusion of {config['forward']} and {config['backward']}: {error}") from error
         forward, backward = lms_of(pair)
@@ -59,9 +58,8 @@ class FusedEncoder(ConcatEncoder):
                 f"{path}: its LMs, {config['forward']} and {config['backward']}, have changed since it was trained; "
                 f"train it anew with boustro fuse"
             )
-        shared = {name: options[name] for name in ("pooling", "spacing", "context") if name in options}
-        stream = FusionEncoder(fusion, self._weights, forward, backward, spec=spec or path, **shared)
-        super().__init__([forward, backward, stream], spec or path)
+        stream = FusionEncoder(fusion, self._weights, forward, backward, reading, spec)
+        super().__init__([forward, backward, stream], spec)
         self.tokenizer = forward.tokenizer
 
     def identity(self) -> dict[str, Any]:
@@ -76,28 +74,20 @@ class FusedEncoder(ConcatEncoder):
 
 
 class FusionEncoder(PieceEncoder):
-    """The fusion's stream alone, over LMs that are loaded already."""
+    """The fusion's stream alone, over LMs that are already loaded."""
 
     default_pooling = "mean"
+    sees_both_sides = True
 
     def __init__(
-        self,
-        fusion: Fusion,
-        weights: str,
-        forward: LMEncoder,
-        backward: LMEncoder,
-        *,
-        spec: str,
-        pooling: str | None = None,
-        spacing: Spacing = "natural",
-        context: Context = "sentence",
+        self, fusion: Fusion, weights: str, forward: LMEncoder, backward: LMEncoder, reading: ReadingOptions, spec: str
     ) -> None:
         self.spec, self.device, self.dtype = spec, forward.device, forward.dtype
         self._fusion, self._weights, self._lms = fusion.to(self.device), weights, (forward, backward)
         self._towers = towers_of(forward, backward)
         self.num_parameters = sum(p.numel() for p in fusion.parameters())
-        self._read_words(forward.tokenizer, spacing, pooling, context)
-        self._give((0,), 2 * fusion.width, tower_window(forward, backward))
+        self._set_reading(forward.tokenizer, reading)
+        self._set_output((0,), 2 * fusion.width, tower_window(forward, backward))
 
     def identity(self) -> dict[str, Any]:
         return {
@@ -107,9 +97,6 @@ class FusionEncoder(PieceEncoder):
             "dtype": [lm.identity()["dtype"] for lm in self._lms],
         }
 
-    def _plan(self, text: int, num_pieces: int) -> list[Window]:
-        return plan_centred_windows(text, num_pieces, self._window, 0)
-
     def _hidden_states(self, ids: Tensor, lengths: Sequence[int]) -> Sequence[Tensor]:
         """One layer (B, P, 2D): the cloze states beside the reading states."""
         given = torch.tensor(lengths, device=ids.device)
@@ -118,7 +105,7 @@ class FusionEncoder(PieceEncoder):
 
 
 def named_by_fusion(path: str) -> list[str]:
-    """The specs of the LMs that a fusion's folder does not hold itself; nothing for what is none."""
+    """The specs of the LMs that a fusion's folder names but does not contain; empty for any other folder."""
     if kind_of(path) != KIND:
         return []
     config = load_fusion(Path(path))[1]
@@ -131,27 +118,24 @@ def lms_of(pair: Encoder) -> tuple[LMEncoder, LMEncoder]:
     forward, backward = parts if len(parts) == 2 else (None, None)
     if type(forward) is not LMEncoder or type(backward) is not LMEncoder or forward.backward or not backward.backward:
         raise ValueError(
-            f"{pair.spec}: a fusion takes a forward LM and a backward LM, in this order; name a backward LM that does "
-            f"not say so itself backward:PATH"
+            f"{pair.spec}: a fusion takes a forward LM and a backward LM, in this order; if a backward LM's config "
+            "does not say so, name it backward:PATH"
         )
     return forward, backward
 
 
 def towers_of(forward: LMEncoder, backward: LMEncoder) -> Towers:
-    """The LMs themselves, either reading from the end-of-text piece on, whether or not it was trained so."""
+    """The two transformers; both start with the end-of-text piece, whether or not they were trained so."""
     return Towers(forward.model, backward.model, end_of_text_id(forward.tokenizer))
 
 
 def tower_window(forward: LMEncoder, backward: LMEncoder) -> int:
-    """How many pieces both can read after their sentinel."""
+    """The most pieces that both can read after their sentinel."""
     return min(lm.max_pieces for lm in (forward, backward)) - 1
 
 
 def facts_of(forward: LMEncoder, backward: LMEncoder, trained: Sequence[str] = ()) -> dict[str, Any]:
-    """What a fusion was trained over, whatever name it bears: the vocabulary and both LMs' weights.
-
-    Without the weights of the `trained` sides, which the fusion's own folder holds.
-    """
+    """The vocabulary and weights that a fusion depends on, without the LMs that were `trained` with it."""
     weights = [
         None if side in trained else lm.identity()["weights"]
         for side, lm in (("forward", forward), ("backward", backward))

@@ -1,7 +1,11 @@
-"""What can be chosen about how an encoder reads. torch is not imported here: command lines list these options."""
+"""How an encoder reads: the one declaration of these options. torch is not imported here: command lines list them."""
 
 from dataclasses import dataclass
 from typing import Literal
+
+Spacing = Literal["natural", "always"]
+Context = Literal["sentence", "document"]
+Precision = Literal["float32", "bfloat16", "float16"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,12 +17,12 @@ class ReadingOptions:
     pooling: str | None = None
     """Where a word is read: exit, before, entry, first, last, mean, or several joined by +. By default
     what suits the encoder: exit+before for a causal LM."""
-    spacing: Literal["natural", "always"] = "natural"
+    spacing: Spacing = "natural"
     """The space before a word: as in running text, or always."""
-    context: Literal["sentence", "document"] = "document"
+    context: Context = "document"
     """What an LM reads: the sentence alone, or the document around it, up to the LM's window. Training data without
     document boundaries make it the sentence."""
     sentinel: bool | None = None
     """Start each reading with the end-of-text piece. By default as the LM was trained."""
-    dtype: Literal["float32", "bfloat16", "float16"] | None = None
+    dtype: Precision | None = None
     """Precision of the encoder's computation. By default the fastest on this machine."""

@@ -1,45 +1,42 @@
-"""A causal LM that is given the text several times over and read in the last copy, which has seen all of it.
+"""A causal LM that is given the text several times and read in the last copy, which has seen all of it.
 
-    repeated:PATH      [S] p0 p1 p2 ⏎ p0 p1 p2        states of the second p0 p1 p2
-    repeated:3:PATH    [S] p0 p1 p2 ⏎ p0 p1 p2 ⏎ p0 p1 p2        of the third
+    repeated:PATH      [S] p0 p1 p2 ⏎ p0 p1 p2                   states of the second p0 p1 p2
+    repeated:3:PATH    [S] p0 p1 p2 ⏎ p0 p1 p2 ⏎ p0 p1 p2        states of the third
 
-Between copies stands the text `between`. The window holds all copies, so that of a long text only a part
-of it fits. `before` is the state of what stands before the word in the last copy, and has seen the
-word in the copies before. With one copy all is as without this file.
+The text `between` separates copies. The window holds all copies, so windows of a long text are shorter. `before` is
+the state before the word in the last copy, which has seen the word in earlier copies. One copy is the LM as it is.
 
 Sources: Springer et al. 2024 (echo embeddings); for sequence labelling, with early exit, Kukić et al. 2026, who
-fine-tune; here all stays frozen. `layers` makes the early exit: no block above the highest one is computed.
+fine-tune; here all is frozen. `layers` makes the early exit: no block above the highest one is computed.
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from boustro.encoders.lm import LMEncoder
-from boustro.encoders.windows import Window, plan_centred_windows
+from boustro.encoders.options import ReadingOptions
 
 SMALLEST_WINDOW = 2
 
 
 class RepeatedEncoder(LMEncoder):
-    """Raises `ValueError` for a number of copies that is none, or that the model's window cannot hold."""
+    """Raises `ValueError` for a wrong number of copies, and for more than fit into the model's window."""
 
-    def __init__(self, name_or_path: str, *, copies: str | int = 2, **options: Any) -> None:
-        if not str(copies).isdecimal() or int(copies) < 1:
+    def __init__(
+        self, path: str, reading: ReadingOptions, *, copies: str = "2", between: str = "\n", **common: Any
+    ) -> None:
+        if not copies.isdecimal() or int(copies) < 1:
             raise ValueError(
-                f"{options.get('spec') or name_or_path}: {copies!r} is no number of copies, such as 2 or 3"
+                f"{common.get('spec') or path}: the number of copies is a whole number such as 2 or 3, not {copies!r}"
             )
-        self._copies = int(copies)
-        super().__init__(name_or_path, **options)
+        self._copies, self._separator = int(copies), between
+        self.sees_both_sides = self._copies > 1
+        super().__init__(path, reading, **common)
 
-    def _frame(
-        self,
-        config: Any,
-        direction: Literal["forward", "backward"] | None = None,
-        sentinel: bool | None = None,
-        between: str = "\n",
-    ) -> tuple[list[int], list[int]]:
-        self._between = list(self.tokenizer(between, add_special_tokens=False)["input_ids"]) if between else []
-        return super()._frame(config, direction, sentinel)
+    def _frame(self, config: Any, sentinel: bool | None) -> tuple[list[int], list[int]]:
+        given = self.tokenizer(self._separator, add_special_tokens=False)["input_ids"] if self._separator else []
+        self._between = list(given)
+        return super()._frame(config, sentinel)
 
     def identity(self) -> dict[str, Any]:
         return {**super().identity(), "copies": self._copies, "between": self._between}
@@ -49,12 +46,6 @@ class RepeatedEncoder(LMEncoder):
         if room < SMALLEST_WINDOW:
             raise ValueError(f"{self.spec}: the model's window of {window:,} pieces cannot hold {self._copies} copies")
         return room
-
-    def _plan(self, text: int, num_pieces: int) -> list[Window]:
-        """A state of the last copy knows both sides, so it is taken from the window in whose middle it stands."""
-        if self._copies == 1:
-            return super()._plan(text, num_pieces)
-        return plan_centred_windows(text, num_pieces, self._window, -1)
 
     def _row(self, pieces: Sequence[int]) -> list[int]:
         once = list(pieces)

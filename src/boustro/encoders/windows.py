@@ -1,24 +1,29 @@
-"""Which pieces an LM reads together: documents or sentences, windows of long ones, batches of like length.
+"""Which pieces an LM reads together: documents or sentences, windows of long ones, batches of similar length.
 
-A text longer than the model's window is read in windows that overlap by half, each state being taken from
-the window that has most of what precedes it in sight. With a window of 4 pieces:
+A text longer than the model's window is read in windows that overlap by half. Each state is taken from the window that
+contains most of its context: for a causal LM most of what precedes, for a model that sees both sides the window whose
+middle is nearest. With a window of 4 pieces:
 
-    reading  p0 p1 p2 p3 p4 p5 p6        window [0, 4) answers for p0 … p3
-                                         window [2, 6) answers for p4, p5
-                                         window [4, 7) answers for p6
+    reading  p0 p1 p2 p3 p4 p5 p6     causal    centred
+             window [0, 4)            p0 … p3   p0 … p2     the pieces whose states are taken from it
+             window [2, 6)            p4, p5    p3, p4
+             window [4, 7)            p6        p5, p6
 """
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
 
 from boustro.text.alignment import guess_spaces
 from boustro.types import Sentence
 
+Item = TypeVar("Item")
+
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Pieces `[start, stop)` of the reading of text number `text`; answers for states `[first, last)`."""
+    """Pieces `[start, stop)` of the reading of text number `text`, from which states `[first, last)` are taken."""
 
     text: int
     start: int
@@ -30,58 +35,38 @@ class Window:
         return self.stop - self.start
 
 
-def plan_windows(text: int, num_pieces: int, size: int, first: int) -> list[Window]:
-    """The windows of one text; `first` is -1 where a sentinel's state stands before the first piece."""
+def plan_windows(text: int, num_pieces: int, size: int, first: int, centred: bool = False) -> list[Window]:
+    """The windows of one text; `first` is -1 if there is a state before that of the first piece, else 0."""
     if num_pieces <= size:
         return [Window(text, 0, num_pieces, first, num_pieces)]
     overlap = size // 2
-    windows = []
-    for start in range(0, num_pieces - overlap, size - overlap):
-        stop = min(start + size, num_pieces)
-        windows.append(Window(text, start, stop, start + overlap if start else first, stop))
-    return windows
+    starts = range(0, num_pieces - overlap, size - overlap)
+    stops = [min(start + size, num_pieces) for start in starts]
+    margin = (size - size // 2) // 2 if centred else 0
+    lasts = [*(stop - margin for stop in stops[:-1]), num_pieces]
+    return [Window(text, *ends) for ends in zip(starts, stops, [first, *lasts[:-1]], lasts, strict=True)]
 
 
-def plan_centred_windows(text: int, num_pieces: int, size: int, first: int) -> list[Window]:
-    """The same for a model that sees both sides: a state is taken from the window in whose middle it stands.
-
-    With a window of 4 pieces, [0, 4) answers for p0 … p2, [2, 6) for p3, p4, [4, 7) for p5, p6.
-    """
-    windows = plan_windows(text, num_pieces, size, first)
-    margin = (size - size // 2) // 2
-    last = [w.last - margin for w in windows[:-1]]
-    starts = [first, *last]
-    return [replace(w, first=a, last=b) for w, a, b in zip(windows, starts, [*last, num_pieces], strict=True)]
-
-
-def batch_windows(windows: Sequence[Window], batch_pieces: int) -> Iterator[list[Window]]:
-    """Windows of like length, at most `batch_pieces` together with padding; empty ones are left out."""
-    batch: list[Window] = []
-    for window in sorted(filter(len, windows), key=len):
-        if batch and (len(batch) + 1) * (len(window) + 1) > batch_pieces:
+def batch_by_length(items: Iterable[Item], length: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
+    """Items of similar length together, shortest first; a padded batch is at most `most` long in all."""
+    batch: list[Item] = []
+    for item in sorted(items, key=length):
+        if batch and (len(batch) + 1) * length(item) > most:
             yield batch
             batch = []
-        batch.append(window)
+        batch.append(item)
     if batch:
         yield batch
 
 
-def group_documents(sentences: Iterable[Sentence]) -> Iterator[list[Sentence]]:
-    """Runs of sentences that name the same document; a sentence without one stands alone."""
+def group_sentences(sentences: Iterable[Sentence], context: str) -> Iterator[list[Sentence]]:
+    """The sentences that are read as one text: each alone, or (context "document") runs that name the same document."""
+    if context == "sentence":
+        yield from ([s] for s in sentences)
+        return
     for name, run in itertools.groupby(sentences, key=lambda s: s.document):
         group = list(run)
         yield from [group] if name else ([s] for s in group)
-
-
-def check_context(context: str) -> None:
-    """`ValueError` for what `group_sentences` does not know."""
-    if context not in ("sentence", "document"):
-        raise ValueError(f"unknown context {context!r}: known are sentence, document")
-
-
-def group_sentences(sentences: Iterable[Sentence], context: str) -> Iterator[list[Sentence]]:
-    """What is read as one text: a document, or each sentence by itself."""
-    return group_documents(sentences) if context == "document" else ([s] for s in sentences)
 
 
 def join_sentences(group: list[Sentence]) -> Sentence:
@@ -93,7 +78,7 @@ def join_sentences(group: list[Sentence]) -> Sentence:
 
 
 def chunk_groups(groups: Iterable[list[Sentence]], chunk_words: int) -> Iterator[list[list[Sentence]]]:
-    """Groups until they hold `chunk_words` words: what is in memory at a time."""
+    """Groups until they have `chunk_words` words; one chunk is in memory at a time."""
     chunk, words = [], 0
     for group in groups:
         chunk.append(group)

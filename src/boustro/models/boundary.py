@@ -5,7 +5,7 @@
     y_i = softmax(W_V · s_i)                      (11.20), W_V being the LM's own output embeddings
     L   = L_MLM + L_SBO                           (11.17)
 
-z are the last hidden states, p a learned embedding of the place in the span, 200 wide. Shape letters as in
+z are the last hidden states, p a learned embedding (200 wide) of the position in the span. Shape letters as in
 `masked`. Sources: Jurafsky & Martin, 11.5.1; SpanBERT, section 3.2.
 """
 
@@ -17,16 +17,13 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from boustro.models.loss import lm_loss
-from boustro.models.masked import at, encode, prediction_head
+from boustro.models.masked import MaskedLMWithLoss, at, encode
 
 PLACE_WIDTH = 200
 
 
 class SpanBoundaryHead(nn.Module):
-    """Predicts from the boundary; `num_places` is how many pieces of a span are told apart.
-
-    Pieces further into a span than that share the last embedding.
-    """
+    """Predicts from the boundary; positions from `num_places` on share the last embedding."""
 
     def __init__(self, width: int, num_places: int = 32, layer_norm_eps: float = 1e-12) -> None:
         super().__init__()
@@ -53,28 +50,25 @@ class SpanBoundaryHead(nn.Module):
         return self.feed_forward(torch.cat([at(states, left), at(states, right), place], dim=-1))
 
 
-class SpanLMWithLoss(nn.Module):
+class SpanLMWithLoss(MaskedLMWithLoss):
     """A masked LM with SpanBERT's loss; `forward` takes a batch of the objective `span`.
 
-    Returns {"loss", "masked_loss", "boundary_loss"}, the first being the sum of the others. The LM is `lm`;
-    `boundary` is of use in pretraining only. Raises `ValueError` for an LM whose output embeddings are not as
-    wide as its states.
+    Returns {"loss", "masked_loss", "boundary_loss"}, the first being the sum of the others. The head `boundary` is
+    used in pretraining only. Raises `ValueError` for an LM whose output embeddings are not as wide as its states.
     """
 
     def __init__(self, lm: PreTrainedModel, chunk_rows: int | None = None) -> None:
-        super().__init__()
-        self.lm, self.chunk_rows = lm, chunk_rows
-        prediction_head(lm)
+        super().__init__(lm, chunk_rows)
         embeddings: Any = lm.get_input_embeddings()
         width, embedding_width = lm.config.hidden_size, embeddings.embedding_dim
         if width != embedding_width:
             raise ValueError(
                 f"the span boundary objective predicts with the LM's embeddings, which are {embedding_width} wide and "
-                f"its states {width}; take an architecture where they are alike, such as bert or eurobert"
+                f"its states {width}; choose an architecture where these are equal, such as bert or eurobert"
             )
         self.boundary = SpanBoundaryHead(width)
 
-    def forward(
+    def forward(  # type: ignore[override]
         self,
         input_ids: Int[Tensor, "B T"],
         positions: Int[Tensor, "B K"],
@@ -87,9 +81,9 @@ class SpanLMWithLoss(nn.Module):
     ) -> dict[str, Float[Tensor, ""]]:
         states, decoder = encode(self.lm, input_ids, documents), self.lm.get_output_embeddings()
         assert decoder is not None, "a masked LM has output embeddings"
-        asked = {"targets": targets, "chunk_rows": self.chunk_rows, "num_targets": num_targets}
-        masked = lm_loss(at(states, positions), prediction_head(self.lm), **asked)
-        boundary = lm_loss(self.boundary(states, left, right, places), decoder, **asked)
+        masked = self.masked_loss(states, positions, targets, num_targets)
+        spans = self.boundary(states, left, right, places)
+        boundary = lm_loss(spans, decoder, targets, self.chunk_rows, num_targets=num_targets)
         return {"loss": masked + boundary, "masked_loss": masked, "boundary_loss": boundary}
 
 

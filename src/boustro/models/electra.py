@@ -1,12 +1,12 @@
 """ELECTRA: a generator and a discriminator over the same embeddings, with their joint loss.
 
-    generator reads  [8, M, 4, M]   and is asked for 3, 6; its samples: 3, 9
-    discriminator    [8, 3, 4, 9]   is_replaced [0, 0, 0, 1]     a sample that is right counts as original
+    generator input       [8, M, 4, M]   predicts 3, 6; its samples: 3, 9
+    discriminator input   [8, 3, 4, 9]   is_replaced [0, 0, 0, 1]     a correct sample counts as original
 
     L = L_MLM + λ · L_disc,   λ = 50
 
-The generator learns from the masked loss alone (the samples pass no gradient), the discriminator from every piece
-that is no padding. What is kept is the discriminator. Source: ELECTRA, section 3 and equation of 3.1.
+The generator learns from the masked loss only (no gradient passes through the samples), the discriminator from every
+piece but padding. The discriminator is what is kept. Source: ELECTRA, section 3 and equation of 3.1.
 Shape letters as in `masked`; N rows, V pieces of the vocabulary.
 """
 
@@ -20,13 +20,13 @@ from transformers import ElectraForMaskedLM, ElectraForPreTraining
 
 from boustro.models.loss import best_chunk_rows
 from boustro.models.masked import at, encode, prediction_head
-from boustro.models.masked_presets import make_generator_config
+from boustro.models.presets import make_generator_config
 
 
 class ReplacedLMWithLoss(nn.Module):
     """Joins both; `forward` takes a batch of the objective `replaced`.
 
-    `generator` gives up its embeddings for those of `lm`, the discriminator. Returns {"loss", "masked_loss",
+    The embeddings of `generator` become those of the discriminator, `lm`. Returns {"loss", "masked_loss",
     "replaced_loss"}, the first being the weighted sum. Raises `ValueError` for configs that cannot share embeddings.
     """
 
@@ -39,11 +39,11 @@ class ReplacedLMWithLoss(nn.Module):
     ) -> None:
         super().__init__()
         for name in ("vocab_size", "embedding_size", "max_position_embeddings", "type_vocab_size"):
-            theirs, ours = getattr(generator.config, name), getattr(lm.config, name)
-            if theirs != ours:
+            one, other = getattr(generator.config, name), getattr(lm.config, name)
+            if one != other:
                 raise ValueError(
-                    f"the generator's {name} is {theirs} and the discriminator's {ours}; to share embeddings they "
-                    "must be alike (make_generator_config makes a fitting generator)"
+                    f"the generator's {name} is {one} and the discriminator's {other}; to share embeddings they "
+                    "must be equal (make_generator_config makes a fitting generator)"
                 )
         generator.electra.embeddings = lm.electra.embeddings
         generator.tie_weights()
@@ -58,8 +58,7 @@ class ReplacedLMWithLoss(nn.Module):
         documents: Int[Tensor, "B T"],
         num_targets: Float[Tensor, ""] | None = None,
     ) -> dict[str, Float[Tensor, ""]]:
-        states = at(encode(self.generator, input_ids, documents), positions)
-        rows = states.flatten(0, 1)
+        rows = at(encode(self.generator, input_ids, documents), positions).flatten(0, 1)
         summed, sampled = self._fill(rows, targets.flatten(), draws.flatten())  # type: ignore[call-arg]
         masked = summed / ((targets != -100).sum().clamp_min(1) if num_targets is None else num_targets)
         inputs, is_replaced = replace(input_ids, positions, targets, sampled.view_as(targets))
@@ -85,15 +84,15 @@ class ReplacedLMWithLoss(nn.Module):
 
 
 def with_generator(lm: ElectraForPreTraining) -> ReplacedLMWithLoss:
-    """A discriminator beside a generator of a quarter of its width, with random weights."""
+    """A discriminator with a generator of a quarter of its width, with random weights."""
     config: Any = make_generator_config(lm.config)
     return ReplacedLMWithLoss(ElectraForMaskedLM(config), lm)
 
 
 def sample(logits: Float[Tensor, "N V"], draws: Float[Tensor, " N"]) -> Int[Tensor, " N"]:
-    """A piece of each row's distribution: the first whose cumulative probability exceeds the draw."""
+    """A piece from each row's distribution: the first whose cumulative probability exceeds the draw."""
     cumulative = logits.softmax(-1).cumsum(-1)
-    # Rounding may leave the sum below 1: the draw is a share of what there is.
+    # Rounding may leave the sum below 1, so the draw is scaled to it.
     places = torch.searchsorted(cumulative, (draws * cumulative[:, -1])[:, None], right=True).squeeze(1)
     return places.clamp(max=logits.shape[1] - 1)
 
@@ -104,9 +103,9 @@ def replace(
     targets: Int[Tensor, "B K"],
     sampled: Int[Tensor, "B K"],
 ) -> tuple[Int[Tensor, "B T"], Bool[Tensor, "B T"]]:
-    """What the discriminator reads, and which pieces of it are not the original ones; empty places change nothing."""
+    """The discriminator's input, and which of its pieces are replaced; empty slots change nothing."""
     length = input_ids.shape[1]
-    places = positions.masked_fill(targets == -100, length)  # a column behind the segment takes them
+    places = positions.masked_fill(targets == -100, length)  # empty slots go to an extra column
     inputs = F.pad(input_ids, (0, 1)).scatter(1, places, sampled)[:, :length]
     is_replaced = torch.zeros_like(F.pad(input_ids, (0, 1)), dtype=torch.bool).scatter(1, places, sampled != targets)
     return inputs, is_replaced[:, :length]

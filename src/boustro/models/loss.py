@@ -1,12 +1,12 @@
-"""A language model with its loss, as one module: piece ids and targets in, mean cross-entropy out.
+"""A causal LM with its loss, as one module: piece ids and targets in, mean cross-entropy out.
 
-In a small model the head dominates: (pieces x vocabulary) logits. They are made in chunks of rows, whose
-loss and gradients are worked out together, so that a chunk stays near the processor and all of them never
-stand in memory together. Some families do
-something to the logits after the head (`FINISHES`); which one a model does is not looked up but found by
-trying: two pieces go through the whole model, and the finish that gives its logits is the one.
+In a small model the head dominates: its logits are (pieces x vocabulary). They are computed in chunks of rows, each
+with its loss and gradients at once, so that a chunk stays in the processor's cache and all logits are never in memory
+together. Some architectures change the logits after the head (`FINISHES`):
 
     Gemma 2   30 · tanh(logits / 30)        Granite   logits / 8        Cohere   logits · 0.0625
+
+Which one a model uses is found by a trial: two pieces go through the whole model (`find_finish`).
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
-from transformers import PretrainedConfig, PreTrainedModel
+from transformers import PreTrainedModel
 
 Finish = Callable[[Tensor], Tensor]
 
@@ -25,7 +25,7 @@ Finish = Callable[[Tensor], Tensor]
 class LMWithLoss(nn.Module):
     """Wraps a transformers causal LM; `forward` returns {"loss": mean over targets that are not -100}.
 
-    Raises `ValueError` for a model whose logits are not its head's, finished in one of the known ways.
+    Raises `ValueError` for a model whose logits are not its head's output, or a known function of it.
     """
 
     def __init__(self, lm: PreTrainedModel, chunk_rows: int | None = None) -> None:
@@ -50,9 +50,8 @@ def lm_loss(
 ) -> Float[Tensor, ""]:
     """Mean cross-entropy of `finish(head(states))` against `targets`, `chunk_rows` rows of logits at a time.
 
-    By default as many rows as suit the device. Gradients go to the states and to
-    the head's own parameters, not to anything else that `head` may reach. `num_targets` is what to divide by in place
-    of the number of targets here.
+    By default as many rows as suit the device. Only the states and the head's own parameters get gradients. The sum is
+    divided by `num_targets`, by default the number of targets here that are not -100.
     """
     rows, wanted = states.flatten(0, 1), targets.flatten()
     total = _summed_loss(rows, head, wanted, chunk_rows or best_chunk_rows(rows.device), finish)
@@ -64,7 +63,7 @@ def best_chunk_rows(device: torch.device) -> int:
     return 512 if device.type == "cpu" else 4096
 
 
-@torch.compiler.disable()  # it would unroll the chunks
+@torch.compiler.disable()  # the compiler would unroll the chunks
 def _summed_loss(
     rows: Float[Tensor, "N D"], head: nn.Module, targets: Int[Tensor, " N"], chunk_rows: int, finish: Finish | None
 ) -> Float[Tensor, ""]:
@@ -81,9 +80,9 @@ def _summed_loss(
 
 
 class _SummedLoss(torch.autograd.Function):
-    """The loss with its gradients at once: a chunk's probabilities become its gradient while they are still at hand.
+    """The loss and its gradients in one pass: a chunk's probabilities become its gradient while they are in memory.
 
-    Autograd would keep all chunks' logits until the backward pass, and go over them three times more.
+    Autograd would keep the logits of all chunks until the backward pass, and read them three more times.
     """
 
     @staticmethod
@@ -104,15 +103,15 @@ class _SummedLoss(torch.autograd.Function):
             known, target = wanted != -100, wanted.clamp_min(0)
             with torch.enable_grad():
                 logits = logits_of(part)
-            slope = logits.detach().softmax(-1)
-            log_sums = logits.detach().amax(-1, keepdim=True) - slope.amax(-1, keepdim=True).log()
+            errors = logits.detach().softmax(-1)
+            log_sums = logits.detach().amax(-1, keepdim=True) - errors.amax(-1, keepdim=True).log()
             total += ((log_sums - logits.detach().gather(1, target)) * known).sum()
-            slope.scatter_add_(1, target, slope.new_full(target.shape, -1.0))
+            errors.scatter_add_(1, target, errors.new_full(target.shape, -1.0))
             if not all_known:
-                slope *= known
-            slopes = torch.autograd.grad(logits, (part, *parameters), slope)
-            by_row[start : start + chunk_rows] = slopes[0]
-            for own, added in zip(by_parameter, slopes[1:], strict=True):
+                errors *= known
+            gradients = torch.autograd.grad(logits, (part, *parameters), errors)
+            by_row[start : start + chunk_rows] = gradients[0]
+            for own, added in zip(by_parameter, gradients[1:], strict=True):
                 own += added
         ctx.save_for_backward(by_row, *by_parameter)
         return total
@@ -120,54 +119,40 @@ class _SummedLoss(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Float[Tensor, ""]) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-        return None, None, None, *(slope * gradient.to(slope.dtype) for slope in ctx.saved_tensors)
+        return None, None, None, *(own * gradient.to(own.dtype) for own in ctx.saved_tensors)
 
 
-def cap(config: PretrainedConfig) -> Finish:
-    """Gemma 2 and 3: no logit beyond ± `final_logit_softcapping`."""
-    most = float(config.final_logit_softcapping)
+def _soft_cap(most: float) -> Finish:
     return lambda logits: most * torch.tanh(logits / most)
 
 
-def divide(config: PretrainedConfig) -> Finish:
-    """Granite: logits / `logits_scaling`."""
-    by = float(config.logits_scaling)
-    return lambda logits: logits / by
-
-
-def multiply(config: PretrainedConfig) -> Finish:
-    """Cohere: logits · `logit_scale`."""
-    by = float(config.logit_scale)
-    return lambda logits: logits * by
-
-
-FINISHES: dict[str, Callable[[PretrainedConfig], Finish]] = {
-    "final_logit_softcapping": cap,
-    "logits_scaling": divide,
-    "logit_scale": multiply,
+FINISHES: dict[str, Callable[[float], Finish]] = {
+    "final_logit_softcapping": _soft_cap,
+    "logits_scaling": lambda by: lambda logits: logits / by,
+    "logit_scale": lambda by: lambda logits: logits * by,
 }
+"""What the value of a config's attribute does to the logits: Gemma 2 and 3, Granite, Cohere."""
 
 
 def find_finish(lm: PreTrainedModel) -> Finish | None:
     """What a model does to its head's output, None for nothing.
 
-    The head is made to put out a ramp from -100 to 100 while two pieces go through the model, so that what
-    comes of it does not depend on the weights: those of a new model give logits too small to show a cap.
-    Raises `ValueError` when none of the known ways gives what comes out, or when the head reads something
-    other than the last states.
+    While two pieces go through the model, the head's output is replaced by a ramp from -100 to 100, so that the result
+    does not depend on the weights: the logits of a new model are too small to show a cap. Raises `ValueError` if no
+    known function gives the result, or if the head's input is not the last states.
     """
     config, head = lm.config.get_text_config(), lm.get_output_embeddings()
     pieces = torch.arange(2, device=lm.device)[None] % config.vocab_size
     read: list[Tensor] = []
     ramp = torch.linspace(-100, 100, config.vocab_size, device=lm.device)
 
-    def put_out_a_ramp(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
+    def output_ramp(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
         read.append(inputs[0])
         return ramp.to(output.dtype).expand_as(output) if output.shape[-1:] == ramp.shape else output
 
     if head is None:
         raise _unknown(lm)
-    training, hook = lm.training, head.register_forward_hook(put_out_a_ramp)
+    training, hook = lm.training, head.register_forward_hook(output_ramp)
     lm.eval()
     try:
         with torch.no_grad():
@@ -181,7 +166,8 @@ def find_finish(lm: PreTrainedModel) -> Finish | None:
     close = 32 * torch.finfo(logits.dtype).eps
     if len(read) != 1 or read[0].shape != states.shape or not torch.allclose(read[0], states, rtol=close, atol=close):
         raise _unknown(lm)
-    named = [make(config) for name, make in FINISHES.items() if getattr(config, name, None) is not None]
+    values = {name: getattr(config, name, None) for name in FINISHES}
+    named = [FINISHES[name](float(value)) for name, value in values.items() if value is not None]
     for finish in (None, *named):
         finished = ramp if finish is None else finish(ramp)
         if logits.shape[-1:] == ramp.shape and torch.allclose(logits.float(), finished, rtol=close, atol=100 * close):
@@ -191,6 +177,6 @@ def find_finish(lm: PreTrainedModel) -> Finish | None:
 
 def _unknown(lm: PreTrainedModel) -> ValueError:
     return ValueError(
-        f"{type(lm).__name__} does something to its logits that is not known here, so its loss cannot be computed "
-        f"in chunks; known are a plain head and {', '.join(FINISHES)}. Choose another architecture"
+        f"{type(lm).__name__} changes its logits in an unknown way, so its loss cannot be computed in chunks; known "
+        f"are a plain head and {', '.join(FINISHES)}. Choose another architecture"
     )

@@ -1,28 +1,33 @@
-"""A masked LM with its loss, as one module: what the objective `masked` gives goes in, the mean loss comes out.
+"""Masked LMs with their losses: a batch of an objective in, the mean loss out.
 
-Only the chosen positions, 15 in 100 of a segment or so, pass through the head, a chunk of rows at a time:
+    MaskedLMWithLoss    L = L_MLM               hidden pieces (objective `masked`)
+    PairLMWithLoss      L = L_MLM + L_NSP       and whether the second text follows the first (`sentence_pair`)
+
+Only the hidden positions, about 15% of a segment, go through the head, a chunk of rows at a time:
 
     states (B, T, D) → states at the positions (B, K, D) → logits of a chunk → cross-entropy
 
-Documents of one segment do not see each other, and each begins at position 0 (`packing`). The head is all that
-a transformers model puts over its base model, and each architecture names it otherwise: `HEADS` says how.
-B segments, T pieces, K places for predictions (-100 in `targets` where a place is empty), D width.
+Documents in one segment do not see each other, and each begins at position 0 (`packing`). B segments, T pieces, K slots
+for predictions (-100 in `targets` if a slot is empty), D width.
 
-Micro-batches differ in how much they ask for. So that the mean of their losses is the mean over all targets of a step,
-each divides by `num_targets`, which is what a micro-batch of the step has on average (by default: what it has itself):
+Micro-batches have different numbers of targets. So that the mean of their losses is the mean over all targets of a
+step, each divides by `num_targets`, the mean number per micro-batch of that step (by default its own number):
 
     3 targets of loss 2, and 1 of loss 6     2 and 6, mean 4     with num_targets = 2: 3 and 3, mean 3 = 12 / 4
+
+Sources: BERT, section 3.1; Jurafsky & Martin, 11.2.
 """
 
 import operator
 
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import BertForPreTraining, PreTrainedModel
 
 from boustro.models.loss import lm_loss
-from boustro.models.masked_presets import first_position
 from boustro.models.packing import packed_attention, packed_positions
+from boustro.models.pretrained import first_position
 
 HEADS: dict[str, tuple[str, ...]] = {
     "bert": ("cls.predictions",),
@@ -33,13 +38,13 @@ HEADS: dict[str, tuple[str, ...]] = {
     "xlm-roberta": ("lm_head",),
     "camembert": ("lm_head",),
 }
-"""Where the parts of a masked LM's head lie, by architecture."""
+"""Attributes of a masked LM that together are its head, by architecture."""
 
 
 class MaskedLMWithLoss(nn.Module):
     """Wraps a transformers masked LM; `forward` returns {"loss": mean over targets that are not -100}.
 
-    Raises `ValueError` for an architecture whose head is not known here.
+    Raises `ValueError` for an architecture whose head is not in `HEADS`.
     """
 
     def __init__(self, lm: PreTrainedModel, chunk_rows: int | None = None) -> None:
@@ -55,14 +60,52 @@ class MaskedLMWithLoss(nn.Module):
         documents: Int[Tensor, "B T"],
         num_targets: Float[Tensor, ""] | None = None,
     ) -> dict[str, Float[Tensor, ""]]:
-        states = at(encode(self.lm, input_ids, documents), positions)
-        return {"loss": lm_loss(states, prediction_head(self.lm), targets, self.chunk_rows, num_targets=num_targets)}
+        states = encode(self.lm, input_ids, documents)
+        return {"loss": self.masked_loss(states, positions, targets, num_targets)}
+
+    def masked_loss(
+        self,
+        states: Float[Tensor, "B T D"],
+        positions: Int[Tensor, "B K"],
+        targets: Int[Tensor, "B K"],
+        num_targets: Float[Tensor, ""] | None,
+    ) -> Float[Tensor, ""]:
+        """The loss of the hidden pieces."""
+        head = prediction_head(self.lm)
+        return lm_loss(at(states, positions), head, targets, self.chunk_rows, num_targets=num_targets)
+
+
+class PairLMWithLoss(MaskedLMWithLoss):
+    """Wraps BERT with both heads; L_NSP comes from the pooled state of the first piece.
+
+    `forward` returns {"loss", "masked_loss", "pair_loss"}, the first being the sum of the others.
+    """
+
+    lm: BertForPreTraining
+
+    def forward(  # type: ignore[override]
+        self,
+        input_ids: Int[Tensor, "B T"],
+        segment_ids: Int[Tensor, "B T"],
+        positions: Int[Tensor, "B K"],
+        targets: Int[Tensor, "B K"],
+        documents: Int[Tensor, "B T"],
+        is_random: Int[Tensor, " B"],
+        num_targets: Float[Tensor, ""] | None = None,
+    ) -> dict[str, Float[Tensor, ""]]:
+        states = encode(self.lm, input_ids, documents, token_type_ids=segment_ids)
+        masked = self.masked_loss(states, positions, targets, num_targets)
+        pooler = self.lm.bert.pooler
+        assert pooler is not None, "BertForPreTraining pools its first state"
+        scores = self.lm.cls.seq_relationship(pooler(states))
+        pair = F.cross_entropy(scores.float(), is_random)
+        return {"loss": masked + pair, "masked_loss": masked, "pair_loss": pair}
 
 
 def encode(
     lm: PreTrainedModel, input_ids: Int[Tensor, "B T"], documents: Int[Tensor, "B T"], **segments: Tensor
 ) -> Float[Tensor, "B T D"]:
-    """The last hidden states, each document read as if it were alone."""
+    """The last hidden states, each document encoded as if it were alone."""
     return lm.base_model(
         input_ids=input_ids,
         attention_mask=packed_attention(documents, lm.config, lm.dtype),
@@ -72,7 +115,7 @@ def encode(
 
 
 def prediction_head(lm: PreTrainedModel) -> nn.Sequential:
-    """The head that makes logits over the vocabulary of hidden states; it shares the LM's weights."""
+    """Hidden states → logits over the vocabulary; shares the LM's weights."""
     kind = lm.config.model_type
     if kind not in HEADS:
         raise ValueError(f"no masked-LM head is known for {kind!r}: known are {', '.join(HEADS)}; add a line to HEADS")

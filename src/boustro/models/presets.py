@@ -1,64 +1,84 @@
-"""Architectures by name. Each entry makes a transformers config for a vocabulary size.
+"""Architectures by name: configs of transformers, fitted to a vocabulary and a window.
 
-`gpt2-base` is the paper's backward LM (124M at GPT-2's vocabulary). `tiny`, `mini` and `small` are
-Llama-like models (rotary positions, RMSNorm, SwiGLU, tied embeddings) that a CPU can train. Any other
-architecture of transformers is given as a path to its `config.json`.
+    tiny mini small     Llama-like causal LMs (rotary positions, RMSNorm, SwiGLU, tied embeddings) that a CPU can train
+    gpt2-base           the paper's backward LM (124M with GPT-2's vocabulary)
+    bert-*              post-norm, learned positions, GELU, dropout, two segments: BERT
+    eurobert-*          the Llama block without a causal mask: a modern masked LM
+    electra-*           BERT's block with ELECTRA's embeddings; `make_generator_config` makes its generator
+
+Masked presets have the sizes tiny, mini, small and base (that of BERT and ELECTRA). Any other architecture is given as
+a path to its `config.json`; a masked one must have its head in `models.masked`. Sources: BERT, section 3; EuroBERT,
+section 2.1; ELECTRA, appendix A.
 """
 
-import difflib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoConfig, GPT2Config, LlamaConfig, PretrainedConfig
+from transformers import (
+    AutoConfig,
+    BertConfig,
+    ElectraConfig,
+    EuroBertConfig,
+    GPT2Config,
+    LlamaConfig,
+    PretrainedConfig,
+)
 
+from boustro.choose import suggestion
 from boustro.errors import reason
+from boustro.models.pretrained import POSITIONS_AFTER_PADDING, first_position
 from boustro.names import locate_model
+from boustro.store import reading
 
+Make = Callable[..., PretrainedConfig]
 HEAD_WIDTH = 64
+SIZES = {"tiny": (128, 2), "mini": (256, 4), "small": (512, 8), "base": (768, 12)}
+"""Hidden width and number of layers."""
 
 
-def llama(hidden_width: int, num_layers: int) -> Callable[..., PretrainedConfig]:
-    """A Llama-like config maker; the feed-forward width is 8/3 of the hidden one, to a multiple of 32."""
-
-    def make(**common: Any) -> PretrainedConfig:
-        return LlamaConfig(
-            hidden_size=hidden_width,
-            intermediate_size=round(hidden_width * 8 / 3 / 32) * 32,
-            num_hidden_layers=num_layers,
-            num_attention_heads=hidden_width // HEAD_WIDTH,
-            tie_word_embeddings=True,
-            **common,
-        )
-
-    return make
+def _block(hidden_width: int, num_layers: int, gated: bool = False) -> dict[str, int]:
+    """The feed-forward width is 4 times the hidden one, gated 8/3 times, to a multiple of 32."""
+    return {
+        "hidden_size": hidden_width,
+        "intermediate_size": round(hidden_width * 8 / 3 / 32) * 32 if gated else 4 * hidden_width,
+        "num_hidden_layers": num_layers,
+        "num_attention_heads": hidden_width // HEAD_WIDTH,
+    }
 
 
-PRESETS: dict[str, Callable[..., PretrainedConfig]] = {
+def llama(size: str) -> Make:
+    """A maker of Llama-like configs."""
+    return lambda **common: LlamaConfig(tie_word_embeddings=True, **_block(*SIZES[size], gated=True), **common)
+
+
+def bert(hidden_width: int, num_layers: int, **common: Any) -> PretrainedConfig:
+    """BERT."""
+    return BertConfig(**_block(hidden_width, num_layers), **common)
+
+
+def eurobert(hidden_width: int, num_layers: int, **common: Any) -> PretrainedConfig:
+    """EuroBERT with tied embeddings; with the rotary positions of the Llama presets, so that it can start from one."""
+    common["rope_parameters"] = {"rope_type": "default", "rope_theta": 10_000.0}
+    return EuroBertConfig(tie_word_embeddings=True, **_block(hidden_width, num_layers, gated=True), **common)
+
+
+def electra(hidden_width: int, num_layers: int, **common: Any) -> PretrainedConfig:
+    """ELECTRA's discriminator; its embeddings, and the generator's, are as wide as its states."""
+    return ElectraConfig(embedding_size=hidden_width, **_block(hidden_width, num_layers), **common)
+
+
+PRESETS: dict[str, Make] = {
     "gpt2-base": GPT2Config,
-    "tiny": llama(128, 2),
-    "mini": llama(256, 4),
-    "small": llama(512, 8),
+    "tiny": llama("tiny"),
+    "mini": llama("mini"),
+    "small": llama("small"),
 }
-
-
-def config_like(model: str, vocab_size: int, max_pieces: int, end_of_text_id: int) -> PretrainedConfig:
-    """The config of a model, of a folder or of the hub, or a `config.json`, fitted to a vocabulary and a window.
-
-    Raises `FileNotFoundError` where there is none.
-    """
-    try:
-        return AutoConfig.from_pretrained(locate_model(model), **_fitted(vocab_size, max_pieces, end_of_text_id))
-    except ImportError:
-        raise
-    except Exception as error:  # a damaged config makes transformers raise whatever it meets
-        raise FileNotFoundError(
-            f"{model}: no config could be loaded from this path or name ({reason(error)})"
-        ) from error
+MASKED_PRESETS: dict[str, Make] = {"bert": bert, "eurobert": eurobert, "electra": electra}
 
 
 def make_config(preset: str, vocab_size: int, max_pieces: int, end_of_text_id: int) -> PretrainedConfig:
-    """The config of a preset, or of a `config.json`, fitted to a vocabulary and a window of `max_pieces`.
+    """The config of a causal preset, or of a `config.json`, for a window of `max_pieces`.
 
     Raises `ValueError` for an unknown name, with the nearest known one.
     """
@@ -66,9 +86,22 @@ def make_config(preset: str, vocab_size: int, max_pieces: int, end_of_text_id: i
         return PRESETS[preset](**_fitted(vocab_size, max_pieces, end_of_text_id))
     if Path(preset).exists():
         return config_like(preset, vocab_size, max_pieces, end_of_text_id)
-    near = difflib.get_close_matches(preset, PRESETS, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise ValueError(f"unknown preset {preset!r}: known are {', '.join(PRESETS)}, or a path to a config.json{hint}")
+    raise ValueError(_unknown("preset", preset, list(PRESETS)))
+
+
+def config_like(model: str, vocab_size: int, max_pieces: int, end_of_text_id: int) -> PretrainedConfig:
+    """The config of a model, in a folder or on the Hub, or a `config.json`, for a window of `max_pieces`.
+
+    Raises `FileNotFoundError` if there is none.
+    """
+    try:
+        return AutoConfig.from_pretrained(locate_model(model), **_fitted(vocab_size, max_pieces, end_of_text_id))
+    except ImportError:
+        raise
+    except Exception as error:  # a damaged config makes transformers raise anything
+        raise FileNotFoundError(
+            f"{model}: no config could be loaded from this path or name ({reason(error)})"
+        ) from error
 
 
 def _fitted(vocab_size: int, max_pieces: int, end_of_text_id: int) -> dict[str, Any]:
@@ -78,3 +111,61 @@ def _fitted(vocab_size: int, max_pieces: int, end_of_text_id: int) -> dict[str, 
         "bos_token_id": end_of_text_id,
         "eos_token_id": end_of_text_id,
     }
+
+
+def _unknown(what: str, name: str, known: list[str]) -> str:
+    listed = f"known are {', '.join(known)}, or a path to a config.json"
+    return f"unknown {what} {name!r}: {listed}{suggestion(name, known)}"
+
+
+def is_masked_preset(name: str) -> bool:
+    """Whether `make_masked_config` knows this name."""
+    kind, _, size = name.partition("-")
+    return kind in MASKED_PRESETS and size in SIZES
+
+
+def make_masked_config(preset: str, tokenizer: Any, max_pieces: int) -> PretrainedConfig:
+    """The config of a preset such as `bert-mini`, or of a `config.json`, for a tokenizer and a window of `max_pieces`.
+
+    Raises `ValueError` for an unknown name, with the nearest known one, and for a tokenizer without a mask piece, or
+    without the padding piece from which RoBERTa counts its positions.
+    """
+    if not is_masked_preset(preset) and not Path(preset).exists():
+        known = [f"{kind}-{size}" for kind in MASKED_PRESETS for size in SIZES]
+        raise ValueError(_unknown("masked preset", preset, known))
+    if tokenizer.mask_token_id is None:
+        raise ValueError(
+            f"preset {preset!r} needs a tokenizer with a mask piece; add one with "
+            "tokenizer.add_special_tokens({'mask_token': '<|mask|>'})"
+        )
+    separators = (tokenizer.eos_token_id, tokenizer.sep_token_id, tokenizer.bos_token_id, tokenizer.cls_token_id)
+    fitted = {
+        "vocab_size": len(tokenizer),
+        "max_position_embeddings": max_pieces,
+        # transformers never trains the padding piece's embedding, so it must not be a piece that is read.
+        "pad_token_id": None if tokenizer.pad_token_id in separators else tokenizer.pad_token_id,
+        "bos_token_id": tokenizer.bos_token_id,
+        "eos_token_id": tokenizer.eos_token_id,
+        "mask_token_id": tokenizer.mask_token_id,
+    }
+    if is_masked_preset(preset):
+        kind, size = preset.split("-")
+        return MASKED_PRESETS[kind](*SIZES[size], **fitted)
+    with reading(preset, "name another config"):
+        made = AutoConfig.from_pretrained(preset)
+    made.update(fitted)
+    if made.model_type in POSITIONS_AFTER_PADDING and made.pad_token_id is None:
+        raise ValueError(
+            f"{preset}: {made.model_type} counts positions from its padding piece, and this tokenizer has no separate "
+            "one; add it with tokenizer.add_special_tokens({'pad_token': '<|pad|>'}), save the tokenizer and tokenize "
+            "the corpus with it"
+        )
+    made.update({"max_position_embeddings": first_position(made) + max_pieces})
+    return made
+
+
+def make_generator_config(discriminator: PretrainedConfig, share: float = 0.25) -> PretrainedConfig:
+    """The config of the generator of an ELECTRA pair: `share` of the width, the same depth and embeddings."""
+    hidden_width = max(HEAD_WIDTH, round(discriminator.hidden_size * share / HEAD_WIDTH) * HEAD_WIDTH)
+    block = _block(hidden_width, discriminator.num_hidden_layers)
+    return type(discriminator).from_dict({**discriminator.to_dict(), **block})

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from transformers import PretrainedConfig
 
-from boustro.models.kinds import Kind, architecture_kind
+from boustro.models.pretrained import Kind, architecture_kind
 from boustro.objectives.causal import causal
 from boustro.objectives.cloze import cloze
 from boustro.objectives.masked import masked

@@ -13,8 +13,7 @@ import numpy as np
 from torch import Tensor
 from transformers import PreTrainedConfig
 
-from boustro.models.masked_presets import SIZES, make_masked_config
-from boustro.models.presets import PRESETS
+from boustro.models.presets import PRESETS, SIZES, make_masked_config
 from boustro.objectives.catalogue import OBJECTIVES
 from boustro.objectives.examples import IGNORED, collate, keyed_generator
 from boustro.objectives.masking import Masking, make_masking

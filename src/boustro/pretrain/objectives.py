@@ -31,10 +31,8 @@ from transformers import (
 from boustro.models.boundary import SpanLMWithLoss
 from boustro.models.electra import with_generator
 from boustro.models.loss import LMWithLoss
-from boustro.models.masked import MaskedLMWithLoss
-from boustro.models.masked_presets import is_masked_preset
-from boustro.models.pair import PairLMWithLoss
-from boustro.models.presets import PRESETS, config_like, make_config
+from boustro.models.masked import MaskedLMWithLoss, PairLMWithLoss
+from boustro.models.presets import PRESETS, config_like, is_masked_preset, make_config
 from boustro.objectives.catalogue import OBJECTIVES, check_objective
 from boustro.objectives.causal import causal
 from boustro.pretrain.config import PretrainConfig

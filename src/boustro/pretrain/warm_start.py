@@ -14,8 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
-from boustro.models.kinds import architecture_kind
-from boustro.models.pretrained import load_pretrained
+from boustro.models.pretrained import architecture_kind, load_pretrained
 from boustro.names import locate_model
 from boustro.store import reading
 from boustro.text.tokenizers import load_tokenizer

@@ -78,6 +78,7 @@ def open_lm(config: AdaptConfig, **options: Any) -> "tuple[LMEncoder, Adaptation
     from boustro.encoders import exact_spec, locate, split_kind, split_spec
     from boustro.encoders.adapted import facts_of
     from boustro.encoders.lm import LMEncoder
+    from boustro.encoders.options import ReadingOptions
     from boustro.encoders.unmasked import UnmaskedEncoder
     from boustro.models.adaptation import MASK_KEPT
 
@@ -85,15 +86,13 @@ def open_lm(config: AdaptConfig, **options: Any) -> "tuple[LMEncoder, Adaptation
     kind, path = split_kind(names[0])
     if len(names) > 1 or kind not in ("", "backward:"):
         raise ValueError(f"{config.lm}: one causal LM is adapted; name it by itself, and its blocks with --blocks")
-    given = {"spec": config.lm, "layers": "last", "pooling": "exit", **options}
-    if kind:
-        given["direction"] = "backward"
     name, revision = locate(path)
+    reading = ReadingOptions(**{"layers": "last", "pooling": "exit", "context": "sentence", **options})
+    given = {"spec": config.lm, "revision": revision, "direction": "backward" if kind else None}
     if config.blocks == MASK_KEPT:
-        encoder = LMEncoder(name, revision=revision, **given)
+        encoder = LMEncoder(name, reading, **given)
     else:
-        blocks = None if config.blocks == "all" else config.blocks
-        encoder = UnmaskedEncoder(name, revision=revision, blocks=blocks, **given)
+        encoder = UnmaskedEncoder(name, reading, blocks=None if config.blocks == "all" else config.blocks, **given)
     return encoder, facts_of(encoder, split_kind(exact_spec(path, encoder.identity()))[1])
 
 

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from boustro import __version__
 from boustro.encoders.lm import LMEncoder
-from boustro.encoders.pieces import Row
+from boustro.encoders.reading import Row
 from boustro.models.adaptation import Adaptation
 from boustro.pretrain.adapt import Adapting
 from boustro.pretrain.config import AdaptConfig, LabelOptions

@@ -10,6 +10,7 @@ a few dozen sentences are too few to learn shares from.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,7 +33,7 @@ class Vectors:
 
 
 def reading_encoder(
-    spec: str, train: Sequence[Sentence], layers: str = UPPER, cache: bool | Path = True, **options: str | None
+    spec: str, train: Sequence[Sentence], layers: str = UPPER, cache: bool | Path = True, **options: Any
 ) -> Encoder:
     """The encoder of a `FeatureReader`; documents are read where the training set has them."""
     if not any(sentence.document for sentence in train):  # heads later read what they were trained on

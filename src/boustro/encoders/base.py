@@ -1,8 +1,8 @@
-"""What every encoder promises: words in, one vector a word out, per stream and layer.
+"""What every encoder provides: words in, one vector per word, layer and stream out.
 
-`encode` yields, for each sentence in order, a tuple with one array a stream, (words, layers, width), in
-reading order of the text. A stream is one LM; its layers are kept apart because mixing them is learned,
-so it belongs to the head.
+A stream is one LM. Its layers are kept apart, because how to mix them is learned and so belongs to the head.
+
+    encoder.encode([["Ada", "left"]])    yields (array,) with one array (2 words, layers, width) per stream
 """
 
 from abc import ABC, abstractmethod
@@ -18,7 +18,7 @@ from tqdm import tqdm
 from boustro.given import as_sentences
 from boustro.types import Sentence
 
-Words = Sentence | Sequence[str]
+WordList = Sentence | Sequence[str]
 PROGRESS_SECONDS = 1.0
 
 
@@ -33,42 +33,41 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """All words of many sentences in one array a stream, (total words, layers, width), end to end."""
+    """All words of many sentences, concatenated: one array (total words, layers, width) per stream."""
 
     streams: tuple[np.ndarray, ...]
     lengths: np.ndarray  # (sentences,) words in each
 
     @property
     def starts(self) -> np.ndarray:
-        """Where each sentence begins, and, last, where all end: (sentences + 1,)."""
+        """(sentences + 1,) the first word of each sentence, and the number of all words."""
         return np.concatenate([[0], np.cumsum(self.lengths)])
 
     def sentences(self) -> Iterator[tuple[np.ndarray, ...]]:
-        """The same as `Encoder.encode` gives."""
-        starts = self.starts
-        for start, stop in pairwise(starts):
+        """The same arrays as `Encoder.encode` yields."""
+        for start, stop in pairwise(self.starts):
             yield tuple(stream[start:stop] for stream in self.streams)
 
 
 class Encoder(ABC):
-    """`spec` names it; `identity` holds everything that changes its numbers, and nothing else."""
+    """The interface of all encoders, cached ones too."""
 
     spec: str
     streams: tuple[Stream, ...]
     dtype: np.dtype  # of the arrays
-    counts: Counter[str]  # what was windowed or could not be read as it stands
+    counts: Counter[str]  # texts read in windows, words that were cut or unknown, …
     num_parameters: int
 
     @abstractmethod
     def identity(self) -> dict[str, Any]:
-        """JSON-like facts that decide the numbers: weights, tokenizer, layers, pooling, dtype, …"""
+        """JSON-like facts that decide the numbers, and nothing else: weights, tokenizer, layers, pooling, dtype, …"""
 
     @abstractmethod
-    def encode(self, sentences: Iterable[Words]) -> Iterator[tuple[np.ndarray, ...]]:
-        """Per sentence, per stream, an array (words, layers, width)."""
+    def encode(self, sentences: Iterable[WordList]) -> Iterator[tuple[np.ndarray, ...]]:
+        """Per sentence a tuple of arrays (words, layers, width), one per stream, in text order."""
 
-    def encode_all(self, sentences: Sequence[Words]) -> Features:
-        """The same, end to end in one array a stream."""
+    def encode_all(self, sentences: Sequence[WordList]) -> Features:
+        """The vectors of all sentences, concatenated."""
         sentences = as_sentences(sentences)
         lengths = np.array([len(s) for s in sentences], np.int64)
         total = int(lengths.sum())
@@ -84,6 +83,6 @@ class Encoder(ABC):
 
 
 def word_progress(spec: str, num_words: int) -> tqdm:
-    """A bar on standard error, in a terminal, for an encoder that reads for longer than `PROGRESS_SECONDS`."""
+    """A progress bar on standard error, only in a terminal and only after `PROGRESS_SECONDS`."""
     shown = {"desc": spec, "unit": " words", "unit_scale": True, "leave": False, "delay": PROGRESS_SECONDS}
     return tqdm(total=num_words, disable=None, **shown)

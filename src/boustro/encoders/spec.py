@@ -1,0 +1,278 @@
+"""Specs: the short names of encoders, the same in Python, on the command line and in saved files.
+
+gpt2                a causal LM of the Hub or a folder; reads as its config says, forward by default
+gpt2@607a30d        the same at one revision: a commit, branch or tag of the Hub
+backward:PATH       a backward LM whose config does not say so (the published ones)
+gpt2+./backward     several side by side, with one vocabulary
+starter             the pair in the package; starter-forward and starter-backward, its halves
+masked:PATH         a masked LM of the BERT family
+unmasked:PATH       a causal LM without its causal mask, untrained: every piece sees both sides
+unmasked:3-4:PATH   the same in blocks 3 and 4 only; unmasked:4:PATH in one
+unmasked:DIR        a causal LM that boustro adapt trained to read so, in the blocks that it was trained for
+repeated:PATH       a causal LM that is given the text twice and read in the second copy
+repeated:3:PATH     three times, read in the third
+fused:DIR           a forward and a backward LM under a fusion that boustro fuse trained; the folder names the two
+elmo:DIR            an ELMo that boustro elmo trained: reads letters, so no word is unknown; both directions
+
+A kind comes first, then its number or range where it takes one, then a path or a name, then a revision:
+`unmasked:3-4:gpt2@607a30d`.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from boustro.choose import nearest
+from boustro.encoders.adapted import load_lm, load_unmasked, named_by_adaptation
+from boustro.encoders.base import Encoder
+from boustro.encoders.cache import CachedEncoder
+from boustro.encoders.concat import ConcatEncoder, check_vocabularies
+from boustro.encoders.elmo import ElmoEncoder
+from boustro.encoders.fused import FusedEncoder, named_by_fusion
+from boustro.encoders.lm import LMEncoder
+from boustro.encoders.loading import load_config
+from boustro.encoders.masked import MaskedEncoder
+from boustro.encoders.options import Context, Precision, ReadingOptions, Spacing
+from boustro.encoders.reading import PieceEncoder
+from boustro.encoders.repeated import RepeatedEncoder
+from boustro.encoders.weights import weights_fingerprint
+from boustro.models.elmo import KIND as ELMO
+from boustro.names import PAIRS, SHIPPED, expand_home, locate_model
+from boustro.options import check_options
+from boustro.store import kind_of
+
+Part = PieceEncoder | FusedEncoder | ElmoEncoder
+
+
+class Kind(NamedTuple):
+    """How one kind of spec becomes an encoder."""
+
+    make: Callable[..., Part]
+    """Called with the path, the `ReadingOptions`, `spec`, `device`, `tokenizer` and the options below."""
+    options: tuple[str, ...]
+    """The options of `load_encoder` that not every kind has."""
+    number: str = ""
+    """The keyword for the number after the kind: "blocks" for `unmasked:3-4:`."""
+
+
+CAUSAL = ("sentinel", "revision", "direction")
+KINDS: dict[str, Kind] = {
+    "lm": Kind(lambda path, reading, **given: load_lm(path, reading, locate=locate, **given), CAUSAL),
+    "masked": Kind(MaskedEncoder, ("revision",)),
+    "backward": Kind(partial(LMEncoder, direction="backward"), CAUSAL),
+    "unmasked": Kind(
+        lambda path, reading, **given: load_unmasked(path, reading, locate=locate, **given), CAUSAL, number="blocks"
+    ),
+    "repeated": Kind(RepeatedEncoder, (*CAUSAL, "between"), number="copies"),
+    "fused": Kind(
+        lambda path, reading, **given: FusedEncoder(path, reading, load=load_encoder, **given), ("sentinel",)
+    ),
+    "elmo": Kind(ElmoEncoder, ()),
+}
+
+
+def load_encoder(
+    spec: str,
+    layers: str | int | Sequence[int] = "all",
+    pooling: str | None = None,
+    device: str | None = None,
+    dtype: Precision | None = None,
+    cache: bool | str | Path | None = None,
+    *,
+    spacing: Spacing = "natural",
+    context: Context = "sentence",
+    sentinel: bool | None = None,
+    revision: str | None = None,
+    **options: Any,
+) -> Encoder:
+    """Load the encoder that a spec names.
+
+    Parameters
+    ----------
+    spec : str
+        A model of the Hub or a folder, with its kind, number and revision, or several joined by `+`: `"gpt2"`,
+        `"gpt2+./backward"`, `"starter"`, `"masked:bert-base-cased"`, `"unmasked:3-4:gpt2@607a30d"`. All kinds are
+        listed in `boustro.encoders.spec`.
+    layers : str, int or sequence of int, default="all"
+        Layers to read: "all", "last", or numbers: 0 is the embeddings, 1 to n the blocks, -1 the last.
+    pooling : str, default=None
+        Where a word is read: exit, before, entry, first, last, mean, or several joined by `+`, which are concatenated
+        (`boustro.encoders.reading`). None is exit+before, for an ELMo exit, for a fusion's own stream mean.
+    device : str, default=None
+        Such as "cpu" or "cuda:1". None is CUDA, else MPS, else the CPU.
+    dtype : {"float32", "bfloat16", "float16"}, default=None
+        Precision of the computation. With "float32" the arrays are float32, otherwise float16. None is the fastest
+        precision on this machine.
+    cache : bool, str or Path, default=None
+        True or a folder keeps features on disk, so that each text is computed once.
+    spacing : {"natural", "always"}, default="natural"
+        The space before a word: as in running text, or always.
+    context : {"sentence", "document"}, default="sentence"
+        What an LM reads: the sentence alone, or the document around it, up to the LM's window.
+    sentinel : bool, default=None
+        Start each reading with the end-of-text piece. None is as the LM was trained. For causal LMs only.
+    revision : str, default=None
+        A commit, branch or tag of the Hub, for parts of the spec that name none.
+    **options
+        Options of one kind: `between`, the text between copies, for `repeated:`; `direction`, "forward" or "backward".
+
+    Returns
+    -------
+    Encoder
+        `encode(sentences)` yields per sentence a tuple of arrays (words, layers, width), one per stream, in text
+        order; `encode_all(sentences)` concatenates them.
+
+    Raises
+    ------
+    ValueError
+        For an unknown kind or option, a damaged folder, or LMs that do not share a vocabulary.
+    FileNotFoundError
+        For a missing model.
+
+    Examples
+    --------
+    >>> encoder = boustro.load_encoder("starter", layers="last")
+    >>> forward, backward = next(encoder.encode([["Ada", "left", "."]]))
+    >>> forward.shape
+    (3, 1, 512)
+    """
+    check_options(load_encoder, locals())
+    reading = ReadingOptions(
+        layers=layers if isinstance(layers, str) else ",".join(map(str, np.atleast_1d(layers))),
+        pooling=pooling,
+        spacing=spacing,
+        context=context,
+        sentinel=sentinel,
+        dtype=dtype,
+    )
+    parts: list[Part] = []
+    for name in split_spec(spec):
+        bare, own_revision = split_revision(name)
+        kind, number, path = resolve(bare)
+        own = {**options, "revision": own_revision or revision}
+        own = {option: value for option, value in own.items() if value is not None}
+        unknown = {*own, *(["sentinel"] if sentinel is not None else [])} - {*kind.options}
+        if unknown:
+            raise ValueError(f"{name}: this kind of encoder has no option {', '.join(sorted(unknown))}")
+        tokenizer = parts[0].tokenizer if parts else None
+        parts.append(kind.make(path, reading, spec=name, device=device, tokenizer=tokenizer, **number, **own))
+    causal = [part for part in parts if isinstance(part, LMEncoder)]
+    check_vocabularies([part.spec for part in causal], [part.vocabulary() for part in causal])
+    encoder = parts[0] if len(parts) == 1 else ConcatEncoder(parts, spec)
+    return with_cache(encoder, cache) if cache else encoder
+
+
+def with_cache(encoder: Encoder, cache: bool | str | Path = True) -> Encoder:
+    """A loaded encoder behind the feature cache, in the folder `cache` if it is one; each LM of a pair on its own."""
+    if isinstance(encoder, ConcatEncoder):
+        return encoder.over([with_cache(part, cache) for part in encoder.parts])
+    return CachedEncoder(encoder, Path(cache) if isinstance(cache, (str, Path)) else None)
+
+
+def split_spec(spec: str) -> list[str]:
+    """`"a+b"` → `["a", "b"]`, shipped pairs written out; a path that exists is never split.
+
+    A shipped name is not a path: a folder `starter` is named `./starter`.
+    """
+    if spec not in PAIRS and Path(spec).exists():
+        return [spec]
+    names = [name for part in spec.split("+") for name in PAIRS.get(part, part).split("+")]
+    if not all(name.strip() for name in names):
+        raise ValueError(f"{spec!r} has an empty part; write for example gpt2+./backward")
+    return names
+
+
+def split_revision(name: str) -> tuple[str, str | None]:
+    """`"backward:some/lm@abc123"` → `("backward:some/lm", "abc123")`; a path that exists is never split."""
+    bare, at, revision = name.rpartition("@")
+    if not at or _exists(split_kind(name)[1]):
+        return name, None
+    path = split_kind(bare)[1]
+    if path in SHIPPED or path in PAIRS or _exists(path):
+        raise ValueError(f"{name!r}: {path} is a folder here, which has no revision; leave out @{revision}")
+    return bare, revision
+
+
+def split_kind(bare: str) -> tuple[str, str]:
+    """`"unmasked:3-4:./lm"` → `("unmasked:3-4:", "./lm")`; a path that exists is never split."""
+    kind, colon, path = bare.partition(":")
+    if not colon or _exists(bare) or len(kind) == 1:
+        return "", bare
+    takes_number = kind in KINDS and KINDS[kind].number and not _exists(path)
+    number = re.match(r"[\d-]+:", path) if takes_number else None
+    cut = len(kind) + 1 + (number.end() if number else 0)
+    return bare[:cut], bare[cut:]
+
+
+def resolve(bare: str) -> tuple[Kind, dict[str, str], str]:
+    """The kind of one part of a spec (without its revision), its number as a keyword, and the model's path or name.
+
+    `"unmasked:3-4:./lm"` → `(KINDS["unmasked"], {"blocks": "3-4"}, "./lm")`. Raises `ValueError` for an unknown kind.
+    """
+    prefix, path = split_kind(bare)
+    name, _, number = prefix.rstrip(":").partition(":")
+    if name and name not in KINDS:
+        near = nearest(name, KINDS)
+        hint = f"; did you mean {near}:{path}?" if near else ""
+        raise ValueError(f"unknown kind {name!r} in {bare!r}: known are {', '.join(KINDS)}, or none at all{hint}")
+    if path in PAIRS:
+        halves = " or ".join(f"{prefix}{half}" for half in PAIRS[path].split("+"))
+        raise ValueError(f"{bare!r}: {path} is a pair; name one of its LMs: {halves}")
+    kind = KINDS[name or "lm"]
+    return kind, {kind.number: number} if number else {}, locate_model(path)
+
+
+def locate(name: str) -> tuple[str, str | None]:
+    """The path or name of the one LM that a spec names, and its revision: `"gpt2@607a30d"` → `("gpt2", "607a30d")`."""
+    bare, revision = split_revision(name)
+    return resolve(bare)[2], revision
+
+
+def exact_spec(spec: str, identity: dict[str, Any]) -> str:
+    """The spec with nothing left open: `"gpt2+./backward"` → `"gpt2@607a30d…+/home/me/backward"`.
+
+    A model of the Hub gets the commit that was loaded (from the encoder's `identity`), a local folder its absolute
+    path.
+    """
+    if spec in PAIRS:
+        return spec
+    exact = []
+    for name, part in zip(split_spec(spec), identity.get("parts", [identity]), strict=True):
+        kind, path = split_kind(name)
+        bare, commit = split_revision(name)[0], part["weights"].rpartition("@")[2]
+        if split_kind(bare)[1] in SHIPPED:
+            exact.append(name)
+        elif _exists(path):
+            exact.append(kind + str(Path(expand_home(path)).resolve()))
+        else:
+            exact.append(name if commit == "None" else f"{bare}@{commit}")
+    return "+".join(exact)
+
+
+def spec_fingerprint(spec: str) -> list[Any]:
+    """For every part of a spec its kind and a fingerprint of its weights, wherever they are, without loading a model.
+
+    For a folder that names other LMs (a fusion, an adaptation) it includes their fingerprints.
+    """
+    found = []
+    for name in split_spec(spec):
+        path, revision = locate(name)
+        named = [spec_fingerprint(other) for other in (*named_by_adaptation(path), *named_by_fusion(path))]
+        kind = split_kind(split_revision(name)[0])[0].rstrip(":")
+        found.append([kind, weights_fingerprint(path, revision), named])
+    return found
+
+
+def check_spec(spec: str) -> None:
+    """Raise what `load_encoder` would raise for a part that is misspelt or missing, without loading any weights."""
+    for path, revision in map(locate, split_spec(spec)):
+        if not named_by_adaptation(path) and not named_by_fusion(path) and kind_of(path) != ELMO:
+            load_config(path, revision)
+
+
+def _exists(path: str) -> bool:
+    return Path(expand_home(path)).exists()
