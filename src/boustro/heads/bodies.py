@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from boustro.heads.dropout import Dropout
-from boustro.heads.layout import by_length, pad, restore, time_major, unpad
+from boustro.heads.layout import by_length, pad, restore, time_major
 from boustro.heads.options import HeadOptions
 
 HEAD_WIDTH = 64
@@ -90,7 +90,7 @@ class Block(nn.Module):
         similarity = (queries * head_width**-0.5) @ keys.transpose(-1, -2)
         weights = similarity.masked_fill(~mask[:, None, None], -torch.inf).softmax(-1)
         mixed = self.weight_dropout(weights) @ values
-        return unpad(mixed.transpose(1, 2).flatten(2), mask)
+        return mixed.transpose(1, 2).flatten(2)[mask]
 
 
 class BiLSTM(nn.Module):

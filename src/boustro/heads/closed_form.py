@@ -24,7 +24,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 
@@ -41,18 +40,6 @@ class LinearSolution:
     weight: np.ndarray  # (C, d)
     bias: np.ndarray  # (C,)
     strength: float
-
-    def scores(self, vectors: np.ndarray) -> np.ndarray:
-        """(N, C)"""
-        return vectors @ self.weight.T + self.bias
-
-
-class PrincipalAxes(NamedTuple):
-    """The diagonal of ZᵀZ (r,), Z (N, r) and B (r, d)."""
-
-    values: np.ndarray
-    z: np.ndarray
-    axes: np.ndarray
 
 
 class LabelledWords:
@@ -72,16 +59,16 @@ class LabelledWords:
         self.onehot = np.eye(num_tags)[tags]  # (N, C)
 
     @cached_property
-    def principal(self) -> PrincipalAxes:
-        """The vectors in their principal axes."""
+    def principal(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The diagonal of ZᵀZ (r,), Z (N, r) and B (r, d)."""
         wide = self.num_words <= self.width
         values, axes = np.linalg.eigh(self.centred @ self.centred.T if wide else self.centred.T @ self.centred)
         kept = values > max(values[-1], 0) * RANK_TOLERANCE
         values, axes = values[kept], axes[:, kept]
         root = np.sqrt(values)
         if wide:
-            return PrincipalAxes(values, axes * root, (axes / root).T @ self.centred)
-        return PrincipalAxes(values, self.centred @ axes, axes.T)
+            return values, axes * root, (axes / root).T @ self.centred
+        return values, self.centred @ axes, axes.T
 
     @property
     def squared_length(self) -> float:

@@ -73,17 +73,12 @@ def restore(parts: list[Tensor], groups: list[Group]) -> Shaped[Tensor, "N k"]:
 
 
 def pad(x: Shaped[Tensor, "N k"], lengths: Int[Tensor, " S"]) -> tuple[Shaped[Tensor, "S T k"], Bool[Tensor, "S T"]]:
-    """One row per sentence, padded with zeros, and a mask that is true at words."""
+    """One row per sentence, padded with zeros, and a mask that is true at words: `padded[mask]` is `x`."""
     longest = int(lengths.max()) if len(lengths) else 0
     mask = torch.arange(longest, device=lengths.device) < lengths[:, None]
     padded = x.new_zeros(*mask.shape, x.shape[1])
     padded[mask] = x
     return padded, mask
-
-
-def unpad(padded: Shaped[Tensor, "S T k"], mask: Bool[Tensor, "S T"]) -> Shaped[Tensor, "N k"]:
-    """The words without padding, end to end."""
-    return padded[mask]
 
 
 def time_major(lengths: Int[Tensor, " s"]) -> TimeMajor:

@@ -4,15 +4,15 @@ N words of a batch, end to end; W words of a sentence; d width; C tags.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from boustro.heads.base import Head, MakeBody
+from boustro.heads.base import Head
 from boustro.heads.crf.layer import CRF, viterbi
-from boustro.heads.options import HeadOptions
 
 DECODERS: dict[str, Callable[[Tensor, Tensor, Sequence[str]], Tensor]] = {
     "valid": viterbi,
@@ -28,16 +28,10 @@ class TaggingHead(Head):
 
     labelling = "tags"
 
-    def __init__(
-        self,
-        kind: str,
-        make_body: MakeBody,
-        options: HeadOptions,
-        streams: Sequence[tuple[int, int]],
-        labels: Sequence[str],
-    ) -> None:
-        super().__init__(kind, make_body, options, streams, labels)
-        self.crf = CRF(self.labels) if options.crf is not False else None
+    def __init__(self, *given: Any) -> None:
+        """As `Head`."""
+        super().__init__(*given)
+        self.crf = CRF(self.labels) if self.options.crf is not False else None
 
     def scores(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "N C"]:
         """A score (logit) for every tag of every word."""

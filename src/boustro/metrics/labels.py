@@ -46,10 +46,7 @@ class LabelScore:
         """The output of `--json`; the figures of a label in percent."""
         return {
             "accuracy": self.accuracy,
-            "per_label": {
-                label: {"f1": c.f1, "precision": c.precision, "recall": c.recall, f"num_{self.unit}": c.gold}
-                for label, c in self.per_label.items()
-            },
+            "per_label": {label: counts.to_dict(f"num_{self.unit}") for label, counts in self.per_label.items()},
             "num_sentences": self.num_sentences,
             f"num_{self.unit}": self.num_labelled,
             "signature": self.signature,

@@ -82,6 +82,10 @@ class SpanCounts:
         both = self.gold + self.predicted
         return 200 * self.correct / both if both else 0.0
 
+    def to_dict(self, counted: str) -> dict:
+        """The scores, and the number in the reference under the key `counted`."""
+        return {"f1": self.f1, "precision": self.precision, "recall": self.recall, counted: self.gold}
+
 
 @dataclass(frozen=True, slots=True)
 class SpanScore:
@@ -119,10 +123,7 @@ class SpanScore:
             "f1": self.f1,
             "precision": self.precision,
             "recall": self.recall,
-            "per_type": {
-                label: {"f1": c.f1, "precision": c.precision, "recall": c.recall, "num_entities": c.gold}
-                for label, c in self.per_type.items()
-            },
+            "per_type": {label: counts.to_dict("num_entities") for label, counts in self.per_type.items()},
             "num_sentences": self.num_sentences,
             "num_entities": self.total.gold,
             "signature": self.signature,

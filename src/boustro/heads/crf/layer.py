@@ -78,9 +78,6 @@ class CRF(nn.Module):
         """The probability of each tag at each word, summed over all valid sequences of its sentence."""
         return posteriors(*self._prepare(scores, lengths)).float().to(scores.device)
 
-    def extra_repr(self) -> str:
-        return f"{len(self.tags)} tags"
-
     def _prepare(self, scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Chain]:
         if scores.shape[1] != len(self.tags):
             raise ValueError(f"the scores have {scores.shape[1]} columns, but there are {len(self.tags)} tags")
@@ -118,6 +115,6 @@ def viterbi(
 
 
 def make_chain(valid: Transitions, starts: Tensor, transitions: Tensor, ends: Tensor) -> Chain:
-    """The scores where they are valid, -∞ elsewhere, in float64; a first axis of many heads is allowed."""
+    """The scores where they are valid, -∞ elsewhere, in float64; of many heads if there is a first axis of heads."""
     parts = zip(map(exact, (starts, transitions, ends)), valid, strict=True)
     return Chain(*(part.masked_fill(~allowed.to(part.device), -torch.inf) for part, allowed in parts))

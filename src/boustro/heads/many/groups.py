@@ -87,20 +87,13 @@ def batches(run: HeadRun, starts: np.ndarray) -> Iterator[GroupBatch]:
 class JointBatch(NamedTuple):
     """One step of several groups."""
 
-    rows: Tensor
-    """(N,) of the words."""
-    tags: Tensor
-    """(P,)"""
-    heads: Tensor
-    """(P,) the head of each pair."""
-    weights: Tensor
-    """(heads,) one over the number of words of a head's batch: its loss is their mean."""
-    num_words: list[int]
-    """Of each group."""
-    num_pairs: list[int]
-    """Of each group."""
-    lengths: list[np.ndarray]
-    """Of the sentences of each head."""
+    rows: Tensor  # (N,) of the words
+    tags: Tensor  # (P,)
+    heads: Tensor  # (P,) the head of each pair
+    weights: Tensor  # (heads,) one over the number of words of a head's batch: its loss is their mean
+    num_words: list[int]  # of each group
+    num_pairs: list[int]  # of each group
+    lengths: list[np.ndarray]  # of the sentences of each head
 
 
 def join(parts: Sequence[GroupBatch], num_heads: Sequence[int], tags: np.ndarray) -> JointBatch:
