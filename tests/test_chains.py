@@ -1,4 +1,4 @@
-"""Many chains walked through at once give each head what `chain.expectations` gives it alone."""
+"""Many chains at once give each head what `chain.expectations` gives it alone."""
 
 import pytest
 import torch
@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boustro.heads.crf.chain import Chain, expectations
-from boustro.heads.crf.chains import Chains, expected_counts
 from boustro.heads.crf.transitions import valid_transitions
+from boustro.heads.many.losses import expected_counts
 
 TAG_SETS = [["O", "B-X", "I-X", "B-Y", "I-Y"], ["I-X", "O", "B-X", "E-X", "S-X"], ["O"], ["O", "I-X", "I-Y"]]
 
@@ -24,25 +24,25 @@ def test_each_head_has_the_counts_of_its_own_chain(tags, lengths, seed, scale):
     heads, width = len(lengths), len(tags)
     shapes, valid = ((heads, width), (heads, width, width), (heads, width)), valid_transitions(tags)
     parts = (torch.randn(shape, generator=generator, dtype=torch.float64) * 2 for shape in shapes)
-    chains = Chains(*(part.masked_fill(~ok, -torch.inf) for part, ok in zip(parts, valid, strict=True)))
+    chains = Chain(*(part.masked_fill(~ok, -torch.inf) for part, ok in zip(parts, valid, strict=True)))
     flat = torch.tensor([n for own in lengths for n in own], dtype=torch.int64)
     numbers = torch.tensor([m for m, own in enumerate(lengths) for _ in own], dtype=torch.int64)
     scores = torch.randn(int(flat.sum()), width, generator=generator, dtype=torch.float64) * scale
-    counts = expected_counts(scores, flat, numbers, chains)
+    tag_counts, counts = expected_counts(scores, flat, numbers, chains)
     for m, (own, words) in enumerate(zip(lengths, scores.split([sum(own) for own in lengths]), strict=True)):
         alone = expectations(words, torch.tensor(own, dtype=torch.int64), Chain(*(part[m] for part in chains)))
         rows = slice(before := sum(map(sum, lengths[:m])), before + len(words))
-        torch.testing.assert_close(counts.tags[rows], alone.tags)
-        for together, apart in zip(counts[1:], alone[2:], strict=True):
+        torch.testing.assert_close(tag_counts[rows], alone.tags)
+        for together, apart in zip(counts, alone[2:], strict=True):
             torch.testing.assert_close(together[m], apart)
 
 
 def test_sentences_of_two_heads_may_alternate():
     """The order of sentences is the caller's: nothing asks for one head's to stand together."""
     generator = torch.Generator().manual_seed(2)
-    chains = Chains(*(torch.randn(2, *shape, generator=generator).double() for shape in ((3,), (3, 3), (3,))))
+    chains = Chain(*(torch.randn(2, *shape, generator=generator).double() for shape in ((3,), (3, 3), (3,))))
     scores, lengths = torch.randn(9, 3, generator=generator).double(), torch.tensor([2, 3, 1, 3])
-    counts = expected_counts(scores, lengths, torch.tensor([1, 0, 1, 0]), chains)
+    _, counts = expected_counts(scores, lengths, torch.tensor([1, 0, 1, 0]), chains)
     for head, chosen in ((1, (0, 2)), (0, (1, 3))):
         words = torch.cat([scores.split(lengths.tolist())[s] for s in chosen])
         alone = expectations(words, lengths[list(chosen)], Chain(*(part[head] for part in chains)))

@@ -101,17 +101,15 @@ def difference(first: Drawn, second: Drawn, seed: int = 0) -> Difference | None:
     shared = [s for s in first.seeds if s in second.seeds]
     if not shared:
         return None
-    (f1, resampled), (second_f1, second_resampled) = (
-        (side.f1[own], side.resampled[:, own])
-        for side, own in ((side, [side.seeds.index(s) for s in shared]) for side in (first, second))
-    )
-    gaps = second_resampled - resampled
+    rows, second_rows = ([side.seeds.index(s) for s in shared] for side in (first, second))
+    gaps = second.resampled[:, second_rows] - first.resampled[:, rows]
+    points = float((second.f1[second_rows] - first.f1[rows]).mean())
     chosen = np.random.default_rng(seed).integers(0, len(shared), gaps.shape)
     means = np.take_along_axis(gaps, chosen, 1).mean(1)
     low, high = np.quantile(means, [0.025, 0.975])
     beyond = 1 + min((means <= 0).sum(), (means >= 0).sum())
     p = min(1.0, 2 * float(beyond) / (1 + len(means))) if len(shared) > 1 else None
-    return Difference(float((second_f1 - f1).mean()), float(low), float(high), p, len(shared))
+    return Difference(points, float(low), float(high), p, len(shared))
 
 
 def _f1(counts: np.ndarray) -> np.ndarray:

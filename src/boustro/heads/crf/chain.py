@@ -34,9 +34,9 @@ TINY = 1e-300  # instead of 0, so that there is no log 0 and no 0 / 0
 class Chain(NamedTuple):
     """Scores of first tags, of pairs (tag, next tag), of last tags; float64, -∞ where not valid."""
 
-    starts: Float[Tensor, " C"]
-    transitions: Float[Tensor, "C C"]
-    ends: Float[Tensor, " C"]
+    starts: Float[Tensor, "*H C"]
+    transitions: Float[Tensor, "*H C C"]
+    ends: Float[Tensor, "*H C"]
 
 
 def exact(x: Tensor) -> Tensor:
