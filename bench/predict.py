@@ -9,8 +9,8 @@ so it has no work after the model.
     python bench/predict.py --text sentences.txt
 
 The text has one sentence per line. All systems tag the same lines with the same threads in one process, one after the
-other; `boustro.text.words` splits and counts the words. CPU seconds are of all threads together: on a machine with other
-load they are the fairer measure.
+other; `boustro.text.words` splits and counts the words. CPU seconds are of all threads together: on a machine with
+other load they are the fairer measure.
 """
 
 import math

@@ -52,7 +52,7 @@ def grid_table(study: dict[str, Any]) -> list[str]:
 
 
 def shot_table(study: dict[str, Any]) -> list[str]:
-    """Rows of Markdown: mean and standard deviation over draws, one column per K, and the paired test against the best."""
+    """Rows of Markdown: mean and standard deviation over draws, one column per K, and the test against the best."""
     shots = sorted({p["shots"] for p in study["points"]})
     lines = [
         "| encoder | head, tags | " + " | ".join(f"K = {k}" for k in shots) + " |",
