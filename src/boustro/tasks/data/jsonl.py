@@ -14,6 +14,7 @@ from typing import Any
 
 from boustro.tasks.data.reading import DataOptions, Lines, RawData
 from boustro.tasks.data.records import read_records
+from boustro.text.documents import OPENERS
 
 SPACE, END = re.compile(r"\s*"), re.compile(r"\]\s*\Z")
 
@@ -24,9 +25,10 @@ def read_jsonl(path: Path, options: DataOptions, lines: Lines) -> RawData:
 
 
 def records_of(path: Path, lines: Lines) -> Iterator[tuple[int, Any]]:
-    """(line number, record) of a file with one JSON object per line, or one list of objects; skips blank lines."""
+    """(line number, record) of a file with one record per line, or of a .json file with one list of records."""
     first = next((line.strip() for _, line in lines if line.strip()), "")
-    if first.startswith("["):
+    suffixes = [suffix.lower() for suffix in path.suffixes if suffix not in OPENERS]
+    if suffixes[-1:] == [".json"] and first.startswith("["):  # elsewhere a line may be a list: spaCy's pairs
         return _items("\n".join(line for _, line in lines), path)
     return ((number, _parse(line, f"{path}:{number}")) for number, line in lines if line.strip())
 
