@@ -1,10 +1,10 @@
-"""Encoding: words a second and memory of several encoders, over the same sentences, with the same threads.
+"""Encoding: words per second and memory of several encoders, over the same sentences, with the same threads.
 
     OMP_NUM_THREADS=1 python bench/encode.py --encoders starter-forward starter fused:my-fusion --data dev.txt
 
-Every round asks each encoder in turn, so that what else the machine does falls on all alike; the best round counts.
-CPU seconds are of all threads together. Memory is the most that a process of its own held while it loaded the encoder
-and encoded, PyTorch and Python included. Features are made in full, for all layers, and thrown away.
+Every round runs each encoder in turn, so other load on the machine affects all equally; the best round counts. CPU
+seconds are of all threads together. Memory is the peak of a separate process that loads the encoder and encodes, with
+PyTorch and Python. Features of all layers are computed and discarded.
 """
 
 import math
@@ -21,11 +21,11 @@ from boustro.models.memory import PeakMemory
 from boustro.tasks.data import read_data
 from boustro.types import Sentence
 
-WARM = 16  # sentences that are encoded before the clock starts
+WARM = 16  # sentences encoded before the measurement
 
 
 def held(spec: str, context: str, sentences: list[Sentence]) -> int | None:
-    """The most bytes that this process holds while it loads and encodes."""
+    """The peak memory of this process, in bytes, while it loads and encodes."""
     with PeakMemory() as peak:
         encoder = load_encoder(spec, context=context)
         for _ in encoder.encode(sentences):
@@ -54,7 +54,7 @@ def main(
             wall[i] = min(wall[i], time.perf_counter() - started)
             cpu[i] = min(cpu[i], time.process_time() - used)
     print(f"{len(given):,} sentences, {words:,} words, best of {rounds} rounds\n")
-    print("| encoder | parameters | values a word | words/s | ratio | CPU s | memory |")
+    print("| encoder | parameters | values per word | words/s | ratio | CPU s | memory |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     for i, encoder in enumerate(loaded):
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:

@@ -1,14 +1,14 @@
-"""Many few-shot heads at once (`train_stacked`) against one after another: same heads, same steps.
+"""Many few-shot heads trained at once (`train_stacked`) or one after another: same heads, same steps.
 
     plain         a loop in plain PyTorch, with pytorch-crf: modules, autograd, AdamW, padded batches
-    one by one    `train_head`, what `boustro fit` runs; every head is checked against its twin of the stack
-    at once       `train_stacked`, what `boustro fewshot` runs
+    one by one    `train_head`, as `boustro fit` runs it; every head is compared with its copy in the stack
+    at once       `train_stacked`, as `boustro fewshot` runs it
 
     OMP_NUM_THREADS=2 python bench/fewshot.py --train train.txt --dev dev.txt
 
 Two sets of 30 heads over the vectors of one encoder: `draws`, each with its own sentences, seed and learning rate;
-and `search`, ten learning rates over 3 draws. Training alone, and training and tagging the dev set (30 passes over its
-vectors, or one). Wall-clock, in one run, one after the other.
+and `search`, ten learning rates over 3 draws. Measured are training, and training with tagging the dev set (30 passes
+over its vectors, or one). Wall-clock, in one run, one after the other.
 """
 
 import time
@@ -36,13 +36,13 @@ from boustro.studies.fewshot.features import FeatureReader, Vectors
 from boustro.tasks.data import read_data
 
 HEADS = (("linear", None, False), ("mlp", 64, False), ("mlp", 64, True))
-"""Kind, hidden width, CRF. A wider mlp is bound by its products: it gains what two cores give."""
+"""Kind, hidden width, CRF. Matrix products dominate a wider mlp, so two cores limit its gain."""
 
 
 def one_by_one(
     kind: str, hidden: int | None, taught: Vectors, tags: np.ndarray, labels: list[str], runs: list[HeadRun], crf: bool
 ):
-    """The heads of `train_head`."""
+    """Train the heads with `train_head`."""
     heads = []
     for run in runs:
         sentences = np.array(run.sentences)
@@ -61,7 +61,7 @@ def one_by_one(
 def plain(
     kind: str, hidden: int | None, taught: Vectors, tags: np.ndarray, labels: list[str], runs: list[HeadRun], crf: bool
 ):
-    """What one would write without us."""
+    """A plain PyTorch loop without Boustro."""
     vectors, width = torch.from_numpy(taught.words).float(), taught.words.shape[1]
     for run in runs:
         torch.manual_seed(run.seed)
@@ -89,14 +89,14 @@ def plain(
 
 
 def tag_one_by_one(heads: list[Head], asked: Vectors) -> np.ndarray:
-    """(heads, words): each head reads the features, scores them and finds the best valid sequences."""
+    """(heads, words): each head computes scores from the features and decodes the best valid sequences."""
     lengths = np.diff(asked.starts)
     answers = [predict_streams(head, [asked.words[:, None]], lengths) for head in heads]
     return np.stack([np.concatenate([ids for ids, _ in one]) for one in answers])
 
 
 def check(stacked: StackedHeads, heads: list[Head], ours: np.ndarray, theirs: np.ndarray) -> str:
-    """The largest difference of a parameter, and the share of words that are tagged alike."""
+    """The largest difference of a parameter, and the share of words with equal tags."""
     worst = max(
         float((own - head.state_dict()[name]).abs().max())
         for m, head in enumerate(heads)

@@ -1,9 +1,9 @@
 """Training a tagger: `boustro fit` against a plain transformers Trainer loop over the same frozen pair.
 
-The Trainer loop is what most people would write: both LMs inside one module, frozen, without gradients,
-their last states at each word's first piece joined, the same two-layer head, batches padded to their
-longest sentence, and every sentence encoded again in every epoch. Both train on the same sentences for the
-same epochs, and both score entity F1 on the same dev set after each epoch.
+The Trainer loop is the usual one: both LMs in one module, frozen, without gradients, their last states at each word's
+first piece concatenated, the same two-layer head, batches padded to their longest sentence, and every sentence encoded
+again in every epoch. Both train on the same sentences for the same epochs, and both compute entity F1 on the same dev
+set after each epoch.
 
     python bench/fit.py --train train.conll --dev dev.conll --epochs 3
 
@@ -31,7 +31,7 @@ from boustro.text.tokenizers import load_tokenizer
 
 
 class PlainPair(nn.Module):
-    """Two frozen LMs and the paper's head, as one would write it in an afternoon."""
+    """Two frozen LMs and the paper's head, in a simple implementation."""
 
     def __init__(self, forward_path: str, backward_path: str, num_tags: int) -> None:
         super().__init__()
@@ -137,10 +137,10 @@ def main(
         cold, f1 = ours(encoder, train_data, dev_data, epochs, seed, Path(cache))
         print(f"boustro, empty cache      {cold:8.1f} s   dev F1 {f1:.2f}", flush=True)
         warm, f1 = ours(encoder, train_data, dev_data, epochs, seed, Path(cache))
-        print(f"boustro, warm cache       {warm:8.1f} s   dev F1 {f1:.2f}", flush=True)
+        print(f"boustro, filled cache     {warm:8.1f} s   dev F1 {f1:.2f}", flush=True)
     plain, f1 = plain_loop(forward_path, backward_path, train_data, dev_data, epochs, seed)
     print(f"Trainer, frozen pair      {plain:8.1f} s   dev F1 {f1:.2f}")
-    print(f"ratio: {plain / cold:.1f} times faster from an empty cache, {plain / warm:.1f} times from a warm one")
+    print(f"ratio: {plain / cold:.1f} times faster with an empty cache, {plain / warm:.1f} times with a filled one")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
-"""A forward and a backward LM of GPT-2's size: trained, measured, and tagged with, unattended; one table last.
+"""A forward and a backward LM of GPT-2's size: trains and measures both, trains taggers on them, and prints a table.
 
     python bench/gpt2_pair.py --corpus articles/*.jsonl.bz2 --tokenizer gpt2 --train train.txt --dev dev.txt --out pair
 
-Each step is a command of `boustro` and is passed over where its result is there already, so that a run that was
-stopped goes on. Model FLOP utilisation: 6 FLOPs a parameter of a matrix product and piece, and 6 · layers · length ·
-width for causal attention, over the rate of a large matrix product that is measured at the beginning on the same
-device, in the precision of the training.
+Each step is a `boustro` command and is skipped if its result exists, so an interrupted run continues. Model FLOP
+utilisation: 6 FLOPs per matrix parameter and piece, and 6 · layers · length · width for causal attention, divided by
+the rate of a large matrix product, measured first on the same device in the precision of the training.
 
 At toy size, on a CPU: --preset tiny --tokens 200000 --segment-length 128 --batch-segments 8 --sentences 300 --epochs 2.
 """
@@ -26,7 +25,7 @@ MATRIX, REPEATS = {"cuda": 8192, "cpu": 1024}, {"cuda": 50, "cpu": 10}
 
 
 def boustro(*arguments: str | Path) -> None:
-    """One command, its output going where ours goes; where it fails, so do we."""
+    """Run one command with the same output streams; exit if it fails."""
     print("\n$ boustro", *arguments, file=sys.stderr, flush=True)
     code = subprocess.run([sys.executable, "-m", "boustro", *map(str, arguments)], check=False).returncode
     if code:
@@ -50,7 +49,7 @@ def matmul_rate() -> float:
 
 
 def flops_a_piece(folder: Path, length: int) -> float:
-    """Of a training step: forward and backward."""
+    """FLOPs of a training step, forward and backward, per piece."""
     lm = AutoModelForCausalLM.from_pretrained(folder)
     config = lm.config
     tables = {id(p) for m in lm.modules() if isinstance(m, torch.nn.Embedding) for p in m.parameters()}

@@ -1,16 +1,16 @@
 """Tagging raw text: `Tagger.predict` against the transformers token-classification pipeline at the same size.
 
-Ours is the shipped pair with an mlp head, trained for a few epochs on the shipped sample, without the cache. The rival
-is one model with as many parameters as the two LMs together, over the same tokenizer, randomly initialised (its speed
-does not depend on what it has learned), once as a Llama and once as a BERT. It gets its best: several batch sizes,
-lines in the order given and by length (ours sorts by itself), and a classifier that finds no entity, so that it has
-nothing to do after the model.
+Boustro runs the shipped pair with an mlp head, trained for a few epochs on the shipped sample, without the cache. The
+other system is one model with as many parameters as the two LMs together, over the same tokenizer, randomly initialised
+(its weights do not affect its speed), once as a Llama and once as a BERT. It is measured at its best: several batch
+sizes, lines in the given order and sorted by length (Boustro sorts them itself), and a classifier that finds no entity,
+so it has no work after the model.
 
     python bench/predict.py --text sentences.txt
 
-The text holds one sentence a line. All systems read the same lines with the same threads in one process, one after the
-other; words are counted as `boustro.text.words` splits them. CPU seconds are of all threads together: on a machine
-that does other work beside, they are the fairer measure.
+The text has one sentence per line. All systems tag the same lines with the same threads in one process, one after the
+other; `boustro.text.words` splits and counts the words. CPU seconds are of all threads together: on a machine with
+other load they are the fairer measure.
 """
 
 import math
@@ -38,7 +38,7 @@ LABELS = ["O", *(f"{prefix}-{label}" for label in ("LOC", "MISC", "ORG", "PER") 
 
 @dataclass(slots=True)
 class System:
-    """What reads lines, and its best times over the rounds."""
+    """A function that tags lines, and its best times over the rounds."""
 
     name: str
     parameters: int
@@ -48,7 +48,7 @@ class System:
     cpu_seconds: float = math.inf
 
     def measure(self) -> None:
-        """Read all lines once, after a few of them."""
+        """Tag all lines once, after a few for warming up."""
         list(self.read(self.lines[:32]))
         wall, cpu = time.monotonic(), time.process_time()
         list(self.read(self.lines))
@@ -89,7 +89,7 @@ def rivals(lines: list[str], batch_sizes: Iterable[int], num_parameters: int) ->
 
 
 def grow(config: PreTrainedConfig, num_parameters: int) -> torch.nn.Module:
-    """A token classifier with as many layers as come closest to so many parameters."""
+    """A token classifier with the number of layers that comes closest to this number of parameters."""
     config.id2label = dict(enumerate(LABELS))
     config.pad_token_id = 0
 
@@ -115,7 +115,7 @@ def main(
     rounds: int = 1,
     epochs: int = 5,
 ) -> None:
-    """Measure all on the first `sentences` lines of `text`, `rounds` times by turns; prints the best of each."""
+    """Measure all on the first `sentences` lines of `text`, `rounds` times in turn, and print the best of each."""
     if threads:
         torch.set_num_threads(threads)
     lines = [line for line in text.read_text("utf-8").splitlines() if line.strip()][:sentences]

@@ -1,19 +1,19 @@
-"""Pretraining: tokens a second and loss against the clock, for one model on the same shards by four roads.
+"""Pretraining: pieces per second and loss over time, for one model on the same shards by five systems.
 
     trainer     the stock recipe: transformers Trainer, its own loss over all logits, AdamW, cosine
-    loop        a plain PyTorch loop in the manner of nanoGPT: all logits, cross_entropy, fused AdamW, cosine
+    loop        a plain PyTorch loop as in nanoGPT: all logits, cross_entropy, fused AdamW, cosine
     compiled    the same loop through torch.compile
     boustro     what `boustro pretrain` runs: chunked loss, Muon + AdamW, warm-up-stable-decay, compiled
-    same-steps  the same with the rivals' AdamW, for the speed of a step alone
+    same-steps  the same with the others' AdamW, to compare only the speed of a step
 
     boustro tokenize corpus.txt --out shards --train-tokenizer 8192
     python bench/pretrain.py --shards shards --preset mini --segment-length 256 --batch-segments 16 --seconds 60
 
-Same architecture and random start, same segments in the same order, same batch, context and precision; AdamW's
-learning rate is an option, so that the rivals get a good one. Every road first makes a few steps, which compile and
-show its speed, then trains afresh: with `--seconds` for as many steps as fit, with a schedule of that length; with
-`--steps` all make the same number. `--profile-steps` adds where a step of ours spends its time. The last thing printed
-is a Markdown table.
+Same architecture and initial weights, same segments in the same order, same batch, context and precision; AdamW's
+learning rate is an option, so the other systems can have a good one. Every system first runs a few steps, which compile
+and show its speed, then starts again: with `--seconds` for as many steps as fit, with a schedule of that length; with
+`--steps` for the same number. `--profile-steps` adds the time of each part of a Boustro step. The output ends with a
+Markdown table.
 """
 
 import math
@@ -47,7 +47,7 @@ PROBE_STEPS, WARMUP = 4, 0.03
 
 @dataclass
 class Setting:
-    """What all roads share."""
+    """The settings that all systems share."""
 
     config: PretrainConfig
     shards: Shards
@@ -73,7 +73,7 @@ class Setting:
 
 @dataclass
 class Curve:
-    """When each step ended, and its training loss."""
+    """The end time and the training loss of each step."""
 
     begun: float = field(default_factory=time.monotonic)
     times: list[float] = field(default_factory=list)
@@ -85,7 +85,7 @@ class Curve:
 
     @property
     def start_up(self) -> float:
-        """What the first step, which compiles, took longer than the others."""
+        """The extra seconds of the first step, which compiles."""
         return max(0.0, self.times[0] - self.step_seconds)
 
     @property
@@ -98,7 +98,7 @@ class Curve:
         return sum(last) / len(last)
 
     def seconds_to(self, loss: float) -> float:
-        """When the mean over a tenth of the steps first came down to `loss`; infinite if it never did."""
+        """The seconds until the mean over a tenth of the steps reached `loss`; infinite if it never did."""
         size = max(1, len(self.losses) // 10)
         for end in range(size, len(self.losses) + 1):
             if sum(self.losses[end - size : end]) / size <= loss:
@@ -216,7 +216,7 @@ ROADS: dict[str, Callable[[Setting, PreTrainedModel, int], Curve]] = {
 
 @torch.no_grad()
 def validation_loss(setting: Setting, lm: PreTrainedModel, num_segments: int = 64) -> float:
-    """Mean loss a piece over held-out segments, the same way for all; NaN without any."""
+    """Mean loss per piece over held-out segments, computed in one way for all systems; NaN without segments."""
     if setting.held_out is None:
         return math.nan
     module, losses = LMWithLoss(lm).eval(), []
@@ -227,7 +227,7 @@ def validation_loss(setting: Setting, lm: PreTrainedModel, num_segments: int = 6
 
 
 def profile(setting: Setting, num_steps: int = 5) -> dict[str, float]:
-    """Seconds a step of ours, uncompiled: data, the blocks, head and loss, the optimiser; each by itself."""
+    """Seconds per Boustro step, uncompiled: data, the blocks, head and loss, the optimiser, each measured alone."""
     lm = build_lm(setting.config, setting.shards).to(setting.device).train()  # type: ignore[arg-type]
     config = setting.config
     optimizer = make_optimizer(lm, config.optimizer, config.lr, config.weight_decay, setting.bf16)
@@ -273,9 +273,9 @@ def main(
     seed: int = 1,
     profile_steps: Annotated[int, "steps to profile; 0 for none"] = 0,
 ) -> None:
-    """Measure the roads named, one after the other."""
+    """Measure the named systems, one after the other."""
     if (seconds is None) == (steps is None) and not (profile_steps and not roads):
-        raise SystemExit("give either --seconds (a road) or --steps")
+        raise SystemExit("give either --seconds (per system) or --steps")
     unknown = [road for road in roads if road not in ROADS]
     if unknown:
         raise SystemExit(f"unknown road {unknown[0]!r}: known are {', '.join(ROADS)}")
@@ -308,7 +308,7 @@ def main(
 
 
 def print_table(setting: Setting, rows: dict[str, tuple[float, Curve, float]]) -> None:
-    """A line a road, its seconds of compiling or other start-up apart; ratios are to the first."""
+    """One line per system, start-up (such as compiling) in its own column; ratios are to the first."""
     first = next(iter(rows.values()))[1]
     precision = "bf16 autocast" if setting.bf16 else "fp32"
     print(

@@ -3,8 +3,8 @@
 boustro compare --encoders starter --vary pooling=exit,exit+before … --out ablations --json pooling.json
 python bench/results.py pooling.json layers.json
 
-A few-shot study's results (`boustro fewshot --json`) make a table with a column a K; a comparison's with `--grid`
-one with a column a head.
+The results of a few-shot study (`boustro fewshot --json`) make a table with one column per K; those of a comparison
+with `--grid` one with one column per head.
 """
 
 import json
@@ -15,10 +15,10 @@ import tyro
 
 
 def main(results: tyro.conf.Positional[tuple[Path, ...]], cases: bool = False, grid: bool = False) -> None:
-    """Print a table for each study: every system, and how far it lies behind the best, with a 95% interval.
+    """Print a table for each study: every system, and its difference to the best, with a 95% interval.
 
     Args:
-        results: What `boustro compare --json` or `boustro fewshot --json` wrote.
+        results: Files written by `boustro compare --json` or `boustro fewshot --json`.
         cases: Print the counts of the case study instead.
         grid: Print encoders by heads instead.
     """
@@ -52,7 +52,7 @@ def grid_table(study: dict[str, Any]) -> list[str]:
 
 
 def shot_table(study: dict[str, Any]) -> list[str]:
-    """Rows of Markdown: mean and standard deviation over draws, a column a K, and the paired test against the best."""
+    """Rows of Markdown: mean and standard deviation over draws, one column per K, and the test against the best."""
     shots = sorted({p["shots"] for p in study["points"]})
     lines = [
         "| encoder | head, tags | " + " | ".join(f"K = {k}" for k in shots) + " |",
@@ -69,7 +69,7 @@ def shot_table(study: dict[str, Any]) -> list[str]:
 
 
 def case_table(study: dict[str, Any]) -> list[str]:
-    """Rows of Markdown: recall of both systems in each group of entities, and how many change sides."""
+    """Rows of Markdown: recall of both systems in each group of entities, and the numbers of fixed and broken ones."""
     first, second = study["pair"]
     lines = [f"| entities | how many | {first} | {second} | fixed | broken |", "|---|" + "---:|" * 5]
     for case in study["cases"]:

@@ -2,9 +2,9 @@
 
     python bench/studies.py --data DATA --rival masked:$MINILM --out studies [--only table2-paper heads] [--list]
 
-DATA holds `conll2003/train.txt`, `dev.txt` and the like for each data set. A study that stopped goes on where it was,
-and one that is there costs nothing; a study of other weights is another one. All of it takes hours on two cores, so two
-shells may share the work by `--only`. Parts of speech are not among them: their command stands there.
+DATA has `conll2003/train.txt`, `conll2003/dev.txt` and so on for each data set. An interrupted study continues, and a
+finished one is not run again; other weights make another study. All studies take hours on two cores; two shells can
+share the work with `--only`. Parts of speech are not included: docs/results.md has their command.
 """
 
 import subprocess
@@ -69,14 +69,14 @@ def main(data: Path, rival: str, out: Path, only: tuple[str, ...] = (), list: bo
 
     Args:
         data: Folder of data sets.
-        rival: The encoder that stands beside the pair.
+        rival: The encoder that the pair is compared with.
         out: Where studies and their results are written.
         only: Names of studies; all by default.
         list: Print the commands and run nothing.
     """
     unknown = sorted({*only} - {*STUDIES})
     if unknown:
-        sys.exit(f"no study {', '.join(unknown)}; there are {', '.join(STUDIES)}")
+        sys.exit(f"unknown study {', '.join(unknown)}: known are {', '.join(STUDIES)}")
     names = only or tuple(STUDIES)
     for name in names:
         words = command(name, data, rival, out)

@@ -1,12 +1,12 @@
 """Tokenizing a corpus: `boustro tokenize` against `datasets.map` with the group-texts recipe of transformers' examples.
 
-Same text (JSON lines), same tokenizer, same number of processes. Both read the file and leave on disk what a training
-run reads: ours shards, theirs an Arrow file of fixed-length segments. Each runs in a process of its own, from an empty
-cache, the rounds taking turns; start-up of the interpreter and of the libraries is part of the time of both.
+Same text (JSON lines), same tokenizer, same number of processes. Both read the file and write the input of a training
+run: Boustro shards, `datasets` an Arrow file of fixed-length segments. Each runs in its own process, with an empty
+cache, in alternating rounds; start-up of the interpreter and of the libraries counts for both.
 
     python bench/tokenizing.py --corpus articles.jsonl --tokenizer gpt2
 
-Memory is the largest resident set of the main process; theirs maps its files, and mapped pages count while they stay.
+Memory is the largest resident set of the main process; `datasets` maps its files, and mapped pages count.
 """
 
 import json
@@ -25,7 +25,7 @@ SEGMENT = 1024
 
 
 def boustro(corpus: Path, tokenizer: str, workers: int, out: Path) -> int:
-    """The number of pieces, the end-of-text pieces among them."""
+    """The number of pieces, including the end-of-text pieces."""
     from boustro.text.shards import Shards, tokenize
 
     tokenize((str(corpus),), out / "shards", tokenizer=tokenizer, workers=workers)
@@ -80,7 +80,7 @@ def main(corpus: Path, tokenizer: str, workers: int = os.cpu_count() or 1, round
 
 
 def one(name: str, corpus: str, tokenizer: str, workers: str) -> None:
-    """One system, once; prints what it took as JSON."""
+    """Run one system once; print its measurements as JSON."""
     started, folder = time.monotonic(), tempfile.mkdtemp()
     try:
         pieces = SYSTEMS[name](Path(corpus), tokenizer, int(workers), Path(folder))

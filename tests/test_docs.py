@@ -15,7 +15,7 @@ BLOCKS = {
     f"{page.name}: {block.strip().splitlines()[0]}": block
     for page in PAGES
     for block in re.findall(r"```bash\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
-    if re.search(r"(^|\| |boustro\.cli )\s*boustro |boustro\.cli ", block, re.MULTILINE)
+    if re.search(r"^( *|.*\| )boustro |boustro\.cli ", block, re.MULTILINE)
 }
 INLINE = [
     (page.name, re.sub(r"\s+", " ", command))

@@ -5,7 +5,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from boustro.tasks.data import load_data, offsets, read_data
-from boustro.tasks.data.jsonl import format_jsonl
 from boustro.tasks.data.reading import OVERLAPPING
 from boustro.tasks.data.records import REJECTED, WORDLESS
 from boustro.tasks.data.schemes import encode_tags, flatten_entities, gold_entities
@@ -228,6 +227,18 @@ def labelled_sentences(draw):
     spaces = draw(st.none() | st.lists(st.booleans(), min_size=size, max_size=size).map(tuple))
     nested = ordered if len(flat) < len(ordered) else None
     return Sentence(tuple(words), encode_tags(flat, size, "bio"), spaces, draw(st.sampled_from(["", "d"])), "", nested)
+
+
+def format_jsonl(sentences) -> str:
+    """Each sentence with its words, its tags or (where some overlap) its entities, its spaces and its document."""
+    records = []
+    for s in sentences:
+        labels = (
+            {"tags": s.tags} if s.entities is None else {"entities": [[e.start, e.end, e.label] for e in s.entities]}
+        )
+        spaces = {} if s.spaces is None else {"spaces": s.spaces}
+        records.append({"words": s.words, **labels, **spaces, **({"document": s.document} if s.document else {})})
+    return rows(*records)
 
 
 @given(st.lists(labelled_sentences(), min_size=1, max_size=4))

@@ -225,8 +225,7 @@ def remove_folder(path: str | Path, own: Collection[str] = ()) -> None:
         restore(target)
         if target.is_dir():
             others = {name for name in foreign_files(target) if not any(fnmatch(name, p) for p in own)}
-            found = sorted(target.rglob("*"), reverse=True)  # files before their folders
-            for place in (*found, target):
+            for place in (*sorted(target.rglob("*"), reverse=True), target):  # files before their folders
                 with contextlib.suppress(OSError):  # a folder that is not empty
                     if place.is_dir() and not place.is_symlink():
                         place.rmdir()
@@ -241,7 +240,7 @@ def content_fingerprint(manifest: dict[str, Any]) -> str:
 
 
 def record_options(options: dict[str, Any]) -> None:
-    """From now on manifests hold these: the values of all options of the command that is running."""
+    """Set the options of the running command, for all manifests written from now on."""
     _options.clear()
     _options.update(options)
 

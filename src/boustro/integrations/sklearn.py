@@ -1,11 +1,11 @@
-"""A scikit-learn estimator: word lists in, tag lists out, so that its model selection works on taggers.
+"""A scikit-learn estimator for taggers: word lists in, tag lists out, for use with model selection.
 
     search = GridSearchCV(TaggerClassifier(encoder="gpt2+./backward"), {"head": ["linear", "mlp"], "lr": [1e-3, 3e-3]})
     search.fit([["Ada", "Brandt", "spoke", "."], ...], [["B-PER", "I-PER", "O", "O"], ...])
-    search.best_score_   # entity F1, from 0 to 1 as scores are there
+    search.best_score_   # entity F1, from 0 to 1 as usual in scikit-learn
 
-The features of a fold are computed once and kept in Boustro's cache, whatever the number of settings. It is no
-`ClassifierMixin`: scikit-learn would then look at the lists of tags, whose lengths differ, and refuse them.
+The features of a fold are computed once and kept in Boustro's cache, whatever the number of settings. The class is not
+a `ClassifierMixin`, because scikit-learn would then reject lists of tags with different lengths.
 """
 
 from collections.abc import Sequence
@@ -50,9 +50,9 @@ class TaggerClassifier(BaseEstimator):
     )
 
     def fit(self, X: Sequence[Sequence[str]], y: Sequence[Sequence[str]]) -> "TaggerClassifier":
-        """Train on sentences of words `X` and their tags `y`, in BIO, IOB1 or BIOES; the last epoch is kept.
+        """Train on sentences of words `X` and their tags `y`, in BIO, IOB1 or BIOES, and keep the last epoch.
 
-        Raises `ValueError` where a sentence has another number of tags than of words.
+        Raises `ValueError` for a sentence with different numbers of words and tags.
         """
         chosen = self.get_params(deep=False)
         seed = chosen.pop("seed")
@@ -61,7 +61,7 @@ class TaggerClassifier(BaseEstimator):
         return self
 
     def predict(self, X: Sequence[Sequence[str]]) -> list[list[str]]:
-        """BIO tags, a list a sentence."""
+        """BIO tags, one list per sentence."""
         check_is_fitted(self)
         return [list(tags) for tags in self.tagger_.tag(X)]
 

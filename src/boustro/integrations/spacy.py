@@ -2,17 +2,17 @@
 
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
-    nlp.add_pipe("boustro", config={"tagger": "ner"})   # a tagger folder, or a tagger's name on the hub
+    nlp.add_pipe("boustro", config={"tagger": "ner"})   # a tagger folder, or a tagger's name on the Hub
     doc = nlp("Ada Brandt flew to Port Lisse.")
     doc.ents                                            # of nested entities the outermost
-    doc.spans["boustro"], doc.spans["boustro"].attrs["scores"]   # all of them, and their scores
+    doc.spans["boustro"], doc.spans["boustro"].attrs["scores"]   # all entities, and their scores
 
-Sentences are spaCy's where the pipeline has found them, else a document is one sentence. Tokens of white space are no
-words, and no entity begins or ends with one. Entities that were there before are replaced.
+Sentences are spaCy's if the pipeline has set them, else a document is one sentence. White-space tokens are not words,
+and no entity begins or ends with one. Existing entities are replaced.
 
-A saved pipeline holds a copy of the tagger's folder, so it may be moved; the LMs are not in it, but named as a tagger
-folder names them (a shipped one by its name, a local one by its absolute path). The tagger is opened when it is first
-needed, and from then on is the component's own: the folder in the settings is not read again.
+A saved pipeline contains a copy of the tagger's folder, so it can be moved. It does not contain the LMs; it names them
+as a tagger folder does (a shipped one by its name, a local one by its absolute path). The tagger is loaded at its first
+use; after that the folder in the settings is not read again.
 """
 
 import json
@@ -54,36 +54,36 @@ def make_component(
     """The factory that `nlp.add_pipe("boustro", config={"tagger": ...})` calls.
 
     Args:
-        tagger: A tagger folder, or a tagger's name on the hub.
-        encoder: Where the tagger's LMs are now, should they have moved.
-        device: By default the best at hand.
-        spans_key: The name in `doc.spans` of the entities with their scores.
+        tagger: A tagger folder, or a tagger's name on the Hub.
+        encoder: The spec of the tagger's LMs, if they have moved.
+        device: cpu, cuda or mps; default: the best available.
+        spans_key: The key in `doc.spans` for the entities with their scores.
     """
     return TaggerComponent(tagger, encoder, device, spans_key)
 
 
 class TaggerComponent:
-    """Sets the entities of documents; those of a batch are read together."""
+    """Sets the entities of documents; the documents of a batch are encoded together."""
 
     def __init__(self, source: str, encoder: str | None, device: str | None, spans_key: str) -> None:
-        """Nothing is opened yet; see `make_component` for the arguments, `source` being its `tagger`."""
+        """Loads nothing yet. `source` is the argument `tagger` of `make_component`; the others are the same."""
         self.source, self.encoder, self.device, self.spans_key = source, encoder, device, spans_key
         self._tagger: Tagger | None = None
 
     @property
     def tagger(self) -> Tagger:
-        """The tagger; raises `FileNotFoundError` or `ValueError` where it cannot be opened."""
+        """The tagger; raises `FileNotFoundError` or `ValueError` if it cannot be loaded."""
         if self._tagger is None:
             self._tagger = Tagger.from_pretrained(self.source, encoder=self.encoder, device=self.device)
         return self._tagger
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The entity types that it knows; none while the tagger is neither opened nor at hand as a folder."""
+        """The tagger's entity types; empty if the tagger is neither loaded nor a local folder."""
         if self._tagger is not None:
             return tuple(self._tagger.types)
         config = Path(self.source) / "config.json"
-        if not config.is_file():  # spaCy asks before it has given the component its folder
+        if not config.is_file():  # spaCy asks before it calls from_disk
             return ()
         with reading(self.source, "save the tagger again"):
             return open_labelling(**read_json(config)["labelling"]).types
@@ -124,12 +124,12 @@ class TaggerComponent:
         return {**get_ner_prf(examples), **spans}
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
-        """Write the tagger's folder, and which `encoder` setting that folder has taken in."""
+        """Write the tagger's folder, and the `encoder` setting that this folder already contains."""
         self.tagger.save_pretrained(Path(path) / FOLDER)
         write_file(Path(path) / SETTINGS, json.dumps({"encoder": self.encoder}))
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "TaggerComponent":
-        """Open what `to_disk` wrote; an `encoder` that has been set anew since then names the LMs."""
+        """Load what `to_disk` wrote; an `encoder` setting that has changed since then names the LMs."""
         path = Path(path)
         if path.exists():  # else the pipeline was saved without it: the settings name the tagger
             with reading(path, "save the pipeline again"):
@@ -139,14 +139,14 @@ class TaggerComponent:
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """What `to_disk` writes, in one piece."""
+        """The files of `to_disk` as one object."""
         with tempfile.TemporaryDirectory() as folder:
             self.to_disk(folder)
             files = [file for file in sorted(Path(folder).rglob("*")) if file.is_file()]
             return srsly.msgpack_dumps({file.relative_to(folder).as_posix(): file.read_bytes() for file in files})
 
     def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> "TaggerComponent":
-        """Open what `to_bytes` gave."""
+        """Load the result of `to_bytes`."""
         with tempfile.TemporaryDirectory() as folder:
             files: dict[str, bytes] = srsly.msgpack_loads(data)  # type: ignore[assignment]
             for name, content in files.items():
@@ -155,12 +155,12 @@ class TaggerComponent:
 
 
 def sentences_of(doc: Doc) -> list[Span]:
-    """spaCy's sentences where it knows them, else the whole document."""
+    """spaCy's sentences if they are set, else the whole document."""
     return list(doc.sents) if doc.has_annotation("SENT_START") else [doc[:]]
 
 
 def read_sentence(part: Span, document: str) -> tuple[Sentence, list]:
-    """The words of a part of a document, the space before each known, and the token that each word is."""
+    """The words of a part of a document, with the spaces before them, and the token of each word."""
     tokens = [token for token in part if not token.is_space]
     spaces = tuple(t.i == 0 or bool(t.nbor(-1).whitespace_) or t.nbor(-1).is_space for t in tokens)
     return Sentence(tuple(t.text for t in tokens), spaces=spaces, document=document), tokens

@@ -1,4 +1,4 @@
-"""JSON lines, read and written: one labelled record per line (`records` describes a record).
+"""JSON lines: one labelled record per line (`records` describes a record).
 
     {"text": "Ada left.", "entities": [{"start": 0, "end": 3, "label": "PER"}]}
 
@@ -8,13 +8,13 @@ one list of records.
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from boustro.tasks.data.reading import DataOptions, Lines, RawData
 from boustro.tasks.data.records import read_records
-from boustro.types import Sentence
+from boustro.text.documents import OPENERS
 
 SPACE, END = re.compile(r"\s*"), re.compile(r"\]\s*\Z")
 
@@ -25,28 +25,12 @@ def read_jsonl(path: Path, options: DataOptions, lines: Lines) -> RawData:
 
 
 def records_of(path: Path, lines: Lines) -> Iterator[tuple[int, Any]]:
-    """(line number, record) of a file with one JSON object per line, or one list of objects; skips blank lines."""
+    """(line number, record) of a file with one record per line, or of a .json file with one list of records."""
     first = next((line.strip() for _, line in lines if line.strip()), "")
-    if first.startswith("["):
+    suffixes = [suffix.lower() for suffix in path.suffixes if suffix not in OPENERS]
+    if suffixes[-1:] == [".json"] and first.startswith("["):  # elsewhere a line may be a list: spaCy's pairs
         return _items("\n".join(line for _, line in lines), path)
     return ((number, _parse(line, f"{path}:{number}")) for number, line in lines if line.strip())
-
-
-def format_jsonl(sentences: Iterable[Sentence]) -> str:
-    """One line per sentence: its words, tags (or entities over words, where some overlap), spaces and document."""
-    rows = []
-    for sentence in sentences:
-        row: dict[str, Any] = {"words": sentence.words}
-        if sentence.entities is None:
-            row["tags"] = sentence.tags
-        else:
-            row["entities"] = [[e.start, e.end, e.label] for e in sentence.entities]
-        if sentence.spaces is not None:
-            row["spaces"] = sentence.spaces
-        if sentence.document:
-            row["document"] = sentence.document
-        rows.append(json.dumps(row, ensure_ascii=False) + "\n")
-    return "".join(rows)
 
 
 def _items(text: str, path: Path) -> Iterator[tuple[int, Any]]:

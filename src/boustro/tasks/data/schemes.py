@@ -25,13 +25,13 @@ LETTERS: dict[Scheme, str] = {"bio": "BBII", "bioes": "SBIE", "bilou": "UBIL", "
 KNOWN: dict[Scheme, frozenset[str]] = {scheme: frozenset(letters) | {"B"} for scheme, letters in LETTERS.items()}
 ALL_LETTERS = frozenset().union(*KNOWN.values())
 AS_BIOES = {"bilou": {"L": "E", "U": "S"}, "bmes": {"M": "I"}}
-BEGINS, CONTINUES, ENDS, SINGLE = (
-    "begins an entity",
-    "does not follow an entity of its type",
-    "ends an entity",
-    "is a one-word entity",
+ENDS, SINGLE = "ends an entity", "is a one-word entity"
+WHY = {"B": "begins an entity", "I": "does not follow an entity of its type", "E": ENDS, "L": ENDS}
+WHY |= {"S": SINGLE, "U": SINGLE}
+LABELS_ADVICE = (
+    " (such as O or B-PER); for labels without prefixes use --scheme io, where a run of one label is an entity, or "
+    "--scheme labels, one label per word"
 )
-WHY = {"B": BEGINS, "I": CONTINUES, "E": ENDS, "L": ENDS, "S": SINGLE, "U": SINGLE}
 
 
 def check_scheme(sentences: Sequence[Sentence], scheme: Scheme, place: Callable[[int, int], str]) -> Scheme:
@@ -48,13 +48,8 @@ def check_scheme(sentences: Sequence[Sentence], scheme: Scheme, place: Callable[
         return scheme
     letters = ALL_LETTERS if scheme == "auto" else KNOWN[scheme]
     if wrong := {tag for tag in found if not is_span_tag(tag, letters)}:
-        name, advice = scheme.upper(), ""
-        if scheme == "auto":
-            name = "IOB1, BIO or BIOES"
-            advice = (
-                ", such as O or B-PER; for labels without prefixes use --scheme io (a run of one label is an entity) "
-                "or --scheme labels (one label per word)"
-            )
+        name = "IOB1, BIO or BIOES" if scheme == "auto" else scheme.upper()
+        advice = LABELS_ADVICE if scheme == "auto" else ""
         raise ValueError(f"{_first(sentences, wrong, place)} is not a valid {name} tag{advice}")
     return _detect(sentences, found, place) if scheme == "auto" else scheme
 
