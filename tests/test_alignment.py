@@ -217,5 +217,3 @@ def test_always_puts_a_space_before_every_word():
     tokenizer = build("ours")
     (pieces,) = Aligner(tokenizer, "always").align([(["a", "."], [False, False])])
     assert tokenizer.decode(pieces.ids) == " a ."
-    with pytest.raises(ValueError, match="unknown spacing"):
-        Aligner(tokenizer, "never")

@@ -13,8 +13,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from boustro.cli.cache import cache
-from boustro.encoders import load_encoder, spec_fingerprint
-from boustro.encoders import weights as weights_of
+from boustro.encoders import load_encoder, loading, spec_fingerprint
 from boustro.encoders.cache import CachedEncoder
 from boustro.store import MANIFEST
 from boustro.types import Sentence
@@ -76,17 +75,17 @@ def test_files_that_change_no_number_do_not(lm, name):
 
 def test_a_large_file_is_hashed_once_and_again_when_it_has_changed(lm, tmp_path, monkeypatch):
     monkeypatch.setenv("BOUSTRO_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(weights_of, "LARGE", 1000)
-    hashed, hash_file = [], weights_of.hash_file
-    monkeypatch.setattr(weights_of, "hash_file", lambda path: hashed.append(path.name) or hash_file(path))
+    monkeypatch.setattr(loading, "LARGE", 1000)
+    hashed, hash_file = [], loading.hash_file
+    monkeypatch.setattr(loading, "hash_file", lambda path: hashed.append(path.name) or hash_file(path))
 
     def times() -> int:
         spec_fingerprint(str(lm))
         return hashed.count("model.safetensors")
 
-    monkeypatch.setattr(weights_of, "SETTLED_SECONDS", 1e12)  # it could change again without a new time
+    monkeypatch.setattr(loading, "SETTLED_SECONDS", 1e12)  # it could change again without a new time
     assert [times(), times()] == [1, 2]
-    monkeypatch.setattr(weights_of, "SETTLED_SECONDS", 2.0)
+    monkeypatch.setattr(loading, "SETTLED_SECONDS", 2.0)
     os.utime(lm / "model.safetensors", (1e9, 1e9))
     assert [times(), times()] == [3, 3]
     change_weights(lm)

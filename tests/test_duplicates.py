@@ -68,7 +68,7 @@ def test_the_command_says_how_many_it_left_out(tmp_path, tiny_tokenizer, capsys)
 
 @pytest.mark.parametrize("threshold", [0.0, 1.5])
 def test_a_similarity_outside_its_bounds_is_refused(threshold):
-    with pytest.raises(ValueError, match=f"above 0 and at most at 1, not at {threshold}"):
+    with pytest.raises(ValueError, match=f"above 0 and at most 1, not {threshold}"):
         NearDuplicates(threshold)
 
 

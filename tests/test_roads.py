@@ -221,12 +221,16 @@ def others(tmp_path_factory, tiny_tokenizer):
 @pytest.mark.parametrize(
     ("spec", "options", "message"),
     [
-        ("unmasked:{bert}", {}, r"is a masked LM .bert., which reads both ways; name it masked:"),
+        ("unmasked:{bert}", {}, r"is a masked LM .bert., which reads both ways already; name it masked:"),
         ("repeated:{bert}", {}, r"name it masked:"),
         ("{bert}", {}, r"name it masked:"),
         ("repeated:{t5}", {}, r"is a t5, not a causal LM"),
-        ("unmasked:{mamba}", {}, r"architecture .mamba. cannot be removed in block 1: what follows .*repeated:"),
-        ("unmasked:2:{mamba}", {}, "cannot be removed in block 2: its blocks take no mask that says who sees whom"),
+        (
+            "unmasked:{mamba}",
+            {},
+            r"architecture .mamba. cannot be removed in block 1: a piece still .*repeated:",
+        ),
+        ("unmasked:2:{mamba}", {}, "cannot be removed in block 2: its blocks take no mask over pairs of pieces"),
         ("unmasked:./no/such/model", {}, "no model could be loaded"),
         ("unmasked:starter", {}, "is a pair; name one of its LMs: unmasked:starter-forward or unmasked:starter-back"),
         ("unmaskd:x", {}, "did you mean unmasked:x"),

@@ -1,4 +1,4 @@
-"""boustro.objectives.sentence_pair and pairs, models.pair: BERT's examples by hand and over many draws, BERT's loss."""
+"""boustro.objectives.sentence_pair and pairs, models.masked: BERT's examples by hand and over draws, BERT's loss."""
 
 from collections import Counter
 

@@ -1,14 +1,12 @@
-"""What a name of a model means: one that the package brings, a folder, or a model of the hub.
+"""Names of models and tokenizers: one in the package, a folder, or a model of the Hub.
 
-    starter-forward      the forward half of the shipped pair, from the package's own folder
+    starter-forward      the forward half of the pair in the package
     ~/lm, ./lm, /lm      a folder
-    gpt2, owner/name     a model of the Hugging Face hub, or of its cache where the hub cannot be reached
+    gpt2, owner/name     a model of the Hugging Face Hub, or of its cache if the Hub cannot be reached
 
-The same names work wherever a model or a tokenizer is named. A shipped name is no path: a folder `starter-forward` is
-named `./starter-forward`.
+A name in the package is not a path: a folder `starter-forward` is named `./starter-forward`.
 """
 
-import difflib
 import functools
 import os
 import socket
@@ -17,15 +15,17 @@ from pathlib import Path
 from urllib.parse import urlparse
 from urllib.request import getproxies
 
+from boustro.choose import nearest
+
 SHIPPED = {"starter-forward": "starter/forward", "starter-backward": "starter/backward"}
 PAIRS = {"starter": "starter-forward+starter-backward"}
 SECONDS = 5.0
 
 
 def locate_model(name: str) -> str:
-    """The path of a model or tokenizer, or its name on the hub.
+    """The path of a model or tokenizer, or its name on the Hub.
 
-    Raises `FileNotFoundError` for what is nearly a shipped name, and `ValueError` for the name of a pair of models.
+    Raises `FileNotFoundError` for a misspelt name of the package, and `ValueError` for the name of a pair of models.
     """
     if name in SHIPPED:
         return str(files("boustro") / "data" / SHIPPED[name])
@@ -34,28 +34,27 @@ def locate_model(name: str) -> str:
     path = Path(expand_home(name))
     if path.exists() or is_path(name):
         return str(path) if name.startswith("~") else name
-    near = difflib.get_close_matches(name, [*SHIPPED, *PAIRS], n=1, cutoff=0.8)
-    if near:
-        raise FileNotFoundError(f"{name}: no such folder, and no model of this name; did you mean {near[0]}?")
+    if near := nearest(name, [*SHIPPED, *PAIRS], cutoff=0.8):
+        raise FileNotFoundError(f"{name}: no such folder, and no model of this name; did you mean {near}?")
     prepare_hub()
     return name
 
 
 def is_path(name: str) -> bool:
-    """Whether a name can only mean a folder."""
+    """Whether a name can only be a folder."""
     return name.startswith((".", "/", "~"))
 
 
 def expand_home(path: str) -> str:
-    """`~/lm` with the home folder; a `~name` of nobody here stays as it is, the name of a file."""
-    return os.path.expanduser(path)  # noqa: PTH111 (pathlib's raises RuntimeError for nobody)
+    """`~/lm` with the home folder; `~name` of an unknown user is left as it is."""
+    return os.path.expanduser(path)  # noqa: PTH111 (pathlib raises RuntimeError for an unknown user)
 
 
 @functools.cache
 def prepare_hub() -> None:
-    """Before the hub is asked for the first time: where it cannot be reached, its cache alone is looked into.
+    """Before the first request: if the Hub cannot be reached, only its cache is used.
 
-    The hub's client would try for half a minute, for each file anew.
+    The Hub's client would try for half a minute, for each file again.
     """
     from huggingface_hub import constants
 
@@ -65,5 +64,5 @@ def prepare_hub() -> None:
     try:
         socket.create_connection((address.hostname or "", address.port or 443), SECONDS).close()
     except OSError:
-        os.environ["HF_HUB_OFFLINE"] = "1"  # for libraries that are loaded later
+        os.environ["HF_HUB_OFFLINE"] = "1"  # for libraries that are imported later
         constants.HF_HUB_OFFLINE = True

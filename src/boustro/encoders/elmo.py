@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from boustro.encoders.base import Encoder, Stream, WordList
+from boustro.encoders.loading import weights_fingerprint
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.reading import encode_in_chunks, parse_pooling, select
 from boustro.encoders.transformer import parse_layers
-from boustro.encoders.weights import weights_fingerprint
 from boustro.encoders.windows import batch_by_length
 from boustro.models.elmo import ElmoStates, load_elmo, spell_texts
 from boustro.models.hardware import best_device, find_device

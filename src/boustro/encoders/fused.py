@@ -17,9 +17,9 @@ from torch import Tensor
 from boustro.encoders.base import Encoder
 from boustro.encoders.concat import ConcatEncoder
 from boustro.encoders.lm import LMEncoder
+from boustro.encoders.loading import weights_fingerprint
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.reading import PieceEncoder
-from boustro.encoders.weights import weights_fingerprint
 from boustro.models.fusion import CLOZE, KIND, READING, Fusion, load_fusion
 from boustro.models.towers import Towers
 from boustro.store import fingerprint, kind_of

@@ -9,7 +9,6 @@ from typing import Any
 from torch import Tensor
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from boustro.encoders.loading import load_model
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.transformer import TransformerEncoder
 from boustro.models.pretrained import architecture_kind
@@ -34,7 +33,7 @@ class LMEncoder(TransformerEncoder):
         kind, name = architecture_kind(config), config.model_type
         if kind == "masked":
             raise ValueError(
-                f"{self._path} is a masked LM ({name}), which reads both ways; name it masked:{self._path}"
+                f"{self._path} is a masked LM ({name}), which reads both ways already; name it masked:{self._path}"
             )
         if kind is None:
             raise ValueError(f"{self._path} is a {name}, not a causal LM; name a causal LM such as gpt2")
@@ -47,10 +46,10 @@ class LMEncoder(TransformerEncoder):
 
     def language_model(self) -> PreTrainedModel:
         """The whole LM: this encoder's `model`, not a copy, and the head that predicts pieces."""
-        lm = load_model(self._path, self.model.config, self._revision, self.model.dtype, AutoModelForCausalLM)
+        lm = self._load(AutoModelForCausalLM, self.model.config, self.model.dtype)
         setattr(lm, lm.base_model_prefix, self.model)
         lm.tie_weights()
-        return lm.to(self.device).eval().requires_grad_(False)
+        return lm
 
     @property
     def sentinel(self) -> int | None:

@@ -1,42 +1,56 @@
-"""Pretrained models from a folder or the hub: quietly, safely, and with errors that say what is missing."""
+"""Models in a folder or on the Hub: config, tokenizer, revision, and fingerprints of what decides the numbers.
 
+A fingerprint is a hash of file contents (weights, config, tokenizer): a file that is overwritten in place is another
+model, whatever its name and size. A large file is hashed once; its hash is remembered with its size, modification time
+and inode in the folder of the feature cache.
+"""
+
+import contextlib
+import json
+import os
+import time
 from pathlib import Path
 from typing import Any
 
-import torch
 from huggingface_hub import try_to_load_from_cache
-from transformers import AutoConfig, AutoModel
+from transformers import AutoConfig
 
+from boustro.encoders.cache import cache_folder
 from boustro.errors import reason
-from boustro.models.pretrained import load_pretrained
+from boustro.models import adaptation, elmo, fusion, lora
 from boustro.names import is_path
-from boustro.store import MANIFEST, open_folder
+from boustro.store import EDITABLE, MANIFEST, fingerprint, hash_file, open_folder, read_json, write_file
 from boustro.text.tokenizers import load_tokenizer
+
+OWN_KINDS = {fusion.WEIGHTS: fusion.KIND, elmo.WEIGHTS: elmo.KIND, lora.WEIGHTS: adaptation.KIND}
+"""Folders that are not transformers models, by one of their files."""
+SUFFIXES = (".safetensors", ".bin", ".json", ".model", ".tiktoken")
+PLAIN_TEXT = ("vocab.txt", "merges.txt")
+IGNORED = EDITABLE | {MANIFEST, "training.json", "generation_config.json", "trainer_state.json", "training_args.bin"}
+"""Files that change no number."""
+REMEMBERED, LARGE = "hashes.json", 64 * 2**20
+SETTLED_SECONDS = 2.0
+"""A file modified more recently than this may change again with the same modification time."""
 
 
 def load_config(name_or_path: str, revision: str | None):
-    """The model's config; refuses a folder that is half-written or holds no model."""
+    """The model's config. Raises `FileNotFoundError` if there is no model, `ValueError` if its folder is incomplete."""
     path = Path(name_or_path)
     if path.is_dir() and (path / MANIFEST).is_file():
         open_folder(path, "model")
     elif path.is_dir() and not (path / "config.json").is_file():
-        raise ValueError(f"{path}: no config.json, so this is no model folder, or a half-written one")
+        raise ValueError(f"{path}: no config.json, so this is not a model folder, or an incomplete one")
     try:
         return AutoConfig.from_pretrained(name_or_path, revision=revision)
     except ImportError:
         raise
-    except Exception as error:  # a damaged config makes transformers raise whatever it meets
+    except Exception as error:  # a damaged config makes transformers raise anything
         why = "there is no such folder" if is_path(name_or_path) and not path.exists() else reason(error)
         raise FileNotFoundError(f"{name_or_path}: no model could be loaded from this path or name: {why}") from error
 
 
-def load_model(name_or_path: str, config: Any, revision: str | None, dtype: torch.dtype, make: Any = AutoModel):
-    """The model, by default without its LM head; quietly, since the head's weights are left over on purpose."""
-    return load_pretrained(make, name_or_path, config=config, revision=revision, dtype=dtype)
-
-
 def load_tokenizer_of(name_or_path: str, revision: str | None, fallback: Any) -> Any:
-    """The model's tokenizer, or `fallback` when it brings none."""
+    """The model's tokenizer, or `fallback` if it has none."""
     try:
         return load_tokenizer(name_or_path, revision)
     except FileNotFoundError:
@@ -46,11 +60,51 @@ def load_tokenizer_of(name_or_path: str, revision: str | None, fallback: Any) ->
 
 
 def exact_revision(name_or_path: str, revision: str | None) -> str | None:
-    """The commit at which a model of the hub lies in the hub's cache; a local folder has none.
-
-    transformers does not say which commit it read (5.23 no longer does, at least), so the cache is asked.
-    """
+    """The commit of a model in the Hub's cache, which transformers does not report; None for a folder."""
     if Path(name_or_path).is_dir():
         return None
     config = try_to_load_from_cache(name_or_path, "config.json", revision=revision)
     return Path(config).parent.name if isinstance(config, str) else revision
+
+
+def weights_fingerprint(name_or_path: str, revision: str | None) -> str:
+    """name@commit of a model of the Hub, else a hash over the files of the folder."""
+    path = Path(name_or_path)
+    if not path.is_dir():
+        return f"{name_or_path}@{revision}"
+    return fingerprint({name: _hash(path / name) for name in _deciding(path)})
+
+
+def tokenizer_fingerprint(tokenizer: Any) -> str | None:
+    """Of the folder that a tokenizer was loaded from; None for one of the Hub, which its commit identifies."""
+    path = Path(str(tokenizer.name_or_path or ""))
+    files = [name for name in _deciding(path) if "token" in name or name.startswith(("vocab", "merges", "spiece"))]
+    return fingerprint({name: _hash(path / name) for name in files}) if files else None
+
+
+def _deciding(path: Path) -> list[str]:
+    """Names of the files that decide the numbers; those in the manifest, if there is one."""
+    if (path / MANIFEST).is_file():
+        kind = next((kind for name, kind in OWN_KINDS.items() if (path / name).is_file()), "model")
+        return [name for name in open_folder(path, kind)["files"] if Path(name).name not in IGNORED]
+    found = (p for p in sorted(path.glob("*")) if p.suffix in SUFFIXES or p.name in PLAIN_TEXT)
+    return [p.name for p in found if p.is_file() and p.name not in IGNORED]
+
+
+def _hash(path: Path) -> str:
+    """SHA-256 of a file, remembered for large files."""
+    facts = path.stat()
+    if facts.st_size < LARGE:
+        return hash_file(path)
+    memory = cache_folder() / REMEMBERED
+    key = f"{os.path.realpath(path)}|{facts.st_size}|{facts.st_mtime_ns}|{facts.st_ino}"
+    known: dict[str, str] = {}
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        known = dict(read_json(memory))
+    if key in known:
+        return known[key]
+    found = hash_file(path)
+    if time.time() - facts.st_mtime > SETTLED_SECONDS:
+        with contextlib.suppress(OSError):  # without the memory it only takes longer
+            write_file(memory, json.dumps(known | {key: found}, indent=1))
+    return found

@@ -23,8 +23,8 @@ import torch
 from torch import Tensor
 
 from boustro.encoders.base import Encoder, Stream, WordList
+from boustro.encoders.loading import tokenizer_fingerprint
 from boustro.encoders.options import ReadingOptions
-from boustro.encoders.weights import tokenizer_fingerprint
 from boustro.encoders.windows import (
     Window,
     batch_by_length,

@@ -34,12 +34,11 @@ from boustro.encoders.concat import ConcatEncoder, check_vocabularies
 from boustro.encoders.elmo import ElmoEncoder
 from boustro.encoders.fused import FusedEncoder, named_by_fusion
 from boustro.encoders.lm import LMEncoder
-from boustro.encoders.loading import load_config
+from boustro.encoders.loading import load_config, weights_fingerprint
 from boustro.encoders.masked import MaskedEncoder
 from boustro.encoders.options import Context, Precision, ReadingOptions, Spacing
 from boustro.encoders.reading import PieceEncoder
 from boustro.encoders.repeated import RepeatedEncoder
-from boustro.encoders.weights import weights_fingerprint
 from boustro.models.elmo import KIND as ELMO
 from boustro.names import PAIRS, SHIPPED, expand_home, locate_model
 from boustro.options import check_options

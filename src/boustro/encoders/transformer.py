@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from transformers import AutoModel
 
-from boustro.encoders.loading import exact_revision, load_config, load_model, load_tokenizer_of
+from boustro.encoders.loading import exact_revision, load_config, load_tokenizer_of, weights_fingerprint
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.reading import PieceEncoder
-from boustro.encoders.weights import weights_fingerprint
 from boustro.models.blocks import find_blocks, states_up_to
 from boustro.models.hardware import best_device, find_device, uses_bf16
-from boustro.models.pretrained import first_position
+from boustro.models.pretrained import first_position, load_pretrained
 from boustro.store import fingerprint
 
-MOST_PIECES = 2048  # longer windows cost more than they bring
+MOST_WINDOW = 2048  # longer windows cost more than they bring
 
 
 class TransformerEncoder(PieceEncoder):
@@ -51,8 +51,7 @@ class TransformerEncoder(PieceEncoder):
             compute = getattr(torch, reading.dtype)
         self.dtype = np.dtype(np.float32 if reading.dtype == "float32" else np.float16)
         self._weights = weights_fingerprint(path, self._revision)  # now: the files may change later
-        model = load_model(path, config, self._revision, compute)
-        self.model = model.to(self.device).eval().requires_grad_(False)
+        self.model = self._load(AutoModel, config, compute)
         self._set_reading(load_tokenizer_of(path, self._revision, tokenizer), reading)
         rows = self.model.get_input_embeddings().weight.shape[0]
         if len(self.tokenizer) > rows:
@@ -62,6 +61,11 @@ class TransformerEncoder(PieceEncoder):
         self._num_layers, self.max_pieces = text.num_hidden_layers, _max_pieces(text)
         self.num_parameters = sum(p.numel() for p in self.model.parameters())
         self._set_output(parse_layers(reading.layers, self._num_layers), text.hidden_size, self._room(self.max_pieces))
+
+    def _load(self, make: Any, config: Any, dtype: torch.dtype) -> Any:
+        """The frozen model as the auto class `make` loads it; AutoModel leaves out the LM head."""
+        model = load_pretrained(make, self._path, config=config, revision=self._revision, dtype=dtype)
+        return model.to(self.device).eval().requires_grad_(False)
 
     @abstractmethod
     def _frame(self, config: Any, sentinel: bool | None) -> tuple[list[int], list[int]]:
@@ -109,4 +113,4 @@ def parse_layers(layers: str, num_layers: int) -> tuple[int, ...]:
 
 def _max_pieces(text: Any) -> int:
     positions = getattr(text, "max_position_embeddings", None) or getattr(text, "n_positions", None) or 1024
-    return min(positions - first_position(text), MOST_PIECES)
+    return min(positions - first_position(text), MOST_WINDOW)

@@ -1,11 +1,9 @@
-"""The folder of an adapted LM: what was trained, and which LM it belongs to; never the LM itself.
+"""The folder of an adapted LM: the adapter, and which LM it belongs to, but not the LM itself.
 
-    adapter_model.safetensors   the adapter, megabytes (`lora`)
-    adapter_config.json         its shape
-    adaptation.json             base: the LM's exact spec, its direction and fingerprints; blocks: which were unmasked
-    training.json               how it was trained
-
-`blocks` is a range such as 1-4, or none for an LM whose mask was kept.
+adapter_model.safetensors   the adapter, megabytes (`lora`)
+adapter_config.json         its shape
+adaptation.json             an `Adaptation`
+training.json               how it was trained
 """
 
 import json
@@ -32,10 +30,11 @@ class Adaptation:
     """Fingerprint of its weights."""
     vocabulary: str
     blocks: str
+    """The blocks whose mask was removed, such as 1-4, or none."""
 
 
 def save_adaptation(out: Path, adapted: Any, facts: Adaptation, training: dict[str, Any]) -> None:
-    """Write the whole folder; an older one of the kind is replaced."""
+    """Write the whole folder; it replaces an older adaptation."""
     with write_folder(out, KIND) as folder:
         save_lora(folder, adapted)
         write_file(folder / FACTS, json.dumps(asdict(facts), indent=1))
@@ -43,10 +42,7 @@ def save_adaptation(out: Path, adapted: Any, facts: Adaptation, training: dict[s
 
 
 def find_adaptation(path: str) -> Adaptation | None:
-    """What a folder says of itself; None for a path or a name that is no such folder.
-
-    Raises `ValueError` for one that is damaged.
-    """
+    """The `Adaptation` in a folder; None for any other path or name. `ValueError` for a damaged one."""
     if kind_of(path) != KIND:
         return None
     with read_folder(path, KIND):
@@ -54,6 +50,6 @@ def find_adaptation(path: str) -> Adaptation | None:
 
 
 def adapter_fingerprint(path: str) -> str:
-    """One name for what an adapter does to its LM, wherever that lies."""
+    """Of the adapter's files, wherever the folder and its LM are."""
     files = open_folder(path, KIND)["files"]
     return fingerprint({name: files[name]["sha256"] for name in (WEIGHTS, CONFIG)})

@@ -1,9 +1,7 @@
-"""What is done to the blocks of a transformer: stop early, or change who may see whom in some of them.
+"""Hooks on the blocks of a transformer: stop early, or make some of them causal again.
 
-Everything goes through hooks on the list of blocks, so that it holds for every architecture of transformers
-that has such a list. State 0 is what enters the first block, state k what leaves block k: with 4 blocks,
-
-    layers=(0, 2)   →   blocks 1 and 2 are computed, 3 and 4 are not
+They work for every architecture of transformers that keeps its blocks in a list. State 0 is the input of the first
+block, state k the output of block k: for layers (0, 2) of 4, blocks 1 and 2 are computed, 3 and 4 are not.
 """
 
 import inspect
@@ -14,29 +12,29 @@ import torch
 from torch import Tensor, nn
 
 
-class _Enough(Exception):
-    """Raised inside a model to leave it, once the states that are wanted are there."""
+class _Stop(Exception):
+    """Raised inside a model to leave it once all states are recorded."""
 
 
 def find_blocks(model: nn.Module, num_layers: int) -> list[nn.Module]:
-    """The model's blocks in order; empty where it keeps them in no list of that length."""
+    """The model's blocks in order; empty if it has no list of that length."""
     lists = [m for m in model.modules() if isinstance(m, nn.ModuleList) and len(m) == num_layers]
     return list(lists[0]) if lists else []
 
 
 def states_up_to(model: nn.Module, blocks: Sequence[nn.Module], highest: int, **inputs: Any) -> list[Tensor]:
-    """States 0 to `highest` (B, P, D), computing no block above; `highest` is below the number of blocks."""
+    """States 0 to `highest` (B, P, D), without computing blocks above; `highest` is below the number of blocks."""
     states: list[Tensor] = []
 
     def record(_: nn.Module, given: tuple, named: dict[str, Any]) -> None:
         states.append(given[0] if given else named["hidden_states"])
         if len(states) > highest:
-            raise _Enough
+            raise _Stop
 
     hooks = [block.register_forward_pre_hook(record, with_kwargs=True) for block in blocks[: highest + 1]]
     try:
         model(**inputs)
-    except _Enough:
+    except _Stop:
         pass
     finally:
         for hook in hooks:
@@ -45,10 +43,7 @@ def states_up_to(model: nn.Module, blocks: Sequence[nn.Module], highest: int, **
 
 
 def keep_causal(block: nn.Module) -> None:
-    """Let `block` see the left side only, whatever mask the model gives it; padding stays hidden.
-
-    Raises `ValueError` for a block that takes no attention mask.
-    """
+    """Make `block` causal, whatever mask the model gives it; `ValueError` if the block takes no attention mask."""
     signature = inspect.signature(block.forward)
     if "attention_mask" not in signature.parameters:
         raise ValueError(f"a block of class {type(block).__name__} takes no attention mask")
@@ -63,14 +58,14 @@ def keep_causal(block: nn.Module) -> None:
 
 
 def causal_part(mask: Tensor | None, states: Tensor) -> Tensor:
-    """The mask (B, 1, P, P) without what lies right of the diagonal: booleans for sdpa, addends for eager.
+    """The mask (B, 1, P, P) with everything right of the diagonal hidden: boolean for sdpa, added for eager.
 
-    Raises `ValueError` for a mask of another form, (B, P), which tells padding only.
+    Raises `ValueError` for a mask of another form, such as (B, P) for padding only.
     """
     num_pieces = states.shape[1]
     causal = torch.ones(num_pieces, num_pieces, dtype=torch.bool, device=states.device).tril()[None, None]
-    if mask is None:  # sdpa's way to say that all may see all
+    if mask is None:  # sdpa: everything is visible
         return causal
     if mask.ndim != 4:
-        raise ValueError("its blocks take no mask that says who sees whom")
+        raise ValueError("its blocks take no mask over pairs of pieces")
     return mask & causal if mask.dtype == torch.bool else mask.masked_fill(~causal, torch.finfo(mask.dtype).min)

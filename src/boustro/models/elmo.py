@@ -1,17 +1,15 @@
-"""ELMo: a CNN over a word's letters makes its vector, and two LSTM language models read the vectors, one each way.
+"""ELMo: a CNN over a word's letters makes its vector; a forward and a backward LSTM language model read the vectors.
 
-Letters: B texts, T words of a text, N different words, C letters of a word, D width of a vector, V words that can be
-predicted.
-
-    word vectors   letters → convolutions of several widths, the largest of each → highway layers → D     (shared)
+    word vectors   letters → convolutions of several widths, max over positions → highway layers → D      (shared)
     forward LM     two LSTM layers, the second added to the first; state t knows words 0 … t - 1, and predicts word t
     backward LM    the same from the end; state t knows words t … T - 1, and predicts word t - 1
-    softmax        one for both LMs, over the V most frequent words                                    (shared)
+    softmax        over the V most frequent words                                                         (shared)
 
-Letters are the bytes of UTF-8, so that no word is unknown on the way in; as a target, a rare word is the unknown one.
+Letters are the bytes of UTF-8, so no input word is unknown; as a target, a rare word is the unknown one.
 
-Source: Peters et al. 2018, Deep contextualized word representations, section 3; the character CNN of Kim et al. 2016.
-Unlike there, LSTMs start anew with every text, and the softmax is a full one.
+B texts, T words of a text, Q = T + 1 states, N different words, C letters of a word, D width of a vector, L layers.
+Source: Peters et al. 2018, section 3; the character CNN of Kim et al. 2016. Unlike there, the LSTMs start from zero
+with every text, and the softmax is a full one.
 """
 
 import json
@@ -27,9 +25,10 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from boustro.models.loss import lm_loss
+from boustro.models.towers import both_readings, in_text_order
 from boustro.store import read_folder, read_json, write_file
 
-warnings.filterwarnings("ignore", "LSTM with projections is not supported with oneDNN")  # which only means slower
+warnings.filterwarnings("ignore", "LSTM with projections is not supported with oneDNN")  # only slower
 
 KIND = "elmo"
 WEIGHTS = "elmo.safetensors"
@@ -41,7 +40,7 @@ SENTINEL = [BEGIN, BOUNDARY, END]  # the word that starts either reading
 
 @dataclass(frozen=True, kw_only=True)
 class ElmoShape:
-    """What an ELMo is built from; `filters` are (letters wide, how many). The defaults are the paper's small ones."""
+    """What an ELMo is built from; `filters` are (width in letters, number). By default the paper's small model."""
 
     width: int = 128
     cells: int = 1024
@@ -52,7 +51,7 @@ class ElmoShape:
 
 
 class Highway(nn.Module):
-    """g · relu(W x) + (1 - g) · x, the gate g beginning near the side of x (Srivastava et al. 2015)."""
+    """g · relu(W x) + (1 - g) · x, where the gate g begins near 0 (Srivastava et al. 2015)."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -65,7 +64,7 @@ class Highway(nn.Module):
 
 
 class CharCNN(nn.Module):
-    """Spelt words to vectors; what stands beyond a word's end never counts."""
+    """Spelt words to vectors; padding has no influence."""
 
     def __init__(self, shape: ElmoShape) -> None:
         super().__init__()
@@ -79,18 +78,18 @@ class CharCNN(nn.Module):
         self.project = nn.Linear(total, shape.width)
 
     def forward(self, spelt: Int[Tensor, "N C"]) -> Float[Tensor, "N D"]:
-        there = spelt != PADDING
-        letters = (self.letters(spelt) * there[..., None]).transpose(1, 2)  # (N, letter width, C)
+        real = spelt != PADDING
+        letters = (self.letters(spelt) * real[..., None]).transpose(1, 2)  # (N, letter width, C)
         found = []
         for convolution, wide in zip(self.convolutions, self.widths, strict=True):
             values = convolution(nn.functional.pad(letters, (0, wide - 1)))  # (N, number, C)
-            # a window that begins beyond the word's end sees nothing of it
-            found.append(torch.relu(values.masked_fill(~there[:, None], -torch.inf).amax(2)))
+            # a window that begins after the word's end sees nothing of it
+            found.append(torch.relu(values.masked_fill(~real[:, None], -torch.inf).amax(2)))
         return self.project(self.highways(torch.cat(found, 1)))
 
 
 class LSTMStack(nn.Module):
-    """Two LSTM layers with projections; what the second gives is added to the first's."""
+    """Two LSTM layers with projections; the second's output is added to the first's."""
 
     def __init__(self, shape: ElmoShape) -> None:
         super().__init__()
@@ -99,14 +98,14 @@ class LSTMStack(nn.Module):
         )
 
     def forward(self, x: Float[Tensor, "B Q D"]) -> Float[Tensor, "L B Q D"]:
-        """The states of both layers, below first."""
+        """The states of both layers, the lower first."""
         first, _ = self.layers[0](x)
         second, _ = self.layers[1](first)
         return torch.stack([first, first + second])
 
 
 class ElmoStates(NamedTuple):
-    """T + 1 states of each direction, in text order, by layer: the input's vectors (0), the LSTMs' (1, 2)."""
+    """The states of each direction, in text order, by layer: the word vectors (0), the LSTMs' (1, 2)."""
 
     forward: Float[Tensor, "L B Q D"]
     backward: Float[Tensor, "L B Q D"]
@@ -124,23 +123,17 @@ class Elmo(nn.Module):
     def forward(self, spelt: Int[Tensor, "N C"], texts: Int[Tensor, "B T"], lengths: Int[Tensor, " B"]) -> ElmoStates:
         """States of texts padded on the right; `texts` are rows of `spelt`, whose row 0 is the sentinel's.
 
-        Forward state t stands after word t - 1 and backward state t before word t, so that both have read
-        the sentinel, and the word, last: state 0 forward and state T backward are the sentinel's alone.
+        Forward state t follows word t - 1 and backward state t precedes word t: forward state 0 and backward state T
+        know only the sentinel.
         """
         vectors = self.words(spelt)
-        start = torch.zeros_like(texts[:, :1])
-        there = torch.arange(texts.shape[1], device=texts.device)
-        reversed_texts = texts.gather(1, (lengths[:, None] - 1 - there).clamp(min=0))
-        ahead = vectors[torch.cat([start, texts], 1)]
-        back = vectors[torch.cat([start, reversed_texts], 1)]
-        order = (lengths[:, None] - torch.arange(texts.shape[1] + 1, device=texts.device)).clamp(min=0)
+        ahead, back = (vectors[rows] for rows in both_readings(texts, lengths, 0))
         read = torch.cat([back[None], self.backward_lm(back)])
-        index = order[None, :, :, None].expand(len(read), -1, -1, read.shape[-1])
-        return ElmoStates(torch.cat([ahead[None], self.forward_lm(ahead)]), read.gather(2, index))
+        return ElmoStates(torch.cat([ahead[None], self.forward_lm(ahead)]), in_text_order(read, lengths))
 
 
 class ElmoLM(nn.Module):
-    """An ELMo with the softmax that both its LMs share, and their loss."""
+    """An ELMo with the softmax that its LMs share, and their loss."""
 
     def __init__(self, elmo: Elmo, num_targets: int, chunk_rows: int | None = None) -> None:
         super().__init__()
@@ -153,7 +146,7 @@ class ElmoLM(nn.Module):
         lengths: Int[Tensor, " B"],
         targets: Int[Tensor, "B T"],
     ) -> Float[Tensor, ""]:
-        """Mean cross-entropy a word, in nats, of both directions; a target of -100 (padding) asks for nothing."""
+        """Mean cross-entropy per word, in nats, of both directions; targets of -100 (padding) are ignored."""
         states = self.elmo(spelt, texts, lengths)
         losses = [
             lm_loss(x, self.softmax, targets, self.chunk_rows)
@@ -163,7 +156,7 @@ class ElmoLM(nn.Module):
 
 
 def spell(words: Sequence[str], max_letters: int) -> tuple[Int[Tensor, "N C"], int]:
-    """Words as bytes between `BEGIN` and `END`, padded to the longest, after the sentinel's row; and how many were cut.
+    """Words as bytes between `BEGIN` and `END`, padded, after the sentinel's row; and how many were cut.
 
     `["Ada"]` → `[[256, 258, 257, 259, 259], [256, 65, 100, 97, 257]]`
     """
@@ -177,7 +170,7 @@ def spell(words: Sequence[str], max_letters: int) -> tuple[Int[Tensor, "N C"], i
 
 
 class SpeltTexts(NamedTuple):
-    """The different words of some texts, spelt, and the texts as rows of them, padded with the sentinel's row 0."""
+    """The different words of some texts, spelt, and the texts as their row numbers, padded with 0."""
 
     spelt: Int[Tensor, "N C"]
     rows: Int[Tensor, "B T"]
@@ -186,7 +179,7 @@ class SpeltTexts(NamedTuple):
 
 
 def spell_texts(texts: Sequence[Sequence[str]], max_letters: int) -> SpeltTexts:
-    """What an `Elmo` reads, and how many different words were cut."""
+    """The input of an `Elmo`, and how many different words were cut."""
     numbers = {word: row for row, word in enumerate(dict.fromkeys(word for text in texts for word in text), 1)}
     spelt, num_cut = spell(list(numbers), max_letters)
     longest = max(map(len, texts))
@@ -195,13 +188,13 @@ def spell_texts(texts: Sequence[Sequence[str]], max_letters: int) -> SpeltTexts:
 
 
 def save_elmo(folder: Path, elmo: Elmo, facts: dict[str, Any]) -> None:
-    """Write weights and config into a folder that `store.write_folder` opened; `facts` go into the config."""
+    """Write weights and config into a folder that `store.write_folder` opened; `facts` are added to the config."""
     save_file({name: tensor.contiguous() for name, tensor in elmo.state_dict().items()}, folder / WEIGHTS)
     write_file(folder / "config.json", json.dumps({"shape": asdict(elmo.shape), **facts}, indent=1))
 
 
 def load_elmo(path: Path) -> Elmo:
-    """The two LMs without the softmax; `FileNotFoundError` and `ValueError` as of `store.open_folder`."""
+    """The two LMs without the softmax. Raises as `store.open_folder`."""
     with read_folder(path, KIND):
         shape = read_json(path / "config.json")["shape"]
         elmo = Elmo(ElmoShape(**{**shape, "filters": tuple(map(tuple, shape["filters"]))}))

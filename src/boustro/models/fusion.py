@@ -1,16 +1,17 @@
-"""Fusing the states of a forward and a backward LM by predicting each piece from what surrounds it.
+"""Fusing the states of a forward and a backward LM by predicting each piece from its context.
 
-Letters: B texts, P pieces, Q = P + 1 states of a tower, D width of the fusion, H its heads, E width of the
-embeddings, V pieces of the vocabulary. Piece i stands between forward state i and backward state i + 1 (`towers`).
+Piece i is between forward state i and backward state i + 1 (`towers`):
 
     cloze of p1:     query f1 + b2;   keys and values  f0 f1  and  b2 b3    none of which knows p1
     reading of p1:   the same query;  keys and values  f0 f1 f2  and  b1 b2 b3
 
-What goes round the attention is the query alone, which does not know the piece either, so nothing passes by the
-mask. What comes out predicts the piece through the frozen embeddings. The linear kind is the control that attends
-to nothing: of piece i it sees the two nearest states only.
+The residual connection carries only the query, which does not know the piece either, so nothing bypasses the mask. The
+output predicts the piece through the frozen embeddings. The linear kind is a control without attention: for piece i it
+sees only the two nearest states.
 
-Source: Baevski et al. 2019, Cloze-driven Pretraining of Self-attention Networks, whose towers are trained along.
+B texts, P pieces, Q = P + 1 states of a tower, D width of the fusion, H its heads, E width of the embeddings, V pieces
+of the vocabulary. Source: Baevski et al. 2019, Cloze-driven Pretraining of Self-attention Networks, who train the
+towers too.
 """
 
 import json
@@ -32,8 +33,8 @@ from boustro.store import read_folder, read_json, write_file
 
 KIND = "fusion"
 WEIGHTS = "fusion.safetensors"
-CLOZE, READING = 1, 0  # how far from a piece, in pieces, the nearest state stands that may be seen
-REACH = 32  # distances beyond it count as it
+CLOZE, READING = 1, 0  # the distance, in pieces, from a piece to the nearest visible state
+REACH = 32  # longer distances count as this one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +49,7 @@ class FusionShape:
 
 
 def _per_tower(shape: FusionShape, make: Callable[[int], nn.Module]) -> nn.ModuleList:
-    """One for the forward tower's width, one for the backward one's."""
+    """One module for the width of each tower, forward first."""
     return nn.ModuleList([make(shape.forward_width), make(shape.backward_width)])
 
 
@@ -96,10 +97,10 @@ class AttentionFusion(nn.Module):
         return x.unflatten(2, (self.num_heads, -1)).transpose(1, 2)
 
     def _mask(self, num_states: int, lengths: Tensor, nearest: int) -> Float[Tensor, "B H P K"]:
-        """What is added to the scores of all states of both towers: a term for the distance, -inf for the unseen."""
+        """Added to the scores of all states of both towers: a bias for the distance, -inf for hidden states."""
         piece = torch.arange(num_states - 1, device=lengths.device)[:, None]
         state = torch.arange(num_states, device=lengths.device)
-        away = torch.stack([piece + 1 - state, state - piece])  # (2, P, Q): 0 and less for what knows the piece
+        away = torch.stack([piece + 1 - state, state - piece])  # (2, P, Q): at most 0 for states that know the piece
         bias = torch.stack(
             [side[:, (steps - 1).clamp(0, REACH - 1)] for side, steps in zip(self.distance, away, strict=True)]
         )  # (2, H, P, Q)
@@ -109,12 +110,12 @@ class AttentionFusion(nn.Module):
 
 
 def _falling(num_heads: int) -> Float[Tensor, "H R"]:
-    """Terms for the distance to begin with: they fall with it, steeply in the first head and hardly in the last."""
+    """The first biases for the distance: they fall with it, steeply in the first head and hardly in the last."""
     return -(2.0 ** torch.linspace(1, -3, num_heads))[:, None] * torch.arange(REACH)
 
 
 class LinearFusion(nn.Module):
-    """The sum of linear maps of the nearest forward and the nearest backward state; standardised before, not after."""
+    """The sum of linear maps of the nearest forward and the nearest backward state, each standardised before."""
 
     def __init__(self, shape: FusionShape) -> None:
         super().__init__()
@@ -142,10 +143,10 @@ FUSIONS: dict[str, Callable[[FusionShape], Fusion]] = {"attention": AttentionFus
 
 
 class TiedHead(nn.Module):
-    """Fused states → scores of all pieces, through frozen embeddings, and a map to their width where it differs.
+    """Fused states → scores of all pieces through frozen embeddings, with a map to their width if it differs.
 
-    Given how often each piece stands in the corpus, it begins near those shares, which a bias would take thousands of
-    steps to find.
+    Given the pieces' counts in the corpus, the bias begins at those shares, which would take thousands of steps to
+    learn.
     """
 
     embeddings: Tensor
@@ -166,35 +167,32 @@ class TiedHead(nn.Module):
 
 
 class Cloze(nn.Module):
-    """A fusion and the head that it is trained by, with the loss."""
+    """A fusion and its head in training, with the loss."""
 
     def __init__(self, fusion: nn.Module, head: TiedHead, chunk_rows: int | None = None) -> None:
         super().__init__()
         self.fusion, self.head, self.chunk_rows = fusion, head, chunk_rows
 
     def forward(self, states: TowerStates, pieces: Int[Tensor, "B P"]) -> Float[Tensor, ""]:
-        """Mean cross-entropy, in nats, of every piece given all others; the texts are of one length."""
+        """Mean cross-entropy, in nats, of every piece given all others; the texts have the same length."""
         lengths = torch.full((len(pieces),), pieces.shape[1], device=pieces.device)
         fused = self.fusion(states.forward, states.backward, lengths, CLOZE)
         return lm_loss(fused, self.head, pieces, self.chunk_rows)
 
 
 def save_fusion(folder: Path, cloze: Cloze, shape: FusionShape, facts: dict[str, Any]) -> None:
-    """Write weights and config into a folder that `store.write_folder` opened; `facts` go into the config."""
+    """Write weights and config into a folder that `store.write_folder` opened; `facts` are added to the config."""
     save_file({name: tensor.contiguous() for name, tensor in cloze.state_dict().items()}, folder / WEIGHTS)
     write_file(folder / "config.json", json.dumps({"shape": asdict(shape), **facts}, indent=1))
 
 
 def load_fusion(path: Path) -> tuple[Fusion, dict[str, Any]]:
-    """The fusion without what it was trained by, and its config.
-
-    Raises `FileNotFoundError` where there is no folder, `ValueError` for one that is no complete fusion.
-    """
+    """The fusion without its head, and its config. Raises as `store.open_folder`."""
     with read_folder(path, KIND):
         config = read_json(path / "config.json")
         named = [config["forward"], config["backward"], *config["trained"]]
         if not all(isinstance(name, str) for name in named) or "towers" not in config:
-            raise ValueError("its LMs are not named")
+            raise ValueError("the config does not name its LMs")
         shape = FusionShape(**config["shape"])
         fusion = FUSIONS[shape.kind](shape)
         weights = load_file(path / WEIGHTS)

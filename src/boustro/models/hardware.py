@@ -1,7 +1,7 @@
-"""What the machine at hand can do: the device to run on, whether bf16 is fast or emulated there, threads after a fork.
+"""The machine: which device to run on, whether bf16 is fast there, threads after a fork.
 
-$BOUSTRO_BF16   not set   compute in bf16 where the hardware is fast at it
-                1, 0      compute in bf16 everywhere, nowhere
+$BOUSTRO_BF16   not set   compute in bf16 if the hardware is fast at it
+                1, 0      always, never compute in bf16
 """
 
 import os
@@ -12,7 +12,7 @@ BF16 = "BOUSTRO_BF16"
 
 
 def _after_fork() -> None:
-    """A forked process has one thread: whoever waits for the others of OpenMP or of the tokenizers waits for ever."""
+    """A forked process has one thread; waiting for the other threads of OpenMP or the tokenizers would never end."""
     torch.set_num_threads(1)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
@@ -29,17 +29,17 @@ def best_device() -> torch.device:
 
 
 def find_device(name: str | torch.device) -> torch.device:
-    """The device of this name; `ValueError` where it cannot be used here."""
+    """The device of this name; `ValueError` if it cannot be used on this machine."""
     try:
         device = torch.device(name)
         torch.zeros(1, device=device).item()
-    except (RuntimeError, AssertionError) as error:  # the second where torch was built without CUDA
-        raise ValueError(f"device {str(name)!r} cannot be used here; the best at hand is {best_device()}") from error
+    except (RuntimeError, AssertionError) as error:  # the second if torch was built without CUDA
+        raise ValueError(f"device {str(name)!r} cannot be used here; the best one is {best_device()}") from error
     return device
 
 
 def has_fast_bf16(device: torch.device) -> bool:
-    """On a CPU without AMX or AVX512-bf16 a bf16 product is emulated, up to 100 times slower than fp32."""
+    """On a CPU without AMX or AVX512-bf16, bf16 is emulated and up to 100 times slower than fp32."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
     if device.type == "cpu":
@@ -49,21 +49,19 @@ def has_fast_bf16(device: torch.device) -> bool:
 
 
 def forced_bf16() -> bool | None:
-    """What $BOUSTRO_BF16 says, None where it is not set; `ValueError` for anything but 1 and 0."""
+    """The value of $BOUSTRO_BF16, None if it is not set; `ValueError` for anything but 1 and 0."""
     text = os.environ.get(BF16, "").strip()
     if text not in ("", "0", "1"):
-        raise ValueError(
-            f"{BF16}={text!r} is neither 1 (compute in bf16) nor 0 (do not); leave it unset for the default"
-        )
+        raise ValueError(f"{BF16}={text!r} is neither 1 (compute in bf16) nor 0 (do not); unset it for the default")
     return text == "1" if text else None
 
 
 def uses_bf16(device: torch.device) -> bool:
-    """Whether to compute in bf16 there, unless an option says otherwise. Raises as `forced_bf16` does."""
+    """Whether to compute in bf16 on this device by default. Raises as `forced_bf16` does."""
     forced = forced_bf16()
     return has_fast_bf16(device) if forced is None else forced
 
 
 def mixed_precision(device: torch.device, bf16: bool | None = None) -> torch.autocast:
-    """A block of code whose products are in bf16, if `bf16` says so; by default where `uses_bf16` does."""
+    """A block of code whose products are in bf16 if `bf16`; by default as `uses_bf16`."""
     return torch.autocast(device.type, torch.bfloat16, enabled=uses_bf16(device) if bf16 is None else bf16)

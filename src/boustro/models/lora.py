@@ -1,12 +1,12 @@
-"""LoRA: a trained change of low rank to the matrices of a frozen transformer, through the library peft.
+"""LoRA: a trained low-rank change of the matrices of a frozen transformer, through the library peft.
 
-A matrix W of the model is read as W + alpha / rank · B A, of which A and B alone are trained. B begins as zeros, so
-that an untrained adapter changes nothing. For W of 256 x 256 and rank 16:
+A matrix W becomes W + alpha / rank · B A, of which only A and B are trained. B starts as zeros, so an untrained adapter
+changes nothing. For W of 256 x 256 and rank 16:
 
     A  16 x 256    B  256 x 16        8,192 weights instead of 65,536
 
-Matrices are those of all linear layers in the blocks, embeddings and head aside, unless `targets` names some. What
-is written is peft's own format, so that peft alone can read it as well. Source: Hu et al. 2021.
+The matrices are those of all linear layers in the blocks, without embeddings and head, unless `targets` names some. The
+files are in peft's own format. Source: Hu et al. 2021.
 """
 
 import json
@@ -28,7 +28,7 @@ ALL_LINEAR = "all-linear"
 
 @dataclass(frozen=True, kw_only=True)
 class LoraShape:
-    """What an adapter is built from; `targets` are names of linear layers such as q_proj, none being all."""
+    """What an adapter is built from; `targets` are names of linear layers such as q_proj, empty for all."""
 
     rank: int
     alpha: float
@@ -37,7 +37,7 @@ class LoraShape:
 
 
 def find_peft() -> Any:
-    """The library; `ImportError` with what to install where it is missing."""
+    """The library; `ImportError` with the install command if it is missing."""
     try:
         import peft
     except ImportError as error:
@@ -46,11 +46,10 @@ def find_peft() -> Any:
 
 
 def add_lora(model: nn.Module, shape: LoraShape) -> Any:
-    """A transformer without its head under a new adapter, as peft's model; `model` itself is changed.
+    """`model`, a transformer without its head, with a new adapter, as peft's model; `model` itself is changed.
 
-    Raises `ImportError` without peft, `ValueError` for a shape that does not fit the model.
+    Raises `ImportError` without peft, `ValueError` for targets that the model does not have.
     """
-    peft = find_peft()
     known = sorted({name.rpartition(".")[2] for name, m in model.named_modules() if isinstance(m, (nn.Linear, Conv1D))})
     unknown = [target for target in shape.targets if target not in known]
     if unknown:
@@ -58,12 +57,7 @@ def add_lora(model: nn.Module, shape: LoraShape) -> Any:
             f"no linear layers are named {', '.join(unknown)}; this model's are {', '.join(known)}; leave out "
             f"--targets to adapt them all"
         )
-    if shape.rank < 1 or shape.alpha <= 0 or not 0 <= shape.dropout < 1:
-        raise ValueError(
-            f"a rank is 1 or more, alpha above 0 and dropout a share below 1, not {shape.rank}, {shape.alpha} and "
-            f"{shape.dropout}"
-        )
-    config = peft.LoraConfig(
+    config = find_peft().LoraConfig(
         r=shape.rank,
         lora_alpha=shape.alpha,
         lora_dropout=shape.dropout,
@@ -73,7 +67,7 @@ def add_lora(model: nn.Module, shape: LoraShape) -> Any:
 
 
 class LoraWeights(nn.Module):
-    """The adapter alone, of all the model, and a head where there is one: what a run trains, saves and resumes."""
+    """The adapter without the model, and a head if there is one: what a run trains, saves and resumes."""
 
     def __init__(self, adapted: nn.Module, head: nn.Module | None = None) -> None:
         super().__init__()
@@ -92,7 +86,7 @@ def save_lora(folder: Path, adapted: Any) -> None:
 
 
 def merge_lora(model: nn.Module, folder: Path) -> None:
-    """Add what an adapter learned to the matrices of `model`, in memory.
+    """Add an adapter's change to the matrices of `model`, in memory.
 
     Raises `ImportError` without peft, `ValueError` for an adapter of another architecture.
     """
@@ -112,7 +106,7 @@ def merge_lora(model: nn.Module, folder: Path) -> None:
 
 
 def _put_on(model: nn.Module, config: Any) -> Any:
-    with warnings.catch_warnings():  # peft warns where it finds GPT-2's transposed layers and does the right thing
+    with warnings.catch_warnings():  # peft warns about GPT-2's transposed layers and handles them correctly
         warnings.filterwarnings("ignore", message="fan_in_fan_out")
-        warnings.filterwarnings("ignore", category=FutureWarning)  # of transformers, about what peft asks it
+        warnings.filterwarnings("ignore", category=FutureWarning)  # of transformers, about a call of peft
         return find_peft().get_peft_model(model, config)

@@ -1,4 +1,4 @@
-"""Documents packed into one segment, each read as if it were alone: the attention mask and the positions.
+"""Several documents packed into one segment, each read as if it were alone: attention mask and positions.
 
     documents  [0, 0, 1, 1, 1]   →  positions [0, 1, 0, 1, 2]
     attention  1 1 . . .
@@ -7,8 +7,8 @@
                . . 1 1 1
                . . 1 1 1
 
-Padding, -1, is a document like any other: no piece sees it, and no row of the mask is empty. For models that
-look both ways; a causal LM packs by its restarted positions alone. B segments, T pieces.
+Padding, -1, counts as a document of its own, so no piece sees it and no row of the mask is empty. For models that see
+both sides; a causal LM needs only the restarted positions. B segments, T pieces.
 """
 
 import torch
@@ -24,19 +24,19 @@ def packed_attention(
 ) -> Mask | dict[str, Mask]:
     """The mask in the form that the model's attention takes: boolean for sdpa, added to the scores for eager.
 
-    An architecture with blocks that see a window only (ModernBERT) gets a mask for either kind of block. Raises
-    `ValueError` for an attention that takes no such mask (flash attention would let documents leak).
+    An architecture that also has blocks with a sliding window (ModernBERT) gets one mask per kind of block. Raises
+    `ValueError` for an attention that takes no such mask (with flash attention documents would leak).
     """
     same = documents[:, None, :, None] == documents[:, None, None, :]
     if "sliding_attention" not in (getattr(config, "layer_types", None) or ()):
-        return _as_taken(same, config, dtype)
+        return _formatted(same, config, dtype)
     places = torch.arange(documents.shape[1], device=documents.device)
     near = (places[:, None] - places).abs() <= config.sliding_window
     kinds = {"full_attention": same, "sliding_attention": same & near}
-    return {kind: _as_taken(seen, config, dtype) for kind, seen in kinds.items()}
+    return {kind: _formatted(seen, config, dtype) for kind, seen in kinds.items()}
 
 
-def _as_taken(seen: Bool[Tensor, "B 1 T T"], config: PretrainedConfig, dtype: torch.dtype) -> Mask:
+def _formatted(seen: Bool[Tensor, "B 1 T T"], config: PretrainedConfig, dtype: torch.dtype) -> Mask:
     implementation = config._attn_implementation
     if implementation == "sdpa":
         return seen
@@ -49,7 +49,7 @@ def _as_taken(seen: Bool[Tensor, "B 1 T T"], config: PretrainedConfig, dtype: to
 
 
 def packed_positions(documents: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
-    """Where each piece stands in its document; the pieces of a document stand together."""
+    """The position of each piece in its document, whose pieces are contiguous."""
     places = torch.arange(documents.shape[1], device=documents.device).expand_as(documents)
     begins = torch.ones_like(documents, dtype=torch.bool)
     begins[:, 1:] = documents[:, 1:] != documents[:, :-1]

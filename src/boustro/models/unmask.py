@@ -1,12 +1,12 @@
-"""Removing the causal mask of a transformer, in all blocks or in a range of them; nothing is trained here.
+"""Removing the causal mask of a transformer, in all blocks or in a range of them, without training.
 
 Blocks outside the range stay causal. Of 4 blocks, counted from 1 at the embeddings:
 
     None    →  (1, 4)    all
-    "3-4"   →  (3, 4)    1 and 2 as pretrained, 3 and 4 both ways
-    "3"     →  (3, 3)    block 3 alone
+    "3-4"   →  (3, 4)    1 and 2 as pretrained, 3 and 4 see both sides
+    "3"     →  (3, 3)    only block 3
 
-Whether a mask is gone is not believed but tried: a few pieces go through the model twice, the last of them changed.
+That the mask is gone is verified: a few pieces go through the model twice, the last of them changed.
 Sources: mask removal in all blocks, Li et al. 2023 (LS-unLLaMA) and BehnamGhader et al. 2024 (LLM2Vec); in groups of
 blocks, Dukić and Šnajder 2024.
 """
@@ -23,7 +23,7 @@ NOTICEABLE = 1e-4  # relative change of a value; a causal state does not change 
 
 
 def parse_blocks(text: str | None, num_layers: int, name: str) -> tuple[int, int]:
-    """First and last block of a range, None being all; `ValueError`, beginning with `name`, for what is none."""
+    """First and last block of a range, None being all; `ValueError`, beginning with `name`, for any other text."""
     if text is None:
         return 1, num_layers
     ends = [int(end) for end in text.split("-")] if re.fullmatch(r"\d+(-\d+)?", text) else [0]
@@ -34,9 +34,9 @@ def parse_blocks(text: str | None, num_layers: int, name: str) -> tuple[int, int
 
 
 def remove_mask(model: PreTrainedModel, first: int, last: int) -> None:
-    """Let every piece see both sides in blocks `first` to `last` of a transformer without its head.
+    """Make every piece see both sides in blocks `first` to `last` of a transformer without its head.
 
-    Raises `ValueError` for an architecture whose mask cannot be removed there.
+    Raises `ValueError` for an architecture whose mask cannot be removed.
     """
     num_layers = model.config.get_text_config().num_hidden_layers
     for part in model.modules():
@@ -46,7 +46,7 @@ def remove_mask(model: PreTrainedModel, first: int, last: int) -> None:
     try:
         if (first, last) != (1, num_layers):
             if not listed:
-                raise ValueError("its blocks stand in no list")
+                raise ValueError("its blocks are not in a list")
             for block in listed[: first - 1] + listed[last:]:
                 keep_causal(block)
         _probe(model, first)
@@ -59,7 +59,7 @@ def remove_mask(model: PreTrainedModel, first: int, last: int) -> None:
 
 @torch.no_grad()
 def _probe(model: PreTrainedModel, first: int) -> None:
-    """Change the last of a few pieces: the states before it must follow from block `first` on, not sooner."""
+    """Change the last of a few pieces: the states before it must change from block `first` on, not below."""
     rows = torch.arange(1, 7, device=model.device).expand(2, 6).clone()
     rows[1, -1] = 7
     one, other = (
@@ -71,11 +71,11 @@ def _probe(model: PreTrainedModel, first: int) -> None:
         ).hidden_states
         for row in rows
     )
-    follows = [_differ(a[:, :-1], b[:, :-1]) for a, b in zip(one[: first + 1], other[: first + 1], strict=True)]
-    if not follows[first]:
-        raise ValueError("what follows a piece still does not reach it")
-    if any(follows[:first]):
-        raise ValueError("the blocks below would see what follows as well")
+    changed = [_differ(a[:, :-1], b[:, :-1]) for a, b in zip(one[: first + 1], other[: first + 1], strict=True)]
+    if not changed[first]:
+        raise ValueError("a piece still does not see what follows")
+    if any(changed[:first]):
+        raise ValueError("the blocks below would see what follows, too")
 
 
 def _differ(one: Tensor, other: Tensor) -> bool:

@@ -1,17 +1,17 @@
-"""Words to pieces, exactly: each word is tokenized by itself, as it would stand in running text.
+"""Words to pieces, exactly: each word is tokenized on its own, as in running text.
 
-A tokenizer that splits at white space gives a word the same pieces wherever it stands, so nothing has
-to be aligned afterwards: word i owns pieces `[bounds[i], bounds[i + 1])`, whatever the tokenizer thinks
-of offsets. What differs is the space before a word:
+A tokenizer that splits at white space gives a word the same pieces everywhere, so nothing has to be aligned afterwards:
+word i has pieces `[bounds[i], bounds[i + 1])`, and the tokenizer's offsets are not needed. Only the space before a word
+matters:
 
     ["Reuters", ",", "Friday"]  →  " Reuters" + "," + " Friday"     GPT-2   ĠReuters , ĠFriday
                                                                     Llama   ▁Re ut ers , ▁Friday
 
-Llama's kind of tokenizer marks the start of every text that it is given, so that a word without a space
-before it needs one that does not (`without_mark`). WordPiece knows no such difference: a word begins anew.
-Pieces that would reach over the border of two words ("did|n't" is "didn|'t" to GPT-2) are cut there.
+Tokenizers like Llama's mark the start of every text, so a word without a space before it needs a copy of the tokenizer
+that does not (`without_mark`). WordPiece does not encode spaces. Pieces that would cross the border of two words
+("did|n't" is "didn|'t" for GPT-2) are split there.
 
-Where the text is not known (`Sentence.spaces` is None), `guess_spaces` puts spaces as English does.
+If the spaces are not known (`Sentence.spaces` is None), `guess_spaces` puts them as in English.
 """
 
 import json
@@ -27,19 +27,17 @@ from tokenizers import Tokenizer
 
 from boustro.store import fingerprint
 
-Spacing = Literal["natural", "always"]
-
 CLOSERS = frozenset(". , ; : ! ? ) ] } % ' '' ’ ” ... … n't 's 'S 'm 'd 'll 're 've 't ’s ’t ’re ’ve ’ll ’d ’m".split())
 OPENERS = frozenset("( [ { $ £ € # ` `` “ ‘".split())
 MEMORY_WORDS = 1_000_000
 UNKNOWN = "words without any piece, read as unknown"
-MARKED = "words read as if a space stood before them, since their tokenizer always puts one"
+MARKED = "words read as if preceded by a space, which their tokenizer always adds"
 
 
 def guess_spaces(words: Sequence[str]) -> list[bool]:
-    """Whether a space stands before each word: none before a closing mark or after an opening one.
+    """Whether there is a space before each word: not before a closing mark or after an opening one.
 
-    A straight double quote opens and closes by turns.
+    Straight double quotes open and close alternately.
     """
     spaces, glue, open_quote = [], False, False
     for word in words:
@@ -60,16 +58,14 @@ class Pieces:
 
 
 class Aligner:
-    """Tokenizes words with any transformers tokenizer, remembering the words that it has met."""
+    """Tokenizes words with any transformers tokenizer and remembers them."""
 
-    def __init__(self, tokenizer, spacing: Spacing = "natural") -> None:
+    def __init__(self, tokenizer, spacing: Literal["natural", "always"] = "natural") -> None:
         """`spacing="always"` puts a space before every word, as the paper's implementation does."""
-        if spacing not in ("natural", "always"):
-            raise ValueError(f"unknown spacing {spacing!r}: known are natural, always")
         self.tokenizer, self.spacing = tokenizer, spacing
         self.counts: Counter[str] = Counter()
         self._memory: dict[tuple[str, bool], tuple[int, ...]] = {}
-        # SentencePiece and WordPiece mark a word's start by themselves: a space would come twice.
+        # SentencePiece and WordPiece mark a word's start themselves: a space would come twice.
         mark = (tokenizer.tokenize("a") or [""])[0].startswith("▁")
         self._marks_words = mark or self._encode(["a"])[0] == self._encode([" a"])[0]
         self._unmarked = without_mark(tokenizer) if self._marks_words else None
@@ -84,7 +80,7 @@ class Aligner:
     def align(self, sentences: Sequence[tuple[Sequence[str], Sequence[bool] | None]]) -> list[Pieces]:
         """Pieces of (words, spaces) pairs. A word without any piece gets the unknown piece, and is counted.
 
-        Raises `ValueError` for a word that holds half a character (a lone surrogate).
+        Raises `ValueError` for a word with half a character (a lone surrogate).
         """
         keyed = [self._keys(words, spaces) for words, spaces in sentences]
         if len(self._memory) > MEMORY_WORDS:
@@ -93,13 +89,12 @@ class Aligner:
         for spaced in (True, False):
             words = [word for word, space in unknown if space is spaced]
             for word, ids in zip(words, self._pieces(words, spaced), strict=True):
-                self._memory[word, spaced] = (
-                    tuple(ids) if self._special_ids.isdisjoint(ids) else self._spell(word, spaced)
-                )
+                plain = self._special_ids.isdisjoint(ids)
+                self._memory[word, spaced] = tuple(ids) if plain else self._spell(word, spaced)
         return [self._join(keys) for keys in keyed]
 
     def fingerprint(self) -> str:
-        """A name for how the tokenizer splits; with the vocabulary it decides the pieces of any text."""
+        """Of how the tokenizer splits; with the vocabulary it decides the pieces of any text."""
         examples = self._encode([" a b", "A.B", "ab  c\n"])
         return fingerprint(examples + ([] if self._unmarked is None else self._pieces(["a b", "A.B"], spaced=False)))
 
@@ -111,13 +106,9 @@ class Aligner:
         return list(zip(words, map(bool, spaces), strict=True))
 
     def _join(self, keys: list[tuple[str, bool]]) -> Pieces:
-        parts = []
-        for key in keys:
-            ids = self._memory[key]
-            if not ids:
-                self.counts[UNKNOWN] += 1
-                ids = (self._fallback,)
-            parts.append(ids)
+        parts = [self._memory[key] or (self._fallback,) for key in keys]
+        if lost := sum(not self._memory[key] for key in keys):
+            self.counts[UNKNOWN] += lost
         if self._always_marks:
             self.counts[MARKED] += sum(not space for _, space in keys)
         bounds = np.concatenate([[0], np.cumsum([len(ids) for ids in parts])]).astype(np.int64)
@@ -138,18 +129,18 @@ class Aligner:
             raise ValueError(f"the word {broken!r} holds half a character (a lone surrogate)") from error
 
     def _spell(self, word: str, spaced: bool) -> tuple[int, ...]:
-        """Pieces of a word with special pieces in it, as plain text: a unigram model must be kept from finding them."""
+        """Pieces of a word that contains special pieces, as plain text: a unigram model would find them otherwise."""
         cuts = [0, *(found.start() + 1 for found in self._special.finditer(word)), len(word)]
         first, *rest = [word[start:stop] for start, stop in pairwise(cuts)]
         return tuple(i for ids in (*self._pieces([first], spaced), *self._pieces(rest, False)) for i in ids)
 
     def _encode(self, texts: list[str]) -> list[list[int]]:
-        options = {"add_special_tokens": False, "split_special_tokens": True}  # "<s>" in a text is three letters
+        options = {"add_special_tokens": False, "split_special_tokens": True}  # "<s>" in a text is three characters
         return self.tokenizer(texts, **options)["input_ids"] if texts else []
 
 
 def without_mark(tokenizer) -> Tokenizer | None:
-    """The same tokenizer, but one that puts no space before a text; None where it is not known how."""
+    """A copy of the tokenizer that adds no space before a text; None if it is not known how."""
     if not tokenizer.is_fast:
         return None
     backend = tokenizer.backend_tokenizer
@@ -171,7 +162,7 @@ def without_mark(tokenizer) -> Tokenizer | None:
 
 
 def _unmark(part: dict[str, Any] | None) -> dict[str, Any] | None:
-    """A normalizer or pre-tokenizer of tokenizer.json without what adds a space or its mark."""
+    """A normalizer or pre-tokenizer of tokenizer.json without what adds a space or a mark for it."""
     match part:
         case {"type": "Prepend"}:
             return None

@@ -1,18 +1,18 @@
-"""Byte-level BPE by tiktoken: the very pieces that a tokenizer of Hugging Face's gives, several times sooner.
+"""Byte-level BPE by tiktoken: exactly the pieces of a Hugging Face tokenizer, several times faster.
 
-Nearly all of tokenizing a corpus is splitting it into words and merging their bytes. tiktoken does the same with a
-faster regex and without keeping offsets. That it comes to the same is not assumed:
+Tokenizing a corpus is mostly splitting it into words and merging their bytes. tiktoken does the same with a faster
+regex engine and without offsets. That the result is the same is checked:
 
-    merges       a tokenizer merges pairs (a, b) in the order of its rules, tiktoken whatever makes the piece a·b.
-                 Both agree if every piece, given alone, comes out as itself: two neighbours c, d with c·d = a·b
-                 and another border than a|b then never meet, since c or d would have crossed the border of a|b
-                 that the merges of a·b, alone, respect. It is checked for the whole vocabulary.
-    characters   the regex engines need not know the same Unicode. Every character is tried in both, beside a letter,
-                 a digit, a point and so on, the first time it is met; a text with one that they split differently
+    merges       a tokenizer merges pairs (a, b) in the order of its rules, tiktoken any pair that makes the piece a·b.
+                 Both agree if every piece, given alone, is encoded as itself: two neighbours c, d with c·d = a·b and
+                 another border than a|b then never meet, since c or d would have crossed the border of a|b, which the
+                 merges of a·b alone respect. The whole vocabulary is checked.
+    characters   the regex engines may know different versions of Unicode. Every character is tried in both, beside a
+                 letter, a digit, a point and so on, when it first occurs; a text with one that they split differently
                  goes to the tokenizer itself.
-    coverage     what no branch of a pattern matches, tiktoken leaves out: the bytes are counted.
+    coverage     tiktoken leaves out what no branch of a pattern matches: the bytes are counted.
 
-`ByteBPE.make` gives None for every tokenizer of another kind (SentencePiece, WordPiece, a space put before the text,
+`ByteBPE.make` returns None for any other kind of tokenizer (SentencePiece, WordPiece, a space added before the text,
 added pieces that are not special).
 """
 
@@ -27,14 +27,14 @@ from tokenizers import Tokenizer, models
 
 GPT2_PATTERN = r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
 LONG_TEXT, LONG_RUNS = 100_000, tuple(500 * space for space in " \n\t")
-"""Where the regex of tiktoken might give up: it does so, with a panic, at some hundred thousand spaces in a row."""
+"""Texts where tiktoken's regex might fail: it panics at some hundred thousand spaces in a row."""
 UNTRIED, ALIKE, UNLIKE = 0, 1, 2
 NUM_CHARACTERS = 0x110000
 NEIGHBOURS = "a1. '\n"
 
 
 class ByteBPE:
-    """Encodes texts as `tokenizer` does, without special pieces; make it by `make`."""
+    """Encodes texts as `tokenizer` does, without special pieces; `make` makes it."""
 
     def __init__(self, tokenizer: Tokenizer, pattern: str, pieces: dict[bytes, int]) -> None:
         """`pieces` are the byte strings in the order of their merges, with their ids."""
@@ -47,7 +47,7 @@ class ByteBPE:
 
     @classmethod
     def make(cls, tokenizer: Tokenizer) -> "ByteBPE | None":
-        """None for a tokenizer that tiktoken would not give the same pieces as."""
+        """None for a tokenizer whose pieces tiktoken would not reproduce."""
         spec = json.loads(tokenizer.to_str())
         pattern, model = _pattern(spec["pre_tokenizer"]), spec["model"]
         if pattern is None or model["type"] != "BPE" or not all(added["special"] for added in spec["added_tokens"]):
@@ -57,7 +57,7 @@ class ByteBPE:
             return None
         try:
             return cls(tokenizer, pattern, pieces)
-        except ValueError:  # a pattern that only the other engine knows
+        except ValueError:  # a pattern that only the other engine supports
             return None
 
     def encode_batch(self, texts: Sequence[str]) -> list[np.ndarray]:
@@ -71,7 +71,8 @@ class ByteBPE:
         return [self._encode(*each) for each in zip(normal, characters, texts, strict=True)]
 
     def _encode(self, text: str, characters: np.ndarray, given: str) -> np.ndarray:
-        if not (self._any_unlike and (self._characters[characters] == UNLIKE).any()) and not _may_overflow(text):
+        long = len(text) > LONG_TEXT and any(run in text for run in LONG_RUNS)
+        if not long and not (self._any_unlike and (self._characters[characters] == UNLIKE).any()):
             places = self._fast.encode_ordinary(text)
             if self._num_bytes[places].sum() == len(text.encode()):
                 return self._ids[places]
@@ -81,10 +82,10 @@ class ByteBPE:
         return np.array(self._tokenizer.encode(text, add_special_tokens=False).ids, np.uint32)
 
     def _try(self, characters: np.ndarray) -> None:
-        """Find out whether both engines split these from the same neighbours."""
+        """Find out whether both engines split these characters from the same neighbours."""
         pairs = {c: _pairs(chr(c)) for c in characters.tolist()}
         whole = {text.encode(): number for number, text in enumerate(itertools.chain(*pairs.values()), 256)}
-        ranks = {bytes([byte]): byte for byte in range(256)} | whole  # a word that is a piece is not merged but found
+        ranks = {bytes([byte]): byte for byte in range(256)} | whole  # a word that is a piece needs no merges
         probe = tiktoken.Encoding("probe", pat_str=self._pattern, mergeable_ranks=ranks, special_tokens={})
         split: Any = self._tokenizer.pre_tokenizer
         for character, texts in pairs.items():
@@ -94,10 +95,6 @@ class ByteBPE:
             self._any_unlike |= theirs != own
 
 
-def _may_overflow(text: str) -> bool:
-    return len(text) > LONG_TEXT and any(run in text for run in LONG_RUNS)
-
-
 def _pairs(character: str) -> list[str]:
     """A character beside one of each kind, before and after, and beside itself."""
     pairs = [pair for other in NEIGHBOURS for pair in (other + character, character + other)]
@@ -105,7 +102,7 @@ def _pairs(character: str) -> list[str]:
 
 
 def _pattern(pre_tokenizer: dict[str, Any] | None) -> str | None:
-    """How words are split, if it is by one pattern and then into bytes."""
+    """The pattern that splits words, if nothing else but byte-level encoding follows."""
     parts = (pre_tokenizer or {}).get("pretokenizers", [pre_tokenizer])
     last = parts[-1] or {}
     if last.get("type") != "ByteLevel" or last["add_prefix_space"]:
@@ -118,18 +115,12 @@ def _pattern(pre_tokenizer: dict[str, Any] | None) -> str | None:
 
 
 def _pieces(model: dict[str, Any]) -> dict[bytes, int] | None:
-    """Bytes and merged pieces in order, with their ids; None where merging them otherwise would matter."""
-    plain = not any(
-        model.get(name)
-        for name in ("dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback")
-    )
-    vocabulary, merges = (
-        model["vocab"],
-        [tuple(m) if isinstance(m, list) else tuple(m.split(" ")) for m in model["merges"]],
-    )
-    alphabet = _alphabet()
-    if not plain or not alphabet.keys() <= vocabulary.keys():
+    """Bytes and merged pieces in order, with their ids; None if another order of merges would matter."""
+    others = ("dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback")
+    vocabulary, alphabet = model["vocab"], _alphabet()
+    if any(model.get(name) for name in others) or not alphabet.keys() <= vocabulary.keys():
         return None
+    merges = [tuple(m) if isinstance(m, list) else tuple(m.split(" ")) for m in model["merges"]]
     words = [*alphabet, *dict.fromkeys(a + b for a, b in merges)]
     merging = models.BPE(vocabulary, merges)
     if any([piece.id for piece in merging.tokenize(word)] != [vocabulary[word]] for word in words):
@@ -140,7 +131,7 @@ def _pieces(model: dict[str, Any]) -> dict[bytes, int] | None:
 
 
 def _alphabet() -> dict[str, int]:
-    """GPT-2's characters for the 256 bytes: printable ones stand for themselves, the others follow from 256 on."""
+    """GPT-2's characters for the 256 bytes: printable ones are themselves, the others follow from 256 on."""
     printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     others = [byte for byte in range(256) if byte not in printable]
     return {chr(b): b for b in printable} | {chr(256 + n): b for n, b in enumerate(others)}

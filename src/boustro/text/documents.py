@@ -1,9 +1,9 @@
-"""Corpora in, documents out: an iterator of strings, one a document, read as a stream.
+"""Corpora in, documents out: an iterator of strings, one per document, read as a stream.
 
-A corpus is a text file, a JSONL file, either of them compressed (.gz, .bz2, .xz), a folder of such files,
-a stream of text (`/dev/stdin`, `<(zcat …)`), or the name of a dataset on the Hugging Face hub. In a text file a
-blank line ends a document, so that a file of any size streams; `split="file"` or `"line"` says otherwise. In a
-JSONL file each line holds one document under `text_key`.
+A corpus is a text file, a JSONL file, either of them compressed (.gz, .bz2, .xz), a folder of such files, a stream of
+text (`/dev/stdin`, `<(zcat …)`), or the name of a dataset on the Hugging Face Hub. In a text file a blank line ends a
+document, so that a file of any size streams; `split` "file" or "line" changes that. In a JSONL file each line is an
+object with one document under `text_key`.
 """
 
 import bz2
@@ -17,6 +17,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, Literal
 
+from boustro.names import is_path
+
 Split = Literal["blank-line", "line", "file"]
 STANDARD_INPUT = Path("-")
 BLOCK = 1 << 16  # bytes read at once
@@ -24,15 +26,16 @@ OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
 def read_documents(corpora: Iterable[str], text_key: str = "text", split: Split = "blank-line") -> Iterator[str]:
-    """Documents of all corpora in the order given; empty ones are passed over.
+    """Documents of all corpora in the order given, without empty ones.
 
-    Raises `FileNotFoundError` for a corpus that is neither here nor on the hub, and `ValueError`,
-    with `file:line`, for bytes that are not UTF-8, a line that is not JSON and a missing key.
+    Raises `FileNotFoundError` for a corpus that is neither a file nor on the Hub, and `ValueError`, with `file:line`,
+    for bytes that are not UTF-8, a line that is not JSON and a missing key.
     """
     for corpus in corpora:
         path = Path(corpus)
         if path.is_dir():
-            files = sorted(p for p in path.rglob("*") if p.is_file() and not _is_hidden(p.relative_to(path)))
+            inside = ((p, p.relative_to(path).parts) for p in path.rglob("*") if p.is_file())
+            files = sorted(p for p, parts in inside if not any(part.startswith(".") for part in parts))
             if not files:
                 raise ValueError(f"{corpus}: the folder holds no file")
             for file in files:
@@ -49,24 +52,17 @@ def is_stream(corpus: str) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def _is_hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)
-
-
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     """(line number from 1, line without its end) of a text file, compressed or not, as strict UTF-8.
 
-    A line ends with LF, CR LF or CR, and with nothing else. Raises `ValueError`, with `file:line`, for bytes that
-    are not UTF-8 and for a damaged compressed file.
+    Only LF, CR LF and CR end a line. Raises `ValueError`, with `file:line`, for bytes that are not UTF-8 and for a
+    damaged compressed file.
     """
     return (line for line in read_arriving(path) if line is not None)
 
 
 def read_arriving(path: Path) -> Iterator[tuple[int, str] | None]:
-    """The same, and `None` wherever all that has arrived was given and more is to be waited for (pipes, terminals).
-
-    The path `-` is standard input.
-    """
+    """The same, and `None` whenever the next line has not arrived yet (pipes, terminals); `-` is standard input."""
     name = "standard input" if path == STANDARD_INPUT else path
     with _open_binary(path) as file:
         number = 0
@@ -83,16 +79,14 @@ def read_arriving(path: Path) -> Iterator[tuple[int, str] | None]:
                         f"{name}:{number}: byte 0x{line[error.start]:02x} is not UTF-8; "
                         "convert the file first, for example with iconv -f latin1 -t utf8"
                     ) from error
-        except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
-            raise ValueError(f"{name}: the compressed file is damaged after line {number}: {error}") from error
-        except OSError as error:
-            if error.errno is not None:  # the disk's word, not the decompressor's
+        except (EOFError, lzma.LZMAError, zlib.error, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:  # an error of the disk, not of the file
                 raise
             raise ValueError(f"{name}: the compressed file is damaged after line {number}: {error}") from error
 
 
 def _split_lines(file: Any) -> Iterator[bytes | None]:
-    """Lines of a binary file without their ends, as they arrive; `None` where reading on would wait."""
+    """Lines of a binary file without their ends, as they arrive; `None` whenever reading on would wait."""
     begun: list[bytes] = []  # a line whose end has not come yet
     after_return = False
     while block := file.read1(BLOCK):
@@ -115,7 +109,7 @@ def _is_ready(file: Any) -> bool:
     """Whether something, or the end, can be read without waiting."""
     try:
         return bool(select.select([file], [], [], 0)[0])
-    except (OSError, ValueError):  # no file of the system's
+    except (OSError, ValueError):  # not a file of the operating system
         return True
 
 
@@ -156,42 +150,38 @@ def _read_jsonl(path: Path, text_key: str) -> Iterator[str]:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise ValueError(f"{path}:{number}: not a JSON object ({error})") from error
-        if not isinstance(record, dict) or not isinstance(record.get(text_key), str):
-            keys = ", ".join(record) if isinstance(record, dict) else type(record).__name__
-            raise ValueError(
-                f"{path}:{number}: no text under the key {text_key!r} (found: {keys}); name it with --text-key"
-            )
-        if not record[text_key].isascii():
-            try:
-                record[text_key].encode()
-            except UnicodeEncodeError as error:
-                raise ValueError(f"{path}:{number}: the text holds half a character ({error.reason})") from error
-        if record[text_key].strip():
-            yield record[text_key]
+        text = _text(record, text_key, f"{path}:{number}")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(f"{path}:{number}: the text holds half a character ({error.reason})") from error
+        if text.strip():
+            yield text
 
 
 def _read_dataset(name: str, text_key: str) -> Iterator[str]:
-    """A dataset of the hub, streamed; `name:configuration` chooses a configuration.
+    """A dataset of the Hub, streamed; `name:configuration` chooses a configuration.
 
-    What ends in a dot and letters is meant as a file; names like `wiki-2.0` are not.
+    A name that ends in a dot and letters is taken for a file; names like `wiki-2.0` are not.
     """
     ending = Path(name.split(":")[0]).suffix[1:]
-    if name.startswith((".", "/", "~")) or name.count("/") > 1 or ending.isalpha():
+    if is_path(name) or name.count("/") > 1 or ending.isalpha():
         raise FileNotFoundError(f"{name}: no such file or folder")
     import datasets
 
     repository, _, configuration = name.partition(":")
     try:
         rows = datasets.load_dataset(repository, configuration or None, split="train", streaming=True)
-    except Exception as error:  # the hub's client raises a dozen kinds
+    except Exception as error:  # the Hub's client raises a dozen kinds
         raise FileNotFoundError(
             f"{name}: no such file or folder, and no dataset of this name could be read: {error}"
         ) from error
-    for row in rows:
-        text = row.get(text_key)  # type: ignore[union-attr]
-        if not isinstance(text, str):
-            raise ValueError(
-                f"{name}: no text under the key {text_key!r} (found: {', '.join(row)}); name it with --text-key"
-            )
-        if text.strip():
-            yield text
+    yield from (text for row in rows if (text := _text(row, text_key, name)).strip())
+
+
+def _text(record: Any, text_key: str, where: str) -> str:
+    """The text of one record of a corpus; `ValueError` if it has none."""
+    if isinstance(record, dict) and isinstance(record.get(text_key), str):
+        return record[text_key]
+    keys = ", ".join(record) if isinstance(record, dict) else type(record).__name__
+    raise ValueError(f"{where}: no text under the key {text_key!r} (found: {keys}); name it with --text-key")

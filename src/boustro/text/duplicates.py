@@ -1,7 +1,7 @@
-"""Near-duplicates left out of a corpus as it streams by: of documents that share most of their words, the first stays.
+"""Near-duplicates left out of a corpus while it is read: of documents that share most of their words, the first stays.
 
-How much two documents share is the Jaccard similarity of their runs of words, estimated by MinHash; a table of bands
-finds those worth comparing (both by datasketch). Memory: about ten kilobytes for every document that stays.
+Similarity is the Jaccard similarity of runs of words, estimated by MinHash; locality-sensitive hashing finds the pairs
+worth comparing (both by datasketch). Memory: about ten kilobytes for every document that stays.
 """
 
 import itertools
@@ -11,33 +11,33 @@ from dataclasses import dataclass
 from typing import Any
 
 RUN = 5
-"""Words in a row that are compared as one; of a shorter document, all its words."""
+"""Consecutive words that are compared as one; of a shorter document, all its words."""
 RUNS_AT_ONCE = 10_000
 HASHES = 128
-"""Functions a document's runs are hashed by: the standard error of a similarity is a twentieth at most."""
-ALMOST_THE_SAME = 0.95
-"""The highest similarity that the table can be laid out for."""
-RATHER_COMPARE = 0.1, 0.9
-"""How bad it is to compare two documents in vain, and to miss two that are alike."""
+"""Hash functions per document: the standard error of a similarity is at most 0.05."""
+HIGHEST_THRESHOLD = 0.95
+"""The highest similarity that the hash table supports."""
+ERROR_WEIGHTS = 0.1, 0.9
+"""How bad it is to compare two documents in vain, and to miss a pair of near-duplicates."""
 
 
 @dataclass
 class NearDuplicates:
-    """Passes documents on, but for those whose similarity to one that was passed on is `threshold` or more."""
+    """Yields documents, except those whose similarity to an earlier one is at least `threshold`."""
 
     threshold: float
     left_out: int = 0
 
     def __post_init__(self) -> None:
         if not 0 < self.threshold <= 1:
-            raise ValueError(f"a similarity lies above 0 and at most at 1, not at {self.threshold}")
+            raise ValueError(f"a similarity must be above 0 and at most 1, not {self.threshold}")
         _datasketch()
 
     def filter(self, documents: Iterable[str]) -> Iterator[str]:
-        """Documents in their order; `left_out` counts anew."""
+        """Documents in their order; `left_out` is counted from 0."""
         datasketch = _datasketch()
         self.left_out, kept = 0, list[Any]()
-        table = datasketch.MinHashLSH(min(self.threshold, ALMOST_THE_SAME), HASHES, weights=RATHER_COMPARE)
+        table = datasketch.MinHashLSH(min(self.threshold, HIGHEST_THRESHOLD), HASHES, weights=ERROR_WEIGHTS)
         for document in documents:
             sketch = _sketch(document, datasketch)
             if any(sketch.jaccard(kept[number]) >= self.threshold for number in table.query(sketch)):
@@ -49,7 +49,7 @@ class NearDuplicates:
 
 
 def _sketch(document: str, datasketch: Any) -> Any:
-    """The MinHash of a document's runs of words, whatever their case and what stands between them."""
+    """The MinHash of a document's runs of words, without case, punctuation and white space."""
     words = re.findall(r"\w+", document.lower()) or [document]
     runs = (" ".join(words[start : start + RUN]).encode() for start in range(max(1, len(words) - RUN + 1)))
     sketch = datasketch.MinHash(HASHES)
@@ -62,7 +62,6 @@ def _datasketch() -> Any:
     try:
         import datasketch
     except ImportError as error:
-        raise ImportError(
-            "--near-duplicates needs datasketch; install it with: pip install 'boustro[dedup]'"
-        ) from error
+        message = "--near-duplicates needs datasketch; install it with: pip install 'boustro[dedup]'"
+        raise ImportError(message) from error
     return datasketch

@@ -1,15 +1,13 @@
-"""Several corpora read as one, each by its share of the segments.
+"""Several corpora read as one, each with its share of the segments.
 
     shares 2/3 and 1/3    positions 0 1 2 3 4 5 …    corpora a b a a b a …
 
-The order is a fixed one in which, after any number of segments, every corpus has had its share to within one or
-so: no random numbers, so a run that stops early, or is evaluated early, has read the mixture that was asked for. A
-corpus that is read more often than it is long begins its next epoch, in another order, on its own.
+The order is fixed, without random numbers: after any number of segments every corpus has had its share to within about
+one segment, so a run that stops early has still read the intended mixture. A corpus that is read more often than its
+length begins its next epoch, in another order.
 
-`smoothed_shares` is the multilingual sampling of the chapter on masked LMs (equation 11.7): corpora by their sizes to
-the power α, so that with α below 1 the small ones are read more often than their sizes say.
-
-    sizes 900 and 100, α = 0.5    shares 30/40 and 10/40
+`smoothed_shares` is multilingual sampling (Jurafsky & Martin, equation 11.7): shares by size to the power α, so that
+with α below 1 small corpora are read more often than their sizes say. Sizes 900 and 100, α = 0.5: 30/40 and 10/40.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,16 +25,16 @@ from boustro.text.tokenizers import load_tokenizer
 
 @dataclass(frozen=True)
 class Corpora:
-    """Opened shards of one or more corpora over one vocabulary, and what share of a run each is to have."""
+    """Opened shards of one or more corpora with one vocabulary, and their shares of a run."""
 
     shards: Sequence[Shards]
     shares: Sequence[float]
 
     @classmethod
     def open(cls, paths: Sequence[Path], shares: Sequence[float] = (), alpha: float = 1.0) -> "Corpora":
-        """By default shares follow from the sizes, smoothed by `alpha`.
+        """By default the shares are those of the sizes, smoothed by `alpha`.
 
-        Raises `ValueError` for shares that do not fit and for corpora of different vocabularies.
+        Raises `ValueError` for shares that do not fit and for corpora with different vocabularies.
         """
         if not paths:
             raise ValueError("no shards given; make some with boustro tokenize")
@@ -50,7 +48,7 @@ class Corpora:
 
     @property
     def first(self) -> Shards:
-        """Whose tokenizer and vocabulary are everybody's."""
+        """Its tokenizer and vocabulary are those of all."""
         return self.shards[0]
 
     @property
@@ -60,11 +58,11 @@ class Corpora:
         return own[0] if len(own) == 1 else fingerprint(own, [round(share, 9) for share in self.shares])
 
     def sources(self, cut: Callable[[Shards], Source]) -> list[Source]:
-        """Segments, or whatever `cut` makes, of every corpus."""
+        """What `cut` makes of every corpus, such as its segments."""
         return [cut(shards) for shards in self.shards]
 
     def stream(self, segments: Sequence[Source], seed: int, length: int) -> "SegmentStream | Mixture":
-        """What a run of so many segments reads."""
+        """What a run of `length` segments reads."""
         streams = [SegmentStream(own, seed, length) for own in segments]
         return streams[0] if len(streams) == 1 else Mixture(streams, self.shares)
 
@@ -82,20 +80,16 @@ def refuse_other_vocabulary(shards: Shards, first: Shards) -> None:
 
 
 class Mixture:
-    """`SegmentStream`s side by side; the numbers of the second one's segments follow those of the first, and so on."""
+    """`SegmentStream`s side by side; the second one's segments are numbered after those of the first, and so on."""
 
     def __init__(self, streams: Sequence[SegmentStream], shares: Sequence[float]) -> None:
-        """Every stream must be long enough for its share, which it is if all are as long as the run.
-
-        Raises `ValueError` for shares that are not one positive number a stream.
-        """
+        """Every stream is as long as the run. Raises `ValueError` for shares that are not one positive number each."""
         _check_shares(shares, len(streams))
         self.streams, self._length = list(streams), len(streams[0])
         self._owners = interleave(shares, self._length)
         reads = np.eye(len(streams), dtype=np.int64)[self._owners]
         self._places = (np.cumsum(reads, 0) - 1)[np.arange(self._length), self._owners]
-        sizes = [len(stream.segments) for stream in streams]
-        self._offsets = np.cumsum([0, *sizes[:-1]])
+        self._offsets = np.cumsum([0, *(len(stream.segments) for stream in streams[:-1])])
 
     def __len__(self) -> int:
         return self._length
@@ -109,7 +103,7 @@ class Mixture:
 
 
 def interleave(shares: Sequence[float], length: int) -> np.ndarray:
-    """(length,) which corpus is read at each position: the j-th read of corpus i is due at (j + ½) / share i."""
+    """(length,) the corpus at each position: read j of corpus i is due at (j + ½) / share i."""
     parts = np.asarray(shares, float) / sum(shares)
     due = [(np.arange(int(np.ceil(part * length)) + 1) + 0.5) / part for part in parts]
     owners = np.repeat(np.arange(len(parts)), [len(d) for d in due])
@@ -117,7 +111,7 @@ def interleave(shares: Sequence[float], length: int) -> np.ndarray:
 
 
 def smoothed_shares(sizes: Sequence[int], alpha: float) -> list[float]:
-    """Shares ∝ sizes to the power `alpha`: 1 is by size, 0 gives all the same. `ValueError` for one below 0."""
+    """Shares proportional to sizes to the power `alpha`: 1 is by size, 0 uniform. `ValueError` if it is negative."""
     if alpha < 0:
         raise ValueError(f"alpha must be 0 or more, not {alpha}")
     powers = (np.asarray(sizes, float) / sum(sizes)) ** alpha

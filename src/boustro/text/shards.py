@@ -1,16 +1,16 @@
 """Token shards: a corpus as piece ids on disk, memory-mapped, with the bounds of its documents.
 
-    shards/
-      config.json         vocabulary size, dtype, end-of-text piece, counts, tokenizer fingerprint
-      pieces-00000.bin    piece ids, uint16 (or uint32 for a vocabulary above 65,536), documents one
-                          after another, each followed by the end-of-text piece
-      documents-00000.bin where each document ends in that shard, uint64
-      tokenizer/          the tokenizer, so that a model trained on the shards carries it along
+    config.json          vocabulary size, dtype, end-of-text piece, counts
+    pieces-00000.bin     piece ids, uint16 (uint32 for a vocabulary above 65,536): documents one after another,
+                         each followed by the end-of-text piece
+    documents-00000.bin  where each document ends in that shard, uint64
+    tokenizer/           the tokenizer, which is copied into every model trained on the shards
 
-Tokenizing streams: documents are read in batches, a process per core turns them into ids, and what
-comes back is appended in order, so that memory does not grow with the corpus.
+Documents are tokenized in batches by one process per core and written in order, so memory does not grow with the
+corpus.
 """
 
+import contextlib
 import json
 import os
 from collections import deque
@@ -27,17 +27,11 @@ from tyro.conf import Positional
 
 from boustro.options import Range, ShareAboveZero, check_options
 from boustro.store import claim, content_fingerprint, read_folder, read_json, write_folder
+from boustro.text import tokenizers
 from boustro.text.byte_bpe import ByteBPE
 from boustro.text.documents import Split, is_stream, read_documents
 from boustro.text.duplicates import NearDuplicates
-from boustro.text.tokenizers import (
-    LEAST_PIECES,
-    MOST_PIECES,
-    end_of_text_id,
-    load_tokenizer,
-    save_tokenizer,
-    train_tokenizer,
-)
+from boustro.text.tokenizers import LEAST_PIECES, MOST_PIECES, end_of_text_id, load_tokenizer
 
 MOST_WORKERS = 1024
 SHARD_PIECES = 1 << 27
@@ -57,7 +51,7 @@ class Shards:
 
     @classmethod
     def open(cls, path: str | Path) -> "Shards":
-        """Open a complete folder; `ValueError` when it is damaged or half-written."""
+        """Open a complete folder; `ValueError` if it is damaged or incomplete."""
         path = Path(path)
         with read_folder(path, "shards") as manifest:
             config = read_json(path / "config.json")
@@ -75,7 +69,7 @@ class Shards:
         return self.path / "tokenizer"
 
     def read(self, shard: int, start: int, stop: int) -> np.ndarray:
-        """Piece ids of a shard, as int64; `ValueError` for one that is none of the vocabulary's."""
+        """Piece ids of a shard, as int64; `ValueError` for one that is not in the vocabulary."""
         found = self.pieces[shard][start:stop].astype(np.int64)
         if found.max(initial=0) >= self.config["vocab_size"]:
             raise ValueError(
@@ -85,16 +79,16 @@ class Shards:
         return found
 
     def counts(self, vocab_size: int) -> np.ndarray:
-        """(vocab_size,) how often each piece stands at the head of the corpus, its first 16.8M pieces."""
+        """(vocab_size,) how often each piece occurs in the first 16.8M pieces."""
         return np.bincount(self.read(0, 0, COUNTED_PIECES), minlength=vocab_size)
 
 
 def open_shards_of(path: Path, vocabulary: dict[str, int], owner: str, whose: str) -> Shards:
-    """Shards of the very pieces of `owner`; `ValueError` for others, saying to take the tokenizer of `whose`."""
+    """Shards with the vocabulary of `owner`; `ValueError` for others, saying to use the tokenizer of `whose`."""
     shards = Shards.open(path)
     if load_tokenizer(shards.tokenizer_path).get_vocab() != vocabulary:
         raise ValueError(
-            f"{path} was made with another tokenizer than that of {owner}; make it anew: boustro tokenize ... "
+            f"{path} was made with another tokenizer than that of {owner}; make it again: boustro tokenize ... "
             f"--tokenizer with the folder or name of {whose}"
         )
     return shards
@@ -114,15 +108,16 @@ def tokenize(
     """Turn a corpus into token shards, on all cores.
 
     Args:
-        corpus: Text or JSONL files (.gz, .bz2, .xz too), folders of them, or names of datasets on the hub.
-        out: Where the shards are written.
-        tokenizer: A Hugging Face tokenizer: a name or a folder.
-        train_tokenizer: Instead, train a byte-level BPE of this many pieces on the corpus.
-        text_key: The key of the text in JSONL files and datasets.
+        corpus: Text or JSONL files (.gz, .bz2, .xz too), folders of them, or names of datasets on the Hub.
+        out: Folder to write the shards to.
+        tokenizer: A Hugging Face tokenizer: name or folder.
+        train_tokenizer: Train a byte-level BPE tokenizer with this vocabulary size on the corpus instead.
+        text_key: Key of the text in JSONL files and datasets.
         split: What ends a document in a text file.
-        near_duplicates: Leave out documents this similar to an earlier one, 0.8 say (Jaccard, of runs of five words).
-        workers: Processes; by default one a core.
-        overwrite: Replace shards that stand at --out.
+        near_duplicates: Leave out documents whose similarity to an earlier one is at least this, such as 0.8
+            (Jaccard similarity of their runs of five words).
+        workers: Number of processes. By default one per core.
+        overwrite: Replace existing shards in OUT.
     """
     check_options(tokenize, locals())
     if (tokenizer is None) == (train_tokenizer is None):
@@ -134,7 +129,6 @@ def tokenize(
         raise ValueError(
             f"{stream} is a stream, and --train-tokenizer reads the corpus twice; write it to a file first"
         )
-
     sieve = NearDuplicates(near_duplicates) if near_duplicates is not None else None
 
     def documents() -> Iterator[str]:
@@ -144,8 +138,8 @@ def tokenize(
     made_by = {"corpora": list(corpus), "near_duplicates": near_duplicates}
     with claim(out, "shards", overwrite), write_folder(out, "shards", made_by) as folder:
         if train_tokenizer is not None:
-            learn = _train_tokenizer(documents(), train_tokenizer)
-            save_tokenizer(learn, folder / "tokenizer")
+            shown = tqdm(documents(), desc="training the tokenizer", unit=" documents", disable=None)
+            tokenizers.save_tokenizer(tokenizers.train_tokenizer(shown, train_tokenizer), folder / "tokenizer")
         else:
             load_tokenizer(str(tokenizer)).save_pretrained(folder / "tokenizer")
         config = write_shards(documents(), folder, workers or os.cpu_count() or 1)
@@ -153,38 +147,26 @@ def tokenize(
     print(f"{out}: {config['num_documents']:,} documents, {config['num_pieces']:,} pieces, {config['dtype']}{left_out}")
 
 
-def _train_tokenizer(documents: Iterable[str], size: int):
-    return train_tokenizer(tqdm(documents, desc="learning pieces", unit=" documents", disable=None), size)
-
-
 def write_shards(documents: Iterable[str], folder: Path, workers: int) -> dict[str, Any]:
-    """Write shards of `documents` into `folder`, which holds `tokenizer/` already; returns their config."""
+    """Write shards of `documents` into `folder`, which already contains `tokenizer/`; returns their config."""
     tokenizer = load_tokenizer(folder / "tokenizer")
     end = end_of_text_id(tokenizer)
     dtype = np.dtype(np.uint16 if len(tokenizer) <= 1 << 16 else np.uint32)
-    num_pieces = num_documents = num_shards = 0
-    progress = tqdm(desc="tokenizing", unit=" pieces", unit_scale=True, disable=None)
-    batches = _encode_batches(documents, folder / "tokenizer", end, dtype, workers)
-    batch = next(batches, None)
-    if batch is None:
+    num_pieces = num_documents = num_shards = written = 0
+    with contextlib.ExitStack() as files, tqdm(desc="tokenizing", unit=" pieces", unit_scale=True, disable=None) as bar:
+        for pieces, lengths in _encode_batches(documents, folder / "tokenizer", end, dtype, workers):
+            if not num_shards or written >= SHARD_PIECES:
+                files.close()
+                paths = (folder / f"{name}-{num_shards:05d}.bin" for name in ("pieces", "documents"))
+                pieces_file, ends_file = (files.enter_context(path.open("wb")) for path in paths)
+                num_shards, written = num_shards + 1, 0
+            pieces_file.write(pieces)
+            ends_file.write((written + np.cumsum(lengths, dtype=np.uint64)).astype(np.uint64).tobytes())
+            size = int(lengths.sum())
+            written, num_pieces, num_documents = written + size, num_pieces + size, num_documents + len(lengths)
+            bar.update(size)
+    if not num_shards:
         raise ValueError("the corpus holds no text; check its path and --text-key")
-    while batch is not None:
-        with (
-            (folder / f"pieces-{num_shards:05d}.bin").open("wb") as pieces_file,
-            (folder / f"documents-{num_shards:05d}.bin").open("wb") as ends_file,
-        ):
-            written = 0
-            while batch is not None and written < SHARD_PIECES:
-                pieces, lengths = batch
-                ends_file.write((written + np.cumsum(lengths, dtype=np.uint64)).astype(np.uint64).tobytes())
-                pieces_file.write(pieces)
-                written += int(lengths.sum())
-                num_documents += len(lengths)
-                progress.update(int(lengths.sum()))
-                batch = next(batches, None)
-        num_pieces += written
-        num_shards += 1
-    progress.close()
     config = {
         "num_shards": num_shards,
         "num_documents": num_documents,
@@ -200,7 +182,7 @@ def write_shards(documents: Iterable[str], folder: Path, workers: int) -> dict[s
 def _encode_batches(
     documents: Iterable[str], tokenizer: Path, end: int, dtype: np.dtype, workers: int
 ) -> Iterator[tuple[bytes, np.ndarray]]:
-    """(ids as bytes, lengths) a batch, in the documents' order, a few batches ahead of the reader."""
+    """(ids as bytes, lengths) of each batch, in the documents' order, computed a few batches ahead."""
     arguments = (str(tokenizer), end, dtype.name)
     if workers == 1:
         _start_worker(*arguments)
@@ -234,16 +216,16 @@ _worker: dict[str, Any] = {}
 def _start_worker(tokenizer: str, end: int, dtype: str) -> None:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     file = Path(tokenizer) / "tokenizer.json"
-    if file.is_file():  # without transformers: a worker starts at once
+    if file.is_file():  # without transformers, whose import takes seconds
         from tokenizers import Tokenizer
 
         own = Tokenizer.from_file(str(file))
         own.encode_special_tokens = True
         own.no_truncation()
         own.no_padding()
+        plain = lambda texts: [e.ids for e in own.encode_batch_fast(texts, add_special_tokens=False)]  # noqa: E731
         fast = ByteBPE.make(own)
-        own_way = lambda texts: [e.ids for e in own.encode_batch_fast(texts, add_special_tokens=False)]  # noqa: E731
-        encode = fast.encode_batch if fast else own_way
+        encode = fast.encode_batch if fast else plain
     else:
         slow = load_tokenizer(tokenizer)
         encode = lambda texts: slow(texts, add_special_tokens=False, split_special_tokens=True)["input_ids"]  # noqa: E731

@@ -1,8 +1,8 @@
 """Tokenizers: any of Hugging Face's, by name or folder, or a byte-level BPE trained here.
 
-Ours splits text as GPT-2 does (a word takes the space before it along), but keeps combining marks
-with their letter and cuts numbers into groups of three digits at the most. It knows every byte, so
-nothing is ever unknown to it; `<|endoftext|>` parts documents and starts every training segment.
+Ours splits text as GPT-2 does (a word includes the space before it), but keeps combining marks with their letter and
+splits numbers into groups of at most three digits. Every byte is a piece, so nothing is unknown; `<|endoftext|>`
+separates documents and starts every training segment.
 """
 
 from collections.abc import Iterable, Sequence
@@ -42,7 +42,7 @@ def train_tokenizer(documents: Iterable[str], vocab_size: int) -> Tokenizer:
 
 
 def save_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
-    """Write a tokenizer of ours as transformers reads it."""
+    """Write a tokenizer of `train_tokenizer` in the format of transformers."""
     from transformers import PreTrainedTokenizerFast
 
     PreTrainedTokenizerFast(
@@ -51,9 +51,9 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
 
 
 def load_tokenizer(name_or_path: str | Path, revision: str | None = None):
-    """A transformers tokenizer that neither truncates nor pads; the shipped pair has one, `starter`.
+    """A transformers tokenizer that neither truncates nor pads; `starter` is that of the pair in the package.
 
-    Raises `FileNotFoundError` when there is none at this path or under this name.
+    Raises `FileNotFoundError` if there is none at this path or of this name.
     """
     from transformers import AutoTokenizer
 
@@ -61,16 +61,16 @@ def load_tokenizer(name_or_path: str | Path, revision: str | None = None):
     place = locate_model(PAIRS[name].split("+")[0] if name in PAIRS else name)
     try:
         tokenizer = AutoTokenizer.from_pretrained(place, revision=revision)
-        tokenizer("a")  # some damage is found by use alone
+        tokenizer("a")  # some damage is found only in use
     except ImportError:
         raise
-    except Exception as error:  # a damaged file makes the libraries raise whatever they meet
+    except Exception as error:  # a damaged file makes the libraries raise anything
         raise FileNotFoundError(
             f"{name_or_path}: no tokenizer could be loaded from this path or name; a folder needs tokenizer.json, "
             f"which save_pretrained of the tokenizer writes ({reason(error)})"
         ) from error
-    if len(tokenizer) <= len(tokenizer.get_added_vocab()):  # transformers makes an empty one where there is none
-        raise FileNotFoundError(f"{name_or_path}: no tokenizer lies there; save the model's tokenizer beside it")
+    if len(tokenizer) <= len(tokenizer.get_added_vocab()):  # transformers makes an empty one if there is none
+        raise FileNotFoundError(f"{name_or_path}: the folder has no tokenizer; save the model's tokenizer in it")
     if tokenizer.is_fast:
         tokenizer.backend_tokenizer.no_truncation()
         tokenizer.backend_tokenizer.no_padding()
@@ -78,32 +78,27 @@ def load_tokenizer(name_or_path: str | Path, revision: str | None = None):
 
 
 def end_of_text_id(tokenizer) -> int:
-    """The piece that parts documents: the end-of-sequence piece, or else the separator or start piece."""
+    """The piece that separates documents: the end-of-sequence piece, else the separator or start piece."""
     for identifier in (tokenizer.eos_token_id, tokenizer.sep_token_id, tokenizer.bos_token_id):
         if identifier is not None:
             return identifier
-    raise ValueError("the tokenizer has no end-of-sequence piece to part documents with; set its eos_token")
+    raise ValueError("the tokenizer has no end-of-sequence piece to separate documents; set its eos_token")
 
 
 def with_special_pieces(path: str | Path, names: Sequence[str]) -> Any:
     """The tokenizer at `path` with these special pieces ("mask", "cls", "sep", "pad"); new ones come after all others.
 
-    One that has a start and a separator piece by this frames what it reads with them, as BERT's does.
+    If "cls" or "sep" is new, the tokenizer frames texts with them as BERT's does.
     """
     tokenizer = load_tokenizer(path)
     missing = [name for name in names if getattr(tokenizer, f"{name}_token_id") is None]
     if missing:
         tokenizer.add_special_tokens({f"{name}_token": f"<|{name}|>" for name in missing})
     if {"cls", "sep"} & set(missing):
-        _frame(tokenizer)
+        cls, sep = tokenizer.cls_token, tokenizer.sep_token
+        tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+            single=f"{cls} $A {sep}",
+            pair=f"{cls} $A {sep} $B:1 {sep}:1",
+            special_tokens=[(cls, tokenizer.cls_token_id), (sep, tokenizer.sep_token_id)],
+        )
     return tokenizer
-
-
-def _frame(tokenizer: Any) -> None:
-    """[CLS] a text [SEP] another [SEP], the other one of segment 1."""
-    cls, sep = tokenizer.cls_token, tokenizer.sep_token
-    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
-        single=f"{cls} $A {sep}",
-        pair=f"{cls} $A {sep} $B:1 {sep}:1",
-        special_tokens=[(cls, tokenizer.cls_token_id), (sep, tokenizer.sep_token_id)],
-    )

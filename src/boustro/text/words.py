@@ -1,11 +1,10 @@
-"""Raw text to sentences of words, with the place of each word kept, as news corpora split them.
+"""Raw text to sentences of words with their positions, tokenized as news corpora are.
 
     "Dr. Ana Ruiz's U.S. tour (1996-97) didn't end."
     Dr. | Ana | Ruiz | 's | U.S. | tour | ( | 1996-97 | ) | did | n't | end | .
 
-Rules, not a model: a line break ends a sentence, and so does `.`, `!` or `?` before a capital or a digit,
-unless the word before it is an abbreviation or an initial. What is read as one character stays together:
-a letter and its combining marks, an emoji and what it is joined to.
+By rules: a line break ends a sentence, and so does `.`, `!` or `?` before a capital or a digit, unless the word before
+it is an abbreviation or an initial. A letter and its combining marks stay together, and so does an emoji sequence.
 """
 
 import re
@@ -41,14 +40,14 @@ CLOSERS = frozenset("\"'”’)]")
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A sentence and where each of its words lies in the text, half-open."""
+    """A sentence and the half-open range of each of its words in the text."""
 
     sentence: Sentence
     places: tuple[tuple[int, int], ...]
 
 
 def split_text(text: str, document: str = "") -> Iterator[Placed]:
-    """The sentences of a text, all of `document`; nothing but white space lies outside their words."""
+    """The sentences of a text, all of `document`; only white space is outside their words."""
     for line in re.finditer(r"[^\r\n\v\f\x85\u2028\u2029]+", text):
         words = list(_words(text, line.start(), line.end()))
         begin = 0
@@ -81,8 +80,8 @@ def _ends_sentence(text: str, words: list[tuple[int, int]], index: int) -> bool:
     if word in CLOSERS and index and text[slice(*words[index - 1])] in ENDERS:
         word = text[slice(*words[index - 1])]
     following = text[slice(*words[index + 1])]
-    parted = words[index + 1][0] > words[index][1]
-    return word in ENDERS and parted and (following[0].isupper() or following[0].isdigit() or following[0] in "\"'“‘([")
+    spaced = words[index + 1][0] > words[index][1]
+    return word in ENDERS and spaced and (following[0].isupper() or following[0].isdigit() or following[0] in "\"'“‘([")
 
 
 def _placed(text: str, places: list[tuple[int, int]], document: str) -> Placed:
