@@ -116,7 +116,7 @@ def adapt_to_labels(config: AdaptConfig) -> dict[str, Any]:
 def tag_ids(labelling: Labelling, sentences: Sequence[Sentence]) -> Tensor:
     """The tags of all words, end to end (W,), as indices of labels; -100 for a tag that is not in the training set."""
     ids = {tag: number for number, tag in enumerate(labelling.labels)}
-    tags = [tag for s in sentences for tag in labelling.tags(s, labelling.inside)]  # type: ignore[attr-defined]
+    tags = [tag for s in sentences for tag in labelling.tags(s, labelling.scheme)]  # type: ignore[attr-defined]
     return torch.tensor([ids.get(tag, IGNORED) for tag in tags], dtype=torch.int64)
 
 
