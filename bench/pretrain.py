@@ -34,11 +34,9 @@ from transformers.trainer_callback import PrinterCallback
 from boustro.models.hardware import best_device, uses_bf16
 from boustro.models.loss import LMWithLoss, lm_loss
 from boustro.objectives.causal import causal
-from boustro.pretrain.arguments import training_arguments
 from boustro.pretrain.config import PretrainConfig
 from boustro.pretrain.optimizer import make_optimizer
-from boustro.pretrain.run import build_lm, build_trainer
-from boustro.pretrain.signals import Signals
+from boustro.pretrain.run import build_lm, build_trainer, pretrain_arguments
 from boustro.text.segments import Segments, SegmentStream
 from boustro.text.shards import Shards
 
@@ -194,10 +192,10 @@ def by_loop(setting: Setting, lm: PreTrainedModel, steps: int, compiled: bool = 
 def by_boustro(setting: Setting, lm: PreTrainedModel, steps: int, **changes: Any) -> Curve:
     """What `boustro pretrain` runs."""
     clock, config = Clock(), replace(setting.config, **changes)
-    arguments = training_arguments(config, steps, validate=False)
+    arguments = pretrain_arguments(config, steps, validate=False)
     arguments.logging_steps, arguments.save_strategy = 1, "no"  # type: ignore[assignment]
     stream = SegmentStream(setting.segments, config.seed, steps * config.batch_segments)
-    trainer = build_trainer(config, lm, arguments, stream, setting.shards, None, Signals(), {})
+    trainer = build_trainer(config, lm, arguments, stream, setting.shards, None, {})
     trainer.add_callback(clock)
     trainer.train()
     return clock.curve
@@ -290,7 +288,7 @@ def main(
     setting = Setting(
         config, opened, Segments(opened, segment_length, seed), held_out, device,
         uses_bf16(device) if bf16 is None else bf16,
-        training_arguments(config, 1, validate=False).per_device_train_batch_size, adamw_lr,
+        pretrain_arguments(config, 1, validate=False).per_device_train_batch_size, adamw_lr,
     )  # fmt: skip
     rows: dict[str, tuple[float, Curve, float]] = {}
     for road in roads:

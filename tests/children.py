@@ -170,7 +170,7 @@ def train_steps(module, optimizer, out: str, checkpoint: str, steps: list[int]) 
     from transformers import TrainerState, get_wsd_schedule
 
     from boustro.pretrain.checkpoints import load_steps, load_weights, write_checkpoint
-    from boustro.pretrain.processes import add_up, num_processes, process_index
+    from boustro.pretrain.distributed import all_reduce_sum, num_processes, process_index
 
     scheduler = get_wsd_schedule(optimizer, num_warmup_steps=2, num_decay_steps=2, num_training_steps=6)
     if checkpoint:
@@ -187,6 +187,6 @@ def train_steps(module, optimizer, out: str, checkpoint: str, steps: list[int]) 
         optimizer.step()
         scheduler.step()
         optimizer.zero_grad()
-        losses.append(add_up(loss.item())[0] / num_processes())
+        losses.append(all_reduce_sum(loss.item())[0] / num_processes())
     write_checkpoint(Path(out), module, optimizer, scheduler, TrainerState(), {"losses": losses})
     return losses

@@ -165,20 +165,20 @@ def _write_lm(folder: Path, kind: str, tokenizer_folder: Path, seed: int) -> Pat
 
 @pytest.fixture
 def stopped_before(monkeypatch):
-    """`with stopped_before(5):` the small training loop raises `error` in place of its sixth step."""
-    from boustro.pretrain.loop import Loop
+    """`with stopped_before(5):` a training run raises `error` in place of its sixth step."""
+    from boustro.pretrain.trainer import PretrainTrainer
 
     @contextlib.contextmanager
     def at(step: int, error: Exception = RuntimeError("stopped")):  # noqa: B008
-        advance = Loop._advance
+        advance = PretrainTrainer.training_step
 
-        def stop(loop):
-            if loop.step == step:
+        def stop(trainer, *arguments, **options):
+            if trainer.state.global_step == step:
                 raise error
-            return advance(loop)
+            return advance(trainer, *arguments, **options)
 
         with monkeypatch.context() as patch:
-            patch.setattr(Loop, "_advance", stop)
+            patch.setattr(PretrainTrainer, "training_step", stop)
             yield
 
     return at

@@ -16,7 +16,8 @@ from boustro.encoders import exact_spec, load_encoder
 from boustro.models.adaptation import adapter_fingerprint, find_adaptation
 from boustro.models.lora import LoraShape, LoraWeights, add_lora
 from boustro.objectives.masked_next import masked_next
-from boustro.pretrain.adapt_text import TextOptions, make_next_masking
+from boustro.roads.adapt import make_next_masking
+from boustro.roads.options import TextOptions
 from boustro.store import open_folder
 from boustro.tasks.data.conll import format_conll
 from labelled import DATA
@@ -215,7 +216,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(lm, text, labelled, tm
     assert main(command("whole")) == 0
     with stopped_before(3):
         assert main(command("parts", "--save-minutes", 0)) == 101 and not (tmp_path / "parts").exists()
-    saved = sum(f.stat().st_size for f in (tmp_path / "parts.checkpoint").iterdir())
+    saved = sum(f.stat().st_size for f in (tmp_path / "parts.checkpoints" / "checkpoint-3").iterdir())
     assert main(command("parts", "--rank", 8, "--resume")) == 1  # another run's checkpoint
     assert main(command("parts", "--resume")) == 0
     one, other = ((tmp_path / name / "adapter_model.safetensors").read_bytes() for name in ("whole", "parts"))
@@ -249,7 +250,7 @@ def test_an_lm_in_bf16_is_adapted_in_fp32_and_read_again(lm, text, labelled, tmp
     assert main(commands[way]) == 0
     weights = load_file(tmp_path / "out" / "adapter_model.safetensors").values()
     assert {w.dtype for w in weights} == {torch.float32} and np.isfinite(
-        training(tmp_path / "out")["history"][-1]["loss"]
+        [row for row in training(tmp_path / "out")["history"] if "loss" in row][-1]["loss"]
     )
     encoder = load_encoder(f"unmasked:{tmp_path / 'out'}")
     assert encoder.model.dtype == torch.bfloat16 and np.isfinite(encoder.encode_all([WORDS]).streams[0]).all()
@@ -349,15 +350,15 @@ def bert(tmp_path_factory, tiny_tokenizer):
     [
         (["--lm", "{bert}"], "is a masked LM (bert), which reads both ways already"),
         (["--lm", "{other}"], "was made with another tokenizer than that of the LM"),
-        (["--lm", "starter"], "one causal LM is adapted"),
+        (["--lm", "starter"], "only a single causal LM can be adapted"),
         (["--lm", "unmasked:{lm}"], "its blocks with --blocks"),
         (["--lm", "{adapted}"], "a model folder is expected here"),
         (["--blocks", "2-3"], "no blocks 2-3, the model has 1 to 2; a range is first-last"),
         (["--blocks", "upper"], "no blocks upper"),
         (["--targets", "q_prj"], "no linear layers are named q_prj; this model's are down_proj, gate_proj"),
-        (["--segment-length", 64], "reads 2 to 63 pieces of a segment together"),
+        (["--segment-length", 64], "reads segments of 2 to 63 pieces"),
         (["--mask-piece", "<blank>"], "has no piece '<blank>'"),
-        (["--epochs", 2], "--train with --dev, --epochs, --batch-pieces, --context"),
+        (["--epochs", 2], "--train takes --dev, --epochs, --batch-pieces, --context"),
         (["--out", "{text}"], "is not a low-rank adaptation folder"),
     ],
 )
@@ -413,4 +414,4 @@ def test_a_folder_that_does_not_fit_is_refused(adapted, lm, text, tmp_path):
 
 def test_one_of_the_two_ways_must_be_chosen(lm, tmp_path, capsys):
     assert main(["adapt", "--lm", lm, "--out", str(tmp_path / "out")]) == 1
-    assert "give either --shards FOLDER, running text, or --train FILE" in capsys.readouterr().err
+    assert "give either --shards FOLDER (running text) or --train FILE" in capsys.readouterr().err

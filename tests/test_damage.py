@@ -238,14 +238,16 @@ def test_a_checkpoint_that_cannot_be_read_asks_for_a_new_beginning(world, copy, 
     folder = copy("stopped.checkpoints") / "checkpoint-1"
     change(folder / file, **changed)
     said = refused(*world.command("pretrain", "stopped"), "--save-minutes", "0", "--resume")
-    assert "checkpoint-1" in said and said.endswith("give --overwrite in place of --resume to begin anew")
+    assert "checkpoint-1" in said and said.endswith("give --overwrite in place of --resume to start again")
 
 
-@pytest.mark.parametrize(("file", "changed"), [("state.json", {"step": None}), ("optimizer.json", {"groups": [{}]})])
+@pytest.mark.parametrize(
+    ("file", "changed"), [("trainer_state.json", {"global_step": None}), ("optimizer.json", {"groups": [{}]})]
+)
 def test_so_does_that_of_a_fusion(world, copy, file, changed):
-    change(copy("halted.checkpoint") / file, **changed)
+    change(copy("halted.checkpoints") / "checkpoint-1" / file, **changed)
     said = refused(*world.command("fuse", "halted"), "--save-minutes", "0", "--resume")
-    assert said.startswith("halted.checkpoint") and said.endswith("to begin anew")
+    assert said.startswith("halted.checkpoints") and said.endswith("to start again")
 
 
 def test_weights_that_are_not_finite_are_no_checkpoint(world, copy):

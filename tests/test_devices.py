@@ -9,16 +9,12 @@ import torch
 import boustro
 from boustro.encoders import load_encoder
 from boustro.heads.registry import HEADS
-from boustro.pretrain.adapt import AdaptConfig
-from boustro.pretrain.adapt_text import TextOptions
 from boustro.pretrain.config import PretrainConfig
-from boustro.pretrain.elmo import ElmoConfig, train_elmo
-from boustro.pretrain.fuse import FuseConfig
 from boustro.pretrain.run import pretrain
 from boustro.pretrain.trainer import PretrainTrainer
-from boustro.studies.adapt import adapt
-from boustro.studies.fuse import fuse
-from boustro.tasks.adapt_labels import LabelOptions
+from boustro.roads.commands import adapt, fuse
+from boustro.roads.elmo import train_elmo
+from boustro.roads.options import AdaptConfig, ElmoConfig, FuseConfig, LabelOptions, TextOptions
 from boustro.tasks.data.conll import format_conll
 from boustro.text.shards import tokenize
 from labelled import DATA
@@ -27,8 +23,8 @@ from second_device import second_device
 SMALL = {"epochs": 2, "mix_epochs": 1, "hidden": 16, "batch_sentences": 8}
 FUSED = {"fused": {}, "fused, linear": {"kind": "linear"}, "fused, trained along": {"train_lms": "both", "width": 16}}
 WORDS = [words for words, _ in DATA]
-ASKING = ("boustro.tasks.base", "boustro.encoders.transformer", "boustro.encoders.elmo", "boustro.pretrain.fuse",
-          "boustro.pretrain.elmo")  # fmt: skip
+ASKING = ("boustro.tasks.base", "boustro.encoders.transformer", "boustro.encoders.elmo", "boustro.roads.fuse",
+          "boustro.roads.elmo")  # fmt: skip
 
 
 @pytest.fixture
@@ -39,6 +35,8 @@ def device(request, monkeypatch):
     for module in ASKING:
         monkeypatch.setattr(f"{module}.best_device", lambda: torch.device(kind))
     with second_device(kind) as pretended:
+        for whose in ("transformers.TrainingArguments", "accelerate.Accelerator"):
+            monkeypatch.setattr(f"{whose}.device", pretended)
         yield pretended
 
 
@@ -150,12 +148,12 @@ def make(pair, shards, train, tmp_path):
             train_elmo(WORDS, WORDS[:5], ElmoConfig(out=out, width=8, cells=16, letter_window=2, batch_words=40))
             return f"elmo:{out}"
         if kind == "adapted to text":
-            adapt(AdaptConfig(lm=forward, out=out, rank=2), text=TextOptions(shards=shards, **steps))
+            adapt(AdaptConfig(lm=forward, out=out, rank=2, text=TextOptions(shards=shards, **steps)))
             return f"unmasked:{out}"
         if kind == "adapted to labels":
             (tmp_path / "train.conll").write_text(format_conll(DATA))
             labels = LabelOptions(train=tmp_path / "train.conll", dev=tmp_path / "train.conll", epochs=1)
-            adapt(AdaptConfig(lm=forward, out=out, rank=2, blocks="2"), labels=labels)
+            adapt(AdaptConfig(lm=forward, out=out, rank=2, blocks="2", labels=labels))
             return f"unmasked:{out}"
         return kind.format(forward=forward, backward=backward)
 
@@ -186,10 +184,8 @@ def parameters_of(encoder) -> list[torch.Tensor]:
 
 
 @pytest.fixture
-def train(shards, device, tmp_path, monkeypatch):
+def train(shards, device, tmp_path):
     """train(objective, preset, **options) → the folder and the validation loss of a short run there."""
-    for whose in ("transformers.TrainingArguments", "accelerate.Accelerator"):
-        monkeypatch.setattr(f"{whose}.device", device)
 
     def make(objective: str, preset: str, **options: object) -> tuple[Path, float]:
         data = {"shards": (shards,), "validation": shards, "out": tmp_path / "lm", "evaluations": 2}
@@ -212,7 +208,7 @@ def test_an_objective_is_trained_there(train, objective, preset):
 
 @pytest.mark.parametrize("optimizer", ["muon", "adamw"])
 def test_a_run_goes_on_there_from_its_checkpoint(train, monkeypatch, optimizer):
-    """The second step is interrupted; the loop of the other runs is the next test's."""
+    """The second step is interrupted."""
     compute, calls = PretrainTrainer.compute_loss, []
 
     def interrupted(trainer, *args, **kwargs):

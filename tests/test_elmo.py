@@ -12,8 +12,8 @@ import boustro
 from boustro.cli.main import main
 from boustro.encoders import exact_spec, load_encoder
 from boustro.models.elmo import PAPER_FILTERS, CharCNN, Elmo, ElmoLM, ElmoShape, load_elmo, spell
-from boustro.pretrain.config import MOST_LETTERS
-from boustro.pretrain.elmo import make_batches, make_tensors
+from boustro.roads.elmo import make_batches, make_tensors
+from boustro.roads.options import MAX_LETTERS
 from boustro.types import Sentence
 
 SMALL = ElmoShape(width=8, cells=16, filters=((1, 4), (3, 8)), max_letters=12)
@@ -30,8 +30,8 @@ def random_elmo(shape=SMALL):
 
 
 def states_of(elmo, *texts):
-    spelt, rows, lengths, _ = make_tensors(texts, {}, elmo.shape.max_letters)
-    return elmo(spelt, rows, lengths)
+    batch = make_tensors(texts, {}, elmo.shape.max_letters)
+    return elmo(batch["spelt"], batch["texts"], batch["lengths"])
 
 
 def test_words_are_spelt_as_bytes_and_cut_where_they_are_too_long():
@@ -86,14 +86,14 @@ def test_the_loss_asks_for_the_next_word_forward_and_the_one_before_backward():
     lm = ElmoLM(elmo, 4, chunk_rows=2)
     numbers = {"Ada": 1, "sold": 2, "in": 3}
     tensors = make_tensors([WORDS, WORDS[:2]], numbers, 12)
-    assert tensors[3].tolist() == [[1, 2, 0, 3, 0, 0], [1, 2, -100, -100, -100, -100]]
+    assert tensors["targets"].tolist() == [[1, 2, 0, 3, 0, 0], [1, 2, -100, -100, -100, -100]]
     states = states_of(elmo, WORDS, WORDS[:2])
     losses = []
     for row, length in ((0, 6), (1, 2)):
         for t in range(length):
             for state in (states.forward[-1, row, t], states.backward[-1, row, t + 1]):
-                losses.append(torch.nn.functional.cross_entropy(lm.softmax(state), tensors[3][row, t]))
-    torch.testing.assert_close(lm(*tensors), torch.stack(losses).mean(), atol=1e-5, rtol=1e-4)
+                losses.append(torch.nn.functional.cross_entropy(lm.softmax(state), tensors["targets"][row, t]))
+    torch.testing.assert_close(lm(**tensors), torch.stack(losses).mean(), atol=1e-5, rtol=1e-4)
 
 
 @given(st.lists(st.integers(1, 30), max_size=60), st.integers(1, 40), st.integers(0, 3))
@@ -176,4 +176,4 @@ def test_a_tagger_over_an_elmo_is_saved_and_opened(trained, tmp_path):
 
 
 def test_the_widest_convolution_that_can_be_asked_for_is_the_papers():
-    assert len(PAPER_FILTERS) == MOST_LETTERS
+    assert len(PAPER_FILTERS) == MAX_LETTERS

@@ -9,11 +9,12 @@ import pytest
 import torch
 
 import boustro
+import children
 from boustro.cli.main import main
 from boustro.encoders import exact_spec, load_encoder
 from boustro.encoders.fused import lms_of, towers_of
 from boustro.models.fusion import CLOZE, FUSIONS, READING, Cloze, FusionShape, TiedHead, load_fusion
-from boustro.pretrain.loop import share_of_lr
+from boustro.roads.training import lr_share
 from boustro.store import open_folder
 from precision import tolerance
 
@@ -156,7 +157,7 @@ def test_training_lowers_the_validation_loss_and_leaves_a_complete_folder(traine
     training = json.loads((trained / "training.json").read_text())
     losses = [row["loss"] for row in training["history"] if "loss" in row]
     assert training["validation_loss"] < 0.75 * losses[0]
-    assert [row["step"] for row in training["history"] if "validation_loss" in row] == [30]
+    assert [row["step"] for row in training["history"] if "eval_loss" in row] == [30, 60]
     assert training["pieces_seen"] == 60 * STEP_PIECES
     assert set(open_folder(trained, "fusion", verify=True)["files"]) >= {"fusion.safetensors", "config.json"}
     assert [path.name for path in trained.parent.iterdir()] == [trained.name]
@@ -189,7 +190,7 @@ def test_what_stands_at_out_is_not_lost(pair, shards, tmp_path, stopped_before, 
     given = command(pair, shards, tmp_path / "f", "--save-minutes", 0)
     with stopped_before(5):
         assert main(given) == 101
-    assert main(given) == 1 and "give --resume to go on with it, or --overwrite" in capsys.readouterr().err
+    assert main(given) == 1 and "give --resume to continue it, or --overwrite" in capsys.readouterr().err
     assert main([*given, "--overwrite"]) == 0
     before = (tmp_path / "f" / "training.json").read_bytes()
     assert main(given) == 1 and "give --overwrite to replace it" in capsys.readouterr().err
@@ -198,17 +199,6 @@ def test_what_stands_at_out_is_not_lost(pair, shards, tmp_path, stopped_before, 
     assert (tmp_path / "f" / "training.json").read_bytes() == before
     assert main([*given, "--seed", "7", "--overwrite"]) == 0
     assert [path.name for path in tmp_path.iterdir()] == ["f"]
-
-
-def test_a_kill_between_two_renames_of_the_checkpoint_loses_nothing(pair, shards, tmp_path, stopped_before, capsys):
-    assert main(command(pair, shards, tmp_path / "whole")) == 0
-    parts = command(pair, shards, tmp_path / "parts", "--save-minutes", 0)
-    with stopped_before(5):
-        assert main(parts) == 101
-    (tmp_path / "parts.checkpoint").rename(tmp_path / ".parts.checkpoint.retired")
-    assert main([*parts, "--resume"]) == 0 and "going on from step" in capsys.readouterr().err
-    one, other = ((tmp_path / name / "fusion.safetensors").read_bytes() for name in ("whole", "parts"))
-    assert one == other
 
 
 def test_a_loss_that_is_not_finite_ends_the_run_and_writes_nothing(pair, shards, tmp_path, capsys):
@@ -259,6 +249,17 @@ def test_of_lms_that_are_trained_along_a_stopped_run_goes_on_to_the_same_weights
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "parts" / name).read_bytes()
 
 
+def test_sigterm_leaves_a_checkpoint_and_several_processes_are_refused(pair, shards, tmp_path, capsys, monkeypatch):
+    process = children.start(
+        children.signalled_in_micro_batch, command(pair, shards, tmp_path / "f"), tmp_path / "run.err", 4, "SIGTERM"
+    )
+    assert children.finish(process) == 143
+    assert "checkpoint-3 is complete. To continue, give the same command" in (tmp_path / "run.err").read_text()
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert main(command(pair, shards, tmp_path / "other")) == 1
+    assert "runs in one process" in capsys.readouterr().err
+
+
 def test_no_training_leaves_the_first_weights_which_the_seed_decides(pair, shards, validation, tmp_path):
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         options = ("--seed", seed, "--validation", validation)
@@ -279,9 +280,9 @@ def test_a_dry_run_says_what_a_run_would_cost_and_leaves_nothing(pair, shards, t
 
 
 def test_the_learning_rate_rises_stays_and_falls():
-    shares = [share_of_lr(step, 10, 0.2, 0.4) for step in range(10)]
+    shares = [lr_share(step, 10, 0.2, 0.4) for step in range(10)]
     assert shares == pytest.approx([0.5, 1, 1, 1, 1, 1, 1, 0.75, 0.5, 0.25])
-    assert share_of_lr(0, 1, 0.0, 0.0) == 1
+    assert lr_share(0, 1, 0.0, 0.0) == 1
 
 
 # As an encoder

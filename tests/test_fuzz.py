@@ -20,7 +20,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from boustro.pretrain.loop import Loop
 from boustro.pretrain.trainer import PretrainTrainer
 from boustro.store import kind_of, open_folder
 from damage import BYSTANDER
@@ -55,10 +54,9 @@ def no_training(monkeypatch):
     def refuse(*arguments, **options):
         raise BrokenOff("this far and no further")
 
-    train_head, loop, train = boustro.tasks.base.train_head, Loop.run, PretrainTrainer.train
+    train_head, train = boustro.tasks.base.train_head, PretrainTrainer.train
     monkeypatch.setattr(boustro.cli.demo, "run_grid", refuse)
     monkeypatch.setattr(boustro.text.shards, "ProcessPoolExecutor", refuse)
-    monkeypatch.setattr(Loop, "run", lambda self: loop(self) if self.steps <= 4 else refuse())
 
     def train_little(self, **given):
         return refuse() if self.args.max_steps > 4 or self.args.torch_compile else train(self, **given)

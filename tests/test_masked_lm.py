@@ -13,8 +13,9 @@ from boustro.models.masked import HEADS, MaskedLMWithLoss, encode, prediction_he
 from boustro.models.packing import packed_attention, packed_positions
 from boustro.models.presets import MASKED_PRESETS, make_config, make_generator_config, make_masked_config
 from boustro.objectives.examples import collate, keyed_generator
-from boustro.objectives.masked import dense_targets, masked
+from boustro.objectives.masked import masked
 from boustro.objectives.masking import Masking
+from test_masked_objective import dense_targets
 
 VOCABULARY, END, MASK, PAD, LENGTH = 60, 0, 59, 58, 24
 SPECIAL = np.isin(np.arange(VOCABULARY), [END, MASK])

@@ -8,9 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boustro.objectives.documents import document_ids
-from boustro.objectives.examples import collate, keyed_generator
-from boustro.objectives.masked import dense_targets, masked
+from boustro.objectives.examples import IGNORED, collate, document_ids, keyed_generator
+from boustro.objectives.masked import masked
 from boustro.objectives.masking import Masking, choose_words, special_pieces
 from boustro.objectives.words import sentence_ends, word_bounds, word_ids, word_starts
 from tokenizer_kinds import TINY
@@ -50,6 +49,13 @@ class Scripted(np.random.Generator):
 
     def random(self, *_):
         return np.array(next(self.draws["random"]))
+
+
+def dense_targets(positions, targets, length: int) -> np.ndarray:
+    """Targets (T,) as transformers takes them for `labels`: -100 where nothing is predicted."""
+    labels = np.full(length, IGNORED, np.int64)
+    labels[positions[targets != IGNORED]] = targets[targets != IGNORED]
+    return labels
 
 
 def test_by_hand():
@@ -134,13 +140,6 @@ def test_whole_words_meet_the_rate_exactly_where_short_words_fill_it(rate):
     for index, row in enumerate(pieces):
         found = masked(row, keyed_generator(0, 0, index), masking)
         assert (found.targets != -100).sum() == round(512 * rate)
-
-
-def test_word_ids_of_ones_own_are_taken_instead_of_the_table():
-    pieces, words = np.arange(1, 21), np.repeat(np.arange(5), 4)
-    found = masked(pieces, keyed_generator(0, 0, 0), make_masking(rate=0.2), words)
-    (word,) = set(words[found.positions].tolist())
-    assert found.positions.tolist() == np.flatnonzero(words == word).tolist()
 
 
 def test_a_draw_depends_on_seed_epoch_and_index_and_nothing_else():

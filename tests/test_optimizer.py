@@ -9,8 +9,8 @@ from torch import nn
 from transformers import AutoModelForCausalLM
 
 from boustro.models.presets import make_masked_config
-from boustro.pretrain.objectives import RECIPES
 from boustro.pretrain.optimizer import Muon, MuonAdamW, orthogonalise
+from boustro.pretrain.recipes import RECIPES
 from test_masked_lm import make_pieces
 
 ROUNDING = {False: 1e-2, True: 4e-2}  # by whether the steps are made in bf16
@@ -136,7 +136,7 @@ def names_of(lm: nn.Module, optimizer: torch.optim.Optimizer) -> set[str]:
 @pytest.mark.parametrize("kind", ["gpt2", "llama", "gpt_neox"])
 def test_embeddings_the_head_and_vectors_are_left_to_adamw(tiny_lm, kind):
     lm = AutoModelForCausalLM.from_pretrained(tiny_lm(kind))
-    muon, adamw = MuonAdamW(lm, lr=0.1).parts
+    muon, adamw = MuonAdamW(lm, lr=0.1).optimizers
     matrices, others = names_of(lm, muon), names_of(lm, adamw)
     assert matrices | others == {name for name, _ in lm.named_parameters()} and not matrices & others
     assert not [name for name in matrices if any(part in name for part in ("wte", "wpe", "embed", "lm_head"))]
@@ -152,7 +152,7 @@ def test_of_a_module_of_several_models_every_head_is_left_to_adamw(objective, pr
     recipe, lm_config = RECIPES[objective], make_masked_config(preset, make_pieces(), 16)
     lm_config.tie_word_embeddings = False  # a head by itself is no embedding
     module = recipe.with_loss(recipe.model.from_config(lm_config))
-    muon, adamw = MuonAdamW(module, lr=0.1).parts
+    muon, adamw = MuonAdamW(module, lr=0.1).optimizers
     matrices, others = names_of(module, muon), names_of(module, adamw)
     assert matrices | others == {name for name, _ in module.named_parameters()} and not matrices & others
     heads = {name for name, p in module.named_parameters() if (p.ndim == 2 and min(p.shape) < 3) or len(p) == 60}
@@ -163,7 +163,7 @@ def test_of_a_module_of_several_models_every_head_is_left_to_adamw(objective, pr
 def test_frozen_parameters_are_in_neither_part(tiny_lm):
     lm = AutoModelForCausalLM.from_pretrained(tiny_lm("llama"))
     lm.model.layers[0].requires_grad_(False)
-    assert not [name for part in MuonAdamW(lm, lr=0.1).parts for name in names_of(lm, part) if "layers.0" in name]
+    assert not [name for own in MuonAdamW(lm, lr=0.1).optimizers for name in names_of(lm, own) if "layers.0" in name]
 
 
 class Small(nn.Module):
@@ -238,7 +238,7 @@ def test_a_scheduler_reaches_both_parts(reloaded):
         optimizer.load_state_dict(optimizer.state_dict())
     scheduler = halving(optimizer)
     train(model, optimizer, range(2), scheduler)
-    assert [group["lr"] for part in optimizer.parts for group in part.param_groups] == [0.025, 0.025]
+    assert [group["lr"] for own in optimizer.optimizers for group in own.param_groups] == [0.025, 0.025]
 
 
 def test_a_learning_rate_of_nothing_moves_nothing():

@@ -20,7 +20,7 @@ from boustro.cli.main import main
 from boustro.models.loss import LMWithLoss
 from boustro.models.presets import PRESETS, make_config
 from boustro.objectives.causal import causal
-from boustro.pretrain.objectives import RECIPES
+from boustro.pretrain.recipes import RECIPES
 from boustro.pretrain.trainer import PretrainTrainer
 from boustro.store import open_folder
 from boustro.text.segments import Segments
@@ -257,12 +257,12 @@ def test_an_interrupted_run_leaves_its_last_two_checkpoints_and_no_model(interru
     assert [path.name for path in checkpoints] == ["checkpoint-5", "checkpoint-6"]
     for checkpoint in checkpoints:
         files = open_folder(checkpoint, "checkpoint", verify=True)["files"]
-        assert {"model.safetensors", "optimizer.safetensors", "optimizer.json", "trainer_state.json"} <= files.keys()
+        assert files.keys() == {"weights.safetensors", "optimizer.safetensors", "optimizer.json", "trainer_state.json"}
 
 
 def test_a_resumed_run_ends_where_an_uninterrupted_one_does(shards, straight, broken_off, capsys):
     assert main(command(shards, broken_off / "lm", "--resume")) == 0
-    assert f"going on from {broken_off / 'lm.checkpoints' / 'checkpoint-6'}" in capsys.readouterr().err
+    assert f"resuming from {broken_off / 'lm.checkpoints' / 'checkpoint-6'}" in capsys.readouterr().err
     assert_same_weights(broken_off / "lm", straight)
     assert [path.name for path in broken_off.iterdir()] == ["lm"]
 
@@ -277,8 +277,8 @@ def truncated(checkpoint: Path) -> None:
 
 
 def scrambled(checkpoint: Path) -> None:
-    data = (checkpoint / "model.safetensors").read_bytes()
-    (checkpoint / "model.safetensors").write_bytes(data[:-1] + bytes([data[-1] ^ 0xFF]))
+    data = (checkpoint / "weights.safetensors").read_bytes()
+    (checkpoint / "weights.safetensors").write_bytes(data[:-1] + bytes([data[-1] ^ 0xFF]))
 
 
 @pytest.mark.parametrize("damage", [without_manifest, truncated, scrambled])
@@ -287,10 +287,8 @@ def test_a_damaged_checkpoint_is_named_and_passed_over(shards, straight, broken_
     damage(newest)
     assert main(command(shards, broken_off / "lm", "--resume")) == 0
     messages = capsys.readouterr().err.splitlines()
-    assert [
-        line for line in messages if line.startswith("passed over an incomplete checkpoint") and str(newest) in line
-    ]
-    assert f"going on from {newest.with_name('checkpoint-5')}" in messages
+    assert [line for line in messages if line.startswith("skipped an incomplete checkpoint") and str(newest) in line]
+    assert f"resuming from {newest.with_name('checkpoint-5')}" in messages
     assert_same_weights(broken_off / "lm", straight)
 
 
@@ -316,7 +314,7 @@ def test_without_resume_a_run_is_refused_unless_it_may_begin_anew(shards, straig
     (broken_off / "new.checkpoints").mkdir()  # as a full disk leaves it: it holds nothing to lose
     assert main(command(shards, broken_off / "new", steps=1)) == 0
     said = refused(command(shards, broken_off / "lm"), capsys, "--resume", "--overwrite")
-    assert f"{broken_off / 'lm.checkpoints'} holds what a run that was stopped had done" in said
+    assert f"{broken_off / 'lm.checkpoints'} has the checkpoints of a run that was stopped" in said
     refused(command(shards, broken_off / "lm", "--resume", "--overwrite"), capsys, "not both")
     assert main(command(shards, broken_off / "lm", "--overwrite")) == 0
     assert "going on" not in capsys.readouterr().err
@@ -486,23 +484,16 @@ def test_an_unknown_objective_is_met_with_the_nearest(shards, tmp_path, capsys):
 
 
 def test_a_further_objective_is_one_entry(shards, tmp_path, monkeypatch):
-    """To say what is read; and each batch knows whence its examples are."""
+    """To predict the pieces that are read; a batch has the keys of its examples."""
     keys = []
 
-    def echo(examples, config, sentinel):
+    def echo(examples, run):
         keys.extend((example.epoch, example.index) for example in examples)
         pieces = torch.from_numpy(np.stack([example.pieces for example in examples]))
         return {"input_ids": pieces, "targets": pieces}
 
-    def says_so(*arguments):
-        made = RECIPES["causal"].make_config(*arguments)
-        made.update({"echo": True})
-        return made
-
-    entry = replace(RECIPES["causal"], make_batch=echo, make_config=says_so)
-    monkeypatch.setitem(RECIPES, "echo", entry)
+    monkeypatch.setitem(RECIPES, "echo", replace(RECIPES["causal"], make_batch=echo))
     assert main(command(shards, tmp_path / "lm", "--objective", "echo", steps=2)) == 0
-    assert AutoConfig.from_pretrained(tmp_path / "lm").echo is True
     assert len(set(keys)) == 2 * BATCH and {epoch for epoch, _ in keys} == {0}
 
 

@@ -112,12 +112,12 @@ def test_a_signal_to_one_process_stops_both_after_the_same_step_and_two_go_on(co
     said = (folder / "stopped.0.err").read_text().splitlines()[-1]
     assert said.startswith(f"stopped by SIGTERM after step 3 of 6; {checkpoint} is complete.")
     assert together(command(out, "--resume"), folder / "stopped") == [0, 0]
-    assert f"going on from {checkpoint}" in (folder / "stopped.0.err").read_text()
+    assert f"resuming from {checkpoint}" in (folder / "stopped.0.err").read_text()
     assert_same_run(out, alone)
 
 
 @pytest.mark.parametrize(("options", "words"), [
-    (["--batch-segments", 7], "--batch-segments 7 is no multiple of --micro-batch-segments 2 in each of 2 processes"),
+    (["--batch-segments", 7], "--batch-segments 7 cannot be divided into micro-batches of 2"),
     (["--resume", "--lr", 1], "run with another lr"),
 ])  # fmt: skip
 def test_what_is_refused_is_refused_by_all(command, alone, folder, options, words):
@@ -149,7 +149,7 @@ def test_spread_over_two_processes_a_step_is_the_same(tiny_lm, folder, kind):
     assert in_two("two", "", first) == pytest.approx(wanted, rel=1e-5)
     wanted = in_one("two-one", names["two"], rest)
     assert in_two("one-two", names["one"], rest) == pytest.approx(wanted, rel=1e-5)
-    for name in ("model.safetensors", "optimizer.safetensors"):
+    for name in ("weights.safetensors", "optimizer.safetensors"):
         one, other = (load_file(Path(names[path]) / name) for path in ("two-one", "one-two"))
         assert one.keys() == other.keys()
         for key, tensor in one.items():

@@ -10,10 +10,9 @@ from transformers import ElectraForMaskedLM, ElectraForPreTraining
 from boustro.models.electra import ReplacedLMWithLoss, replace, sample
 from boustro.models.presets import make_generator_config, make_masked_config
 from boustro.objectives.examples import collate, keyed_generator
-from boustro.objectives.masked import dense_targets
 from boustro.objectives.replaced import replaced
 from test_masked_lm import LENGTH, make_pieces
-from test_masked_objective import END, MASK, make_masking, segments
+from test_masked_objective import END, MASK, dense_targets, make_masking, segments
 
 
 @given(segments, st.integers(0, 99))

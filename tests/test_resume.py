@@ -102,7 +102,7 @@ def test_killed_in_a_micro_batch(command, straight, tmp_path, capsys, number, ne
     process = children.start(children.killed_in_micro_batch, command(tmp_path / "lm"), tmp_path / "run.err", number)
     assert children.finish(process) == -9
     said = assert_resumes(command, tmp_path / "lm", straight, capsys)
-    wanted = "starting from the beginning" if newest is None else f"going on from {tmp_path}/lm.checkpoints/checkpoint-"
+    wanted = "starting from the beginning" if newest is None else f"resuming from {tmp_path}/lm.checkpoints/checkpoint-"
     assert f"{wanted}{newest or ''}\n" in said
 
 
@@ -133,8 +133,8 @@ def test_killed_while_writing(command, straight, tmp_path, capsys, place, folder
     assert children.finish(process) == -9
     said = assert_resumes(command, tmp_path / "lm", straight, capsys)
     newest = {"made visible": 3, "model folder": STEPS}.get(place, 2)
-    assert re.search(rf"going on from \S*/checkpoint-{newest}\n", said)
-    half_written = [line for line in said.splitlines() if line.startswith("passed over a half-written checkpoint")]
+    assert re.search(rf"resuming from \S*/checkpoint-{newest}\n", said)
+    half_written = [line for line in said.splitlines() if line.startswith("skipped a half-written checkpoint")]
     assert len(half_written) == (newest == 2), said
 
 
@@ -208,10 +208,10 @@ def test_a_signal_leaves_a_checkpoint_and_says_how_to_go_on(command, measured, t
     assert [path.name for path in newest.parent.iterdir()] == [newest.name]
     open_folder(newest, "checkpoint", verify=True)
     assert (tmp_path / "run.err").read_text().splitlines()[-2:] == [
-        f"{name}: a checkpoint is written at the end of this micro-batch, then the run stops",
-        f"stopped by {name} after step 3 of 6; {newest} is complete. To go on, give the same command with --resume",
+        f"{name}: writing a checkpoint at the end of this micro-batch, then stopping",
+        f"stopped by {name} after step 3 of 6; {newest} is complete. To continue, give the same command with --resume",
     ]
-    assert f"going on from {newest}" in assert_resumes(command, tmp_path / "lm", undisturbed, capsys, *options)
+    assert f"resuming from {newest}" in assert_resumes(command, tmp_path / "lm", undisturbed, capsys, *options)
 
 
 def test_processes_that_read_ahead_do_not_die_of_the_signal(command, tmp_path):

@@ -1,4 +1,4 @@
-"""boustro.objectives.sentence_pair and pairs, models.masked: BERT's examples by hand and over draws, BERT's loss."""
+"""boustro.objectives.sentence_pair, models.masked: BERT's examples by hand and over many draws, BERT's loss."""
 
 from collections import Counter
 
@@ -14,11 +14,9 @@ from transformers import AutoModelForPreTraining
 from boustro.models.masked import PairLMWithLoss
 from boustro.models.presets import make_masked_config
 from boustro.objectives.examples import collate, keyed_generator
-from boustro.objectives.masked import dense_targets
-from boustro.objectives.pairs import PairPlan
-from boustro.objectives.sentence_pair import Frame, SentencePair, sentence_pair, truncate
+from boustro.objectives.sentence_pair import Frame, PairPlan, SentencePair, sentence_pair, truncate
 from test_masked_lm import make_pieces
-from test_masked_objective import END, MASK, Scripted, make_masking, table
+from test_masked_objective import END, MASK, Scripted, dense_targets, make_masking, table
 
 CLS, SEP, PAD = 47, 48, 46
 SPECIAL = table(END, MASK, CLS, SEP, PAD)

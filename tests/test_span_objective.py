@@ -20,9 +20,8 @@ WORDS = np.arange(VOCABULARY) % 2 == 0  # even pieces begin words
 def test_by_hand():
     """Words 8, 4 3, 6 5, 2 …: the draw .3 is a length of two words, the draw .1 masks the span."""
     pieces = np.array([8, 4, 3, 6, 5, 2, END, 12, 14, 16])
-    words = np.array([0, 1, 1, 2, 2, 3, 4, 5, 6, 7])
     rng = Scripted(random=[0.3, [0.1], []], integers=[0])
-    found = span(pieces, rng, make_masking(rate=0.45), words)
+    found = span(pieces, rng, make_masking(rate=0.45, word_starts=WORDS))
     assert found.input_ids.tolist() == [8, MASK, MASK, MASK, MASK, 2, END, 12, 14, 16]
     assert found.positions.tolist() == [1, 2, 3, 4, 0]
     assert found.targets.tolist() == [4, 3, 6, 5, -100]

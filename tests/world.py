@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from boustro.cli.main import COMMANDS, main
-from boustro.pretrain.loop import Loop
 from boustro.pretrain.trainer import PretrainTrainer
 from boustro.tasks.data.conll import format_conll
 from boustro.text.tokenizers import with_special_pieces
@@ -88,7 +87,7 @@ def make_world(folder: Path, tiny_lm: Callable[..., Path]) -> World:
     _good([*world.command("fit", world["span_tagger"]), "--head", "span", "--hidden", "8"])
     for command, name, step in (
         ("pretrain", "stopped", (PretrainTrainer, "training_step")),
-        ("fuse", "halted", (Loop, "_advance")),
+        ("fuse", "halted", (PretrainTrainer, "training_step")),
     ):
         with _broken_off(*step):
             _good([*world.command(command, world[name]), "--save-minutes", "0"], code=1)

@@ -1,13 +1,13 @@
 """Next-piece prediction in either direction.
 
-A segment is read from its first piece on (forward) or from its last (backward), after a sentinel:
+A segment is read from its first piece (forward) or from its last (backward), after a sentinel:
 
     pieces    [5, 7, 9]
     forward   inputs [S, 5, 7]   targets [5, 7, 9]
     backward  inputs [S, 9, 7]   targets [9, 7, 5]
 
-So every piece is predicted once, and the state above the sentinel is trained: it is what a model knows
-before it has read anything. Source: backward-LM paper, section 3.1; the sentinel is ours.
+So every piece is predicted once, and the state of the sentinel is trained: the state of an empty context.
+Source: backward-LM paper, section 3.1; the sentinel is our addition.
 """
 
 from typing import NamedTuple
@@ -19,15 +19,15 @@ from torch import Tensor
 from boustro.types import Direction
 
 
-class Batch(NamedTuple):
-    """What a model reads, and what it must predict at the same places; -100 asks for nothing."""
+class CausalBatch(NamedTuple):
+    """Input ids, and the piece to predict at each position."""
 
     input_ids: Int[Tensor, "B T"]
     targets: Int[Tensor, "B T"]
 
 
-def causal(pieces: Int[Tensor, "B T"], direction: Direction, sentinel: int) -> Batch:
+def causal(pieces: Int[Tensor, "B T"], direction: Direction, sentinel: int) -> CausalBatch:
     """Inputs and targets for segments of piece ids in text order."""
     reading = pieces.flip(1) if direction == "backward" else pieces
     start = torch.full_like(reading[:, :1], sentinel)
-    return Batch(torch.cat([start, reading[:, :-1]], dim=1), reading)
+    return CausalBatch(torch.cat([start, reading[:, :-1]], dim=1), reading)

@@ -1,10 +1,16 @@
-"""What every random objective shares: its generator, and how examples become a batch.
+"""What the masked objectives share: their random generator, document numbers, padding, and batching.
 
-An objective draws from a generator keyed by (seed, epoch, index), so that a segment is hidden in the same way
-whichever worker reads it, in whatever order and after any resumption, and in another way in the next epoch:
+An objective draws from a generator keyed by (seed, epoch, index). So a segment is masked in the same way whichever
+worker reads it, in any order and after any resume, and in another way in the next epoch:
 
     rng = keyed_generator(seed=1, epoch=0, index=17)
     collate([masked(segment, rng, masking), ...])  →  {"input_ids": (B, T), "positions": (B, K), …}
+
+A document number per piece keeps attention within documents of a packed segment (RoBERTa's FULL-SENTENCES packing,
+but without attention across documents); `models.packing` makes a mask and positions of the numbers:
+
+    pieces     [5, 7, E, 4, E, 9]      E: the end-of-text piece, which ends each document
+    documents  [0, 0, 0, 1, 1, 2]      -1 for padding
 """
 
 from collections.abc import Sequence
@@ -12,10 +18,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
 IGNORED = -100
-"""The target that asks for nothing, as `torch.nn.functional.cross_entropy` has it."""
+"""The target that carries no loss, as in `torch.nn.functional.cross_entropy`."""
+PADDING = -1
+"""The document number of padding."""
 
 
 def keyed_generator(seed: int, epoch: int, index: int) -> np.random.Generator:
@@ -26,6 +35,19 @@ def keyed_generator(seed: int, epoch: int, index: int) -> np.random.Generator:
 
 
 def collate(examples: Sequence[Any]) -> dict[str, Tensor]:
-    """Examples of one kind (named tuples of arrays of equal shapes) as tensors with a batch axis before."""
+    """Examples (named tuples of arrays of equal shapes) as tensors with a leading batch axis."""
     columns = zip(*examples, strict=True)
     return {name: torch.from_numpy(np.stack(column)) for name, column in zip(examples[0]._fields, columns, strict=True)}
+
+
+def document_ids(pieces: Int[np.ndarray, " T"], end_id: int) -> Int[np.ndarray, " T"]:
+    """How many documents end before each piece: 0 for the pieces of the first one."""
+    ends = pieces == end_id
+    return np.cumsum(ends) - ends
+
+
+def pad(array: np.ndarray, length: int, value: int) -> np.ndarray:
+    """`array` (n,) padded on the right with `value` to `length`."""
+    padded = np.full(length, value, array.dtype)
+    padded[: len(array)] = array
+    return padded

@@ -1,15 +1,15 @@
 """Masked language modelling: pieces are hidden, and predicted from all the others of their document.
 
     pieces     [8, 3, 4, E, 1, 9, 7]       E: end of text; 2 of 6 pieces at a rate of a third
-    input_ids  [8, 3, M, E, 1, 9, 7]       M: the mask piece; 9 is kept as it is, and asked for all the same
+    input_ids  [8, 3, M, E, 1, 9, 7]       M: the mask piece; 9 is kept as it is, but predicted too
     positions  [2, 5]   targets  [4, 9]    loss on these only
-    documents  [0, 0, 0, 0, 1, 1, 1]       nothing is read across them
+    documents  [0, 0, 0, 0, 1, 1, 1]       no attention across them
 
-A segment of T pieces has room for K = `num_predictions(T)`, the same in every segment, so that a compiled model
-sees one shape; where fewer are chosen, a position 0 with the target -100 fills the place. The number of chosen
-pieces is the exact share of those that may be chosen, and no draw: less noise, and no empty segment.
-`Masking.word_starts`, or word ids of one's own, hide words whole; each of their pieces is masked, replaced or
-kept by itself. Source: BERT, section 3.1; RoBERTa, section 4 (dynamic masking, full packing).
+A segment of T pieces has K = `num_predictions(T)` positions, the same in every segment, so that a compiled model
+sees one shape; unused positions are 0 with the target -100. The number of chosen pieces is the exact share of those
+that may be chosen, not a random number: less noise, and no segment without targets. With `Masking.word_starts` words
+are chosen whole; each of their pieces is masked, replaced or kept independently.
+Source: BERT, section 3.1; RoBERTa, section 4 (dynamic masking, full packing).
 """
 
 from typing import NamedTuple
@@ -17,8 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Int
 
-from boustro.objectives.documents import document_ids, pad
-from boustro.objectives.examples import IGNORED
+from boustro.objectives.examples import IGNORED, document_ids, pad
 from boustro.objectives.masking import Masking, choose_words
 
 
@@ -31,14 +30,9 @@ class Masked(NamedTuple):
     documents: Int[np.ndarray, " T"]
 
 
-def masked(
-    pieces: Int[np.ndarray, " T"],
-    rng: np.random.Generator,
-    masking: Masking,
-    words: Int[np.ndarray, " T"] | None = None,
-) -> Masked:
-    """Hide pieces of one segment; `words` are word ids (equal for the pieces of a word, which stand together)."""
-    chosen = choose_pieces(pieces, rng, masking, words)
+def masked(pieces: Int[np.ndarray, " T"], rng: np.random.Generator, masking: Masking) -> Masked:
+    """Hide pieces of one segment."""
+    chosen = choose_pieces(pieces, rng, masking)
     room = masking.num_predictions(len(pieces))
     return Masked(
         input_ids=masking.hide(pieces, chosen, rng),
@@ -48,20 +42,7 @@ def masked(
     )
 
 
-def choose_pieces(
-    pieces: Int[np.ndarray, " T"],
-    rng: np.random.Generator,
-    masking: Masking,
-    words: Int[np.ndarray, " T"] | None = None,
-) -> Int[np.ndarray, " N"]:
-    """Which pieces are asked for, ascending; `words` as in `masked`."""
+def choose_pieces(pieces: Int[np.ndarray, " T"], rng: np.random.Generator, masking: Masking) -> Int[np.ndarray, " N"]:
+    """Indices of the pieces to predict, ascending."""
     eligible, budget = masking.eligible(pieces)
-    return choose_words(masking.words(pieces) if words is None else words, eligible, budget, rng)
-
-
-def dense_targets(positions: Int[np.ndarray, " K"], targets: Int[np.ndarray, " K"], length: int) -> np.ndarray:
-    """Targets (T,) as transformers takes them for `labels`: -100 where nothing is asked."""
-    labels = np.full(length, IGNORED, np.int64)
-    asked = targets != IGNORED
-    labels[positions[asked]] = targets[asked]
-    return labels
+    return choose_words(masking.words(pieces), eligible, budget, rng)

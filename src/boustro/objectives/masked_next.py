@@ -1,19 +1,19 @@
 """Masked next-piece prediction: pieces are hidden, and each is predicted from the state of the piece before it.
 
-A causal LM has learned to say the next piece, so its head is asked where it is used to: a piece hidden at place i of
-the reading is predicted from the state at i - 1, which without the mask knows what follows as well. S is the sentinel,
-M the mask piece, and the second and the fourth of four pieces are hidden:
+A causal LM's head predicts the next piece, so a piece hidden at position i in reading order is predicted from the
+state at i - 1, which without the causal mask also depends on what follows. S is the sentinel, M the mask piece, and
+the second and the fourth of four pieces are hidden:
 
     pieces     [8, 3, 4, 9]
     forward    input_ids  [S, 8, M, 4, M]    positions  [1, 3]    targets  [3, 9]
     backward   input_ids  [S, M, 4, M, 8]    positions  [0, 2]    targets  [9, 3]
 
-Without a sentinel nothing stands before the first piece of the reading, so it is never hidden:
+Without a sentinel no state precedes the first piece read, so it is never hidden:
 
     forward    input_ids  [8, M, 4, M]       positions  [0, 2]    targets  [3, 9]
 
-Documents that stand in one segment see each other, as in LLM2Vec and as in the pretraining of the LM. What is masked,
-replaced and kept: `masking`. Source: BehnamGhader et al. 2024 (LLM2Vec), section 2.
+Documents of one segment attend to each other, as in LLM2Vec and in the LM's pretraining. What is masked, replaced
+and kept: `masking`. Source: BehnamGhader et al. 2024 (LLM2Vec), section 2.
 """
 
 from typing import NamedTuple
@@ -21,15 +21,14 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Int
 
-from boustro.objectives.causal import Direction
-from boustro.objectives.documents import pad
-from boustro.objectives.examples import IGNORED
+from boustro.objectives.examples import IGNORED, pad
 from boustro.objectives.masked import choose_pieces
 from boustro.objectives.masking import Masking
+from boustro.types import Direction
 
 
 class MaskedNext(NamedTuple):
-    """One segment as the LM reads it, and which piece the state at which place must tell."""
+    """One segment as the LM reads it; the state at `positions[k]` must predict `targets[k]`."""
 
     input_ids: Int[np.ndarray, " R"]
     positions: Int[np.ndarray, " K"]
@@ -45,7 +44,7 @@ def masked_next(
 ) -> MaskedNext:
     """Hide pieces of a segment in text order; R is T, and one more with a sentinel.
 
-    K follows from T and the rate alone; where fewer pieces may be hidden, position 0 with the target -100 fills up.
+    K follows from T and the rate; unused positions are 0 with the target -100.
     """
     reading = pieces[::-1] if direction == "backward" else pieces
     start = reading[:1] if sentinel is None else np.array([sentinel], reading.dtype)
@@ -54,6 +53,6 @@ def masked_next(
     room = masking.num_predictions(len(rest))
     return MaskedNext(
         input_ids=np.concatenate([start, masking.hide(rest, chosen, rng)]),
-        positions=pad(chosen, room, 0),  # of what stands before: `start` shifts all by one
+        positions=pad(chosen, room, 0),  # one before the hidden piece: `start` shifts all by one
         targets=pad(rest[chosen], room, IGNORED),
     )

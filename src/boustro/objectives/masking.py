@@ -1,7 +1,7 @@
-"""Which pieces are hidden, and what stands in their place: BERT's 80/10/10, at any rate.
+"""Which pieces are hidden, and what replaces them: BERT's 80/10/10, at any rate.
 
-Of the pieces that an objective has chosen, `mask_share` become the mask piece, `random_share` a piece drawn by
-its frequency in the corpus (uniformly where no frequencies are given), and the rest stay as they are:
+Of the pieces that an objective has chosen, `mask_share` become the mask piece, `random_share` a random piece, drawn
+by its frequency in the corpus (uniformly without frequencies), and the rest are kept:
 
     chosen [2, 5, 6]  of  [8, 3, 4, 1, 1, 9, 7]  →  [8, 3, M, 1, 1, 6, 7]     masked, random, kept
 
@@ -22,7 +22,7 @@ from boustro.objectives.words import word_bounds, word_ids, word_starts
 class Masking:
     """What a masked objective knows about the vocabulary (V pieces), and its rates.
 
-    Raises `ValueError` for rates that are no shares, and where no piece may be drawn.
+    Raises `ValueError` for rates that are not shares, and where no piece may be drawn.
     """
 
     mask_id: int
@@ -31,9 +31,9 @@ class Masking:
     special: Bool[np.ndarray, " V"]
     """Pieces that are never chosen nor drawn; the mask piece and the end-of-text piece are among them."""
     word_starts: Bool[np.ndarray, " _"] | None = None
-    """Which pieces begin a word, to hide words whole; None: every piece is hidden by itself."""
+    """Which pieces begin a word, to hide words whole; None: single pieces are hidden."""
     frequencies: Float[np.ndarray, " _"] | Int[np.ndarray, " _"] | None = None
-    """How often each piece is drawn as a random one, to any scale; None: all alike."""
+    """How often each piece is drawn as a random one, to any scale; None: uniformly."""
     rate: float = 0.15
     mask_share: float = 0.8
     random_share: float = 0.1
@@ -57,17 +57,17 @@ class Masking:
             raise ValueError("no piece can be drawn: every piece is special or has a frequency of 0")
 
     def num_predictions(self, num_pieces: int) -> int:
-        """How many of so many pieces are chosen: their share, rounded, but at least one, as BERT has it."""
+        """How many of `num_pieces` are chosen: their share, rounded, but at least one, as in BERT."""
         return min(num_pieces, max(1, int(self.rate * num_pieces + 0.5)))
 
     def eligible(self, pieces: Int[np.ndarray, " T"]) -> tuple[Bool[np.ndarray, " T"], int]:
-        """Which pieces may be chosen, and how many of them to choose: 0 where there is none."""
+        """Which pieces may be chosen, and how many of them to choose: 0 if there are none."""
         eligible = ~self.special[pieces]
         count = int(eligible.sum())
         return eligible, self.num_predictions(count) if count else 0
 
     def words(self, pieces: Int[np.ndarray, " T"]) -> Int[np.ndarray, " T"]:
-        """Word ids from the table, or every piece a word by itself."""
+        """Word ids from the table, or every piece as a word of its own."""
         if self.word_starts is None:
             return np.arange(len(pieces))
         return word_ids(pieces, self.word_starts, self.special)
@@ -79,10 +79,10 @@ class Masking:
         rng: np.random.Generator,
         groups: Int[np.ndarray, " N"] | None = None,
     ) -> Int[np.ndarray, " T"]:
-        """A copy of `pieces` with those at `chosen` masked, replaced or kept; those of one group (0, 1, …) alike."""
+        """A copy of `pieces` with those at `chosen` masked, replaced or kept; those of one group (0, 1, …) together."""
         draws = rng.random(len(chosen) if groups is None else int(groups.max(initial=-1)) + 1)
-        fate = draws if groups is None else draws[groups]
-        masked, random = fate < self.mask_share, fate >= 1 - self.random_share
+        draw = draws if groups is None else draws[groups]
+        masked, random = draw < self.mask_share, draw >= 1 - self.random_share
         hidden = pieces.copy()
         hidden[chosen[masked]] = self.mask_id
         hidden[chosen[random]] = self.draw(int(random.sum()), rng)
@@ -100,7 +100,7 @@ class Masking:
 
 
 def special_pieces(tokenizer: Any, vocab_size: int | None = None) -> Bool[np.ndarray, " V"]:
-    """A table of the tokenizer's special pieces; ids that it does not use (a padded vocabulary) count as special."""
+    """A table of the tokenizer's special pieces; unused ids (a padded vocabulary) count as special."""
     size = max(vocab_size or 0, len(tokenizer))
     special = np.ones(size, bool)
     special[list(tokenizer.get_vocab().values())] = False
@@ -116,10 +116,10 @@ def make_masking(
     frequencies: np.ndarray | None = None,
     **rates: float,
 ) -> Masking:
-    """The masking of a tokenizer; `unit` is what is hidden as a whole, `rates` are `rate` and the shares.
+    """The masking of a tokenizer; `unit` is what is hidden as a unit, `rates` are `rate` and the shares.
 
-    `end_id` parts documents, `vocab_size` is the model's if it has more pieces than the tokenizer. Raises
-    `ValueError` for a tokenizer without a mask piece, or without words to hide whole.
+    `end_id` separates documents, `vocab_size` is the model's if it has more pieces than the tokenizer. Raises
+    `ValueError` for a tokenizer without a mask piece, or (for words) whose pieces do not show where words begin.
     """
     if tokenizer.mask_token_id is None:
         raise ValueError("the tokenizer has no mask piece; give it one with add_special_tokens({'mask_token': ...})")
@@ -141,8 +141,8 @@ def choose_words(
 ) -> Int[np.ndarray, " N"]:
     """Pieces of whole words, drawn in random order until `budget` pieces are reached, ascending.
 
-    A word that is longer than what is left is passed over, as in BERT, so that the budget is met exactly unless
-    no word fits. A word with a piece that is not eligible is left alone.
+    A word that is longer than the remaining budget is skipped, as in BERT, so that the budget is met exactly unless
+    no word fits. A word with a piece that is not eligible is never chosen.
     """
     bounds = word_bounds(words)
     lengths = np.diff(bounds)

@@ -1,12 +1,11 @@
-"""Replaced-piece detection, ELECTRA's: a small generator fills hidden pieces, a discriminator finds what it filled.
+"""Replaced-piece detection (ELECTRA): a small generator fills hidden pieces, a discriminator finds the replaced ones.
 
     pieces     [8, 3, 4, 6]
     input_ids  [8, M, 4, M]     what the generator reads; every chosen piece is masked
     positions  [1, 3]   targets [3, 6]   draws [.2, .7]
 
-What the discriminator reads hangs on what the generator says, so it is made in `models.electra`; but not on chance:
-`draws` are the random numbers that pick a piece out of the generator's distribution, so that a run that is resumed
-reads the same. Source: ELECTRA, section 3.
+The discriminator's input depends on the generator's output, so `models.electra` makes it; `draws` are the random
+numbers that sample from the generator's distribution, so that a resumed run reads the same. Source: ELECTRA, section 3.
 """
 
 from typing import NamedTuple
@@ -14,14 +13,13 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from boustro.objectives.documents import document_ids, pad
-from boustro.objectives.examples import IGNORED
+from boustro.objectives.examples import IGNORED, document_ids, pad
 from boustro.objectives.masked import choose_pieces
 from boustro.objectives.masking import Masking
 
 
 class Replaced(NamedTuple):
-    """One segment as the generator reads it, and what it must predict where; draws lie in [0, 1)."""
+    """One segment as the generator reads it, and what it must predict where; draws are in [0, 1)."""
 
     input_ids: Int[np.ndarray, " T"]
     positions: Int[np.ndarray, " K"]
@@ -30,14 +28,9 @@ class Replaced(NamedTuple):
     documents: Int[np.ndarray, " T"]
 
 
-def replaced(
-    pieces: Int[np.ndarray, " T"],
-    rng: np.random.Generator,
-    masking: Masking,
-    words: Int[np.ndarray, " T"] | None = None,
-) -> Replaced:
-    """Hide pieces of one segment as `masked` does, but mask them all: the shares of `masking` play no part."""
-    chosen = choose_pieces(pieces, rng, masking, words)
+def replaced(pieces: Int[np.ndarray, " T"], rng: np.random.Generator, masking: Masking) -> Replaced:
+    """Choose pieces of one segment as `masked` does, and mask all of them: the shares of `masking` are not used."""
+    chosen = choose_pieces(pieces, rng, masking)
     room = masking.num_predictions(len(pieces))
     hidden = pieces.copy()
     hidden[chosen] = masking.mask_id

@@ -4,14 +4,13 @@
     input_ids    [C, 11, 12, 13, S, 14, 15, 16, S, P]     is_random 0: they do follow each other
     input_ids    [C, 11, 12, 13, S, 81, 82, 83, S, P]     is_random 1: from another document, in half of the pairs
     segment_ids  [0,  0,  0,  0, 0,  1,  1,  1, 1, 0]
-    documents    [0,  0,  0,  0, 0,  0,  0,  0, 0, -1]    padding is seen by nobody
+    documents    [0,  0,  0,  0, 0,  0,  0,  0, 0, -1]    nothing attends to padding
 
 C, S and P are the start, separator and padding pieces; pieces are then hidden as in `masked`. Both chunks, this one
 and the other document's, are cut at the same share of their length: at the nearest end of a sentence, where
-`Frame.sentence_ends` knows one, else between words. What follows the two cuts is shortened to one length, and only then
-is it drawn which of the two is taken: neither a length nor where the second text begins and ends tells which it was.
-A tenth of the pairs is shorter than it might be, as in BERT; a pair that is too long loses pieces of its longer text,
-at either end, one by one.
+`Frame.sentence_ends` knows one, else between words. The texts after the two cuts are shortened to one length before
+one of them is drawn, so that no length and no cut shows which it was. A tenth of the pairs is shorter than possible,
+as in BERT; a pair that is too long loses pieces of its longer text, at either end, one by one.
 Sources: BERT, section 3.1 and appendix A.2; Jurafsky & Martin, 11.2.2.
 """
 
@@ -21,16 +20,19 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int
 
-from boustro.objectives.documents import PADDING, pad
+from boustro.objectives.examples import PADDING, pad
 from boustro.objectives.masked import masked
 from boustro.objectives.masking import Masking
 
-NUM_FRAME_PIECES = 3
+NUM_FRAME_PIECES, MIN_CHUNK = 3, 2
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Frame:
-    """What stands around a pair of texts. Raises `ValueError` for a length without room for two pieces."""
+    """The special pieces around a pair of texts, and its length.
+
+    Raises `ValueError` for a length without room for two pieces.
+    """
 
     cls_id: int
     sep_id: int
@@ -66,9 +68,9 @@ class SentencePair(NamedTuple):
 def sentence_pair(
     chunk: Int[np.ndarray, " N"], other: Int[np.ndarray, " M"], rng: np.random.Generator, masking: Masking, frame: Frame
 ) -> SentencePair:
-    """A pair out of `chunk` and, half of the time, `other`, a chunk of another document; of at least two pieces each.
+    """A pair from `chunk` and, half of the time, `other`, a chunk of another document; of at least two pieces each.
 
-    Neither holds an end-of-text piece. Raises `ValueError` where a text is too short, or where the frame's pieces
+    Neither has an end-of-text piece. Raises `ValueError` where a text is too short, or where the frame's pieces
     are not special to `masking`.
     """
     if min(len(chunk), len(other)) < 2:
@@ -76,9 +78,9 @@ def sentence_pair(
     if not masking.special[[frame.cls_id, frame.sep_id, frame.pad_id]].all():
         raise ValueError("the start, separator and padding pieces of a pair must be special pieces of the masking")
     share = float(rng.random())
-    (first, true), (_, strange) = (_cut(text, share, masking, frame) for text in (chunk, other))
+    (first, true), (_, foreign) = (_cut(text, share, masking, frame) for text in (chunk, other))
     is_random = bool(rng.random() < 0.5)
-    second = (strange if is_random else true)[: min(len(true), len(strange))]
+    second = (foreign if is_random else true)[: min(len(true), len(foreign))]
     room = int(rng.integers(2, frame.room + 1)) if rng.random() < frame.short_share else frame.room
     first, second = truncate(first, second, room, rng)
     framed = np.concatenate([[frame.cls_id], first, [frame.sep_id], second, [frame.sep_id]]).astype(np.int64)
@@ -97,7 +99,7 @@ def sentence_pair(
 def truncate(
     first: Int[np.ndarray, " N"], second: Int[np.ndarray, " M"], room: int, rng: np.random.Generator
 ) -> tuple[Int[np.ndarray, " _"], Int[np.ndarray, " _"]]:
-    """Both texts in `room` pieces: pieces go from the longer one (the second, if alike), from either end at random."""
+    """Both texts in `room` pieces: the longer one (the second, if equal) loses pieces, at either end at random."""
     num_second = min(len(second), max(room // 2, room - len(first)))
     return _shorten(first, min(len(first), room - num_second), rng), _shorten(second, num_second, rng)
 
@@ -110,7 +112,7 @@ def _shorten(text: np.ndarray, length: int, rng: np.random.Generator) -> np.ndar
 def _cut(
     chunk: np.ndarray, share: float, masking: Masking, frame: Frame
 ) -> tuple[Int[np.ndarray, " _"], Int[np.ndarray, " _"]]:
-    """The two parts of a chunk, cut where it may be, as near as possible to `share` of its length."""
+    """The two parts of a chunk, cut at the allowed place nearest to `share` of its length."""
     places = _cuts(chunk, masking, frame)
     place = int(places[np.abs(places - share * len(chunk)).argmin()])
     return chunk[:place], chunk[place:]
@@ -126,3 +128,55 @@ def _cuts(chunk: np.ndarray, masking: Masking, frame: Frame) -> np.ndarray:
         if len(after_sentences):
             return after_sentences
     return between_words if len(between_words) else np.arange(1, len(chunk))
+
+
+class Chunk(NamedTuple):
+    """Pieces [start, stop) of a document."""
+
+    document: int
+    start: int
+    stop: int
+
+
+class PairPlan:
+    """Which pieces of a corpus make the pairs: documents cut into chunks of at most `room` pieces.
+
+    Example `index` is a chunk, and a chunk of another document, all equally likely; `num_left_out` pieces are in no
+    example, each alone at the end of its document.
+
+        PairPlan([5, 3], room=2)    chunks of 2 + 2 (1 is left out) and 2 (1 is left out): 3 examples
+        plan.draw(1, rng)           Chunk(document=0, start=2, stop=4), Chunk(document=1, start=0, stop=2)
+
+    `lengths` are the documents' pieces without end-of-text pieces; `room` is `Frame.room`. Raises `ValueError` for
+    fewer than two documents with a chunk.
+    """
+
+    def __init__(self, lengths: Int[np.ndarray, " D"], room: int) -> None:
+        self.lengths, self.room = lengths, room
+        whole, rest = np.divmod(lengths, room)
+        self._chunks = whole + (rest >= MIN_CHUNK)
+        self._ends = np.cumsum(self._chunks)
+        self.num_left_out = int(rest[rest < MIN_CHUNK].sum())
+        found = int((self._chunks > 0).sum())
+        if found < 2:
+            raise ValueError(
+                f"next-sentence prediction needs two documents of at least {MIN_CHUNK} pieces, and there are {found}; "
+                "split the corpus into documents (boustro tokenize --split), or use the objective masked"
+            )
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    def draw(self, index: int, rng: np.random.Generator) -> tuple[Chunk, Chunk]:
+        """The chunk of an example, and one of another document. Raises `IndexError` beyond the last."""
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        chunk = self._chunk(index)
+        own = int(self._chunks[chunk.document])
+        other = int(rng.integers(len(self) - own))
+        return chunk, self._chunk(other + own * (other >= int(self._ends[chunk.document]) - own))
+
+    def _chunk(self, index: int) -> Chunk:
+        document = int(np.searchsorted(self._ends, index, side="right"))
+        start = (index - int(self._ends[document] - self._chunks[document])) * self.room
+        return Chunk(document, start, min(start + self.room, int(self.lengths[document])))

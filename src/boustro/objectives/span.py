@@ -1,19 +1,19 @@
-"""Span masking: runs of whole words are hidden, and each piece is predicted from the span's boundary too.
+"""Span masking: spans of whole words are hidden, and each piece is predicted from the span's boundary too.
 
     pieces     [8, 3, 4, 6, 5, 1, 9, 7]     a span of three words: pieces 2, 3 and 4, 5
-    input_ids  [8, 3, M, M, M, M, 9, 7]     one fate for a whole span: masked, replaced or kept
+    input_ids  [8, 3, M, M, M, M, 9, 7]     a whole span is masked, replaced or kept
     positions  [2, 3, 4, 5]   targets [4, 6, 5, 1]
     left       [1, 1, 1, 1]   right   [6, 6, 6, 6]     the pieces just outside: x_(s-1) and x_(e+1)
     places     [0, 1, 2, 3]                            i - s, in pieces
 
 Lengths in words are geometric with p = 0.2, from 1 to 10 (the tail is cut off and the rest scaled up, which
 gives the mean of 3.8 that the paper reports); starts are uniform among those where the span fits. Spans are drawn
-until the share of pieces that `Masking.rate` asks for is reached; the last is cut at the last word that fits.
+until the share `Masking.rate` of the pieces is reached; the last span is cut at the last word that fits.
 
-Two rules make the boundary objective sound, and are ours: a span has its boundary pieces within its own document
-(so a document's first word is never hidden, unless a special piece stands before it), and between two spans
-stands at least one word, so that a boundary piece is never itself hidden. Source: SpanBERT, sections 3.1 and 3.2;
-Jurafsky & Martin, 11.5.1.
+Two rules of our own make the boundary objective sound: a span's boundary pieces are in its own document (so a
+document's first word is never hidden, unless a special piece comes before it), and at least one word separates two
+spans, so that a boundary piece is never hidden itself. Source: SpanBERT, sections 3.1 and 3.2; Jurafsky & Martin,
+11.5.1.
 """
 
 from typing import NamedTuple
@@ -21,8 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from boustro.objectives.documents import document_ids, pad
-from boustro.objectives.examples import IGNORED
+from boustro.objectives.examples import IGNORED, document_ids, pad
 from boustro.objectives.masking import Masking
 from boustro.objectives.words import word_bounds
 
@@ -48,18 +47,12 @@ def geometric(p: float = 0.2, longest: int = 10) -> Float[np.ndarray, " N"]:
 LENGTHS = geometric()
 
 
-def span(
-    pieces: Int[np.ndarray, " T"],
-    rng: np.random.Generator,
-    masking: Masking,
-    words: Int[np.ndarray, " T"] | None = None,
-    lengths: Float[np.ndarray, " N"] = LENGTHS,
-) -> SpanMasked:
-    """Hide spans of one segment; `words` as in `masked`, `lengths` the probabilities of 1, 2, … words."""
+def span(pieces: Int[np.ndarray, " T"], rng: np.random.Generator, masking: Masking) -> SpanMasked:
+    """Hide spans of one segment."""
     documents = document_ids(pieces, masking.end_id)
     eligible, budget = masking.eligible(pieces)
-    bounds = word_bounds(masking.words(pieces) if words is None else words)
-    spans = choose_spans(bounds, _inside(bounds, eligible, documents), budget, rng, lengths)
+    bounds = word_bounds(masking.words(pieces))
+    spans = choose_spans(bounds, _inside(bounds, eligible, documents), budget, rng)
     sizes = spans[:, 1] - spans[:, 0]
     groups = np.repeat(np.arange(len(spans)), sizes)
     starts = np.repeat(spans[:, 0], sizes)
@@ -86,8 +79,8 @@ def choose_spans(
 ) -> Int[np.ndarray, "S 2"]:
     """Spans [start, end) in pieces, in text order, of at most `budget` pieces together.
 
-    `inside` says which words may be in a span. Where no run of words is as long as the length drawn, the
-    longest one is taken whole.
+    `inside` says which words may be in a span; `lengths` are the probabilities of 1, 2, … words. Where no run of words
+    is as long as the length drawn, the longest run is taken whole.
     """
     sizes, free, spans = np.diff(bounds), inside.copy(), []
     cumulative, most = np.cumsum(lengths), len(lengths)
@@ -116,7 +109,7 @@ def choose_spans(
 def _inside(
     bounds: Int[np.ndarray, " _"], eligible: Bool[np.ndarray, " T"], documents: Int[np.ndarray, " T"]
 ) -> Bool[np.ndarray, " W"]:
-    """Words without special pieces that have a neighbour of their own document on either side."""
+    """Words without special pieces, and with a neighbour of the same document on either side."""
     starts, ends = bounds[:-1], bounds[1:]
     inside = np.add.reduceat(eligible.astype(np.int64), starts) == ends - starts
     inside[0] = inside[-1] = False
@@ -126,7 +119,7 @@ def _inside(
 
 
 def _runs(free: Bool[np.ndarray, " W"], most: int) -> Int[np.ndarray, " W"]:
-    """How many free words stand in a row from each on, `most` at the most: [1, 1, 0, 1] → [2, 1, 0, 1]."""
+    """The number of consecutive free words from each word on, at most `most`: [1, 1, 0, 1] → [2, 1, 0, 1]."""
     places = np.arange(len(free))
-    barred = np.where(free, len(free), places)
-    return np.minimum(np.minimum.accumulate(barred[::-1])[::-1] - places, most)
+    taken = np.where(free, len(free), places)
+    return np.minimum(np.minimum.accumulate(taken[::-1])[::-1] - places, most)

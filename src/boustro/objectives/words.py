@@ -1,14 +1,14 @@
 """Which pieces begin a word, as a table over a tokenizer's vocabulary, and word ids of a segment from it.
 
-    WordPiece       un ##believ ##able !    → begins: un, !          (## goes on)
-    byte-level BPE  Ġun believ able !       → begins: Ġun, !         (Ġ or white space begins; a letter goes on)
+    WordPiece       un ##believ ##able !    → begins: un, !          (## continues)
+    byte-level BPE  Ġun believ able !       → begins: Ġun, !         (Ġ or white space begins; a letter continues)
     SentencePiece   ▁un believ able !       → begins: ▁un, !
 
-A piece without the tokenizer's mark that starts with a letter, a mark or a digit goes on with the word before
-it; any other character (a comma, a newline) begins one, and so does every character of a script that is written
-without spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese). Pieces that are parts of a character go on. A word
-begins anew after a special piece and at the head of a segment. Where the text is at hand, the bounds of
-`text.alignment` are exact and serve as well; this table needs the pieces only.
+A piece without the tokenizer's mark continues the word before it if it starts with a letter, a combining mark or a
+digit; any other character (a comma, a newline) begins a word, and so does every character of a script that is written
+without spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese). Pieces that are parts of a character continue a word.
+A word begins after a special piece and at the start of a segment. `text.alignment` has exact bounds, but needs the
+text; this table needs the pieces only.
 """
 
 import re
@@ -37,9 +37,9 @@ def word_starts(tokenizer: Any, vocab_size: int | None = None) -> Bool[np.ndarra
     return starts
 
 
-def sentence_ends(tokenizer: Any, vocab_size: int | None = None) -> Bool[np.ndarray, " V"]:
-    """Whether each piece ends a sentence, going by its last mark alone. Raises as `word_starts`."""
-    ends = np.zeros(max(vocab_size or 0, len(tokenizer)), bool)
+def sentence_ends(tokenizer: Any) -> Bool[np.ndarray, " V"]:
+    """Whether each piece ends a sentence, judged by its last character. Raises as `word_starts`."""
+    ends = np.zeros(len(tokenizer), bool)
     for identifier, text in piece_texts(tokenizer).items():
         ends[identifier] = text.strip()[-1:] in SENTENCE_ENDS
     ends[list(tokenizer.all_special_ids)] = False
@@ -49,7 +49,7 @@ def sentence_ends(tokenizer: Any, vocab_size: int | None = None) -> Bool[np.ndar
 def word_ids(
     pieces: Int[np.ndarray, " T"], starts: Bool[np.ndarray, " V"], special: Bool[np.ndarray, " V"]
 ) -> Int[np.ndarray, " T"]:
-    """The number of the word that each piece belongs to, from 0; a special piece is a word by itself."""
+    """The number of the word that each piece belongs to, from 0; a special piece is a word of its own."""
     begins = starts[pieces] | special[pieces]
     begins[1:] |= special[pieces[:-1]]
     begins[:1] = True
@@ -62,7 +62,7 @@ def word_bounds(words: Int[np.ndarray, " T"]) -> Int[np.ndarray, " N"]:
 
 
 def piece_texts(tokenizer: Any) -> dict[int, str]:
-    """What each piece stands for, " " before what begins a word; a part of a character is "\\ufffd".
+    """The text of each piece, with " " before a word's first piece; a part of a character is "\\ufffd".
 
     Raises `ValueError` for a tokenizer whose pieces do not show where words begin.
     """
@@ -72,9 +72,9 @@ def piece_texts(tokenizer: Any) -> dict[int, str]:
         if mark in decoder:
             return {identifier: read(piece) for piece, identifier in tokenizer.get_vocab().items()}
     raise ValueError(
-        f"the pieces of {type(tokenizer).__name__} do not show where words begin (it is no WordPiece, byte-level or "
-        "SentencePiece tokenizer, or not a fast one), so words cannot be hidden whole; hide single pieces, give word "
-        "ids of your own, or tokenize with another tokenizer"
+        f"the pieces of {type(tokenizer).__name__} do not show where words begin (it is not a fast WordPiece, "
+        "byte-level or SentencePiece tokenizer), so words cannot be hidden whole; hide single pieces, or tokenize with "
+        "another tokenizer"
     )
 
 
@@ -102,4 +102,4 @@ _READERS: dict[str, Callable[[str], str]] = {
     '"ByteLevel"': _byte_level,
     "▁": _sentence_piece,
 }
-"""By what the tokenizer's decoder, as tokenizer.json has it, says of itself."""
+"""By what the decoder in tokenizer.json contains."""

@@ -1,38 +1,38 @@
-"""Checkpoints of a run: complete or absent, chosen by their manifest, the same for one process and for many.
+"""Checkpoints of a run: complete or absent, found by their manifest, the same for one process and for many.
 
     OUT.checkpoints/checkpoint-300/
-      model.safetensors config.json   the model
-      rest.safetensors                what is trained beside it and not kept in the end, where there is any
-      optimizer.safetensors           the optimiser's tensors, "3.momentum_buffer" being of parameter 3
-      optimizer.json                  its groups, the schedule, the seconds so far, the losses not yet in the history
-      trainer_state.json              the Trainer's: the step and the history
-      manifest.json                   last: sizes and hashes, and the facts that decide the run
+      weights.safetensors      the weights of the trained module; a tied tensor is saved once
+      optimizer.safetensors    the optimiser's tensors; "3.momentum_buffer" belongs to parameter 3
+      optimizer.json           its parameter groups, the schedule, the seconds so far, the losses not yet in the history
+      trainer_state.json       the Trainer's: the step and the history
+      manifest.json            written last: sizes, hashes, and the facts that decide the run
 
-Nothing else is needed to go on exactly. What a step reads and which dropout it draws follow from its
-number (`text.segments`, `pretrain.trainer`), so no generator and no place in the data is kept, and a run
-may go on with another number of processes. Two checkpoints are kept.
+This is all that an exact resume needs. The data and the dropout of a step follow from its number (`text.segments`,
+`pretrain.trainer`), so no generator state and no data position is saved, and a run may be resumed with another number
+of processes. Two checkpoints are kept.
 """
 
 import contextlib
+import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
-from torch import nn
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 from transformers import TrainerState
 
-from boustro.models.pretrained import load_pretrained
-from boustro.pretrain.optimizer_state import load_optimizer, optimizer_state, save_optimizer
-from boustro.pretrain.output import BEGIN_ANEW, refuse_another_run, refuse_not_finite
-from boustro.pretrain.processes import is_first, say
-from boustro.pretrain.sharding import like, whole_weights
-from boustro.store import open_folder, reading, refuse_foreign, remove_folder, write_folder
+from boustro.pretrain.config import RunConfig
+from boustro.pretrain.distributed import broadcast_from_rank0, distinct, is_rank0, like, say, whole, whole_state
+from boustro.pretrain.output import START_AGAIN, refuse_another_run, refuse_not_finite
+from boustro.store import open_folder, read_folder, read_json, reading, refuse_foreign, remove_folder, write_folder
 
-KIND, KEPT, REST = "checkpoint", 2, "rest.safetensors"
-FILES = ("model*.safetensors*", REST, "optimizer.*", "config.json", "generation_config.json", "trainer_state.json")
-"""What a checkpoint is made of."""
+KIND, NUM_KEPT, WEIGHTS, STATE = "checkpoint", 2, "weights.safetensors", "trainer_state.json"
+TENSORS, OPTIONS = "optimizer.safetensors", "optimizer.json"
+FILES = (WEIGHTS, TENSORS, OPTIONS, STATE)
+OptimizerState = tuple[dict[str, Tensor], list[dict[str, Any]]]
 
 
 def write_checkpoint(
@@ -46,37 +46,28 @@ def write_checkpoint(
 ) -> None:
     """Write a complete checkpoint, then remove all but the newest two. Every process calls it, the first writes.
 
-    `module` holds the LM as `.lm`, and perhaps more; `so_far` is what `load_steps` shall give back.
+    `load_steps` returns `so_far`.
     """
-    (weights, rest), steps = whole_weights(module), optimizer_state(optimizer)
-    if not is_first():
+    weights, steps = distinct(whole_state(module)), optimizer_state(optimizer)
+    if not is_rank0():
         return
     refuse_not_finite(weights, f"the weights after step {state.global_step:,}")
     with write_folder(folder, KIND, made_by) as staging:
-        module.lm.save_pretrained(staging, state_dict=weights)  # type: ignore[operator, union-attr]
-        if rest:
-            save_file({name: tensor.contiguous() for name, tensor in rest.items()}, staging / REST)
+        save_file({name: tensor.contiguous() for name, tensor in weights.items()}, staging / WEIGHTS)
         save_optimizer(staging, steps, schedule=scheduler.state_dict(), **so_far)
-        state.save_to_json(str(staging / "trainer_state.json"))
-    for old in _complete(folder.parent)[KEPT:]:
+        state.save_to_json(str(staging / STATE))
+    for old in _complete(folder.parent)[NUM_KEPT:]:
         remove_folder(old)
 
 
 @torch.no_grad()
 def load_weights(folder: str | Path, module: nn.Module) -> None:
-    """The weights of a checkpoint, into a module that may be spread over processes.
-
-    A tensor of several names (a tied head, embeddings that two models share) was saved under one of them.
-    """
-    lm: Any = module.lm
-    saved = {f"lm.{n}": t for n, t in load_pretrained(type(lm), str(folder), dtype=torch.float32).state_dict().items()}
-    if (path := Path(folder) / REST).is_file():
-        saved |= load_file(path)
-    state = module.state_dict(keep_vars=True)
-    known = {id(tensor) for name, tensor in state.items() if name in saved}
-    for name, tensor in state.items():
-        if name in saved or id(tensor) not in known:  # KeyError: this is no checkpoint of such a module
-            tensor.copy_(like(saved[name], tensor))
+    """The weights of a checkpoint, into a module that may be sharded. `ValueError` for those of another module."""
+    saved, own = load_file(Path(folder) / WEIGHTS), distinct(module.state_dict(keep_vars=True))
+    if {name: tensor.shape for name, tensor in saved.items()} != {name: tensor.shape for name, tensor in own.items()}:
+        raise ValueError("its weights are those of another model")
+    for name, tensor in own.items():
+        tensor.copy_(like(saved[name], tensor))
 
 
 def load_steps(folder: str | Path, optimizer: Any, scheduler: Any) -> dict[str, Any]:
@@ -86,38 +77,103 @@ def load_steps(folder: str | Path, optimizer: Any, scheduler: Any) -> dict[str, 
     return rest
 
 
+def optimizer_state(optimizer: Any) -> OptimizerState:
+    """Whole tensors, and the parameter groups; a collective under FSDP2."""
+    state = optimizer.state_dict()
+    tensors = {
+        f"{index}.{name}": whole(tensor).contiguous()
+        for index, values in state["state"].items()
+        for name, tensor in values.items()
+    }
+    return tensors, state["param_groups"]
+
+
+def save_optimizer(folder: Path, state: OptimizerState, **rest: Any) -> None:
+    """Write the two files of an optimiser; `rest` is JSON."""
+    tensors, groups = state
+    save_file(tensors, folder / TENSORS)
+    (folder / OPTIONS).write_text(json.dumps({"groups": groups, **rest}))
+
+
+def load_optimizer(folder: Path, optimizer: Any) -> dict[str, Any]:
+    """Load the state, sharded as the parameters are; returns the rest."""
+    rest = read_json(folder / OPTIONS)
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, tensor in load_file(folder / TENSORS).items():
+        index, name = key.split(".")
+        state.setdefault(int(index), {})[name] = tensor
+    groups, ours = rest.pop("groups"), optimizer.state_dict()["param_groups"]
+    for group, own in zip(groups, ours, strict=True):
+        if not _kinds(own).items() <= _kinds(group).items() or group["params"] != own["params"]:
+            raise ValueError("its options belong to another optimiser")
+        if len({frozenset(state[index]) for index in group["params"] if index in state}) > 1:
+            raise ValueError("tensors of the optimiser are missing")
+    numbered = enumerate(parameter for group in optimizer.param_groups for parameter in group["params"])
+    if any(t.ndim and t.shape != p.shape for index, p in numbered for t in state.get(index, {}).values()):
+        raise ValueError("tensors of the optimiser have other shapes")
+    optimizer.load_state_dict({"state": state, "param_groups": groups})
+    for parameter, values in optimizer.state.items():
+        for name, tensor in values.items():
+            if isinstance(parameter, DTensor) and tensor.shape == parameter.shape:
+                values[name] = like(tensor, parameter)
+    return rest
+
+
 def newest_checkpoint(checkpoints: Path, facts: dict[str, Any]) -> Path | None:
-    """The newest checkpoint whose manifest vouches for every byte; names those that were passed over, and removes them.
+    """The newest checkpoint whose manifest matches every file; incomplete ones are reported and removed.
 
     Raises `ValueError` when it is of a run with other facts.
     """
     for staging in checkpoints.glob(f".{KIND}-*.staging"):
-        say(f"passed over a half-written checkpoint: {staging}")
+        say(f"skipped a half-written checkpoint: {staging}")
         shutil.rmtree(staging, ignore_errors=True)
     for path in _numbered(checkpoints):
         try:
             made_by = open_folder(path, KIND, verify=True)["made_by"]
         except (ValueError, OSError) as error:
-            say(f"passed over an incomplete checkpoint: {error}")
+            say(f"skipped an incomplete checkpoint: {error}")
             remove_folder(path, FILES)
-            refuse_foreign(path, KIND)  # a file of others, which would be in the way of the run's own checkpoint
+            refuse_foreign(path, KIND)  # a foreign file, where this run would write its own checkpoint
             continue
         refuse_another_run(path, made_by, facts)
-        with reading(path, BEGIN_ANEW):
-            _check_state(TrainerState.load_from_json(str(path / "trainer_state.json")), step_of(path))
-        say(f"going on from {path}")
+        with reading(path, START_AGAIN):
+            _check_state(TrainerState.load_from_json(str(path / STATE)), step_of(path))
+        say(f"resuming from {path}")
         return path
     say(f"{checkpoints}: no complete checkpoint, starting from the beginning")
     return None
 
 
+def find_checkpoint(config: RunConfig, facts: dict[str, Any]) -> Path | None:
+    """The checkpoint from which this run continues, if `--resume` is given and there is one."""
+    return broadcast_from_rank0(lambda: newest_checkpoint(config.checkpoints, facts)) if config.resume else None
+
+
+def finished_run(config: RunConfig, kind: str, facts: dict[str, Any]) -> dict[str, Any] | None:
+    """The content of `training.json`, if `--resume` is given and this very run is finished; None otherwise.
+
+    Raises `ValueError` where another run has been finished.
+    """
+    if not config.resume or not (config.out / "manifest.json").is_file():
+        return None
+    with read_folder(config.out, kind, verify=True):
+        result = read_json(config.out / "training.json")
+        refuse_another_run(
+            config.out, result, facts, "give --overwrite in place of --resume to replace it, or choose another --out"
+        )
+    say(f"{config.out}: this run is finished; nothing to do")
+    if is_rank0():
+        remove_checkpoints(config.checkpoints)  # left by a run that was killed at its very end
+    return result
+
+
 def remove_checkpoints(checkpoints: Path) -> None:
-    """Remove all checkpoints of a run, and their folder if nothing else lies in it."""
+    """Remove all checkpoints of a run, and their folder if it is then empty."""
     for path in _numbered(checkpoints):
         remove_folder(path, FILES)
     for path in checkpoints.glob(f".{KIND}-*"):
         shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
-    with contextlib.suppress(OSError):  # it is not there, or not empty
+    with contextlib.suppress(OSError):  # absent, or not empty
         checkpoints.rmdir()
 
 
@@ -130,7 +186,7 @@ def _check_state(state: TrainerState, step: int) -> None:
     numbers = [name for name, value in vars(TrainerState()).items() if type(value) in (int, float)]
     sound = all(isinstance(getattr(state, name), (int, float)) for name in numbers)
     if state.global_step != step or not sound or not all(isinstance(row, dict) for row in state.log_history):
-        raise ValueError("its history is of another run")
+        raise ValueError("its history is that of another run")
 
 
 def _numbered(checkpoints: Path) -> list[Path]:
@@ -146,3 +202,9 @@ def _opens(path: Path) -> bool:
     with contextlib.suppress(ValueError, OSError):
         return bool(open_folder(path, KIND))
     return False
+
+
+def _kinds(group: dict[str, Any]) -> dict[str, str]:
+    """The JSON type of each option of a parameter group."""
+    kinds = {bool: "flag", int: "number", float: "number", list: "list", tuple: "list"}
+    return {name: kinds.get(type(value), type(value).__name__) for name, value in group.items()}

@@ -1,11 +1,11 @@
-"""Muon for the matrices inside the blocks, AdamW for everything else, as one optimiser.
+"""Muon for the matrices of the blocks, AdamW for all other parameters, as one optimiser.
 
 Muon replaces a matrix's momentum by the nearest orthogonal matrix, found by five Newton-Schulz steps
 (Jordan et al. 2024); scaled to AdamW's update size (Liu et al. 2025), one learning rate serves both.
-`torch.optim.Muon` does the same in bf16, one matrix at a time; here matrices of one shape go through
-together, in fp32 where bf16 is not used; the steps of a wide matrix are then taken on its small gram.
-An orthogonal direction belongs to a whole matrix: where FSDP2 keeps a few rows of each in every process,
-they are gathered first and taken apart again afterwards.
+`torch.optim.Muon` does the same in bf16, one matrix at a time; here matrices of one shape are batched, in fp32
+where bf16 is not used, and the steps of a wide matrix are then computed on its small Gram matrix.
+An orthogonal direction needs the whole matrix: where FSDP2 shards it over processes, the rows are gathered first
+and sharded again afterwards.
 """
 
 from collections import defaultdict
@@ -16,15 +16,15 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from boustro.models.hardware import uses_bf16
-from boustro.pretrain.sharding import like, whole
+from boustro.pretrain.distributed import like, whole
 
-OUTPUTS = 2  # a matrix of one or two rows is a head that decides, and has hardly a direction to make orthogonal
+MAX_OUTPUTS = 2  # a matrix of one or two rows is a classifier: there is hardly anything to make orthogonal
 A, B, C = 3.4445, -4.7750, 2.0315
-STEPS = (2, 3)  # in a wide matrix: begun afresh after two, since the gram loses what is small in it
+STEPS = (2, 3)  # of a wide matrix: restarted after two, since small singular values are lost in the Gram matrix
 
 
 def orthogonalise(matrices: Tensor, bf16: bool | None = None) -> Tensor:
-    """(n, rows, columns) → the same shape, each with singular values near 1; by default in bf16 where that is used."""
+    """(n, rows, columns) → the same shape, with singular values near 1; `bf16` by default as `uses_bf16` says."""
     dtype = torch.bfloat16 if (uses_bf16(matrices.device) if bf16 is None else bf16) else torch.float32
     x = matrices.to(dtype)
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
@@ -40,14 +40,14 @@ def orthogonalise(matrices: Tensor, bf16: bool | None = None) -> Tensor:
 
 
 def _factor(gram: Tensor) -> Tensor:
-    """a + b·G + c·G², by which a Newton-Schulz step multiplies a matrix whose gram is G."""
+    """a + b·G + c·G², by which a Newton-Schulz step multiplies a matrix with the Gram matrix G."""
     factor = torch.baddbmm(gram, gram, gram, beta=B, alpha=C)
     factor.diagonal(dim1=-2, dim2=-1).add_(A)
     return factor
 
 
 def _steps_on_the_gram(gram: Tensor, num_steps: int) -> Tensor:
-    """The product of the factors of several steps: a step takes G to its factor · G · its factor, all square."""
+    """The product of the factors of several steps; a step maps G to factor · G · factor, all square."""
     product = factor = _factor(gram)
     for _ in range(num_steps - 1):
         gram = factor @ gram @ factor
@@ -89,10 +89,10 @@ class Muon(torch.optim.Optimizer):
 
 
 class MuonAdamW(torch.optim.Optimizer):
-    """A facade over the two: one list of groups and one state, in the format of every other optimiser.
+    """Both as one optimiser with one list of groups and one state, in torch's format.
 
-    `model` may be a module that holds models: the head of each is AdamW's. The parts share groups and state with the
-    facade, so that what a scheduler, a checkpoint or FSDP2 does to it reaches them.
+    `model` may contain several models: the head of each is trained by AdamW. Both optimisers share groups and state
+    with this one, so that what a scheduler, a checkpoint or FSDP2 changes here reaches them.
     """
 
     def __init__(
@@ -102,23 +102,23 @@ class MuonAdamW(torch.optim.Optimizer):
         heads = [m.get_output_embeddings() for m in model.modules() if isinstance(m, PreTrainedModel)]
         embeddings |= {id(p) for head in heads if head is not None for p in head.parameters()}
         trained = [p for p in model.parameters() if p.requires_grad]
-        matrices = [p for p in trained if p.ndim == 2 and min(p.shape) > OUTPUTS and id(p) not in embeddings]
+        matrices = [p for p in trained if p.ndim == 2 and min(p.shape) > MAX_OUTPUTS and id(p) not in embeddings]
         inside = {id(p) for p in matrices}
         others = [p for p in trained if id(p) not in inside]
-        self.parts = [
+        self.optimizers = [
             Muon(matrices, lr, weight_decay=weight_decay, bf16=bf16),
             torch.optim.AdamW(others, lr, betas=betas, weight_decay=0.0, fused=True),
         ]
-        super().__init__([group for part in self.parts for group in part.param_groups], {})
+        super().__init__([group for own in self.optimizers for group in own.param_groups], {})
         self._share()
 
     def _share(self) -> None:
-        for part, group in zip(self.parts, self.param_groups, strict=True):
-            part.param_groups, part.state = [group], self.state
+        for own, group in zip(self.optimizers, self.param_groups, strict=True):
+            own.param_groups, own.state = [group], self.state
 
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        for part in self.parts:
-            part.step()
+        for own in self.optimizers:
+            own.step()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         super().load_state_dict(state_dict)
@@ -128,7 +128,7 @@ class MuonAdamW(torch.optim.Optimizer):
 def make_optimizer(
     module: nn.Module, name: str, lr: float, weight_decay: float, bf16: bool | None = None
 ) -> torch.optim.Optimizer:
-    """`muon` (with AdamW for what is no matrix) or `adamw`; `bf16` is Muon's."""
+    """`muon` (with AdamW for what is not a matrix of a block) or `adamw`; `bf16` is Muon's precision."""
     if name == "muon":
         return MuonAdamW(module, lr, weight_decay, bf16=bf16)
     return torch.optim.AdamW(module.parameters(), lr, weight_decay=weight_decay, fused=True)

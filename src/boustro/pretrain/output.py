@@ -1,15 +1,15 @@
-"""Where a run writes, and what may stand there already.
+"""Where a run writes, and what may exist there already.
 
-    OUT                  its artefact, once it is finished
-    OUT.checkpoint(s)    what it has done so far, until then
+    OUT                  the finished folder
+    OUT.checkpoints      checkpoints, until the run is finished
 
-    neither                  the run begins
-    OUT, --resume            it is left as it is, if it is of this very run
-    checkpoints, --resume    the run goes on
-    either, --overwrite      the run begins anew
-    either, nothing said     FileExistsError, which names the two options
+    neither exists           the run starts
+    OUT, --resume            nothing to do, if OUT is this very run
+    checkpoints, --resume    the run continues
+    either, --overwrite      the run starts again
+    either, no option        FileExistsError, which names the two options
 
-One process writes, and holds the place for as long as the run takes.
+Only the first process writes. It locks OUT for the whole run.
 """
 
 import contextlib
@@ -21,47 +21,39 @@ import torch
 from torch import Tensor, nn
 
 from boustro.pretrain.config import RunConfig
-from boustro.pretrain.processes import is_first, say
-from boustro.store import claim, read_folder, read_json
+from boustro.pretrain.distributed import is_rank0
+from boustro.store import claim
 
-BEGIN_ANEW = "give --overwrite in place of --resume to begin anew"
+START_AGAIN = "give --overwrite in place of --resume to start again"
 
 
 @contextlib.contextmanager
-def run_output(config: RunConfig, kind: str, checkpoints: Path) -> Iterator[None]:
-    """Claim the output of a run; a dry run writes nothing and claims nothing.
+def run_output(config: RunConfig, kind: str) -> Iterator[None]:
+    """Lock the output of a run; a dry run writes nothing and locks nothing.
 
-    Raises `FileExistsError` and `BlockingIOError` as `store.claim`, and the former for `checkpoints` that were left.
+    Raises `FileExistsError` and `BlockingIOError` as `store.claim`, and the former for checkpoints of an earlier run.
     """
     if config.resume and config.overwrite:
-        raise ValueError("give --resume to go on with a run or --overwrite to begin it anew, not both")
-    if config.dry_run or not is_first():
+        raise ValueError("give --resume to continue a run or --overwrite to start it again, not both")
+    if config.dry_run or not is_rank0():
         yield
         return
     with claim(config.out, kind, overwrite=config.overwrite or config.resume):
-        if checkpoints.is_dir() and any(checkpoints.iterdir()) and not (config.resume or config.overwrite):
+        left = config.checkpoints.is_dir() and any(config.checkpoints.iterdir())
+        if left and not (config.resume or config.overwrite):
             raise FileExistsError(
-                f"{checkpoints} holds what a run that was stopped had done; give --resume to go on with it, or "
-                "--overwrite to begin anew"
+                f"{config.checkpoints} has the checkpoints of a run that was stopped; give --resume to continue it, or "
+                "--overwrite to start again"
             )
-        yield
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):  # absent, or not empty
+                config.checkpoints.rmdir()
 
 
-def finished_run(config: RunConfig, kind: str, facts: dict[str, Any]) -> dict[str, Any] | None:
-    """What `training.json` says, where this very run has been finished; `ValueError` where another one has."""
-    if not config.resume or not (config.out / "manifest.json").is_file():
-        return None
-    with read_folder(config.out, kind, verify=True):
-        result = read_json(config.out / "training.json")
-        refuse_another_run(
-            config.out, result, facts, "give --overwrite in place of --resume to replace it, or choose another --out"
-        )
-    say(f"{config.out}: this run is finished; nothing to do")
-    return result
-
-
-def refuse_another_run(path: Path, record: dict[str, Any], facts: dict[str, Any], advice: str = BEGIN_ANEW) -> None:
-    """`ValueError` where the `run` that a folder's record tells of has other facts."""
+def refuse_another_run(path: Path, record: dict[str, Any], facts: dict[str, Any], advice: str = START_AGAIN) -> None:
+    """`ValueError` where the `run` in a folder's record has other facts."""
     found = record.get("run")
     known = found if isinstance(found, dict) else {}
     differing = [name for name in facts if known.get(name) != facts[name]]
@@ -70,12 +62,12 @@ def refuse_another_run(path: Path, record: dict[str, Any], facts: dict[str, Any]
 
 
 def refuse_not_finite(value: float | nn.Module | Mapping[str, Tensor], what: str) -> None:
-    """`ValueError` for a loss, or weights, that are not finite: nothing good would come of going on, or of writing."""
+    """`ValueError` for a loss or weights that are not finite."""
     weights = value.state_dict() if isinstance(value, nn.Module) else value
     if isinstance(weights, Mapping):
         finite = all(bool(torch.isfinite(tensor).all()) for tensor in weights.values())
-        said = "are not finite"
+        found = "are not finite"
     else:
-        finite, said = bool(torch.isfinite(torch.tensor(weights))), f"is {value}"
+        finite, found = bool(torch.isfinite(torch.tensor(weights))), f"is {value}"
     if not finite:
-        raise ValueError(f"{what} {said}; nothing was written. Try a lower --lr, or a longer --warmup")
+        raise ValueError(f"{what} {found}; nothing was written. Try a lower --lr, or a longer --warmup")

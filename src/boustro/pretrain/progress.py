@@ -1,27 +1,31 @@
-"""What a run shows: a bar on a terminal, a line an event elsewhere; from the first process only.
-
-A loss that is no number ends the run here: nothing good would come of going on.
-"""
+"""What a run prints: a bar on a terminal, a line per event elsewhere, on rank 0 only; and the report of a dry run."""
 
 import sys
 import time
-from typing import Any
+from typing import Any, NoReturn
 
+import torch
+from torch import nn
 from tqdm import tqdm
 from transformers import TrainerCallback
 
+from boustro.models.memory import PeakMemory
+from boustro.pretrain.distributed import is_rank0, say
 from boustro.pretrain.output import refuse_not_finite
-from boustro.pretrain.processes import is_first
+
+PROBE_STEPS = 6
+WARM_STEPS = 2
+"""The first of these compile and fetch; the clock starts at the end of the third, if there are as many."""
 
 
 class Progress(TrainerCallback):
-    """Lines like `step 40/400 · 1.31M pieces · loss 6.214 · 1,650 pieces/s`."""
+    """Lines like `step 40/400 · 1.31M pieces · loss 6.214 · 1,650 pieces/s`; a loss that is not finite ends the run."""
 
-    def __init__(self, step_pieces: int) -> None:
-        self.step_pieces = step_pieces
+    def __init__(self, step_size: int, unit: str = "pieces") -> None:
+        self.step_size, self.unit = step_size, unit
 
     def on_train_begin(self, args, state, control, **kwargs) -> None:
-        quiet = None if is_first() else True
+        quiet = None if is_rank0() else True
         self.bar = tqdm(total=state.max_steps, initial=state.global_step, unit=" steps", disable=quiet)
         self.logged, self.logged_step = time.monotonic(), state.global_step
 
@@ -30,14 +34,14 @@ class Progress(TrainerCallback):
 
     def on_log(self, args, state, control, logs: dict[str, Any] | None = None, **kwargs) -> None:
         logs = logs or {}
-        step, pieces = state.global_step, state.global_step * self.step_pieces / 1e6
-        head = f"step {step:,}/{state.max_steps:,} · {pieces:.2f}M pieces"
+        step, seen = state.global_step, state.global_step * self.step_size / 1e6
+        head = f"step {step:,}/{state.max_steps:,} · {seen:.2f}M {self.unit}"
         if "loss" in logs:
             refuse_not_finite(logs["loss"], f"the loss at step {step:,}")
             now = time.monotonic()
-            speed = (step - self.logged_step) * self.step_pieces / max(now - self.logged, 1e-9)
+            speed = (step - self.logged_step) * self.step_size / max(now - self.logged, 1e-9)
             self.logged, self.logged_step = now, step
-            _line(f"{head} · loss {logs['loss']:.3f} · {speed:,.0f} pieces/s")
+            _line(f"{head} · loss {logs['loss']:.3f} · {speed:,.0f} {self.unit}/s")
         elif "eval_loss" in logs:
             refuse_not_finite(logs["eval_loss"], f"the validation loss at step {step:,}")
             _line(f"{head} · validation loss {logs['eval_loss']:.4f} · perplexity {logs['eval_perplexity']:.2f}")
@@ -47,6 +51,56 @@ class Progress(TrainerCallback):
 
 
 def _line(text: str) -> None:
-    if is_first():
+    if is_rank0():
         tqdm.write(text, file=sys.stderr)
         sys.stderr.flush()
+
+
+class Probe(TrainerCallback):
+    """Measures the steps of a dry run: peak memory since its creation, and when each step ended."""
+
+    def __init__(self) -> None:
+        self._peak = PeakMemory().start()
+        self._ends: list[float] = []
+        if torch.cuda.is_available():
+            torch.cuda.reset_peak_memory_stats()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._ends.append(time.monotonic())
+
+    def finish(self, steps: int, module: nn.Module, optimizer: Any) -> NoReturn:
+        """Print the estimated cost of `steps` steps, without validation; raises `SystemExit` (0)."""
+        self._peak.stop()
+        timed = self._ends[min(WARM_STEPS, len(self._ends) - 2) :]
+        if len(timed) > 1:
+            each = (timed[-1] - timed[0]) / (len(timed) - 1)
+            say(f"dry run: {steps:,} steps of {each:.2f} s, {duration(steps * each)}")
+        else:
+            say(f"dry run: {steps:,} steps, too few to time one")
+        if torch.cuda.is_available():
+            say(f"GPU memory: {torch.cuda.max_memory_allocated() / 2**20:,.0f} MB")
+        if self._peak.bytes:
+            say(f"memory: {self._peak.bytes / 2**20:,.0f} MB")
+        weights, state = _bytes(module.state_dict()), _bytes(optimizer.state_dict())
+        say(f"disk: {weights / 2**20:,.0f} MB of weights; a checkpoint has {(weights + state) / 2**20:,.0f} MB")
+        raise SystemExit(0)
+
+
+def duration(seconds: float) -> str:
+    """In seconds, minutes or hours, with about two digits: 5400 → "about 90 minutes"."""
+    for unit, length in (("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"about {seconds / length:,.{0 if seconds >= 10 * length else 1}f} {unit}"
+    return f"about {seconds:,.0f} seconds"
+
+
+def _bytes(state: Any) -> int:
+    """The size of all distinct tensors in nested dicts and lists."""
+    return sum({t.data_ptr(): t.numel() * t.element_size() for t in _tensors(state)}.values())
+
+
+def _tensors(state: Any) -> list[torch.Tensor]:
+    if isinstance(state, torch.Tensor):
+        return [state]
+    inner = state.values() if isinstance(state, dict) else state if isinstance(state, (list, tuple)) else ()
+    return [tensor for value in inner for tensor in _tensors(value)]

@@ -1,65 +1,59 @@
-"""One training run: shards in, a model folder out.
+"""`boustro pretrain`: shards in, a model folder out.
 
-The parts: `objectives` makes batches, `trainer` computes, `checkpoints` keeps, `signals` and `processes`
-say when to stop and with whom. Checkpoints lie in `OUT.checkpoints` until the model folder is written.
+`recipes` says what is trained and how batches are made, `trainer` trains it. Checkpoints are in
+`OUT.checkpoints` until the model folder is written.
 """
 
 import json
-import math
-import tempfile
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 from transformers import PreTrainedModel, TrainingArguments, set_seed
-from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
-from boustro.pretrain.arguments import training_arguments
-from boustro.pretrain.checkpoints import newest_checkpoint, remove_checkpoints
-from boustro.pretrain.config import PretrainConfig, options_as_json, run_facts
-from boustro.pretrain.cost import PROBE_STEPS, Probe
-from boustro.pretrain.objectives import Collator, find_recipe
-from boustro.pretrain.optimizer import make_optimizer
-from boustro.pretrain.output import finished_run, refuse_not_finite, run_output
-from boustro.pretrain.processes import first_decides, is_first, num_processes, part, say
-from boustro.pretrain.progress import Progress
-from boustro.pretrain.sharding import whole_weights
-from boustro.pretrain.signals import Signals, Stopped
-from boustro.pretrain.trainer import PretrainTrainer
+from boustro.models.hardware import best_device, uses_bf16
+from boustro.models.presets import PRESETS
+from boustro.pretrain.batches import HeldOut
+from boustro.pretrain.checkpoints import find_checkpoint, finished_run, remove_checkpoints
+from boustro.pretrain.config import PretrainConfig, run_facts
+from boustro.pretrain.distributed import destroy_process_group, is_rank0, num_processes, say, whole_state
+from boustro.pretrain.output import refuse_not_finite, run_output
+from boustro.pretrain.recipes import Recipe, find_recipe
+from boustro.pretrain.trainer import PretrainTrainer, training_arguments
 from boustro.pretrain.warm_start import refuse_other_pieces, start_embeddings_from, start_from
-from boustro.store import write_file, write_folder
+from boustro.store import fingerprint, read_json, write_file, write_folder
 from boustro.text.mixture import Corpora, Mixture, refuse_other_vocabulary
 from boustro.text.segments import SegmentStream, Source
 from boustro.text.shards import Shards
 
 KIND = "model"
+FACTS = ("objective", "mask_rate", "hide", "direction", "init_from", "init_embeddings_from", "tokens")
+FACTS += ("segment_length", "batch_segments", "schedule")
+"""Options that decide the weights, besides those of every run."""
 
 
 def pretrain(config: PretrainConfig) -> dict[str, Any]:
-    """Train a model on token shards; writes and returns what came of it.
+    """Train a model on token shards; writes the model folder and returns what its `training.json` says.
 
-    Under torchrun or accelerate launch every process calls it. Raises `ValueError` for unusable shards or
-    options before anything is computed, and `SystemExit` when SIGTERM or SIGINT stopped the run (143, 130) and after
-    a dry run (0).
+    Under torchrun or accelerate launch every process calls it. Raises `ValueError` for shards or options that do not
+    fit before anything is computed, and `SystemExit` as `PretrainTrainer.run`.
     """
     try:
-        with run_output(config, KIND, config.checkpoints):
-            return _pretrain(config)
+        with run_output(config, KIND):
+            return _pretrain(config, find_recipe(config.objective))
     finally:
-        part()
+        destroy_process_group()
 
 
-def _pretrain(config: PretrainConfig) -> dict[str, Any]:
+def _pretrain(config: PretrainConfig, recipe: Recipe) -> dict[str, Any]:
     corpora = Corpora.open(config.shards, config.shares, config.alpha)
     shards, validation = corpora.first, Shards.open(config.validation) if config.validation else None
     if validation:
         refuse_other_vocabulary(validation, shards)
-    facts = run_facts(config, corpora)
+    architecture = _architecture(config.architecture)
+    facts = run_facts(config, FACTS, shards=corpora.fingerprint, preset=architecture)
     if finished := finished_run(config, KIND, facts):
-        if is_first():
-            remove_checkpoints(config.checkpoints)  # left where a run was killed at its very end
         return finished
-    recipe = find_recipe(config.objective)
     segments = corpora.sources(lambda own: recipe.read(own, config, config.seed))
     num_segments = sum(map(len, segments))
     if num_segments < config.batch_segments:
@@ -73,62 +67,64 @@ def _pretrain(config: PretrainConfig) -> dict[str, Any]:
     steps = max(1, round(wanted / step_pieces)) if wanted else 0
 
     lm = build_lm(config, shards)
-    arguments = training_arguments(config, steps, validate=held_out is not None)
-    resume_from = first_decides(lambda: newest_checkpoint(config.checkpoints, facts)) if config.resume else None
+    arguments = pretrain_arguments(config, steps, validate=held_out is not None)
+    resume_from = find_checkpoint(config, facts)
     if resume_from is None:
         _warm_start(lm, config, shards)
-    what = config.direction if config.objective == "causal" else config.objective
     say(
-        f"{what} {config.architecture}: {lm.num_parameters() / 1e6:.1f}M parameters, "
-        f"{steps:,} steps of {step_pieces:,} pieces on {num_processes()} x {arguments.device.type}, "
-        f"{num_segments:,} segments at hand"
+        f"{config.direction if config.objective == 'causal' else config.objective} {config.architecture}: "
+        f"{lm.num_parameters() / 1e6:.1f}M parameters, {steps:,} steps of {step_pieces:,} pieces on "
+        f"{num_processes()} x {arguments.device.type}, {num_segments:,} segments available"
     )
-    if config.dry_run:
-        stream = corpora.stream(segments, config.seed, PROBE_STEPS * config.batch_segments)
-        _dry_run(config, lm, stream, shards, steps, facts)
-    if is_first() and not config.resume:
-        remove_checkpoints(config.checkpoints)
-    with Signals() as signals:
-        stream = corpora.stream(segments, config.seed, steps * config.batch_segments)
-        trainer = build_trainer(config, lm, arguments, stream, shards, held_out, signals, facts)
-        try:
-            if steps:
-                trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
-            metrics = _last_metrics(trainer) if held_out else {}
-        except Stopped as stop:
-            kept, step = trainer.save_now(), trainer.state.global_step
-            left = f"{kept} is complete" if kept else "there was nothing to save"
-            say(f"stopped by {stop} after step {step:,} of {steps:,}; {left}. "
-                "To go on, give the same command with --resume")  # fmt: skip
-            raise SystemExit(128 + stop.number) from None
-    result = {
-        "config": options_as_json(config),
-        "run": facts,
-        "shards_fingerprint": corpora.fingerprint,
-        "num_parameters": lm.num_parameters(),
-        "pieces_seen": steps * step_pieces,
-        "seconds": round(trainer.seconds, 1),
-        "validation_loss": metrics.get("eval_loss"),
-        "validation_perplexity": metrics.get("eval_perplexity"),
-        "history": [row for row in trainer.state.log_history if "loss" in row or "eval_loss" in row],
-    }
-    weights, _ = whole_weights(trainer.module)
-    if is_first():
+    stream = corpora.stream(segments, config.seed, steps * config.batch_segments)
+    trainer = build_trainer(config, lm, arguments, stream, shards, held_out, facts)
+    result = trainer.run(resume_from)
+    more = {"shards_fingerprint": corpora.fingerprint, "num_parameters": lm.num_parameters()}
+    result |= more | {"pieces_seen": steps * step_pieces}
+    weights = whole_state(trainer.module)
+    if is_rank0():
         lm = recipe.model.from_config(lm.config, dtype=getattr(torch, config.save_dtype))
-        lm.load_state_dict(weights)
+        lm.load_state_dict({name.removeprefix("lm."): w for name, w in weights.items() if name.startswith("lm.")})
         refuse_not_finite(lm, f"the weights after step {steps:,}")
-        _write_model(config, lm, corpora, result)
-    say(f"{config.out}: done" + (f", validation perplexity {metrics['eval_perplexity']:.2f}" if metrics else ""))
+        with write_folder(config.out, KIND, {"shards": corpora.fingerprint}) as folder:
+            lm.save_pretrained(folder)
+            recipe.load_tokenizer(shards).save_pretrained(folder)
+            write_file(folder / "training.json", json.dumps(result, indent=1))
+        remove_checkpoints(config.checkpoints)
+    perplexity = result["validation_perplexity"]
+    say(f"{config.out}: done" + (f", validation perplexity {perplexity:.2f}" if perplexity is not None else ""))
     return result
 
 
-def _write_model(config: PretrainConfig, lm: PreTrainedModel, corpora: Corpora, result: dict[str, Any]) -> None:
-    """The model folder, complete; the checkpoints are not needed any more."""
-    with write_folder(config.out, KIND, {"shards": corpora.fingerprint}) as folder:
-        lm.save_pretrained(folder)
-        find_recipe(config.objective).load_tokenizer(corpora.first).save_pretrained(folder)
-        write_file(folder / "training.json", json.dumps(result, indent=1))
-    remove_checkpoints(config.checkpoints)
+def pretrain_arguments(config: PretrainConfig, steps: int, validate: bool) -> TrainingArguments:
+    """The Trainer's arguments. The batch is global, so any number of processes computes the same run.
+
+    512 segments over 8 processes with micro-batches of 16 are 4 micro-batches per process. By default a micro-batch has
+    at most 4,096 pieces (CPU) or 65,536 (GPU). Raises `ValueError` for a batch that cannot be divided evenly.
+    """
+    device, processes = best_device(), num_processes()
+    most = max(1, (4096 if device.type == "cpu" else 65536) // config.segment_length)
+    share = config.batch_segments // processes
+    divisors = (n for n in range(1, min(most, share) + 1) if share % n == 0)
+    micro = config.micro_batch_segments or max(divisors, default=1)
+    if config.batch_segments % (processes * micro):
+        raise ValueError(
+            f"--batch-segments {config.batch_segments} cannot be divided into micro-batches of {micro} "
+            f"(--micro-batch-segments) in each of {processes} processes"
+        )
+    wsd = config.schedule == "wsd"
+    return training_arguments(
+        config,
+        steps,
+        validate,
+        per_device_train_batch_size=micro,
+        gradient_accumulation_steps=share // micro,
+        lr_scheduler_type="warmup_stable_decay" if wsd else "cosine",
+        lr_scheduler_kwargs={"num_decay_steps": round(config.decay * steps)} if wsd else {},
+        bf16=uses_bf16(device) if config.bf16 is None else config.bf16,
+        torch_compile=config.compile,
+        dataloader_num_workers=config.data_workers,
+    )
 
 
 def build_lm(config: PretrainConfig, shards: Shards) -> PreTrainedModel:
@@ -145,64 +141,35 @@ def build_trainer(
     stream: SegmentStream | Mixture,
     shards: Shards,
     held_out: Source | None,
-    signals: Signals,
     facts: dict[str, Any],
 ) -> PretrainTrainer:
     """What trains `lm` for `arguments.max_steps` steps."""
-    torch.manual_seed(config.seed + 1)  # what stands beside the LM is drawn by itself, however the LM came about
-    module: Any = find_recipe(config.objective).with_loss(lm)
-    module._no_split_modules = lm._no_split_modules  # what FSDP is to keep together
-    trainer = PretrainTrainer(
-        module,
-        arguments,
-        data_collator=Collator(config, shards.config["end_of_text_id"]),
-        train_dataset=stream,
-        eval_dataset=held_out,
-        callbacks=[Progress(config.batch_segments * config.segment_length)],
-        optimizers=(make_optimizer(module, config.optimizer, config.lr, config.weight_decay, arguments.bf16), None),
-        seed=config.seed,
-        facts=facts,
-        signals=signals,
-        save_minutes=config.save_minutes,
-        num_eval_segments=max(1, config.validation_pieces // config.segment_length),
-    )
-    trainer.remove_callback(PrinterCallback)
-    trainer.remove_callback(ProgressCallback)
-    return trainer
+    recipe = find_recipe(config.objective)
+    torch.manual_seed(config.seed + 1)  # what is trained beside the LM is drawn alike, wherever the LM came from
+    module: Any = recipe.with_loss(lm)
+    module._no_split_modules = lm._no_split_modules  # for FSDP's wrapping
+    collate = recipe.collator(config, shards)
+    measured = None
+    if held_out is not None:
+        num_examples = min(len(held_out), max(1, config.validation_pieces // config.segment_length))
+        measured = HeldOut(held_out, collate, num_examples, arguments.per_device_train_batch_size)
+    step_size = config.batch_segments * config.segment_length
+    data: Any = stream
+    return PretrainTrainer(config, facts, arguments, module, data, collate, measured, step_size=step_size)
 
 
-def _dry_run(
-    config: PretrainConfig,
-    lm: PreTrainedModel,
-    stream: SegmentStream | Mixture,
-    shards: Shards,
-    steps: int,
-    facts: dict[str, Any],
-) -> NoReturn:
-    """The first few of `steps` steps, in a folder that is thrown away, and what all would cost.
-
-    Signals are not waited for, as in a run: there is nothing to save.
-    """
-    with tempfile.TemporaryDirectory() as scratch:
-        arguments = training_arguments(config, min(steps, PROBE_STEPS), validate=False, folder=Path(scratch))
-        trainer = build_trainer(config, lm, arguments, stream, shards, None, Signals(), facts)
-        trainer.save_minutes = math.inf
-        trainer.add_callback(probe := Probe())
-        trainer.train()
-    assert trainer.optimizer is not None
-    probe.finish(steps, trainer.module, trainer.optimizer)
+def _architecture(preset: str) -> str:
+    """A preset by its name, a config.json by its content."""
+    path = Path(preset)
+    if preset in PRESETS or not path.exists():
+        return preset
+    return fingerprint(read_json(path / "config.json" if path.is_dir() else path))
 
 
 def _warm_start(lm: PreTrainedModel, config: PretrainConfig, shards: Shards) -> None:
     if config.init_from and config.init_embeddings_from:
-        raise ValueError("give --init-from or --init-embeddings-from, not both: the former brings the embeddings too")
+        raise ValueError("give --init-from or --init-embeddings-from, not both: the former includes the embeddings")
     for folder, start in ((config.init_from, start_from), (config.init_embeddings_from, start_embeddings_from)):
         if folder:
             refuse_other_pieces(folder, shards.tokenizer_path)
             start(lm, folder)
-
-
-def _last_metrics(trainer: PretrainTrainer) -> dict[str, float]:
-    """The validation loss of the finished model, measured now unless the last step was followed by one."""
-    rows = [row for row in trainer.state.log_history if "eval_loss" in row]
-    return rows[-1] if rows and rows[-1]["step"] == trainer.state.global_step else trainer.evaluate()

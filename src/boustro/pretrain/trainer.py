@@ -1,73 +1,177 @@
-"""The transformers Trainer, with our data order, dropout, validation and checkpoints.
+"""The training loop of every run: the transformers Trainer with our data order, dropout, validation and checkpoints.
 
-From it come devices, mixed precision, compilation, gradient accumulation, schedules, DDP and FSDP2. Ours
-is whatever makes a run a function of its options alone: micro-batch m of step s, in process r of P with A
-micro-batches a process, is number (s·A + m)·P + r of the run; it reads that place of the stream and seeds
-its dropout with that number. So a step can be done again, by anyone, and comes out the same.
+The Trainer provides devices, mixed precision, compilation, gradient accumulation, schedules, DDP and FSDP2. The
+additions here make a run a function of its options alone: micro-batch m of step s, in process r of P with A
+micro-batches per process, is number (s·A + m)·P + r of the run; it reads that position of the data and seeds its
+dropout with that number. So any step can be repeated, by any process, with the same result, and a run that is stopped
+and resumed ends with the same weights as one that was not.
 """
 
 import math
+import sys
+import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.utils.data import Sampler, SequentialSampler
-from transformers import Trainer
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LambdaLR
+from torch.utils.data import Dataset, Sampler, SequentialSampler
+from transformers import Trainer, TrainingArguments
+from transformers.trainer_callback import PrinterCallback, ProgressCallback
+from transformers.utils.logging import disable_progress_bar
 
-from boustro.models.hardware import mixed_precision
-from boustro.pretrain.checkpoints import load_steps, load_weights, step_of, write_checkpoint
-from boustro.pretrain.output import BEGIN_ANEW, refuse_not_finite
-from boustro.pretrain.processes import add_up, agree, is_first, num_processes, process_index
-from boustro.pretrain.randomness import seed_step
+from boustro.models.hardware import best_device, mixed_precision
+from boustro.pretrain.checkpoints import load_steps, load_weights, remove_checkpoints, step_of, write_checkpoint
+from boustro.pretrain.config import RunConfig, options_as_json
+from boustro.pretrain.distributed import (
+    all_reduce_max,
+    all_reduce_sum,
+    is_rank0,
+    num_processes,
+    process_index,
+    say,
+)
+from boustro.pretrain.optimizer import make_optimizer
+from boustro.pretrain.output import START_AGAIN, refuse_not_finite
+from boustro.pretrain.progress import PROBE_STEPS, Probe, Progress
 from boustro.pretrain.signals import Signals, Stopped
 from boustro.store import reading
-from boustro.text.segments import Source
+
+Batch = dict[str, Any]
+
+
+def training_arguments(config: RunConfig, steps: int, validate: bool, **more: Any) -> TrainingArguments:
+    """The Trainer's arguments that all runs share, and `more`; creating them also joins the process group."""
+    if not sys.stderr.isatty():
+        disable_progress_bar()
+    arguments = TrainingArguments(
+        output_dir=tempfile.gettempdir() if config.dry_run else str(config.checkpoints),
+        max_steps=steps,
+        learning_rate=config.lr,
+        warmup_steps=round(config.warmup * steps),
+        use_cpu=best_device().type == "cpu",
+        logging_steps=max(1, min(50, steps // 20)),
+        logging_nan_inf_filter=False,  # it would wait for the GPU in every micro-batch, and hide what it finds
+        eval_strategy="steps" if validate and not config.dry_run else "no",
+        eval_steps=max(1, steps // max(1, config.evaluations)),
+        save_strategy="steps",
+        save_steps=10**9,  # by the clock instead, see PretrainTrainer
+        seed=config.seed,
+        dataloader_drop_last=True,
+        ddp_find_unused_parameters=False,
+        ddp_broadcast_buffers=False,
+        remove_unused_columns=False,
+        report_to="none",
+        disable_tqdm=True,
+        **more,
+    )
+    if arguments.n_gpu > 1:  # one process and several GPUs: nn.DataParallel would multiply the batch
+        say(f"using 1 of {arguments.n_gpu} GPUs; to use all, start with torchrun --nproc-per-node")
+        arguments._n_gpu = 1
+    return arguments
 
 
 class PretrainTrainer(Trainer):
-    """Its model wraps the LM as `.lm`; its train dataset is a `SegmentStream`, its eval dataset a `Source`."""
+    """Trains `module`, which maps a batch (as keyword arguments) to {"loss": mean, …}.
+
+    `facts` decide the weights: a checkpoint with other facts belongs to another run. `data` is in the order in which
+    the run reads it; `collate` makes a batch of its items. The validation loss is the weighted mean over the (batch,
+    weight) pairs of `held_out`. A step reads about `step_size` `unit`s. `schedule` is by default the arguments'.
+    """
 
     def __init__(
         self,
-        module: nn.Module,
-        *args: Any,
-        seed: int,
+        config: RunConfig,
         facts: dict[str, Any],
-        signals: Signals,
-        save_minutes: float,
-        num_eval_segments: int,
-        **kwargs: Any,
+        arguments: TrainingArguments,
+        module: nn.Module,
+        data: Dataset,
+        collate: Callable[[list[Any]], Batch],
+        held_out: Iterable[tuple[Batch, float]] | None,
+        *,
+        step_size: int,
+        unit: str = "pieces",
+        schedule: Callable[[Optimizer], LambdaLR] | None = None,
     ) -> None:
-        super().__init__(module, *args, **kwargs)
+        if is_rank0() and not (config.resume or config.dry_run):
+            remove_checkpoints(config.checkpoints)
+        optimizer = make_optimizer(module, config.optimizer, config.lr, config.weight_decay, arguments.bf16)
+        super().__init__(
+            module,
+            arguments,
+            data_collator=collate,
+            train_dataset=data,
+            eval_dataset=held_out,  # type: ignore[arg-type]
+            callbacks=[Progress(step_size, unit)],
+            optimizers=(optimizer, schedule(optimizer) if schedule else None),
+        )
         plugin = getattr(self.accelerator.state, "fsdp_plugin", None)
         if self.is_deepspeed_enabled or (plugin is not None and plugin.fsdp_version != 2):
-            raise ValueError("several processes share a model by DDP or by FSDP 2 here: give --fsdp_version 2")
+            raise ValueError("several processes train one model with DDP or FSDP 2 only: give --fsdp_version 2")
+        self.remove_callback(PrinterCallback)
+        self.remove_callback(ProgressCallback)
         self.module = module  # `self.model` is at times a wrapper of it
-        self.seed, self.facts, self.signals = seed, facts, signals
-        self.save_minutes, self.num_eval_segments = save_minutes, num_eval_segments
+        self.config, self.facts, self.signals = config, facts, Signals()
+        self.signals.worth_saving = lambda: self.state.global_step > self._first_step
         self._saved_at = self._began = time.monotonic()
         self._saved_step = self._first_step = 0
         self._step = self._micro = -1
         self._unlogged: tuple[float, int] | None = None
-        """The sum of the losses that the history does not yet show, and the step after which they came."""
-        signals.worth_saving = lambda: self.state.global_step > self._first_step
+        """The sum of the losses not yet in the history of a resumed run, and the step after which they were added."""
+
+    def run(self, resume_from: Path | None) -> dict[str, Any]:
+        """Train from a checkpoint, or from the start, to the end; returns what `training.json` says of every run.
+
+        Raises `SystemExit` when SIGTERM or SIGINT stopped the run (143, 130) and after a dry run (0).
+        """
+        steps = self.args.max_steps
+        if self.config.dry_run:
+            self._dry_run(steps)
+        with self.signals:
+            try:
+                if steps:
+                    self.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
+                metrics = (self._measured() or self.evaluate()) if self.eval_dataset else {}
+            except Stopped as stop:
+                kept, step = self.save_now(), self.state.global_step
+                left = f"{kept} is complete" if kept else "there was nothing to save"
+                say(f"stopped by {stop} after step {step:,} of {steps:,}; {left}. "
+                    "To continue, give the same command with --resume")  # fmt: skip
+                raise SystemExit(128 + stop.number) from None
+        return {
+            "config": options_as_json(self.config),
+            "run": self.facts,
+            "seconds": round(self.seconds, 1),
+            "validation_loss": metrics.get("eval_loss"),
+            "validation_perplexity": metrics.get("eval_perplexity"),
+            "history": [row for row in self.state.log_history if "loss" in row or "eval_loss" in row],
+        }
+
+    def _dry_run(self, steps: int) -> NoReturn:
+        """A few steps, and what all steps would cost; nothing is written, and a signal ends it at once."""
+        self.add_callback(probe := Probe())
+        self.args.max_steps = min(steps, PROBE_STEPS)
+        if steps:
+            self.train()
+        probe.finish(steps, self.module, self.optimizer)
 
     # Data and dropout
 
     def _get_train_sampler(self, train_dataset: Any = None) -> Sampler:
-        """The stream is in the order in which it is read."""
         return SequentialSampler(train_dataset if train_dataset is not None else self.train_dataset)  # type: ignore[arg-type]
 
     def training_step(self, *args: Any, **kwargs: Any) -> Tensor:
         step, steps = self.state.global_step, self.args.gradient_accumulation_steps
         self._micro = self._micro + 1 if step == self._step else 0
         self._step = step
-        number = (step * steps + self._micro) * num_processes() + process_index()
-        seed_step(self.seed, number)
-        if self._unlogged is not None:  # the first line of the history after an interruption covers what came before
+        seed_step(self.config.seed, (step * steps + self._micro) * num_processes() + process_index())
+        if self._unlogged is not None:  # the first line of a resumed history covers the steps before the interruption
             self._tr_loss += self._unlogged[0]
             self._globalstep_last_logged, self._unlogged = self._unlogged[1], None
         loss = super().training_step(*args, **kwargs)
@@ -75,20 +179,17 @@ class PretrainTrainer(Trainer):
         return loss
 
     def get_batch_samples(self, *args: Any, **kwargs: Any) -> tuple[list[Any], None]:  # type: ignore[override]
-        """The micro-batches of a step; where they differ in targets, each learns how many all have on average."""
+        """The micro-batches of a step; `num_targets`, where there is one, becomes the mean over all of them."""
         batches, _ = super().get_batch_samples(*args, **kwargs)
         if batches and "num_targets" in batches[0]:
-            targets, count = add_up(sum(batch["num_targets"] for batch in batches), len(batches))
+            targets, count = all_reduce_sum(sum(batch["num_targets"] for batch in batches), len(batches))
             for batch in batches:
-                batch["num_targets"] = self._on_device(targets / count)
+                batch["num_targets"] = torch.full((), targets / count or 1.0, device=self.args.device)
         return batches, None
-
-    def _on_device(self, num_targets: float) -> Tensor:
-        return torch.full((), num_targets or 1.0, device=self.args.device)
 
     def _stop_if_asked(self) -> None:
         """Between micro-batches weights and optimiser are those of the last whole step."""
-        number = agree(self.signals.received)
+        number = all_reduce_max(self.signals.received)
         if number:
             raise Stopped(number)
 
@@ -96,16 +197,16 @@ class PretrainTrainer(Trainer):
 
     @property
     def seconds(self) -> float:
-        """Since the run began, without the time between an interruption and what was done after it."""
+        """Training time, without the steps that an interruption lost."""
         return time.monotonic() - self._began
 
     def save_now(self) -> Path | None:
-        """The newest checkpoint, written now unless it stands already; None before the first step."""
+        """The newest checkpoint, written now unless it exists already; None before the first step."""
         step = self.state.global_step
         folder = Path(str(self.args.output_dir)) / f"checkpoint-{step}"
         if step > self._saved_step:
             refuse_not_finite(float(self._tr_loss), f"the loss at step {step:,}")
-            loss = add_up(float(self._tr_loss))[0] / num_processes()
+            loss = all_reduce_sum(float(self._tr_loss))[0] / num_processes()
             so_far = {"unlogged": (loss, self._globalstep_last_logged), "seconds": self.seconds}
             whole = (self.module, self.optimizer, self.lr_scheduler, self.state)
             write_checkpoint(folder, *whole, {"run": self.facts}, **so_far)
@@ -113,85 +214,69 @@ class PretrainTrainer(Trainer):
         return folder if step else None
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        self.save_now()
+        if not self.config.dry_run:
+            self.save_now()
 
     def _maybe_log_save_evaluate(self, *args: Any, **kwargs: Any) -> None:
-        late = time.monotonic() - self._saved_at >= 60 * self.save_minutes
-        due = agree(int(late and is_first()))  # the first process has the clock
+        late = time.monotonic() - self._saved_at >= 60 * self.config.save_minutes
+        due = all_reduce_max(int(late and is_rank0()))  # the clock of rank 0 decides
         self.control.should_save = self.control.should_save or bool(due)
         super()._maybe_log_save_evaluate(*args, **kwargs)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        with reading(resume_from_checkpoint, BEGIN_ANEW):
+        with reading(resume_from_checkpoint, START_AGAIN):
             load_weights(resume_from_checkpoint, self.module)
         self._saved_step = self._first_step = step_of(Path(resume_from_checkpoint))
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         if checkpoint is not None:
-            with reading(checkpoint, BEGIN_ANEW):
+            with reading(checkpoint, START_AGAIN):
                 so_far = load_steps(checkpoint, self.optimizer, self.lr_scheduler)
                 loss, step = so_far["unlogged"]
                 self._unlogged = float(loss), int(step)
                 self._began -= float(so_far["seconds"])
             due = self.args.eval_strategy == "steps" and self.state.global_step % int(self.args.eval_steps or 1) == 0
-            self.args.eval_on_start = due and not self._is_evaluated()  # the run was stopped while it measured
-
-    def _is_evaluated(self) -> bool:
-        """Whether the history has the validation loss of this step."""
-        return any("eval_loss" in row and row["step"] == self.state.global_step for row in self.state.log_history)
+            self.args.eval_on_start = due and not self._measured()  # the run was stopped during validation
 
     def _load_rng_state(self, checkpoint: str | None) -> None:
-        """There is none: see the head of this file."""
+        """Nothing to load: random numbers follow from the number of the micro-batch."""
 
     # Validation
 
     @torch.no_grad()
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:  # type: ignore[override]
-        """Mean losses over the first validation segments, shared out over the processes; and the perplexity.
+        """Mean losses over the validation batches, and the perplexity.
 
-        Where a loss is the sum of several, the perplexity is that of the hidden pieces alone.
+        If a loss is the sum of several, the perplexity is that of the hidden pieces only.
         """
-        source: Any = self.eval_dataset
         module: Any = self.model
+        held_out: Any = self.eval_dataset
         module.eval()
-        num_examples = min(len(source), self.num_eval_segments)
-        shares = _shares(num_examples, self.args.per_device_train_batch_size)
-        density, device = self._targets_an_example(source, shares), self.args.device
         totals: dict[str, float] = defaultdict(float)
-        for mine in shares:
-            batch: Any = self.data_collator(examples(source, mine or [0]))  # type: ignore[arg-type]
-            batch = {name: value.to(device) for name, value in batch.items() if name != "num_targets"}
-            if density:
-                batch["num_targets"] = self._on_device(density * len(mine))
-            with mixed_precision(device, self.args.bf16):
+        total_weight = 0.0
+        for batch, weight in held_out:
+            batch = {name: value.to(self.args.device) for name, value in batch.items()}
+            with mixed_precision(self.args.device, self.args.bf16):
                 losses = module(**batch)
             for name, loss in losses.items():
-                totals[name] += loss.item() * len(mine)
+                totals[name] += loss.item() * weight
+            total_weight += weight
             self._stop_if_asked()
         module.train()
-        means = dict(zip(totals, (total / num_examples for total in add_up(*totals.values())), strict=True))
+        *sums, total_weight = all_reduce_sum(*totals.values(), total_weight)
+        means = {name: total / (total_weight or 1) for name, total in zip(totals, sums, strict=True)}
         metrics = {f"eval_{name}": mean for name, mean in means.items()}
         metrics["eval_perplexity"] = math.exp(min(means.get("masked_loss", means["loss"]), 700))
         self.log(dict(metrics))
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
 
-    def _targets_an_example(self, source: Source, shares: list[list[int]]) -> float:
-        """How many targets a validation example has on average; 0 where all have the same."""
-        collate: Any = self.data_collator
-        if "num_targets" not in collate(examples(source, [0])):
-            return 0.0
-        counts = [collate(examples(source, mine))["num_targets"] for mine in shares if mine]
-        targets, num_examples = add_up(sum(counts), sum(map(len, shares)))
-        return targets / num_examples
+    def _measured(self) -> dict[str, float] | None:
+        """The validation metrics of the newest step, if they are in the history."""
+        rows = [row for row in self.state.log_history if "eval_loss" in row and row["step"] == self.state.global_step]
+        return rows[-1] if rows else None
 
 
-def examples(source: Source, indices: list[int]) -> list[Any]:
-    """Examples by number, of the first epoch."""
-    return [source.example(0, index) for index in indices]
-
-
-def _shares(num_segments: int, size: int) -> list[list[int]]:
-    """This process's batches: as many as every other's, the last ones perhaps empty."""
-    starts = range(process_index() * size, num_segments + process_index() * size, size * num_processes())
-    return [list(range(start, min(start + size, num_segments))) for start in starts]
+def seed_step(seed: int, number: int) -> None:
+    """Seed torch, and so the dropout, for the micro-batch of this number."""
+    torch.manual_seed(int(np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)[0]))

@@ -1,9 +1,8 @@
-"""A better start than random weights: those of another LM over the same vocabulary.
+"""Warm start: the weights of another LM over the same vocabulary in place of random ones.
 
-A backward LM learns other transitions than a forward one, but the same pieces: it may start from all of a
-forward LM's weights (`start_from`), or, when the architecture differs, from its embeddings and the head
-that is tied to them, reduced to its own width where they are wider (`start_embeddings_from`). A masked LM
-whose blocks are a causal LM's without the mask may start from that one: EuroBERT's from a Llama's.
+A backward LM may start from all weights of a forward one (`start_from`), or, if the architecture differs, from its
+embeddings and the head tied to them, reduced to its own width if they are wider (`start_embeddings_from`). A masked
+LM with the blocks of a causal one may start from that: EuroBERT from Llama.
 """
 
 from pathlib import Path
@@ -19,12 +18,12 @@ from boustro.names import locate_model
 from boustro.store import reading
 from boustro.text.tokenizers import load_tokenizer
 
-SHOWN = 3
-ANOTHER = "name another model"
+NUM_SHOWN = 3
+ADVICE = "name another model"
 
 
 def refuse_other_pieces(model: str, tokenizer: Path) -> None:
-    """`ValueError` unless the model's tokenizer has the very pieces of `tokenizer`: the ids would mean others.
+    """`ValueError` unless the model's tokenizer has the same pieces with the same ids as `tokenizer`.
 
     Special pieces may come after all others, as a masked LM's mask does.
     """
@@ -40,11 +39,11 @@ def refuse_other_pieces(model: str, tokenizer: Path) -> None:
 
 @torch.no_grad()
 def start_from(lm: PreTrainedModel, folder: str) -> None:
-    """Copy all weights of the LM in `folder` (or of this name on the hub) into `lm`.
+    """Copy all weights of the LM in `folder` (or of this name on the Hub) into `lm`.
 
-    Where `lm` has more pieces, special ones, which come last, their rows stay as they are. Rows of padding beyond its
-    pieces, and learned positions beyond its window, stay behind.
-    Raises `ValueError` when the two differ in architecture, naming the first few tensors that do.
+    If `lm` has additional special pieces, which come last, their rows are unchanged. Rows of padding beyond its pieces,
+    and learned positions beyond its window, are not copied.
+    Raises `ValueError` if the two differ in architecture, naming the first few tensors that do.
     """
     other = _load(folder, lm)
     theirs, ours = other.state_dict(), lm.state_dict()
@@ -61,23 +60,23 @@ def start_from(lm: PreTrainedModel, folder: str) -> None:
     if not differing and positions[0] != positions[1]:
         differing = [f"rotary positions {positions[0]} here, {positions[1]} there"]
     if differing:
-        more = f" and {len(differing) - SHOWN} more" if len(differing) > SHOWN else ""
+        more = f" and {len(differing) - NUM_SHOWN} more" if len(differing) > NUM_SHOWN else ""
         raise ValueError(
-            f"{folder} is of another architecture: {'; '.join(differing[:SHOWN])}{more}. Leave out --preset, give at "
-            f"most its window as --segment-length, or take its embeddings alone with --init-embeddings-from"
+            f"{folder} has another architecture: {'; '.join(differing[:NUM_SHOWN])}{more}. Leave out --preset, give at "
+            f"most its window as --segment-length, or use its embeddings only, with --init-embeddings-from"
         )
     lm.load_state_dict(theirs)
 
 
 @torch.no_grad()
 def start_embeddings_from(lm: PreTrainedModel, folder: str) -> None:
-    """Copy the embeddings of the LM in `folder` into `lm`; a tied head comes with them, all else stays.
+    """Copy the embeddings of the LM in `folder` into `lm`, and with them a tied head; all else is unchanged.
 
-    Wider ones by their principal components, as many as `lm` is wide, which keep the inner products of the pieces
-    best. Rows beyond our vocabulary are padding and stay behind. Raises `ValueError` for narrower ones.
+    Wider ones are reduced to their principal components, which preserve the inner products of the pieces best. Rows
+    beyond our vocabulary are padding and are not copied. Raises `ValueError` for narrower ones.
     """
     ours: Any = lm.get_input_embeddings().weight
-    with reading(folder, ANOTHER):
+    with reading(folder, ADVICE):
         width = AutoConfig.from_pretrained(locate_model(folder)).get_text_config().hidden_size
     if width >= ours.shape[1]:  # otherwise the model is not even loaded
         theirs = _load(folder, lm, "auto").get_input_embeddings().weight.float()
@@ -85,24 +84,24 @@ def start_embeddings_from(lm: PreTrainedModel, folder: str) -> None:
     if width < ours.shape[1]:
         raise ValueError(
             f"the embeddings of {folder} are {width:,} wide, those of the model to train {ours.shape[1]:,}; "
-            "choose a --preset that is no wider"
+            "choose a --preset that is not wider"
         )
     rows = min(len(theirs), len(ours))
     ours[:rows] = _principal_components(theirs[:rows], ours.shape[1])
 
 
 def _principal_components(rows: Float[Tensor, "V D"], width: int) -> Float[Tensor, "V W"]:
-    """The rows by the `width` axes along which they are longest; as they are where that is all of them."""
+    """The rows in the coordinates of their `width` largest principal axes; unchanged if `width` is theirs."""
     if rows.shape[1] == width:
         return rows
-    _, axes = torch.linalg.eigh(rows.T @ rows)  # the longest axis last
+    _, axes = torch.linalg.eigh(rows.T @ rows)  # the largest last
     return rows @ axes[:, -width:]
 
 
 def _load(folder: str, lm: PreTrainedModel, dtype: Any = torch.float32) -> Any:
     """The LM in `folder`: a causal one, or one of the architecture of `lm`."""
     folder = locate_model(folder)
-    with reading(folder, ANOTHER):
+    with reading(folder, ADVICE):
         config = AutoConfig.from_pretrained(folder)
         if architecture_kind(config) == "causal":
             return load_pretrained(AutoModelForCausalLM, folder, dtype=dtype)
@@ -115,14 +114,14 @@ def _load(folder: str, lm: PreTrainedModel, dtype: Any = torch.float32) -> Any:
 
 
 def _with_rows(more: int, theirs: Tensor, ours: Tensor | None) -> Tensor:
-    """`theirs` with so many rows more, those of `ours`, or fewer, where that is all they differ in."""
+    """`theirs` with `more` rows appended from `ours`, or with fewer, if the two differ only in that."""
     if ours is None or ours.shape[1:] != theirs.shape[1:] or len(ours) - len(theirs) != more:
         return theirs
     return torch.cat([theirs[: len(ours)], ours[len(theirs) :]])
 
 
 def _window(lm: Any) -> int:
-    """How many positions there are; 0 where nothing is said."""
+    """The number of positions; 0 if the config does not say."""
     return getattr(lm.config.get_text_config(), "max_position_embeddings", 0) or 0
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from boustro.encoders import Encoder
 from boustro.encoders.cache import CachedEncoder
 from boustro.models.memory import PeakMemory
-from boustro.pretrain.cost import duration
+from boustro.pretrain.progress import duration
 from boustro.studies.cells import Cell, find_cell
 from boustro.studies.grid import Grid, System
 from boustro.tasks.data.schemes import gold_entities

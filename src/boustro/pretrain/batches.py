@@ -1,0 +1,202 @@
+"""How a run's examples are read and become batches, by objective.
+
+An example is known by (epoch, index), and everything random about it is drawn from a generator keyed by (seed, epoch,
+index), so a batch is the same whichever process makes it.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from boustro.objectives.causal import causal
+from boustro.objectives.examples import IGNORED, collate, keyed_generator
+from boustro.objectives.masking import Masking, make_masking
+from boustro.objectives.sentence_pair import NUM_FRAME_PIECES, Chunk, Frame, PairPlan, sentence_pair
+from boustro.objectives.words import sentence_ends
+from boustro.pretrain.config import PretrainConfig
+from boustro.pretrain.distributed import all_reduce_sum, num_processes, process_index, say
+from boustro.pretrain.signals import wait_for_parent
+from boustro.text.segments import Example, Segments, Source, document_places
+from boustro.text.shards import Shards
+from boustro.text.tokenizers import with_special_pieces
+
+
+@dataclass(frozen=True)
+class Collator:
+    """Examples → a batch; picklable, so that data-loading processes can make batches."""
+
+    config: PretrainConfig
+    end_id: int
+    """The end-of-text piece, which is a causal LM's sentinel too."""
+    special: tuple[str, ...]
+    """Special pieces that the tokenizer is given where it lacks them."""
+    make_batch: Callable[[Sequence[Any], "Collator"], dict[str, Any]]
+
+    def __call__(self, examples: Sequence[Any]) -> dict[str, Any]:
+        if torch.utils.data.get_worker_info() is not None:
+            wait_for_parent()
+        return self.make_batch(examples, self)
+
+    def generator(self, example: Any) -> np.random.Generator:
+        """For what is drawn for one example."""
+        return keyed_generator(self.config.seed, example.epoch, example.index)
+
+    def tokenizer(self) -> Any:
+        """That of the shards, with the special pieces."""
+        return with_special_pieces(Shards.open(self.config.shards[0]).tokenizer_path, self.special)
+
+
+@lru_cache(maxsize=1)
+def run_masking(run: Collator) -> Masking:
+    """What a masked objective knows of the vocabulary; random pieces are drawn by frequency in the corpora."""
+    config, tokenizer = run.config, run.tokenizer()
+    counts = [Shards.open(path).counts(len(tokenizer)) for path in config.shards]
+    return make_masking(tokenizer, run.end_id, config.hide, len(tokenizer), np.sum(counts, 0), rate=config.mask_rate)
+
+
+@lru_cache(maxsize=1)
+def run_frame(run: Collator) -> Frame:
+    """What surrounds a pair of texts."""
+    tokenizer, ends = run.tokenizer(), None
+    with suppress(ValueError):  # the pieces do not show sentence ends: a chunk is cut anywhere
+        ends = sentence_ends(tokenizer)
+    ids = {f"{name}_id": getattr(tokenizer, f"{name}_token_id") for name in ("cls", "sep", "pad")}
+    return Frame(**ids, length=run.config.segment_length, sentence_ends=ends)
+
+
+def read_segments(shards: Shards, config: PretrainConfig, seed: int | None) -> Source:
+    """Documents end to end, cut into segments; `seed` shuffles the documents."""
+    return Segments(shards, config.segment_length, seed)
+
+
+def causal_batch(examples: Sequence[Example], run: Collator) -> dict[str, Tensor]:
+    """Next-piece prediction in the run's direction."""
+    pieces = torch.from_numpy(np.stack([example.pieces for example in examples]))
+    return causal(pieces, run.config.direction, run.end_id)._asdict()
+
+
+def masked_batch(hide: Callable[..., Any], examples: Sequence[Example], run: Collator) -> dict[str, Any]:
+    """Segments with pieces hidden by the objective `hide`."""
+    masking = run_masking(run)
+    return counted(collate([hide(example.pieces, run.generator(example), masking) for example in examples]))
+
+
+def counted(batch: dict[str, Tensor]) -> dict[str, Any]:
+    """A batch, and its number of targets as an int, so that no GPU has to be waited for."""
+    return {**batch, "num_targets": int((batch["targets"] != IGNORED).sum())}
+
+
+class PairExample(NamedTuple):
+    """Chunk `index`, read in `epoch`, and a chunk of another document; piece ids without end-of-text pieces."""
+
+    epoch: int
+    index: int
+    chunk: np.ndarray
+    other: np.ndarray
+
+
+class Pairs:
+    """A `Source` of chunks of at most `room` pieces within a document, each with a chunk of another document.
+
+    Over an epoch every chunk is read once. Of two documents of 5 and 4 pieces, 2 pieces per example:
+
+        example 0: pieces 0, 1 of the first    1: its pieces 2, 3    2: pieces 0, 1 of the second    3: its pieces 2, 3
+    """
+
+    def __init__(self, shards: Shards, room: int, seed: int) -> None:
+        """Raises `ValueError` for fewer than two documents that are long enough."""
+        self.shards, self.seed = shards, seed
+        self._start, stop, self._owner = document_places(shards)
+        self.plan = PairPlan(stop - self._start - 1, room)  # without the end-of-text piece
+
+    def __len__(self) -> int:
+        return len(self.plan)
+
+    def example(self, epoch: int, index: int) -> PairExample:
+        # A child of the example's generator: what is hidden is drawn from the generator itself, in the batch.
+        (rng,) = keyed_generator(self.seed, epoch, index).spawn(1)
+        chunk, other = self.plan.draw(index, rng)
+        return PairExample(epoch, index, self._pieces(chunk), self._pieces(other))
+
+    def _pieces(self, chunk: Chunk) -> np.ndarray:
+        start = int(self._start[chunk.document])
+        return self.shards.read(int(self._owner[chunk.document]), start + chunk.start, start + chunk.stop)
+
+
+def read_pairs(shards: Shards, config: PretrainConfig, seed: int | None) -> Pairs:
+    """The pairs of some shards; None is seed 0, so validation pairs are the same whatever the run's seed."""
+    if config.segment_length < NUM_FRAME_PIECES + 2:
+        raise ValueError(
+            f"--segment-length {config.segment_length}: a pair of texts needs at least {NUM_FRAME_PIECES + 2} pieces"
+        )
+    pairs = Pairs(shards, config.segment_length - NUM_FRAME_PIECES, seed or 0)
+    if pairs.plan.num_left_out:
+        say(f"{shards.path}: {pairs.plan.num_left_out:,} pieces, each alone at the end of a document, are in no pair")
+    return pairs
+
+
+def pair_batch(examples: Sequence[PairExample], run: Collator) -> dict[str, Any]:
+    """Pairs of texts, in half of which the second is from another document, with pieces hidden in both."""
+    masking, frame = run_masking(run), run_frame(run)
+    pairs = [sentence_pair(e.chunk, e.other, run.generator(e), masking, frame) for e in examples]
+    return counted(collate(pairs))
+
+
+class Batches(Dataset):
+    """`count` items, made when they are read: `make(0)`, `make(1)`, …"""
+
+    def __init__(self, count: int, make: Callable[[int], Any]) -> None:
+        self.count, self.make = count, make
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, number: int) -> Any:
+        if not 0 <= number < self.count:
+            raise IndexError(number)
+        return self.make(number)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self.make(number) for number in range(self.count))
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The first `num_examples` validation examples in batches of `size`, shared out over the processes.
+
+    Yields (batch, number of examples). Every process has as many batches as every other; the last may weigh 0.
+    """
+
+    source: Source
+    collate: Callable[[list[Any]], dict[str, Any]]
+    num_examples: int
+    size: int
+
+    def __iter__(self) -> Iterator[tuple[dict[str, Tensor], int]]:
+        first, stride = process_index() * self.size, self.size * num_processes()
+        starts = range(first, self.num_examples + first, stride)
+        shares = [list(range(start, min(start + self.size, self.num_examples))) for start in starts]
+        density = self._targets_per_example(shares)
+        for numbers in shares:
+            batch = self._batch(numbers or [0])
+            if "num_targets" in batch:
+                batch["num_targets"] = torch.tensor(density * len(numbers) or 1.0)
+            yield batch, len(numbers)
+
+    def _batch(self, numbers: list[int]) -> dict[str, Any]:
+        return self.collate([self.source.example(0, number) for number in numbers])
+
+    def _targets_per_example(self, shares: list[list[int]]) -> float:
+        """How many targets an example has on average; 0 where all have the same number."""
+        if "num_targets" not in self._batch([0]):
+            return 0.0
+        counts = [self._batch(numbers)["num_targets"] for numbers in shares if numbers]
+        targets, num_examples = all_reduce_sum(sum(counts), sum(map(len, shares)))
+        return targets / num_examples

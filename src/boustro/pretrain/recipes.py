@@ -1,0 +1,200 @@
+"""What `boustro pretrain` can train: one entry per objective, with its model, loss, batches and requirements.
+
+    causal          the next piece, in the run's direction                     any causal LM
+    masked          hidden pieces or words, BERT's 80/10/10                    any masked LM
+    span            hidden spans, each piece from the span's boundary too      any masked LM
+    replaced        which pieces a small generator has replaced                electra
+    sentence-pair   hidden pieces, and whether two texts are consecutive       bert
+
+A new objective is a pure function in a file of `boustro.objectives` and an entry in `RECIPES`.
+`check_objective` finds before a run what would otherwise fail in the middle of it, or not fail at all: a masked
+architecture under the causal objective sees what it must predict, and trains without any error.
+
+    check_objective("masked", LlamaConfig(), tokenizer)
+    ValueError: objective 'masked' trains masked LMs, but 'llama' is a causal one, which fits: causal
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+from torch import nn
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForPreTraining, PretrainedConfig
+
+from boustro.choose import choose
+from boustro.models.boundary import SpanLMWithLoss
+from boustro.models.electra import with_generator
+from boustro.models.loss import LMWithLoss
+from boustro.models.masked import MaskedLMWithLoss, PairLMWithLoss
+from boustro.models.presets import PRESETS, SIZES, config_like, is_masked_preset, make_config, make_masked_config
+from boustro.models.pretrained import Kind, architecture_kind
+from boustro.objectives.masked import masked
+from boustro.objectives.replaced import replaced
+from boustro.objectives.span import span
+from boustro.objectives.words import word_starts
+from boustro.pretrain.batches import (
+    Collator,
+    causal_batch,
+    masked_batch,
+    pair_batch,
+    read_pairs,
+    read_segments,
+    run_masking,
+)
+from boustro.pretrain.config import PretrainConfig
+from boustro.text.segments import Source
+from boustro.text.shards import Shards
+from boustro.text.tokenizers import with_special_pieces
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How an objective is trained."""
+
+    kind: Kind
+    """The kind of model that it trains."""
+    model_types: tuple[str, ...] = ()
+    """The architectures that have the heads it needs; empty for any of the kind."""
+    special: tuple[str, ...] = ()
+    """Special pieces that it needs."""
+    family: str = ""
+    """The family of masked presets of a size alone: `mini` is `eurobert-mini`."""
+    model: Any
+    """The transformers auto class that makes the model from its config."""
+    with_loss: Callable[[Any], nn.Module]
+    """The model → a module that has it as `.lm`; called with a batch, it returns {"loss": mean}."""
+    make_batch: Callable[[Sequence[Any], Collator], dict[str, Any]]
+    """Examples → the module's arguments, `targets` among them."""
+    read: Callable[[Shards, PretrainConfig, int | None], Source] = read_segments
+    """Shards, options and a seed (None: in corpus order) → examples."""
+
+    def load_tokenizer(self, shards: Shards) -> Any:
+        """The tokenizer of the model: that of the shards, and the special pieces that it lacks."""
+        return with_special_pieces(shards.tokenizer_path, self.special)
+
+    def collator(self, config: PretrainConfig, shards: Shards) -> Collator:
+        """What makes the run's batches."""
+        return Collator(config, shards.config["end_of_text_id"], self.special, self.make_batch)
+
+    def config(self, config: PretrainConfig, shards: Shards) -> PretrainedConfig:
+        """The model's config. Raises `ValueError` for a preset, a tokenizer or a rate that does not fit."""
+        tokenizer = self.load_tokenizer(shards)
+        if self.kind == "causal":
+            made = _causal_config(config, shards)
+        else:
+            made = _masked_config(config, tokenizer, self.family)
+            run_masking(self.collator(config, shards))  # raises now, not at the first batch
+        check_objective(config.objective, made, tokenizer, config.hide)
+        return made
+
+
+RECIPES: dict[str, Recipe] = {
+    "causal": Recipe(kind="causal", model=AutoModelForCausalLM, with_loss=LMWithLoss, make_batch=causal_batch),
+    "masked": Recipe(
+        kind="masked",
+        special=("mask",),
+        family="eurobert",
+        model=AutoModelForMaskedLM,
+        with_loss=MaskedLMWithLoss,
+        make_batch=partial(masked_batch, masked),
+    ),
+    "span": Recipe(
+        kind="masked",
+        special=("mask",),
+        family="eurobert",
+        model=AutoModelForMaskedLM,
+        with_loss=SpanLMWithLoss,
+        make_batch=partial(masked_batch, span),
+    ),
+    "replaced": Recipe(
+        kind="masked",
+        model_types=("electra",),
+        special=("mask",),
+        family="electra",
+        model=AutoModelForPreTraining,
+        with_loss=with_generator,
+        make_batch=partial(masked_batch, replaced),
+    ),
+    "sentence-pair": Recipe(
+        kind="masked",
+        model_types=("bert",),
+        special=("mask", "cls", "sep", "pad"),
+        family="bert",
+        model=AutoModelForPreTraining,
+        with_loss=PairLMWithLoss,
+        make_batch=pair_batch,
+        read=read_pairs,
+    ),
+}
+
+
+def find_recipe(objective: str) -> Recipe:
+    """The recipe of an objective; `ValueError` with the nearest known name."""
+    return choose(objective, RECIPES, "objective")
+
+
+def fitting_objectives(config: PretrainedConfig) -> list[str]:
+    """The objectives that an architecture can be trained with."""
+    kind = architecture_kind(config)
+    return [
+        name
+        for name, recipe in RECIPES.items()
+        if recipe.kind == kind and (not recipe.model_types or config.model_type in recipe.model_types)
+    ]
+
+
+def check_objective(
+    name: str, config: PretrainedConfig, tokenizer: Any, hide: Literal["piece", "word"] = "piece"
+) -> None:
+    """`ValueError` for an unknown objective, and for an architecture or a tokenizer that does not fit it.
+
+    The message says what would fit. `hide` is the unit that is hidden.
+    """
+    recipe, kind, fitting = find_recipe(name), architecture_kind(config), fitting_objectives(config)
+    if name not in fitting:
+        fits = f"which fits: {', '.join(fitting)}" if fitting else "which fits no objective"
+        if recipe.kind != kind:
+            other = "neither a causal nor a masked one" if kind is None else f"a {kind} one"
+            raise ValueError(
+                f"objective {name!r} trains {recipe.kind} LMs, but {config.model_type!r} is {other}, {fits}"
+            )
+        only = " or ".join(recipe.model_types)
+        raise ValueError(f"objective {name!r} needs the heads of {only}, not of {config.model_type!r}, {fits}")
+    missing = [piece for piece in recipe.special if getattr(tokenizer, f"{piece}_token_id") is None]
+    if missing:
+        added = ", ".join(f"'{piece}_token': '<|{piece}|>'" for piece in missing)
+        without = [other for other, needs in RECIPES.items() if not needs.special]
+        raise ValueError(
+            f"objective {name!r} needs a tokenizer with a {' and a '.join(missing)} piece, and this one has none; add "
+            f"it with tokenizer.add_special_tokens({{{added}}}), save the tokenizer and tokenize the corpus with it "
+            f"(objectives that do not need it: {', '.join(without)})"
+        )
+    if hide == "word" and recipe.kind == "masked":
+        word_starts(tokenizer)  # raises where words cannot be found
+
+
+def _causal_config(config: PretrainConfig, shards: Shards) -> PretrainedConfig:
+    """A causal LM whose config states its reading direction."""
+    if is_masked_preset(config.architecture):
+        raise ValueError(
+            f"preset {config.architecture!r} is a masked LM, which --objective causal does not train; give --objective "
+            f"masked, or a causal preset: {', '.join(PRESETS)}"
+        )
+    make = config_like if config.architecture == config.init_from else make_config
+    fitted = shards.config["vocab_size"], config.segment_length, shards.config["end_of_text_id"]
+    made = make(config.architecture, *fitted)
+    made.update({"direction": config.direction, "sentinel": True})
+    return made
+
+
+def _masked_config(config: PretrainConfig, tokenizer: Any, family: str) -> PretrainedConfig:
+    """A masked LM over the vocabulary of the tokenizer."""
+    given = config.architecture
+    preset = f"{family}-{given}" if given in SIZES else given
+    if preset in PRESETS:
+        raise ValueError(
+            f"preset {preset!r} is a causal LM, which --objective {config.objective} does not train; give --objective "
+            f"causal, or one such as {family}-mini"
+        )
+    return make_masked_config(preset, tokenizer, config.segment_length)

@@ -1,0 +1,170 @@
+"""Adapts an LM on running text, and what both ways of adapting share: the LM without its mask, the adapter's training.
+
+The LM is frozen, without dropout of its own; only the adapter is trained, saved in checkpoints and written. With no
+steps the folder has the adapter's initial weights, which change nothing: the LM with its mask removed, `unmasked:OUT`.
+
+On running text the objective is LLM2Vec's masked next-piece prediction (`objectives.masked_next`), through the LM's
+own frozen head. A hidden piece is replaced by the tokenizer's mask piece if it has one, else by "_", as in LLM2Vec: a
+piece that the LM knows as a blank. A new piece would need a new embedding, which the frozen LM was never trained with.
+`adapt_labels` trains on labelled sentences.
+
+Source: BehnamGhader et al. 2024, section 2; depending on the model they hide 0.2 of the pieces, as here, or 0.8, all
+masked.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from boustro.encoders import exact_spec, locate, split_kind, split_spec
+from boustro.encoders.adapted import facts_of
+from boustro.encoders.lm import LMEncoder
+from boustro.encoders.options import ReadingOptions
+from boustro.encoders.unmasked import UnmaskedEncoder
+from boustro.models.adaptation import KIND, MASK_KEPT, Adaptation, save_adaptation
+from boustro.models.lora import LoraShape, LoraWeights, add_lora
+from boustro.models.loss import find_finish, lm_loss
+from boustro.models.masked import at
+from boustro.objectives.examples import collate, keyed_generator
+from boustro.objectives.masked_next import MaskedNext, masked_next
+from boustro.objectives.masking import Masking, special_pieces
+from boustro.pretrain.batches import Batches
+from boustro.pretrain.checkpoints import finished_run
+from boustro.pretrain.config import run_facts
+from boustro.pretrain.distributed import say
+from boustro.roads.options import AdaptConfig, TextOptions
+from boustro.roads.training import finish, held_out_batches, num_steps, train
+from boustro.text.segments import Example, Segments, SegmentStream
+from boustro.text.shards import open_shards_of
+from boustro.text.tokenizers import end_of_text_id
+
+BLANK = "_"
+DECIDING = ("tokens", "segment_length", "batch_segments", "mask_rate", "mask_piece")
+"""Options that decide the weights, besides those of every adapter."""
+
+
+def open_lm(config: AdaptConfig, **options: Any) -> tuple[LMEncoder, Adaptation]:
+    """The LM that `config` names, its mask removed in the blocks chosen, and what the folder says of it.
+
+    Raises `ValueError` for what is not one causal LM, and for blocks that it does not have.
+    """
+    names = split_spec(config.lm)
+    kind, path = split_kind(names[0])
+    if len(names) > 1 or kind not in ("", "backward:"):
+        raise ValueError(f"{config.lm}: only a single causal LM can be adapted; choose its blocks with --blocks")
+    name, revision = locate(path)
+    reading = ReadingOptions(**{"layers": "last", "pooling": "exit", "context": "sentence", **options})
+    given = {"spec": config.lm, "revision": revision, "direction": "backward" if kind else None}
+    if config.blocks == MASK_KEPT:
+        encoder = LMEncoder(name, reading, **given)
+    else:
+        encoder = UnmaskedEncoder(name, reading, blocks=None if config.blocks == "all" else config.blocks, **given)
+    return encoder, facts_of(encoder, split_kind(exact_spec(path, encoder.identity()))[1])
+
+
+class AdapterTraining:
+    """The training of an adapter on `model`, a transformer without its head, which is changed in place.
+
+    Raises `ValueError` for an adapter that does not fit and `ImportError` without peft, before anything is computed.
+    """
+
+    def __init__(self, model: nn.Module, base: Adaptation, config: AdaptConfig, head: nn.Module | None = None) -> None:
+        torch.manual_seed(config.seed)
+        self.base, self.config = base, config
+        self.shape = LoraShape(rank=config.rank, alpha=config.alpha, dropout=config.dropout, targets=config.targets)
+        self.adapted = add_lora(model, self.shape)
+        self.weights = LoraWeights(self.adapted, head)
+
+    def run(
+        self,
+        loss_of: Callable[..., Tensor],
+        batches: Batches,
+        held_out: Batches | None,
+        facts: dict[str, Any],
+        describe: Callable[[], dict[str, Any]],
+        step_size: int,
+    ) -> dict[str, Any]:
+        """Train and write the folder; returns what `training.json` says. `describe` is called after the training.
+
+        `facts` decide the weights, besides the options that both ways share; the rest is as in `roads.training.train`.
+        """
+        facts = run_facts(self.config, (), **asdict(self.base), **asdict(self.shape), **facts)
+        if finished := finished_run(self.config, KIND, facts):
+            return finished
+        num_parameters = sum(p.numel() for p in self.weights.parameters())
+        say(
+            f"{self.base.base}, mask removed in blocks {self.base.blocks}: {num_parameters / 1e6:.2f}M parameters "
+            f"trained in {len(batches):,} steps"
+        )
+        result = train(self.config, facts, self.weights, loss_of, batches, held_out, step_size=step_size)
+        result |= {"num_parameters": num_parameters, **describe()}
+        save_adaptation(self.config.out, self.adapted, self.base, result)
+        return finish(self.config, result)
+
+
+def adapt_to_text(config: AdaptConfig) -> dict[str, Any]:
+    """Train an adapter by masked next-piece prediction; returns what `training.json` says.
+
+    Raises `ValueError` for shards or options that do not fit, before anything is computed.
+    """
+    encoder, base = open_lm(config)
+    lm, tokenizer, options = encoder.language_model(), encoder.tokenizer, config.text
+    assert options.shards is not None
+    room = encoder.max_pieces - (encoder.sentinel is not None)
+    if not 2 <= options.segment_length <= room:
+        raise ValueError(
+            f"{config.lm} reads segments of 2 to {room:,} pieces; change --segment-length {options.segment_length:,}"
+        )
+    whose = (tokenizer.get_vocab(), "the LM", "it")
+    shards = open_shards_of(options.shards, *whose)
+    validation = open_shards_of(options.validation, *whose) if options.validation else None
+    masking = make_next_masking(tokenizer, options, lm.config.get_text_config().vocab_size)
+    segments = Segments(shards, options.segment_length, config.seed)
+    step_pieces = options.batch_segments * options.segment_length
+    steps = num_steps(options.tokens, len(segments) * options.segment_length, step_pieces)
+    stream = SegmentStream(segments, config.seed, steps * options.batch_segments)
+
+    logit_finish = find_finish(lm)
+    head: Any = lm.get_output_embeddings()
+    training = AdapterTraining(lm.base_model, base, config)
+    training.weights.to(lm.device)
+
+    def hide(example: Example) -> MaskedNext:
+        generator = keyed_generator(config.seed, example.epoch, example.index)
+        return masked_next(example.pieces, generator, masking, base.direction, encoder.sentinel)
+
+    def make(examples: list[Example]) -> dict[str, Tensor]:
+        return collate([hide(example) for example in examples])
+
+    def batch(step: int) -> dict[str, Tensor]:
+        return make([stream[n] for n in range(step * options.batch_segments, (step + 1) * options.batch_segments)])
+
+    def loss_of(input_ids: Tensor, positions: Tensor, targets: Tensor) -> Tensor:
+        states = lm.base_model(input_ids=input_ids, use_cache=False).last_hidden_state
+        return lm_loss(at(states, positions), head, targets, finish=logit_finish)
+
+    def describe() -> dict[str, Any]:
+        return {
+            "objective": "masked-next",
+            "mask_piece": tokenizer.convert_ids_to_tokens(masking.mask_id),
+            "shards_fingerprint": shards.fingerprint,
+            "pieces_seen": steps * step_pieces,
+        }
+
+    facts = {name: getattr(options, name) for name in DECIDING} | {"shards": shards.fingerprint}
+    measured = held_out_batches(validation, options, make)
+    return training.run(loss_of, Batches(steps, batch), measured, facts, describe, step_pieces)
+
+
+def make_next_masking(tokenizer: Any, options: TextOptions, vocab_size: int) -> Masking:
+    """BERT's 80/10/10 at the given rate; `ValueError` for a mask piece that is not in the vocabulary."""
+    piece = options.mask_piece or tokenizer.mask_token or BLANK
+    identifier = tokenizer.get_vocab().get(piece)
+    if identifier is None:
+        raise ValueError(f"the LM's vocabulary has no piece {piece!r}; name one of its pieces with --mask-piece")
+    special, end = special_pieces(tokenizer, vocab_size), end_of_text_id(tokenizer)
+    special[[identifier, end]] = True
+    return Masking(mask_id=identifier, end_id=end, special=special, rate=options.mask_rate)

@@ -1,0 +1,146 @@
+"""Adapts an LM on the task itself: an adapter and a linear head are trained to label words.
+
+Sentences are read as the encoder reads them: in their documents if the data has documents, in windows, each word at
+its exit, the state after the whole word. The head, a linear layer over the top states, is used for training only;
+the adapter is kept. The head's score on the development set is written too: it is the score of the method as
+published, without frozen features and a head trained on them.
+
+Sources: Li et al. 2023 (Label supervised LLaMA, the token classification without a mask); Dukić and Šnajder 2024
+(Looking right is sometimes right, the mask removed in groups of blocks).
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from boustro import __version__
+from boustro.encoders.reading import Row
+from boustro.objectives.examples import IGNORED
+from boustro.pretrain.batches import Batches
+from boustro.pretrain.distributed import say
+from boustro.roads.adapt import AdapterTraining, open_lm
+from boustro.roads.elmo import make_batches
+from boustro.roads.options import AdaptConfig
+from boustro.tasks.config import TaggerConfig
+from boustro.tasks.data import data_name, read_labelled
+from boustro.tasks.data.conll import data_fingerprint
+from boustro.tasks.labelling import Labelling, make_labelling
+from boustro.types import Sentence
+
+DECIDING = ("epochs", "batch_pieces", "context")
+"""Options that decide the weights, besides those of every adapter."""
+
+
+class LabelReader(nn.Module):
+    """Label scores of words from the top states of a transformer; `head` is initialised at random."""
+
+    def __init__(self, model: nn.Module, width: int, labels: Sequence[str]) -> None:
+        super().__init__()
+        self.model, self.head = model, nn.Linear(width, len(labels))
+
+    def forward(self, input_ids: Tensor, lengths: Tensor, places: Tensor) -> Tensor:
+        """Scores (W, labels) of the words of all rows, row by row; `places` are positions in the flattened batch."""
+        is_piece = torch.arange(input_ids.shape[1], device=input_ids.device) < lengths[:, None]
+        states = self.model(input_ids=input_ids, attention_mask=is_piece.long(), use_cache=False).last_hidden_state
+        return self.head(states.flatten(0, 1)[places].float())
+
+
+def row_tensors(rows: Sequence[Row]) -> dict[str, Tensor]:
+    """What `LabelReader` takes; rows are padded with their first piece."""
+    lengths = [len(row.ids) for row in rows]
+    ids = torch.tensor([row.ids + [row.ids[0]] * (max(lengths) - len(row.ids)) for row in rows])
+    places = np.concatenate([number * ids.shape[1] + row.columns for number, row in enumerate(rows)])
+    return {"input_ids": ids, "lengths": torch.tensor(lengths), "places": torch.from_numpy(places)}
+
+
+def adapt_to_labels(config: AdaptConfig) -> dict[str, Any]:
+    """Train an adapter on labelled sentences; returns what `training.json` says.
+
+    Raises `ValueError` for an LM or data that do not fit, and for data without a label.
+    """
+    options = config.labels
+    assert options.train is not None
+    train = read_labelled(options.train, config.data)
+    dev = read_labelled(options.dev, config.data) if options.dev else []
+    if {tag for sentence in train for tag in sentence.tags or ()} <= {"O"}:
+        raise ValueError(f"{data_name(train)}: no word is labelled with an entity, so there is nothing to learn")
+    context = options.context if any(sentence.document for sentence in train) else "sentence"
+    encoder, base = open_lm(config, context=context)
+    labelling = make_labelling("linear", train, TaggerConfig())
+    rows, tags = encoder.rows(train), tag_ids(labelling, train)
+    dev_rows, dev_tags = encoder.rows(dev), tag_ids(labelling, dev)
+    lengths = [len(row.ids) for row in rows]
+    epochs = (make_batches(lengths, options.batch_pieces, config.seed + epoch) for epoch in range(options.epochs))
+    batches = [batch for epoch in epochs for batch in epoch]
+    dev_batches = make_batches([len(row.ids) for row in dev_rows], options.batch_pieces, seed=0)
+
+    torch.manual_seed(config.seed)
+    reader = LabelReader(encoder.model, encoder.model.config.get_text_config().hidden_size, labelling.labels)
+    training = AdapterTraining(encoder.model, base, config, reader.head)
+    training.weights.to(encoder.device)
+
+    def batch(step: int) -> dict[str, Tensor]:
+        chosen = [rows[i] for i in batches[step]]
+        return {**row_tensors(chosen), "targets": _targets(chosen, tags)}
+
+    def dev_batch(number: int) -> tuple[dict[str, Tensor], int]:
+        chosen = [dev_rows[i] for i in dev_batches[number]]
+        targets = _targets(chosen, dev_tags)
+        return {**row_tensors(chosen), "targets": targets}, int((targets != IGNORED).sum())
+
+    def loss_of(targets: Tensor, **read: Tensor) -> Tensor:
+        total = F.cross_entropy(reader(**read), targets, ignore_index=IGNORED, reduction="sum")
+        return total / (targets != IGNORED).sum().clamp_min(1)
+
+    def describe() -> dict[str, Any]:
+        scores = _score(reader, labelling, dev_rows, dev, dev_batches).to_dict() if dev_rows else None
+        if scores:
+            found = f"entity F1 {scores['f1']:.2f}" if "f1" in scores else f"accuracy {scores['accuracy']:.2f}"
+            say(f"the trained head on the development set: {found}")
+        return {
+            "objective": "labels",
+            "labels": list(labelling.labels),
+            "dev_scores": scores,
+            "notices": dict(+encoder.counts),
+        }
+
+    facts = {name: getattr(options, name) for name in DECIDING} | {"train": data_fingerprint(train)}
+    measured = Batches(len(dev_batches), dev_batch) if dev_rows else None
+    return training.run(loss_of, Batches(len(batches), batch), measured, facts, describe, options.batch_pieces)
+
+
+def tag_ids(labelling: Labelling, sentences: Sequence[Sentence]) -> Tensor:
+    """The tags of all words, end to end (W,), as indices of labels; -100 for a tag that is not in the training set."""
+    ids = {tag: number for number, tag in enumerate(labelling.labels)}
+    tags = [tag for s in sentences for tag in labelling.tags(s, labelling.scheme)]  # type: ignore[attr-defined]
+    return torch.tensor([ids.get(tag, IGNORED) for tag in tags], dtype=torch.int64)
+
+
+def _targets(rows: Sequence[Row], tags: Tensor) -> Tensor:
+    return tags[torch.from_numpy(np.concatenate([row.words for row in rows]))]
+
+
+@torch.no_grad()
+def _score(
+    reader: LabelReader, labelling: Labelling, rows: Sequence[Row], dev: Sequence[Sentence], batches: list
+) -> Any:
+    """Scores of the best label of each word."""
+    reader.eval()
+    device = reader.head.weight.device
+    total = sum(map(len, dev))
+    best, sure = np.zeros(total, np.int64), np.zeros(total, np.float32)
+    for batch in batches:
+        chosen = [rows[i] for i in batch]
+        read = {name: tensor.to(device) for name, tensor in row_tensors(chosen).items()}
+        scores, labels = reader(**read).softmax(-1).max(-1)
+        words = np.concatenate([row.words for row in chosen])
+        best[words], sure[words] = labels.cpu().numpy(), scores.cpu().numpy()
+    ends = np.cumsum([len(s) for s in dev])
+    answers = [
+        labelling.read((best[e - len(s) : e], sure[e - len(s) : e]), len(s)) for s, e in zip(dev, ends, strict=True)
+    ]
+    return labelling.score(dev, answers, {"data": data_fingerprint(dev), "version": f"boustro {__version__}"})

@@ -1,0 +1,63 @@
+"""`boustro fuse`, `boustro elmo` and `boustro adapt`.
+
+torch is imported when a command runs, so that --help is fast.
+"""
+
+import itertools
+from typing import Annotated, Any
+
+from tqdm import tqdm
+from tyro.conf import arg
+
+from boustro.roads.options import AdaptConfig, ElmoConfig, FuseConfig
+from boustro.text.documents import read_documents
+from boustro.text.words import split_text
+
+
+def fuse(config: Annotated[FuseConfig, arg(name="")]) -> dict[str, Any]:
+    """Train a fusion of a forward and a backward LM, which predicts each piece from all others."""
+    from boustro.models.fusion import KIND
+    from boustro.pretrain.output import run_output
+    from boustro.roads.fuse import train_fusion
+
+    with run_output(config, KIND):
+        return train_fusion(config)
+
+
+def elmo(config: Annotated[ElmoConfig, arg(name="")]) -> dict[str, Any]:
+    """Train an ELMo on raw text."""
+    from boustro.models.elmo import KIND
+    from boustro.pretrain.output import run_output
+    from boustro.roads.elmo import train_elmo
+
+    if not config.corpus:
+        raise ValueError("no corpus given; name at least one file, folder or dataset")
+
+    def sentences(corpora: tuple[str, ...], most: int | None) -> list[tuple[str, ...]]:
+        documents = itertools.islice(read_documents(corpora, config.text_key, config.split), most)
+        bar = tqdm(documents, desc="splitting", unit=" documents", disable=None)
+        return [placed.sentence.words for document in bar for placed in split_text(document)]
+
+    with run_output(config, KIND):
+        held_out = sentences((str(config.validation),), None) if config.validation else []
+        return train_elmo(sentences(config.corpus, config.max_documents), held_out, config)
+
+
+def adapt(config: Annotated[AdaptConfig, arg(name="")]) -> dict[str, Any]:
+    """Adapt a causal LM to reading without its causal mask, by low-rank changes to its matrices (LoRA).
+
+    Give --shards to train on running text, or --train to train on labelled sentences.
+    """
+    from boustro.models.adaptation import KIND
+    from boustro.models.lora import find_peft
+    from boustro.pretrain.output import run_output
+
+    find_peft()  # raises before an LM is loaded
+    with run_output(config, KIND):
+        if config.text.shards is not None:
+            from boustro.roads.adapt import adapt_to_text
+
+            return adapt_to_text(config)
+        from boustro.roads.adapt_labels import adapt_to_labels
+
+        return adapt_to_labels(config)

@@ -1,0 +1,128 @@
+"""Trains a fusion of two LMs: every piece is predicted from all others; shards in, a fusion folder out.
+
+The fusion and its output head are trained (`models.fusion`). The LMs are frozen unless `train_lms` says otherwise;
+then their own losses are added, so that they remain LMs. With `tokens=0` nothing is trained: the folder has the
+fusion's random initial weights, the control for its training.
+"""
+
+import json
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from boustro.encoders import exact_spec, load_encoder
+from boustro.encoders.fused import SIDES, facts_of, lms_of, tower_window, towers_of
+from boustro.models.fusion import FUSIONS, KIND, Cloze, FusionShape, TiedHead, save_fusion
+from boustro.models.hardware import best_device, uses_bf16
+from boustro.models.loss import find_finish, lm_loss
+from boustro.pretrain.batches import Batches
+from boustro.pretrain.checkpoints import finished_run
+from boustro.pretrain.config import run_facts
+from boustro.pretrain.distributed import say
+from boustro.roads.options import FuseConfig
+from boustro.roads.training import finish, held_out_batches, num_steps, stack, train
+from boustro.store import write_file, write_folder
+from boustro.text.segments import Segments
+from boustro.text.shards import open_shards_of
+
+DECIDING = ("kind", "width", "num_heads", "train_lms", "lm_weight", "tokens", "segment_length", "batch_segments")
+"""Options that decide the weights, besides those of every run."""
+
+
+def train_fusion(config: FuseConfig) -> dict[str, Any]:
+    """Train a fusion; writes its folder and returns what `training.json` says.
+
+    Raises `ValueError` for LMs that do not fit each other or the shards, before anything is computed.
+    """
+    forward, backward = lms_of(load_encoder(f"{config.forward}+{config.backward}", layers="last"))
+    window = tower_window(forward, backward)
+    if config.segment_length > window:
+        raise ValueError(
+            f"the two LMs read {window:,} pieces together; lower --segment-length {config.segment_length:,}"
+        )
+    sides = SIDES[config.train_lms]
+    names = {
+        "forward": exact_spec(config.forward, forward.identity()),
+        "backward": exact_spec(config.backward, backward.identity()),
+        "trained": sides,
+        "towers": facts_of(forward, backward, sides),
+    }
+    whose = (forward.vocabulary(), "the two LMs", "the forward one")
+    shards = open_shards_of(config.shards, *whose)
+    validation = open_shards_of(config.validation, *whose) if config.validation else None
+    facts = run_facts(config, DECIDING, shards=shards.fingerprint, **names)
+    segments = Segments(shards, config.segment_length, config.seed)
+    step_pieces = config.batch_segments * config.segment_length
+    steps = num_steps(config.tokens, len(segments) * config.segment_length, step_pieces)
+
+    device, towers = best_device(), towers_of(forward, backward)
+    towers.forward.to(device)
+    towers.backward.to(device)
+    embeddings = towers.forward.get_input_embeddings().weight  # type: ignore[operator]
+    shape = FusionShape(
+        kind=config.kind,
+        forward_width=_width(towers.forward),
+        backward_width=_width(towers.backward),
+        width=config.width or _width(towers.forward),
+        num_heads=config.num_heads,
+    )
+    torch.manual_seed(config.seed)
+    head = TiedHead(shape.width, embeddings, shards.counts(len(embeddings)))
+    cloze = Cloze(FUSIONS[shape.kind](shape), head).to(device)
+    lms = {side: {"forward": forward, "backward": backward}[side].language_model() for side in sides}
+    for lm in lms.values():
+        lm.float().to(device)  # type: ignore[arg-type]
+        lm.base_model.requires_grad_(True)
+    heads: dict[str, Any] = {side: (lm.get_output_embeddings(), find_finish(lm)) for side, lm in lms.items()}
+    trained = nn.ModuleDict({"cloze": cloze, **{f"{side}_lm": lm.base_model for side, lm in lms.items()}})
+
+    def loss_of(pieces: Tensor) -> Tensor:
+        """The fusion's loss; in training plus the weighted losses of the LMs trained along."""
+        lengths = torch.full((len(pieces),), pieces.shape[1], device=pieces.device)
+        states = towers.states(pieces, lengths)
+        fused = cloze(states, pieces)
+        if not trained.training:
+            return fused
+        blind = {"forward": states.forward[:, :-1], "backward": states.backward[:, 1:]}
+        own = [lm_loss(blind[side], head, pieces, finish=end) for side, (head, end) in heads.items()]
+        return fused + config.lm_weight * sum(own)
+
+    def batch(step: int) -> dict[str, Tensor]:
+        numbers = range(step * config.batch_segments, (step + 1) * config.batch_segments)
+        return {"pieces": stack([segments.example(0, n % len(segments)) for n in numbers])}
+
+    if finished := finished_run(config, KIND, facts):
+        return finished
+    read = (cloze.fusion, *(lm.base_model for lm in lms.values()))  # what an encoder reads: without the output head
+    num_parameters = sum(p.numel() for module in read for p in module.parameters())
+    along = f" and the {' and the '.join(lms)} LM" if lms else ""
+    say(
+        f"{config.kind} fusion{along}: {num_parameters / 1e6:.2f}M parameters, {steps:,} steps of {step_pieces:,} "
+        f"pieces on {device}"
+    )
+    measured = held_out_batches(validation, config, lambda examples: {"pieces": stack(examples)})
+    result = train(
+        config,
+        facts,
+        trained,
+        loss_of,
+        Batches(steps, batch),
+        measured,
+        step_size=step_pieces,
+        bf16=uses_bf16(device),
+    )
+    counts = {"num_parameters": num_parameters, "pieces_seen": steps * step_pieces}
+    result |= {"shards_fingerprint": shards.fingerprint, **counts}
+    with write_folder(config.out, KIND, {"shards": shards.fingerprint}) as folder:
+        save_fusion(folder, cloze, shape, names)
+        for side, lm in lms.items():
+            lm.config.direction, lm.config.sentinel = side, True
+            lm.save_pretrained(folder / side)
+            forward.tokenizer.save_pretrained(folder / side)
+        write_file(folder / "training.json", json.dumps(result, indent=1))
+    return finish(config, result)
+
+
+def _width(tower: Any) -> int:
+    return tower.config.get_text_config().hidden_size

@@ -1,0 +1,189 @@
+"""The options of `boustro fuse`, `boustro elmo` and `boustro adapt`.
+
+torch is not imported here, because a command's help lists these options.
+"""
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Literal
+
+from tyro.conf import Positional, arg
+
+from boustro.options import (
+    Count,
+    CountOrZero,
+    Dropout,
+    Positive,
+    PositiveOrZero,
+    Range,
+    Share,
+    ShareAboveZero,
+    Width,
+    check_options,
+)
+from boustro.pretrain.config import RunConfig
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
+from boustro.text.documents import Split
+
+MAX_HEADS, MAX_RANK = 1024, 4096
+MAX_LETTERS = 7  # the number of widths in models.elmo.PAPER_FILTERS
+
+
+@dataclass(frozen=True, kw_only=True)
+class SegmentOptions:
+    """The options of training on token shards."""
+
+    validation: Path | None = None
+    """Token shards for the validation loss."""
+    tokens: CountOrZero | None = None
+    """Pieces to train on; by default one pass over the shards; 0 keeps the initial weights."""
+    segment_length: Count = 255
+    """Pieces per segment; the context window also includes the sentinel."""
+    batch_segments: Count = 16
+    """Segments per step."""
+    validation_pieces: Count = 200_000
+    """How many pieces of the validation shards to measure, from their beginning."""
+
+    def __post_init__(self) -> None:
+        """Raises `ValueError` for a value that its option does not take."""
+        check_options(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FuseConfig(SegmentOptions, RunConfig):
+    """The options of `boustro fuse`."""
+
+    forward: str
+    """Spec of the forward LM, such as gpt2 or starter-forward."""
+    backward: str
+    """Spec of the backward LM, over the same vocabulary."""
+    shards: Path
+    """Token shards to train on, written by boustro tokenize with the tokenizer of the two LMs."""
+    out: Path
+    """Where to write the fusion folder; as an encoder it is named fused:OUT."""
+    kind: Literal["attention", "linear"] = "attention"
+    """attention: over all states of both LMs; linear: a control that reads only the two nearest states."""
+    width: Width | None = None
+    """Width of the fused states; by default the forward LM's."""
+    num_heads: Annotated[int, Range(1, MAX_HEADS)] = 4
+    """Number of attention heads."""
+    lr: PositiveOrZero = 1e-2
+    """Peak learning rate. Much lower values learn too slowly, because the output embeddings are frozen."""
+    train_lms: Literal["none", "backward", "both"] = "none"
+    """LMs to train together with the fusion; they are saved in OUT/forward and OUT/backward."""
+    lm_weight: PositiveOrZero = 1.0
+    """Weight of the trained LMs' own losses, relative to the fusion's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElmoConfig(RunConfig):
+    """The options of `boustro elmo`."""
+
+    corpus: Positional[Annotated[tuple[str, ...], arg(metavar="CORPUS ...")]] = ()
+    """Text or JSONL files (.gz, .bz2, .xz too), folders of them, or names of datasets on the Hub."""
+    out: Path
+    """Where to write the ELMo folder; as an encoder it is named elmo:OUT."""
+    validation: Path | None = None
+    """Text for the validation loss."""
+    text_key: str = "text"
+    """The key of the text in JSONL files and datasets."""
+    split: Split = "blank-line"
+    """What separates documents in a text file."""
+    max_documents: Count | None = None
+    """How many documents of the corpus to train on, from its beginning; by default all."""
+    width: Width = 128
+    """Width of a word vector, and of a state in one direction."""
+    cells: Width = 512
+    """Number of cells in an LSTM layer."""
+    letter_window: Annotated[int, Range(1, MAX_LETTERS)] = 5
+    """Width of the widest convolution, in letters; the paper's is 7."""
+    num_targets: Annotated[int, Range(2, 2**24)] = 10_000
+    """Number of words that can be predicted; all others count as unknown."""
+    words: CountOrZero | None = None
+    """Words to train on; by default one pass over the corpus; 0 skips training."""
+    batch_words: Count = 2048
+    """Words per step, about."""
+    max_words: Count = 100
+    """Longer sentences are cut into parts of this many words."""
+    optimizer: Literal["muon", "adamw"] = "adamw"
+    """muon: Muon for weight matrices and AdamW for all other parameters; adamw: AdamW for all."""
+    weight_decay: PositiveOrZero = 0.01
+    """Weight decay (decoupled)."""
+    decay: Share = 0.5
+    """Share of the steps, at the end, in which the learning rate falls to 0."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextOptions(SegmentOptions):
+    """Training on running text: predict hidden pieces (LLM2Vec)."""
+
+    shards: Path | None = None
+    """Token shards to train on, written by boustro tokenize with the LM's tokenizer."""
+    mask_rate: ShareAboveZero = 0.2
+    """Share of the pieces that are hidden and predicted."""
+    mask_piece: str | None = None
+    """The piece that replaces a hidden one; by default the tokenizer's mask piece, or else _ (as in LLM2Vec)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelOptions:
+    """Training on labelled sentences: predict the label of each word (LS-unLLaMA)."""
+
+    train: Path | None = None
+    """Training set: CoNLL columns, CoNLL-U, JSON lines, or hf:NAME for a dataset of the Hub."""
+    dev: Path | None = None
+    """Development set, for the loss and the entity F1 of the trained head."""
+    epochs: CountOrZero = 3
+    """Passes over the training set."""
+    batch_pieces: Count = 1024
+    """Pieces per step, about, including padding."""
+    context: Literal["sentence", "document"] = "document"
+    """What the LM reads: each sentence alone, or its whole document if the data has documents."""
+
+    def __post_init__(self) -> None:
+        """Raises `ValueError` for a value that its option does not take."""
+        check_options(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptConfig(RunConfig):
+    """The options of `boustro adapt`."""
+
+    lm: str
+    """Spec of the LM, such as gpt2 or starter-forward; backward:PATH if its config does not state the direction."""
+    out: Path
+    """Where to write the folder; as an encoder it is named unmasked:OUT (OUT alone after --blocks none)."""
+    blocks: str = "all"
+    """Blocks whose causal mask is removed: all, a range such as 3-4, or none (a control that keeps the mask)."""
+    rank: Annotated[int, Range(1, MAX_RANK)] = 16
+    """Rank of the LoRA matrices."""
+    alpha: Positive = 32.0
+    """LoRA scale: the change to a matrix is multiplied by alpha / rank."""
+    dropout: Dropout = 0.05
+    """Dropout on the adapter's inputs."""
+    targets: tuple[str, ...] = ()
+    """Names of the linear layers to adapt, such as q_proj v_proj; by default all linear layers of the blocks."""
+    optimizer: Literal["adamw"] = "adamw"
+    """Only adamw."""
+    lr: PositiveOrZero = 5e-4
+    """Peak learning rate; use a lower one for a large LM."""
+    weight_decay: PositiveOrZero = 0.0
+    """Weight decay (decoupled)."""
+    text: TextOptions = TextOptions()
+    labels: LabelOptions = LabelOptions()
+    data: DataOptions = DEFAULT_OPTIONS
+
+    def __post_init__(self) -> None:
+        """Raises `ValueError` unless the options of exactly one kind of training data are given."""
+        super().__post_init__()
+        on_text, on_labels = self.text.shards is not None, self.labels.train is not None
+        if on_text == on_labels:
+            raise ValueError("give either --shards FOLDER (running text) or --train FILE (labelled sentences)")
+        if (on_text and self.labels != LabelOptions()) or (on_labels and self.text != TextOptions()):
+            text, labels = _flags(self.text, "shards"), _flags(self.labels, "train")
+            raise ValueError(f"these options cannot be combined: --shards takes {text}; --train takes {labels}")
+
+
+def _flags(options: TextOptions | LabelOptions, without: str) -> str:
+    names = [field.name for field in fields(options) if field.name != without]
+    return ", ".join(f"--{name.replace('_', '-')}" for name in names)
