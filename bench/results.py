@@ -3,8 +3,8 @@
 boustro compare --encoders starter --vary pooling=exit,exit+before … --out ablations --json pooling.json
 python bench/results.py pooling.json layers.json
 
-A few-shot study's results (`boustro fewshot --json`) make a table with a column a K; a comparison's with `--grid`
-one with a column a head.
+A few-shot study's results (`boustro fewshot --json`) make a table with one column per K; a comparison's with `--grid`
+one with one column per head.
 """
 
 import json
@@ -52,7 +52,7 @@ def grid_table(study: dict[str, Any]) -> list[str]:
 
 
 def shot_table(study: dict[str, Any]) -> list[str]:
-    """Rows of Markdown: mean and standard deviation over draws, a column a K, and the paired test against the best."""
+    """Rows of Markdown: mean and standard deviation over draws, one column per K, and the paired test."""
     shots = sorted({p["shots"] for p in study["points"]})
     lines = [
         "| encoder | head, tags | " + " | ".join(f"K = {k}" for k in shots) + " |",
@@ -62,9 +62,9 @@ def shot_table(study: dict[str, Any]) -> list[str]:
     for p in study["points"]:
         gap = p["to_best"]
         chance = f" (p = {gap['p']:.3f})" if gap["p"] is not None else ""
-        rows.setdefault((p["name"], p["system"]), {})[p["shots"]] = _mean(p["f1"]) + chance
-    for (name, system), own in rows.items():
-        lines.append(f"| {name} | {system} | " + " | ".join(own.get(k, "") for k in shots) + " |")
+        rows.setdefault((p["name"], p["head"]), {})[p["shots"]] = _mean(p["f1"]) + chance
+    for (name, head), own in rows.items():
+        lines.append(f"| {name} | {head} | " + " | ".join(own.get(k, "") for k in shots) + " |")
     return lines
 
 
