@@ -9,7 +9,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from boustro.pretrain.config import AdaptConfig, LabelOptions, TextOptions
-from boustro.tasks.commands import read_labelled
+from boustro.tasks.data import read_labelled
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 
 if TYPE_CHECKING:
