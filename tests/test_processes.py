@@ -117,7 +117,7 @@ def test_a_signal_to_one_process_stops_both_after_the_same_step_and_two_go_on(co
 
 
 @pytest.mark.parametrize(("options", "words"), [
-    (["--batch-segments", 7], "--batch-segments 7 cannot be divided into micro-batches of 2"),
+    (["--batch-segments", 7], "7 is not a multiple of --micro-batch-segments 2 in each of 2 processes"),
     (["--resume", "--lr", 1], "run with another lr"),
 ])  # fmt: skip
 def test_what_is_refused_is_refused_by_all(command, alone, folder, options, words):

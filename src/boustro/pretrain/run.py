@@ -109,8 +109,8 @@ def pretrain_arguments(config: PretrainConfig, steps: int, validate: bool) -> Tr
     micro = config.micro_batch_segments or max(divisors, default=1)
     if config.batch_segments % (processes * micro):
         raise ValueError(
-            f"--batch-segments {config.batch_segments} cannot be divided into micro-batches of {micro} "
-            f"(--micro-batch-segments) in each of {processes} processes"
+            f"--batch-segments {config.batch_segments} is not a multiple of --micro-batch-segments {micro}"
+            + (f" in each of {processes} processes" if processes > 1 else "")
         )
     wsd = config.schedule == "wsd"
     return training_arguments(
