@@ -30,9 +30,9 @@ from boustro.heads.many.training import train_stacked
 from boustro.heads.options import HeadOptions, TrainOptions
 from boustro.heads.registry import make_head
 from boustro.heads.training import predict_streams, train_head
-from boustro.studies.fewshot.cells import tag_ids
 from boustro.studies.fewshot.draws import draw_all, entity_types
-from boustro.studies.fewshot.features import FeatureReader, Vectors
+from boustro.studies.fewshot.features import FeatureReader, Vectors, reading_encoder
+from boustro.studies.fewshot.rows import tag_ids
 from boustro.tasks.data import read_data
 
 HEADS = (("linear", None, False), ("mlp", 64, False), ("mlp", 64, True))
@@ -121,7 +121,7 @@ def main(
     labels = factored_tags(types)
     draws = draw_all(train_data, [shots], heads)[shots]
     every = np.unique(np.concatenate(draws))
-    reader = FeatureReader(encoder, train_data)
+    reader = FeatureReader(reading_encoder(encoder, train_data), train_data)
     taught, asked = reader.train_vectors(every), reader.vectors(dev_data)
     tags = tag_ids([train_data[s] for s in every], types)
     own = [tuple(int(i) for i in np.searchsorted(every, draw)) for draw in draws]

@@ -62,9 +62,9 @@ def shot_table(study: dict[str, Any]) -> list[str]:
     for p in study["points"]:
         gap = p["to_best"]
         chance = f" (p = {gap['p']:.3f})" if gap["p"] is not None else ""
-        rows.setdefault((p["name"], p["system"]), {})[p["shots"]] = _mean(p["f1"]) + chance
-    for (name, system), own in rows.items():
-        lines.append(f"| {name} | {system} | " + " | ".join(own.get(k, "") for k in shots) + " |")
+        rows.setdefault((p["name"], p["head"]), {})[p["shots"]] = _mean(p["f1"]) + chance
+    for (name, head), own in rows.items():
+        lines.append(f"| {name} | {head} | " + " | ".join(own.get(k, "") for k in shots) + " |")
     return lines
 
 

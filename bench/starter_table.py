@@ -12,7 +12,7 @@ from pathlib import Path
 import tyro
 
 from boustro.store import write_file
-from boustro.studies.report.charts import colour_names, f1_dots
+from boustro.studies.report.charts import colour_names, score_dots
 from boustro.studies.report.svg import standalone
 
 READS = {"starter-forward": "forward only", "starter-backward": "backward only", "starter": "both"}
@@ -31,7 +31,7 @@ def main(paper: tyro.conf.Positional[Path], default: tyro.conf.Positional[Path],
         print(f"| {name} | " + " | ".join(cells) + f" | {gap:.1f} |")
         systems += [{"name": f"{name}, {READS[e]}", "encoder": e, "dev": by_encoder[e]} for e in READS]
     directions = colour_names(list(READS))  # a direction keeps its colour
-    write_file(figure, standalone(f1_dots(systems, "dev", {s["name"]: directions[s["encoder"]] for s in systems})))
+    write_file(figure, standalone(score_dots(systems, "dev", {s["name"]: directions[s["encoder"]] for s in systems})))
 
 
 if __name__ == "__main__":

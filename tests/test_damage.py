@@ -187,20 +187,20 @@ def test_a_damaged_entry_of_the_cache_is_listed_cleared_and_computed_again(world
 
 def test_a_damaged_cell_is_computed_again_and_the_files_of_others_stay(world, copy):
     cell = next(copy("study").glob("cells/*"))
-    (cell / "tagger" / "notes.txt").write_text("years of work")
+    (cell / "trained" / "notes.txt").write_text("years of work")
     (cell / "dev.jsonl").write_text("x" * (cell / "dev.jsonl").stat().st_size)
     said = refused(*world.command("compare", "study"))
     assert "choose another name or remove it" in said
-    (cell / "tagger" / "notes.txt").replace("notes.txt")
+    (cell / "trained" / "notes.txt").replace("notes.txt")
     assert run(world.command("compare", "study"))[0] == 0
     assert open_folder(cell, "cell", verify=True)
 
 
 def test_a_card_inside_of_a_cell_may_be_edited(world, copy):
     cell = next(copy("study").glob("cells/*"))
-    (cell / "tagger" / "README.md").write_text("finished by a person")
+    (cell / "trained" / "README.md").write_text("finished by a person")
     assert "(known already)" in run(world.command("compare", "study"))[2]
-    assert (cell / "tagger" / "README.md").read_text() == "finished by a person"
+    assert (cell / "trained" / "README.md").read_text() == "finished by a person"
 
 
 @pytest.mark.parametrize(
@@ -215,10 +215,10 @@ def test_a_cell_of_another_version_is_said_to_be_so(world, copy, changed):
 
 @pytest.mark.parametrize("content", ["", "[]", '{"cell": {"rows": []}}', None])
 def test_a_damaged_few_shot_cell_is_computed_again(world, copy, content):
-    cell = next(copy("shots").glob("cells/*.json"))
+    cell = next(copy("shots").glob("cells/*/scores.json"))
     whole = cell.read_text("utf-8")
     cell.write_text(whole.replace('"f1": ', '"f1": 1') if content is None else content)
-    assert "(computed)" in run(world.command("fewshot", "shots"))[2]
+    assert "(computed in" in run(world.command("fewshot", "shots"))[2]
     assert json.loads(cell.read_text("utf-8")) == json.loads(whole)
 
 

@@ -3,20 +3,23 @@
 Nothing is trained: the cells' answers are the reference, or the reference without some of its entities.
 """
 
+import io
 import re
 
 import pytest
+from rich.console import Console
 
-from boustro.metrics.significance import Difference
-from boustro.studies import compare
-from boustro.studies.compare import find_cells, print_table, write_report
-from boustro.studies.report import render_html, verdict
-from boustro.studies.results import DRAWS, DRAWS_EACH, told_gaps
+from boustro.metrics.bootstrap import Difference
+from boustro.studies.compare.report import REPORT
+from boustro.studies.compare.results import DRAWS, DRAWS_EACH, correct_gaps
+from boustro.studies.core.run import write_report
+from boustro.studies.core.study import find_cells
 from boustro.tasks.data import read_data
 from boustro.tasks.data.schemes import flatten_entities, gold_entities
 from boustro.types import Entity, Sentence
 from test_report import make_grid, write_cell
 
+verdict = REPORT.verdict
 FORWARD, PAIR, BACKWARD = "starter-forward", "starter", "starter-backward"
 WORDS = ("The", "Bank", "of", "Port", "Lisse", "and", "Ada", "spoke")
 NESTED = read_data(
@@ -32,7 +35,7 @@ def part(sentences, share):
     return [list(gold_entities(s)) if i < share * len(sentences) else [] for i, s in enumerate(sentences)]
 
 
-def report(out, shares, grid=None, **options):
+def report(out, shares, grid=None):
     """Results of cells that have `shares[name][seed][data set]` of the entities right; a number stands for all."""
     grid = grid or make_grid(encoders=tuple(shares), seeds=3, dev=NESTED, train=NESTED[:10])
     for system in grid.systems():
@@ -40,7 +43,7 @@ def report(out, shares, grid=None, **options):
             sets = {name: s for name, s in grid.data().items() if name != "train"}
             answers = {name: part(s, share[name] if isinstance(share, dict) else share) for name, s in sets.items()}
             write_cell(grid, system, seed, out, answers)
-    return write_report(grid, find_cells(grid, out), out, **options)
+    return write_report(grid, find_cells(grid, out), out)
 
 
 def told(results):
@@ -116,7 +119,7 @@ def test_one_seed_says_nothing_of_reliability(tmp_path):
     results = report(tmp_path, {FORWARD: {1: 0.4}, PAIR: {1: 1.0}}, grid)
     gap = told(results)[FORWARD]["to_best"]
     assert gap["low"] > 0 and gap["p"] is None and not gap["reliable"]
-    assert "95% interval over sentences alone" in verdict(results)
+    assert "95% interval over sentences only" in verdict(results)
     assert verdict(results).endswith("one seed: no statement about reliability).")
     cells = re.findall(r"<td[^>]*>", (tmp_path / "report.html").read_text("utf-8").partition("id=mistakes")[0])
     assert cells and not any("good" in cell or "bad" in cell for cell in cells)
@@ -132,14 +135,14 @@ def test_dev_chooses_the_best_also_where_test_is_judged(tmp_path):
         results
     )
     text = (tmp_path / "report.md").read_text("utf-8")
-    assert "Which system is best was decided on dev" in text and "| against the best |" in text
+    assert "The best system was selected on dev" in text and "| against the best |" in text
 
 
 def test_many_differences_are_corrected_together():
     gaps = [make_gap(p) for p in (0.02, 0.03, 0.04, None)]
-    assert [gap["p_holm"] for gap in told_gaps(gaps)] == pytest.approx([0.06, 0.06, 0.06, None])
-    assert not any(gap["reliable"] for gap in told_gaps(gaps)) and told_gaps([make_gap(0.02)])[0]["reliable"]
-    assert told_gaps([None, make_gap(0.02)])[0] is None
+    assert [gap["p_holm"] for gap in correct_gaps(gaps)] == pytest.approx([0.06, 0.06, 0.06, None])
+    assert not any(gap["reliable"] for gap in correct_gaps(gaps)) and correct_gaps([make_gap(0.02)])[0]["reliable"]
+    assert correct_gaps([None, make_gap(0.02)])[0] is None
     for comparisons in (1, 30, 1000):  # there are draws enough for a small p after the correction
         assert comparisons * 2 / (1 + DRAWS + DRAWS_EACH * comparisons) < 0.011
 
@@ -151,26 +154,23 @@ def make_gap(p):
 def test_the_report_colours_what_is_reliable_after_the_correction_alone(tmp_path):
     results = report(tmp_path, {FORWARD: dict.fromkeys((1, 2, 3), 0.2), PAIR: dict.fromkeys((1, 2, 3), 0.9)})
     assert told(results)[FORWARD]["to_reference"]["reliable"]
-    scores = render_html(results).partition("id=scores")[2].partition("</section>")[0]
+    scores = REPORT.html(results).partition("id=scores")[2].partition("</section>")[0]
     assert 'class="bad"' in scores
     told(results)[FORWARD]["to_reference"] |= {"p_holm": 0.06, "reliable": False}
-    scores = render_html(results).partition("id=scores")[2].partition("</section>")[0]
+    scores = REPORT.html(results).partition("id=scores")[2].partition("</section>")[0]
     assert 'class="bad"' not in scores and "p = 0.060" in scores
 
 
 @pytest.mark.parametrize(("width", "hidden"), [(160, 0), (100, 4)])
-def test_the_terminal_shows_the_largest_types_and_says_how_many_more_there_are(
-    tmp_path, capsys, monkeypatch, width, hidden
-):
+def test_the_terminal_shows_the_largest_types_and_says_how_many_more_there_are(tmp_path, width, hidden):
     labels = [f"TYPE{letter}" for letter in "ABCDEFGHI"]
     rows = [(("x",), (f"B-{label}",)) for number, label in enumerate(labels, 1) for _ in range(number)]
     grid = make_grid(dev=read_data(rows), seeds=1)
     results = report(tmp_path, {FORWARD: {1: 0.4}, PAIR: {1: 1.0}}, grid)
-    make_console = compare.Console
-    monkeypatch.setattr(compare, "Console", lambda **_: make_console(width=width))
-    print_table(results)
-    shown = capsys.readouterr().out
-    heads = shown.splitlines()[0]
+    table, note = grid.table(results, width)
+    console = Console(width=width, file=io.StringIO())
+    console.print(table)
+    heads = console.file.getvalue().splitlines()[0]
     found = re.findall("TYPE.", heads)
     assert found == sorted(labels, reverse=True)[: len(found)] and "…" not in heads
-    assert (f"more in the report: {9 - len(found)}" in shown) == bool(hidden) and (len(found) < 9) == bool(hidden)
+    assert note.endswith(f"more in the report: {9 - len(found)}") == bool(hidden) and (len(found) < 9) == bool(hidden)

@@ -2,14 +2,21 @@
 
 import mmap
 import shutil
-import sys
 import time
 
 import pytest
 
-from boustro.models.memory import PeakMemory
-from boustro.studies.grid import Grid, parse_variants, short_specs, variant_labels
+from boustro.models.memory import STATUS, PeakMemory
+from boustro.studies.compare.grid import Grid
+from boustro.studies.core import systems
+from boustro.studies.core.systems import short_specs, variant_labels
+from boustro.tasks.config import TaggerConfig
 from boustro.tasks.data import read_data
+
+
+def parse_variants(vary):
+    return systems.parse_variants(vary, TaggerConfig)
+
 
 DATA = read_data([(["Ada", "spoke"], ["B-PER", "O"])])
 
@@ -30,11 +37,11 @@ def test_variants_are_every_combination_with_values_of_their_type():
 @pytest.mark.parametrize(
     ("vary", "message"),
     [
-        ("poolings=exit", "no option 'poolings': known are .*; did you mean 'pooling'"),
+        ("poolings=exit", "unknown option 'poolings': known are .*; did you mean 'pooling'"),
         ("pooling", "expected an option and its values"),
         ("dropout=none", "dropout: expected float, got 'none'"),
         ("standardise=perhaps", "expected true or false"),
-        ("context=documents", "'documents' is not known: known are sentence, document; did you mean 'document'"),
+        ("context=documents", "unknown value 'documents': known are sentence, document; did you mean 'document'"),
     ],
 )
 def test_a_value_that_cannot_be_is_refused_in_words(vary, message):
@@ -57,7 +64,7 @@ def test_systems_are_called_by_what_tells_them_apart():
         "starter-forward · last",
         "starter-forward · all",
     ]
-    assert many.systems()[0].options == {"layers": "last", "epochs": 3}
+    assert many.systems()[0].variant == {"layers": "last", "epochs": 3}
 
 
 def test_a_value_stands_alone_only_where_it_can_mean_one_option():
@@ -98,7 +105,7 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_loaded(changed, m
 def test_a_cells_folder_changes_with_all_that_changes_its_numbers_and_with_nothing_else(tiny_lm, tmp_path):
     def name(seed=1, **changed):
         chosen = grid(**{"encoders": (str(lm),)} | changed)
-        return chosen.cell_name(chosen.systems()[0], seed).rpartition("-")[2]
+        return chosen.cell(chosen.systems()[0], seed, tmp_path).folder.name.rpartition("-")[2]
 
     lm = shutil.copytree(tiny_lm("llama"), tmp_path / "lm")
     moved = shutil.copytree(lm, tmp_path / "elsewhere" / "other-name")
@@ -123,7 +130,7 @@ def test_a_cells_folder_changes_with_all_that_changes_its_numbers_and_with_nothi
     assert name() != first
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="memory is measured on Linux only")
+@pytest.mark.skipif(not STATUS.exists(), reason="memory is measured on Linux only")
 def test_the_peak_holds_what_is_gone_when_the_block_ends():
     with PeakMemory() as before:
         pass

@@ -14,19 +14,22 @@ import pytest
 
 from boustro.metrics.spans import extract_spans, score_entities
 from boustro.store import write_file, write_folder
-from boustro.studies.cells import KIND
-from boustro.studies.compare import find_cells, write_report
-from boustro.studies.grid import Grid, parse_variants
-from boustro.studies.report import SECTIONS, render_html, render_markdown, verdict
-from boustro.studies.report.blocks import Section, Tagged
-from boustro.studies.report.charts import f1_dots
+from boustro.studies.compare.grid import Grid
+from boustro.studies.compare.report import REPORT
+from boustro.studies.core import systems
+from boustro.studies.core.run import write_report
+from boustro.studies.core.study import KIND, find_cells
+from boustro.studies.report.blocks import MarkedText, Section
+from boustro.studies.report.charts import score_dots
 from boustro.studies.report.page import PAGE_DARK, PAGE_LIGHT
 from boustro.studies.report.svg import DARK, LETTER, LIGHT, NUM_SERIES, Scale, standalone, ticks
+from boustro.tasks.config import TaggerConfig
 from boustro.tasks.data import read_data
 from boustro.tasks.data.schemes import gold_entities
 from boustro.tasks.render import ALL_COLOURS, as_html, as_text, colours, css_class, word_entities
 from boustro.types import Entity
 
+verdict = REPORT.verdict
 LABELS = ["PER", "LOC", "ORG", "<i>ODD"]
 DATA = read_data(
     [
@@ -62,14 +65,15 @@ def write_cell(grid, system, seed, out, answers):
         "head_parameters": 40_000,
         "train_seconds": draw.uniform(1, 9),
         "encode_seconds": 1.5,
-        "dev_f1": curve,
+        "dev_curve": curve,
         "best_epoch": 7,
         "layer_weights": {"ahead": [0.1, 0.2, 0.7], "back": [0.5, 0.25, 0.25]},
         "notices": {"words <cut>": 3},
     }
     cost = {"feature_bytes": 10**7, "head_bytes": 10**5, "words_per_second": 900.0, "peak_bytes": 10**9}
-    result = {"config": system.config(), "seed": seed, "record": record}
-    with write_folder(out / "cells" / grid.cell_name(system, seed), KIND) as folder:
+    cell = grid.cell(system, seed, out)
+    result = {"config": grid.settings(system, seed), "seed": seed, "record": record}
+    with write_folder(cell.folder, KIND) as folder:
         for name, predicted in answers.items():
             result[name] = score_entities([gold_entities(s) for s in grid.data()[name]], predicted).to_dict()
             rows = [
@@ -80,6 +84,10 @@ def write_cell(grid, system, seed, out, answers):
         write_file(folder / "scores.json", json.dumps(result | {"cost": cost | {"gpu_peak_bytes": None}}))
 
 
+def parse_variants(vary):
+    return systems.parse_variants(vary, TaggerConfig)
+
+
 def make_grid(**changed):
     given = {"encoders": ("starter-forward", "starter"), "heads": ("mlp",), "seeds": 3, "options": {}}
     return Grid(**given | {"train": DATA[:20], "dev": DATA} | changed)
@@ -88,9 +96,9 @@ def make_grid(**changed):
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """A study of two systems: its results, and its folder."""
-    out, grid = tmp_path_factory.mktemp("made"), make_grid()
+    out, grid = tmp_path_factory.mktemp("made"), make_grid(title="A <title> & more")
     fill(grid, out)
-    return write_report(grid, find_cells(grid, out), out, "A <title> & more"), out
+    return write_report(grid, find_cells(grid, out), out), out
 
 
 class Page(html.parser.HTMLParser):
@@ -145,9 +153,9 @@ def test_the_table_of_contents_leads_to_every_section_and_the_verdict_comes_firs
     page = Page(text)
     targets = [value[1:] for tag, key, value in page.attributes if tag == "a" and key == "href"]
     assert targets == [value for tag, key, value in page.attributes if tag == "section" and key == "id"]
-    assert len(targets) == len(SECTIONS) and text.count("<h2>") == len(targets)
-    more = Section("raw", "Raw <text>", [Tagged("Ada spoke", [Entity("PER", 0, 3)])])
-    longer = Page(render_html(results, [more]))
+    assert len(targets) == len(REPORT.sections) and text.count("<h2>") == len(targets)
+    more = Section("raw", "Raw <text>", [MarkedText("Ada spoke", [Entity("PER", 0, 3)])])
+    longer = Page(REPORT.html(results, [more]))
     links, sections = (
         [v[1:] if tag == "a" else v for tag, key, v in longer.attributes if (tag, key) == wanted]
         for wanted in (("a", "href"), ("section", "id"))
@@ -173,8 +181,8 @@ def test_the_table_of_contents_leads_to_every_section_and_the_verdict_comes_firs
 
 def test_the_same_results_give_the_same_bytes(made):
     results, out = made
-    assert render_html(json.loads(json.dumps(results))) == (out / "report.html").read_text("utf-8")
-    assert render_markdown(results) == (out / "report.md").read_text("utf-8")
+    assert REPORT.html(json.loads(json.dumps(results))) == (out / "report.html").read_text("utf-8")
+    assert REPORT.markdown(results) == (out / "report.md").read_text("utf-8")
 
 
 def test_markdown_tables_are_whole_and_hold_the_same_scores(made):
@@ -223,7 +231,7 @@ def test_systems_of_one_encoder_have_a_colour_each(tmp_path):
     grid = make_grid(encoders=("starter",), variants=parse_variants(["dropout=0.1,0.3", "lr=1e-3,1e-2"]), seeds=2)
     fill(grid, tmp_path)
     results = write_report(grid, find_cells(grid, tmp_path), tmp_path)
-    drawn = f1_dots(results["systems"], "dev")
+    drawn = score_dots(results["systems"], "dev")
     used = re.findall(r'<path class="p (s\d)"', drawn)
     assert len(used) == len(set(used)) == 4
     own = dict(zip((s["name"] for s in results["systems"]), used, strict=True))
@@ -271,7 +279,7 @@ def test_one_system_alone_and_without_epochs_or_layers_still_gives_a_report(tmp_
     fill(grid, tmp_path)
     (scores,) = tmp_path.glob("cells/*/scores.json")
     held = json.loads(scores.read_text())
-    for key in ("dev_f1", "layer_weights", "best_epoch"):
+    for key in ("dev_curve", "layer_weights", "best_epoch"):
         del held["record"][key]
     with write_folder(scores.parent, KIND) as folder:
         write_file(folder / "dev.jsonl", '{"entities": [], "scores": []}\n' * 3)
@@ -280,7 +288,7 @@ def test_one_system_alone_and_without_epochs_or_layers_still_gives_a_report(tmp_
     text = (tmp_path / "report.html").read_text("utf-8")
     assert "There is only one system" in text and "there is no curve" in text and "nothing to show" in text
     assert results["systems"][0]["errors"]["missed"] == sum(results["data"]["dev"]["entities"] for _ in range(1))
-    assert "One seed says nothing about the spread" in text and verdict(results).endswith("(one seed).")
+    assert "One seed shows neither the spread" in text and verdict(results).endswith("(one seed).")
 
 
 def luminance(colour):
@@ -335,7 +343,15 @@ def test_a_verdict_admits_that_there_is_no_difference():
         return {"name": name, "dev": {"mean": dev}, "test": {"mean": dev - 10}, "num_seeds": 3, "to_best": gap}
 
     second = system("b", 79.9, gap(0.1, -0.4, 0.6, 0.8, False))
-    results = {"judged_on": "dev", "seeds": 3, "best": "a", "stamp": "", "systems": [system("a", 80.0, None), second]}
+    task = {"metric": "F1"}
+    results = {
+        "judged_on": "dev",
+        "seeds": 3,
+        "best": "a",
+        "stamp": "",
+        "task": task,
+        "systems": [system("a", 80.0, None), second],
+    }
     assert "; no reliable difference to b (0.1 points, 95% interval −0.4 to 0.6, p = 0.800)" in verdict(results)
     second["to_best"] = gap(3.0, 2.0, 4.0, 0.0004, True)
     certain = "3.0 points above b (95% interval 2.0 to 4.0, p < 0.001)."
@@ -348,7 +364,7 @@ def test_a_verdict_admits_that_there_is_no_difference():
     second["to_best"] = gap(-3.0, -4.0, -2.0, 0.01, True)
     assert ", 3.0 points below b (95% interval −4.0 to −2.0, p = 0.010)." in verdict(results)
     second["to_best"] = gap(3.0, 2.0, 4.0, None, False, num_seeds=1)
-    assert "(95% interval over sentences alone 2.0 to 4.0, one seed: no statement about reliability)." in verdict(
+    assert "(95% interval over sentences only 2.0 to 4.0, one seed: no statement about reliability)." in verdict(
         results
     )
     second["to_best"] = gap(3.0, 2.0, 4.0, 0.01, True)

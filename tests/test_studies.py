@@ -100,7 +100,7 @@ def test_a_cell_holds_a_score_for_every_predicted_entity(study):
     for cell in (out / "cells").iterdir():
         for line in (cell / "dev.jsonl").read_text("utf-8").splitlines():
             row = json.loads(line)
-            assert len(row["scores"]) == sum(tag[0] == "B" for tag in row["predicted"])
+            assert len(row["scores"]) == len(row["entities"]) and len(row["gold"]) == 1
             assert all(0 < score <= 1 for score in row["scores"])
         cost = json.loads((cell / "scores.json").read_text())["cost"]
         streams = 2 if "+" in cell.name else 1
@@ -115,7 +115,7 @@ def test_after_a_kill_only_the_missing_cells_run_and_the_table_is_the_same(study
     before = {name: (out / name).read_bytes() for name in ("report.md", "report.html", "results.json")}
     (gone,) = (c for c in (out / "cells").iterdir() if "+" in c.name and "-mlp-2-" in c.name)
     (gone / "manifest.json").unlink()  # half written
-    shutil.rmtree(gone / "tagger")
+    shutil.rmtree(gone / "trained")
     capsys.readouterr()
     assert main([*arguments, "--report-only"]) == 0 and not fitted
     partial = read(out)
@@ -178,7 +178,7 @@ def test_options_are_varied_and_named_after_what_differs(study, fitted, tmp_path
 def test_a_report_of_nothing_is_refused(study, tmp_path, capsys):
     arguments, _ = study
     assert main([*arguments[:-1], str(tmp_path), "--report-only"]) == 1
-    assert "no cell of this study is there yet" in capsys.readouterr().err
+    assert "no cell of this study is complete yet" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

@@ -6,7 +6,7 @@ torch is imported when a command runs, so that its help does not wait for it.
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console
 from tqdm import tqdm
@@ -17,15 +17,14 @@ from boustro.metrics.spans import SpanScore
 from boustro.options import OptionError, Seed, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, as_json, check_output, give, only_errors, print_notices
 from boustro.store import claim
-from boustro.tasks import TASKS, task_class, task_of
+from boustro.tasks import TASKS, read_examples, task_class, task_of
 from boustro.tasks.config import TaskConfig
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.tasks.render import html_head
 from boustro.text.documents import is_stream, read_arriving
-from boustro.types import Sentence
 
 if TYPE_CHECKING:
-    from boustro.tasks.base import Task
+    pass
 
 PREDICT_LINES = 256
 
@@ -151,13 +150,6 @@ def predict(
             sys.stdout.flush()
             bar.update(len(batch))
         print_notices(model.encoder().counts)
-
-
-def read_examples(task: "type[Task[Any]] | Task[Any]", data: Path, options: DataOptions) -> list[Sentence]:
-    """Labelled examples of a task; what was repaired or left out is printed on standard error."""
-    examples, notices = task.read_counted(data, options)
-    print_notices({f"{what} ({data}; boustro check lists them)": n for what, n in notices.items()})
-    return examples
 
 
 def read_batches(files: Sequence[str]) -> Iterator[list[tuple[str, str]]]:

@@ -13,10 +13,7 @@ from rich.console import Console
 
 from boustro.options import Count, check_options
 from boustro.store import write_file
-from boustro.studies.compare import print_table, run_grid
-from boustro.studies.report import render_html, verdict
-from boustro.studies.report.blocks import Section, Tagged
-from boustro.tasks.data import read_data
+from boustro.tasks.data.conll import read_conll
 from boustro.tasks.render import as_terminal, as_text
 
 ENCODERS = ("starter-forward", "starter-backward", "starter")
@@ -37,26 +34,32 @@ def demo(out: Path = Path("boustro-demo"), seeds: Count = 3, cache: bool = True)
         seeds: Taggers per encoder.
         cache: Keep the features on disk.
     """
-    from boustro.studies.grid import Grid
+    from boustro.studies.compare.grid import Grid
+    from boustro.studies.core.run import print_table, write_report
+    from boustro.studies.core.study import compute_cells
+    from boustro.studies.report.blocks import MarkedText, Section
     from boustro.tasks.tagger import Tagger
 
     check_options(demo, locals())
     sample = files("boustro") / "data" / "sample"
-    train, dev, test = (read_data(str(sample / f"{name}.conll")) for name in ("train", "dev", "test"))
+    train, dev, test = (read_conll(str(sample / f"{name}.conll")) for name in ("train", "dev", "test"))
     print(
         f"{len(train)} labelled sentences to train on, {len(dev)} to choose the epoch, {len(test)} to test; "
         "the language models stay frozen",
         file=sys.stderr,
     )
-    grid = Grid(encoders=ENCODERS, heads=("mlp",), seeds=seeds, options={}, train=train, dev=dev, test=test)
-    results = run_grid(grid, out, cache, title="One direction or both?")
-    print_table(results)
-    print(f"\n{verdict(results)}\n")
-    tagger = Tagger.from_pretrained(next((out / "cells").glob("starter-mlp-1-*")) / "tagger")
+    title = "One direction or both?"
+    grid = Grid(
+        encoders=ENCODERS, heads=("mlp",), seeds=seeds, options={}, train=train, dev=dev, test=test, title=title
+    )
+    results = write_report(grid, compute_cells(grid, out, cache), out)
+    print_table(grid, results)
+    print(f"\n{grid.report.verdict(results)}\n")
+    tagger = Tagger.from_pretrained(next((out / "cells").glob("starter-mlp-1-*")) / "trained")
     tagged = list(zip(TEXTS, tagger.predict(TEXTS), strict=True))
     console = Console(highlight=False, soft_wrap=True)
     for text, entities in tagged:
         console.print(as_terminal(text, entities) if console.is_terminal else as_text(text, entities), markup=False)
-    shown = Section("raw", "Raw text, tagged both ways", [Tagged(text, entities) for text, entities in tagged])
-    report = write_file(out / "report.html", render_html(results, [shown]))
+    shown = Section("raw", "Raw text, tagged both ways", [MarkedText(text, entities) for text, entities in tagged])
+    report = write_file(out / "report.html", grid.report.html(results, [shown]))
     print(f"\nreport: {report}")

@@ -31,8 +31,8 @@ class HeadOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainOptions:
-    """How a head is trained."""
+class StepOptions:
+    """How a head is trained by gradient descent."""
 
     epochs: Count = 20
     """Passes over the training data."""
@@ -42,6 +42,12 @@ class TrainOptions:
     """Sentences per step. By default 32, fewer for small training sets, so that an epoch has a dozen steps."""
     weight_decay: PositiveOrZero = 0.01
     """Weight decay of AdamW."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions(StepOptions):
+    """How a head and its mix of layers are trained."""
+
     mix_epochs: CountOrZero = 4
     """Epochs that learn the mix of layers; after them it is frozen."""
     mix_lr_multiplier: PositiveOrZero = 10.0

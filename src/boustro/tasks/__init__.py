@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from boustro.choose import choose
+from boustro.output import print_notices
 from boustro.store import kind_of
 from boustro.tasks.config import ClassifierConfig, TaggerConfig, TaskConfig
+from boustro.types import Sentence
 
 if TYPE_CHECKING:
     from boustro.tasks.base import Task
+    from boustro.tasks.data.reading import DataOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +49,10 @@ def task_of(folder: str | Path) -> str:
     """The name of the task that wrote a folder; "tag" where that cannot be read, so that opening it says why."""
     kind = kind_of(folder)
     return next((name for name, entry in TASKS.items() if entry.folder == kind), "tag")
+
+
+def read_examples(task: "type[Task[Any]] | Task[Any]", data: Path, options: "DataOptions") -> list[Sentence]:
+    """Labelled examples of a task; what was repaired or left out is printed on standard error."""
+    examples, notices = task.read_counted(data, options)
+    print_notices({f"{what} ({data}; boustro check lists them)": n for what, n in notices.items()})
+    return examples

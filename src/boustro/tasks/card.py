@@ -1,7 +1,7 @@
-"""The model card of a tagger folder: README.md, made from what the folder says of itself, and from nothing else.
+"""The model card of a tagger folder: README.md, made from the folder's config.json and manifest only.
 
-The head of the file is the metadata that the Hugging Face hub reads (YAML between two lines of dashes), with the
-entity F1 as a model-index. A person may go on writing it: the manifest lists it as a file that may change.
+It starts with the metadata that the Hugging Face Hub reads (YAML between two lines of dashes), with the scores as a
+model index. The card may be edited: its bytes are not verified when the folder is opened.
 
     ---
     library_name: boustro
@@ -25,9 +25,9 @@ CARD = "README.md"
 
 
 def write_card(folder: str | Path, name: str | None = None) -> Path:
-    """Write README.md into a tagger folder, complete or about to be; the same folder gives the same bytes.
+    """Write README.md into a tagger folder, complete or not; the same folder gives the same bytes.
 
-    `name` is what the tagger is called and opened by: the folder's own name, or its name on the hub.
+    `name` is the name that the tagger is opened by: the folder's name, or the repository's on the Hub.
     """
     folder = Path(folder)
     config = read_json(folder / "config.json")
@@ -51,14 +51,14 @@ def model_card(config: dict[str, Any], manifest: dict[str, Any], name: str) -> s
         "Training": _training(config, manifest),
         "Encoder": _encoder(config),
         "Sizes and cost": _cost(record, manifest),
-        "What was noticed": _notices(record),
+        "Notices": _notices(record),
     }
     body = "\n\n".join(f"## {title}\n\n{text}" for title, text in sections.items() if text)
     return f"---\n{_metadata(config, name).to_yaml()}\n---\n\n{_summary(config, name)}\n\n{body}\n"
 
 
 def local_models(config: dict[str, Any]) -> list[str]:
-    """The encoder's parts that lie in a folder of the machine that made the tagger."""
+    """The encoder's parts that are folders on the machine where the tagger was trained."""
     return [part for part in config["encoder"].split("+") if _kind_and_path(part)[1].is_absolute()]
 
 
@@ -76,7 +76,7 @@ def _metadata(config: dict[str, Any], name: str) -> ModelCardData:
             dataset_revision=record["dev"]["fingerprint"],
             metric_type=kind,
             metric_name=what,
-            metric_value=round(scores[kind] / 100, 4),  # the hub has scores from 0 to 1
+            metric_value=round(scores[kind] / 100, 4),  # scores on the Hub are from 0 to 1
         )
         for kind, what in metrics.items()
     ]
@@ -85,7 +85,7 @@ def _metadata(config: dict[str, Any], name: str) -> ModelCardData:
         library_name="boustro",
         pipeline_tag="token-classification",
         tags=["boustro", "token-classification", "named-entity-recognition"],
-        base_model=[w.rpartition("@")[0] for w in weights if "@" in w] or None,  # those of the hub
+        base_model=[w.rpartition("@")[0] for w in weights if "@" in w] or None,  # those from the Hub
         model_name=name if results else None,
         eval_results=results or None,
     )
@@ -94,17 +94,21 @@ def _metadata(config: dict[str, Any], name: str) -> ModelCardData:
 def _summary(config: dict[str, Any], name: str) -> str:
     types = open_labelling(**config["labelling"]).types
     return (
-        f"# {name}\n\nFinds {', '.join(map(_cell, types))} in text. A tagger made with Boustro "
+        f"# {name}\n\nFinds {', '.join(map(_cell, types))} in text. A tagger trained with Boustro "
         f"{config['version']}: the language models of its encoder are frozen, and a light head "
-        f"(`{config['head']}`) is trained on their states. Here lies the head alone; the models are loaded "
-        "from where the encoder's name says."
+        f"(`{config['head']}`) is trained on their hidden states. Contains only the head's weights; the "
+        "language models are loaded by name, see Encoder."
     )
 
 
 def _use(config: dict[str, Any], name: str) -> str:
     local = local_models(config)
     moved = ', encoder="…"' if local else ""
-    note = "\n\nIts encoder holds models of a local folder: say with `encoder` where yours are." if local else ""
+    note = (
+        "\n\nIts encoder uses models from a local folder: set `encoder` to their paths on your machine."
+        if local
+        else ""
+    )
     return (
         f'```python\nimport boustro\n\ntagger = boustro.Tagger.from_pretrained("{name}"{moved})\n'
         'tagger.predict("Ada Brandt flew to Port Lisse.")  # label, start, end, text, score\n```' + note
@@ -128,8 +132,8 @@ def _scores(record: dict[str, Any]) -> str:
         rows.append(["all", "", "", f"accuracy {scores['accuracy']:.2f}", f"{scores['num_words']:,}"])
     signature = "; ".join(f"{key} {value}" for key, value in scores["signature"].items())
     return (
-        f"On the development set of {scores['num_sentences']:,} sentences, which chose the best epoch too: new text "
-        "may fare a little worse. Percent.\n\n"
+        f"In percent, on the development set of {scores['num_sentences']:,} sentences. It also selected the best "
+        "epoch, so scores on new text may be slightly lower.\n\n"
         f"{_table([what, 'precision', 'recall', 'F1', counted], rows)}\n\nScored as: {signature}."
     )
 
@@ -169,20 +173,20 @@ def _encoder(config: dict[str, Any]) -> str:
         for (name, own), part in zip(shares.items(), parts, strict=True)
     ]
     spec = "+".join(map(_shown, config["encoder"].split("+")))
-    table = _table(["model", "weights", "direction", "a word is read at", "shares of its layers"], rows)
+    table = _table(["model", "weights", "direction", "word position", "layer weights"], rows)
     return f"`{spec}`\n\n{table}"
 
 
 def _cost(record: dict[str, Any], manifest: dict[str, Any]) -> str:
     size = sum(fact["bytes"] for name, fact in manifest["files"].items() if name != CARD)
     return _table(
-        ["what", "how much"],
+        ["", ""],
         [
-            ["parameters of the head, trained", f"{record['head_parameters']:,}"],
-            ["parameters of the encoder, frozen", f"{record['encoder_parameters']:,}"],
-            ["bytes of this folder", f"{size:,}"],
-            ["seconds of encoding", f"{record['encode_seconds']:,}"],
-            ["seconds of training", f"{record['train_seconds']:,}"],
+            ["parameters of the head (trained)", f"{record['head_parameters']:,}"],
+            ["parameters of the encoder (frozen)", f"{record['encoder_parameters']:,}"],
+            ["size of this folder in bytes", f"{size:,}"],
+            ["encoding time in seconds", f"{record['encode_seconds']:,}"],
+            ["training time in seconds", f"{record['train_seconds']:,}"],
         ],
     )
 
@@ -202,7 +206,7 @@ def _kind_and_path(part: str) -> tuple[str, Path]:
 
 
 def _shown(part: str) -> str:
-    """A part of a spec, without the folders above a local model: where it lies is nobody's business."""
+    """A part of a spec; of a local model's path only the last folder, because paths may be private."""
     kind, path = _kind_and_path(part)
     return kind + path.name if path.is_absolute() or str(path).startswith(("..", "~")) else part
 

@@ -1,31 +1,12 @@
-"""Options of studies."""
+"""Labelled sentences for commands that train no task."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from pathlib import Path
 
-from boustro.tasks.config import TaggerConfig
-from boustro.tasks.data import read_labelled
-
-__all__ = ["HeadOptions", "make_config", "read_labelled"]
+from boustro.tasks import read_examples, task_class
+from boustro.tasks.data.reading import DataOptions
+from boustro.types import Sentence
 
 
-@dataclass(frozen=True, kw_only=True)
-class HeadOptions(TaggerConfig):
-    """Options of the taggers that are compared."""
-
-    def chosen(self) -> dict[str, Any]:
-        """All of them."""
-        return asdict(self)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SystemConfig(TaggerConfig):
-    """With the encoder and the head."""
-
-    encoder: str
-    head: str
-
-
-def make_config(**chosen: Any) -> SystemConfig:
-    """All settings of a system."""
-    return SystemConfig.make(**{"encoder": "starter", "head": "mlp", **chosen})
+def read_labelled(data: Path, options: DataOptions) -> list[Sentence]:
+    """Sentences of a file or data set; what was repaired or left out is printed on standard error."""
+    return read_examples(task_class("tag"), data, options)

@@ -1,8 +1,7 @@
 """Entities shown in text: in a terminal, in plain text and in HTML.
 
-A label's name stands beside its colour, which is a fixed function of the label; on a page, a label whose colour is
-taken gets the next free one (`page_colours`). Entities may hold each other, and of two that cross, the later one goes
-on behind the earlier. In plain text:
+A label has a fixed colour; on a page, a label whose colour is taken gets the next free one (`page_colours`). Entities
+may be nested, and of two that cross, the later one continues after the earlier one. In plain text:
 
     [Jane Villanueva PER] of [United Airlines ORG] spoke.
     [Bank of [Port Lisse LOC] ORG] fell.
@@ -23,7 +22,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Colour:
-    """A terminal's style, a light and a dark background (each at least 4.5 : 1 against text), and an underline."""
+    """A terminal style, a light and a dark background (contrast with text at least 4.5 : 1), and an underline."""
 
     terminal: str
     light: str
@@ -63,9 +62,9 @@ def colours(label: str) -> Colour:
 
 
 def page_colours(labels: Iterable[str]) -> dict[str, Colour]:
-    """The colours of a page's labels, no two the same up to 90.
+    """The colours of a page's labels, all different for up to 90 labels.
 
-    A label whose own is taken gets the next free one; when all are taken, they come again with an underline.
+    A label whose colour is taken gets the next free one; when all are taken, colours repeat with an underline.
     """
     chosen: dict[str, Colour] = {}
     for label in sorted(set(labels), key=lambda label: (label not in COLOURS, label)):
@@ -77,8 +76,8 @@ def page_colours(labels: Iterable[str]) -> dict[str, Colour]:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """What of an entity stands inside one pair of brackets: all of it, or a part where another one crosses it."""
+class Bracket:
+    """One pair of brackets: a whole entity, or a part of one that another entity crosses."""
 
     entity: Entity
     start: int
@@ -87,81 +86,69 @@ class Run:
 
     @property
     def begins(self) -> bool:
-        """Whether the entity's first character is here."""
+        """Whether it contains the entity's first character."""
         return self.start == self.entity.start
 
     @property
     def ends(self) -> bool:
-        """Whether the entity's last character is here."""
+        """Whether it contains the entity's last character."""
         return self.end == self.entity.end
 
 
 def as_text(text: str, entities: Sequence[Entity]) -> str:
     """Plain text with entities in brackets."""
-    return "".join(
-        _weave(
-            text,
-            entities,
-            lambda piece, _: piece,
-            lambda run: "[" if run.begins else "[…",
-            lambda run: f" {run.entity.label}]" if run.ends else f" {run.entity.label}…]",
-        )
-    )
+
+    def closing(bracket: Bracket) -> str:
+        return f" {bracket.entity.label}{'' if bracket.ends else '…'}]"
+
+    return "".join(_weave(text, entities, lambda piece, _: piece, lambda b: "[" if b.begins else "[…", closing))
 
 
 def as_terminal(text: str, entities: Sequence[Entity]):
-    """A rich Text with coloured entities; those inside of others have brackets too."""
+    """A rich Text with coloured entities; nested ones have brackets too."""
     from rich.text import Text
 
-    def style(run: Run | None, weight: str) -> str:
-        return "" if run is None else f"{weight} {colours(run.entity.label).terminal}"
+    def style(bracket: Bracket | None, weight: str) -> str:
+        return "" if bracket is None else f"{weight} {colours(bracket.entity.label).terminal}"
 
     return Text.assemble(
         *_weave(
             text,
             entities,
-            lambda piece, run: (piece, style(run, "bold")),
-            lambda run: ("[" * run.nested + "…" * (not run.begins), style(run, "dim")),
-            lambda run: (f" {run.entity.label}" + "…" * (not run.ends) + "]" * run.nested, style(run, "dim")),
+            lambda piece, around: (piece, style(around, "bold")),
+            lambda b: ("[" * b.nested + "…" * (not b.begins), style(b, "dim")),
+            lambda b: (f" {b.entity.label}" + "…" * (not b.ends) + "]" * b.nested, style(b, "dim")),
         )
     )
 
 
 def mark(entity: Entity) -> tuple[str, str, str]:
-    """How HTML shows an entity: the element, its attributes, and what stands beside the words."""
+    """How HTML shows an entity: the element, its attributes, and the text after the words."""
     title = "" if entity.score is None else f' title="score {entity.score:.2f}"'
     return "mark", f'class="{css_class(entity.label)}"{title}', entity.label
 
 
 def as_html(text: str, entities: Sequence[Entity], show: Callable[[Entity], tuple[str, str, str]] = mark) -> str:
-    """HTML with a <mark> an entity, or what `show` says; everything from outside is escaped."""
+    """HTML with one <mark> per entity, or the element that `show` returns; text and labels are escaped."""
 
-    def opening(run: Run) -> str:
-        element, attributes, _ = show(run.entity)
-        return f"<{element} {attributes}>{'' if run.begins else '<small>…</small>'}"
+    def opening(bracket: Bracket) -> str:
+        element, attributes, _ = show(bracket.entity)
+        return f"<{element} {attributes}>{'' if bracket.begins else '<small>…</small>'}"
 
-    def closing(run: Run) -> str:
-        element, _, said = show(run.entity)
-        return f" <small>{html.escape(said)}{'' if run.ends else '…'}</small></{element}>"
+    def closing(bracket: Bracket) -> str:
+        element, _, label = show(bracket.entity)
+        return f" <small>{html.escape(label)}{'' if bracket.ends else '…'}</small></{element}>"
 
-    return "".join(
-        _weave(
-            text,
-            entities,
-            lambda piece, _: html.escape(piece),
-            opening,
-            closing,
-        )
-    )
+    return "".join(_weave(text, entities, lambda piece, _: html.escape(piece), opening, closing))
 
 
 def css_class(label: str) -> str:
-    """A class name that any label can be written as."""
+    """A valid class name for any label."""
     return "e-" + _digest(label).hex()[:8]
 
 
 def css(labels: Iterable[str]) -> str:
-    """Style rules of the marks of these labels, light and dark."""
+    """The style rules of these labels' marks, light and dark."""
     chosen = page_colours(labels).items()
     lines = {x: "" if c.line == "none" else f";border-bottom:3px {c.line}" for x, c in chosen}
     light = "".join(f".{css_class(x)}{{background:{c.light}{lines[x]}}}" for x, c in chosen)
@@ -174,7 +161,7 @@ def css(labels: Iterable[str]) -> str:
 
 
 def html_head(title: str, labels: Iterable[str]) -> str:
-    """How a page of tagged paragraphs begins, up to its first paragraph; its language is not known."""
+    """The start of a page of tagged paragraphs, up to its first paragraph; its language is unknown."""
     return (
         "<!doctype html><html lang=und><head><meta charset=utf-8>"
         "<meta name=viewport content='width=device-width,initial-scale=1'>"
@@ -185,7 +172,7 @@ def html_head(title: str, labels: Iterable[str]) -> str:
 
 
 def word_entities(words: Sequence[str], spans: Sequence[Entity]) -> tuple[str, list[Entity]]:
-    """Words joined by spaces, and entities over words as entities over its characters."""
+    """Words joined by spaces, and the entities over words as entities over this text's characters."""
     starts, position = [], 0
     for word in words:
         starts.append(position)
@@ -198,16 +185,16 @@ def word_entities(words: Sequence[str], spans: Sequence[Entity]) -> tuple[str, l
 def _weave(
     text: str,
     entities: Iterable[Entity],
-    plain: Callable[[str, Run | None], T],
-    opening: Callable[[Run], T],
-    closing: Callable[[Run], T],
+    plain: Callable[[str, Bracket | None], T],
+    opening: Callable[[Bracket], T],
+    closing: Callable[[Bracket], T],
 ) -> Iterator[T]:
-    """The text in order, and where entities open and close in it; what opens last closes first.
+    """The text in order, with the brackets of entities, correctly nested.
 
-    `plain` gets a piece of text and the innermost entity around it.
+    `plain` gets a piece of text and the innermost bracket around it.
     """
-    waiting = [(e.start, -e.end, number, e) for number, e in enumerate(sorted(entities))]  # a heap, as it is sorted
-    around: list[Run] = []
+    waiting = [(e.start, -e.end, number, e) for number, e in enumerate(sorted(entities))]  # sorted, so a heap
+    around: list[Bracket] = []
     position = 0
     while waiting or around:
         outer = around[-1] if around else None
@@ -222,7 +209,7 @@ def _weave(
             heappush(waiting, (outer.end, -end, number, entity))
             end = outer.end
         yield plain(text[position:start], outer)
-        around.append(Run(entity, start, end, nested=outer is not None))
+        around.append(Bracket(entity, start, end, nested=outer is not None))
         yield opening(around[-1])
         position = start
     yield plain(text[position:], None)

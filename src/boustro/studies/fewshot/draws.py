@@ -1,16 +1,16 @@
-"""Which sentences a K-shot study trains on: published random draws, and the paper's filter.
+"""Which sentences a K-shot study trains on: reproducible random draws, and the paper's filter.
 
-`draw_all` puts the sentences in a random order and walks through them, taking each one that holds a type
-which fewer than K taken sentences hold so far, until every type has K:
+`draw_all` takes sentences in a random order: each one that contains a type which fewer than K taken sentences contain,
+until every type has K:
 
-    K = 1, in this order:  [LOC] takes   [LOC] skips   [LOC, PER] takes   → every type has one
+    K = 1, in this order:  [LOC] taken   [LOC] skipped   [LOC, PER] taken   → every type has one
 
-The order comes from a hash of the draw's number and the sentence itself, so a draw is the same whatever
-the order of the file, and anybody can make it again. In one draw the sentences of a smaller K are always among
-those of a larger one: as long as a type is short of the smaller K, every sentence that holds it is taken by both.
+The order comes from a hash of the draw's number and the sentence, so a draw does not depend on the order of the file
+and can be reproduced anywhere. Within a draw, the sentences of a smaller K are always among those of a larger one: as
+long as a type has fewer than the smaller K, both take every sentence that contains it.
 
-`paper_draw` is section 3.4 of the backward-LM paper, as its code has it: the first K sentences in the
-order of the file whose tags are exactly {O, B-X, I-X}, for each type X. There is only one such draw.
+`paper_draw` is section 3.4 of the backward-LM paper, as in its code: for each type X, the first K sentences of the
+file whose tags are exactly {O, B-X, I-X}. There is only one such draw.
 """
 
 import hashlib
@@ -24,9 +24,9 @@ from boustro.types import Sentence
 
 
 def draw_all(sentences: Sequence[Sentence], shots: Iterable[int], num_draws: int) -> dict[int, list[np.ndarray]]:
-    """For every K the draws 1, 2, …: indices, ascending, of sentences, at least K of them for each type.
+    """For every K the draws 1, 2, …: ascending indices of sentences, at least K of them for each type.
 
-    A type that fewer sentences hold gets all of them: `short_types` tells. `ValueError` for a K below 1.
+    A type that fewer sentences contain gets all of them, see `short_types`. `ValueError` for a K below 1.
     """
     shots = _checked(shots)
     held, keys = [sentence_types(s) for s in sentences], _keys(sentences)
@@ -35,7 +35,7 @@ def draw_all(sentences: Sequence[Sentence], shots: Iterable[int], num_draws: int
 
 
 def paper_draw(sentences: Sequence[Sentence], shots: Iterable[int], num_draws: int = 1) -> dict[int, list[np.ndarray]]:
-    """For every K the paper's set; there is only one, and `num_draws` changes nothing."""
+    """For every K the paper's set; there is only one, and `num_draws` has no effect."""
     found: dict[int, list[np.ndarray]] = {}
     for k in _checked(shots):
         left = dict.fromkeys(entity_types(sentences), k)
@@ -57,12 +57,12 @@ def entity_types(sentences: Sequence[Sentence]) -> list[str]:
 
 
 def sentence_types(sentence: Sentence) -> set[str]:
-    """The types that a sentence holds."""
+    """The types that a sentence contains."""
     return {parse_tag(tag)[1] for tag in sentence.tags or () if tag != "O"}
 
 
 def short_types(sentences: Sequence[Sentence], chosen: np.ndarray, shots: int) -> dict[str, int]:
-    """Types that fewer than `shots` of the chosen sentences hold, and how many do."""
+    """Types that fewer than `shots` of the chosen sentences contain, with the number that do."""
     counts = Counter(label for index in chosen for label in sentence_types(sentences[index]))
     return {label: counts[label] for label in entity_types(sentences) if counts[label] < shots}
 
@@ -74,7 +74,7 @@ DRAWS: dict[str, Callable[[Sequence[Sentence], Iterable[int], int], dict[int, li
 
 
 def _walk(held: Sequence[set[str]], order: Sequence[int], shots: int) -> np.ndarray:
-    """The sentences that are taken on the way through `order`."""
+    """The sentences that are taken in this order."""
     counts = Counter(label for types in held for label in types)
     missing = {label: min(shots, count) for label, count in counts.items()}
     taken = []
@@ -92,7 +92,7 @@ def _walk(held: Sequence[set[str]], order: Sequence[int], shots: int) -> np.ndar
 
 
 def _keys(sentences: Sequence[Sentence]) -> list[bytes]:
-    """What a sentence is: its words and tags, and how many equal ones stand before it."""
+    """A hash of each sentence: its words and tags, and how many equal ones come before it."""
     seen: Counter[tuple] = Counter()
     keys = []
     for sentence in sentences:
@@ -112,5 +112,5 @@ def _random_order(keys: Sequence[bytes], draw: int) -> list[int]:
 def _checked(shots: Iterable[int]) -> list[int]:
     shots = list(shots)
     if any(k < 1 for k in shots):
-        raise ValueError(f"K = {min(shots)}: at least 1 sentence a type is needed")
+        raise ValueError(f"K = {min(shots)}: at least 1 sentence per entity type is needed")
     return shots

@@ -1,70 +1,62 @@
 """The vectors that few-shot heads read: layers standardised and averaged, streams joined.
 
-    (words, layers, width) a stream  →  (x_l - mean_l) / sd_l, the mean over l  →  streams side by side
+    (words, layers, width) per stream  →  (x_l - mean_l) / sd_l, the mean over l  →  streams side by side
 
-Mean and standard deviation come from all sentences of the training set, whose labels are not looked at: so
-they are the same for every draw and for every K. The average is `LayerMix` before it has learned anything:
-a few dozen sentences are too few to learn shares from.
+Mean and standard deviation come from all sentences of the training set, without their labels, so they are the same for
+every draw and every K. The average is an untrained `LayerMix`: a few dozen sentences are too few to learn a mix from.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
 from boustro.encoders import Encoder, load_encoder
-from boustro.heads.layout import sentence_rows
 from boustro.heads.mix import LayerMix
+from boustro.heads.stacked import sentence_rows
+from boustro.studies.fewshot.options import UPPER
 from boustro.types import Sentence
 
-UPPER = "upper"
 BLOCK_WORDS = 8192
 
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """One vector a word, (words, d) float16; `starts` (sentences + 1,) is where each sentence begins."""
+    """One vector per word, (words, d) float16; `starts` (sentences + 1,) is the first word of each sentence."""
 
     words: np.ndarray
     starts: np.ndarray
 
 
 def reading_encoder(
-    spec: str, train: Sequence[Sentence], layers: str = UPPER, cache: bool | Path = True, **options: Any
+    spec: str, train: Sequence[Sentence], layers: str = UPPER, cache: bool | Path = True, **options: str | None
 ) -> Encoder:
-    """The encoder of a `FeatureReader`; documents are read where the training set has them."""
-    if not any(sentence.document for sentence in train):  # heads later read what they were trained on
+    """The encoder of a `FeatureReader`; it reads whole documents if the training set has document boundaries.
+
+    Args:
+        layers: "upper" (the upper half: of 12 blocks, 6 to 12), all, last, or numbers such as 2,3,4.
+        options: `load_encoder`'s: pooling, spacing, context, sentinel, dtype.
+    """
+    if not any(sentence.document for sentence in train):  # heads see the context that they were trained with
         options = {**options, "context": "sentence"}
     chosen = {name: value for name, value in options.items() if value is not None}
     return load_encoder(spec, layers="all" if layers == UPPER else layers, cache=cache, **chosen)
 
 
 class FeatureReader:
-    """An encoder, the layers that are read of it, and the standardisation that all its heads share."""
+    """An encoder, the layers that are used, and the standardisation that all heads share."""
 
     def __init__(
-        self,
-        spec: str,
-        train: Sequence[Sentence],
-        layers: str = UPPER,
-        standardise: bool = True,
-        cache: bool | Path = True,
-        **options: str | None,
+        self, encoder: Encoder, train: Sequence[Sentence], layers: str = UPPER, standardise: bool = True
     ) -> None:
-        """Encode the training set.
-
-        Args:
-            layers: "upper" (the upper half: of 12 blocks, 6 to 12), all, last, or numbers such as 2,3,4.
-            options: `load_encoder`'s: pooling, spacing, context, dtype.
-        """
-        self.encoder = reading_encoder(spec, train, layers, cache, **options)
-        self._first_layer = [(s.num_layers - 1) // 2 if layers == UPPER else 0 for s in self.encoder.streams]
-        self._train = self.encoder.encode_all(train)
+        """Encode the training set; `layers` as in `reading_encoder`."""
+        self.encoder = encoder
+        self._first_layer = [(s.num_layers - 1) // 2 if layers == UPPER else 0 for s in encoder.streams]
+        self._train = encoder.encode_all(train)
         self._mixes = []
-        for stream, shape, first in zip(self._train.streams, self.encoder.streams, self._first_layer, strict=True):
+        for stream, shape, first in zip(self._train.streams, encoder.streams, self._first_layer, strict=True):
             self._mixes.append(LayerMix(shape.num_layers - first, shape.width, standardise))
             self._mixes[-1].fit_standardisation(stream[:, first:])
 

@@ -1,85 +1,84 @@
-"""A few-shot study as one HTML file and as Markdown, both from results.json alone.
+"""The report and the table of a few-shot study, from results.json alone.
 
-The figure is the paper's Figure 1: F1 against the number of training sentences on a logarithmic axis, a
-line an encoder, every draw a dot. With one K there is no line: a row a system instead.
+The figure is the paper's Figure 1: F1 against the number of training sentences on a logarithmic axis, one line per
+encoder, one dot per draw. With a single K there is no line, but one row per head.
 """
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from boustro.studies.report import numbers
-from boustro.studies.report.blocks import Block, Cell, Code, Details, Figure, Prose, Section, Table, to_markdown
+from rich import table as terminal
+
+from boustro.studies.report import Results, StudyReport, data_blocks, made, numbers
+from boustro.studies.report.blocks import Block, Code, Details, Figure, Prose, Section, Table, TableCell
 from boustro.studies.report.charts import colour_names, spread_dots
 from boustro.studies.report.frames import Panel, frame_panels, frame_rows
-from boustro.studies.report.page import render_page
 from boustro.studies.report.svg import WIDTH, Scale, dots, path, text, ticks
 
 LANE = 11  # pixels
 Points = list[dict[str, Any]]
 EXPLAINED = {
     "sound": (
-        "K sentences a type are drawn at random, several times over; the sentences of a smaller K are among those of "
-        "a larger one, and all encoders get the same draws, heads and settings. Nothing is chosen on the judged "
+        "K sentences per entity type are drawn at random, several times; the sentences of a smaller K are among those "
+        "of a larger one, and all encoders get the same draws, heads and settings. Nothing is selected on the scored "
         "sentences, and no development set is used: settings were fixed beforehand, and a strength of "
-        "regularisation that is chosen is chosen by leaving out training sentences."
+        "regularisation, where it is selected, is selected by leaving out training sentences."
     ),
     "paper": (
-        "The backward-LM paper's protocol, to place points on its Figure 1: the first K sentences of each type that "
-        "hold this type alone and a mention of several words; its two-layer head under BIO tags; the three runs of "
+        "The backward-LM paper's protocol, for comparison with its Figure 1: the first K sentences of each type that "
+        "contain only this type and a mention of several words; its two-layer head with BIO tags; the three runs of "
         "a random search that are best on the development set."
     ),
 }
-OPTIMISTIC = "The runs were chosen on the same development set that they are judged on, so these figures flatter."
+OPTIMISTIC = "The runs were selected on the development set that they are scored on, so these scores are optimistic."
 
 
-def verdict(results: Mapping[str, Any]) -> str:
-    """One sentence: at the smallest and the largest K, which encoder is best, by how much, and whether reliably."""
+def verdict(results: Results) -> str:
+    """The best encoder at the smallest and the largest K, by how much, and whether reliably; one sentence."""
     points = results["points"]
-    told = []
+    parts = []
     for shots in dict.fromkeys((min(p["shots"] for p in points), max(p["shots"] for p in points))):
-        rivals = sorted((p for p in points if p["shots"] == shots), key=lambda p: -choosing_f1(p))
+        rivals = sorted((p for p in points if p["shots"] == shots), key=lambda p: -selection_f1(p))
         best = rivals[0]
-        said = f"at K = {shots} {best['name']} reaches {best['f1']['mean']:.1f} {results['judged_on']} F1"
-        others = [p for p in rivals if p["system"] == best["system"] and p is not best]
+        part = f"at K = {shots} {best['name']} reaches {best['f1']['mean']:.1f} {results['judged_on']} F1"
+        others = [p for p in rivals if p["head"] == best["head"] and p is not best]
         if others:
             gap = others[0]["to_best"]
             side = "below" if gap["points"] < 0 else "above"
-            said += f", {abs(gap['points']):.1f} points {side} {others[0]['name']}"
+            part += f", {abs(gap['points']):.1f} points {side} {others[0]['name']}"
             if gap["p_holm"] is not None:
-                unsure = "" if gap["reliable"] else ", no reliable difference"
-                said += f" ({numbers.chance(gap)}{unsure})"
-        told.append(said)
-    sentence = "; ".join(told)
+                part += f" ({numbers.chance(gap)}{'' if gap['reliable'] else ', no reliable difference'})"
+        parts.append(part)
+    sentence = "; ".join(parts)
     return sentence[0].upper() + sentence[1:] + "."
 
 
-def choosing_f1(point: Mapping[str, Any]) -> float:
-    """What decides which encoder is best: the mean F1 on dev of runs that were searched for there, else the table's."""
+def selection_f1(point: Mapping[str, Any]) -> float:
+    """What decides which encoder is best: the mean dev F1 of runs that were searched for, else the reported F1."""
     runs = point["runs"]
     return sum(run["dev_f1"] for run in runs) / len(runs) if runs else point["f1"]["mean"]
 
 
 def curve_figure(points: Points, judged: str) -> str:
-    """A panel a system (a head over tags; which one may change with K), a line an encoder, every draw a dot."""
-    systems = _panels(points)
+    """One panel per head (or one for all, where the head depends on K only), one line per encoder, one dot per draw."""
+    panels = _panels(points)
     colours = colour_names([p["name"] for p in points])
     values = [v for p in points for v in p["f1"]["values"]]
     most, least = (f([n for p in points for n in p["sentences"]]) for f in (max, min))
 
-    def draw(place: int, panel: Panel) -> str:
-        own = list(systems.values())[place]
+    def draw(index: int, panel: Panel) -> str:
+        own = list(panels.values())[index]
         across = Scale(math.log(least), math.log(max(most, least * 2)), panel.left + 22, panel.right - 22)
         parts = []
         for shots in sorted({p["shots"] for p in own}):
-            middle = _middle(next(p for p in own if p["shots"] == shots))
-            x = across(math.log(middle))
-            parts.append(text(x, panel.bottom + 16, f"{middle:.0f}", "middle", "m"))
+            mean_size = _mean_sentences(next(p for p in own if p["shots"] == shots))
+            x = across(math.log(mean_size))
+            parts.append(text(x, panel.bottom + 16, f"{mean_size:.0f}", "middle", "m"))
             parts.append(text(x, panel.bottom + 31, f"K = {shots}", "middle", "m"))
         for name, style in colours.items():
             line = sorted((p for p in own if p["name"] == name), key=lambda p: p["shots"])
-            means = [(across(math.log(_middle(p))), panel.scale(p["f1"]["mean"])) for p in line]
+            means = [(across(math.log(_mean_sentences(p))), panel.scale(p["f1"]["mean"])) for p in line]
             every = [
                 (across(math.log(n)), panel.scale(v))
                 for p in line
@@ -88,163 +87,165 @@ def curve_figure(points: Points, judged: str) -> str:
             parts += [path(means, f"l {style}"), dots(every, style, 3.4), dots(means, style, 7)] if means else []
         return "".join(parts)
 
-    key = [(style, name) for name, style in colours.items()]
     title = f"{judged} F1 by the number of training sentences"
-    height = 220 if len(systems) == 1 else 150
-    return frame_panels(title, list(systems), ticks(min(values), max(values)), draw, WIDTH, height, key, foot=40)
+    height = 220 if len(panels) == 1 else 150
+    return frame_panels(
+        title, list(panels), ticks(min(values), max(values)), draw, WIDTH, height, _key(colours), foot=40
+    )
 
 
 def dots_figure(points: Points, judged: str) -> str:
-    """Of one K: a row a system, and in it a lane an encoder, every draw a dot, a stroke for their mean."""
-    systems = _panels(points)
+    """For a single K: one row per head, with one lane per encoder, one dot per draw, a vertical line at their mean."""
+    panels = _panels(points)
     colours = colour_names([p["name"] for p in points])
     values = [v for p in points for v in p["f1"]["values"]]
 
-    def draw(place: int, y: float, scale: Scale) -> str:
-        own = list(systems.values())[place]
+    def draw(index: int, y: float, scale: Scale) -> str:
+        own = list(panels.values())[index]
         top = y - LANE * (len(own) - 1) / 2
         return "".join(
             spread_dots(scale, top + LANE * lane, p["f1"]["values"], p["f1"]["mean"], colours[p["name"]])
             for lane, p in enumerate(own)
         )
 
-    named = [(system, f"best {max(p['f1']['mean'] for p in own):.1f}") for system, own in systems.items()]
-    key = [(style, name) for name, style in colours.items()]
-    title = f"{judged} F1 of every draw"
-    return frame_rows(title, named, ticks(min(values), max(values)), draw, f"{judged} F1", key, LANE * len(colours) + 4)
+    named = [(head, f"best {max(p['f1']['mean'] for p in own):.1f}") for head, own in panels.items()]
+    marks, strip = ticks(min(values), max(values)), LANE * len(colours) + 4
+    return frame_rows(f"{judged} F1 of every draw", named, marks, draw, f"{judged} F1", _key(colours), strip)
 
 
-def by_system(points: Points) -> dict[str, dict[int, dict[str, Any]]]:
-    """A line of a table each: its points by K. An encoder has several if it has several systems at one K."""
-    lines: dict[str, dict[int, dict[str, Any]]] = {}
-    for p in points:
-        label = p["name"] if _one_system_a_shot(points) else f"{p['name']}: {p['system']}"
-        lines.setdefault(label, {})[p["shots"]] = p
-    return lines
+def _key(colours: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [(style, name) for name, style in colours.items()]
 
 
-def column_head(points: Points, shots: int) -> str:
-    """K, and the system where all encoders have the same one."""
-    systems = {p["system"] for p in points if p["shots"] == shots}
-    return f"K = {shots}" + (f": {systems.pop()}" if _one_system_a_shot(points) and len(systems) == 1 else "")
+def _panels(points: Points) -> dict[str, Points]:
+    """Points by head; all together where no encoder has two heads at one K."""
+    heads = dict.fromkeys(p["head"] for p in points)
+    if _one_head_per_shot(points):
+        return {" · ".join(heads): points}
+    return {head: [p for p in points if p["head"] == head] for head in heads}
 
 
-def _one_system_a_shot(points: Points) -> bool:
+def _mean_sentences(point: Mapping[str, Any]) -> float:
+    sizes: Sequence[int] = point["sentences"]
+    return sum(sizes) / len(sizes)
+
+
+def _one_head_per_shot(points: Points) -> bool:
     at = [(p["name"], p["shots"]) for p in points]
     return len(set(at)) == len(at)
 
 
-def compared(results: dict[str, Any]) -> Section:
+def _lines(points: Points) -> dict[str, dict[int, dict[str, Any]]]:
+    """The rows of a table, each with its points by K. An encoder has several rows if it has several heads at one K."""
+    lines: dict[str, dict[int, dict[str, Any]]] = {}
+    for p in points:
+        label = p["name"] if _one_head_per_shot(points) else f"{p['name']}: {p['head']}"
+        lines.setdefault(label, {})[p["shots"]] = p
+    return lines
+
+
+def _shots(points: Points) -> dict[int, str]:
+    """Every K with its column head, which names the head where all encoders have the same one."""
+    columns = {}
+    for shots in sorted({p["shots"] for p in points}):
+        heads = {p["head"] for p in points if p["shots"] == shots}
+        same = _one_head_per_shot(points) and len(heads) == 1
+        columns[shots] = f"K = {shots}" + (f": {heads.pop()}" if same else "")
+    return columns
+
+
+def shots_table(results: Results) -> terminal.Table:
+    """The table on standard output: one column per K."""
+    columns = _shots(results["points"])
+    table = terminal.Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("encoder", no_wrap=True)
+    for head in columns.values():
+        table.add_column(head.replace(": ", "\n"), justify="right", no_wrap=True)
+    for label, own in _lines(results["points"]).items():
+        f1 = {k: p["f1"] for k, p in own.items()}
+        table.add_row(label, *(f"{f1[k]['mean']:.2f} ± {f1[k]['sd']:.2f}" if k in f1 else "" for k in columns))
+    return table
+
+
+def compared(results: Results) -> Section:
     """The protocol, the data and the command."""
-    rows = [[name, d["name"], f"{d['sentences']:,}"] for name, d in results["data"].items()]
-    blocks: list[Block] = [Prose(EXPLAINED[results["protocol"]]), Table("The data", ["", "file", "sentences"], rows)]
+    blocks: list[Block] = [Prose(EXPLAINED[results["protocol"]]), *data_blocks(results)]
     if results["protocol"] == "paper" and results["judged_on"] == "dev":
         blocks.append(Prose(OPTIMISTIC, "note"))
-    return Section("compared", "What was compared", [*blocks, Code(results["command"])])
+    return Section("compared", "What was compared", blocks)
 
 
-def scores(results: dict[str, Any]) -> Section:
+def scores(results: Results) -> Section:
     """The figure and the table."""
     points, judged = results["points"], results["judged_on"]
     each = "run" if results["protocol"] == "paper" else "draw"
-    shots = sorted({p["shots"] for p in points})
-    if len(shots) > 1:
-        caption = f"{judged} F1 by the number of training sentences (logarithmic): a line through the means, "
-        figure = Figure(curve_figure(points, judged), f"{caption}every {each} a dot.")
+    columns = _shots(points)
+    if len(columns) > 1:
+        caption = (
+            f"{judged} F1 by the number of training sentences (logarithmic): one dot per {each}, lines at the means."
+        )
+        figure = Figure(curve_figure(points, judged), caption)
     else:
-        caption = f"{judged} F1 at K = {shots[0]}: every {each} a dot, a stroke for their mean."
+        caption = f"{judged} F1 at K = {next(iter(columns))}: one dot per {each}, a vertical line at their mean."
         figure = Figure(dots_figure(points, judged), caption)
     rows, best = [], set()
-    for label, own in by_system(points).items():
-        cells: list[Cell | str] = [numbers.spread(own[k]["f1"]) if k in own else "" for k in shots]
+    for label, own in _lines(points).items():
         if any(p["to_best"]["name"] == p["name"] for p in own.values()):
             best.add(len(rows))
-        rows.append([label, *cells])
-    heads = ["", *(column_head(points, k) for k in shots)]
-    told = (
-        f"{judged} F1 at entity level by conlleval's rules, mean and standard deviation; in bold the encoders that are "
-        "best at some K"
-    )
-    return Section("scores", "F1 by the number of examples", [figure, Table(told, heads, rows, frozenset(best))])
+        rows.append([label, *(numbers.spread(own[k]["f1"]) if k in own else "" for k in columns)])
+    caption = f"{judged} F1 at entity level by conlleval's rules, mean and standard deviation; bold: best at some K"
+    table = Table(caption, ["", *columns.values()], rows, frozenset(best))
+    return Section("scores", "F1 by the number of examples", [figure, table])
 
 
-def differences(results: dict[str, Any]) -> Section:
-    """Encoders against the best under the same head, draw by draw."""
-    rows: list[list[Cell | str]] = []
+def differences(results: Results) -> Section:
+    """Encoders against the best one with the same head, draw by draw."""
+    rows: list[list[TableCell | str]] = []
     for p in results["points"]:
         gap = p["to_best"]
         if gap["name"] != p["name"]:
             chances = [f"{v:.3f}" if v is not None else "–" for v in (gap["p"], gap["p_holm"])]
-            named = f"K = {p['shots']}: {p['name']} against {gap['name']} ({p['system']})"
-            rows.append([named, Cell(numbers.signed(-gap["points"]), mood="bad" if gap["reliable"] else ""), *chances])
+            named = f"K = {p['shots']}: {p['name']} against {gap['name']} ({p['head']})"
+            mood = "bad" if gap["reliable"] else ""
+            rows.append([named, TableCell(numbers.signed(-gap["points"]), mood=mood), *chances])
     if not rows:
         return Section("differences", "Differences", [Prose("Only one encoder was compared.")])
     caption = (
-        "Points of F1 from the best encoder at the same K under the same head, the mean over draws; p by an exact test "
-        "that flips the signs of the differences, then corrected for the number of differences in this table (Holm); "
-        "coloured where that is below 0.05"
+        "Difference in points of F1 from the best encoder at the same K with the same head, mean over draws; p from an "
+        "exact sign-flip test, and corrected for the number of differences in this table (Holm); coloured where the "
+        "corrected p is below 0.05"
     )
     return Section("differences", "Differences", [Table(caption, ["", "points", "p", "p (Holm)"], rows)])
 
 
-def types(results: dict[str, Any]) -> Section:
+def types(results: Results) -> Section:
     """F1, precision and recall of every type."""
     labels = list(results["points"][0]["per_type"])
-    rows: list[list[Cell | str]] = [
-        [f"K = {p['shots']}: {p['name']} ({p['system']})", *(numbers.f1(p["per_type"][label]) for label in labels)]
+    rows: list[list[TableCell | str]] = [
+        [f"K = {p['shots']}: {p['name']} ({p['head']})", *(numbers.f1(p["per_type"][label]) for label in labels)]
         for p in results["points"]
     ]
-    caption = f"{results['judged_on']} F1 by entity type over all draws together, precision and recall beside it"
+    caption = f"{results['judged_on']} F1 by entity type over all draws together, with precision / recall"
     return Section("types", "By type", [Table(caption, ["", *labels], rows)])
 
 
-def made(results: dict[str, Any]) -> Section:
-    """How many sentences, settings, versions, and what was noticed."""
-    rows: list[list[Cell | str]] = []
+def made_of_draws(results: Results) -> Section:
+    """The draws, the selected runs, notices, settings and versions."""
+    words = {p["shots"]: p["words"] for p in results["points"]}
+    rows: list[list[TableCell | str]] = []
     for shots, drawn in results["draws"].items():
-        sizes = [len(draw) for draw in drawn]
-        words = next(p["words"] for p in results["points"] if p["shots"] == int(shots))
-        sentences = f"{sum(sizes) / len(sizes):.0f} ({min(sizes)} to {max(sizes)})"
-        rows.append([f"K = {shots}", sentences, f"{sum(words) / len(words):,.0f}"])
-    facts = {key: results[key] for key in ("options", "budget", "data", "signature", "versions")}
+        if own := words.get(int(shots)):
+            sizes = [len(draw) for draw in drawn]
+            sentences = f"{sum(sizes) / len(sizes):.0f} ({min(sizes)} to {max(sizes)})"
+            rows.append([f"K = {shots}", sentences, f"{sum(own) / len(own):,.0f}"])
     blocks: list[Block] = [
-        Table("Sentences and words of a draw: mean (least to most)", ["", "sentences", "words"], rows),
-        Prose("The numbers of the sentences of every draw, from 0, stand in results.json under draws.", "note"),
-        *(Prose(f"Note: {notice}.", "note") for notice in results["notices"]),
+        Table("Sentences and words per draw: mean (smallest to largest)", ["", "sentences", "words"], rows),
+        Prose("results.json lists the sentences of every draw under draws, numbered from 0.", "note"),
     ]
     chosen = [f"K = {p['shots']} {p['name']}: {p['runs']}" for p in results["points"] if p["runs"]]
     if chosen:
-        blocks.append(Details("Runs that the search chose", [Code("\n".join(chosen))]))
-    settings = json.dumps(facts, indent=1, ensure_ascii=False)
-    return Section("made", "How this was made", [*blocks, Details("Settings, data, versions", [Code(settings)])])
+        blocks.append(Details("Runs that the search selected", [Code("\n".join(chosen))]))
+    return made(results, *blocks)
 
 
-SECTIONS = (compared, scores, differences, types, made)
-
-
-def render_html(results: dict[str, Any]) -> str:
-    """The whole report."""
-    return render_page(results, verdict(results), [section(results) for section in SECTIONS], [])
-
-
-def render_markdown(results: dict[str, Any]) -> str:
-    """The same without the figure, whose numbers stand in the table."""
-    parts = [f"# {results['title']}\n", f"{verdict(results)}\n"]
-    for section in (make(results) for make in SECTIONS):
-        parts += [f"## {section.title}\n", *(told for block in section.blocks if (told := to_markdown(block)))]
-    return "\n".join(parts)
-
-
-def _panels(points: Points) -> dict[str, Points]:
-    """Points by system; all together where no K has two systems of one encoder."""
-    if _one_system_a_shot(points):
-        return {" · ".join(dict.fromkeys(p["system"] for p in points)): points}
-    return {
-        system: [p for p in points if p["system"] == system] for system in dict.fromkeys(p["system"] for p in points)
-    }
-
-
-def _middle(point: Mapping[str, Any]) -> float:
-    """The mean number of sentences of a draw."""
-    sizes: Sequence[int] = point["sentences"]
-    return sum(sizes) / len(sizes)
+REPORT = StudyReport(verdict, (compared, scores, differences, types, made_of_draws))

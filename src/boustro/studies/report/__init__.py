@@ -1,59 +1,61 @@
 """A study as one HTML file and as Markdown, both from results.json alone; the same results give the same bytes.
 
-A section is a function from the results to blocks (`report.blocks`), and one line in `SECTIONS`.
+A section is a function from the results to blocks (`report.blocks`). A kind of study is a `StudyReport`: its verdict
+and its sections. What the sections of several studies share is here too.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from boustro.studies.report.blocks import Code, Details, Prose, Section, to_markdown
-from boustro.studies.report.learning import calibration, curves, layers
-from boustro.studies.report.mistakes import confusions, mistakes
+from boustro.studies.report.blocks import Block, Code, Details, Prose, Section, Table, to_markdown
 from boustro.studies.report.page import render_page
-from boustro.studies.report.scores import compared, cost, scores, types, verdict
-from boustro.studies.report.sentences import sentences
-from boustro.studies.report.where import where
 
-__all__ = ["render_html", "render_markdown", "verdict"]
+Results = Mapping[str, Any]
 
 
-def made(results: dict[str, Any]) -> Section:
-    """Settings, versions, and what was noticed on the way."""
+@dataclass(frozen=True)
+class StudyReport:
+    """The report of one kind of study."""
+
+    verdict: Callable[[Results], str]
+    """The result in one sentence."""
+    sections: tuple[Callable[[Results], Section], ...]
+
+    def html(self, results: Results, more: Sequence[Section] = ()) -> str:
+        """The whole report; `more` are the caller's sections, inserted before the last one."""
+        labels = sorted({label for s in results.get("systems", ()) for label in s["per_type"]})
+        *body, last = (section(results) for section in self.sections)
+        return render_page(results, self.verdict(results), [*body, *more, last], labels)
+
+    def markdown(self, results: Results) -> str:
+        """The same without the figures, whose numbers are in the tables; measured times come last."""
+        parts = [f"# {results['title']}\n", f"{self.verdict(results)}\n"]
+        for section in sorted((make(results) for make in self.sections), key=lambda s: s.key == "cost"):
+            parts += [f"## {section.title}\n", *(text for block in section.blocks if (text := to_markdown(block)))]
+        return "\n".join(parts)
+
+
+def data_blocks(results: Results) -> list[Block]:
+    """The data, the command, and the cells that are missing."""
+    rows = [
+        [name, d["name"], f"{d['sentences']:,}", f"{d['words']:,}", f"{d['entities']:,}"]
+        for name, d in results["data"].items()
+    ]
+    blocks: list[Block] = [
+        Table("The data", ["", "file", "sentences", "words", results["task"]["units"]], rows),
+        Code(results["command"]),
+    ]
+    if results["missing"]:
+        blocks.append(Details(f"{len(results['missing'])} cells are missing", [Prose("; ".join(results["missing"]))]))
+    return blocks
+
+
+def made(results: Results, *more: Block) -> Section:
+    """Notices, settings and versions; `more` stands between the notices and the settings."""
     facts = {key: results[key] for key in ("options", "data", "signature", "versions")}
-    notes = [f"{s['name']}: {count:,} {what}" for s in results["systems"] for what, count in s["notices"].items()]
-    settings = Details(
-        "Settings that all systems share, data, versions", [Code(json.dumps(facts, indent=1, ensure_ascii=False))]
-    )
-    return Section("made", "How this was made", [*(Prose(f"Note: {n}.", "note") for n in notes), settings])
-
-
-SECTIONS: tuple[Callable[[dict[str, Any]], Section], ...] = (
-    compared,
-    scores,
-    types,
-    mistakes,
-    confusions,
-    where,
-    sentences,
-    layers,
-    curves,
-    calibration,
-    cost,
-    made,
-)
-
-
-def render_html(results: dict[str, Any], more: Sequence[Section] = ()) -> str:
-    """The whole report; `more` are sections of the caller's own, put before the last."""
-    labels = sorted({label for s in results["systems"] for label in s["per_type"]})
-    *body, last = (section(results) for section in SECTIONS)
-    return render_page(results, verdict(results), [*body, *more, last], labels)
-
-
-def render_markdown(results: dict[str, Any]) -> str:
-    """The same without the figures, whose numbers stand in the tables; what a clock measured comes last."""
-    parts = [f"# {results['title']}\n", f"{verdict(results)}\n"]
-    for section in sorted((make(results) for make in SECTIONS), key=lambda s: s.key == "cost"):
-        parts += [f"## {section.title}\n", *(text for block in section.blocks if (text := to_markdown(block)))]
-    return "\n".join(parts)
+    notes = [Prose(f"Note: {notice}.", "note") for notice in results["notices"]]
+    settings = Code(json.dumps(facts, indent=1, ensure_ascii=False))
+    blocks = [*notes, *more, Details("Settings, data and versions", [settings])]
+    return Section("made", "How this report was made", blocks)

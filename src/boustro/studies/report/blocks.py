@@ -1,11 +1,11 @@
-"""What a report is made of: prose, tables, figures and examples, written once and rendered as HTML or Markdown.
+"""The blocks of a report: prose, tables, figures and examples, written once and rendered as HTML or Markdown.
 
-    Table("Scores", ["system", "F1"], [["starter", Cell("88.6", "± 0.3")]])
+    Table("Scores", ["system", "F1"], [["starter", TableCell("88.6", "± 0.3")]])
     →  <table><caption>Scores</caption>…            in HTML
     →  | system | F1 |  …  | starter | 88.6 (± 0.3) |   in Markdown
 
-All text is escaped; a `Figure` alone is trusted, since we drew it. Markdown leaves figures out: every number
-in them stands in a table as well.
+All text is escaped, except the SVG of a `Figure`, which comes from `report.charts`. Markdown leaves figures out:
+every number in them is in a table as well.
 """
 
 import html
@@ -15,33 +15,33 @@ from dataclasses import dataclass, field
 from boustro.tasks.render import as_html, as_text, css_class, word_entities
 from boustro.types import Entity
 
-SHORT_NAME = 46  # letters that stay on one line
+SHORT_NAME = 46  # characters that stay on one line
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """A number or a name; `note` stands beside it in small type, `share` (0 to 1) is drawn as `look` says."""
+class TableCell:
+    """A number or a name, with a `note` in small type; `share` (0 to 1) is drawn as a bar or as a background."""
 
     text: str
     note: str = ""
     share: float | None = None
-    look: str = "bar"  # or heat
-    mood: str = ""  # good or bad; better or worse, where only the note has a mood
+    look: str = "bar"  # or "heat", the background
+    mood: str = ""  # "good" or "bad"; "better" or "worse" colour the note only
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The first column names the row; `best` are rows to stand out."""
+    """The first column names the row; the rows in `best` are bold."""
 
     caption: str
     heads: Sequence[str]
-    rows: Sequence[Sequence[Cell | str]]
+    rows: Sequence[Sequence[TableCell | str]]
     best: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Prose:
-    """A paragraph; `kind` is note or verdict."""
+    """A paragraph; `kind` is empty, "note" or "key"."""
 
     text: str
     kind: str = ""
@@ -49,22 +49,22 @@ class Prose:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Text to be read or copied as it stands."""
+    """Preformatted text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """SVG of ours, with its key, and what it shows."""
+    """SVG from `report.charts`, and what it shows."""
 
     svg: str
     caption: str
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
-    """One sentence as several tell it: (who, entities); entities of the reference come first."""
+class ExampleSentence:
+    """One sentence with the reference and the answers of several systems: (system, entities)."""
 
     heading: str
     words: Sequence[str]
@@ -73,8 +73,8 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
-class Tagged:
-    """A text with its entities, over characters."""
+class MarkedText:
+    """A text with entities over its characters."""
 
     text: str
     entities: Sequence[Entity]
@@ -82,19 +82,19 @@ class Tagged:
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """Blocks that are folded away."""
+    """Blocks that are folded until the reader opens them, or open where `shown`."""
 
     summary: str
     blocks: "Sequence[Block]"
     shown: bool = False
 
 
-Block = Table | Prose | Code | Figure | Example | Tagged | Details
+Block = Table | Prose | Code | Figure | ExampleSentence | MarkedText | Details
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading, its place in the table of contents, and what stands under it."""
+    """A heading, its anchor in the table of contents, and its blocks."""
 
     key: str
     title: str
@@ -111,7 +111,7 @@ def to_html(block: Block) -> str:
             return f"<pre>{html.escape(block.text)}</pre>"
         case Figure():
             return f"<figure>{block.svg}<figcaption>{html.escape(block.caption)}</figcaption></figure>"
-        case Tagged():
+        case MarkedText():
             return f"<p>{as_html(block.text, block.entities)}</p>"
         case Details():
             inner = "".join(to_html(b) for b in block.blocks)
@@ -119,7 +119,7 @@ def to_html(block: Block) -> str:
             return f"<details{shown}><summary>{html.escape(block.summary)}</summary>{inner}</details>"
         case Table():
             return _html_table(block)
-        case Example():
+        case ExampleSentence():
             return _html_example(block)
 
 
@@ -132,7 +132,7 @@ def to_markdown(block: Block) -> str:
             return "\n".join(f"    {line}" for line in block.text.splitlines()) + "\n"
         case Figure():
             return ""
-        case Tagged():
+        case MarkedText():
             return as_text(block.text, block.entities) + "\n"
         case Details():
             return "\n".join([f"**{block.summary}**\n", *(t for b in block.blocks if (t := to_markdown(b)))])
@@ -140,11 +140,11 @@ def to_markdown(block: Block) -> str:
             rows = [[_plain(cell) for cell in row] for row in block.rows]
             lines = [block.caption, "", _line(block.heads), "|---|" + "---:|" * (len(block.heads) - 1)]
             return "\n".join([*lines, *map(_line, rows)]) + "\n"
-        case Example():
+        case ExampleSentence():
             answers = [("reference", block.gold), *block.answers]
             width = max(len(who) for who, _ in answers)
-            told = [f"    {who:{width}}  {as_text(*word_entities(block.words, e))}" for who, e in answers]
-            return "\n".join([f"{block.heading}\n", *told]) + "\n"
+            lines = [f"    {who:{width}}  {as_text(*word_entities(block.words, e))}" for who, e in answers]
+            return "\n".join([f"{block.heading}\n", *lines]) + "\n"
 
 
 def _html_table(table: Table) -> str:
@@ -152,7 +152,7 @@ def _html_table(table: Table) -> str:
     body = []
     for index, (first, *rest) in enumerate(table.rows):
         best = " class=best" if index in table.best else ""
-        name = first.text if isinstance(first, Cell) else first
+        name = first.text if isinstance(first, TableCell) else first
         short = " class=short" if len(name) <= SHORT_NAME else ""
         cells = "".join(map(_html_cell, rest))
         body.append(f"<tr{best}><th scope=row{short}>{html.escape(name)}</th>{cells}</tr>")
@@ -163,7 +163,7 @@ def _html_table(table: Table) -> str:
     )
 
 
-def _html_cell(cell: Cell | str) -> str:
+def _html_cell(cell: TableCell | str) -> str:
     if isinstance(cell, str):
         return f"<td>{html.escape(cell)}</td>"
     kinds = " ".join(k for k in (cell.mood, cell.look if cell.share is not None else "") if k)
@@ -174,20 +174,20 @@ def _html_cell(cell: Cell | str) -> str:
     return f"<td{given}>{html.escape(cell.text)}{note}</td>"
 
 
-def _html_example(example: Example) -> str:
+def _html_example(example: ExampleSentence) -> str:
     gold = {(e.label, e.start, e.end) for e in example.gold}
     lines = [("reference", as_html(*word_entities(example.words, example.gold)))]
     for who, entities in example.answers:
         right = {(e.label, e.start, e.end) for e in entities} == gold
-        lines.append((f"{who} {'✓' if right else '✗'}", _told(example.words, entities, example.gold)))
-    body = "".join(f"<dt>{html.escape(who)}</dt><dd>{told}</dd>" for who, told in lines)
+        lines.append((f"{who} {'✓' if right else '✗'}", _marked(example.words, entities, example.gold)))
+    body = "".join(f"<dt>{html.escape(who)}</dt><dd>{marked}</dd>" for who, marked in lines)
     return f"<div class=example><p>{html.escape(example.heading)}</p><dl>{body}</dl></div>"
 
 
-def _told(words: Sequence[str], entities: Sequence[Entity], gold: Sequence[Entity]) -> str:
-    """A sentence with its entities and their scores, a cross on what is wrong, and what is missed.
+def _marked(words: Sequence[str], entities: Sequence[Entity], gold: Sequence[Entity]) -> str:
+    """A sentence with its entities and their scores, where wrong and missed entities are marked.
 
-    Missed is what was not found, unless something wrong overlaps it: then that shows the mistake.
+    A missed entity that overlaps a wrong one is not shown: the wrong one shows the mistake.
     """
     wanted, found = ({(e.label, e.start, e.end) for e in side} for side in (gold, entities))
     wrong = [e for e in entities if (e.label, e.start, e.end) not in wanted]
@@ -213,7 +213,7 @@ def _told(words: Sequence[str], entities: Sequence[Entity], gold: Sequence[Entit
     return as_html(text, placed, show)
 
 
-def _plain(cell: Cell | str) -> str:
+def _plain(cell: TableCell | str) -> str:
     if isinstance(cell, str):
         return cell
     return f"{cell.text} ({cell.note})" if cell.note else cell.text

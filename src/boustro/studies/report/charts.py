@@ -1,7 +1,7 @@
-"""The plots of a report, as SVG. Each takes a part of results.json and nothing else.
+"""The plots of a report as SVG, each from a part of results.json.
 
-A row a system: `f1_dots`, `direction_dots`, `mistake_bars`. A small panel a system: `learning_curves`,
-`layer_bars`, `reliability_panels`. A line a system: `context_lines`.
+One row per system: `score_dots`, `direction_dots`, `mistake_bars`. One small panel per system: `learning_curves`,
+`layer_bars`, `reliability_panels`. One line per system: `context_lines`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,39 +14,41 @@ from boustro.studies.report.svg import NUM_SERIES, WIDTH, Scale, box, boxes, dot
 Colours = Mapping[str, str]  # name → s0 … s9
 
 
-def f1_dots(systems: Sequence[Mapping[str, Any]], judged: str, colours: Colours | None = None) -> str:
-    """A row a system: every seed a dot, and a stroke for their mean."""
+def score_dots(
+    systems: Sequence[Mapping[str, Any]], judged: str, colours: Colours | None = None, metric: str = "F1"
+) -> str:
+    """One row per system: one dot per seed, and a vertical line at their mean."""
     values = [v for s in systems for v in s[judged]["values"]]
     colours = colours or colour_systems(systems)
     rows = []
     for system in systems:
         mean, sd = system[judged]["mean"], system[judged]["sd"]
-        told = f"{mean:.2f} ± {sd:.2f}" if len(system[judged]["values"]) > 1 else f"{mean:.2f}"
-        rows.append((system["name"], told, mean, system[judged]["values"]))
+        shown = f"{mean:.2f} ± {sd:.2f}" if len(system[judged]["values"]) > 1 else f"{mean:.2f}"
+        rows.append((system["name"], shown, mean, system[judged]["values"]))
 
-    def draw(place: int, y: float, scale: Scale) -> str:
-        name, _, mean, seeds = rows[place]
+    def draw(index: int, y: float, scale: Scale) -> str:
+        name, _, mean, seeds = rows[index]
         return spread_dots(scale, y, seeds, mean, colours[name])
 
-    title = f"{judged} F1: " + ", ".join(f"{name} {mean:.1f}" for name, _, mean, _ in rows)
+    title = f"{judged} {metric}: " + ", ".join(f"{name} {mean:.1f}" for name, _, mean, _ in rows)
     marks = ticks(min(values), max(values))
-    return frame_rows(title, [(r[0], r[1]) for r in rows], marks, draw, f"{judged} F1, a dot a seed")
+    return frame_rows(title, [(r[0], r[1]) for r in rows], marks, draw, f"{judged} {metric}, one dot per seed")
 
 
 def spread_dots(scale: Scale, y: float, values: Sequence[float], mean: float, style: str) -> str:
-    """A dot a value, and a stroke for their mean."""
+    """One dot per value, and a vertical line at their mean."""
     x = scale(mean)
-    guide = path([(scale.start, y), (scale.stop, y)], "g")  # no bar: the axis need not begin at nought
+    guide = path([(scale.start, y), (scale.stop, y)], "g")  # not a bar: the axis may not start at 0
     return guide + path([(x, y - 7), (x, y + 7)], f"l {style}") + dots([(scale(v), y) for v in values], style, 6)
 
 
 def direction_dots(systems: Sequence[Mapping[str, Any]], start: str, elsewhere: str) -> str:
-    """A row a system: F1 of the entities that start a sentence, and of the others."""
+    """One row per system: F1 of the entities that start a sentence, and of the others."""
     rows = [(s["name"], *(_f1(s["buckets"]["position"][b]) or 0.0 for b in (start, elsewhere))) for s in systems]
     values = [v for _, first, rest in rows for v in (first, rest)]
 
-    def draw(place: int, y: float, scale: Scale) -> str:
-        _, first, rest = rows[place]
+    def draw(index: int, y: float, scale: Scale) -> str:
+        _, first, rest = rows[index]
         line = path([(scale(first), y), (scale(rest), y)], "t s0")
         return line + dots([(scale(rest), y)], "s0", 11) + dots([(scale(first), y)], "s1", 11)
 
@@ -57,12 +59,12 @@ def direction_dots(systems: Sequence[Mapping[str, Any]], start: str, elsewhere: 
 
 
 def mistake_bars(systems: Sequence[Mapping[str, Any]]) -> str:
-    """A row a system: its mistakes by kind, end to end."""
+    """One row per system: a stacked bar of its mistakes by kind."""
     rows = [[s["errors"][kind] / s["num_seeds"] for kind in MISTAKES] for s in systems]
 
-    def draw(place: int, y: float, scale: Scale) -> str:
+    def draw(index: int, y: float, scale: Scale) -> str:
         parts, position = [], 0.0
-        for series, (kind, count) in enumerate(zip(MISTAKES, rows[place], strict=True)):
+        for series, (kind, count) in enumerate(zip(MISTAKES, rows[index], strict=True)):
             x = scale(position)
             parts.append(box(x, y - 8, scale(position + count) - x, 16, f"w s{series}", f"{kind}: {count:.1f}"))
             position += count
@@ -75,14 +77,14 @@ def mistake_bars(systems: Sequence[Mapping[str, Any]]) -> str:
 
 
 def context_lines(systems: Sequence[Mapping[str, Any]], dimensions: Mapping[str, str], colours: Colours) -> str:
-    """Two panels: F1 by the number of words before the entity, and after it; a line a system."""
+    """Two panels: F1 by the number of words before the entity, and after it; one line per system."""
     series = [{d: [_f1(c) for c in s["buckets"][d].values()] for d in dimensions} for s in systems]
     values = [v for each in series for line in each.values() for v in line if v is not None]
     marks = ticks(min(values), max(values), 5)
     styles = [colours[s["name"]] for s in systems]
 
-    def draw(place: int, panel: Panel) -> str:
-        name = list(dimensions)[place]
+    def draw(index: int, panel: Panel) -> str:
+        name = list(dimensions)[index]
         buckets = list(systems[0]["buckets"][name])
         across = Scale(0, len(buckets) - 1, panel.left + 18, panel.right - 18)
         parts = [text(across(i), panel.bottom + 16, b, "middle", "m") for i, b in enumerate(buckets)]
@@ -96,34 +98,34 @@ def context_lines(systems: Sequence[Mapping[str, Any]], dimensions: Mapping[str,
 
 
 def learning_curves(systems: Sequence[Mapping[str, Any]], colours: Colours) -> str:
-    """A panel a system: dev F1 after every epoch, every seed a dot, a line through their means."""
+    """One panel per system: the dev score after every epoch, one dot per seed, a line through their means."""
     values = [v for s in systems for curve in s["dev_curves"] for v in curve]
     longest = max(len(curve) for s in systems for curve in s["dev_curves"])
 
-    def draw(place: int, panel: Panel) -> str:
-        curves = systems[place]["dev_curves"]
+    def draw(index: int, panel: Panel) -> str:
+        curves = systems[index]["dev_curves"]
         across = Scale(1, max(longest, 2), panel.left + 8, panel.right - 8)
         columns = [[c[epoch] for c in curves if epoch < len(c)] for epoch in range(max(map(len, curves), default=0))]
         line = [(across(e), panel.scale(sum(vs) / len(vs))) for e, vs in enumerate(columns, 1)]
         every = [(across(e), panel.scale(v)) for e, vs in enumerate(columns, 1) for v in vs]
         parts = [text(across(e), panel.bottom + 16, str(e), "middle", "m") for e in sorted({1, longest})]
-        style = colours[systems[place]["name"]]
+        style = colours[systems[index]["name"]]
         return "".join([*parts, path(line, f"l {style}") if line else "", dots(every, style, 3.4)])
 
-    title = "Dev F1 after every epoch, every seed a dot"
+    title = "Dev score after every epoch, one dot per seed"
     return frame_panels(title, [s["name"] for s in systems], ticks(min(values), max(values), 4), draw)
 
 
 def layer_bars(systems: Sequence[Mapping[str, Any]], colours: Colours) -> str:
-    """A panel a system: the learned share of every layer, a colour a stream, every seed a dot."""
+    """One panel per system: the learned share of every layer, one colour per stream, one dot per seed."""
     shares = [v for s in systems for seeds in s["layer_weights"].values() for seed in seeds for v in seed]
 
-    def draw(place: int, panel: Panel) -> str:
-        streams = {n: seeds for n, seeds in systems[place]["layer_weights"].items() if len(seeds[0]) > 1}
+    def draw(index: int, panel: Panel) -> str:
+        streams = {n: seeds for n, seeds in systems[index]["layer_weights"].items() if len(seeds[0]) > 1}
         most = max(len(seeds[0]) for seeds in streams.values())
         step = (panel.right - panel.left - 8) / most
         wide = step * 0.8 / len(streams)
-        labels = layer_names(systems[place]["layers"], most)
+        labels = layer_names(systems[index]["layers"], most)
         every_nth = -(-most // 14)
         parts = [
             text(panel.left + 4 + step * (i + 0.5), panel.bottom + 16, label, "middle", "m")
@@ -132,13 +134,13 @@ def layer_bars(systems: Sequence[Mapping[str, Any]], colours: Colours) -> str:
         ]
         equal = panel.scale(1 / most)
         parts.append(path([(panel.left, equal), (panel.right, equal)], "d"))
-        for index, (name, seeds) in enumerate(streams.items()):
+        for number, (name, seeds) in enumerate(streams.items()):
             style = colours[name]
             points = []
             for layer in range(len(seeds[0])):
                 values = [seed[layer] for seed in seeds]
                 mean = sum(values) / len(values)
-                x = panel.left + 4 + step * (layer + 0.1) + wide * index
+                x = panel.left + 4 + step * (layer + 0.1) + wide * number
                 y = panel.scale(mean)
                 said = f"{name}, layer {labels[layer]}: {mean:.2f}"
                 parts.append(box(x, y, wide * 0.92, panel.bottom - y, f"f {style}", said))
@@ -147,37 +149,37 @@ def layer_bars(systems: Sequence[Mapping[str, Any]], colours: Colours) -> str:
         return "".join(parts)
 
     key = [(colours[name], name) for name in dict.fromkeys(name for s in systems for name in s["layer_weights"])]
-    title = "Learned share of every layer, a colour a language model"
+    title = "Learned share of every layer, one colour per language model"
     return frame_panels(title, [s["name"] for s in systems], ticks(0, max(shares), 4), draw, WIDTH, 150, key)
 
 
 def reliability_panels(systems: Sequence[Mapping[str, Any]], colours: Colours) -> str:
-    """A panel a system: share of right entities against their score, over how many there are (grey bars)."""
+    """One panel per system: the share of right answers by score, and their number (grey bars)."""
 
-    def draw(place: int, panel: Panel) -> str:
-        bins = systems[place]["calibration"]["bins"]
+    def draw(index: int, panel: Panel) -> str:
+        bins = systems[index]["calibration"]["bins"]
         across = Scale(0, 1, panel.left + 4, panel.right - 4)
         unit = 0.4 * (panel.bottom - panel.top) / max(max(b[2] for b in bins), 1)
         wide = across(0.1) - across(0) - 1
         parts = [path([(across(0), panel.scale(0)), (across(1), panel.scale(100))], "d")]
         parts.append(boxes([(across(b[0]), panel.bottom - unit * b[2], wide, unit * b[2]) for b in bins], "f h"))
         points = [(across(score), panel.scale(100 * right)) for _, _, count, score, right in bins if count]
-        style = colours[systems[place]["name"]]
+        style = colours[systems[index]["name"]]
         parts += [path(points, f"l {style}") if points else "", dots(points, style, 6)]
         parts += [text(across(v), panel.bottom + 16, str(v), "middle", "m") for v in (0, 0.5, 1)]
         return "".join(parts)
 
-    return frame_panels("Share of right entities by score", [s["name"] for s in systems], [0, 50, 100], draw)
+    return frame_panels("Share of right answers by score", [s["name"] for s in systems], [0, 50, 100], draw)
 
 
 def layer_names(layers: str, num_layers: int) -> list[str]:
-    """The numbers of the layers that a stream holds: of "all", 0 … n; of "0,2,4", these."""
+    """The numbers of a stream's layers: 0 … n for "all", and those that `layers` lists otherwise."""
     named = [part.strip() for part in layers.split(",")]
     return named if len(named) == num_layers else [str(n) for n in range(num_layers)]
 
 
 def colour_systems(systems: Sequence[Mapping[str, Any]]) -> Colours:
-    """A colour a system; of too many, a colour an encoder; of too many of them, one for all."""
+    """One colour per system; with too many systems, one per encoder; with too many encoders, one for all."""
     names = [s["name"] for s in systems]
     if len(names) <= NUM_SERIES:
         return colour_names(names)
@@ -186,9 +188,9 @@ def colour_systems(systems: Sequence[Mapping[str, Any]]) -> Colours:
 
 
 def colour_names(names: Sequence[str]) -> Colours:
-    """A colour a name, in their order; one for all when there are more names than colours."""
+    """One colour per name, in their order; one for all when there are more names than colours."""
     order = list(dict.fromkeys(names))
-    return {name: f"s{place}" if len(order) <= NUM_SERIES else "s0" for place, name in enumerate(order)}
+    return {name: f"s{i}" if len(order) <= NUM_SERIES else "s0" for i, name in enumerate(order)}
 
 
 def _f1(counts: Sequence[int]) -> float | None:

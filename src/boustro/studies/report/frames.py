@@ -1,8 +1,7 @@
-"""The two frames that every plot of a report stands in: rows on one axis, and panels on the same axes.
+"""The two frames of a report's plots: rows on one axis, and panels with the same axes.
 
-Rows grow downwards with the number of systems. Every panel is a picture of its own, and the page puts as many side by
-side as there is room for. What is drawn inside comes from the caller, as a function of the place. The key stands above
-as text, which wraps.
+Rows grow downwards with the number of systems. Every panel is a separate picture, and the page puts as many side by
+side as fit. The caller's function draws the inside of row or panel number i. The legend is text above the plot.
 """
 
 import html
@@ -10,12 +9,12 @@ from collections.abc import Callable, Sequence
 
 from boustro.studies.report.svg import BOLD_LETTER, LETTER, WIDTH, Scale, path, picture, shorten, text
 
-NAME, STRIP, GAP, MARGIN = 18, 18, 8, 10  # of a row: its name, what is drawn under it, and what parts it from the next
+NAME, STRIP, GAP, MARGIN = 18, 18, 8, 10  # of a row: its name, its plot, the gap to the next row, the sides
 AXIS, HEAD, FOOT = 34, 22, 24  # around a panel
 
 
 class Panel:
-    """One panel's place in pixels, and its upright scale."""
+    """One panel's edges in pixels, and its vertical scale."""
 
     def __init__(self, left: float, top: float, right: float, bottom: float, marks: Sequence[float]) -> None:
         self.left, self.top, self.right, self.bottom = left, top, right, bottom
@@ -31,7 +30,7 @@ def frame_rows(
     key: Sequence[tuple[str, str]] = (),
     strip: float = STRIP,
 ) -> str:
-    """Rows on one axis, each a name and a value with a strip under them, `strip` pixels high, that `draw` fills."""
+    """Rows on one axis: each a name and a value, above a strip `strip` pixels high that `draw` fills."""
     scale = Scale(marks[0], marks[-1], MARGIN, WIDTH - MARGIN)
     height = NAME + strip + GAP
     bottom = height * len(named)
@@ -61,7 +60,7 @@ def frame_panels(
     key: Sequence[tuple[str, str]] = (),
     foot: float = FOOT,
 ) -> str:
-    """A picture a name on the same upright axis, `height` pixels high without its edges; `draw` fills one."""
+    """One picture per name, all with the same vertical axis, `height` pixels high; `draw` fills the inside."""
     panels = []
     for index, name in enumerate(names):
         panel = Panel(AXIS, HEAD, width, HEAD + height, marks)
@@ -74,7 +73,7 @@ def frame_panels(
 
 
 def _key(key: Sequence[tuple[str, str]]) -> str:
-    """Coloured dots and what they stand for."""
+    """The legend: coloured dots and their meaning."""
     if not key:
         return ""
     named = "".join(f'<span style="--c:var(--{style})">{html.escape(name)}</span>' for style, name in key)

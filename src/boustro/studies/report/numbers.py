@@ -1,29 +1,29 @@
-"""Numbers as a report writes them: 88.57 ± 0.27, +3.2 (2.4 to 4.0), 12.4 MB."""
+"""How a report writes numbers: 88.57 ± 0.27, +3.2 (2.4 to 4.0), 12.4 MB."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from boustro.studies.report.blocks import Cell
+from boustro.studies.report.blocks import TableCell
 
 
-def spread(values: Mapping[str, Any]) -> Cell:
-    """Mean and standard deviation; of one seed there is no deviation."""
-    return Cell(f"{values['mean']:.2f}", f"± {values['sd']:.2f}" if len(values["values"]) > 1 else "")
+def spread(values: Mapping[str, Any]) -> TableCell:
+    """Mean and standard deviation; one seed has no deviation."""
+    return TableCell(f"{values['mean']:.2f}", f"± {values['sd']:.2f}" if len(values["values"]) > 1 else "")
 
 
 def signed(points: float, digits: int = 1) -> str:
-    """With its sign, and a real minus: −0.3; what rounds to nothing has none."""
+    """With a sign, and a typographic minus: −0.3; what rounds to 0 has no sign."""
     text = f"{abs(points):.{digits}f}"
     return text if float(text) == 0 else ("+" if points > 0 else "−") + text
 
 
-def gap(difference: Mapping[str, Any] | None) -> Cell:
-    """A difference in points with its 95% interval and p; its mood only where it is reliable. A dash for none."""
+def gap(difference: Mapping[str, Any] | None) -> TableCell:
+    """A difference in points with its 95% interval and p, coloured only where it is reliable; a dash for None."""
     if difference is None:
-        return Cell("–")
+        return TableCell("–")
     low, high = difference["low"], difference["high"]
     mood = "" if not difference["reliable"] else "good" if difference["points"] > 0 else "bad"
-    return Cell(signed(difference["points"]), f"{signed(low)} to {signed(high)}, {chance(difference)}", mood=mood)
+    return TableCell(signed(difference["points"]), f"{signed(low)} to {signed(high)}, {chance(difference)}", mood=mood)
 
 
 def points(difference: Mapping[str, Any]) -> str:
@@ -32,14 +32,14 @@ def points(difference: Mapping[str, Any]) -> str:
 
 
 def interval(difference: Mapping[str, Any]) -> str:
-    """95% interval −0.3 to 1.2, p = 0.38; of one seed: 95% interval over sentences alone 2.4 to 4.0, one seed."""
+    """95% interval −0.3 to 1.2, p = 0.38; with one seed: 95% interval over sentences only 2.4 to 4.0, one seed."""
     ends = " to ".join(signed(difference[end]).removeprefix("+") for end in ("low", "high"))
-    alone = " over sentences alone" if difference["p_holm"] is None else ""
-    return f"95% interval{alone} {ends}, {chance(difference)}"
+    only = " over sentences only" if difference["p_holm"] is None else ""
+    return f"95% interval{only} {ends}, {chance(difference)}"
 
 
 def chance(difference: Mapping[str, Any]) -> str:
-    """The corrected p-value: p = 0.002; where there is none, since one seed says nothing of others: one seed."""
+    """The corrected p-value: p = 0.002; "one seed" where there is none."""
     p = difference["p_holm"]
     return "one seed" if p is None else "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
@@ -49,14 +49,14 @@ def seeds(there: int, asked: int) -> str:
     return f"{there} of {asked} seeds" if there != asked else "one seed" if there == 1 else f"{there} seeds"
 
 
-def f1(counts: Sequence[int], share: bool = True) -> Cell:
-    """F1 of (reference, predicted, both), precision and recall beside it; a dash where there is nothing."""
+def f1(counts: Sequence[int], share: bool = True) -> TableCell:
+    """F1 of (reference, predicted, both), with precision / recall; a dash where both sides are empty."""
     gold, predicted, correct = counts
     if not gold + predicted:
-        return Cell("–")
+        return TableCell("–")
     value = 200 * correct / (gold + predicted)
     precision, recall = (f"{100 * correct / n:.0f}" if n else "–" for n in (predicted, gold))
-    return Cell(f"{value:.1f}", f"{precision} / {recall}", value / 100 if share else None)
+    return TableCell(f"{value:.1f}", f"{precision} / {recall}", value / 100 if share else None)
 
 
 def millions(count: int) -> str:
@@ -65,7 +65,7 @@ def millions(count: int) -> str:
 
 
 def size(num_bytes: float | None) -> str:
-    """Bytes with a unit; a dash where nothing was measured."""
+    """Bytes with a unit; a dash for None."""
     if num_bytes is None:
         return "–"
     for unit in ("B", "kB", "MB"):
@@ -83,5 +83,5 @@ def seconds(value: float) -> str:
 
 
 def per_seed(count: float, num_seeds: int) -> str:
-    """A count summed over seeds, as the mean of one."""
+    """A count summed over seeds, as the mean per seed."""
     return f"{count / num_seeds:,.0f}" if num_seeds == 1 else f"{count / num_seeds:,.1f}"

@@ -1,12 +1,12 @@
-"""The page that holds the sections: its style, its table of contents, and the figures as JSON.
+"""The HTML page of a report: its style, its table of contents, its sections, and the results as JSON.
 
-No script, no font and no picture comes from elsewhere. Light or dark follows the reader's setting; every
-text has a contrast of at least 4.5 : 1 (tests/test_report.py computes it).
+It loads no script, font or image from anywhere. Light or dark follows the reader's setting; all text has a contrast
+of at least 4.5 : 1.
 """
 
 import html
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from boustro.studies.report.blocks import Section, to_html
@@ -73,14 +73,14 @@ dd mark{-webkit-box-decoration-break:clone;box-decoration-break:clone;margin:0 .
 
 
 def stylesheet(labels: Sequence[str]) -> str:
-    """All rules, with a colour for every label."""
+    """All CSS rules, with a colour for every label."""
     light, dark = variables({**LIGHT, **PAGE_LIGHT}), variables({**DARK, **PAGE_DARK})
     root = f":root{{color-scheme:light dark;{light}}}@media(prefers-color-scheme:dark){{:root{{{dark}}}}}"
     return f"{root}{RULES.strip()}{STYLE}{css(labels)}".replace("\n", "")
 
 
-def render_page(results: dict[str, Any], verdict: str, sections: Sequence[Section], labels: Sequence[str]) -> str:
-    """The whole file."""
+def render_page(results: Mapping[str, Any], verdict: str, sections: Sequence[Section], labels: Sequence[str]) -> str:
+    """The whole page."""
     title = html.escape(results["title"])
     contents = "".join(f"<li><a href=#{s.key}>{html.escape(s.title)}</a></li>" for s in sections)
     stamp = f"<p class=stamp>Incomplete: {html.escape(results['stamp'])}</p>" if results["stamp"] else ""

@@ -1,11 +1,11 @@
-"""Pieces of hand-written SVG: small, the same bytes everywhere, and coloured by the page's own variables.
+"""SVG elements, written by hand: small, the same bytes on every machine, with colours from CSS variables.
 
     scale = Scale(0, 100, 40, 340)      # data 0…100 on pixels 40…340
     picture(360, 60, "One point", dots([(scale(88), 20)], "s0"))
 
-Everything is drawn for the width of a phone, so that its text stays legible there; larger screens enlarge it.
-Colours are CSS variables (`--s0` … `--s9` for series), so that a picture follows the reader's light or dark
-setting; alone, outside of a report, it brings them along: `standalone`. Text is always in the colour of text.
+Pictures have the width of a phone, so that their text is legible there; larger screens enlarge them. The variables
+`--s0` … `--s9` colour the series and follow the reader's light or dark setting; `standalone` adds them to a picture
+outside of a report. Text always has the colour of text.
 """
 
 import html
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 WIDTH = 360
-LETTER, BOLD_LETTER = 6.4, 7.1  # pixels of an average letter at 12 pixels
+LETTER, BOLD_LETTER = 6.4, 7.1  # width in pixels of an average letter at 12 pixels
 NUM_SERIES = 10
 LIGHT = {
     "ink": "#1b1f24", "muted": "#57606a", "paper": "#ffffff", "grid": "#d8dee4", "s0": "#2166ac", "s1": "#c2550c",
@@ -42,7 +42,7 @@ def variables(colours: dict[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A straight map of data onto pixels."""
+    """A linear map from data to pixels."""
 
     low: float
     high: float
@@ -54,7 +54,7 @@ class Scale:
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Round numbers that reach from `low` to `high`: (61.2, 88.9) → [60, 65, …, 90]."""
+    """Round numbers from at most `low` to at least `high`: (61.2, 88.9) → [60, 65, …, 90]."""
     span = (high - low) or 1.0
     size = 10 ** math.floor(math.log10(span / most))
     step = next(size * m for m in (1, 2, 5, 10) if span / (size * m) <= most)
@@ -63,7 +63,7 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def number(value: float) -> str:
-    """At most one decimal: pixels need no more."""
+    """A pixel position, with at most one decimal."""
     return f"{value:.1f}".removesuffix(".0")
 
 
@@ -80,13 +80,13 @@ def path(points: Sequence[tuple[float, float]], style: str) -> str:
 
 
 def dots(points: Sequence[tuple[float, float]], style: str, size: float = 5) -> str:
-    """Many dots as one path: lines of no length with round ends."""
+    """Many dots as one path: lines of length 0 with round ends."""
     drawn = "".join(f"M{number(x)} {number(y)}h0" for x, y in points)
     return f'<path class="p {style}" stroke-width="{number(size)}" d="{drawn}"/>' if points else ""
 
 
 def box(x: float, y: float, width: float, height: float, style: str, title: str = "") -> str:
-    """A filled rectangle, named when it is pointed at."""
+    """A filled rectangle; `title` is shown when the pointer is on it."""
     inner = f"><title>{html.escape(title)}</title></rect>" if title else "/>"
     place = f'x="{number(x)}" y="{number(y)}" width="{number(max(width, 0))}" height="{number(max(height, 0))}"'
     return f'<rect class="{style}" {place}{inner}'
@@ -99,12 +99,12 @@ def boxes(places: Sequence[tuple[float, float, float, float]], style: str) -> st
 
 
 def shorten(words: str, most: int) -> str:
-    """A long name by its beginning and end."""
+    """The beginning and the end of a long name."""
     return words if len(words) <= most else f"{words[: most // 2]}…{words[len(words) - (most - most // 2 - 1) :]}"
 
 
 def picture(width: float, height: float, title: str, *parts: str) -> str:
-    """The parts as one picture that says what it shows."""
+    """The parts as one picture, with a title for screen readers."""
     size = f'width="{number(width)}" height="{number(height)}" viewBox="0 0 {number(width)} {number(height)}"'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">'
@@ -113,7 +113,7 @@ def picture(width: float, height: float, title: str, *parts: str) -> str:
 
 
 def standalone(svg: str) -> str:
-    """A picture as a file of its own, legible on light and dark pages."""
+    """A picture as a separate file, legible on light and dark pages."""
     style = f"svg{{{variables(LIGHT)}}}@media(prefers-color-scheme:dark){{svg{{{variables(DARK)}}}}}{STYLE}"
     head, end, rest = svg.partition("</title>")
     return f"{head}{end}<style>{style}</style>{rest}\n"

@@ -1,13 +1,13 @@
-"""The case study: where do two systems differ, and what kind of entity is it that one has right?
+"""The case study: where do two systems differ, and which kind of entity does one of them get right?
 
 As in Tables 3 and 4 of the backward-LM paper (section 4.2 and appendix B), for a forward LM and a pair:
 
     Lotte and Hyundai      forward  PER and ORG      pair  ORG and ORG      → "before “and” …": fixed
 
-Every entity of the reference belongs to each group whose property it has, and to the last group if it has
-none. It is *fixed* when the second system has it right and the first has not, *broken* the other way round;
-both are counted over all seeds that the systems share. Sentences are shown for the first seed, those that
-the right system was surest of first; a sentence is shown once, and the same words once in a group.
+Every entity of the reference belongs to each group whose property it has, and to the last group if it has none. It is
+*fixed* when the second system has it right and the first has not, *broken* in the opposite case; both are counted
+over all seeds that the systems share. Sentences are shown for the first seed, ordered by the score of the correct
+answer; a sentence is shown once, and the same words once per group.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from boustro.metrics.buckets import Training
-from boustro.studies.cells import Answers
 from boustro.types import Entity, Sentence
 
 JOINERS = frozenset({"and", "And", "AND", "&"})
@@ -24,8 +23,18 @@ MAX_FIXED, MAX_BROKEN, MAX_WORDS = 5, 3, 40
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """An entity of the reference where it stands, and what belongs to the same sentence."""
+class Answers:
+    """The answers of one system and seed: per sentence the entities and, in the same order, their scores."""
+
+    words: Sequence[Sequence[str]]
+    gold: Sequence[Sequence[Entity]]
+    predicted: Sequence[Sequence[Entity]]
+    scores: Sequence[Sequence[float]]
+
+
+@dataclass(frozen=True, slots=True)
+class GoldInContext:
+    """An entity of the reference with its sentence, the sentence's other entities, and the training data."""
 
     entity: Entity
     words: Sequence[str]
@@ -33,19 +42,19 @@ class Place:
     training: Training
 
 
-GROUPS: dict[str, Callable[[Place], bool]] = {
+GROUPS: dict[str, Callable[[GoldInContext], bool]] = {
     "starts the sentence": lambda p: p.entity.start == 0,
     "before “and” and another entity": lambda p: any(_joined(p.entity, e, p.words) for e in p.gold),
     "after another entity and “and”": lambda p: any(_joined(e, p.entity, p.words) for e in p.gold),
     "never seen in the training data": lambda p: p.training.seen(p.entity, p.words) == 2,
     f"long: {LONG_WORDS} words or more": lambda p: p.entity.end - p.entity.start >= LONG_WORDS,
 }
-OTHERS = "all other entities"
+OTHERS, ALL = "all other entities", "all texts"
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An entity that one of the two systems has right, and how sure that system is of it."""
+    """An entity that only one of the two systems has right, with that system's score."""
 
     sentence: int
     entity: Entity
@@ -60,31 +69,33 @@ def case_study(
     others: Mapping[str, Answers],
     training: Training,
     names: tuple[str, str],
+    has_positions: bool = True,
 ) -> list[dict[str, Any]]:
-    """A dict a group: its counts, and the sentences that show it best.
+    """One dict per group: its counts, and example sentences.
 
     Args:
-        sentences: The data that was judged.
-        first, second: The answers of the two systems, of the same seeds in the same order; at least one.
-        others: One answer of each system that is shown beside them, of the first of these seeds.
-        names: Of the first and the second.
+        sentences: The data that scores are reported on.
+        first, second: The answers of the two systems for the same seeds in the same order, at least one.
+        others: Further systems that are shown beside them, with their answers for the first of these seeds.
+        names: The names of the first and the second system.
+        has_positions: Whether entities have positions to group them by; else all texts are one group.
     """
-    members = _members(first[0], training)
+    members = _members(first[0], training) if has_positions else {ALL: _all_members(first[0])}
     shown_answers = {names[0]: first[0], names[1]: second[0], **others}
     changes = {t: [list(_changes(a, b, p)) for a, b in zip(first, second, strict=True)] for t, p in members.items()}
     chosen: dict[str, list[Change]] = {}
-    for title in sorted(members, key=lambda t: len(members[t])):  # small groups first, or the large would leave nothing
+    for title in sorted(members, key=lambda t: len(members[t])):  # small groups first, or the large take all
         taken = {c.sentence for each in chosen.values() for c in each}
         chosen[title] = _choose(changes[title][0], first[0].words, taken)
     groups = []
-    for title, places in members.items():
+    for title, own in members.items():
         seeds = changes[title]
-        num = len(places) * len(seeds)
-        right = [sum(_is_right(a, i, e) for a in side for i, e in places) for side in (first, second)]
+        num = len(own) * len(seeds)
+        right = [sum(e in a.predicted[i] for a in side for i, e in own) for side in (first, second)]
         groups.append(
             {
                 "title": title,
-                "entities": len(places),
+                "entities": len(own),
                 "recall": [100 * r / num if num else 0.0 for r in right],
                 "fixed": sum(c.kind == "fixed" for each in seeds for c in each),
                 "broken": sum(c.kind == "broken" for each in seeds for c in each),
@@ -95,19 +106,22 @@ def case_study(
     return groups
 
 
+def _all_members(answers: Answers) -> list[tuple[int, Entity]]:
+    return [(index, entity) for index, gold in enumerate(answers.gold) for entity in gold]
+
+
 def _members(answers: Answers, training: Training) -> dict[str, list[tuple[int, Entity]]]:
     """(sentence, entity) of every group, in order."""
     members: dict[str, list[tuple[int, Entity]]] = {title: [] for title in (*GROUPS, OTHERS)}
-    for index, (words, gold) in enumerate(zip(answers.words, answers.gold, strict=True)):
-        for entity in gold:
-            place = Place(entity, words, gold, training)
-            for title in [t for t, belongs in GROUPS.items() if belongs(place)] or [OTHERS]:
-                members[title].append((index, entity))
+    for index, entity in _all_members(answers):
+        found = GoldInContext(entity, answers.words[index], answers.gold[index], training)
+        for title in [t for t, belongs in GROUPS.items() if belongs(found)] or [OTHERS]:
+            members[title].append((index, entity))
     return members
 
 
-def _changes(first: Answers, second: Answers, places: Sequence[tuple[int, Entity]]) -> Iterator[Change]:
-    for index, entity in places:
+def _changes(first: Answers, second: Answers, entities: Sequence[tuple[int, Entity]]) -> Iterator[Change]:
+    for index, entity in entities:
         before, after = _score(first, index, entity), _score(second, index, entity)
         if before is None and after is not None:
             yield Change(index, entity, "fixed", after)
@@ -116,7 +130,7 @@ def _changes(first: Answers, second: Answers, places: Sequence[tuple[int, Entity
 
 
 def _choose(changes: Sequence[Change], words: Sequence[Sequence[str]], taken: set[int]) -> list[Change]:
-    """The most telling ones, the fixed before the broken."""
+    """Those with the highest scores, the fixed before the broken."""
     chosen: list[Change] = []
     forms: set[tuple[str, ...]] = set()
     for kind, room in (("fixed", MAX_FIXED), ("broken", MAX_BROKEN)):
@@ -132,7 +146,7 @@ def _choose(changes: Sequence[Change], words: Sequence[Sequence[str]], taken: se
 
 
 def _shown(change: Change, sentence: Sentence, answers: Mapping[str, Answers]) -> dict[str, Any]:
-    """A sentence with the reference and everyone's entities, as (type, start, end, score)."""
+    """A sentence with the reference and each system's entities, as (type, start, end, score)."""
     index = change.sentence
     reference = next(iter(answers.values()))
     return {
@@ -153,15 +167,11 @@ def _shown(change: Change, sentence: Sentence, answers: Mapping[str, Answers]) -
 
 
 def _score(answers: Answers, index: int, entity: Entity) -> float | None:
-    """The score of this very entity in an answer, if it is there."""
+    """The entity's score in an answer, `None` where it was not predicted."""
     found = answers.predicted[index]
     return answers.scores[index][found.index(entity)] if entity in found else None
 
 
-def _is_right(answers: Answers, index: int, entity: Entity) -> bool:
-    return entity in answers.predicted[index]
-
-
 def _joined(first: Entity, second: Entity, words: Sequence[str]) -> bool:
-    """Whether nothing but an "and" stands between them."""
+    """Whether only an "and" separates them."""
     return second.start == first.end + 1 and words[first.end] in JOINERS

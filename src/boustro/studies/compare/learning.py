@@ -1,8 +1,9 @@
-"""How systems learned, which layers they use, and whether their scores can be trusted."""
+"""How systems learned, which layers they use, and whether their scores are calibrated."""
 
 from typing import Any
 
-from boustro.studies.report.blocks import Block, Cell, Details, Figure, Prose, Section, Table
+from boustro.studies.report import Results
+from boustro.studies.report.blocks import Block, Details, Figure, Prose, Section, Table, TableCell
 from boustro.studies.report.charts import (
     Colours,
     colour_names,
@@ -17,67 +18,70 @@ MANY = 6
 Systems = list[dict[str, Any]]
 
 
-def layers(results: dict[str, Any]) -> Section:
-    """The learned share of every layer, a stream (one language model) apart from the other."""
+def layers(results: Results) -> Section:
+    """The learned share of every layer, for each stream (one language model)."""
     systems = [s for s in results["systems"] if any(len(w[0]) > 1 for w in s["layer_weights"].values())]
     if not systems:
-        text = "No system reads more than one layer, or none learns its mix, so there is nothing to show."
+        text = "No system learns a mix of several layers, so there is nothing to show."
         return Section("layers", "Learned layer weights", [Prose(text)])
     caption = (
-        "Shares of the layers in the learned mix; 0 is the embeddings. Bars: mean over seeds; dots: seeds; "
-        "broken line: equal shares."
+        "Shares of the layers in the learned mix; layer 0 is the embeddings. Bars: mean over seeds; one dot per seed; "
+        "dashed line: equal shares."
     )
     colours = colour_names([stream for s in systems for stream in s["layer_weights"]])
     figures = _figures(results, systems, layer_bars, colours, caption)
     return Section("layers", "Learned layer weights", [*figures, _layer_table(systems)])
 
 
-def curves(results: dict[str, Any]) -> Section:
-    """Dev F1 after every epoch."""
+def curves(results: Results) -> Section:
+    """The dev score after every epoch."""
     systems = [s for s in results["systems"] if any(s["dev_curves"])]
     if not systems:
         return Section("curves", "Learning curves", [Prose("No system trains in epochs, so there is no curve.")])
-    caption = "Dev F1 after every epoch: every seed a dot, a line through their means."
-    rows: list[list[Cell | str]] = []
+    metric = results["task"]["metric"]
+    caption = f"Dev {metric} after every epoch: one dot per seed, a line through their means."
+    rows: list[list[TableCell | str]] = []
     numbered = range(1, results["seeds"] + 1)
     for s in (s for s in systems if all(s["dev_curves"])):
         reached = {seed: f"{max(curve):.2f}" for seed, curve in zip(s["seeds"], s["dev_curves"], strict=True)}
         epochs = ", ".join(map(str, s["best_epochs"]))
         rows.append([s["name"], epochs, *(reached.get(seed, "–") for seed in numbered)])
     heads = ["system", "best epochs", *(f"best, seed {seed}" for seed in numbered)]
-    table = Table("The epoch of every seed that was kept, and its dev F1", heads, rows)
+    table = Table(f"The selected epoch of every seed, and its dev {metric}", heads, rows)
     figures = _figures(results, systems, learning_curves, colour_systems(results["systems"]), caption)
     return Section("curves", "Learning curves", [*figures, Details("As a table", [table])])
 
 
-def calibration(results: dict[str, Any]) -> Section:
-    """Whether a score of 0.9 is right nine times in ten."""
-    systems = results["systems"]
+def calibration(results: Results) -> Section:
+    """Whether answers with a score of 0.9 are right nine times in ten."""
+    systems, units = results["systems"], results["task"]["units"]
     bins = [f"{low:.1f}–{high:.1f}" for low, high, *_ in systems[0]["calibration"]["bins"]]
-    rows: list[list[Cell | str]] = []
+    rows: list[list[TableCell | str]] = []
     for s in systems:
-        cells: list[Cell | str] = [
-            Cell(f"{100 * right:.0f}", f"{count / s['num_seeds']:,.0f}", right) if count else "–"
+        cells: list[TableCell | str] = [
+            TableCell(f"{100 * right:.0f}", f"{count / s['num_seeds']:,.0f}", right) if count else "–"
             for _, _, count, _, right in s["calibration"]["bins"]
         ]
         rows.append([s["name"], f"{100 * s['calibration']['error']:.1f}", *cells])
     table = Table(
-        "Expected calibration error in points, then the percent of entities that are right in each range of scores, "
-        "and how many there are (mean over seeds)",
+        f"Expected calibration error in points; then, for each range of scores, the percentage of right {units} and "
+        "their number (mean over seeds)",
         ["system", "error", *bins],
         rows,
     )
     text = (
-        "A predicted entity's score is the geometric mean of its words' probabilities. On the broken line a score "
-        "of 0.9 is right nine times in ten; below it the system is too sure of itself."
+        "On the dashed line, answers with a score of 0.9 are right nine times in ten; below it the system is "
+        "overconfident."
     )
-    caption = "Percent of predicted entities that are right, by score; grey: how many have that score."
+    if results["task"]["has_positions"]:
+        text = f"The score of a predicted entity is the geometric mean of its words' probabilities. {text}"
+    caption = f"Percentage of predicted {units} that are right, by score; grey: how many have that score."
     figures = _figures(results, systems, reliability_panels, colour_systems(systems), caption)
     return Section("calibration", "Calibration", [Prose(text), *figures, Details("As a table", [table])])
 
 
-def _figures(results: dict[str, Any], systems: Systems, draw: Any, colours: Colours, caption: str) -> list[Block]:
-    """All systems in one figure; of many, the pair first and the rest folded away."""
+def _figures(results: Results, systems: Systems, draw: Any, colours: Colours, caption: str) -> list[Block]:
+    """All systems in one figure; of many, the pair first and the rest folded."""
     if len(systems) <= MANY:
         return [Figure(draw(systems, colours), caption)]
     pair = [s for s in systems if s["name"] in results["pair"]] or systems[:2]
@@ -86,15 +90,15 @@ def _figures(results: dict[str, Any], systems: Systems, draw: Any, colours: Colo
 
 
 def _layer_table(systems: Systems) -> Details:
-    rows: list[list[Cell | str]] = []
+    rows: list[list[TableCell | str]] = []
     most = max(len(w[0]) for s in systems for w in s["layer_weights"].values())
     for s in systems:
         for stream, seeds in s["layer_weights"].items():
             means = [sum(values) / len(values) for values in zip(*seeds, strict=True)]
             names = layer_names(s["layers"], len(means))
-            told = [
-                Cell(f"{m:.2f}", "" if n == str(i) else f"layer {n}", m)
+            cells = [
+                TableCell(f"{m:.2f}", "" if n == str(i) else f"layer {n}", m)
                 for i, (m, n) in enumerate(zip(means, names, strict=True))
             ]
-            rows.append([f"{s['name']}: {stream}", *told, *[""] * (most - len(means))])
+            rows.append([f"{s['name']}: {stream}", *cells, *[""] * (most - len(means))])
     return Details("As a table", [Table("Mean over seeds", ["system: language model", *map(str, range(most))], rows)])

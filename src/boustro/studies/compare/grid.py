@@ -1,0 +1,148 @@
+"""A comparison: encoders × heads × variants, each with several seeds; and one of its cells, a head that is trained."""
+
+import itertools
+import json
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.table import Table
+
+from boustro.encoders import Encoder
+from boustro.metrics.spans import score_entities
+from boustro.models.memory import PeakMemory
+from boustro.store import write_file
+from boustro.studies.compare.report import REPORT
+from boustro.studies.compare.results import summarise
+from boustro.studies.compare.scores import score_table
+from boustro.studies.core.plan import PROBE_SENTENCES, num_words
+from boustro.studies.core.study import Cell, Study
+from boustro.studies.core.systems import System, find_name, name_systems
+from boustro.tasks.base import Task
+
+SPEED_WORDS = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid(Study):
+    """What is compared, and on which data.
+
+    `reference` and `cases` are `boustro compare`'s. `ValueError` for an unknown head, option, value or system.
+    """
+
+    heads: tuple[str, ...]
+    seeds: int
+    options: dict[str, Any]
+    variants: tuple[dict[str, Any], ...] = ({},)
+    reference: str | None = None
+    cases: tuple[str, str] | None = None
+    title: str = "Comparison"
+    unit = "seed"
+    report = REPORT
+
+    def __post_init__(self) -> None:
+        if self.seeds < 1 or not self.encoders or not self.heads or not self.variants:
+            raise ValueError("nothing to compare: give at least one encoder, one head and one seed")
+        for system in self.systems():
+            self._make(system)
+        for name, sentences in self.data().items():
+            self.task.check_data(name, sentences)
+        for name in (self.reference, *(self.cases or ())):
+            if name is not None:  # before hours are spent
+                find_name(name, [s.name for s in self.systems()])
+
+    @property
+    def measure(self) -> str:
+        return f"dev {self.task.metric}"
+
+    def systems(self) -> list[System]:
+        return name_systems(itertools.product(self.encoders, self.heads, self.variants))
+
+    def numbers(self, system: System) -> Sequence[int]:
+        return range(1, self.seeds + 1)
+
+    def settings(self, system: System, number: int) -> dict[str, Any]:
+        return {"head": system.head, **asdict(self._make(system).config)}
+
+    def _make(self, system: System, cache: bool | Path = True, **more: Any) -> Task[Any]:
+        """An untrained model of a system; a varied preset replaces options, other varied options replace its values."""
+        preset = self.task.config.presets[system.variant.get("preset", "default")]
+        chosen = {**self.options, **preset, **system.variant, **more}
+        chosen.pop("preset", None)
+        return self.task.make(system.encoder, system.head, cache=cache, **chosen)
+
+    def value(self, cell: Cell) -> float:
+        return float(cell.scores["dev"]["f1"])
+
+    def compute(self, cell: Cell, folder: Path, cache: bool | Path) -> dict[str, Any]:
+        if torch.cuda.is_available():
+            torch.cuda.reset_peak_memory_stats()
+        system = cell.system
+        with PeakMemory() as peak:
+            model = self._make(system, cache)
+            model.fit(self.train, self.dev, cell.number)
+            answered = {name: model.answer(s, cached=True) for name, s in self.judged().items()}
+        config = {"encoder": system.encoder, "head": system.head, **asdict(model.config)}
+        scores: dict[str, Any] = {"config": config, "seed": cell.number, "record": model.record}
+        for name, answers in answered.items():
+            sentences = self.data()[name]
+            gold = [self.task.gold(s) for s in sentences]
+            scores[name] = score_entities(gold, [a.entities for a in answers], self.task.signature).to_dict()
+            rows = (
+                {
+                    "words": sentence.words,
+                    "gold": [(e.label, e.start, e.end) for e in wanted],
+                    "entities": [(e.label, e.start, e.end) for e in answer.entities],
+                    "scores": [round(e.score or 0.0, 4) for e in answer.entities],
+                }
+                for sentence, wanted, answer in zip(sentences, gold, answers, strict=True)
+            )
+            write_file(folder / f"{name}.jsonl", "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in rows))
+        model.save_pretrained(folder / "trained")
+        encoder = model.encoder(cached=True)
+        values_per_word = sum(s.num_layers * s.width for s in encoder.streams)
+        scores["cost"] = {
+            "feature_bytes": sum(map(num_words, self.data().values())) * values_per_word * encoder.dtype.itemsize,
+            "head_bytes": sum(f.stat().st_size for f in (folder / "trained").glob("*.safetensors")),
+            "words_per_second": measure_speed(model, self.dev),
+            "peak_bytes": peak.bytes,
+            "gpu_peak_bytes": torch.cuda.max_memory_allocated() if torch.cuda.is_available() else None,
+        }
+        return scores
+
+    def encoder(self, system: System, cache: bool | Path) -> Encoder:
+        context = {} if any(sentence.document for sentence in self.train) else {"context": "sentence"}  # as `fit` does
+        return self._make(system, cache, **context).encoder(cached=True)
+
+    def encoding_key(self, cell: Cell) -> str:
+        return cell.name
+
+    def estimate(self, known: Sequence[Cell], missing: Sequence[Cell]) -> tuple[float, str]:
+        if known:
+            return len(missing) * statistics.fmean(
+                c.scores["record"]["train_seconds"] for c in known
+            ), "its other seeds"
+        sample = [s for s in self.train if self.task.gold(s)][:PROBE_SENTENCES]
+        model = self._make(missing[0].system, cache=False)
+        model.fit(sample, self.dev[:PROBE_SENTENCES], seed=0)
+        return len(missing) * model.record["train_seconds"] * num_words(self.train) / num_words(sample), "a probe"
+
+    def summarise(self, cells: Sequence[Cell]) -> dict[str, Any]:
+        return summarise(self, cells)
+
+    def table(self, results: Mapping[str, Any], width: int) -> tuple[Table, str]:
+        return score_table(results, width)
+
+
+def measure_speed(model: Any, sentences: Sequence[Any]) -> float:
+    """Words per second from words to answers, without the cache, over about a thousand words after a warm-up."""
+    ends = itertools.accumulate(map(len, sentences))
+    sample = [s for s, end in zip(sentences, ends, strict=True) if end - len(s) < SPEED_WORDS]
+    model.answer(sample[:1])
+    started = time.perf_counter()
+    model.answer(sample)
+    return round(num_words(sample) / (time.perf_counter() - started), 1)

@@ -1,0 +1,298 @@
+"""The contents of a comparison's results.json, from its cells.
+
+Everything but `cost` follows from data, settings and seeds, so a study that was killed and continued gives the same
+bytes; `cost` holds measured times, which differ from run to run.
+
+The best system is selected on dev, also where scores are reported on test. Counts are summed over a system's seeds
+(`num_seeds`); means and standard deviations are over the seeds' scores. Where cells are missing, a system is
+summed over the seeds it has, and two systems are compared over the seeds they share. A difference is reliable where its
+p-value, with Holm's correction for the whole table, is below 0.05; with one seed none is.
+"""
+
+import json
+import statistics
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from boustro.errors import shorten
+from boustro.metrics.bootstrap import Difference, bootstrap_f1, difference, entity_counts
+from boustro.metrics.buckets import DIMENSIONS, ELSEWHERE, START, Training, count_buckets
+from boustro.metrics.calibration import reliability
+from boustro.metrics.mistakes import count_confusions, count_kinds, match_entities
+from boustro.metrics.paired import RELIABLE, holm
+from boustro.store import read_folder
+from boustro.studies.compare.cases import Answers, case_study
+from boustro.studies.core.run import spread
+from boustro.studies.core.study import KIND, Cell, reading_cells
+from boustro.studies.core.systems import System, find_name
+from boustro.text.documents import read_lines
+from boustro.types import Entity, Sentence
+
+if TYPE_CHECKING:
+    from boustro.studies.compare.grid import Grid
+
+NUMBERS = (
+    "encoder_parameters",
+    "head_parameters",
+    "feature_bytes",
+    "head_bytes",
+    "dev_curves",
+    "best_epochs",
+    "notices",
+)
+"""Numbers that a cell recorded."""
+MAX_BESIDE = 2  # further systems that are shown beside the two of the case study
+DRAWS, DRAWS_EACH = 2000, 200  # enough that a p-value multiplied by the number of comparisons can still be small
+EMPTY = {"precision": 0.0, "recall": 0.0, "f1": 0.0, "num_entities": 0}
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A system with its complete cells. Answers are read on demand, because those of a large study are many."""
+
+    system: System
+    cells: list[Cell]
+    judged: str
+    sentences: Sequence[Sentence]
+    gold: Sequence[Sequence[Entity]]
+
+    @property
+    def seeds(self) -> list[int]:
+        """Of the complete cells."""
+        return [cell.number for cell in self.cells]
+
+    def answers(self, seeds: Collection[int] | None = None) -> list[Answers]:
+        """The answers on the reported data set, per seed; only of `seeds` where they are given."""
+        cells = (cell for cell in self.cells if seeds is None or cell.number in seeds)
+        return [read_answers(cell, self.judged, self.sentences, self.gold) for cell in cells]
+
+
+def read_answers(cell: Cell, name: str, sentences: Sequence[Sentence], gold: Sequence[Sequence[Entity]]) -> Answers:
+    """A cell's answers on dev or test, beside the sentences and references that all cells share."""
+    with read_folder(cell.folder, KIND):
+        rows = [json.loads(line) for _, line in read_lines(cell.folder / f"{name}.jsonl")]
+        if len(rows) != len(sentences):
+            raise ValueError(f"{len(rows)} answers for {len(sentences)} sentences")
+        entities = [[Entity(*entity) for entity in row["entities"]] for row in rows]
+        scores = [row["scores"] for row in rows]
+    return Answers([s.words for s in sentences], gold, entities, scores)
+
+
+def summarise(grid: "Grid", cells: Sequence[Cell]) -> dict[str, Any]:
+    """The results of all systems that have a complete cell."""
+    judged, data = grid.judged_on, grid.data()
+    gold = [grid.task.gold(s) for s in data[judged]]
+    own = {s.name: [cell for cell in cells if cell.system.name == s.name] for s in grid.systems()}
+    finished = [Finished(s, own[s.name], judged, data[judged], gold) for s in grid.systems() if own[s.name]]
+    training = Training.of((s.words, grid.task.gold(s)) for s in grid.train)
+    systems, counted, costs, configs = [], [], {}, []
+    for each in finished:
+        answers = each.answers()
+        counted.append(counts(answers))
+        with reading_cells(each.cells):
+            facts, costs[each.system.name] = _facts(each, grid), _cost(each.cells)
+            configs.append(dict(each.cells[0].scores["config"]))
+            refuse_no_numbers([costs[each.system.name], *(facts[name] for name in NUMBERS)])
+        systems.append({**facts, **_splits(answers, training, grid.task.has_positions)})
+    names = [s["name"] for s in systems]
+    best = choose_best([dict(zip(s["seeds"], s["dev"]["values"], strict=True)) for s in systems])
+    base = best if grid.reference is None else find_name(grid.reference, names)
+    drawn = bootstrap_f1(counted, [f.seeds for f in finished], draws=DRAWS + DRAWS_EACH * len(systems))
+    pairs = {"to_best": [(i, best) for i in range(len(drawn))], "to_reference": [(base, i) for i in range(len(drawn))]}
+    for key, sides in pairs.items():
+        gaps = correct_gaps([None if a == b else difference(drawn[a], drawn[b]) for a, b in sides])
+        for system, gap in zip(systems, gaps, strict=True):
+            system[key] = gap
+    return {
+        "seeds": grid.seeds,
+        "best": names[best],
+        "reference": names[base],
+        "varied": _varied(grid),
+        "notices": [f"{s['name']}: {count:,} {what}" for s in systems for what, count in s["notices"].items()],
+        "options": {k: v for k, v in configs[0].items() if all(c.get(k) == v for c in configs)},
+        "systems": systems,
+        **_compare_pair(grid, finished, _choose_pair(systems, names, best, grid), training),
+        "cost": costs,
+    }
+
+
+def counts(answers: Sequence[Answers], keep: Callable[[Entity], bool] = lambda entity: True) -> np.ndarray:
+    """(seeds, sentences, 3) over the entities that `keep` selects: in the reference, predicted, in both."""
+
+    def kept(sides: Sequence[Sequence[Entity]]) -> list[list[Entity]]:
+        return [[e for e in entities if keep(e)] for entities in sides]
+
+    return np.stack([entity_counts(kept(a.gold), kept(a.predicted)) for a in answers])
+
+
+def refuse_no_numbers(value: Any) -> None:
+    """`ValueError` where lists and dicts hold something that is neither a number nor None."""
+    if isinstance(value, (list, dict)):
+        for inner in value.values() if isinstance(value, dict) else value:
+            refuse_no_numbers(inner)
+    elif value is not None and not isinstance(value, (int, float)):
+        raise ValueError(f"{shorten(value)} is not a number")
+
+
+def _facts(finished: Finished, grid: "Grid") -> dict[str, Any]:
+    """Scores and facts of one system, from what its cells recorded."""
+    system, scores = finished.system, [cell.scores for cell in finished.cells]
+    first, judged = scores[0], [s[finished.judged] for s in scores]
+    record, config = first["record"], first["config"]
+    hidden = grid.task.count_hidden(finished.sentences) if system.head != "span" else 0
+    what = f"{grid.task.units} of {finished.judged} inside or across another one, which a head over tags cannot find"
+    labels = sorted({label for s in judged for label in s["per_type"]})
+    per_type = {label: [s["per_type"].get(label, EMPTY) for s in judged] for label in labels}
+    return {
+        "name": system.name,
+        "encoder": system.encoder,
+        "head": system.head,
+        "variant": system.variant,
+        "num_seeds": len(scores),
+        "seeds": finished.seeds,
+        **{name: spread([s[name]["f1"] for s in scores]) for name in grid.judged()},
+        **{name: spread([s[name] for s in judged]) for name in ("precision", "recall")},
+        "per_type": {x: {key: statistics.fmean(r[key] for r in rows) for key in EMPTY} for x, rows in per_type.items()},
+        **{name: record[name] for name in ("encoder_parameters", "head_parameters")},
+        **{name: first["cost"][name] for name in ("feature_bytes", "head_bytes")},
+        "dev_curves": [s["record"].get("dev_curve", []) for s in scores],
+        "best_epochs": [s["record"].get("best_epoch", 0) for s in scores],
+        "context": config.get("context", "sentence"),
+        "layers": str(config.get("layers", "all")),
+        "layer_weights": {
+            stream: [[round(share, 4) for share in s["record"]["layer_weights"][stream]] for s in scores]
+            for stream in record.get("layer_weights") or {}
+        },
+        "notices": record["notices"] | ({what: hidden} if hidden else {}),
+    }
+
+
+def _splits(answers: Sequence[Answers], training: Training, has_positions: bool) -> dict[str, Any]:
+    """Errors, confusions, buckets and calibration, summed over seeds."""
+    kinds: Counter[str] = Counter()
+    confusions: Counter[tuple[str | None, str | None]] = Counter()
+    dimensions = DIMENSIONS if has_positions else {}
+    buckets: dict[str, dict[str, Any]] = {
+        name: {bucket: np.zeros(3, int) for bucket in dimension.buckets} for name, dimension in dimensions.items()
+    }
+    scores, right = [], []
+    for each in answers:
+        matches = [m for pair in zip(each.gold, each.predicted, strict=True) for m in match_entities(*pair)]
+        kinds.update(count_kinds(matches))
+        confusions.update(count_confusions(matches))
+        for name, dimension in dimensions.items():
+            counted = count_buckets(dimension, training, each.words, each.gold, each.predicted)
+            for bucket, c in counted.items():
+                buckets[name][bucket] += (c.gold, c.predicted, c.correct)
+        for gold, predicted, given in zip(each.gold, each.predicted, each.scores, strict=True):
+            scores += given
+            wanted = set(gold)
+            right += [entity in wanted for entity in predicted]
+    judged = reliability(scores, right)
+    return {
+        "errors": dict(kinds),
+        "confusions": sorted(([g, p, n] for (g, p), n in confusions.items()), key=lambda row: (str(row[:2]), row[2])),
+        "buckets": {name: {b: row.tolist() for b, row in rows.items()} for name, rows in buckets.items()},
+        "calibration": {
+            "error": round(judged.error, 5),
+            "bins": [[b.low, b.high, b.count, round(b.mean_score, 4), round(b.right, 4)] for b in judged.bins],
+        },
+    }
+
+
+def _choose_pair(systems: list[dict[str, Any]], names: list[str], best: int, grid: "Grid") -> tuple[int, int]:
+    """The two systems that are compared closely; by default they differ in one thing."""
+    if grid.cases is not None:
+        return find_name(grid.cases[0], names), find_name(grid.cases[1], names)
+    if grid.reference is not None and grid.reference != names[best]:
+        return find_name(grid.reference, names), best
+    others = [i for i in range(len(systems)) if i != best]
+    for same in (("head", "variant"), ("encoder", "variant"), ("encoder", "head"), ()):
+        for i in others:
+            if all(systems[i][key] == systems[best][key] for key in same):
+                return i, best
+    return best, best
+
+
+def _compare_pair(
+    grid: "Grid", finished: Sequence[Finished], chosen: tuple[int, int], training: Training
+) -> dict[str, Any]:
+    """Two systems over the seeds that both have: differences by type and position, and the case study."""
+    first, second = (finished[i] for i in chosen)
+    shared = [seed for seed in first.seeds if seed in second.seeds]
+    pair = first.answers(shared), second.answers(shared)
+    others = [f for i, f in enumerate(finished) if i not in chosen]
+    beside = {f.system.name: a for f in others for a in f.answers(shared[:1])} if len(others) <= MAX_BESIDE else {}
+    names = first.system.name, second.system.name
+    parts = list(zip(first.system.parts, second.system.parts, strict=True))
+    labels = {label for cell in second.cells for label in cell.scores[grid.judged_on]["per_type"]}
+    positions: dict[str, Callable[[Entity], bool]] = {START: lambda e: e.start == 0, ELSEWHERE: lambda e: e.start > 0}
+    return {
+        "pair": list(names),
+        "pair_short": [" · ".join(p[i] for p in parts if p[0] != p[1]) or names[0] for i in (0, 1)],
+        "pair_seeds": shared,
+        "pair_by_type": _gaps(pair, shared, {label: _has_label(label) for label in sorted(labels)}),
+        "direction_test": _gaps(pair, shared, positions) if grid.task.has_positions else {},
+        "cases": case_study(finished[0].sentences, *pair, beside, training, names, grid.task.has_positions)
+        if shared
+        else [],
+    }
+
+
+def _varied(grid: "Grid") -> dict[str, list[Any]]:
+    """Everything that differs between systems, with its values."""
+    found: dict[str, list[Any]] = {"encoder": list(grid.encoders), "head": list(grid.heads)}
+    for variant in grid.variants:
+        for name, value in variant.items():
+            found.setdefault(name, []).append(value)
+    unique = {name: [v for i, v in enumerate(values) if v not in values[:i]] for name, values in found.items()}
+    return {name: values for name, values in unique.items() if len(values) > 1}
+
+
+def choose_best(dev: Sequence[Mapping[int, float]]) -> int:
+    """The system with the best mean dev score: over the seeds that all share, or else over its own."""
+    shared = set(dev[0]).intersection(*dev)
+    return int(np.argmax([statistics.fmean(v for s, v in scores.items() if s in (shared or scores)) for scores in dev]))
+
+
+def correct_gaps(found: Sequence[Difference | None]) -> list[dict[str, Any] | None]:
+    """The differences of one table, with p-values corrected for their number; `None` where there is no difference."""
+    corrected = holm([gap.p if gap else None for gap in found])
+    return [
+        gap and {**asdict(gap), "p_holm": p, "reliable": p is not None and p < RELIABLE}
+        for gap, p in zip(found, corrected, strict=True)
+    ]
+
+
+def _gaps(
+    pair: tuple[Sequence[Answers], Sequence[Answers]],
+    seeds: Sequence[int],
+    keeps: Mapping[str, Callable[[Entity], bool]],
+) -> dict[str, dict[str, Any] | None]:
+    """The second system's F1 minus the first's over the entities that each function selects, with intervals."""
+    if not seeds:
+        return dict.fromkeys(keeps)
+    sides = [[counts(answers, keep) for keep in keeps.values()] for answers in pair]
+    drawn = bootstrap_f1([*sides[0], *sides[1]], draws=DRAWS + DRAWS_EACH * len(keeps))
+    differences = [difference(drawn[i], drawn[i + len(keeps)]) for i in range(len(keeps))]
+    return dict(zip(keeps, correct_gaps(differences), strict=True))
+
+
+def _has_label(label: str) -> Callable[[Entity], bool]:
+    return lambda entity: entity.label == label
+
+
+def _cost(cells: Sequence[Cell]) -> dict[str, Any]:
+    """Measured times and memory."""
+    records, costs = [c.scores["record"] for c in cells], [c.scores["cost"] for c in cells]
+    return {
+        "train_seconds": spread([r["train_seconds"] for r in records]),
+        "encode_seconds": [r["encode_seconds"] for r in records],
+        "words_per_second": statistics.median(c["words_per_second"] for c in costs),
+        "peak_bytes": max((c["peak_bytes"] for c in costs if c["peak_bytes"]), default=None),
+        "gpu_peak_bytes": max((c["gpu_peak_bytes"] for c in costs if c["gpu_peak_bytes"]), default=None),
+    }

@@ -1,0 +1,100 @@
+"""`--dry-run` of a study: what would be computed, and about how long it would take.
+
+The encoders are loaded, because only they know the size of their features; only a sample is encoded. The times are
+estimates, from a system's other cells or from a small probe on this machine.
+"""
+
+import time
+from collections.abc import Hashable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from boustro.encoders import Encoder
+from boustro.encoders.cache import CachedEncoder
+from boustro.models.memory import PeakMemory
+from boustro.pretrain.cost import duration
+from boustro.studies.core.study import Study, is_complete
+from boustro.types import Sentence
+
+PROBE_SENTENCES = 100
+
+
+def make_plan(study: Study, out: Path, cache: bool | Path = True) -> dict[str, Any]:
+    """Cells known and missing, bytes of features to write, and about how many minutes."""
+    data = list(study.data().values())
+    to_encode: dict[Hashable, tuple[int, float]] = {}  # bytes to write, seconds to compute them
+    rows: list[dict[str, Any]] = []
+    with PeakMemory() as peak:
+        for system in study.systems():
+            known, missing = [], []
+            for number in study.numbers(system):
+                cell = study.cell(system, number, out)
+                (known if is_complete(study, cell) else missing).append(cell)
+            row = {"name": system.name, "known": len(known), "missing": len(missing), "train_seconds": 0.0}
+            if missing:
+                encoder = study.encoder(system, cache)
+                if cache:
+                    to_encode |= _features_to_write(encoder, data)
+                else:
+                    seconds = num_words(s for sentences in data for s in sentences) / _words_per_second(
+                        encoder, data[0]
+                    )
+                    to_encode |= {study.encoding_key(cell): (0, seconds) for cell in missing}
+                row["train_seconds"], row["source"] = study.estimate(known, missing)
+            rows.append(row)
+    known, missing = (sum(row[name] for row in rows) for name in ("known", "missing"))
+    return {
+        "cells": {"of": known + missing, "known": known},
+        "systems": rows,
+        "feature_bytes": sum(size for size, _ in to_encode.values()),
+        "encode_minutes": sum(seconds for _, seconds in to_encode.values()) / 60,
+        "train_minutes": sum(row["train_seconds"] for row in rows) / 60,
+        "peak_bytes_of_the_probe": peak.bytes,
+    }
+
+
+def describe_plan(plan: dict[str, Any]) -> str:
+    """The plan as text."""
+    known, of = plan["cells"]["known"], plan["cells"]["of"]
+    lines = [f"{of} cells: {known} known, {of - known} to compute"]
+    for row in plan["systems"]:
+        if row["missing"]:
+            each = row["train_seconds"] / row["missing"]
+            lines.append(f"  {row['name']}: {row['missing']} to train, about {each:,.0f} s each (from {row['source']})")
+    if known == of:
+        return "\n".join([*lines, "only the report is left to write"])
+    lines.append(f"features to write: {plan['feature_bytes'] / 2**20:,.0f} MB, {duration(60 * plan['encode_minutes'])}")
+    lines.append(f"training: {duration(60 * plan['train_minutes'])}")
+    if plan["peak_bytes_of_the_probe"]:
+        lines.append(f"memory: at least {plan['peak_bytes_of_the_probe'] / 2**20:,.0f} MB, measured in the probe")
+    return "\n".join(lines)
+
+
+def num_words(sentences: Iterable[Sentence]) -> int:
+    """Words of all sentences together."""
+    return sum(map(len, sentences))
+
+
+def _features_to_write(encoder: Encoder, data: Iterable[Sequence[Sentence]]) -> dict[Path, tuple[int, float]]:
+    """Missing cache entries: bytes, and seconds from a sample. An encoder that several pairs share counts once."""
+    needed = {}
+    for part in getattr(encoder, "parts", [encoder]):
+        if not isinstance(part, CachedEncoder):
+            continue
+        speed = None
+        for sentences in data:
+            entry = part.entry(sentences)
+            if not entry.exists():
+                speed = speed or _words_per_second(part.encoder, sentences)
+                words = num_words(sentences)
+                size = words * sum(s.num_layers * s.width for s in part.streams) * part.dtype.itemsize
+                needed[entry] = (size, words / speed)
+    return needed
+
+
+def _words_per_second(encoder: Encoder, sentences: Sequence[Sentence]) -> float:
+    sample = sentences[:PROBE_SENTENCES]
+    encoder.encode_all(sample[:1])  # warms up
+    started = time.perf_counter()
+    encoder.encode_all(sample)
+    return num_words(sample) / (time.perf_counter() - started)

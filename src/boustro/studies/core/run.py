@@ -1,0 +1,102 @@
+"""The course of every study, from its options to its report, and the part of results.json that all studies share."""
+
+import shlex
+import statistics
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from boustro import __version__
+from boustro.output import as_json, check_output, give
+from boustro.store import check_file, provenance, write_file
+from boustro.studies.core.plan import describe_plan, make_plan
+from boustro.studies.core.study import Cell, Study, compute_cells, find_cells
+from boustro.tasks.data import data_name
+from boustro.tasks.data.conll import data_fingerprint
+
+FLAGS = ("--report-only", "--dry-run")  # how a study is run, not what it is
+
+
+def run_study(
+    study: Study,
+    out: Path,
+    cache: bool = True,
+    dry_run: bool = False,
+    report_only: bool = False,
+    json: Path | None = None,
+) -> None:
+    """Check what can fail, compute the missing cells, write results.json and the reports, and print the table.
+
+    `dry_run` prints the plan only; `report_only` reports on the cells that are complete.
+    """
+    if not report_only:
+        study.check_encoders()
+    check_output(json)
+    if dry_run:
+        plan = make_plan(study, out, cache)
+        give(plan, json, lambda: print(describe_plan(plan)))
+        return
+    check_file(out / "results.json")
+    results = write_report(study, find_cells(study, out) if report_only else compute_cells(study, out, cache), out)
+    give(results, json, lambda: print_table(study, results))
+    print(f"report: {out / 'report.html'}", file=sys.stderr)
+
+
+def write_report(study: Study, cells: Sequence[Cell], out: Path) -> dict[str, Any]:
+    """Write results.json, report.md and report.html; returns the results. `ValueError` where there is no cell."""
+    if not cells:
+        raise ValueError("no cell of this study is complete yet, so there is nothing to report; run it first")
+    results = {**shared_results(study, cells), **study.summarise(cells)}
+    write_file(out / "results.json", as_json(results))
+    write_file(out / "report.md", study.report.markdown(results))
+    write_file(out / "report.html", study.report.html(results))
+    return results
+
+
+def shared_results(study: Study, cells: Sequence[Cell]) -> dict[str, Any]:
+    """Title, stamp ("37 of 40 cells"), command, versions, signature, and facts about the data."""
+    program, *arguments = provenance()["command"]
+    of, complete = study.cells(Path()), {cell.name for cell in cells}
+    return {
+        "title": study.title,
+        "stamp": "" if len(cells) == len(of) else f"{len(cells)} of {len(of)} cells",
+        "missing": [cell.name for cell in of if cell.name not in complete],
+        "command": shlex.join([program, *(a for a in arguments if a not in FLAGS)]),
+        "versions": provenance()["versions"],
+        "signature": {**study.task.signature, "version": f"boustro {__version__}"},
+        "task": {name: getattr(study.task, name) for name in ("metric", "units", "label", "has_positions")},
+        "judged_on": study.judged_on,
+        "data": {
+            name: {
+                "name": data_name(sentences),
+                "sentences": len(sentences),
+                "words": sum(map(len, sentences)),
+                "entities": sum(len(study.task.gold(s)) for s in sentences),
+                "fingerprint": data_fingerprint(sentences),
+            }
+            for name, sentences in study.data().items()
+        },
+    }
+
+
+def print_table(study: Study, results: dict[str, Any]) -> None:
+    """The table of a study on standard output."""
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    table, note = study.table(results, console.width)
+    console.print(table)
+    if note:
+        print(note)
+    if results["stamp"]:
+        print(f"incomplete: {results['stamp']}")
+
+
+def spread(values: Sequence[float]) -> dict[str, Any]:
+    """Mean, standard deviation (of a sample; 0 for one value) and the values."""
+    return {
+        "mean": statistics.fmean(values),
+        "sd": statistics.stdev(values) if len(values) > 1 else 0.0,
+        "values": list(values),
+    }

@@ -1,0 +1,210 @@
+"""The base of all studies: data, systems, and cells that are computed once.
+
+A cell is one system with one number: a seed in a comparison, K in a few-shot study. It is a folder that is either
+complete or absent, so a study that was killed continues where it stopped, and its name changes with everything that
+decides the cell's numbers: settings, the encoder's weights and the data, but not with their paths.
+
+    cells/starter-mlp-2-1f3a9c20/
+        scores.json       scores, and what training recorded
+        dev.jsonl …       of a comparison: one line per sentence, with reference, answer and scores
+        trained/          of a comparison: the trained head
+
+A subclass says which systems there are, how a cell is computed, and what is reported. Tables and reports are made from
+the cells alone, without a model.
+"""
+
+import contextlib
+import json
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+from rich.table import Table
+
+from boustro.encoders import Encoder, check_spec, spec_fingerprint
+from boustro.store import (
+    fingerprint,
+    lock,
+    read_folder,
+    read_json,
+    reading,
+    refuse_foreign,
+    remove_folder,
+    write_file,
+    write_folder,
+)
+from boustro.studies.core.systems import System
+from boustro.studies.core.task import TAG, StudiedTask
+from boustro.studies.report import StudyReport
+from boustro.tasks.data.conll import data_fingerprint
+from boustro.types import Sentence
+
+KIND = "cell"
+CELL_FORMAT = 5  # of a cell's folder; cells of an older format are computed again
+TRAINED = ("manifest.json", "config.json", "head.safetensors", "README.md")
+FILES = ("scores.json", "dev.jsonl", "test.jsonl", *(f"trained/{name}" for name in TRAINED))
+"""The files of a cell."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A system with one seed, or one K."""
+
+    system: System
+    number: int
+    name: str
+    folder: Path
+
+    @cached_property
+    def scores(self) -> dict[str, Any]:
+        """The contents of scores.json."""
+        return read_json(self.folder / "scores.json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study(ABC):
+    """What is compared, and on which data."""
+
+    encoders: tuple[str, ...]
+    train: list[Sentence]
+    dev: list[Sentence]
+    test: list[Sentence] | None = None
+    task: StudiedTask = TAG
+    title: str
+    unit: ClassVar[str]
+    """What a cell's number is, as its name shows it."""
+    report: ClassVar[StudyReport]
+
+    @property
+    @abstractmethod
+    def measure(self) -> str:
+        """What `value` is, such as dev F1."""
+
+    @property
+    def judged_on(self) -> str:
+        """The data set that the report is about: test where there is one, else dev."""
+        return "test" if self.test else "dev"
+
+    def data(self) -> dict[str, list[Sentence]]:
+        """The data sets that are used, by name."""
+        return {"train": self.train, "dev": self.dev, **({"test": self.test} if self.test else {})}
+
+    def judged(self) -> dict[str, list[Sentence]]:
+        """The data sets that systems answer, by name."""
+        return {name: sentences for name, sentences in self.data().items() if name != "train"}
+
+    @abstractmethod
+    def systems(self) -> list[System]:
+        """In the order of the tables."""
+
+    @abstractmethod
+    def numbers(self, system: System) -> Sequence[int]:
+        """The seeds, or the K, that a system is computed with."""
+
+    @abstractmethod
+    def settings(self, system: System, number: int) -> dict[str, Any]:
+        """Everything that decides a cell's numbers, except the encoder's weights and the data; as JSON values."""
+
+    @abstractmethod
+    def compute(self, cell: Cell, folder: Path, cache: bool | Path) -> dict[str, Any]:
+        """Compute one cell: write its files into `folder`, and return the contents of scores.json."""
+
+    @abstractmethod
+    def value(self, cell: Cell) -> float:
+        """The score that progress messages show; any error means that the cell is damaged."""
+
+    @abstractmethod
+    def encoder(self, system: System, cache: bool | Path) -> Encoder:
+        """The encoder that a system reads the data with."""
+
+    @abstractmethod
+    def encoding_key(self, cell: Cell) -> Hashable:
+        """Equal for cells that share one pass of the encoder over the data when there is no feature cache."""
+
+    @abstractmethod
+    def estimate(self, known: Sequence[Cell], missing: Sequence[Cell]) -> tuple[float, str]:
+        """Seconds to compute one system's missing cells from features, and the source of this estimate."""
+
+    @abstractmethod
+    def summarise(self, cells: Sequence[Cell]) -> dict[str, Any]:
+        """What results.json holds beside `core.run.shared_results`."""
+
+    @abstractmethod
+    def table(self, results: Mapping[str, Any], width: int) -> tuple[Table, str]:
+        """The table on standard output, at most `width` characters wide, and what is said below it."""
+
+    def cell(self, system: System, number: int, out: Path) -> Cell:
+        """One cell, whether it is complete or not."""
+        settings = {**self.settings(system, number), "encoder": self._weights[system.encoder]}
+        key = fingerprint(CELL_FORMAT, self.task.name, settings, number, self._fingerprints)
+        safe = "".join(c if c.isalnum() or c in "-+." else "_" for c in system.encoder)[-60:]
+        folder = out / "cells" / f"{safe}-{system.head}-{number}-{key[:8]}"
+        return Cell(system, number, f"{system.name}, {self.unit} {number}", folder)
+
+    def cells(self, out: Path) -> list[Cell]:
+        """All cells, system by system."""
+        return [self.cell(system, number, out) for system in self.systems() for number in self.numbers(system)]
+
+    def check_encoders(self) -> None:
+        """`ValueError` or `FileNotFoundError` for a spec that names no encoder."""
+        for spec in self.encoders:
+            check_spec(spec)
+
+    @cached_property
+    def _weights(self) -> dict[str, list[Any]]:
+        return {spec: spec_fingerprint(spec) for spec in self.encoders}
+
+    @cached_property
+    def _fingerprints(self) -> dict[str, str]:
+        return {name: data_fingerprint(sentences) for name, sentences in self.data().items()}
+
+
+def reading_cells(cells: Sequence[Cell]) -> contextlib.AbstractContextManager[None]:
+    """Around a block that only reads cells: what another version wrote becomes a `ValueError` with their folder."""
+    return reading(cells[0].folder.parent, "remove that folder and run the study again")
+
+
+def is_complete(study: Study, cell: Cell) -> bool:
+    """Whether a cell is there, undamaged."""
+    with contextlib.suppress(FileNotFoundError, ValueError), read_folder(cell.folder, KIND, verify=True):
+        study.value(cell)
+        return True
+    return False
+
+
+def find_cells(study: Study, out: Path) -> list[Cell]:
+    """The complete cells."""
+    return [cell for cell in study.cells(out) if is_complete(study, cell)]
+
+
+def compute_cells(study: Study, out: Path, cache: bool | Path = True) -> list[Cell]:
+    """All cells; those that are not complete are computed, one after the other."""
+    cells = study.cells(out)
+    for done, cell in enumerate(cells, start=1):
+        started, note = time.monotonic(), "known already"
+        if not is_complete(study, cell):
+            compute_cell(study, cell, cache)
+            note = f"computed in {time.monotonic() - started:.0f} s"
+        score = f"{study.measure} {study.value(cell):.2f}"
+        print(f"[{done}/{len(cells)}] {cell.name}: {score} ({note})", file=sys.stderr)
+    return cells
+
+
+def compute_cell(study: Study, cell: Cell, cache: bool | Path = True) -> None:
+    """Compute and write one cell; the files of a damaged one are replaced.
+
+    When several programs run one study, one of them computes a cell and the others wait for it.
+    """
+    with lock(cell.folder):
+        if is_complete(study, cell):
+            return
+        remove_folder(cell.folder, FILES)  # damaged, or absent
+        refuse_foreign(cell.folder, KIND)
+        with write_folder(cell.folder, KIND) as folder:
+            scores = study.compute(cell, folder, cache)
+            write_file(folder / "scores.json", json.dumps(scores, indent=1, ensure_ascii=False))

@@ -1,0 +1,151 @@
+"""A head over tags, trained on every draw of a study at once, and its predictions.
+
+    tags      what the head learns                                 what it predicts
+    bio       O, B-PER, I-PER, …                                   the best valid sequence
+    io        O, I-PER, …                                          the best tag of each word
+    factored  entities without types; and the type of an entity    entities, each typed as a whole (heads.factored)
+
+Heads: ridge, logistic and lda in closed form (heads.closed_form); linear and mlp by gradient descent, with or without
+a CRF (heads.stacked). Factored heads find entities by inside and outside, with a CRF by B, I and O. The heads of all
+draws are one stack, which predicts in one pass.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from boustro.heads.closed_form import CLOSED_FORMS, Linear, Words
+from boustro.heads.factored import Runs, compose_tags, factored_tags, mean_vectors
+from boustro.heads.stacked import STEPS, Run, StackedHeads, sentence_rows, train_stacked
+from boustro.metrics.arrays import find_spans
+from boustro.metrics.spans import parse_tag
+from boustro.studies.fewshot.features import Vectors
+from boustro.studies.fewshot.options import ShotOptions
+
+WITH_CRF = "+crf"
+HEADS = (*CLOSED_FORMS, *STEPS, *(kind + WITH_CRF for kind in STEPS))
+TAGS = ("bio", "io", "factored")
+ENTITY = "entity"
+RELABEL: dict[str, Callable[[str, str], str]] = {
+    "bio": lambda prefix, label: f"{prefix}-{label}",
+    "io": lambda prefix, label: f"I-{label}",
+    "boundaries": lambda prefix, label: f"{prefix}-{ENTITY}",
+    "inside": lambda prefix, label: f"I-{ENTITY}",
+}
+"""What a head learns instead of B-PER or I-PER."""
+AUTO = "auto"
+FIXED_STRENGTHS = {"logistic": 0.03, "lda": 0.6}
+"""Fixed strengths of regularisation: logistic's in units of the mean squared length of the vectors. Ridge selects its
+own by leaving out sentences."""
+AUTO_HEADS = ((64, ("mlp+crf", "bio")), (0, ("ridge", "factored")))
+"""(fewest shots, (head, tags)): what measurement favoured (docs/log.md)."""
+
+
+def resolve_head(head: str, tags: str, shots: int) -> tuple[str, str]:
+    """Head and tags, where `auto` is what measurement favoured at this many shots."""
+    best_head, best_tags = next(best for fewest, best in AUTO_HEADS if shots >= fewest)
+    return best_head if head == AUTO else head, best_tags if tags == AUTO else tags
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledVectors:
+    """Training words of all draws: vectors, BIO tags as ids of `factored_tags(types)`, and the types."""
+
+    vectors: Vectors
+    tags: np.ndarray
+    types: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class DrawTags:
+    """(draws, words) ids of the predicted tags, and the strengths of closed forms, per draw."""
+
+    ids: np.ndarray
+    tags: list[str]
+    strengths: list[list[float]]
+
+
+def tag_words(
+    head: str, tags: str, train: LabelledVectors, draws: Sequence[np.ndarray], options: ShotOptions, asked: Vectors
+) -> DrawTags:
+    """The tags of the words `asked`, from one head per draw (numbers of sentences of `train`)."""
+    starts, words, crf = train.vectors.starts, train.vectors.words, head.endswith(WITH_CRF)
+    if tags != "factored":
+        labels, wanted = _relabel(train, RELABEL[tags])
+        heads, strengths = _train(head, words, starts, wanted, labels, draws, options)
+        whole = crf or tags == "bio"
+        found = heads.best_tags(asked.words, asked.starts if whole else None)
+        return DrawTags(found, labels, [[s] for s in strengths])
+    labels, wanted = _relabel(train, RELABEL["boundaries" if crf else "inside"])
+    where, where_strengths = _train(head, words, starts, wanted, labels, draws, options)
+    found = where.best_tags(asked.words, asked.starts if crf else None)
+    gold = find_spans(train.tags, factored_tags(train.types), starts, train.types)
+    entities = Runs(gold.first, gold.stop)
+    what, what_strengths = _train(
+        head.removesuffix(WITH_CRF),
+        mean_vectors(words, entities),
+        entities.per_sentence(starts),
+        gold.label,
+        train.types,
+        draws,
+        options,
+    )
+    for draw, row in enumerate(found):
+        spans = find_spans(row, labels, asked.starts, [ENTITY])
+        runs = Runs(spans.first, spans.stop)
+        types = what[draw].best_tags(mean_vectors(asked.words, runs))[0]
+        found[draw] = compose_tags(runs, types, len(row), len(train.types))
+    strengths = [list(pair) for pair in zip(where_strengths, what_strengths, strict=True)]
+    return DrawTags(found, factored_tags(train.types), strengths)
+
+
+def _relabel(train: LabelledVectors, rename: Callable[[str, str], str]) -> tuple[list[str], np.ndarray]:
+    """The tags that a head learns, and those of the training words as their ids."""
+    renamed = [rename(*parse_tag(tag)) if tag != "O" else tag for tag in factored_tags(train.types)]
+    labels = list(dict.fromkeys(renamed))
+    return labels, np.array([labels.index(tag) for tag in renamed])[train.tags]
+
+
+def _train(
+    head: str,
+    vectors: np.ndarray,
+    starts: np.ndarray,
+    tags: np.ndarray,
+    labels: Sequence[str],
+    draws: Sequence[np.ndarray],
+    options: ShotOptions,
+) -> tuple[StackedHeads, list[float]]:
+    """One head per draw, and the strengths of closed forms."""
+    kind, crf, _ = head.partition(WITH_CRF)
+    if kind in STEPS:
+        runs = [
+            Run(
+                sentences=tuple(int(s) for s in draw),
+                seed=number,
+                lr=options.lr,
+                weight_decay=options.weight_decay,
+                dropout=options.dropout,
+                epochs=options.epochs,
+                batch_sentences=options.batch_sentences,
+            )
+            for number, draw in enumerate(draws, start=1)
+        ]
+        return train_stacked(kind, vectors, starts, tags, labels, runs, options.hidden, bool(crf)), []
+    solved = [_solve(head, vectors, starts, tags, len(labels), draw) for draw in draws]
+    stack = {
+        "body.1.weight": torch.from_numpy(np.stack([s.weight for s in solved])),
+        "body.1.bias": torch.from_numpy(np.stack([s.bias for s in solved])),
+    }
+    return StackedHeads("linear", tuple(labels), stack), [s.strength for s in solved]
+
+
+def _solve(
+    head: str, vectors: np.ndarray, starts: np.ndarray, tags: np.ndarray, num_tags: int, draw: np.ndarray
+) -> Linear:
+    rows, own = sentence_rows(starts, draw)
+    words = Words(vectors[rows].astype(np.float32), tags[rows], num_tags, own)
+    fixed = FIXED_STRENGTHS.get(head)
+    unit = words.squared_length if head == "logistic" else 1.0
+    return CLOSED_FORMS[head](words, None if fixed is None else fixed * unit)

@@ -1,0 +1,56 @@
+"""What can be chosen about few-shot features and heads, and the settings of the two protocols.
+
+Nothing slow is imported here, because command lines list these options.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+from boustro.choose import choose
+from boustro.encoders.options import ReadingOptions
+from boustro.heads.options import StepOptions
+from boustro.options import Count, Dropout, Width, check_options
+
+UPPER = "upper"
+Protocol = Literal["sound", "paper"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShotOptions(StepOptions, ReadingOptions):
+    """How few-shot features are read and heads are trained; a protocol is a preset of these options."""
+
+    layers: str = UPPER
+    """Layers to read and average: upper (the upper half), all, last, or numbers such as 2,3,4."""
+    standardise: bool = True
+    """Bring every layer and dimension to mean 0 and standard deviation 1."""
+    hidden: Width | None = 512
+    """Width inside the mlp; None for the width of its input."""
+    dropout: Dropout = 0.3
+    """Dropout probability inside the head."""
+    batch_sentences: Count = 4
+    """Sentences per step."""
+
+    preset_option: ClassVar[str] = "protocol"
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "sound": {},
+        "paper": {  # sections 3.2 to 3.4
+            "layers": "last",
+            "pooling": "first",
+            "spacing": "always",
+            "context": "sentence",
+            "standardise": False,
+            "hidden": None,
+        },
+    }
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    @classmethod
+    def make(cls, preset: str = "sound", **chosen: Any) -> Self:
+        """A protocol's settings with the chosen options over them; `ValueError` for an unknown protocol."""
+        return cls(**{**choose(preset, cls.presets, "protocol"), **chosen})
+
+
+SOUND = ShotOptions()

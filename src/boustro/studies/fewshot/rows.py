@@ -1,0 +1,124 @@
+"""The numbers of one few-shot cell: an encoder at one K under one head, one row per draw or per run.
+
+{"draw": 1, "sentences": 47, "words": 698, "f1": 65.3, "precision": …, "recall": …, "per_type": {"PER": [120, …
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from boustro.heads.factored import factored_tags
+from boustro.heads.stacked import Run, train_stacked
+from boustro.metrics.arrays import SpanArrays, compare_spans, find_spans, total_counts
+from boustro.metrics.spans import SpanCounts
+from boustro.studies.fewshot.features import FeatureReader, Vectors
+from boustro.studies.fewshot.heads import LabelledVectors, tag_words
+from boustro.types import Sentence
+
+if TYPE_CHECKING:
+    from boustro.studies.fewshot.study import ShotStudy
+
+PAPER_RATES = tuple(n * unit for unit in (1e-3, 1e-4) for n in range(9, 0, -1))
+PAPER_SEEDS, PAPER_DROPOUTS, PAPER_BEST = range(10, 20), (0.0, 0.1, 0.2, 0.3), 3
+"""The grid of the backward-LM paper's random search, section 3.4, and how many of its runs are reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedSet:
+    """Vectors of a data set that is scored, and its entities."""
+
+    vectors: Vectors
+    gold: SpanArrays
+
+
+def read_judged(study: "ShotStudy", reader: FeatureReader) -> dict[str, JudgedSet]:
+    """Every data set that is scored, read once for all cells of an encoder."""
+    found, types = {}, study.judged_types
+    for name, sentences in study.judged().items():
+        vectors = reader.vectors(sentences)
+        gold = find_spans(tag_ids(sentences, types), factored_tags(types), vectors.starts, types)
+        found[name] = JudgedSet(vectors, gold)
+    return found
+
+
+def tag_ids(sentences: Sequence[Sentence], types: Sequence[str]) -> np.ndarray:
+    """BIO tags as ids of `factored_tags(types)`."""
+    number = {tag: i for i, tag in enumerate(factored_tags(list(types)))}
+    return np.array([number[tag] for s in sentences for tag in s.tags or ()], np.int64)
+
+
+def sound_rows(
+    study: "ShotStudy", reader: FeatureReader, judged: JudgedSet, draws: Sequence[np.ndarray], head: str, tags: str
+) -> list[dict[str, Any]]:
+    """One row per draw. Nothing is selected on the scored data: strengths and settings are set before."""
+    train, chosen = _training_words(study, reader, draws)
+    tagged = tag_words(head, tags, train, chosen, study.options, judged.vectors)
+    rows = []
+    for number, (draw, ids) in enumerate(zip(draws, tagged.ids, strict=True)):
+        found = find_spans(ids, tagged.tags, judged.vectors.starts, judged.gold.labels)
+        row = {"draw": number + 1, **_sizes(study, draw), **_scores(compare_spans(judged.gold, found))}
+        rows.append(row | ({"strengths": tagged.strengths[number]} if tagged.strengths else {}))
+    return rows
+
+
+def paper_rows(
+    study: "ShotStudy", reader: FeatureReader, dev: JudgedSet, judged: JudgedSet, draw: np.ndarray
+) -> list[dict[str, Any]]:
+    """The paper's protocol: a random search of `study.budget` runs on one draw; one row for each of the best on dev."""
+    train, (chosen,) = _training_words(study, reader, [draw])
+    options = study.options
+    grid = [(r, s, d) for r in PAPER_RATES for s in PAPER_SEEDS for d in PAPER_DROPOUTS]
+    picked = np.random.default_rng(0).permutation(len(grid))[: study.budget]
+    runs = [
+        Run(
+            sentences=tuple(int(s) for s in chosen),
+            lr=rate,
+            seed=seed,
+            dropout=dropout,
+            weight_decay=options.weight_decay,
+            epochs=options.epochs,
+            batch_sentences=options.batch_sentences,
+        )
+        for rate, seed, dropout in (grid[i] for i in picked)
+    ]
+    tags = factored_tags(study.types)
+    heads = train_stacked("mlp", train.vectors.words, train.vectors.starts, train.tags, tags, runs, options.hidden)
+
+    def scores(on: JudgedSet) -> list[dict[str, Any]]:
+        every = heads.best_tags(on.vectors.words)
+        found = (find_spans(ids, tags, on.vectors.starts, on.gold.labels) for ids in every)
+        return [_scores(compare_spans(on.gold, spans)) for spans in found]
+
+    on_dev = scores(dev)
+    on_judged = on_dev if judged is dev else scores(judged)
+    rows = []
+    for m in sorted(range(len(runs)), key=lambda m: -on_dev[m]["f1"])[:PAPER_BEST]:
+        run = {"lr": runs[m].lr, "seed": runs[m].seed, "dropout": runs[m].dropout, "dev_f1": on_dev[m]["f1"]}
+        rows.append({"draw": 1, **_sizes(study, draw), **on_judged[m], "run": run})
+    return rows
+
+
+def _training_words(
+    study: "ShotStudy", reader: FeatureReader, draws: Sequence[np.ndarray]
+) -> tuple[LabelledVectors, list[np.ndarray]]:
+    """The words of all draws, each sentence once, and the draws as numbers of these sentences."""
+    every = np.unique(np.concatenate(draws))
+    tags = tag_ids([study.train[s] for s in every], study.types)
+    train = LabelledVectors(reader.train_vectors(every), tags, study.types)
+    return train, [np.searchsorted(every, draw) for draw in draws]
+
+
+def _sizes(study: "ShotStudy", draw: np.ndarray) -> dict[str, int]:
+    return {"sentences": len(draw), "words": sum(len(study.train[s]) for s in draw)}
+
+
+def _scores(per_type: dict[str, SpanCounts]) -> dict[str, Any]:
+    total = total_counts(per_type)
+    return {
+        "f1": total.f1,
+        "precision": total.precision,
+        "recall": total.recall,
+        "per_type": {label: [c.gold, c.predicted, c.correct] for label, c in per_type.items()},
+    }
