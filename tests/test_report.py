@@ -9,6 +9,7 @@ import itertools
 import json
 import random
 import re
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,15 +20,16 @@ from boustro.studies.compare.report import REPORT
 from boustro.studies.core import systems
 from boustro.studies.core.run import write_report
 from boustro.studies.core.study import KIND, find_cells
+from boustro.studies.core.task import CLASSIFY
 from boustro.studies.report.blocks import MarkedText, Section
 from boustro.studies.report.charts import score_dots
 from boustro.studies.report.page import PAGE_DARK, PAGE_LIGHT
 from boustro.studies.report.svg import DARK, LETTER, LIGHT, NUM_SERIES, Scale, standalone, ticks
-from boustro.tasks.config import TaggerConfig
+from boustro.tasks.config import ClassifierConfig, TaggerConfig
 from boustro.tasks.data import read_data
 from boustro.tasks.data.schemes import gold_entities
 from boustro.tasks.render import ALL_COLOURS, as_html, as_text, colours, css_class, word_entities
-from boustro.types import Entity
+from boustro.types import Entity, Sentence
 
 verdict = REPORT.verdict
 LABELS = ["PER", "LOC", "ORG", "<i>ODD"]
@@ -289,6 +291,28 @@ def test_one_system_alone_and_without_epochs_or_layers_still_gives_a_report(tmp_
     assert "There is only one system" in text and "there is no curve" in text and "nothing to show" in text
     assert results["systems"][0]["errors"]["missed"] == sum(results["data"]["dev"]["entities"] for _ in range(1))
     assert "One seed shows neither the spread" in text and verdict(results).endswith("(one seed).")
+
+
+def test_a_comparison_of_classifiers_speaks_of_texts_and_accuracy(tmp_path, monkeypatch):
+    monkeypatch.setattr(Grid, "_make", lambda *_, **__: SimpleNamespace(config=ClassifierConfig()))
+    texts = [
+        Sentence(("good", "boat", str(n)), label="POS" if n % 3 else "NEG", where=f"t.jsonl:{n}") for n in range(60)
+    ]
+    grid = make_grid(heads=("mlp-pool",), task=CLASSIFY, train=texts[:20], dev=texts)
+    for system, seed in itertools.product(grid.systems(), (1, 2, 3)):
+        wrong = 30 if system.name == "starter-forward" else 6
+        answers = [[Entity("NEG" if n < wrong else s.label, 0, 3)] for n, s in enumerate(texts)]
+        write_cell(grid, system, seed, tmp_path, {"dev": answers})
+    results = write_report(grid, find_cells(grid, tmp_path), tmp_path)
+    best = results["systems"][1]
+    accuracy = 100 * sum(n >= 6 or s.label == "NEG" for n, s in enumerate(texts)) / 60
+    assert best["dev"]["mean"] == pytest.approx(accuracy) == best["precision"]["mean"]
+    assert verdict(results).startswith(f"starter reaches {accuracy:.1f} dev accuracy (mean of 3 seeds)")
+    text = (tmp_path / "report.md").read_text("utf-8")
+    assert "| system | dev accuracy | against the best |" in text and "all texts" in text
+    assert "entit" not in text.partition("## How this report")[0]
+    table, _ = grid.table(results, 160)
+    assert [column.header for column in table.columns][:2] == ["system", "dev accuracy"]
 
 
 def luminance(colour):

@@ -1,4 +1,4 @@
-"""The model card of a tagger folder: README.md, made from the folder's config.json and manifest only.
+"""The model card of a trained folder: README.md, made from the folder's config.json and manifest only.
 
 It starts with the metadata that the Hugging Face Hub reads (YAML between two lines of dashes), with the scores as a
 model index. The card may be edited: its bytes are not verified when the folder is opened.
@@ -25,9 +25,9 @@ CARD = "README.md"
 
 
 def write_card(folder: str | Path, name: str | None = None) -> Path:
-    """Write README.md into a tagger folder, complete or not; the same folder gives the same bytes.
+    """Write README.md into a folder, complete or not; the same folder gives the same bytes.
 
-    `name` is the name that the tagger is opened by: the folder's name, or the repository's on the Hub.
+    `name` is the name that the folder is opened by: its own, or that of its repository on the Hub.
     """
     folder = Path(folder)
     config = read_json(folder / "config.json")
@@ -47,7 +47,7 @@ def model_card(config: dict[str, Any], manifest: dict[str, Any], name: str) -> s
     record = config["record"]
     sections = {
         "Use": _use(config, name),
-        "Scores": _scores(record),
+        "Scores": _scores(config),
         "Training": _training(config, manifest),
         "Encoder": _encoder(config),
         "Sizes and cost": _cost(record, manifest),
@@ -58,7 +58,7 @@ def model_card(config: dict[str, Any], manifest: dict[str, Any], name: str) -> s
 
 
 def local_models(config: dict[str, Any]) -> list[str]:
-    """The encoder's parts that are folders on the machine where the tagger was trained."""
+    """The encoder's parts that are folders on the machine where the head was trained."""
     return [part for part in config["encoder"].split("+") if _kind_and_path(part)[1].is_absolute()]
 
 
@@ -66,10 +66,12 @@ def _metadata(config: dict[str, Any], name: str) -> ModelCardData:
     record, scores = config["record"], config["record"].get("dev_scores")
     known = {"f1": "entity F1", "precision": "entity precision", "recall": "entity recall", "accuracy": "accuracy"}
     metrics = {kind: what for kind, what in known.items() if kind in (scores or {})}
+    pipeline = "text-classification" if config["task"] == "classify" else "token-classification"
+    task_name = "Named entity recognition" if "f1" in (scores or {}) else pipeline.replace("-", " ").capitalize()
     results = [
         EvalResult(
-            task_type="token-classification",
-            task_name="Named entity recognition" if "f1" in scores else "Labelling of words",
+            task_type=pipeline,
+            task_name=task_name,
             dataset_type="local",
             dataset_name=Path(record["dev"]["name"]).name,
             dataset_split="validation",
@@ -83,8 +85,8 @@ def _metadata(config: dict[str, Any], name: str) -> ModelCardData:
     weights = [part["weights"] for part in _parts(config)]
     return ModelCardData(
         library_name="boustro",
-        pipeline_tag="token-classification",
-        tags=["boustro", "token-classification", "named-entity-recognition"],
+        pipeline_tag=pipeline,
+        tags=["boustro", pipeline, *(["named-entity-recognition"] if pipeline.startswith("token") else [])],
         base_model=[w.rpartition("@")[0] for w in weights if "@" in w] or None,  # those from the Hub
         model_name=name if results else None,
         eval_results=results or None,
@@ -92,44 +94,41 @@ def _metadata(config: dict[str, Any], name: str) -> ModelCardData:
 
 
 def _summary(config: dict[str, Any], name: str) -> str:
-    types = open_labelling(**config["labelling"]).types
+    types = ", ".join(map(_cell, open_labelling(**config["labelling"]).types))
+    does = f"Labels texts as one of {types}" if config["task"] == "classify" else f"Finds {types} in text"
     return (
-        f"# {name}\n\nFinds {', '.join(map(_cell, types))} in text. A tagger trained with Boustro "
-        f"{config['version']}: the language models of its encoder are frozen, and a light head "
-        f"(`{config['head']}`) is trained on their hidden states. Contains only the head's weights; the "
-        "language models are loaded by name, see Encoder."
+        f"# {name}\n\n{does}. A {TASKS[config['task']].folder} trained with Boustro {config['version']}: the language "
+        f"models of its encoder are frozen, and a light head (`{config['head']}`) is trained on their hidden states. "
+        "Contains only the head's weights; the language models are loaded by name, see Encoder."
     )
 
 
 def _use(config: dict[str, Any], name: str) -> str:
-    local = local_models(config)
-    moved = ', encoder="…"' if local else ""
-    note = (
-        "\n\nIts encoder uses models from a local folder: set `encoder` to their paths on your machine."
-        if local
-        else ""
-    )
+    moved = note = ""
+    if local_models(config):
+        moved = ', encoder="…"'
+        note = "\n\nIts encoder uses models from a local folder: set `encoder` to their paths on your machine."
+    task = TASKS[config["task"]]
+    answer = "label, score, probabilities" if config["task"] == "classify" else "label, start, end, text, score"
     return (
-        f'```python\nimport boustro\n\ntagger = boustro.Tagger.from_pretrained("{name}"{moved})\n'
-        'tagger.predict("Ada Brandt flew to Port Lisse.")  # label, start, end, text, score\n```' + note
+        f'```python\nimport boustro\n\n{task.folder} = boustro.{task.name}.from_pretrained("{name}"{moved})\n'
+        f'{task.folder}.predict("Ada Brandt flew to Port Lisse.")  # {answer}\n```{note}'
     )
 
 
-def _scores(record: dict[str, Any]) -> str:
-    scores = record.get("dev_scores")
+def _scores(config: dict[str, Any]) -> str:
+    scores = config["record"].get("dev_scores")
     if not scores:
         return "There was no development set."
     what, counted = ("type", "entities") if "f1" in scores else ("label", "words")
-    rows = [
-        [_cell(label), *(f"{s[k]:.2f}" for k in ("precision", "recall", "f1")), f"{s[f'num_{counted}']:,}"]
-        for label, s in scores[f"per_{what}"].items()
-    ]
-    if "f1" in scores:
-        rows.append(
-            ["all", *(f"{scores[k]:.2f}" for k in ("precision", "recall", "f1")), f"{scores['num_entities']:,}"]
-        )
-    else:
-        rows.append(["all", "", "", f"accuracy {scores['accuracy']:.2f}", f"{scores['num_words']:,}"])
+
+    def row(label: str, s: dict[str, Any]) -> list[str]:
+        return [label, *(f"{s[k]:.2f}" for k in ("precision", "recall", "f1")), f"{s[f'num_{counted}']:,}"]
+
+    rows = [row(_cell(label), own) for label, own in scores[f"per_{what}"].items()]
+    total = ["all", "", "", f"accuracy {scores.get('accuracy', 0):.2f}", f"{scores.get('num_words', 0):,}"]
+    rows.append(row("all", scores) if "f1" in scores else total)
+    counted = "texts" if config["task"] == "classify" else counted
     signature = "; ".join(f"{key} {value}" for key, value in scores["signature"].items())
     return (
         f"In percent, on the development set of {scores['num_sentences']:,} sentences. It also selected the best "
@@ -145,12 +144,11 @@ def _training(config: dict[str, Any], manifest: dict[str, Any]) -> str:
         for part, facts in (("train", record["train"]), ("dev", record["dev"]))
         if facts
     ]
-    settings = " ".join(f"`{k}={v}`" for k, v in config["config"].items())
     command = shlex.join(made_by["command"]).replace("`", "'").replace("\n", " ")
     facts = {
         "seed": record["seed"],
         "best epoch": record["best_epoch"],
-        "settings": settings,
+        "settings": " ".join(f"`{k}={v}`" for k, v in config["config"].items()),
         "command": f"`{command}`",
         "versions": ", ".join(f"{package} {number}" for package, number in made_by["versions"].items()),
     }
@@ -179,16 +177,14 @@ def _encoder(config: dict[str, Any]) -> str:
 
 def _cost(record: dict[str, Any], manifest: dict[str, Any]) -> str:
     size = sum(fact["bytes"] for name, fact in manifest["files"].items() if name != CARD)
-    return _table(
-        ["", ""],
-        [
-            ["parameters of the head (trained)", f"{record['head_parameters']:,}"],
-            ["parameters of the encoder (frozen)", f"{record['encoder_parameters']:,}"],
-            ["size of this folder in bytes", f"{size:,}"],
-            ["encoding time in seconds", f"{record['encode_seconds']:,}"],
-            ["training time in seconds", f"{record['train_seconds']:,}"],
-        ],
-    )
+    facts = {
+        "parameters of the head (trained)": record["head_parameters"],
+        "parameters of the encoder (frozen)": record["encoder_parameters"],
+        "size of this folder in bytes": size,
+        "encoding time in seconds": record["encode_seconds"],
+        "training time in seconds": record["train_seconds"],
+    }
+    return _table(["", ""], [[what, f"{value:,}"] for what, value in facts.items()])
 
 
 def _notices(record: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from boustro import __version__
+from boustro.encoders import check_spec
 from boustro.output import as_json, check_output, give
 from boustro.store import check_file, provenance, write_file
 from boustro.studies.core.plan import describe_plan, make_plan
@@ -33,7 +34,8 @@ def run_study(
     `dry_run` prints the plan only; `report_only` reports on the cells that are complete.
     """
     if not report_only:
-        study.check_encoders()
+        for spec in study.encoders:
+            check_spec(spec)
     check_output(json)
     if dry_run:
         plan = make_plan(study, out, cache)

@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 
 from rich.table import Table
 
-from boustro.encoders import Encoder, check_spec, spec_fingerprint
+from boustro.encoders import Encoder, spec_fingerprint
 from boustro.store import (
     fingerprint,
     lock,
@@ -149,11 +149,6 @@ class Study(ABC):
     def cells(self, out: Path) -> list[Cell]:
         """All cells, system by system."""
         return [self.cell(system, number, out) for system in self.systems() for number in self.numbers(system)]
-
-    def check_encoders(self) -> None:
-        """`ValueError` or `FileNotFoundError` for a spec that names no encoder."""
-        for spec in self.encoders:
-            check_spec(spec)
 
     @cached_property
     def _weights(self) -> dict[str, list[Any]]:

@@ -11,7 +11,7 @@ draws are one stack, which predicts in one pass.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
@@ -101,6 +101,12 @@ def tag_words(
     return DrawTags(found, factored_tags(train.types), strengths)
 
 
+def run_of(options: ShotOptions, sentences: np.ndarray, seed: int) -> Run:
+    """How one head is trained on these sentences."""
+    chosen = {f.name: getattr(options, f.name) for f in fields(Run) if f.name not in ("sentences", "seed")}
+    return Run(sentences=tuple(map(int, sentences)), seed=seed, **chosen)
+
+
 def _relabel(train: LabelledVectors, rename: Callable[[str, str], str]) -> tuple[list[str], np.ndarray]:
     """The tags that a head learns, and those of the training words as their ids."""
     renamed = [rename(*parse_tag(tag)) if tag != "O" else tag for tag in factored_tags(train.types)]
@@ -120,18 +126,7 @@ def _train(
     """One head per draw, and the strengths of closed forms."""
     kind, crf, _ = head.partition(WITH_CRF)
     if kind in STEPS:
-        runs = [
-            Run(
-                sentences=tuple(int(s) for s in draw),
-                seed=number,
-                lr=options.lr,
-                weight_decay=options.weight_decay,
-                dropout=options.dropout,
-                epochs=options.epochs,
-                batch_sentences=options.batch_sentences,
-            )
-            for number, draw in enumerate(draws, start=1)
-        ]
+        runs = [run_of(options, draw, seed) for seed, draw in enumerate(draws, start=1)]
         return train_stacked(kind, vectors, starts, tags, labels, runs, options.hidden, bool(crf)), []
     solved = [_solve(head, vectors, starts, tags, len(labels), draw) for draw in draws]
     stack = {

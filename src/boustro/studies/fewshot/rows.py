@@ -4,17 +4,17 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from boustro.heads.factored import factored_tags
-from boustro.heads.stacked import Run, train_stacked
+from boustro.heads.stacked import train_stacked
 from boustro.metrics.arrays import SpanArrays, compare_spans, find_spans, total_counts
 from boustro.metrics.spans import SpanCounts
 from boustro.studies.fewshot.features import FeatureReader, Vectors
-from boustro.studies.fewshot.heads import LabelledVectors, tag_words
+from boustro.studies.fewshot.heads import LabelledVectors, run_of, tag_words
 from boustro.types import Sentence
 
 if TYPE_CHECKING:
@@ -72,15 +72,7 @@ def paper_rows(
     grid = [(r, s, d) for r in PAPER_RATES for s in PAPER_SEEDS for d in PAPER_DROPOUTS]
     picked = np.random.default_rng(0).permutation(len(grid))[: study.budget]
     runs = [
-        Run(
-            sentences=tuple(int(s) for s in chosen),
-            lr=rate,
-            seed=seed,
-            dropout=dropout,
-            weight_decay=options.weight_decay,
-            epochs=options.epochs,
-            batch_sentences=options.batch_sentences,
-        )
+        run_of(replace(options, lr=rate, dropout=dropout), chosen, seed)
         for rate, seed, dropout in (grid[i] for i in picked)
     ]
     tags = factored_tags(study.types)
