@@ -9,7 +9,7 @@ import re
 import pytest
 from rich.console import Console
 
-from boustro.metrics.bootstrap import Difference
+from boustro.metrics.significance import Difference
 from boustro.studies.compare.report import REPORT
 from boustro.studies.compare.results import DRAWS, DRAWS_EACH, correct_gaps
 from boustro.studies.core.run import write_report

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from boustro.options import Count, check_options
 from boustro.store import write_file
-from boustro.tasks.data.conll import read_conll
+from boustro.tasks.data import read_data
 from boustro.tasks.render import as_terminal, as_text
 
 ENCODERS = ("starter-forward", "starter-backward", "starter")
@@ -42,7 +42,7 @@ def demo(out: Path = Path("boustro-demo"), seeds: Count = 3, cache: bool = True)
 
     check_options(demo, locals())
     sample = files("boustro") / "data" / "sample"
-    train, dev, test = (read_conll(str(sample / f"{name}.conll")) for name in ("train", "dev", "test"))
+    train, dev, test = (read_data(str(sample / f"{name}.conll")) for name in ("train", "dev", "test"))
     print(
         f"{len(train)} labelled sentences to train on, {len(dev)} to choose the epoch, {len(test)} to test; "
         "the language models stay frozen",

@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from boustro.errors import shorten
-from boustro.metrics.bootstrap import Difference, bootstrap_f1, difference, entity_counts
 from boustro.metrics.buckets import DIMENSIONS, ELSEWHERE, START, Training, count_buckets
 from boustro.metrics.calibration import reliability
 from boustro.metrics.mistakes import count_confusions, count_kinds, match_entities
-from boustro.metrics.paired import RELIABLE, holm
+from boustro.metrics.significance import RELIABLE, Difference, bootstrap_f1, difference, entity_counts, holm
 from boustro.store import read_folder
 from boustro.studies.compare.cases import Answers, case_study
 from boustro.studies.core.run import spread

@@ -12,7 +12,7 @@ from typing import Any
 from boustro.encoders import Encoder
 from boustro.encoders.cache import CachedEncoder
 from boustro.models.memory import PeakMemory
-from boustro.pretrain.cost import duration
+from boustro.pretrain.progress import duration
 from boustro.studies.core.study import Study, is_complete
 from boustro.types import Sentence
 

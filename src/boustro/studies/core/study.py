@@ -27,9 +27,9 @@ from typing import Any, ClassVar
 from rich.table import Table
 
 from boustro.encoders import Encoder, spec_fingerprint
+from boustro.locks import lock
 from boustro.store import (
     fingerprint,
-    lock,
     read_folder,
     read_json,
     reading,

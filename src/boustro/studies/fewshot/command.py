@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from boustro.options import Count, Range, check_options
 from boustro.studies.fewshot.options import SOUND, Protocol, ShotOptions
-from boustro.tasks import read_examples, task_class
+from boustro.tasks.data import read_labelled
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 
 MOST_DRAWS = 10_000
@@ -63,7 +63,7 @@ def fewshot(
     from boustro.studies.core.run import run_study
     from boustro.studies.fewshot.study import ShotStudy
 
-    paper, task = protocol == "paper", task_class("tag")
+    paper = protocol == "paper"
     study = ShotStudy(
         encoders=tuple(dict.fromkeys(encoders)),
         shots=tuple(sorted(set(shots))),
@@ -72,8 +72,8 @@ def fewshot(
         protocol=protocol,
         budget=budget,
         options=training,
-        train=read_examples(task, train, reading),
-        dev=read_examples(task, dev, reading),
-        test=read_examples(task, test, reading) if test else None,
+        train=read_labelled(train, reading),
+        dev=read_labelled(dev, reading),
+        test=read_labelled(test, reading) if test else None,
     )
     run_study(study, out, cache, dry_run, report_only, json)

@@ -9,13 +9,14 @@ every draw and every K. The average is an untrained `LayerMix`: a few dozen sent
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 from boustro.encoders import Encoder, load_encoder
+from boustro.heads.layout import sentence_rows
 from boustro.heads.mix import LayerMix
-from boustro.heads.stacked import sentence_rows
 from boustro.studies.fewshot.options import UPPER
 from boustro.types import Sentence
 
@@ -31,7 +32,7 @@ class Vectors:
 
 
 def reading_encoder(
-    spec: str, train: Sequence[Sentence], layers: str = UPPER, cache: bool | Path = True, **options: str | None
+    spec: str, train: Sequence[Sentence], layers: str = UPPER, cache: bool | Path = True, **options: Any
 ) -> Encoder:
     """The encoder of a `FeatureReader`; it reads whole documents if the training set has document boundaries.
 

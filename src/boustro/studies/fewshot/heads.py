@@ -6,7 +6,7 @@
     factored  entities without types; and the type of an entity    entities, each typed as a whole (heads.factored)
 
 Heads: ridge, logistic and lda in closed form (heads.closed_form); linear and mlp by gradient descent, with or without
-a CRF (heads.stacked). Factored heads find entities by inside and outside, with a CRF by B, I and O. The heads of all
+a CRF (heads.many). Factored heads find entities by inside and outside, with a CRF by B, I and O. The heads of all
 draws are one stack, which predicts in one pass.
 """
 
@@ -16,16 +16,20 @@ from dataclasses import dataclass, fields
 import numpy as np
 import torch
 
-from boustro.heads.closed_form import CLOSED_FORMS, Linear, Words
+from boustro.heads.closed_form import CLOSED_FORMS, LabelledWords, LinearSolution
 from boustro.heads.factored import Runs, compose_tags, factored_tags, mean_vectors
-from boustro.heads.stacked import STEPS, Run, StackedHeads, sentence_rows, train_stacked
+from boustro.heads.layout import sentence_rows
+from boustro.heads.many.groups import HeadRun
+from boustro.heads.many.passes import PASSES
+from boustro.heads.many.stack import StackedHeads
+from boustro.heads.many.training import train_stacked
 from boustro.metrics.arrays import find_spans
 from boustro.metrics.spans import parse_tag
 from boustro.studies.fewshot.features import Vectors
 from boustro.studies.fewshot.options import ShotOptions
 
 WITH_CRF = "+crf"
-HEADS = (*CLOSED_FORMS, *STEPS, *(kind + WITH_CRF for kind in STEPS))
+HEADS = (*CLOSED_FORMS, *PASSES, *(kind + WITH_CRF for kind in PASSES))
 TAGS = ("bio", "io", "factored")
 ENTITY = "entity"
 RELABEL: dict[str, Callable[[str, str], str]] = {
@@ -101,10 +105,10 @@ def tag_words(
     return DrawTags(found, factored_tags(train.types), strengths)
 
 
-def run_of(options: ShotOptions, sentences: np.ndarray, seed: int) -> Run:
+def run_of(options: ShotOptions, sentences: np.ndarray, seed: int) -> HeadRun:
     """How one head is trained on these sentences."""
-    chosen = {f.name: getattr(options, f.name) for f in fields(Run) if f.name not in ("sentences", "seed")}
-    return Run(sentences=tuple(map(int, sentences)), seed=seed, **chosen)
+    chosen = {f.name: getattr(options, f.name) for f in fields(HeadRun) if f.name not in ("sentences", "seed")}
+    return HeadRun(sentences=tuple(map(int, sentences)), seed=seed, **chosen)
 
 
 def _relabel(train: LabelledVectors, rename: Callable[[str, str], str]) -> tuple[list[str], np.ndarray]:
@@ -125,7 +129,7 @@ def _train(
 ) -> tuple[StackedHeads, list[float]]:
     """One head per draw, and the strengths of closed forms."""
     kind, crf, _ = head.partition(WITH_CRF)
-    if kind in STEPS:
+    if kind in PASSES:
         runs = [run_of(options, draw, seed) for seed, draw in enumerate(draws, start=1)]
         return train_stacked(kind, vectors, starts, tags, labels, runs, options.hidden, bool(crf)), []
     solved = [_solve(head, vectors, starts, tags, len(labels), draw) for draw in draws]
@@ -138,9 +142,9 @@ def _train(
 
 def _solve(
     head: str, vectors: np.ndarray, starts: np.ndarray, tags: np.ndarray, num_tags: int, draw: np.ndarray
-) -> Linear:
+) -> LinearSolution:
     rows, own = sentence_rows(starts, draw)
-    words = Words(vectors[rows].astype(np.float32), tags[rows], num_tags, own)
+    words = LabelledWords(vectors[rows].astype(np.float32), tags[rows], num_tags, own)
     fixed = FIXED_STRENGTHS.get(head)
     unit = words.squared_length if head == "logistic" else 1.0
     return CLOSED_FORMS[head](words, None if fixed is None else fixed * unit)

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from boustro.metrics.paired import RELIABLE, holm, sign_flip_p
+from boustro.metrics.significance import RELIABLE, holm, sign_flip_p
 from boustro.studies.core.run import spread
 from boustro.studies.core.study import Cell, reading_cells
 from boustro.studies.core.systems import short_specs

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from boustro.heads.factored import factored_tags
-from boustro.heads.stacked import train_stacked
-from boustro.metrics.arrays import SpanArrays, compare_spans, find_spans, total_counts
-from boustro.metrics.spans import SpanCounts
+from boustro.heads.many.training import train_stacked
+from boustro.metrics.arrays import SpanArrays, compare_spans, find_spans
+from boustro.metrics.spans import SpanCounts, total_counts
 from boustro.studies.fewshot.features import FeatureReader, Vectors
 from boustro.studies.fewshot.heads import LabelledVectors, run_of, tag_words
 from boustro.types import Sentence
