@@ -120,15 +120,14 @@ def _scores(config: dict[str, Any]) -> str:
     scores = config["record"].get("dev_scores")
     if not scores:
         return "There was no development set."
-    what, counted = ("type", "entities") if "f1" in scores else ("label", "words")
+    what, counted = ("type", "entities") if "f1" in scores else ("label", "texts" if "num_texts" in scores else "words")
 
     def row(label: str, s: dict[str, Any]) -> list[str]:
         return [label, *(f"{s[k]:.2f}" for k in ("precision", "recall", "f1")), f"{s[f'num_{counted}']:,}"]
 
     rows = [row(_cell(label), own) for label, own in scores[f"per_{what}"].items()]
-    total = ["all", "", "", f"accuracy {scores.get('accuracy', 0):.2f}", f"{scores.get('num_words', 0):,}"]
+    total = ["all", "", "", f"accuracy {scores.get('accuracy', 0):.2f}", f"{scores[f'num_{counted}']:,}"]
     rows.append(row("all", scores) if "f1" in scores else total)
-    counted = "texts" if config["task"] == "classify" else counted
     signature = "; ".join(f"{key} {value}" for key, value in scores["signature"].items())
     return (
         f"In percent, on the development set of {scores['num_sentences']:,} sentences. It also selected the best "

@@ -38,7 +38,8 @@ def mistakes(results: Results) -> Section:
         f"{results['task']['units'].capitalize()} of {results['judged_on']}, mean over seeds, with the change from "
         f"{base_name} where the seeds are the same"
     )
-    blocks: list[Block] = [Table(caption, ["system", *kinds], rows)]
+    heads = kinds if kinds is KINDS else ("correct", "wrong")
+    blocks: list[Block] = [Table(caption, ["system", *heads], rows)]
     if results["task"]["has_positions"]:
         figure = Figure(mistake_bars(systems), "Mistakes by kind; the number is their sum.")
         blocks = [Prose(EXPLAINED), *blocks, figure]
