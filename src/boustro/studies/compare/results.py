@@ -244,12 +244,9 @@ def _compare_pair(
 
 def _varied(grid: "Grid") -> dict[str, list[Any]]:
     """Everything that differs between systems, with its values."""
-    found: dict[str, list[Any]] = {"encoder": list(grid.encoders), "head": list(grid.heads)}
-    for variant in grid.variants:
-        for name, value in variant.items():
-            found.setdefault(name, []).append(value)
-    unique = {name: [v for i, v in enumerate(values) if v not in values[:i]] for name, values in found.items()}
-    return {name: values for name, values in unique.items() if len(values) > 1}
+    rows = [{"encoder": s.encoder, "head": s.head, **s.variant} for s in grid.systems()]
+    found = {name: list(dict.fromkeys(row[name] for row in rows)) for name in rows[0]}
+    return {name: values for name, values in found.items() if len(values) > 1}
 
 
 def choose_best(dev: Sequence[Mapping[int, float]]) -> int:

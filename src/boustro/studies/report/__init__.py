@@ -53,7 +53,7 @@ def data_blocks(results: Results) -> list[Block]:
 
 
 def made(results: Results, *more: Block) -> Section:
-    """Notices, settings and versions; `more` stands between the notices and the settings."""
+    """Notices, settings and versions; `more` is inserted between notices and settings."""
     facts = {key: results[key] for key in ("options", "data", "signature", "versions")}
     notes = [Prose(f"Note: {notice}.", "note") for notice in results["notices"]]
     settings = Code(json.dumps(facts, indent=1, ensure_ascii=False))
