@@ -225,7 +225,7 @@ def test_gold_labels_that_a_tagger_does_not_know_are_noted(folder, capsys, tmp_p
 
 
 def test_a_device_that_is_not_here_is_named(folder, capsys):
-    known = "the best at hand is"
+    known = "the best one is"
     for command in ("predict", "evaluate"):
         said = fails(capsys, command, folder / "ner", folder / "dev.conll", "--device", "abacus")
         assert "device 'abacus' cannot be used here" in said and known in said
@@ -304,7 +304,7 @@ def test_bad_input_is_named_with_its_place(folder, pair, tiny_lm, capsys, tmp_pa
     other = tiny_lm("llama", "backward", vocab=420)
     assert "different vocabularies" in fit(encoder=f"{pair.split('+')[0]}+{other}")
     (tmp_path / "half").mkdir()
-    assert "half-written" in fit(encoder=str(tmp_path / "half"))
+    assert "incomplete" in fit(encoder=str(tmp_path / "half"))
     assert "incomplete" in fails(capsys, "evaluate", tmp_path / "half", good)
     assert "no such folder" in fails(capsys, "evaluate", tmp_path / "nothing", good)
     assert "no such file" in fails(capsys, "predict", folder / "ner", tmp_path / "nothing")

@@ -47,7 +47,7 @@ def world(tiny_lm, tmp_path_factory):
 @pytest.fixture
 def no_training(monkeypatch):
     """Runs stop where long work would begin."""
-    import boustro.cli.demo
+    import boustro.studies.core.study
     import boustro.tasks.base
     import boustro.text.shards
 
@@ -55,16 +55,18 @@ def no_training(monkeypatch):
         raise BrokenOff("this far and no further")
 
     train_head, train = boustro.tasks.base.train_head, PretrainTrainer.train
-    monkeypatch.setattr(boustro.cli.demo, "run_grid", refuse)
+    monkeypatch.setattr(boustro.studies.core.study, "compute_cells", refuse)  # the demo's
     monkeypatch.setattr(boustro.text.shards, "ProcessPoolExecutor", refuse)
 
     def train_little(self, **given):
         return refuse() if self.args.max_steps > 4 or self.args.torch_compile else train(self, **given)
 
     monkeypatch.setattr(PretrainTrainer, "train", train_little)
-    monkeypatch.setattr(
-        boustro.tasks.base, "train_head", lambda *given: train_head(*given) if given[4].epochs <= 2 else refuse()
-    )
+
+    def train_short(*given, **named):
+        return train_head(*given, **named) if given[4].epochs <= 2 else refuse()
+
+    monkeypatch.setattr(boustro.tasks.base, "train_head", train_short)
 
 
 @pytest.fixture

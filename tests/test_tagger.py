@@ -151,7 +151,7 @@ def test_gold_labels_that_a_tagger_does_not_know_are_a_warning(tagger):
 
 def test_a_device_that_is_not_here_is_named(pair):
     for make in (boustro.Tagger, load_encoder):
-        with pytest.raises(ValueError, match="device 'abacus' cannot be used here; the best at hand is"):
+        with pytest.raises(ValueError, match="device 'abacus' cannot be used here; the best one is"):
             make(pair.split("+")[0], device="abacus")
 
 

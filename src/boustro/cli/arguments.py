@@ -68,15 +68,16 @@ def with_defaults(command: Command, task: str, preset: str | None = None, absent
     """
     hints = get_type_hints(command, include_extras=True)
     entry = TASKS[task]
-    changed: dict[str, Any] = {}
+    changed: dict[str, Any] = {"task": task} if "task" in hints else {}
     for name, hint in hints.items():
         if hint is TaskConfig:
             hints[name] = hint = entry.config
             head = entry.config.default_head
-            changed |= {name: hint(), "task": task, "head": head, "heads": (head,)}
+            changed |= {name: hint(), "head": head, "heads": (head,)}
         if preset and hasattr(hint, "presets"):
             changed[name] = hint.make(preset)
-        if name in changed and (own := {f for f in vars(changed[name]) if f.replace("_", "-") in absent}):
+        if is_dataclass(hint) and name in changed:
+            own = [f.name for f in fields(hint) if f.name.replace("_", "-") in absent]
             changed[name] = replace(changed[name], **dict.fromkeys(own))
     if not changed:
         return command

@@ -13,6 +13,7 @@ from boustro import __version__
 from boustro.encoders import check_spec
 from boustro.output import as_json, check_output, give
 from boustro.store import check_file, provenance, write_file
+from boustro.studies.core.options import StudyRun
 from boustro.studies.core.plan import describe_plan, make_plan
 from boustro.studies.core.study import Cell, Study, compute_cells, find_cells
 from boustro.tasks.data import data_name
@@ -21,29 +22,21 @@ from boustro.tasks.data.conll import data_fingerprint
 FLAGS = ("--report-only", "--dry-run")  # how a study is run, not what it is
 
 
-def run_study(
-    study: Study,
-    out: Path,
-    cache: bool = True,
-    dry_run: bool = False,
-    report_only: bool = False,
-    json: Path | None = None,
-) -> None:
-    """Check what can fail, compute the missing cells, write results.json and the reports, and print the table.
-
-    `dry_run` prints the plan only; `report_only` reports on the cells that are complete.
-    """
-    if not report_only:
+def run_study(study: Study, run: StudyRun) -> None:
+    """Check what can fail, compute the missing cells, write results.json and the reports, and print the table."""
+    if not run.report_only:
         for spec in study.encoders:
             check_spec(spec)
-    check_output(json)
-    if dry_run:
-        plan = make_plan(study, out, cache)
-        give(plan, json, lambda: print(describe_plan(plan)))
+    check_output(run.json)
+    out = run.out
+    if run.dry_run:
+        plan = make_plan(study, out, run.cache)
+        give(plan, run.json, lambda: print(describe_plan(plan)))
         return
     check_file(out / "results.json")
-    results = write_report(study, find_cells(study, out) if report_only else compute_cells(study, out, cache), out)
-    give(results, json, lambda: print_table(study, results))
+    cells = find_cells(study, out) if run.report_only else compute_cells(study, out, run.cache)
+    results = write_report(study, cells, out)
+    give(results, run.json, lambda: print_table(study, results))
     print(f"report: {out / 'report.html'}", file=sys.stderr)
 
 

@@ -32,6 +32,10 @@ class StudiedTask:
     """Whether a unit has a position and a length in its sentence, and its own words that training may have seen."""
     signature: dict[str, str]
     """How scores are computed."""
+    shot_tags: tuple[str, ...]
+    """What few-shot heads can predict."""
+    shot_heads: tuple[tuple[int, tuple[str, str]], ...]
+    """(fewest shots, (head, tags)): what `auto` means at that many shots (docs/log.md)."""
 
     @property
     def config(self) -> type[TaskConfig]:
@@ -67,6 +71,8 @@ TAG = StudiedTask(
     label="type",
     has_positions=True,
     signature={"metric": "entity F1", "repair": REPAIR_RULE, "scheme": "BIO"},
+    shot_tags=("bio", "io", "factored"),
+    shot_heads=((64, ("mlp+crf", "bio")), (0, ("ridge", "factored"))),
 )
 CLASSIFY = StudiedTask(
     name="classify",
@@ -75,5 +81,7 @@ CLASSIFY = StudiedTask(
     label="label",
     has_positions=False,
     signature={"metric": "accuracy"},
+    shot_tags=("label",),
+    shot_heads=((0, ("ridge", "label")),),
 )
 STUDIED = {task.name: task for task in (TAG, CLASSIFY)}

@@ -58,6 +58,8 @@ def entity_types(sentences: Sequence[Sentence]) -> list[str]:
 
 def sentence_types(sentence: Sentence) -> set[str]:
     """The types that a sentence contains."""
+    if sentence.label is not None:
+        return {sentence.label}
     return {parse_tag(tag)[1] for tag in sentence.tags or () if tag != "O"}
 
 
@@ -96,9 +98,10 @@ def _keys(sentences: Sequence[Sentence]) -> list[bytes]:
     seen: Counter[tuple] = Counter()
     keys = []
     for sentence in sentences:
-        content = (sentence.words, sentence.tags)
+        content = (sentence.words, sentence.tags, sentence.label)
         seen[content] += 1
-        text = "\x1f".join((str(seen[content]), *sentence.words, "\x1e", *(sentence.tags or ())))
+        labels = sentence.tags or () if sentence.label is None else (sentence.label,)
+        text = "\x1f".join((str(seen[content]), *sentence.words, "\x1e", *labels))
         keys.append(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
     return keys
 

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from boustro.encoders import Encoder, load_encoder
+from boustro.heads.factored import Runs, mean_vectors
 from boustro.heads.layout import sentence_rows
 from boustro.heads.mix import LayerMix
 from boustro.studies.fewshot.options import UPPER
@@ -50,10 +51,16 @@ class FeatureReader:
     """An encoder, the layers that are used, and the standardisation that all heads share."""
 
     def __init__(
-        self, encoder: Encoder, train: Sequence[Sentence], layers: str = UPPER, standardise: bool = True
+        self,
+        encoder: Encoder,
+        train: Sequence[Sentence],
+        layers: str = UPPER,
+        standardise: bool = True,
+        pooled: bool = False,
     ) -> None:
-        """Encode the training set; `layers` as in `reading_encoder`."""
-        self.encoder = encoder
+        """Encode the training set; `layers` as in `reading_encoder`. `pooled` gives one vector per sentence, the mean
+        of its words', as if it had one word."""
+        self.encoder, self.pooled = encoder, pooled
         self._first_layer = [(s.num_layers - 1) // 2 if layers == UPPER else 0 for s in encoder.streams]
         self._train = encoder.encode_all(train)
         self._mixes = []
@@ -64,12 +71,20 @@ class FeatureReader:
     def train_vectors(self, sentences: np.ndarray) -> Vectors:
         """Of the training sentences with these numbers, in this order."""
         rows, own = sentence_rows(self._train.starts, sentences)
-        return Vectors(self._mix(self._train.streams, rows), own)
+        return self._units(self._mix(self._train.streams, rows), own)
 
     def vectors(self, sentences: Sequence[Sentence]) -> Vectors:
         """Of other sentences."""
         features = self.encoder.encode_all(sentences)
-        return Vectors(self._mix(features.streams, np.arange(features.starts[-1])), features.starts)
+        return self._units(self._mix(features.streams, np.arange(features.starts[-1])), features.starts)
+
+    def _units(self, words: np.ndarray, starts: np.ndarray) -> Vectors:
+        if not self.pooled:
+            return Vectors(words, starts)
+        means = np.zeros((len(starts) - 1, words.shape[1]), np.float16)  # a text without words stays 0
+        full = np.diff(starts) > 0
+        means[full] = mean_vectors(words, Runs(starts[:-1][full], starts[1:][full]))
+        return Vectors(means, np.arange(len(starts)))
 
     @torch.inference_mode()
     def _mix(self, streams: Sequence[np.ndarray], rows: np.ndarray) -> np.ndarray:

@@ -25,6 +25,7 @@ from boustro.heads.many.stack import StackedHeads
 from boustro.heads.many.training import train_stacked
 from boustro.metrics.arrays import find_spans
 from boustro.metrics.spans import parse_tag
+from boustro.studies.core.task import StudiedTask
 from boustro.studies.fewshot.features import Vectors
 from boustro.studies.fewshot.options import ShotOptions
 
@@ -43,13 +44,11 @@ AUTO = "auto"
 FIXED_STRENGTHS = {"logistic": 0.03, "lda": 0.6}
 """Fixed strengths of regularisation: logistic's in units of the mean squared length of the vectors. Ridge selects its
 own by leaving out sentences."""
-AUTO_HEADS = ((64, ("mlp+crf", "bio")), (0, ("ridge", "factored")))
-"""(fewest shots, (head, tags)): what measurement favoured (docs/log.md)."""
 
 
-def resolve_head(head: str, tags: str, shots: int) -> tuple[str, str]:
+def resolve_head(task: StudiedTask, head: str, tags: str, shots: int) -> tuple[str, str]:
     """Head and tags, where `auto` is what measurement favoured at this many shots."""
-    best_head, best_tags = next(best for fewest, best in AUTO_HEADS if shots >= fewest)
+    best_head, best_tags = next(best for fewest, best in task.shot_heads if shots >= fewest)
     return best_head if head == AUTO else head, best_tags if tags == AUTO else tags
 
 
@@ -76,6 +75,10 @@ def tag_words(
 ) -> DrawTags:
     """The tags of the words `asked`, from one head per draw (numbers of sentences of `train`)."""
     starts, words, crf = train.vectors.starts, train.vectors.words, head.endswith(WITH_CRF)
+    if tags == "label":
+        labels = text_tags(train.types)
+        heads, strengths = _train(head, words, starts, train.tags, labels, draws, options)
+        return DrawTags(heads.best_tags(asked.words), labels, [[s] for s in strengths])
     if tags != "factored":
         labels, wanted = _relabel(train, RELABEL[tags])
         heads, strengths = _train(head, words, starts, wanted, labels, draws, options)
@@ -103,6 +106,11 @@ def tag_words(
         found[draw] = compose_tags(runs, types, len(row), len(train.types))
     strengths = [list(pair) for pair in zip(where_strengths, what_strengths, strict=True)]
     return DrawTags(found, factored_tags(train.types), strengths)
+
+
+def text_tags(types: Sequence[str]) -> list[str]:
+    """The labels of texts as tags of the one unit that each text is."""
+    return [f"B-{label}" for label in types]
 
 
 def run_of(options: ShotOptions, sentences: np.ndarray, seed: int) -> HeadRun:

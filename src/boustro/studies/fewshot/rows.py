@@ -14,7 +14,7 @@ from boustro.heads.many.training import train_stacked
 from boustro.metrics.arrays import SpanArrays, compare_spans, find_spans
 from boustro.metrics.spans import SpanCounts, total_counts
 from boustro.studies.fewshot.features import FeatureReader, Vectors
-from boustro.studies.fewshot.heads import LabelledVectors, run_of, tag_words
+from boustro.studies.fewshot.heads import LabelledVectors, run_of, tag_words, text_tags
 from boustro.types import Sentence
 
 if TYPE_CHECKING:
@@ -38,15 +38,22 @@ def read_judged(study: "ShotStudy", reader: FeatureReader) -> dict[str, JudgedSe
     found, types = {}, study.judged_types
     for name, sentences in study.judged().items():
         vectors = reader.vectors(sentences)
-        gold = find_spans(tag_ids(sentences, types), factored_tags(types), vectors.starts, types)
+        gold = find_spans(tag_ids(sentences, types), tag_names(sentences, types), vectors.starts, types)
         found[name] = JudgedSet(vectors, gold)
     return found
 
 
 def tag_ids(sentences: Sequence[Sentence], types: Sequence[str]) -> np.ndarray:
-    """BIO tags as ids of `factored_tags(types)`."""
-    number = {tag: i for i, tag in enumerate(factored_tags(list(types)))}
-    return np.array([number[tag] for s in sentences for tag in s.tags or ()], np.int64)
+    """The tag of every word, or of every labelled text, as ids of `tag_names`."""
+    number = {tag: i for i, tag in enumerate(tag_names(sentences, types))}
+    tags = (s.tags or () if s.label is None else (f"B-{s.label}",) for s in sentences)
+    return np.array([number[tag] for own in tags for tag in own], np.int64)
+
+
+def tag_names(sentences: Sequence[Sentence], types: Sequence[str]) -> list[str]:
+    """All tags: `factored_tags` of words, `text_tags` of labelled texts."""
+    texts = bool(sentences) and sentences[0].label is not None
+    return text_tags(types) if texts else factored_tags(list(types))
 
 
 def sound_rows(

@@ -19,7 +19,6 @@ import numpy as np
 from rich.table import Table
 
 from boustro.encoders import Encoder
-from boustro.metrics.spans import extract_spans
 from boustro.store import fingerprint
 from boustro.studies.core.plan import PROBE_SENTENCES, num_words
 from boustro.studies.core.study import Cell, Study
@@ -32,6 +31,7 @@ from boustro.studies.fewshot.report import REPORT, shots_table
 from boustro.studies.fewshot.results import summarise
 from boustro.studies.fewshot.rows import JudgedSet, paper_rows, read_judged, sound_rows
 from boustro.tasks.data import data_name
+from boustro.tasks.data.schemes import flatten_entities
 from boustro.types import Sentence
 
 READING = ("layers", "pooling", "spacing", "context", "sentinel", "dtype")
@@ -60,7 +60,9 @@ class ShotStudy(Study):
         if not (self.encoders and self.shots and self.num_draws > 0 and self.heads and self.budget > 0):
             raise ValueError("nothing to compare: give at least one encoder, one K, one draw and one head")
         if not self.types:
-            raise ValueError(f"{data_name(self.train)}: no word is labelled as an entity, so there is nothing to learn")
+            raise ValueError(
+                f"{data_name(self.train)}: there are no {self.task.units} with a label, so there is nothing to learn"
+            )
         for name, sentences in self.data().items():
             self.task.check_data(name, sentences)
 
@@ -89,13 +91,13 @@ class ShotStudy(Study):
         return DRAWS[self.protocol](self.train, self.shots, self.num_draws)
 
     def systems(self) -> list[System]:
-        resolved = dict.fromkeys(resolve_head(*head, shots) for shots in self.shots for head in self.heads)
+        resolved = dict.fromkeys(resolve_head(self.task, *head, shots) for shots in self.shots for head in self.heads)
         chosen = ((spec, head, {"tags": tags}) for spec in self.encoders for head, tags in resolved)
         return name_systems(chosen)
 
     def numbers(self, system: System) -> Sequence[int]:
         own = (system.head, system.variant["tags"])
-        return [shots for shots in self.shots if own in {resolve_head(*head, shots) for head in self.heads}]
+        return [shots for shots in self.shots if own in {resolve_head(self.task, *head, shots) for head in self.heads}]
 
     def settings(self, system: System, number: int) -> dict[str, Any]:
         return {
@@ -147,7 +149,8 @@ class ShotStudy(Study):
         return self._latest[what, spec]
 
     def _reader(self, spec: str, cache: bool | Path) -> FeatureReader:
-        return FeatureReader(self._encoder(spec, cache), self.train, self.options.layers, self.options.standardise)
+        options, pooled = self.options, not self.task.has_positions
+        return FeatureReader(self._encoder(spec, cache), self.train, options.layers, options.standardise, pooled)
 
     def _encoder(self, spec: str, cache: bool | Path) -> Encoder:
         options = {name: getattr(self.options, name) for name in READING}
@@ -186,13 +189,13 @@ class ShotStudy(Study):
         """Entities that are left out: of types that no head can predict, and those that tags cannot represent."""
         known, found = set(self.types), []
         for name, sentences in self.data().items():
-            flat = Counter(e.label for s in sentences for e in extract_spans(s.tags or ()))
+            flat = Counter(e.label for s in sentences for e in flatten_entities(self.task.gold(s)))
             unknown = {label: count for label, count in flat.items() if label not in known}
             if unknown:
                 types = ", ".join(sorted(unknown))
                 found.append(
-                    f"{name}: {sum(unknown.values()):,} entities of types that the training data lack ({types}); they "
-                    "count as missed"
+                    f"{name}: {sum(unknown.values()):,} {self.task.units} with a {self.task.label} that the training "
+                    f"data lack ({types}); they count as missed"
                 )
             if hidden := self.task.count_hidden(sentences):
                 found.append(

@@ -1,0 +1,47 @@
+"""The options that all studies share. torch is not imported here: command lines list these options."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from boustro.options import check_options
+from boustro.tasks import read_examples, task_class
+from boustro.tasks.data.reading import DataOptions
+from boustro.types import Sentence
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyData:
+    """The data of a study."""
+
+    train: Path
+    """Training set. tag: CoNLL columns, CoNLL-U, JSON lines, or hf:NAME for a data set of the Hugging Face Hub;
+    classify: JSON lines with a text and its label."""
+    dev: Path
+    """Development set."""
+    test: Path | None = None
+    """Test set, scored only. By default scores are reported on the development set."""
+
+    def read(self, task: str, options: DataOptions) -> dict[str, list[Sentence]]:
+        """The examples of train, dev and, where it is given, test."""
+        paths = {"train": self.train, "dev": self.dev, **({"test": self.test} if self.test else {})}
+        return {name: read_examples(task_class(task), path, options) for name, path in paths.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyRun:
+    """How a study runs, and where its results go."""
+
+    out: Path
+    """Output folder for cells, results and reports. A study that stopped there is continued."""
+    cache: bool = True
+    """Keep the features on disk, where later runs find them."""
+    dry_run: bool = False
+    """Print what would be computed and how long it would take, then stop."""
+    report_only: bool = False
+    """Train nothing; report on the cells that are complete."""
+    json: Path | None = None
+    """Also write the results to this file (- for standard output)."""
+
+    def __post_init__(self) -> None:
+        """Raises `OptionError` for a value of another type."""
+        check_options(self)

@@ -1,0 +1,152 @@
+"""Classifier: the second task over the contract; it trains, saves, opens, predicts and is compared as a tagger is."""
+
+import json
+
+import pytest
+
+import boustro
+from boustro.cli.main import main
+
+NAMES = ["Ada", "Brandt", "Lisse", "Vellmar", "Okonkwo", "Calloway", "Mira", "Tobias"]
+TEXTS = [
+    (text, label)
+    for name in NAMES
+    for text, label in (
+        (f"{name} closed the harbour. Nobody left.", "port"),
+        (f"The harbour of {name} is open.", "port"),
+        (f"{name} sold umbrellas in the rain.", "shop"),
+        (f"Umbrellas? {name} has none left.", "shop"),
+    )
+]
+
+
+@pytest.fixture(scope="module")
+def pair(tiny_lm):
+    return f"{tiny_lm('llama', sentinel=True)}+{tiny_lm('llama', 'backward', seed=1, sentinel=True)}"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("texts")
+    for name in ("train", "dev"):
+        rows = [json.dumps({"text" if name == "train" else "sentence": t, "label": label}) for t, label in TEXTS]
+        (folder / f"{name}.jsonl").write_text("\n".join(rows) + "\n")
+    return folder
+
+
+SMALL = {"epochs": 30, "lr": 1e-2, "dropout": 0.0, "hidden": 32}
+
+
+@pytest.fixture(scope="module")
+def classifier(pair):
+    return boustro.Classifier(pair, **SMALL).fit(TEXTS, dev=TEXTS, seed=1)
+
+
+@pytest.mark.parametrize("head", ["mlp-pool", "bilstm-pool"])
+def test_a_head_learns_the_labels_and_opens_as_it_was_saved(pair, head, tmp_path):
+    trained = boustro.Classifier(pair, head, **SMALL).fit(TEXTS, dev=TEXTS, seed=1)
+    score = trained.evaluate(TEXTS)
+    assert score.accuracy > 95 and score.unit == "texts" and score.num_labelled == len(TEXTS)
+    assert score.value == score.accuracy and "f1" not in score.to_dict()
+    trained.save_pretrained(tmp_path / "c")
+    opened = boustro.Classifier.from_pretrained(tmp_path / "c")
+    texts = [text for text, _ in TEXTS]
+    assert opened.predict(texts) == trained.predict(texts) and opened.types == ["port", "shop"]
+    assert trained.record["dev_curve"][trained.record["best_epoch"] - 1] == max(trained.record["dev_curve"])
+
+
+def test_a_text_gets_one_label_and_the_probability_of_each(classifier):
+    label = classifier.predict("The harbour of Ada is open. It is large. ")
+    assert label.label == "port" and label.score == max(label.probabilities.values())
+    assert sum(label.probabilities.values()) == pytest.approx(1, abs=1e-5)
+    assert list(classifier.stream(iter(["Umbrellas?", ""]), batch=1)) == classifier.predict(["Umbrellas?", ""])
+    assert classifier.predict([]) == []
+
+
+def test_labels_may_be_numbers_and_records_dicts(pair):
+    rows = [{"sentence": text, "label": int(label == "port")} for text, label in TEXTS]
+    assert boustro.Classifier(pair, "mlp-pool", epochs=1).fit(rows).types == ["0", "1"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([("a b", "x"), ("c", "x")], "only the label x"),
+        ([("a b", "x"), ("c", None)], "text 2 of the given data: the label under 'label' is None"),
+        ([("a b", "x"), (3, "y")], "text 2 of the given data: no text under text or sentence"),
+        ([("a b", True)], "the label under 'label' is True"),
+        (["a b"], "expected a text and its label, got 'a b'"),
+        ([], "no labelled text"),
+        ("no-such.jsonl", "no-such.jsonl: no such file"),
+    ],
+)
+def test_bad_texts_are_named_with_their_place(pair, rows, message):
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        boustro.Classifier(pair, "mlp-pool", epochs=1).fit(rows)
+
+
+def test_a_head_of_another_task_is_refused(pair):
+    with pytest.raises(ValueError, match="a mlp head cannot classify"):
+        boustro.Classifier(pair, "mlp")
+    with pytest.raises(ValueError, match="a mlp-pool head cannot tag"):
+        boustro.Tagger(pair, "mlp-pool")
+
+
+def test_a_label_that_training_never_showed_is_a_warning(classifier):
+    with pytest.warns(UserWarning, match="1 gold labels that the head does not know.*: harvest"):
+        assert classifier.evaluate([*TEXTS, ("Ada", "harvest")]).accuracy < 100
+
+
+def test_from_the_command_line(pair, data, tmp_path, capsys):
+    words = ["--train", str(data / "train.jsonl"), "--dev", str(data / "dev.jsonl"), "--epochs", "20", "--lr", "0.01"]
+    out = str(tmp_path / "c")
+    assert main(["fit", "--encoder", pair, *words, "--out", out, "--json", str(tmp_path / "a.json")]) == 0
+    assert main(["evaluate", out, str(data / "dev.jsonl"), "--json", str(tmp_path / "b.json")]) == 0
+    first, second = (json.loads((tmp_path / f"{name}.json").read_text()) for name in "ab")
+    assert first == second and first["accuracy"] > 90
+    (tmp_path / "new.txt").write_text("The harbour of Ada is open.\nUmbrellas <in> the rain.\n")
+    capsys.readouterr()
+    assert main(["predict", out, str(tmp_path / "new.txt"), "--format", "jsonl"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["label"] for row in rows] == ["port", "shop"] and set(rows[0]["probabilities"]) == {"port", "shop"}
+    assert main(["predict", out, str(tmp_path / "new.txt"), "--format", "html"]) == 0
+    page = capsys.readouterr().out
+    assert "&lt;in&gt;" in page and "port" in page
+    assert main(["predict", out, str(tmp_path / "new.txt"), "--format", "conll"]) == 2
+    assert "a Classifier has text, jsonl, html" in capsys.readouterr().err
+    card = (tmp_path / "c/README.md").read_text("utf-8")
+    assert "text-classification" in card and "Labels texts as one of port, shop" in card
+
+
+def test_a_folder_of_another_task_is_not_opened(classifier, tmp_path):
+    classifier.save_pretrained(tmp_path / "c")
+    with pytest.raises(ValueError, match="tagger"):
+        boustro.Tagger.from_pretrained(tmp_path / "c")
+
+
+def test_compare_and_fewshot_judge_by_accuracy(pair, data, tmp_path, capsys):
+    forward = pair.split("+")[0]
+    words = ["--encoders", forward, pair, "--train", str(data / "train.jsonl"), "--dev", str(data / "dev.jsonl")]
+    small = ["--epochs", "5", "--hidden", "16", "--seeds", "2", "--heads", "mlp-pool"]
+    assert main(["compare", *words, *small, "--out", str(tmp_path / "a")]) == 0
+    results = json.loads((tmp_path / "a/results.json").read_text())
+    assert results["signature"]["metric"] == "accuracy" and results["task"]["units"] == "texts"
+    assert main(["fewshot", *words, "--shots", "1", "4", "--draws", "3", "--out", str(tmp_path / "b")]) == 0
+    results = json.loads((tmp_path / "b/results.json").read_text())
+    assert results["signature"]["metric"] == "accuracy"
+    assert {point["head"] for point in results["points"]} == {"ridge, label"}
+    for point in results["points"]:
+        assert point["sentences"] == [2 * point["shots"]] * 3
+        for value in point["score"]["values"]:
+            assert 0 <= value <= 100 and value * len(TEXTS) / 100 == pytest.approx(round(value * len(TEXTS) / 100))
+    for page in ("a", "b"):
+        report = (tmp_path / page / "report.md").read_text("utf-8")
+        assert "accuracy" in report and " F1 " not in report.partition("## By")[0]
+
+
+def test_fewshot_of_texts_has_its_own_tags_and_protocol(pair, data, tmp_path, capsys):
+    words = ["--encoders", pair, "--train", str(data / "train.jsonl"), "--dev", str(data / "dev.jsonl"), "--out", "x"]
+    assert main(["fewshot", *words, "--tags", "bio"]) == 2
+    assert "--tags bio: for classify there are label" in capsys.readouterr().err
+    assert main(["fewshot", *words, "--protocol", "paper"]) == 2
+    assert "--protocol paper" in capsys.readouterr().err
