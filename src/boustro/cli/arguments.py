@@ -14,7 +14,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 from boustro.choose import suggestion
 from boustro.options import OptionError
@@ -68,7 +68,9 @@ def with_defaults(command: Command, task: str, preset: str | None = None, absent
     """
     hints = get_type_hints(command, include_extras=True)
     entry = TASKS[task]
-    changed: dict[str, Any] = {"task": task} if "task" in hints else {}
+    changed: dict[str, Any] = {}
+    if "task" in hints:
+        changed["task"], hints["task"] = task, Literal[tuple(TASKS)]
     for name, hint in hints.items():
         if hint is TaskConfig:
             hints[name] = hint = entry.config

@@ -33,7 +33,7 @@ def fit(
     train: Path,
     out: Path,
     dev: Path | None = None,
-    task: Literal["tag", "classify"] = "tag",
+    task: str = "tag",
     encoder: str = "starter",
     head: str = "mlp",
     seed: Seed = 1,

@@ -3,7 +3,7 @@
 Slow imports happen when the command runs, so that its help appears at once.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from boustro.options import Count, Range, check_options
 from boustro.studies.core.options import StudyData, StudyRun
@@ -17,7 +17,7 @@ def compare(
     encoders: tuple[str, ...],
     data: StudyData,
     run: StudyRun,
-    task: Literal["tag", "classify"] = "tag",
+    task: str = "tag",
     heads: tuple[str, ...] = ("mlp",),
     seeds: Annotated[int, Range(1, MOST_SEEDS)] = 3,
     vary: tuple[str, ...] = (),
@@ -45,9 +45,9 @@ def compare(
     from boustro.studies.compare.grid import Grid
     from boustro.studies.core.run import run_study
     from boustro.studies.core.systems import parse_variants
-    from boustro.studies.core.task import STUDIED
+    from boustro.studies.core.task import studied_task
 
-    studied, options = STUDIED[task], vars(training)
+    studied, options = studied_task(task), vars(training)
     variants = parse_variants(vary, studied.config)
     for variant in variants:  # raises before the data are read
         studied.config.make(**{**options, **{name: v for name, v in variant.items() if name != "preset"}})

@@ -5,7 +5,7 @@ micro F1 over one entity per text is the accuracy, so one way of counting serves
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from boustro.metrics.spans import REPAIR_RULE, extract_spans, is_span_tag
@@ -84,4 +84,10 @@ CLASSIFY = StudiedTask(
     shot_tags=("label",),
     shot_heads=((0, ("ridge", "label")),),
 )
-STUDIED = {task.name: task for task in (TAG, CLASSIFY)}
+BY_LABELLING = {"tags": TAG, "class": CLASSIFY}
+"""By what the heads of a task learn first, see `tasks.base.Task.labellings`."""
+
+
+def studied_task(name: str) -> StudiedTask:
+    """The task of a name in `TASKS`, as studies see it; `ValueError` for an unknown name."""
+    return replace(BY_LABELLING[task_class(name).labellings[0]], name=name)

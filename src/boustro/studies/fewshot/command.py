@@ -20,7 +20,7 @@ def fewshot(
     encoders: tuple[str, ...],
     data: StudyData,
     run: StudyRun,
-    task: Literal["tag", "classify"] = "tag",
+    task: str = "tag",
     shots: tuple[Count, ...] = (4, 16, 64, 256),
     draws: Annotated[int, Range(1, MOST_DRAWS)] = 10,
     heads: tuple[Literal["auto", "ridge", "logistic", "lda", "linear", "mlp", "linear+crf", "mlp+crf"], ...] = (
@@ -50,10 +50,10 @@ def fewshot(
     """
     check_options(fewshot, locals())
     from boustro.studies.core.run import run_study
-    from boustro.studies.core.task import STUDIED
+    from boustro.studies.core.task import studied_task
     from boustro.studies.fewshot.study import ShotStudy
 
-    studied, paper = STUDIED[task], protocol == "paper"
+    studied, paper = studied_task(task), protocol == "paper"
     for scheme in tags:
         if scheme not in ("auto", *studied.shot_tags):
             raise OptionError(f"--tags {scheme}: for {task} there are {', '.join(studied.shot_tags)}")
