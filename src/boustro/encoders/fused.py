@@ -30,7 +30,7 @@ SIDES: dict[str, tuple[str, ...]] = {"none": (), "backward": ("backward",), "bot
 
 
 class FusedEncoder(ConcatEncoder):
-    """`load` makes an encoder of a spec (`encoders.load_encoder`); the fusion's own `pooling` is mean by default.
+    """`load` makes an encoder of a spec (`spec.load_encoder`); the fusion's own `pooling` is mean by default.
 
     Raises `FileNotFoundError` and `ValueError` if the folder or one of its LMs is missing, damaged or changed.
     """
