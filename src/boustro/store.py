@@ -170,7 +170,7 @@ def open_folder(path: str | Path, kind: str, verify: bool = False, needs: Collec
             raise ValueError(f"{path} holds no {name}; write the {kind} folder again")
     for name, fact in manifest["files"].items():
         file = path / name
-        if _editable(name):
+        if Path(name).name in EDITABLE:
             continue
         if not file.is_file():
             raise ValueError(f"{file} is missing; write the {kind} folder again")
@@ -201,8 +201,7 @@ def reading(path: str | Path, advice: str) -> Iterator[None]:
         named = isinstance(error, (ValueError, OSError)) and str(path) in str(error)
         if named or isinstance(error, ImportError) or lacks_memory(error):
             raise
-        message = f"{path}: damaged, or written by another version ({reason(error)}); {advice}"
-        raise ValueError(message) from error
+        raise ValueError(f"{path}: damaged, or written by another version ({reason(error)}); {advice}") from error
 
 
 def read_json(path: Path) -> Any:
@@ -236,7 +235,9 @@ def remove_folder(path: str | Path, own: Collection[str] = ()) -> None:
 
 def content_fingerprint(manifest: dict[str, Any]) -> str:
     """One fingerprint of all files in a folder, independent of who wrote it and when."""
-    return fingerprint({name: fact["sha256"] for name, fact in manifest["files"].items() if not _editable(name)})
+    return fingerprint(
+        {name: fact["sha256"] for name, fact in manifest["files"].items() if Path(name).name not in EDITABLE}
+    )
 
 
 def record_options(options: dict[str, Any]) -> None:
@@ -281,7 +282,9 @@ def foreign_files(path: Path) -> list[str]:
     with contextlib.suppress(OSError, ValueError):
         listed = _read_manifest(path, "artefact")["files"]
     found = sorted(p.relative_to(path).as_posix() for p in path.rglob("*") if not p.is_dir() or p.is_symlink())
-    edited = {n for n in found if n in listed and _editable(n) and hash_file(path / n) != listed[n]["sha256"]}
+    edited = {
+        n for n in found if n in listed and Path(n).name in EDITABLE and hash_file(path / n) != listed[n]["sha256"]
+    }
     return [name for name in found if name != MANIFEST and (name not in listed or name in edited)]
 
 
@@ -295,10 +298,6 @@ def _read_manifest(path: Path, kind: str) -> dict[str, Any]:
         if sound and manifest["kind"] and isinstance(manifest["kind"], str) and isinstance(manifest["made_by"], dict):
             return manifest
     raise ValueError(f"{path / MANIFEST}: damaged; write the {kind} folder again")
-
-
-def _editable(name: str) -> bool:
-    return Path(name).name in EDITABLE
 
 
 def _folder(kind: str) -> str:

@@ -25,17 +25,11 @@ from torch import Tensor
 from boustro.encoders.base import Encoder, Stream, WordList
 from boustro.encoders.loading import tokenizer_fingerprint
 from boustro.encoders.options import ReadingOptions
-from boustro.encoders.windows import (
-    Window,
-    batch_by_length,
-    chunk_groups,
-    group_sentences,
-    join_sentences,
-    plan_windows,
-)
+from boustro.encoders.windows import Window, batch_by_length, group_sentences, join_sentences, plan_windows
 from boustro.given import each_sentence
 from boustro.store import fingerprint
 from boustro.text.alignment import Aligner, Pieces
+from boustro.text.documents import chunk_by_size
 from boustro.types import Sentence
 
 PLACES = ("before", "entry", "exit", "first", "last", "mean")
@@ -82,7 +76,8 @@ def encode_in_chunks(
     sentences: Iterable[WordList], context: str, encode_chunk: Callable[[list[list[Sentence]]], np.ndarray]
 ) -> Iterator[tuple[np.ndarray]]:
     """Vectors sentence by sentence; `encode_chunk` gives those of all words of some groups, each read as one text."""
-    for chunk in chunk_groups(group_sentences(each_sentence(sentences), context), CHUNK_WORDS):
+    groups = group_sentences(each_sentence(sentences), context)
+    for chunk in chunk_by_size(groups, lambda group: sum(map(len, group)), CHUNK_WORDS):
         vectors = encode_chunk(chunk)
         bounds = np.concatenate([[0], np.cumsum([len(s) for group in chunk for s in group])])
         for start, stop in pairwise(bounds):
