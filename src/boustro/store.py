@@ -1,8 +1,7 @@
 """Folders that are either complete or absent.
 
-Every artefact (a model, a tagger, token shards, a cache entry) is written to a staging folder beside its target. The
-manifest, with each file's size and SHA-256, is written last; then one rename makes the folder visible. A folder whose
-manifest is missing or does not match its files is refused.
+Every artefact (a model, a tagger, token shards) is written to a staging folder beside its target, its manifest (each
+file's size and SHA-256) last; then one rename makes it visible. A folder that does not match its manifest is refused.
 
     with write_folder("ner", kind="tagger") as folder:
         (folder / "weights.bin").write_bytes(...)
@@ -27,9 +26,7 @@ from boustro.errors import lacks_memory, reason
 from boustro.locks import disk_errors, lock, real_path, restore, retired_path, staging_path, sweep, sync
 
 MANIFEST = "manifest.json"
-EDITABLE = frozenset({"README.md"})
-"""Written files that a person may edit: their bytes are not verified, and an edited one is not replaced."""
-
+EDITABLE = frozenset({"README.md"})  # a person may edit them: not verified, and an edited one is not replaced
 _options: dict[str, Any] = {}
 
 
@@ -120,8 +117,8 @@ def claim(path: str | Path, kind: str, overwrite: bool = False) -> Iterator[None
         restore(real_path(path))
         refuse_foreign(Path(path), kind)
         if not overwrite and (real_path(path) / MANIFEST).is_file():
-            message = "give --overwrite to replace it, or choose another --out"
-            raise FileExistsError(f"{path} already holds {_folder(kind)}; {message}")
+            advice = "give --overwrite to replace it, or choose another --out"
+            raise FileExistsError(f"{path} already holds {_folder(kind)}; {advice}")
         yield
 
 
@@ -165,9 +162,8 @@ def open_folder(path: str | Path, kind: str, verify: bool = False, needs: Collec
     manifest = _read_manifest(path, kind)
     if manifest["kind"] != kind:
         raise ValueError(f"{path} is {_folder(manifest['kind'])}; {_folder(kind)} is expected here")
-    for name in needs:
-        if name not in manifest["files"]:
-            raise ValueError(f"{path} holds no {name}; write the {kind} folder again")
+    if lost := [name for name in needs if name not in manifest["files"]]:
+        raise ValueError(f"{path} holds no {lost[0]}; write the {kind} folder again")
     for name, fact in manifest["files"].items():
         file = path / name
         if Path(name).name in EDITABLE:
@@ -292,9 +288,9 @@ def _read_manifest(path: Path, kind: str) -> dict[str, Any]:
     """A manifest with all its fields that lists only files inside the folder; `ValueError` for any other."""
     with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
         manifest = read_json(path / MANIFEST)
-        facts = [(name, fact["bytes"], fact["sha256"]) for name, fact in manifest["files"].items()]
-        inside = all(not Path(name).is_absolute() and ".." not in Path(name).parts for name, _, _ in facts)
-        sound = inside and all(isinstance(size, int) and isinstance(text, str) for _, size, text in facts)
+        files = manifest["files"].items()
+        inside = all(not Path(name).is_absolute() and ".." not in Path(name).parts for name, _ in files)
+        sound = inside and all(isinstance(f["bytes"], int) and isinstance(f["sha256"], str) for _, f in files)
         if sound and manifest["kind"] and isinstance(manifest["kind"], str) and isinstance(manifest["made_by"], dict):
             return manifest
     raise ValueError(f"{path / MANIFEST}: damaged; write the {kind} folder again")

@@ -65,9 +65,8 @@ def select(place: str, bounds: np.ndarray, backward: bool) -> Selection:
     if place == "mean":
         sizes = end - start
         offsets = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        return Selection(
-            np.repeat(words, sizes), np.repeat(start, sizes) + offsets, np.repeat(1 / sizes, sizes).astype(np.float32)
-        )
+        states, weights = np.repeat(start, sizes) + offsets, np.repeat(1 / sizes, sizes).astype(np.float32)
+        return Selection(np.repeat(words, sizes), states, weights)
     states = {"before": start - 1, "entry": start, "exit": end - 1}[place]
     return Selection(words, states, np.ones(num_words, np.float32))
 
@@ -175,9 +174,8 @@ class PieceEncoder(Encoder):
         first_word = np.concatenate([[0], np.cumsum([len(t) for t in texts])])
         windows = []
         for number, pieces in enumerate(aligned):
-            num_pieces = len(pieces.ids)
-            first = -1 if self._origin(num_pieces) else 0
-            windows += plan_windows(number, num_pieces, self._window, first, centred=self.sees_both_sides)
+            first = -1 if self._origin(len(pieces.ids)) else 0
+            windows += plan_windows(number, len(pieces.ids), self._window, first, centred=self.sees_both_sides)
         return aligned, first_word, windows
 
     def _encode_chunk(self, groups: list[list[Sentence]]) -> np.ndarray:

@@ -8,8 +8,8 @@
 Letters are the bytes of UTF-8, so no input word is unknown; as a target, a rare word is the unknown one.
 
 B texts, T words of a text, Q = T + 1 states, N different words, C letters of a word, D width of a vector, L layers.
-Source: Peters et al. 2018, section 3; the character CNN of Kim et al. 2016. Unlike there, the LSTMs start from zero
-with every text, and the softmax is a full one.
+Source: Peters et al. 2018, section 3; Kim et al. 2016. Unlike there, the LSTMs start from zero with every text, and the
+softmax is a full one.
 """
 
 import json

@@ -3,12 +3,11 @@
     MaskedLMWithLoss    L = L_MLM               hidden pieces (objective `masked`)
     PairLMWithLoss      L = L_MLM + L_NSP       and whether the second text follows the first (`sentence_pair`)
 
-Only the states at the hidden positions, about 15% of a segment, go through the head, a chunk of rows at a time.
-Documents in one segment do not see each other, and each begins at position 0 (`packing`). B segments, T pieces, K slots
-for predictions (-100 in `targets` if a slot is empty), D width.
+Only the states at the hidden positions go through the head. Documents in one segment do not see each other, and each
+begins at position 0 (`packing`). B segments, T pieces, K slots for predictions (empty: target -100), D width.
 
-Micro-batches have different numbers of targets. So that the mean of their losses is the mean over all targets of a
-step, each divides by `num_targets`, the mean number per micro-batch of that step (by default its own number):
+So that the mean loss of a step's micro-batches is the mean over all their targets, each divides by `num_targets`, the
+mean number per micro-batch (by default its own number):
 
     3 targets of loss 2, and 1 of loss 6     2 and 6, mean 4     with num_targets = 2: 3 and 3, mean 3 = 12 / 4
 
@@ -32,12 +31,9 @@ Scalar = Float[Tensor, ""]
 
 HEADS: dict[str, tuple[str, ...]] = {
     "bert": ("cls.predictions",),
-    "eurobert": ("lm_head",),
     "electra": ("generator_predictions", "generator_lm_head"),
     "modernbert": ("head", "decoder"),
-    "roberta": ("lm_head",),
-    "xlm-roberta": ("lm_head",),
-    "camembert": ("lm_head",),
+    **dict.fromkeys(("eurobert", "roberta", "xlm-roberta", "camembert"), ("lm_head",)),
 }
 """Attributes of a masked LM that together are its head, by architecture."""
 
