@@ -16,7 +16,7 @@ from typing import Literal
 
 import tyro
 
-from boustro.encoders import load_encoder
+from boustro.encoders.spec import load_encoder
 from boustro.models.memory import PeakMemory
 from boustro.tasks.data import read_data
 from boustro.types import Sentence

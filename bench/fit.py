@@ -23,7 +23,7 @@ from transformers import AutoModel, Trainer, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 
 import boustro
-from boustro.encoders import locate, split_spec
+from boustro.encoders.spec import locate, split_spec
 from boustro.metrics.spans import score_spans
 from boustro.tasks.data import read_data
 from boustro.text.alignment import Aligner

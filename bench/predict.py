@@ -27,7 +27,7 @@ import tyro
 from transformers import AutoConfig, AutoModelForTokenClassification, BertConfig, PreTrainedConfig, pipeline
 
 import boustro
-from boustro.encoders import locate, split_spec
+from boustro.encoders.spec import locate, split_spec
 from boustro.models.hardware import best_device, uses_bf16
 from boustro.text.tokenizers import load_tokenizer
 from boustro.text.words import split_text

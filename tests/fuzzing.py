@@ -26,7 +26,7 @@ import numpy as np
 
 import boustro
 from boustro.cli.main import COMMANDS
-from boustro.encoders import load_encoder
+from boustro.encoders.spec import load_encoder
 from boustro.metrics.labels import score_labels
 from boustro.metrics.spans import score_spans
 from boustro.tasks.data import read_data

@@ -12,7 +12,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
 
 import boustro
 from boustro.cli.main import main
-from boustro.encoders import exact_spec, load_encoder
+from boustro.encoders.spec import exact_spec, load_encoder
 from boustro.models.adaptation import adapter_fingerprint, find_adaptation
 from boustro.models.lora import LoraShape, LoraWeights, add_lora
 from boustro.objectives.masked_next import masked_next

@@ -13,8 +13,9 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from boustro.cli.cache import cache
-from boustro.encoders import load_encoder, loading, spec_fingerprint
+from boustro.encoders import loading
 from boustro.encoders.cache import CachedEncoder
+from boustro.encoders.spec import load_encoder, spec_fingerprint
 from boustro.store import MANIFEST
 from boustro.types import Sentence
 from conftest import SENTENCES
@@ -125,7 +126,7 @@ def test_an_entry_without_its_file_is_computed_again(tiny_lm, tmp_path):
 MANY = """
 import sys
 import numpy as np
-from boustro.encoders import load_encoder
+from boustro.encoders.spec import load_encoder
 sentences = [line.split() for line in sys.argv[3].splitlines()]
 encoder = load_encoder(sys.argv[1], cache=sys.argv[2], dtype="float32")
 print("ready", flush=True)

@@ -10,7 +10,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import boustro
-from boustro.encoders import load_encoder
+from boustro.encoders.spec import load_encoder
 from boustro.store import open_folder
 from damage import vouch
 from world import make_world, run

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import boustro
-from boustro.encoders import load_encoder
+from boustro.encoders.spec import load_encoder
 from boustro.heads.registry import HEADS
 from boustro.pretrain.config import PretrainConfig
 from boustro.pretrain.run import pretrain

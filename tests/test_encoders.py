@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from boustro.cli.cache import cache as cache_command
-from boustro.encoders import exact_spec, load_encoder, split_spec
 from boustro.encoders.cache import CachedEncoder, cache_limit
 from boustro.encoders.reading import select
+from boustro.encoders.spec import exact_spec, load_encoder, split_spec
 from boustro.types import Sentence
 
 KINDS = ("gpt2", "llama", "qwen3", "gpt_neox")
@@ -242,7 +242,7 @@ def test_the_cache_keeps_to_its_limit(tiny_lm, tmp_path, monkeypatch):
 def test_a_full_disk_while_writing_leaves_nothing_broken(tiny_lm, tmp_path):
     program = (
         "import resource, signal, sys\n"
-        "from boustro.encoders import load_encoder\n"
+        "from boustro.encoders.spec import load_encoder\n"
         "encoder = load_encoder(sys.argv[1], cache=sys.argv[2])\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))\n"

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import boustro
-from boustro.encoders import load_encoder
+from boustro.encoders.spec import load_encoder
 
 WORDS = ["Ada", "Brandt", "sold", "1,250", "umbrellas", "in", "Vellmar", "."]
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModel
 
-from boustro.encoders import exact_spec, load_encoder, split_kind, split_revision
+from boustro.encoders.spec import exact_spec, load_encoder, split_kind, split_revision
 from boustro.models.blocks import find_blocks
 from boustro.types import Sentence
 

@@ -12,7 +12,7 @@ from huggingface_hub import ModelCard
 from huggingface_hub.utils import filter_repo_objects
 
 import boustro
-from boustro.encoders import exact_spec, load_encoder, split_revision
+from boustro.encoders.spec import exact_spec, load_encoder, split_revision
 from boustro.store import provenance
 from boustro.tasks.card import model_card, write_card
 from boustro.tasks.hub import download, upload

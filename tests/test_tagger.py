@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import boustro
-from boustro.encoders import load_encoder
+from boustro.encoders.spec import load_encoder
 from boustro.heads.dropout import Dropout
 from boustro.heads.mix import LayerMix
 from boustro.heads.options import HeadOptions, TrainOptions

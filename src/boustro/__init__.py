@@ -12,7 +12,7 @@ from collections.abc import Container, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from boustro.encoders import load_encoder
+    from boustro.encoders.spec import load_encoder
     from boustro.metrics.labels import LabelScore
     from boustro.metrics.spans import SpanScore
     from boustro.tasks.classifier import Classifier, Label
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "load_encoder": "boustro.encoders",
+    "load_encoder": "boustro.encoders.spec",
     "LabelScore": "boustro.metrics.labels",
     "SpanScore": "boustro.metrics.spans",
     "Classifier": "boustro.tasks.classifier",

@@ -25,10 +25,8 @@ DISK_ERRORS = DISK_FULL | {
     *(errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO),
     *(errno.ENOTDIR, errno.ENOENT, errno.EEXIST, errno.ENAMETOOLONG),
 }
-RUST_ERROR = re.compile(r"\(os error (\d+)\)")
-"""How libraries written in Rust (safetensors, tokenizers) report an error of the operating system."""
-PATIENCE = 2.0
-"""Seconds of waiting for another run before a line says so."""
+RUST_ERROR = re.compile(r"\(os error (\d+)\)")  # how safetensors and tokenizers, written in Rust, report an OSError
+PATIENCE = 2.0  # seconds of waiting for another run before a line says so
 
 
 @contextlib.contextmanager

@@ -1,8 +1,7 @@
 """Folders that are either complete or absent.
 
-Every artefact (a model, a tagger, token shards, a cache entry) is written to a staging folder beside its target. The
-manifest, with each file's size and SHA-256, is written last; then one rename makes the folder visible. A folder whose
-manifest is missing or does not match its files is refused.
+Every artefact (a model, a tagger, token shards) is written to a staging folder beside its target, its manifest (each
+file's size and SHA-256) last; then one rename makes it visible. A folder that does not match its manifest is refused.
 
     with write_folder("ner", kind="tagger") as folder:
         (folder / "weights.bin").write_bytes(...)
@@ -27,9 +26,7 @@ from boustro.errors import lacks_memory, reason
 from boustro.locks import disk_errors, lock, real_path, restore, retired_path, staging_path, sweep, sync
 
 MANIFEST = "manifest.json"
-EDITABLE = frozenset({"README.md"})
-"""Written files that a person may edit: their bytes are not verified, and an edited one is not replaced."""
-
+EDITABLE = frozenset({"README.md"})  # a person may edit them: not verified, and an edited one is not replaced
 _options: dict[str, Any] = {}
 
 
@@ -120,8 +117,8 @@ def claim(path: str | Path, kind: str, overwrite: bool = False) -> Iterator[None
         restore(real_path(path))
         refuse_foreign(Path(path), kind)
         if not overwrite and (real_path(path) / MANIFEST).is_file():
-            message = "give --overwrite to replace it, or choose another --out"
-            raise FileExistsError(f"{path} already holds {_folder(kind)}; {message}")
+            advice = "give --overwrite to replace it, or choose another --out"
+            raise FileExistsError(f"{path} already holds {_folder(kind)}; {advice}")
         yield
 
 
@@ -165,12 +162,11 @@ def open_folder(path: str | Path, kind: str, verify: bool = False, needs: Collec
     manifest = _read_manifest(path, kind)
     if manifest["kind"] != kind:
         raise ValueError(f"{path} is {_folder(manifest['kind'])}; {_folder(kind)} is expected here")
-    for name in needs:
-        if name not in manifest["files"]:
-            raise ValueError(f"{path} holds no {name}; write the {kind} folder again")
+    if lost := [name for name in needs if name not in manifest["files"]]:
+        raise ValueError(f"{path} holds no {lost[0]}; write the {kind} folder again")
     for name, fact in manifest["files"].items():
         file = path / name
-        if _editable(name):
+        if Path(name).name in EDITABLE:
             continue
         if not file.is_file():
             raise ValueError(f"{file} is missing; write the {kind} folder again")
@@ -201,8 +197,7 @@ def reading(path: str | Path, advice: str) -> Iterator[None]:
         named = isinstance(error, (ValueError, OSError)) and str(path) in str(error)
         if named or isinstance(error, ImportError) or lacks_memory(error):
             raise
-        message = f"{path}: damaged, or written by another version ({reason(error)}); {advice}"
-        raise ValueError(message) from error
+        raise ValueError(f"{path}: damaged, or written by another version ({reason(error)}); {advice}") from error
 
 
 def read_json(path: Path) -> Any:
@@ -236,7 +231,9 @@ def remove_folder(path: str | Path, own: Collection[str] = ()) -> None:
 
 def content_fingerprint(manifest: dict[str, Any]) -> str:
     """One fingerprint of all files in a folder, independent of who wrote it and when."""
-    return fingerprint({name: fact["sha256"] for name, fact in manifest["files"].items() if not _editable(name)})
+    return fingerprint(
+        {name: fact["sha256"] for name, fact in manifest["files"].items() if Path(name).name not in EDITABLE}
+    )
 
 
 def record_options(options: dict[str, Any]) -> None:
@@ -281,7 +278,9 @@ def foreign_files(path: Path) -> list[str]:
     with contextlib.suppress(OSError, ValueError):
         listed = _read_manifest(path, "artefact")["files"]
     found = sorted(p.relative_to(path).as_posix() for p in path.rglob("*") if not p.is_dir() or p.is_symlink())
-    edited = {n for n in found if n in listed and _editable(n) and hash_file(path / n) != listed[n]["sha256"]}
+    edited = {
+        n for n in found if n in listed and Path(n).name in EDITABLE and hash_file(path / n) != listed[n]["sha256"]
+    }
     return [name for name in found if name != MANIFEST and (name not in listed or name in edited)]
 
 
@@ -289,16 +288,12 @@ def _read_manifest(path: Path, kind: str) -> dict[str, Any]:
     """A manifest with all its fields that lists only files inside the folder; `ValueError` for any other."""
     with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
         manifest = read_json(path / MANIFEST)
-        facts = [(name, fact["bytes"], fact["sha256"]) for name, fact in manifest["files"].items()]
-        inside = all(not Path(name).is_absolute() and ".." not in Path(name).parts for name, _, _ in facts)
-        sound = inside and all(isinstance(size, int) and isinstance(text, str) for _, size, text in facts)
+        files = manifest["files"].items()
+        inside = all(not Path(name).is_absolute() and ".." not in Path(name).parts for name, _ in files)
+        sound = inside and all(isinstance(f["bytes"], int) and isinstance(f["sha256"], str) for _, f in files)
         if sound and manifest["kind"] and isinstance(manifest["kind"], str) and isinstance(manifest["made_by"], dict):
             return manifest
     raise ValueError(f"{path / MANIFEST}: damaged; write the {kind} folder again")
-
-
-def _editable(name: str) -> bool:
-    return Path(name).name in EDITABLE
 
 
 def _folder(kind: str) -> str:

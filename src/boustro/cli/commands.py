@@ -58,7 +58,7 @@ def fit(
         overwrite: Replace an existing folder of this task at --out.
     """
     check_options(fit, locals())
-    from boustro.encoders import check_spec
+    from boustro.encoders.spec import check_spec
 
     with only_errors(run.quiet):
         # Errors in the options come before any work.

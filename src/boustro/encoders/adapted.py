@@ -17,48 +17,37 @@ from boustro.models.adaptation import MASK_KEPT, Adaptation, adapter_fingerprint
 from boustro.models.lora import merge_lora
 from boustro.store import fingerprint
 
-Locate = Callable[[str], tuple[str, str | None]]
-"""Spec of one LM → its path or name, and its revision."""
+Locate = Callable[[str], tuple[str, str | None]]  # spec of one LM → its path or name, and its revision
 
 
-def load_lm(path: str, reading: ReadingOptions, *, locate: Locate, **common: Any) -> LMEncoder:
-    """A causal LM, or one that was adapted with its mask kept; `ValueError` for one adapted without it."""
-    adaptation = find_adaptation(path)
-    if adaptation is None:
-        return LMEncoder(path, reading, **common)
-    if adaptation.blocks != MASK_KEPT:
-        raise ValueError(f"{path} was adapted without its mask in blocks {adaptation.blocks}; name it unmasked:{path}")
-    return _merged(LMEncoder, path, adaptation, reading, locate, **common)
-
-
-def load_unmasked(
-    path: str, reading: ReadingOptions, *, locate: Locate, blocks: str | None = None, **common: Any
+def load_causal(
+    path: str,
+    reading: ReadingOptions,
+    *,
+    locate: Locate,
+    unmasked: bool = False,
+    blocks: str | None = None,
+    **common: Any,
 ) -> LMEncoder:
-    """A causal LM without its mask, or one that was adapted so, whose folder names the blocks."""
+    """A causal LM, with or without its mask, or one that was adapted so, whose folder names the blocks.
+
+    Raises `ValueError` for a folder that was adapted the other way, or in other blocks.
+    """
     adaptation = find_adaptation(path)
+    kind = UnmaskedEncoder if unmasked else LMEncoder
+    own = {"blocks": blocks} if unmasked else {}
     if adaptation is None:
-        return UnmaskedEncoder(path, reading, blocks=blocks, **common)
-    if adaptation.blocks == MASK_KEPT:
+        return kind(path, reading, **own, **common)
+    if adaptation.blocks == MASK_KEPT and unmasked:
         raise ValueError(f"{path} was adapted with its mask kept; name it without unmasked: {path}")
-    if blocks not in (None, adaptation.blocks):
+    if adaptation.blocks != MASK_KEPT and (not unmasked or blocks not in (None, adaptation.blocks)):
         raise ValueError(f"{path} was adapted without its mask in blocks {adaptation.blocks}; name it unmasked:{path}")
-    return _merged(UnmaskedEncoder, path, adaptation, reading, locate, blocks=adaptation.blocks, **common)
-
-
-def named_by_adaptation(path: str) -> list[str]:
-    """The spec of the LM that an adaptation belongs to; empty for any other folder."""
-    adaptation = find_adaptation(path)
-    return [] if adaptation is None else [adaptation.base]
-
-
-def _merged(
-    kind: type[LMEncoder], path: str, adaptation: Adaptation, reading: ReadingOptions, locate: Locate, **common: Any
-) -> LMEncoder:
     if common.pop("revision", None):
         raise ValueError(f"{path}: an adapted LM is a folder here, which has no revision")
     base, revision = locate(adaptation.base)
+    common |= {"direction": adaptation.direction, **({"blocks": adaptation.blocks} if unmasked else {})}
     try:
-        encoder = kind(base, reading, revision=revision, **{**common, "direction": adaptation.direction})
+        encoder = kind(base, reading, revision=revision, **common)
     except (FileNotFoundError, ValueError) as error:
         raise type(error)(f"{path} adapts {adaptation.base}: {error}") from error
     now = facts_of(encoder, adaptation.base)
@@ -69,6 +58,12 @@ def _merged(
     merge_lora(encoder.model, Path(path))
     encoder.adapter = adapter_fingerprint(path)
     return encoder
+
+
+def named_by_adaptation(path: str) -> list[str]:
+    """The spec of the LM that an adaptation belongs to; empty for any other folder."""
+    adaptation = find_adaptation(path)
+    return [] if adaptation is None else [adaptation.base]
 
 
 def facts_of(encoder: LMEncoder, exact_base: str) -> Adaptation:

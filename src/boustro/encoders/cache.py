@@ -25,8 +25,6 @@ from boustro.locks import leftovers, lock
 from boustro.store import fingerprint, kind_of, open_folder, read_folder, remove_folder, write_folder
 
 KIND, ARRAY = "features", "features.bin"
-DEFAULT_LIMIT = 20 * 2**30
-NOTED_BYTES = 100 * 2**20
 
 
 def cache_folder() -> Path:
@@ -40,7 +38,7 @@ def cache_limit() -> int:
     """The most bytes in the cache: `$BOUSTRO_CACHE_LIMIT` such as `8GB`, or 20 GiB."""
     text = os.environ.get("BOUSTRO_CACHE_LIMIT", "").strip().upper().removesuffix("B")
     if not text:
-        return DEFAULT_LIMIT
+        return 20 * 2**30
     units = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
     try:
         return int(float(text[:-1]) * units[text[-1]]) if text[-1] in units else int(text)
@@ -101,12 +99,10 @@ class CachedEncoder(Encoder):
             raise ValueError(f"{entry} contains other features")
         return manifest["made_by"]
 
-    def _write(
-        self, entry: Path, sentences: Sequence[WordList], shape: tuple[int, int, int], size: int
-    ) -> dict[str, Any]:
+    def _write(self, entry: Path, sentences: Sequence[WordList], shape: tuple[int, ...], size: int) -> dict[str, Any]:
         """Compute and write the features; returns the `made_by` of the manifest."""
         self._make_room(size)
-        if size >= NOTED_BYTES:
+        if size >= 100 * 2**20:
             print(f"{self.spec}: writing {size / 2**20:,.0f} MB of features to {self.folder}", file=sys.stderr)
         before = Counter(self.encoder.counts)
         made_by = {"spec": self.spec, "identity": self._identity, "shape": shape, "notices": {}}
@@ -127,7 +123,9 @@ class CachedEncoder(Encoder):
         size = f"the features need {needed / 2**30:.2f} GiB"
         if needed > self.limit:
             raise ValueError(f"{size}, the cache's limit is {self.limit / 2**30:.2f} GiB; {advice}")
-        held = [(entry, _size(entry)) for entry in sorted(_entries(self.folder), key=_last_used)]
+        held = [
+            (entry, _size(entry)) for entry in sorted(_entries(self.folder), key=lambda entry: entry.stat().st_mtime)
+        ]
         excess = needed + sum(size for _, size in held) - self.limit
         for entry, freed in held:
             if excess <= 0 and needed <= shutil.disk_usage(self.folder).free:
@@ -172,10 +170,6 @@ def _describe(entry: Path) -> str:
 def _entries(folder: Path) -> list[Path]:
     """Folders of features, complete or damaged."""
     return [entry for entry in sorted(folder.glob("??/*")) if kind_of(entry) == KIND or (entry / ARRAY).is_file()]
-
-
-def _last_used(entry: Path) -> float:
-    return entry.stat().st_mtime
 
 
 def _size(entry: Path) -> int:

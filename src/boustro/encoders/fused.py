@@ -30,7 +30,7 @@ SIDES: dict[str, tuple[str, ...]] = {"none": (), "backward": ("backward",), "bot
 
 
 class FusedEncoder(ConcatEncoder):
-    """`load` makes an encoder of a spec (`encoders.load_encoder`); the fusion's own `pooling` is mean by default.
+    """`load` makes an encoder of a spec (`spec.load_encoder`); the fusion's own `pooling` is mean by default.
 
     Raises `FileNotFoundError` and `ValueError` if the folder or one of its LMs is missing, damaged or changed.
     """
@@ -136,8 +136,6 @@ def tower_window(forward: LMEncoder, backward: LMEncoder) -> int:
 
 def facts_of(forward: LMEncoder, backward: LMEncoder, trained: Sequence[str] = ()) -> dict[str, Any]:
     """The vocabulary and weights that a fusion depends on, without the LMs that were `trained` with it."""
-    weights = [
-        None if side in trained else lm.identity()["weights"]
-        for side, lm in (("forward", forward), ("backward", backward))
-    ]
+    lms = {"forward": forward, "backward": backward}
+    weights = [None if side in trained else lm.identity()["weights"] for side, lm in lms.items()]
     return {"weights": weights, "vocabulary": fingerprint(forward.vocabulary())}

@@ -22,15 +22,14 @@ from boustro.names import is_path
 from boustro.store import EDITABLE, MANIFEST, fingerprint, hash_file, open_folder, read_json, write_file
 from boustro.text.tokenizers import load_tokenizer
 
+# Folders that are not transformers models, by one of their files.
 OWN_KINDS = {fusion.WEIGHTS: fusion.KIND, elmo.WEIGHTS: elmo.KIND, lora.WEIGHTS: adaptation.KIND}
-"""Folders that are not transformers models, by one of their files."""
 SUFFIXES = (".safetensors", ".bin", ".json", ".model", ".tiktoken")
 PLAIN_TEXT = ("vocab.txt", "merges.txt")
 IGNORED = EDITABLE | {MANIFEST, "training.json", "generation_config.json", "trainer_state.json", "training_args.bin"}
 """Files that change no number."""
 REMEMBERED, LARGE = "hashes.json", 64 * 2**20
-SETTLED_SECONDS = 2.0
-"""A file modified more recently than this may change again with the same modification time."""
+SETTLED_SECONDS = 2.0  # a file modified more recently may change again with the same modification time
 
 
 def load_config(name_or_path: str, revision: str | None):

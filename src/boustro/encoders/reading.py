@@ -25,17 +25,11 @@ from torch import Tensor
 from boustro.encoders.base import Encoder, Stream, WordList
 from boustro.encoders.loading import tokenizer_fingerprint
 from boustro.encoders.options import ReadingOptions
-from boustro.encoders.windows import (
-    Window,
-    batch_by_length,
-    chunk_groups,
-    group_sentences,
-    join_sentences,
-    plan_windows,
-)
+from boustro.encoders.windows import Window, batch_by_length, group_sentences, join_sentences, plan_windows
 from boustro.given import each_sentence
 from boustro.store import fingerprint
 from boustro.text.alignment import Aligner, Pieces
+from boustro.text.documents import chunk_by_size
 from boustro.types import Sentence
 
 PLACES = ("before", "entry", "exit", "first", "last", "mean")
@@ -71,9 +65,8 @@ def select(place: str, bounds: np.ndarray, backward: bool) -> Selection:
     if place == "mean":
         sizes = end - start
         offsets = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        return Selection(
-            np.repeat(words, sizes), np.repeat(start, sizes) + offsets, np.repeat(1 / sizes, sizes).astype(np.float32)
-        )
+        states, weights = np.repeat(start, sizes) + offsets, np.repeat(1 / sizes, sizes).astype(np.float32)
+        return Selection(np.repeat(words, sizes), states, weights)
     states = {"before": start - 1, "entry": start, "exit": end - 1}[place]
     return Selection(words, states, np.ones(num_words, np.float32))
 
@@ -82,7 +75,8 @@ def encode_in_chunks(
     sentences: Iterable[WordList], context: str, encode_chunk: Callable[[list[list[Sentence]]], np.ndarray]
 ) -> Iterator[tuple[np.ndarray]]:
     """Vectors sentence by sentence; `encode_chunk` gives those of all words of some groups, each read as one text."""
-    for chunk in chunk_groups(group_sentences(each_sentence(sentences), context), CHUNK_WORDS):
+    groups = group_sentences(each_sentence(sentences), context)
+    for chunk in chunk_by_size(groups, lambda group: sum(map(len, group)), CHUNK_WORDS):
         vectors = encode_chunk(chunk)
         bounds = np.concatenate([[0], np.cumsum([len(s) for group in chunk for s in group])])
         for start, stop in pairwise(bounds):
@@ -180,9 +174,8 @@ class PieceEncoder(Encoder):
         first_word = np.concatenate([[0], np.cumsum([len(t) for t in texts])])
         windows = []
         for number, pieces in enumerate(aligned):
-            num_pieces = len(pieces.ids)
-            first = -1 if self._origin(num_pieces) else 0
-            windows += plan_windows(number, num_pieces, self._window, first, centred=self.sees_both_sides)
+            first = -1 if self._origin(len(pieces.ids)) else 0
+            windows += plan_windows(number, len(pieces.ids), self._window, first, centred=self.sees_both_sides)
         return aligned, first_word, windows
 
     def _encode_chunk(self, groups: list[list[Sentence]]) -> np.ndarray:

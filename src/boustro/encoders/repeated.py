@@ -16,8 +16,6 @@ from typing import Any
 from boustro.encoders.lm import LMEncoder
 from boustro.encoders.options import ReadingOptions
 
-SMALLEST_WINDOW = 2
-
 
 class RepeatedEncoder(LMEncoder):
     """Raises `ValueError` for a wrong number of copies, and for more than fit into the model's window."""
@@ -26,9 +24,8 @@ class RepeatedEncoder(LMEncoder):
         self, path: str, reading: ReadingOptions, *, copies: str = "2", between: str = "\n", **common: Any
     ) -> None:
         if not copies.isdecimal() or int(copies) < 1:
-            raise ValueError(
-                f"{common.get('spec') or path}: the number of copies is a whole number such as 2 or 3, not {copies!r}"
-            )
+            name = common.get("spec") or path
+            raise ValueError(f"{name}: the number of copies is a whole number such as 2 or 3, not {copies!r}")
         self._copies, self._separator = int(copies), between
         self.sees_both_sides = self._copies > 1
         super().__init__(path, reading, **common)
@@ -43,7 +40,7 @@ class RepeatedEncoder(LMEncoder):
 
     def _room(self, window: int) -> int:
         room = (super()._room(window) - (self._copies - 1) * len(self._between)) // self._copies
-        if room < SMALLEST_WINDOW:
+        if room < 2:
             raise ValueError(f"{self.spec}: the model's window of {window:,} pieces cannot hold {self._copies} copies")
         return room
 

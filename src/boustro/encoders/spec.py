@@ -9,13 +9,11 @@ masked:PATH         a masked LM of the BERT family
 unmasked:PATH       a causal LM without its causal mask, untrained: every piece sees both sides
 unmasked:3-4:PATH   the same in blocks 3 and 4 only; unmasked:4:PATH in one
 unmasked:DIR        a causal LM that boustro adapt trained to read so, in the blocks that it was trained for
-repeated:PATH       a causal LM that is given the text twice and read in the second copy
-repeated:3:PATH     three times, read in the third
+repeated:PATH       a causal LM that is given the text twice and read in the second copy; repeated:3:PATH three times
 fused:DIR           a forward and a backward LM under a fusion that boustro fuse trained; the folder names the two
 elmo:DIR            an ELMo that boustro elmo trained: reads letters, so no word is unknown; both directions
 
-A kind comes first, then its number or range where it takes one, then a path or a name, then a revision:
-`unmasked:3-4:gpt2@607a30d`.
+The order is kind, number or range, path or name, revision: `unmasked:3-4:gpt2@607a30d`.
 """
 
 import re
@@ -27,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from boustro.choose import nearest
-from boustro.encoders.adapted import load_lm, load_unmasked, named_by_adaptation
+from boustro.encoders.adapted import load_causal, named_by_adaptation
 from boustro.encoders.base import Encoder
 from boustro.encoders.cache import CachedEncoder
 from boustro.encoders.concat import ConcatEncoder, check_vocabularies
@@ -60,16 +58,14 @@ class Kind(NamedTuple):
 
 CAUSAL = ("sentinel", "revision", "direction")
 KINDS: dict[str, Kind] = {
-    "lm": Kind(lambda path, reading, **given: load_lm(path, reading, locate=locate, **given), CAUSAL),
+    "lm": Kind(lambda *read, **given: load_causal(*read, locate=locate, **given), CAUSAL),
     "masked": Kind(MaskedEncoder, ("revision",)),
     "backward": Kind(partial(LMEncoder, direction="backward"), CAUSAL),
     "unmasked": Kind(
-        lambda path, reading, **given: load_unmasked(path, reading, locate=locate, **given), CAUSAL, number="blocks"
+        lambda *read, **given: load_causal(*read, locate=locate, unmasked=True, **given), CAUSAL, "blocks"
     ),
-    "repeated": Kind(RepeatedEncoder, (*CAUSAL, "between"), number="copies"),
-    "fused": Kind(
-        lambda path, reading, **given: FusedEncoder(path, reading, load=load_encoder, **given), ("sentinel",)
-    ),
+    "repeated": Kind(RepeatedEncoder, (*CAUSAL, "between"), "copies"),
+    "fused": Kind(lambda *read, **given: FusedEncoder(*read, load=load_encoder, **given), ("sentinel",)),
     "elmo": Kind(ElmoEncoder, ()),
 }
 
@@ -140,22 +136,17 @@ def load_encoder(
     (3, 1, 512)
     """
     check_options(load_encoder, locals())
+    layers = layers if isinstance(layers, str) else ",".join(map(str, np.atleast_1d(layers)))
     reading = ReadingOptions(
-        layers=layers if isinstance(layers, str) else ",".join(map(str, np.atleast_1d(layers))),
-        pooling=pooling,
-        spacing=spacing,
-        context=context,
-        sentinel=sentinel,
-        dtype=dtype,
+        layers=layers, pooling=pooling, spacing=spacing, context=context, sentinel=sentinel, dtype=dtype
     )
     parts: list[Part] = []
     for name in split_spec(spec):
         bare, own_revision = split_revision(name)
         kind, number, path = resolve(bare)
-        own = {**options, "revision": own_revision or revision}
-        own = {option: value for option, value in own.items() if value is not None}
-        unknown = {*own, *(["sentinel"] if sentinel is not None else [])} - {*kind.options}
-        if unknown:
+        given = {**options, "revision": own_revision or revision}
+        own = {option: value for option, value in given.items() if value is not None}
+        if unknown := {*own, *(["sentinel"] if sentinel is not None else [])} - {*kind.options}:
             raise ValueError(f"{name}: this kind of encoder has no option {', '.join(sorted(unknown))}")
         tokenizer = parts[0].tokenizer if parts else None
         parts.append(kind.make(path, reading, spec=name, device=device, tokenizer=tokenizer, **number, **own))

@@ -58,7 +58,8 @@ class TransformerEncoder(PieceEncoder):
             raise ValueError(f"{path}: the tokenizer has {len(self.tokenizer):,} pieces, the model only {rows:,}")
         self._prefix, self._suffix = self._frame(config, reading.sentinel)
         text = config.get_text_config()
-        self._num_layers, self.max_pieces = text.num_hidden_layers, _max_pieces(text)
+        positions = getattr(text, "max_position_embeddings", None) or getattr(text, "n_positions", None) or 1024
+        self._num_layers, self.max_pieces = text.num_hidden_layers, min(positions - first_position(text), MOST_WINDOW)
         self.num_parameters = sum(p.numel() for p in self.model.parameters())
         self._set_output(parse_layers(reading.layers, self._num_layers), text.hidden_size, self._room(self.max_pieces))
 
@@ -78,8 +79,7 @@ class TransformerEncoder(PieceEncoder):
     def _states(self, **inputs: Any) -> Sequence[Tensor]:
         """The model's states, layer by layer; blocks above the highest layer that is read are not computed."""
         highest = max(self._layers)
-        blocks = find_blocks(self.model, self._num_layers) if highest < self._num_layers else []
-        if blocks:
+        if highest < self._num_layers and (blocks := find_blocks(self.model, self._num_layers)):
             return states_up_to(self.model, blocks, highest, **inputs)
         return self.model(output_hidden_states=True, **inputs).hidden_states
 
@@ -105,12 +105,6 @@ def parse_layers(layers: str, num_layers: int) -> tuple[int, ...]:
         numbers = [-1] if layers == "last" else [int(n) for n in layers.split(",")]
     except ValueError as error:
         raise ValueError(f"unknown layers {layers!r}: expected all, last, or numbers such as 0,3,4") from error
-    wrong = [n for n in numbers if not -num_layers - 1 <= n <= num_layers]
-    if wrong:
+    if wrong := [n for n in numbers if not -num_layers - 1 <= n <= num_layers]:
         raise ValueError(f"no layer {wrong}: the model has 0 (embeddings) to {num_layers}, or -1 for the last")
     return tuple(n % (num_layers + 1) for n in numbers)
-
-
-def _max_pieces(text: Any) -> int:
-    positions = getattr(text, "max_position_embeddings", None) or getattr(text, "n_positions", None) or 1024
-    return min(positions - first_position(text), MOST_WINDOW)

@@ -75,16 +75,3 @@ def join_sentences(group: list[Sentence]) -> Sentence:
         return group[0]
     spaces = [space for s in group for space in (s.spaces or guess_spaces(s.words))]
     return Sentence(tuple(word for s in group for word in s.words), spaces=tuple(spaces))
-
-
-def chunk_groups(groups: Iterable[list[Sentence]], chunk_words: int) -> Iterator[list[list[Sentence]]]:
-    """Groups until they have `chunk_words` words; one chunk is in memory at a time."""
-    chunk, words = [], 0
-    for group in groups:
-        chunk.append(group)
-        words += sum(len(s) for s in group)
-        if words >= chunk_words:
-            yield chunk
-            chunk, words = [], 0
-    if chunk:
-        yield chunk

@@ -12,12 +12,12 @@ z are the last hidden states, p a learned embedding (200 wide) of the position i
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from boustro.models.loss import lm_loss
-from boustro.models.masked import MaskedLMWithLoss, at, encode
+from boustro.models.masked import Ids, MaskedLMWithLoss, Scalar, Slots, at, encode
 
 PLACE_WIDTH = 200
 
@@ -28,22 +28,13 @@ class SpanBoundaryHead(nn.Module):
     def __init__(self, width: int, num_places: int = 32, layer_norm_eps: float = 1e-12) -> None:
         super().__init__()
         self.places = nn.Embedding(num_places, PLACE_WIDTH)
-        self.feed_forward = nn.Sequential(
-            nn.Linear(2 * width + PLACE_WIDTH, width),
-            nn.GELU(),
-            nn.LayerNorm(width, eps=layer_norm_eps),
-            nn.Linear(width, width),
-            nn.GELU(),
-            nn.LayerNorm(width, eps=layer_norm_eps),
-        )
+        widths = ((2 * width + PLACE_WIDTH, width), (width, width))
+        layers = ((nn.Linear(*ends), nn.GELU(), nn.LayerNorm(width, eps=layer_norm_eps)) for ends in widths)
+        self.feed_forward = nn.Sequential(*(module for layer in layers for module in layer))
         self.apply(_initialise)
 
     def forward(
-        self,
-        states: Float[Tensor, "B T D"],
-        left: Int[Tensor, "B K"],
-        right: Int[Tensor, "B K"],
-        places: Int[Tensor, "B K"],
+        self, states: Float[Tensor, "B T D"], left: Slots, right: Slots, places: Slots
     ) -> Float[Tensor, "B K D"]:
         """s_i of each position; `places` is i - s, from 0."""
         place = self.places(places.clamp(max=self.places.num_embeddings - 1))
@@ -70,15 +61,15 @@ class SpanLMWithLoss(MaskedLMWithLoss):
 
     def forward(  # type: ignore[override]
         self,
-        input_ids: Int[Tensor, "B T"],
-        positions: Int[Tensor, "B K"],
-        targets: Int[Tensor, "B K"],
-        left: Int[Tensor, "B K"],
-        right: Int[Tensor, "B K"],
-        places: Int[Tensor, "B K"],
-        documents: Int[Tensor, "B T"],
-        num_targets: Float[Tensor, ""] | None = None,
-    ) -> dict[str, Float[Tensor, ""]]:
+        input_ids: Ids,
+        positions: Slots,
+        targets: Slots,
+        left: Slots,
+        right: Slots,
+        places: Slots,
+        documents: Ids,
+        num_targets: Scalar | None = None,
+    ) -> dict[str, Scalar]:
         states, decoder = encode(self.lm, input_ids, documents), self.lm.get_output_embeddings()
         assert decoder is not None, "a masked LM has output embeddings"
         masked = self.masked_loss(states, positions, targets, num_targets)

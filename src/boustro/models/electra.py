@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from transformers import ElectraForMaskedLM, ElectraForPreTraining
 
 from boustro.models.loss import best_chunk_rows
-from boustro.models.masked import at, encode, prediction_head
+from boustro.models.masked import Ids, Scalar, Slots, at, encode, prediction_head
 from boustro.models.presets import make_generator_config
 
 
@@ -51,13 +51,13 @@ class ReplacedLMWithLoss(nn.Module):
 
     def forward(
         self,
-        input_ids: Int[Tensor, "B T"],
-        positions: Int[Tensor, "B K"],
-        targets: Int[Tensor, "B K"],
+        input_ids: Ids,
+        positions: Slots,
+        targets: Slots,
         draws: Float[Tensor, "B K"],
-        documents: Int[Tensor, "B T"],
-        num_targets: Float[Tensor, ""] | None = None,
-    ) -> dict[str, Float[Tensor, ""]]:
+        documents: Ids,
+        num_targets: Scalar | None = None,
+    ) -> dict[str, Scalar]:
         rows = at(encode(self.generator, input_ids, documents), positions).flatten(0, 1)
         summed, sampled = self._fill(rows, targets.flatten(), draws.flatten())  # type: ignore[call-arg]
         masked = summed / ((targets != -100).sum().clamp_min(1) if num_targets is None else num_targets)
@@ -97,12 +97,7 @@ def sample(logits: Float[Tensor, "N V"], draws: Float[Tensor, " N"]) -> Int[Tens
     return places.clamp(max=logits.shape[1] - 1)
 
 
-def replace(
-    input_ids: Int[Tensor, "B T"],
-    positions: Int[Tensor, "B K"],
-    targets: Int[Tensor, "B K"],
-    sampled: Int[Tensor, "B K"],
-) -> tuple[Int[Tensor, "B T"], Bool[Tensor, "B T"]]:
+def replace(input_ids: Ids, positions: Slots, targets: Slots, sampled: Slots) -> tuple[Ids, Bool[Tensor, "B T"]]:
     """The discriminator's input, and which of its pieces are replaced; empty slots change nothing."""
     length = input_ids.shape[1]
     places = positions.masked_fill(targets == -100, length)  # empty slots go to an extra column

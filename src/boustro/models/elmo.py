@@ -8,8 +8,8 @@
 Letters are the bytes of UTF-8, so no input word is unknown; as a target, a rare word is the unknown one.
 
 B texts, T words of a text, Q = T + 1 states, N different words, C letters of a word, D width of a vector, L layers.
-Source: Peters et al. 2018, section 3; the character CNN of Kim et al. 2016. Unlike there, the LSTMs start from zero
-with every text, and the softmax is a full one.
+Source: Peters et al. 2018, section 3; Kim et al. 2016. Unlike there, the LSTMs start from zero with every text, and the
+softmax is a full one.
 """
 
 import json
@@ -25,7 +25,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from boustro.models.loss import lm_loss
-from boustro.models.towers import both_readings, in_text_order
+from boustro.models.towers import Lengths, both_readings, in_text_order
 from boustro.store import read_folder, read_json, write_file
 
 warnings.filterwarnings("ignore", "LSTM with projections is not supported with oneDNN")  # only slower
@@ -35,7 +35,6 @@ WEIGHTS = "elmo.safetensors"
 BEGIN, END, BOUNDARY, PADDING = 256, 257, 258, 259  # after the 256 bytes
 NUM_LETTERS = 260
 PAPER_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
-SENTINEL = [BEGIN, BOUNDARY, END]  # the word that starts either reading
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,9 +69,7 @@ class CharCNN(nn.Module):
         super().__init__()
         self.letters = nn.Embedding(NUM_LETTERS, shape.letter_width)
         self.widths = [wide for wide, _ in shape.filters]
-        self.convolutions = nn.ModuleList(
-            [nn.Conv1d(shape.letter_width, number, wide) for wide, number in shape.filters]
-        )
+        self.convolutions = nn.ModuleList([nn.Conv1d(shape.letter_width, num, wide) for wide, num in shape.filters])
         total = sum(number for _, number in shape.filters)
         self.highways = nn.Sequential(*(Highway(total) for _ in range(shape.num_highways)))
         self.project = nn.Linear(total, shape.width)
@@ -93,9 +90,8 @@ class LSTMStack(nn.Module):
 
     def __init__(self, shape: ElmoShape) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(
-            [nn.LSTM(shape.width, shape.cells, proj_size=shape.width, batch_first=True) for _ in range(2)]
-        )
+        options = {"proj_size": shape.width, "batch_first": True}
+        self.layers = nn.ModuleList([nn.LSTM(shape.width, shape.cells, **options) for _ in range(2)])
 
     def forward(self, x: Float[Tensor, "B Q D"]) -> Float[Tensor, "L B Q D"]:
         """The states of both layers, the lower first."""
@@ -120,7 +116,7 @@ class Elmo(nn.Module):
         self.words = CharCNN(shape)
         self.forward_lm, self.backward_lm = LSTMStack(shape), LSTMStack(shape)
 
-    def forward(self, spelt: Int[Tensor, "N C"], texts: Int[Tensor, "B T"], lengths: Int[Tensor, " B"]) -> ElmoStates:
+    def forward(self, spelt: Int[Tensor, "N C"], texts: Int[Tensor, "B T"], lengths: Lengths) -> ElmoStates:
         """States of texts padded on the right; `texts` are rows of `spelt`, whose row 0 is the sentinel's.
 
         Forward state t follows word t - 1 and backward state t precedes word t: forward state 0 and backward state T
@@ -140,19 +136,13 @@ class ElmoLM(nn.Module):
         self.elmo, self.softmax, self.chunk_rows = elmo, nn.Linear(elmo.shape.width, num_targets), chunk_rows
 
     def forward(
-        self,
-        spelt: Int[Tensor, "N C"],
-        texts: Int[Tensor, "B T"],
-        lengths: Int[Tensor, " B"],
-        targets: Int[Tensor, "B T"],
+        self, spelt: Int[Tensor, "N C"], texts: Int[Tensor, "B T"], lengths: Lengths, targets: Int[Tensor, "B T"]
     ) -> Float[Tensor, ""]:
         """Mean cross-entropy per word, in nats, of both directions; targets of -100 (padding) are ignored."""
         states = self.elmo(spelt, texts, lengths)
-        losses = [
-            lm_loss(x, self.softmax, targets, self.chunk_rows)
-            for x in (states.forward[-1, :, :-1], states.backward[-1, :, 1:])
-        ]
-        return (losses[0] + losses[1]) / 2
+        top = states.forward[-1, :, :-1], states.backward[-1, :, 1:]
+        ahead, back = (lm_loss(x, self.softmax, targets, self.chunk_rows) for x in top)
+        return (ahead + back) / 2
 
 
 def spell(words: Sequence[str], max_letters: int) -> tuple[Int[Tensor, "N C"], int]:
@@ -160,7 +150,7 @@ def spell(words: Sequence[str], max_letters: int) -> tuple[Int[Tensor, "N C"], i
 
     `["Ada"]` → `[[256, 258, 257, 259, 259], [256, 65, 100, 97, 257]]`
     """
-    spelt, num_cut = [SENTINEL], 0
+    spelt, num_cut = [[BEGIN, BOUNDARY, END]], 0
     for word in words:
         letters = list(word.encode("utf-8", "surrogatepass"))
         num_cut += len(letters) > max_letters - 2
@@ -174,7 +164,7 @@ class SpeltTexts(NamedTuple):
 
     spelt: Int[Tensor, "N C"]
     rows: Int[Tensor, "B T"]
-    lengths: Int[Tensor, " B"]
+    lengths: Lengths
     num_cut: int
 
 

@@ -5,13 +5,11 @@ Piece i is between forward state i and backward state i + 1 (`towers`):
     cloze of p1:     query f1 + b2;   keys and values  f0 f1  and  b2 b3    none of which knows p1
     reading of p1:   the same query;  keys and values  f0 f1 f2  and  b1 b2 b3
 
-The residual connection carries only the query, which does not know the piece either, so nothing bypasses the mask. The
-output predicts the piece through the frozen embeddings. The linear kind is a control without attention: for piece i it
-sees only the two nearest states.
+The residual connection carries only the query, which does not know the piece either. The output predicts the piece
+through the frozen embeddings. The linear kind is a control without attention: it sees only the two nearest states.
 
 B texts, P pieces, Q = P + 1 states of a tower, D width of the fusion, H its heads, E width of the embeddings, V pieces
-of the vocabulary. Source: Baevski et al. 2019, Cloze-driven Pretraining of Self-attention Networks, who train the
-towers too.
+of the vocabulary. Source: Baevski et al. 2019, Cloze-driven Pretraining, who train the towers too.
 """
 
 import json
@@ -28,7 +26,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from boustro.models.loss import lm_loss
-from boustro.models.towers import TowerStates
+from boustro.models.towers import Lengths, TowerStates
 from boustro.store import read_folder, read_json, write_file
 
 KIND = "fusion"
@@ -66,7 +64,9 @@ class AttentionFusion(nn.Module):
         self.queries = _per_tower(shape, lambda own: nn.Linear(own, width))
         self.keys = _per_tower(shape, lambda own: nn.Linear(own, width))
         self.values = _per_tower(shape, lambda own: nn.Linear(own, width))
-        self.distance = nn.Parameter(torch.stack([_falling(shape.num_heads)] * 2))
+        # The biases for the distance first fall with it, steeply in the first head and hardly in the last.
+        falling = -(2.0 ** torch.linspace(1, -3, shape.num_heads))[:, None] * torch.arange(REACH)
+        self.distance = nn.Parameter(torch.stack([falling] * 2))
         self.out = nn.Linear(width, width)
         self.feed_forward = nn.Sequential(
             nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
@@ -74,11 +74,7 @@ class AttentionFusion(nn.Module):
         self.final = nn.LayerNorm(width)
 
     def forward(
-        self,
-        forward: Float[Tensor, "B Q F"],
-        backward: Float[Tensor, "B Q R"],
-        lengths: Int[Tensor, " B"],
-        nearest: int,
+        self, forward: Float[Tensor, "B Q F"], backward: Float[Tensor, "B Q R"], lengths: Lengths, nearest: int
     ) -> Float[Tensor, "B P D"]:
         """Fused states of all pieces; `nearest` is `CLOZE` or `READING`."""
         states = [norm(x) for norm, x in zip(self.norms, (forward, backward), strict=True)]
@@ -109,11 +105,6 @@ class AttentionFusion(nn.Module):
         return torch.cat([mask[:, 0], mask[:, 1]], -1)
 
 
-def _falling(num_heads: int) -> Float[Tensor, "H R"]:
-    """The first biases for the distance: they fall with it, steeply in the first head and hardly in the last."""
-    return -(2.0 ** torch.linspace(1, -3, num_heads))[:, None] * torch.arange(REACH)
-
-
 class LinearFusion(nn.Module):
     """The sum of linear maps of the nearest forward and the nearest backward state, each standardised before."""
 
@@ -124,11 +115,7 @@ class LinearFusion(nn.Module):
         self.maps = _per_tower(shape, lambda own: nn.Linear(own, shape.width))
 
     def forward(
-        self,
-        forward: Float[Tensor, "B Q F"],
-        backward: Float[Tensor, "B Q R"],
-        lengths: Int[Tensor, " B"],
-        nearest: int,
+        self, forward: Float[Tensor, "B Q F"], backward: Float[Tensor, "B Q R"], lengths: Lengths, nearest: int
     ) -> Float[Tensor, "B P D"]:
         """Fused states of all pieces; `nearest` is `CLOZE` or `READING`."""
         num_pieces = forward.shape[1] - 1

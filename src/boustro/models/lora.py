@@ -23,7 +23,6 @@ from boustro.errors import lacks_memory, reason
 from boustro.store import write_file
 
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"  # the names that peft looks for
-ALL_LINEAR = "all-linear"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,17 +50,14 @@ def add_lora(model: nn.Module, shape: LoraShape) -> Any:
     Raises `ImportError` without peft, `ValueError` for targets that the model does not have.
     """
     known = sorted({name.rpartition(".")[2] for name, m in model.named_modules() if isinstance(m, (nn.Linear, Conv1D))})
-    unknown = [target for target in shape.targets if target not in known]
-    if unknown:
+    if unknown := [target for target in shape.targets if target not in known]:
         raise ValueError(
             f"no linear layers are named {', '.join(unknown)}; this model's are {', '.join(known)}; leave out "
             f"--targets to adapt them all"
         )
+    targets = list(shape.targets) or "all-linear"
     config = find_peft().LoraConfig(
-        r=shape.rank,
-        lora_alpha=shape.alpha,
-        lora_dropout=shape.dropout,
-        target_modules=list(shape.targets) or ALL_LINEAR,
+        r=shape.rank, lora_alpha=shape.alpha, lora_dropout=shape.dropout, target_modules=targets
     )
     return _put_on(model, config).eval()
 
@@ -98,8 +94,7 @@ def merge_lora(model: nn.Module, folder: Path) -> None:
         if lacks_memory(error):
             raise
         raise ValueError(f"{folder} does not fit this model: {reason(error)}") from error
-    missing = [name for name in done.missing_keys if "lora_" in name] + list(done.unexpected_keys)
-    if missing:
+    if missing := [name for name in done.missing_keys if "lora_" in name] + list(done.unexpected_keys):
         raise ValueError(f"{folder} does not fit this model: {missing[0]} and {len(missing) - 1} more do not match")
     adapted.merge_and_unload()
     model.requires_grad_(False)

@@ -122,12 +122,8 @@ class _SummedLoss(torch.autograd.Function):
         return None, None, None, *(own * gradient.to(own.dtype) for own in ctx.saved_tensors)
 
 
-def _soft_cap(most: float) -> Finish:
-    return lambda logits: most * torch.tanh(logits / most)
-
-
 FINISHES: dict[str, Callable[[float], Finish]] = {
-    "final_logit_softcapping": _soft_cap,
+    "final_logit_softcapping": lambda most: lambda logits: most * torch.tanh(logits / most),
     "logits_scaling": lambda by: lambda logits: logits / by,
     "logit_scale": lambda by: lambda logits: logits * by,
 }

@@ -3,15 +3,11 @@
     MaskedLMWithLoss    L = L_MLM               hidden pieces (objective `masked`)
     PairLMWithLoss      L = L_MLM + L_NSP       and whether the second text follows the first (`sentence_pair`)
 
-Only the hidden positions, about 15% of a segment, go through the head, a chunk of rows at a time:
+Only the states at the hidden positions go through the head. Documents in one segment do not see each other, and each
+begins at position 0 (`packing`). B segments, T pieces, K slots for predictions (empty: target -100), D width.
 
-    states (B, T, D) → states at the positions (B, K, D) → logits of a chunk → cross-entropy
-
-Documents in one segment do not see each other, and each begins at position 0 (`packing`). B segments, T pieces, K slots
-for predictions (-100 in `targets` if a slot is empty), D width.
-
-Micro-batches have different numbers of targets. So that the mean of their losses is the mean over all targets of a
-step, each divides by `num_targets`, the mean number per micro-batch of that step (by default its own number):
+So that the mean loss of a step's micro-batches is the mean over all their targets, each divides by `num_targets`, the
+mean number per micro-batch (by default its own number):
 
     3 targets of loss 2, and 1 of loss 6     2 and 6, mean 4     with num_targets = 2: 3 and 3, mean 3 = 12 / 4
 
@@ -29,14 +25,15 @@ from boustro.models.loss import lm_loss
 from boustro.models.packing import packed_attention, packed_positions
 from boustro.models.pretrained import first_position
 
+Ids = Int[Tensor, "B T"]
+Slots = Int[Tensor, "B K"]
+Scalar = Float[Tensor, ""]
+
 HEADS: dict[str, tuple[str, ...]] = {
     "bert": ("cls.predictions",),
-    "eurobert": ("lm_head",),
     "electra": ("generator_predictions", "generator_lm_head"),
     "modernbert": ("head", "decoder"),
-    "roberta": ("lm_head",),
-    "xlm-roberta": ("lm_head",),
-    "camembert": ("lm_head",),
+    **dict.fromkeys(("eurobert", "roberta", "xlm-roberta", "camembert"), ("lm_head",)),
 }
 """Attributes of a masked LM that together are its head, by architecture."""
 
@@ -53,23 +50,14 @@ class MaskedLMWithLoss(nn.Module):
         prediction_head(lm)  # raises now, not at the first batch
 
     def forward(
-        self,
-        input_ids: Int[Tensor, "B T"],
-        positions: Int[Tensor, "B K"],
-        targets: Int[Tensor, "B K"],
-        documents: Int[Tensor, "B T"],
-        num_targets: Float[Tensor, ""] | None = None,
-    ) -> dict[str, Float[Tensor, ""]]:
+        self, input_ids: Ids, positions: Slots, targets: Slots, documents: Ids, num_targets: Scalar | None = None
+    ) -> dict[str, Scalar]:
         states = encode(self.lm, input_ids, documents)
         return {"loss": self.masked_loss(states, positions, targets, num_targets)}
 
     def masked_loss(
-        self,
-        states: Float[Tensor, "B T D"],
-        positions: Int[Tensor, "B K"],
-        targets: Int[Tensor, "B K"],
-        num_targets: Float[Tensor, ""] | None,
-    ) -> Float[Tensor, ""]:
+        self, states: Float[Tensor, "B T D"], positions: Slots, targets: Slots, num_targets: Scalar | None
+    ) -> Scalar:
         """The loss of the hidden pieces."""
         head = prediction_head(self.lm)
         return lm_loss(at(states, positions), head, targets, self.chunk_rows, num_targets=num_targets)
@@ -85,14 +73,14 @@ class PairLMWithLoss(MaskedLMWithLoss):
 
     def forward(  # type: ignore[override]
         self,
-        input_ids: Int[Tensor, "B T"],
-        segment_ids: Int[Tensor, "B T"],
-        positions: Int[Tensor, "B K"],
-        targets: Int[Tensor, "B K"],
-        documents: Int[Tensor, "B T"],
+        input_ids: Ids,
+        segment_ids: Ids,
+        positions: Slots,
+        targets: Slots,
+        documents: Ids,
         is_random: Int[Tensor, " B"],
-        num_targets: Float[Tensor, ""] | None = None,
-    ) -> dict[str, Float[Tensor, ""]]:
+        num_targets: Scalar | None = None,
+    ) -> dict[str, Scalar]:
         states = encode(self.lm, input_ids, documents, token_type_ids=segment_ids)
         masked = self.masked_loss(states, positions, targets, num_targets)
         pooler = self.lm.bert.pooler
@@ -102,9 +90,7 @@ class PairLMWithLoss(MaskedLMWithLoss):
         return {"loss": masked + pair, "masked_loss": masked, "pair_loss": pair}
 
 
-def encode(
-    lm: PreTrainedModel, input_ids: Int[Tensor, "B T"], documents: Int[Tensor, "B T"], **segments: Tensor
-) -> Float[Tensor, "B T D"]:
+def encode(lm: PreTrainedModel, input_ids: Ids, documents: Ids, **segments: Tensor) -> Float[Tensor, "B T D"]:
     """The last hidden states, each document encoded as if it were alone."""
     return lm.base_model(
         input_ids=input_ids,
@@ -122,6 +108,6 @@ def prediction_head(lm: PreTrainedModel) -> nn.Sequential:
     return nn.Sequential(*(operator.attrgetter(path)(lm) for path in HEADS[kind]))
 
 
-def at(states: Float[Tensor, "B T D"], positions: Int[Tensor, "B K"]) -> Float[Tensor, "B K D"]:
+def at(states: Float[Tensor, "B T D"], positions: Slots) -> Float[Tensor, "B K D"]:
     """The states at the positions of each segment."""
     return states.gather(1, positions[..., None].expand(-1, -1, states.shape[-1]))

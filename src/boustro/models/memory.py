@@ -31,8 +31,7 @@ class PeakMemory:
         self._thread.join()
         self._sample()
 
-    def __enter__(self) -> "PeakMemory":
-        return self.start()
+    __enter__ = start
 
     def __exit__(self, *_: object) -> None:
         self.stop()

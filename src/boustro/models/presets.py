@@ -6,12 +6,12 @@
     eurobert-*          the Llama block without a causal mask: a modern masked LM
     electra-*           BERT's block with ELECTRA's embeddings; `make_generator_config` makes its generator
 
-Masked presets have the sizes tiny, mini, small and base (that of BERT and ELECTRA). Any other architecture is given as
-a path to its `config.json`; a masked one must have its head in `models.masked`. Sources: BERT, section 3; EuroBERT,
-section 2.1; ELECTRA, appendix A.
+Masked presets have the sizes tiny, mini, small and base. Any other architecture is a path to its `config.json`; the
+head of a masked one must be in `models.masked`. Sources: BERT, section 3; EuroBERT, 2.1; ELECTRA, appendix A.
 """
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +47,9 @@ def _block(hidden_width: int, num_layers: int, gated: bool = False) -> dict[str,
     }
 
 
-def llama(size: str) -> Make:
-    """A maker of Llama-like configs."""
-    return lambda **common: LlamaConfig(tie_word_embeddings=True, **_block(*SIZES[size], gated=True), **common)
+def llama(hidden_width: int, num_layers: int, **common: Any) -> PretrainedConfig:
+    """A Llama-like causal LM."""
+    return LlamaConfig(tie_word_embeddings=True, **_block(hidden_width, num_layers, gated=True), **common)
 
 
 def bert(hidden_width: int, num_layers: int, **common: Any) -> PretrainedConfig:
@@ -68,12 +68,8 @@ def electra(hidden_width: int, num_layers: int, **common: Any) -> PretrainedConf
     return ElectraConfig(embedding_size=hidden_width, **_block(hidden_width, num_layers), **common)
 
 
-PRESETS: dict[str, Make] = {
-    "gpt2-base": GPT2Config,
-    "tiny": llama("tiny"),
-    "mini": llama("mini"),
-    "small": llama("small"),
-}
+PRESETS: dict[str, Make] = {"gpt2-base": GPT2Config}
+PRESETS |= {size: partial(llama, *SIZES[size]) for size in ("tiny", "mini", "small")}
 MASKED_PRESETS: dict[str, Make] = {"bert": bert, "eurobert": eurobert, "electra": electra}
 
 
@@ -105,12 +101,8 @@ def config_like(model: str, vocab_size: int, max_pieces: int, end_of_text_id: in
 
 
 def _fitted(vocab_size: int, max_pieces: int, end_of_text_id: int) -> dict[str, Any]:
-    return {
-        "vocab_size": vocab_size,
-        "max_position_embeddings": max_pieces,
-        "bos_token_id": end_of_text_id,
-        "eos_token_id": end_of_text_id,
-    }
+    ends = {"bos_token_id": end_of_text_id, "eos_token_id": end_of_text_id}
+    return {"vocab_size": vocab_size, "max_position_embeddings": max_pieces, **ends}
 
 
 def _unknown(what: str, name: str, known: list[str]) -> str:

@@ -11,10 +11,8 @@ from transformers.utils import logging
 
 from boustro.errors import lacks_memory, reason
 
-UNUSED = "pooler"
-"""What a masked LM's body has above its states; many files of weights lack it, and nothing here reads it."""
-POSITIONS_AFTER_PADDING = ("roberta", "xlm-roberta", "camembert")
-"""Architectures whose first position is not 0."""
+UNUSED = "pooler"  # above the states of a masked LM's body; many files of weights lack it, and nothing here reads it
+POSITIONS_AFTER_PADDING = ("roberta", "xlm-roberta", "camembert")  # architectures whose first position is not 0
 Kind = Literal["causal", "masked"]
 
 

@@ -15,6 +15,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+Lengths = Int[Tensor, " B"]
+
 
 class TowerStates(NamedTuple):
     """The states of each tower, in text order; those beyond a text's own length have no meaning."""
@@ -31,7 +33,7 @@ class Towers:
     backward: nn.Module
     sentinel: int
 
-    def states(self, pieces: Int[Tensor, "B P"], lengths: Int[Tensor, " B"]) -> TowerStates:
+    def states(self, pieces: Int[Tensor, "B P"], lengths: Lengths) -> TowerStates:
         """Top states for texts padded on the right; text `b` has `lengths[b]` real pieces.
 
         Gradients flow into a tower whose parameters require them.
@@ -41,7 +43,7 @@ class Towers:
 
 
 def both_readings(
-    texts: Int[Tensor, "B P"], lengths: Int[Tensor, " B"], sentinel: int
+    texts: Int[Tensor, "B P"], lengths: Lengths, sentinel: int
 ) -> tuple[Int[Tensor, "B Q"], Int[Tensor, "B Q"]]:
     """Texts as they are and reversed, both after a sentinel: `[5, 7, 9]` → `[0, 5, 7, 9]`, `[0, 9, 7, 5]`."""
     start = torch.full_like(texts[:, :1], sentinel)
@@ -50,7 +52,7 @@ def both_readings(
     return torch.cat([start, texts], 1), torch.cat([start, reversed_texts], 1)
 
 
-def in_text_order(states: Float[Tensor, "*L B Q R"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "*L B Q R"]:
+def in_text_order(states: Float[Tensor, "*L B Q R"], lengths: Lengths) -> Float[Tensor, "*L B Q R"]:
     """The states of a reversed reading, in text order."""
     order = (lengths[:, None] - torch.arange(states.shape[-2], device=states.device)).clamp(min=0)
     return states.gather(-2, order[:, :, None].expand(states.shape))

@@ -54,7 +54,7 @@ def _pretrain(config: PretrainConfig, recipe: Recipe) -> dict[str, Any]:
     facts = run_facts(config, FACTS, shards=corpora.fingerprint, preset=architecture)
     if finished := finished_run(config, KIND, facts):
         return finished
-    segments = corpora.sources(lambda own: recipe.read(own, config, config.seed))
+    segments = [recipe.read(own, config, config.seed) for own in corpora.shards]
     num_segments = sum(map(len, segments))
     if num_segments < config.batch_segments:
         raise ValueError(

@@ -19,10 +19,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from boustro.encoders import exact_spec, locate, split_kind, split_spec
 from boustro.encoders.adapted import facts_of
 from boustro.encoders.lm import LMEncoder
 from boustro.encoders.options import ReadingOptions
+from boustro.encoders.spec import exact_spec, locate, split_kind, split_spec
 from boustro.encoders.unmasked import UnmaskedEncoder
 from boustro.models.adaptation import KIND, MASK_KEPT, Adaptation, save_adaptation
 from boustro.models.lora import LoraShape, LoraWeights, add_lora

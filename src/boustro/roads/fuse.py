@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from boustro.encoders import exact_spec, load_encoder
 from boustro.encoders.fused import SIDES, facts_of, lms_of, tower_window, towers_of
+from boustro.encoders.spec import exact_spec, load_encoder
 from boustro.models.fusion import FUSIONS, KIND, Cloze, FusionShape, TiedHead, save_fusion
 from boustro.models.hardware import best_device, uses_bf16
 from boustro.models.loss import find_finish, lm_loss

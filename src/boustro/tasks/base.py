@@ -28,8 +28,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from boustro import __version__
-from boustro.encoders import Encoder, exact_spec, load_encoder, with_cache
+from boustro.encoders.base import Encoder
 from boustro.encoders.options import ReadingOptions
+from boustro.encoders.spec import exact_spec, load_encoder, with_cache
 from boustro.given import as_sentences, as_texts, iterate
 from boustro.heads.base import Head
 from boustro.heads.registry import head_class, make_head

@@ -1,8 +1,7 @@
 """Words to pieces, exactly: each word is tokenized on its own, as in running text.
 
-A tokenizer that splits at white space gives a word the same pieces everywhere, so nothing has to be aligned afterwards:
-word i has pieces `[bounds[i], bounds[i + 1])`, and the tokenizer's offsets are not needed. Only the space before a word
-matters:
+A tokenizer that splits at white space gives a word the same pieces everywhere, so word i has pieces
+`[bounds[i], bounds[i + 1])` without the tokenizer's offsets. Only the space before a word matters:
 
     ["Reuters", ",", "Friday"]  →  " Reuters" + "," + " Friday"     GPT-2   ĠReuters , ĠFriday
                                                                     Llama   ▁Re ut ers , ▁Friday

@@ -1,15 +1,13 @@
 """Byte-level BPE by tiktoken: exactly the pieces of a Hugging Face tokenizer, several times faster.
 
-Tokenizing a corpus is mostly splitting it into words and merging their bytes. tiktoken does the same with a faster
-regex engine and without offsets. That the result is the same is checked:
+tiktoken has a faster regex engine and computes no offsets. That the result is the same is checked:
 
     merges       a tokenizer merges pairs (a, b) in the order of its rules, tiktoken any pair that makes the piece a·b.
                  Both agree if every piece, given alone, is encoded as itself: two neighbours c, d with c·d = a·b and
                  another border than a|b then never meet, since c or d would have crossed the border of a|b, which the
                  merges of a·b alone respect. The whole vocabulary is checked.
-    characters   the regex engines may know different versions of Unicode. Every character is tried in both, beside a
-                 letter, a digit, a point and so on, when it first occurs; a text with one that they split differently
-                 goes to the tokenizer itself.
+    characters   the regex engines may know different versions of Unicode. Every new character is tried in both, beside
+                 a letter, a digit and so on; a text with one that they split differently goes to the tokenizer itself.
     coverage     tiktoken leaves out what no branch of a pattern matches: the bytes are counted.
 
 `ByteBPE.make` returns None for any other kind of tokenizer (SentencePiece, WordPiece, a space added before the text,
@@ -29,7 +27,6 @@ GPT2_PATTERN = r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|
 LONG_TEXT, LONG_RUNS = 100_000, tuple(500 * space for space in " \n\t")
 """Texts where tiktoken's regex might fail: it panics at some hundred thousand spaces in a row."""
 UNTRIED, ALIKE, UNLIKE = 0, 1, 2
-NUM_CHARACTERS = 0x110000
 NEIGHBOURS = "a1. '\n"
 
 
@@ -43,7 +40,7 @@ class ByteBPE:
         self._num_bytes = np.fromiter(map(len, pieces), np.int64)
         ranks = {piece: rank for rank, piece in enumerate(pieces)}
         self._fast = tiktoken.Encoding("byte-level", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
-        self._characters, self._any_unlike = np.full(NUM_CHARACTERS, UNTRIED, np.uint8), False
+        self._characters, self._any_unlike = np.full(0x110000, UNTRIED, np.uint8), False
 
     @classmethod
     def make(cls, tokenizer: Tokenizer) -> "ByteBPE | None":
@@ -52,11 +49,8 @@ class ByteBPE:
         pattern, model = _pattern(spec["pre_tokenizer"]), spec["model"]
         if pattern is None or model["type"] != "BPE" or not all(added["special"] for added in spec["added_tokens"]):
             return None
-        pieces = _pieces(model)
-        if pieces is None:
-            return None
         try:
-            return cls(tokenizer, pattern, pieces)
+            return None if (pieces := _pieces(model)) is None else cls(tokenizer, pattern, pieces)
         except ValueError:  # a pattern that only the other engine supports
             return None
 
@@ -83,7 +77,7 @@ class ByteBPE:
 
     def _try(self, characters: np.ndarray) -> None:
         """Find out whether both engines split these characters from the same neighbours."""
-        pairs = {c: _pairs(chr(c)) for c in characters.tolist()}
+        pairs = {c: {p for o in (chr(c), *NEIGHBOURS) for p in (o + chr(c), chr(c) + o)} for c in characters.tolist()}
         whole = {text.encode(): number for number, text in enumerate(itertools.chain(*pairs.values()), 256)}
         ranks = {bytes([byte]): byte for byte in range(256)} | whole  # a word that is a piece needs no merges
         probe = tiktoken.Encoding("probe", pat_str=self._pattern, mergeable_ranks=ranks, special_tokens={})
@@ -93,12 +87,6 @@ class ByteBPE:
             own = [len(split.pre_tokenize_str(text)) == 1 for text in texts]
             self._characters[character] = ALIKE if theirs == own else UNLIKE
             self._any_unlike |= theirs != own
-
-
-def _pairs(character: str) -> list[str]:
-    """A character beside one of each kind, before and after, and beside itself."""
-    pairs = [pair for other in NEIGHBOURS for pair in (other + character, character + other)]
-    return list(dict.fromkeys([*pairs, 2 * character]))
 
 
 def _pattern(pre_tokenizer: dict[str, Any] | None) -> str | None:

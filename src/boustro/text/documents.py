@@ -13,12 +13,13 @@ import lzma
 import select
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, TypeVar
 
 from boustro.names import is_path
 
+Item = TypeVar("Item")
 Split = Literal["blank-line", "line", "file"]
 STANDARD_INPUT = Path("-")
 BLOCK = 1 << 16  # bytes read at once
@@ -40,16 +41,27 @@ def read_documents(corpora: Iterable[str], text_key: str = "text", split: Split 
                 raise ValueError(f"{corpus}: the folder holds no file")
             for file in files:
                 yield from _read_file(file, text_key, split)
-        elif path.exists():
-            yield from _read_file(path, text_key, split)
         else:
-            yield from _read_dataset(corpus, text_key)
+            yield from _read_file(path, text_key, split) if path.exists() else _read_dataset(corpus, text_key)
 
 
 def is_stream(corpus: str) -> bool:
     """Whether a corpus can be read only once."""
     path = Path(corpus)
     return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def chunk_by_size(items: Iterable[Item], size: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
+    """Consecutive items until their sizes add up to `most`; one chunk is in memory at a time."""
+    chunk, total = [], 0
+    for item in items:
+        chunk.append(item)
+        total += size(item)
+        if total >= most:
+            yield chunk
+            chunk, total = [], 0
+    if chunk:
+        yield chunk
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -122,8 +134,7 @@ def _open_binary(path: Path) -> IO[bytes]:
 
 
 def _read_file(path: Path, text_key: str, split: Split) -> Iterator[str]:
-    suffixes = [s for s in path.suffixes if s not in OPENERS]
-    if suffixes and suffixes[-1] in (".jsonl", ".ndjson"):
+    if [s for s in path.suffixes if s not in OPENERS][-1:] in ([".jsonl"], [".ndjson"]):
         yield from _read_jsonl(path, text_key)
         return
     lines: list[str] = []

@@ -10,15 +10,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-RUN = 5
-"""Consecutive words that are compared as one; of a shorter document, all its words."""
+RUN = 5  # consecutive words that are compared as one; of a shorter document, all its words
 RUNS_AT_ONCE = 10_000
-HASHES = 128
-"""Hash functions per document: the standard error of a similarity is at most 0.05."""
-HIGHEST_THRESHOLD = 0.95
-"""The highest similarity that the hash table supports."""
-ERROR_WEIGHTS = 0.1, 0.9
-"""How bad it is to compare two documents in vain, and to miss a pair of near-duplicates."""
+HASHES = 128  # hash functions per document: the standard error of a similarity is at most 0.05
+HIGHEST_THRESHOLD = 0.95  # the highest similarity that the hash table supports
+ERROR_WEIGHTS = 0.1, 0.9  # costs of comparing two documents in vain, and of missing a pair of near-duplicates
 
 
 @dataclass

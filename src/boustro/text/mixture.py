@@ -10,7 +10,7 @@ length begins its next epoch, in another order.
 with α below 1 small corpora are read more often than their sizes say. Sizes 900 and 100, α = 0.5: 30/40 and 10/40.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,10 +57,6 @@ class Corpora:
         own = [shards.fingerprint for shards in self.shards]
         return own[0] if len(own) == 1 else fingerprint(own, [round(share, 9) for share in self.shares])
 
-    def sources(self, cut: Callable[[Shards], Source]) -> list[Source]:
-        """What `cut` makes of every corpus, such as its segments."""
-        return [cut(shards) for shards in self.shards]
-
     def stream(self, segments: Sequence[Source], seed: int, length: int) -> "SegmentStream | Mixture":
         """What a run of `length` segments reads."""
         streams = [SegmentStream(own, seed, length) for own in segments]
@@ -69,14 +65,12 @@ class Corpora:
 
 def refuse_other_vocabulary(shards: Shards, first: Shards) -> None:
     """`ValueError` unless both were made with one tokenizer."""
-    sizes = [s.config["vocab_size"] for s in (shards, first)]
-    if sizes[0] != sizes[1]:
+    one, other = (load_tokenizer(s.tokenizer_path).get_vocab() for s in (shards, first))
+    if one != other:
         raise ValueError(
-            f"{shards.path} has {sizes[0]:,} pieces in its vocabulary and {first.path} has {sizes[1]:,}; "
+            f"{shards.path} ({len(one):,} pieces) and {first.path} ({len(other):,}) have different vocabularies; "
             "tokenize both with one tokenizer"
         )
-    if load_tokenizer(shards.tokenizer_path).get_vocab() != load_tokenizer(first.tokenizer_path).get_vocab():
-        raise ValueError(f"{shards.path} and {first.path} have different pieces; tokenize both with one tokenizer")
 
 
 class Mixture:

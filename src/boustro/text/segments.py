@@ -1,8 +1,8 @@
 """Fixed-length segments for pretraining, cut from shards whose documents have been shuffled.
 
 The documents of all shards are put in a random order and read as one stream, each followed by the end-of-text piece;
-segment `i` is pieces `[i·T, (i+1)·T)` of that stream. Nothing is copied: a segment is gathered from the memory maps
-when it is read. The incomplete last one is left out (`num_left_out` pieces).
+segment `i` is pieces `[i·T, (i+1)·T)` of it, gathered from the memory maps when it is read. The incomplete last one is
+left out (`num_left_out` pieces).
 
 A run reads the segments epoch after epoch, each epoch in its own order. With 3 segments, position 4 of the run is the
 second segment of epoch 1: `SegmentStream(segments, seed, 6)[4]` → `Example(epoch=1, index=2, pieces)`. So a step's

@@ -29,7 +29,7 @@ from boustro.options import Range, ShareAboveZero, check_options
 from boustro.store import claim, content_fingerprint, read_folder, read_json, write_folder
 from boustro.text import tokenizers
 from boustro.text.byte_bpe import ByteBPE
-from boustro.text.documents import Split, is_stream, read_documents
+from boustro.text.documents import Split, chunk_by_size, is_stream, read_documents
 from boustro.text.duplicates import NearDuplicates
 from boustro.text.tokenizers import LEAST_PIECES, MOST_PIECES, end_of_text_id, load_tokenizer
 
@@ -167,14 +167,8 @@ def write_shards(documents: Iterable[str], folder: Path, workers: int) -> dict[s
             bar.update(size)
     if not num_shards:
         raise ValueError("the corpus holds no text; check its path and --text-key")
-    config = {
-        "num_shards": num_shards,
-        "num_documents": num_documents,
-        "num_pieces": num_pieces,
-        "dtype": dtype.name,
-        "vocab_size": len(tokenizer),
-        "end_of_text_id": end,
-    }
+    counts = {"num_shards": num_shards, "num_documents": num_documents, "num_pieces": num_pieces}
+    config = {**counts, "dtype": dtype.name, "vocab_size": len(tokenizer), "end_of_text_id": end}
     (folder / "config.json").write_text(json.dumps(config, indent=1))
     return config
 
@@ -186,28 +180,16 @@ def _encode_batches(
     arguments = (str(tokenizer), end, dtype.name)
     if workers == 1:
         _start_worker(*arguments)
-        yield from map(_encode_batch, _batches(documents))
+        yield from map(_encode_batch, chunk_by_size(documents, len, BATCH_CHARACTERS))
         return
     pending: deque[Future] = deque()
     with ProcessPoolExecutor(workers, get_context("spawn"), _start_worker, arguments) as pool:
-        for batch in _batches(documents):
+        for batch in chunk_by_size(documents, len, BATCH_CHARACTERS):
             pending.append(pool.submit(_encode_batch, batch))
             if len(pending) > 2 * workers:
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()
-
-
-def _batches(documents: Iterable[str]) -> Iterator[list[str]]:
-    batch, size = [], 0
-    for document in documents:
-        batch.append(document)
-        size += len(document)
-        if size >= BATCH_CHARACTERS:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
 
 
 _worker: dict[str, Any] = {}

@@ -24,19 +24,12 @@ def train_tokenizer(documents: Iterable[str], vocab_size: int) -> Tokenizer:
     if not LEAST_PIECES <= vocab_size <= MOST_PIECES:
         raise ValueError(f"a byte-level vocabulary has {LEAST_PIECES} to {MOST_PIECES:,} pieces, not {vocab_size:,}")
     tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(  # type: ignore[assignment]
-        [
-            pre_tokenizers.Split(Regex(WORD_PATTERN), behavior="isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
+    to_words = pre_tokenizers.Split(Regex(WORD_PATTERN), behavior="isolated")
+    to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([to_words, to_bytes])  # type: ignore[assignment]
     tokenizer.decoder = decoders.ByteLevel()  # type: ignore[assignment]
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size,
-        special_tokens=[END_OF_TEXT],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
+    options = {"initial_alphabet": pre_tokenizers.ByteLevel.alphabet(), "show_progress": False}
+    trainer = trainers.BpeTrainer(vocab_size=vocab_size, special_tokens=[END_OF_TEXT], **options)
     tokenizer.train_from_iterator(documents, trainer)
     return tokenizer
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from rich.table import Table
 
-from boustro.encoders import Encoder
+from boustro.encoders.base import Encoder
 from boustro.metrics.spans import score_entities
 from boustro.models.memory import PeakMemory
 from boustro.store import write_file

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from boustro.encoders import Encoder
+from boustro.encoders.base import Encoder
 from boustro.encoders.cache import CachedEncoder
 from boustro.models.memory import PeakMemory
 from boustro.pretrain.progress import duration

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from boustro import __version__
-from boustro.encoders import check_spec
+from boustro.encoders.spec import check_spec
 from boustro.output import as_json, check_output, give
 from boustro.store import check_file, provenance, write_file
 from boustro.studies.core.options import StudyRun

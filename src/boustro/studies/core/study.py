@@ -26,7 +26,8 @@ from typing import Any, ClassVar
 
 from rich.table import Table
 
-from boustro.encoders import Encoder, spec_fingerprint
+from boustro.encoders.base import Encoder
+from boustro.encoders.spec import spec_fingerprint
 from boustro.locks import lock
 from boustro.store import (
     fingerprint,

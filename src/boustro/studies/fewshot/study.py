@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from boustro.encoders import Encoder
+from boustro.encoders.base import Encoder
 from boustro.store import fingerprint
 from boustro.studies.core.plan import PROBE_SENTENCES, num_words
 from boustro.studies.core.study import Cell, Study
