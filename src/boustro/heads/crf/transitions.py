@@ -1,7 +1,7 @@
 """Which tag may follow which: derived from the names of the tags, for any mixture of schemes.
 
-Two properties of a tag determine this: whether it may open (begin a sentence, or follow a finished tag)
-and whether it is finished (may end one). An unfinished entity is continued by a tag of its own type.
+A tag may open (begin a sentence, or follow a finished tag) or not, and is finished (may end a sentence) or not. An
+unfinished entity is continued by a tag of its own type.
 
     BIO    B-X and O open, all are finished         O I-X is not valid, B-X I-Y is not valid
     BIOES  B-X, S-X and O open; B-X, I-X are not    B-X O is not valid, S-X I-X is not valid
@@ -12,6 +12,7 @@ an entity must be closed by an E-X if there is an E-X. Names without B-, I-, E- 
 of speech) open and are finished. IOB1 is not supported: there I-X may begin an entity although there is a B-X.
 """
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-PREFIXES = frozenset("BIES")
+PREFIXED = re.compile("[BIES]-.")
 
 
 class Transitions(NamedTuple):
@@ -32,7 +33,7 @@ class Transitions(NamedTuple):
 
 def valid_transitions(tags: Sequence[str]) -> Transitions:
     """The transitions of a set of tags; `ValueError` where a sentence of one word has no valid tag."""
-    parsed = [_parse(tag) for tag in tags]
+    parsed = [(tag[0], tag[2:]) if PREFIXED.match(tag) else ("O", tag) for tag in tags]
     known = set(parsed)
     opens = [prefix not in "IE" or ("B", label) not in known for prefix, label in parsed]
     finished = [prefix not in "BI" or ("E", label) not in known for prefix, label in parsed]
@@ -48,9 +49,3 @@ def valid_transitions(tags: Sequence[str]) -> Transitions:
         for before, (prefix, label) in enumerate(parsed)
     ]
     return Transitions(torch.tensor(opens), torch.tensor(pairs), torch.tensor(finished))
-
-
-def _parse(tag: str) -> tuple[str, str]:
-    """`"B-PER"` → `("B", "PER")`; a name without such a prefix gets "O" as its prefix."""
-    prefix, _, label = tag.partition("-")
-    return (prefix, label) if prefix in PREFIXES and label else ("O", tag)
