@@ -22,7 +22,6 @@ from boustro.heads.base import Head
 from boustro.heads.layout import length_blocks, sentence_rows, sentence_starts
 from boustro.heads.options import TrainOptions
 
-MOST_SENTENCES, LEAST_SENTENCES, STEPS_AN_EPOCH = 32, 4, 12
 BLOCK_WORDS = 8192
 MIX_WORDS = 1024  # so many words with all layers fit a CPU's caches
 Streams = Sequence[np.ndarray]
@@ -49,7 +48,7 @@ class Dev:
 
 def propose_batch(num_sentences: int) -> int:
     """Sentences per step: 32, fewer for small training sets, so that an epoch has a dozen steps."""
-    return min(MOST_SENTENCES, max(LEAST_SENTENCES, num_sentences // STEPS_AN_EPOCH))
+    return min(32, max(4, num_sentences // 12))
 
 
 def train_head(

@@ -30,7 +30,7 @@ from boustro.heads.many.stack import StackedHeads, in_parallel
 
 CACHE_BYTES = 16 << 20
 """Parameters, gradients and moments of the heads trained in lockstep should fit a core's share of the last cache."""
-BETAS, EPSILON = (0.9, 0.999), 1e-8
+FIXED = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "amsgrad": False, "maximize": False}
 LINEAR_MAPS = {"linear": ("body.1",), "mlp": ("body.1", "body.4")}
 """The names of the affine maps in a `TaggingHead`, whose body has dropout and ReLU as well."""
 
@@ -158,19 +158,7 @@ class _AdamW:
         """PyTorch's fused kernel without the bookkeeping of `torch.optim`, which takes several times as long."""
         done = self._done.item()
         self._done += 1
-        for run, (parameters, gradients, means, squares) in chain.from_iterable(self._groups[:num_groups]):
-            torch._fused_adamw_(  # pyright: ignore[reportPrivateImportUsage]
-                parameters,
-                gradients,
-                means,
-                squares,
-                [],
-                self._counts,
-                lr=run.lr * (1 - done / run.steps),
-                beta1=BETAS[0],
-                beta2=BETAS[1],
-                weight_decay=run.weight_decay,
-                eps=EPSILON,
-                amsgrad=False,
-                maximize=False,
-            )
+        adamw: Callable[..., None] = torch._fused_adamw_  # pyright: ignore[reportPrivateImportUsage]
+        for run, tensors in chain.from_iterable(self._groups[:num_groups]):
+            rate = run.lr * (1 - done / run.steps)
+            adamw(*tensors, [], self._counts, lr=rate, weight_decay=run.weight_decay, **FIXED)

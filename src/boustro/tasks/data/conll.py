@@ -21,7 +21,6 @@ DOCUMENT_START = "-DOCSTART-"
 COMMENT = re.compile(r"#(\s|begin document|end document)")
 NEW_DOCUMENT = re.compile(r"#\s*(begin document|newdoc)")
 DELIMITERS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
-SHOWN_DELIMITERS = {"\t": "tabs", " ": "spaces"}
 
 
 def read_columns(path: Path, options: DataOptions, lines: Lines) -> RawData:
@@ -29,7 +28,10 @@ def read_columns(path: Path, options: DataOptions, lines: Lines) -> RawData:
     if (found := _first_word(lines)) is None:
         raise ValueError(f"{path}: the file has no sentences; expected one word and its tag per line")
     number, line = found
-    delimiter = _find_delimiter(line, options.delimiter)
+    if options.delimiter == "":
+        raise ValueError("--delimiter is empty; give tab, space, or the text that separates the columns")
+    wanted = options.delimiter or ("tab" if "\t" in line else "space")
+    delimiter = DELIMITERS.get(wanted, wanted)
     num_columns = len(_split(line, delimiter))
     if num_columns < 2:
         raise ValueError(f"{path}:{number}: expected a word and a tag, got {line!r}")
@@ -61,7 +63,8 @@ def read_columns(path: Path, options: DataOptions, lines: Lines) -> RawData:
                 raw.notes.append(Note("comment lines", f"{path}:{number}", f"comment: {line}"))
             continue
         if len(columns) > 1 and len(columns) != num_columns:
-            separated = f"separated by {SHOWN_DELIMITERS.get(delimiter, repr(delimiter))}; see --delimiter"
+            shown = {"\t": "tabs", " ": "spaces"}.get(delimiter, repr(delimiter))
+            separated = f"separated by {shown}; see --delimiter"
             expected = f"{len(columns)} columns, but line {found[0]} has {num_columns}"
             raise ValueError(f"{path}:{number}: {expected} ({separated}): {line!r}")
         if len(columns) < 2 or not columns[word].strip() or not columns[tag].strip():
@@ -115,14 +118,6 @@ def _first_word(lines: Lines) -> tuple[int, str] | None:
     full = [(n, line) for n, line in lines if line.strip() and not line.startswith(DOCUMENT_START)]
     plain = ((n, line) for n, line in full if not line.startswith("#"))
     return next(plain, full[0] if full else None)
-
-
-def _find_delimiter(line: str, wanted: str | None) -> str:
-    if wanted is None:
-        return "\t" if "\t" in line else " "
-    if not wanted:
-        raise ValueError("--delimiter is empty; give tab, space, or the text that separates the columns")
-    return DELIMITERS.get(wanted, wanted)
 
 
 def _split(line: str, delimiter: str) -> list[str]:
