@@ -143,14 +143,13 @@ def predict_mixed(head: Head, mixed: Tensor, lengths: np.ndarray) -> list[Any]:
     """The head's prediction for every sentence, from mixed vectors (words, d); sentences are batched by length."""
     head.eval()
     starts = sentence_starts(lengths)
-    answers: list[Any] = [None] * len(lengths)
+    answers: dict[int, Any] = {}
     for sentences in length_blocks(lengths, BLOCK_WORDS):
         rows = torch.from_numpy(sentence_rows(starts, sentences)[0])
         vectors = mixed[rows.to(mixed.device)].float()
         found = head.predict(vectors, torch.from_numpy(lengths[sentences]))
-        for sentence, answer in zip(sentences, found, strict=True):
-            answers[sentence] = answer
-    return answers
+        answers.update(zip(sentences.tolist(), found, strict=True))
+    return [answers[sentence] for sentence in range(len(lengths))]
 
 
 def predict_streams(head: Head, streams: Streams, lengths: np.ndarray) -> list[Any]:

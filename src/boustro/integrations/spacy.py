@@ -94,11 +94,8 @@ class TaggerComponent:
         """The same documents in the same order, `batch_size` at a time."""
         remaining = iter(stream)
         while docs := list(islice(remaining, batch_size)):
-            read = [
-                (i, *read_sentence(part, f"document {i}"))
-                for i, doc in enumerate(docs)
-                for part in (doc.sents if doc.has_annotation("SENT_START") else [doc[:]])
-            ]
+            split = [doc.sents if doc.has_annotation("SENT_START") else [doc[:]] for doc in docs]
+            read = [(i, *read_sentence(part, f"document {i}")) for i, parts in enumerate(split) for part in parts]
             found: list[list[Entity]] = [[] for _ in docs]
             answers = self.tagger.answer([sentence for _, sentence, _ in read])
             for answer, (i, _, tokens) in zip(answers, read, strict=True):

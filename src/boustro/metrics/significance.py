@@ -22,7 +22,6 @@ from boustro.metrics.spans import entity_keys
 from boustro.types import Entity
 
 BLOCK_DRAWS = 100
-MOST_EXACT, SAMPLED = 16, 20_000
 RELIABLE = 0.05
 """Below this p a difference is called reliable."""
 
@@ -101,8 +100,7 @@ def difference(first: Drawn, second: Drawn, seed: int = 0) -> Difference | None:
 
 def _f1(counts: np.ndarray) -> np.ndarray:
     """(..., 3) → (...): percent, 0 without any entity."""
-    both = counts[..., 0] + counts[..., 1]
-    return 200 * counts[..., 2] / np.maximum(both, 1)
+    return 200 * counts[..., 2] / np.maximum(counts[..., 0] + counts[..., 1], 1)
 
 
 def sign_flip_p(differences: Sequence[float]) -> float:
@@ -113,10 +111,10 @@ def sign_flip_p(differences: Sequence[float]) -> float:
         differences 2, 1, 3    of 8 ways 2 (all plus, all minus) reach a mean of 2  →  p = 0.25
     """
     values = np.asarray(differences, float)
-    if len(values) <= MOST_EXACT:
+    if len(values) <= 16:
         signs = 1 - 2 * (np.arange(2 ** len(values))[:, None] >> np.arange(len(values)) & 1)
     else:
-        signs = np.random.default_rng(0).choice([-1, 1], (SAMPLED, len(values)))
+        signs = np.random.default_rng(0).choice([-1, 1], (20_000, len(values)))
         signs[0] = 1  # the observed signs are one of the ways, so that p is never 0
     found = abs(values.mean()) if len(values) else 0.0
     return float((np.abs(signs @ values) / max(len(values), 1) >= found - 1e-12 * max(found, 1)).mean())

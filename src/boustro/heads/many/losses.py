@@ -14,8 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from boustro.heads.crf.chain import TINY, Chain, exact, scaled
-from boustro.heads.crf.layer import make_chain
-from boustro.heads.crf.transitions import valid_transitions
+from boustro.heads.crf.layer import make_chain, valid_transitions
 from boustro.heads.layout import by_length, edges, time_major
 from boustro.heads.many.groups import JointBatch
 

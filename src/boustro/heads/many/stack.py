@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from boustro.heads.crf.chain import best_path, exact
-from boustro.heads.crf.layer import make_chain, viterbi
-from boustro.heads.crf.transitions import valid_transitions
+from boustro.heads.crf.layer import make_chain, valid_transitions, viterbi
 from boustro.heads.layout import length_blocks, sentence_rows
 from boustro.heads.many.losses import CRF_NAMES
 

@@ -168,8 +168,7 @@ def _words(given: Any, text: str | None, where: str) -> tuple[tuple[str, ...], O
         return tuple(given), None
     found, position = [], 0
     for word in given:
-        start = text.find(word, position)
-        if start < 0:
+        if (start := text.find(word, position)) < 0:
             raise ValueError(f"{where}: the word {word!r} is not in the text after the words before it")
         position = start + len(word)
         found.append((start, position))

@@ -29,8 +29,8 @@ AS_BIOES = {"bilou": {"L": "E", "U": "S"}, "bmes": {"M": "I"}}
 WHY = {"B": "begins an entity", "I": "does not follow an entity of its type"}
 WHY |= dict.fromkeys("EL", "ends an entity") | dict.fromkeys("SU", "is a one-word entity")
 LABELS_ADVICE = (
-    " (such as O or B-PER); for labels without prefixes use --scheme io, where a run of one label is an entity, or "
-    "--scheme labels, one label per word"
+    "IOB1, BIO or BIOES tag (such as O or B-PER); for labels without prefixes use --scheme io, where a run of one "
+    "label is an entity, or --scheme labels, one label per word"
 )
 
 
@@ -48,9 +48,8 @@ def check_scheme(sentences: Sequence[Sentence], scheme: Scheme, place: Callable[
         return scheme
     letters = ALL_LETTERS if scheme == "auto" else KNOWN[scheme]
     if wrong := {tag for tag in found if not is_span_tag(tag, letters)}:
-        name = "IOB1, BIO or BIOES" if scheme == "auto" else scheme.upper()
-        advice = LABELS_ADVICE if scheme == "auto" else ""
-        raise ValueError(f"{_first(sentences, wrong, place)} is not a valid {name} tag{advice}")
+        what = LABELS_ADVICE if scheme == "auto" else f"{scheme.upper()} tag"
+        raise ValueError(f"{_first(sentences, wrong, place)} is not a valid {what}")
     used = {tag[0] for tag in found} - {"O"}
     if scheme != "auto":
         return scheme
