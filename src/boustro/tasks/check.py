@@ -6,7 +6,7 @@
         train.txt:5: I-LOC begins an entity; read as B-LOC
       1 sentences occur more than once
 
-Each file is read once. A file that cannot be read is reported like the others, and then the command fails.
+A file that cannot be read is reported like the others, and then the command fails.
 """
 
 from collections import Counter

@@ -4,9 +4,9 @@
     1    do     do   AUX  …            tags   AUX   PART
     2    n't    not  PART …            spaces True  False
 
-Words are the syntactic words (integer ids), because these have tags and taggers are scored on them. The line of a
-multiword token (`1-2`) gives their spaces: none where the words together spell the token, as above; else one between
-words, so French `du` is read as `de le`. Empty nodes (`8.1`) are not in the text; they are left out and counted.
+Words are the syntactic words (integer ids). The line of a multiword token (`1-2`) gives their spaces: none where the
+words together spell the token, as above; else one between words, so French `du` is read as `de le`. Empty nodes (`8.1`)
+are left out and counted.
 
 A column is named upos, xpos, deprel and so on, by its number, or by a key: `feats:Number`, `misc:NER`. A
 `# global.columns` line (CoNLL-U Plus) names other columns. Source: universaldependencies.org/format.html.
