@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boustro.heads.crf.chain import Chain, expectations
-from boustro.heads.crf.transitions import valid_transitions
+from boustro.heads.crf.layer import valid_transitions
 from boustro.heads.many.losses import expected_counts
 
 TAG_SETS = [["O", "B-X", "I-X", "B-Y", "I-Y"], ["I-X", "O", "B-X", "E-X", "S-X"], ["O"], ["O", "I-X", "I-Y"]]

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boustro.heads.crf import chain
-from boustro.heads.crf.layer import CRF, viterbi
-from boustro.heads.crf.transitions import valid_transitions
+from boustro.heads.crf.layer import CRF, valid_transitions, viterbi
 from boustro.heads.layout import pad
 from boustro.metrics.spans import extract_spans
 from boustro.tasks.data.schemes import entities_to_bio

@@ -48,22 +48,13 @@ class Head(nn.Module, ABC):
         mix = MIXES[options.combine]
         self.mixes = nn.ModuleList(mix(layers, width, options.standardise) for layers, width in streams)
         self.widths = [int(mix.width) for mix in self.mixes]  # type: ignore[arg-type]
-        self.projection = StreamProjection(self.widths, options.project) if options.project else None
+        self.projection = StreamProjection(self.widths, options.project) if options.project else nn.Identity()
         width = options.project * len(self.widths) if options.project else sum(self.widths)
         self.body = make_body(width, len(self.labels), options)
 
     def mix(self, streams: list[Float[Tensor, "N _ _"]]) -> Float[Tensor, "N d"]:
         """One vector per word: the layers (N, L, D) of every stream mixed, the streams joined."""
         return torch.cat([mix(x) for mix, x in zip(self.mixes, streams, strict=True)], dim=-1)
-
-    def learned_parameters(self) -> list[nn.Parameter]:
-        """All parameters but those of the mixes, which have a learning rate of their own."""
-        mixes = {id(p) for p in self.mixes.parameters()}
-        return [p for p in self.parameters() if id(p) not in mixes]
-
-    def project(self, vectors: Float[Tensor, "N d"]) -> Float[Tensor, "N e"]:
-        """Mixed vectors as the body takes them."""
-        return self.projection(vectors) if self.projection is not None else vectors
 
     @abstractmethod
     def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Any) -> Tensor:

@@ -7,9 +7,8 @@ Each maps the words of a batch, end to end (N, d), and the lengths of its senten
     block    W2 · Transformer(W1 · h)
     bilstm   W · [LSTM→(h); LSTM←(h)]
 
-The scores of a sentence depend on nothing else in its batch. Only attention and the LSTM use the sentences; every
-affine map works on the words, without padding. Dropout is applied before every affine map, and in the block also
-where BERT applies it. `hidden=None` is d.
+The scores of a sentence depend on nothing else in its batch. Dropout is applied before every affine map, and in the
+block also where BERT applies it. `hidden=None` is d.
 
 Source: backward-LM paper, section 3.3 and appendix A (hidden = 768 for the block).
 """
@@ -23,8 +22,7 @@ from boustro.heads.dropout import Dropout
 from boustro.heads.layout import by_length, pad, restore, time_major
 from boustro.heads.options import HeadOptions
 
-HEAD_WIDTH = 64
-GROUP_SENTENCES = 32  # sentences of similar length that are padded together for attention
+HEAD_WIDTH, GROUP_SENTENCES = 64, 32  # sentences of similar length are padded together for attention
 
 
 class PerWord(nn.Sequential):
@@ -41,9 +39,8 @@ def linear(width: int, num_labels: int, options: HeadOptions) -> PerWord:
 
 def mlp(width: int, num_labels: int, options: HeadOptions) -> PerWord:
     """Two affine maps with a ReLU between them."""
-    hidden = options.hidden or width
-    first = (Dropout(options.dropout), nn.Linear(width, hidden), nn.ReLU())
-    return PerWord(*first, Dropout(options.dropout), nn.Linear(hidden, num_labels))
+    hidden, p = options.hidden or width, options.dropout
+    return PerWord(Dropout(p), nn.Linear(width, hidden), nn.ReLU(), Dropout(p), nn.Linear(hidden, num_labels))
 
 
 class Block(nn.Module):
@@ -77,16 +74,14 @@ class Block(nn.Module):
         projected = self.queries_keys_values(x)
         gathered = restore([self._attend(projected[group.rows], group.lengths) for group in groups], groups)
         x = self.attended_norm(x + self.attended(gathered))
-        x = self.norm(x + self.feed_forward(x))
-        return self.leave(x)
+        return self.leave(self.norm(x + self.feed_forward(x)))
 
     def _attend(self, projected: Float[Tensor, "n k"], lengths: Int[Tensor, " s"]) -> Float[Tensor, "n h"]:
         """Each word's weighted sum of the values of its own sentence; the weight of padding is exactly 0."""
         padded, mask = pad(projected, lengths)
-        num_sentences, longest, triple = padded.shape
-        head_width = triple // 3 // self.num_heads
-        shape = (num_sentences, longest, 3, self.num_heads, head_width)
-        queries, keys, values = padded.view(shape).permute(2, 0, 3, 1, 4)  # each (s, heads, T, head_width)
+        head_width = padded.shape[2] // 3 // self.num_heads
+        split = padded.view(*mask.shape, 3, self.num_heads, head_width)
+        queries, keys, values = split.permute(2, 0, 3, 1, 4)  # each (s, heads, T, head_width)
         similarity = (queries * head_width**-0.5) @ keys.transpose(-1, -2)
         weights = similarity.masked_fill(~mask[:, None, None], -torch.inf).softmax(-1)
         mixed = self.weight_dropout(weights) @ values

@@ -1,20 +1,17 @@
 """Linear heads that solve a convex problem exactly: ridge, logistic regression, shrinkage LDA.
 
-With few examples (N words of width d, N below d) nothing is cheaper, and the result does not depend on an
-order of sentences, a seed, or a number of epochs; the only hyper-parameter is the strength of regularisation.
+The result depends on no order of sentences, seed or number of epochs; the only hyper-parameter is the strength.
 
     ridge      least squares on one-hot tags         + strength · ‖W‖²       (no penalty on the bias)
     logistic   sum of cross-entropies                + strength / 2 · ‖W‖²   (no penalty on the bias)
     lda        Gaussian classes with one covariance, (1 - strength) · within + strength · mean variance · I
 
-Logistic regression is scikit-learn's. Ridge and LDA are invariant to rotation, so they are solved in the words'
-principal axes, which have at most N coordinates for any width of the vectors:
+Logistic regression is scikit-learn's. Ridge and LDA are invariant to rotation, so they are solved in principal axes:
 
     X - mean = Z · B      Z (N, r), ZᵀZ diagonal;   B (r, d) orthonormal;   r = rank ≤ min(N, d)
 
-The strength of ridge can be chosen without a development set, by leaving out each sentence S in turn: the words of a
-sentence are not independent of each other. One solution gives all held-out residuals exactly:
-(I - H_SS)⁻¹ · residual, with the hat matrix H.
+Without a development set, ridge chooses its strength by leaving out each sentence S in turn. One solution gives all
+held-out residuals exactly: (I - H_SS)⁻¹ · residual, with the hat matrix H.
 
 Sources: Hastie, Tibshirani and Friedman, chapters 3, 4 and 7; Woodbury's identity for the residual of a block.
 Letters: N words, d width, r rank, C tags, S strengths.
@@ -29,8 +26,6 @@ import numpy as np
 
 RIDGE_STRENGTHS = tuple(float(s) for s in 10.0 ** np.arange(-2, 1.6, 0.25))
 """The strengths that are tried, in units of the mean squared length of the centred vectors."""
-RANK_TOLERANCE = 1e-10
-LOG_ZERO = float(np.log(1e-30))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +58,7 @@ class LabelledWords:
         """The diagonal of ZᵀZ (r,), Z (N, r) and B (r, d)."""
         wide = self.num_words <= self.width
         values, axes = np.linalg.eigh(self.centred @ self.centred.T if wide else self.centred.T @ self.centred)
-        kept = values > max(values[-1], 0) * RANK_TOLERANCE
+        kept = values > max(values[-1], 0) * 1e-10
         values, axes = values[kept], axes[:, kept]
         root = np.sqrt(values)
         if wide:
@@ -127,7 +122,7 @@ def logistic(words: LabelledWords, strength: float) -> LinearSolution:
     """Multinomial logistic regression; a tag that no word has is never predicted."""
     from sklearn.linear_model import LogisticRegression
 
-    weight, bias = np.zeros((words.num_tags, words.width)), np.full(words.num_tags, LOG_ZERO)
+    weight, bias = np.zeros((words.num_tags, words.width)), np.full(words.num_tags, np.log(1e-30))
     present = np.unique(words.tags)
     if len(present) == 1:
         bias[present] = 0

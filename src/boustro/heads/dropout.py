@@ -37,13 +37,9 @@ def draw_kept(numel: int, p: float, generator: torch.Generator | None = None, ro
     count = -(-numel // 4)
     drawn = torch.empty(count, dtype=torch.int64) if room is None else room[:count]
     drawn.random_(-(1 << 63), None, generator=generator)
-    return drawn.view(torch.int16)[:numel].ge_(_dropped_levels(p) - LEVELS // 2)
+    return drawn.view(torch.int16)[:numel].ge_(round(p * LEVELS) - LEVELS // 2)
 
 
 def kept_scale(p: float) -> float:
     """The factor for kept elements that preserves the mean."""
-    return LEVELS / (LEVELS - _dropped_levels(p))
-
-
-def _dropped_levels(p: float) -> int:
-    return round(p * LEVELS)
+    return LEVELS / (LEVELS - round(p * LEVELS))

@@ -7,9 +7,9 @@
     inside    1     1     1      0     0      →  an entity [0, 3)
     type     of (Bank + of + England) / 3     →  ORG
 
-With BIO every type is learned twice, from B- and from I- words, and from few examples, most of several words, a head
-learns that I- always follows B-. Here all entities train `inside`, and one informative word determines the type of the
-whole name. The disadvantage: adjacent entities become one, unless a CRF over B, I and O finds the boundaries.
+With BIO every type is learned twice, from B- and from I- words. Here all entities train `inside`, and one informative
+word determines the type of the whole name. The disadvantage: adjacent entities become one, unless a CRF over B, I and O
+finds the boundaries.
 
 Letters: N words, E entities, d width, T types. `starts` (sentences + 1,) is where each sentence begins.
 """

@@ -112,11 +112,16 @@ def length_blocks(lengths: np.ndarray, max_words: int) -> list[np.ndarray]:
     return np.split(order, np.flatnonzero(np.diff(blocks)) + 1) if len(order) else []
 
 
+def sentence_starts(lengths: np.ndarray) -> np.ndarray:
+    """(sentences + 1,) where each sentence begins."""
+    return np.concatenate([[0], np.cumsum(lengths)])
+
+
 def sentence_rows(starts: np.ndarray, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows of the words of these sentences, end to end, and where each sentence begins among them (sentences + 1,).
 
     `starts` (all sentences + 1,) is where each sentence begins among all words.
     """
     first = starts[sentences]
-    own = np.concatenate([[0], np.cumsum(starts[sentences + 1] - first)])
+    own = sentence_starts(starts[sentences + 1] - first)
     return np.arange(own[-1]) + np.repeat(first - own[:-1], np.diff(own)), own

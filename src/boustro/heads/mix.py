@@ -3,10 +3,9 @@
     mix      γ · Σ_l softmax(w)_l · (x_l - mean_l) / sd_l
     concat   [(x_0 - mean_0) / sd_0 ; … ; (x_n - mean_n) / sd_n]
 
-`mean` and `sd` are per layer and dimension, computed on the training set and stored with the head: a few
-dimensions of most LMs are so large that they would dominate the rest, and a large LM would dominate a small
-one. Sources: ELMo (Peters et al. 2018) for the scalar mix with γ; Jurafsky and Martin, chapter 11.3.2, for
-standardising.
+`mean` and `sd` are per layer and dimension, computed on the training set and stored with the head: otherwise a few
+large dimensions would dominate the rest, and a large LM a small one. Sources: ELMo (Peters et al. 2018) for the scalar
+mix with γ; Jurafsky and Martin, chapter 11.3.2, for standardising.
 """
 
 import numpy as np
@@ -85,8 +84,7 @@ MIXES: dict[str, type[LayerConcat]] = {"mix": LayerMix, "concat": LayerConcat}
 class StreamProjection(nn.Module):
     """(B, Σ widths) → (B, streams · width): a linear map per stream, so that all have the same width.
 
-    It tests the open question of the backward-LM paper (section 4.1): whether the vectors of a large LM dominate those
-    of a small one.
+    Source: backward-LM paper, section 4.1, the open question whether a large LM's vectors dominate a small one's.
     """
 
     def __init__(self, widths: list[int], width: int) -> None:

@@ -5,8 +5,6 @@ from typing import Annotated, Literal
 
 from boustro.options import Count, CountOrZero, Dropout, Positive, PositiveOrZero, Range, Width
 
-MAX_SPAN_LIMIT = 1000
-
 
 @dataclass(frozen=True, kw_only=True)
 class HeadOptions:
@@ -26,7 +24,7 @@ class HeadOptions:
     """Decode with a conditional random field on top of the head. By default wherever the head scores tags."""
     decode: Literal["valid", "argmax"] = "valid"
     """Without a CRF: the best valid sequence of tags, or the best tag of each word."""
-    max_span: Annotated[int, Range(1, MAX_SPAN_LIMIT)] | None = None
+    max_span: Annotated[int, Range(1, 1000)] | None = None
     """Longest entity that a span head can find, in words. By default nearly all of the training data's fit."""
 
 

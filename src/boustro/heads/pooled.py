@@ -3,8 +3,8 @@
     mlp-pool      z = ReLU(W1 · h),               p = softmax(W2 · [mean z; max z])
     bilstm-pool   z = [LSTM→(h); LSTM←(h)],       p = softmax(W · max z)
 
-Mean and maximum are taken over the words of a text; both are 0 for a text without words. Words are pooled end to end by
-segment operations, so there is no padding, and the scores of a text depend on nothing else in its batch.
+Mean and maximum are taken over the words of a text; both are 0 for a text without words. There is no padding, and the
+scores of a text depend on nothing else in its batch.
 
 Source: Conneau et al. 2017, section 3.2 (BiLSTM with max pooling); concatenated pooling as in Howard and Ruder 2018,
 section 3.3.
@@ -72,7 +72,7 @@ class PooledHead(Head):
     def scores(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "S C"]:
         """A score (logit) for every class of every text; `ValueError` where `lengths` do not sum to N."""
         check_lengths(lengths, len(vectors))
-        return self.body(self.project(vectors), lengths.to(vectors.device))
+        return self.body(self.projection(vectors), lengths.to(vectors.device))
 
     def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Int[Tensor, " S"]) -> Tensor:
         """Mean cross-entropy over texts."""

@@ -3,7 +3,6 @@
 N words of a batch, end to end; W words of a sentence; d width; C tags.
 """
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,11 +12,6 @@ from torch import Tensor
 
 from boustro.heads.base import Head
 from boustro.heads.crf.layer import CRF, viterbi
-
-DECODERS: dict[str, Callable[[Tensor, Tensor, Sequence[str]], Tensor]] = {
-    "valid": viterbi,
-    "argmax": lambda scores, lengths, labels: scores.argmax(-1),
-}
 
 
 class TaggingHead(Head):
@@ -35,7 +29,7 @@ class TaggingHead(Head):
 
     def scores(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "N C"]:
         """A score (logit) for every tag of every word."""
-        return self.body(self.project(vectors), lengths)
+        return self.body(self.projection(vectors), lengths)
 
     def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Tensor) -> Tensor:
         scores = self.scores(vectors, lengths)
@@ -47,7 +41,7 @@ class TaggingHead(Head):
             ids, probabilities = self.crf.decode(scores, lengths), self.crf.marginals(scores, lengths)
         else:
             probabilities = scores.softmax(-1)
-            ids = DECODERS[self.options.decode](scores, lengths, self.labels)
+            ids = viterbi(scores, lengths, self.labels) if self.options.decode == "valid" else scores.argmax(-1)
         chosen = probabilities.gather(1, ids[:, None]).squeeze(1)
         ends = np.cumsum(lengths.cpu().numpy())[:-1]
         return list(zip(np.split(ids.cpu().numpy(), ends), np.split(chosen.cpu().numpy(), ends), strict=True))

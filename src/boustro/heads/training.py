@@ -19,10 +19,9 @@ from torch import Tensor
 from tqdm import tqdm
 
 from boustro.heads.base import Head
-from boustro.heads.layout import length_blocks, sentence_rows
+from boustro.heads.layout import length_blocks, sentence_rows, sentence_starts
 from boustro.heads.options import TrainOptions
 
-MOST_SENTENCES, LEAST_SENTENCES, STEPS_AN_EPOCH = 32, 4, 12
 BLOCK_WORDS = 8192
 MIX_WORDS = 1024  # so many words with all layers fit a CPU's caches
 Streams = Sequence[np.ndarray]
@@ -49,7 +48,7 @@ class Dev:
 
 def propose_batch(num_sentences: int) -> int:
     """Sentences per step: 32, fewer for small training sets, so that an epoch has a dozen steps."""
-    return min(MOST_SENTENCES, max(LEAST_SENTENCES, num_sentences // STEPS_AN_EPOCH))
+    return min(32, max(4, num_sentences // 12))
 
 
 def train_head(
@@ -77,7 +76,8 @@ def train_head(
     for mix, stream in zip(head.mixes, streams, strict=True):
         mix.fit_standardisation(stream)  # type: ignore[operator]
     head.to(device)
-    held = [_hold(stream, device) for stream in streams]
+    # on a CPU the memory-mapped features, elsewhere a copy
+    held = [torch.from_numpy(s if device.type == "cpu" else np.array(s)).to(device) for s in streams]
     optimizer, schedule = _make_optimizer(head, options, options.epochs * -(-len(lengths) // batch_sentences))
     generator = np.random.default_rng(seed)
     log, best, best_state = TrainLog(), -1.0, copy.deepcopy(head.state_dict())
@@ -121,7 +121,8 @@ def _make_optimizer(
 ) -> tuple[torch.optim.AdamW, torch.optim.lr_scheduler.LambdaLR]:
     """AdamW with linear decay; the mixes have their own learning rate and no weight decay."""
     mixes = {"params": list(head.mixes.parameters()), "lr": options.lr * options.mix_lr_multiplier, "weight_decay": 0.0}
-    groups = [{"params": head.learned_parameters()}, mixes]
+    others = [parameter for name, parameter in head.named_parameters() if not name.startswith("mixes.")]
+    groups = [{"params": others}, mixes]
     optimizer = torch.optim.AdamW(groups, options.lr, weight_decay=options.weight_decay, fused=True)
     return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: max(0.0, 1 - step / steps))
 
@@ -141,15 +142,14 @@ def mix_all(head: Head, streams: Streams) -> Tensor:
 def predict_mixed(head: Head, mixed: Tensor, lengths: np.ndarray) -> list[Any]:
     """The head's prediction for every sentence, from mixed vectors (words, d); sentences are batched by length."""
     head.eval()
-    starts = _starts(lengths)
-    answers: list[Any] = [None] * len(lengths)
+    starts = sentence_starts(lengths)
+    answers: dict[int, Any] = {}
     for sentences in length_blocks(lengths, BLOCK_WORDS):
         rows = torch.from_numpy(sentence_rows(starts, sentences)[0])
         vectors = mixed[rows.to(mixed.device)].float()
         found = head.predict(vectors, torch.from_numpy(lengths[sentences]))
-        for sentence, answer in zip(sentences, found, strict=True):
-            answers[sentence] = answer
-    return answers
+        answers.update(zip(sentences.tolist(), found, strict=True))
+    return [answers[sentence] for sentence in range(len(lengths))]
 
 
 def predict_streams(head: Head, streams: Streams, lengths: np.ndarray) -> list[Any]:
@@ -161,20 +161,8 @@ def _batches(
     lengths: np.ndarray, batch_sentences: int, generator: np.random.Generator
 ) -> Iterator[tuple[np.ndarray, Tensor]]:
     """So many sentences at a time and the rows of their words, in a new random order."""
-    starts = _starts(lengths)
+    starts = sentence_starts(lengths)
     order = generator.permutation(len(lengths))
     for first in range(0, len(order), batch_sentences):
         sentences = order[first : first + batch_sentences]
         yield sentences, torch.from_numpy(sentence_rows(starts, sentences)[0])
-
-
-def _starts(lengths: np.ndarray) -> np.ndarray:
-    """(sentences + 1,) where each sentence begins."""
-    return np.concatenate([[0], np.cumsum(lengths)])
-
-
-def _hold(stream: np.ndarray, device: torch.device) -> Tensor:
-    """On a GPU, a copy there; on a CPU the memory-mapped features."""
-    if device.type == "cpu":
-        return torch.from_numpy(stream)
-    return torch.from_numpy(np.array(stream)).to(device)

@@ -11,8 +11,7 @@ Sentences are spaCy's if the pipeline has set them, else a document is one sente
 and no entity begins or ends with one. Existing entities are replaced.
 
 A saved pipeline contains a copy of the tagger's folder, so it can be moved. It does not contain the LMs; it names them
-as a tagger folder does (a shipped one by its name, a local one by its absolute path). The tagger is loaded at its first
-use; after that the folder in the settings is not read again.
+as a tagger folder does (a shipped one by its name, a local one by its absolute path).
 """
 
 import json
@@ -95,9 +94,8 @@ class TaggerComponent:
         """The same documents in the same order, `batch_size` at a time."""
         remaining = iter(stream)
         while docs := list(islice(remaining, batch_size)):
-            read = [
-                (i, *read_sentence(part, f"document {i}")) for i, doc in enumerate(docs) for part in sentences_of(doc)
-            ]
+            split = [doc.sents if doc.has_annotation("SENT_START") else [doc[:]] for doc in docs]
+            read = [(i, *read_sentence(part, f"document {i}")) for i, parts in enumerate(split) for part in parts]
             found: list[list[Entity]] = [[] for _ in docs]
             answers = self.tagger.answer([sentence for _, sentence, _ in read])
             for answer, (i, _, tokens) in zip(answers, read, strict=True):
@@ -152,11 +150,6 @@ class TaggerComponent:
             for name, content in files.items():
                 write_file(Path(folder) / name, content)
             return self.from_disk(folder)
-
-
-def sentences_of(doc: Doc) -> list[Span]:
-    """spaCy's sentences if they are set, else the whole document."""
-    return list(doc.sents) if doc.has_annotation("SENT_START") else [doc[:]]
 
 
 def read_sentence(part: Span, document: str) -> tuple[Sentence, list]:

@@ -37,9 +37,7 @@ def find_spans(ids: np.ndarray, tags: Sequence[str], starts: np.ndarray, labels:
     for tag in tags:
         prefix, label = parse_tag(tag)
         if prefix not in "BIO" or (prefix != "O" and label not in number):
-            raise ValueError(
-                f"{tag!r} cannot be counted here: expected O, or B- or I- before one of {', '.join(labels)}"
-            )
+            raise ValueError(f"{tag!r} cannot be counted: expected O, or B- or I- before one of {', '.join(labels)}")
     of_tag = np.array([number.get(parse_tag(tag)[1], -1) for tag in tags])
     begins = np.array([parse_tag(tag)[0] == "B" for tag in tags])[ids]
     label = of_tag[ids]

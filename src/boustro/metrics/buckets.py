@@ -1,7 +1,6 @@
 """Entity scores by bucket: of position, of length, and of frequency in the training data.
 
-A bucket is a property of an entity in its sentence, for entities of the reference and for predicted ones alike:
-recall is over the entities of the reference in the bucket, precision over the predicted ones.
+Recall is over the entities of the reference in the bucket, precision over the predicted ones.
 The counts of a dimension's buckets sum to the total.
 
     ["Jordan", "closed", "its", "border", "with", "Syria"]     LOC [0, 1): "starts the sentence"
@@ -72,12 +71,10 @@ DIMENSIONS: dict[str, Dimension] = {
     "seen": Dimension(
         "The exact words in the training data",
         ("seen with this type", "seen with another type only", "never seen"),
-        lambda e, words, training: training.seen(e, words),
+        lambda e, words, t: t.seen(e, words),
     ),
     "frequency": _steps(
-        "How often in the training data, with this type",
-        (0, 1, 2, 5, 20),
-        lambda e, words, training: training.frequency(e, words),
+        "How often in the training data, with this type", (0, 1, 2, 5, 20), lambda e, words, t: t.frequency(e, words)
     ),
 }
 

@@ -1,8 +1,7 @@
 """Calibration: whether predicted entities with a score of 0.9 are correct nine times in ten.
 
-Predicted entities are put into bins of equal width by their score; in each bin the mean score is compared
-with the share that is correct. The expected calibration error is the mean distance of the two, weighted
-by the number of entities:
+In bins of equal width the mean score is compared with the share that is correct. The expected calibration error is the
+mean distance of the two, weighted by the number of entities:
 
     ECE = Σ_b  n_b / n · |right_b - score_b|          (Guo et al. 2017, equation 5)
 

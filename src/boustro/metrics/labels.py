@@ -32,15 +32,12 @@ class LabelScore:
     measure: ClassVar[str] = "accuracy"
 
     @property
-    def value(self) -> float:
-        """The score by which models are compared: the accuracy."""
-        return self.accuracy
-
-    @property
     def accuracy(self) -> float:
         """Share of units with the correct label, percent; 0 where there is none."""
         num_correct = sum(counts.correct for counts in self.per_label.values())
         return 100 * num_correct / self.num_labelled if self.num_labelled else 0.0
+
+    value = accuracy  # the score by which models are compared
 
     def to_dict(self) -> dict:
         """The output of `--json`; the figures of a label in percent."""

@@ -9,22 +9,14 @@ Each predicted entity is matched with at most one of the reference, and vice ver
     missed     an entity of the reference without a match
     spurious   a predicted entity without a match
 
-so that
-
-    reference = correct + type + boundary + both + missed
-    predicted = correct + type + boundary + both + spurious
-
 Pairs are matched in that order of kinds; among pairs of one kind, the larger overlap first, then fewer words outside of
-it, then the earlier pair.
+it, then the earlier pair. An entity is also missed if a predicted one overlaps it but is matched with another.
 
     words      The  Bank  of  Port  Lisse  fell          reference  ORG [1, 5)
     predicted  O    B-ORG O   B-LOC I-LOC  O             ORG [1, 2): boundary; LOC [3, 5): spurious
 
 Entities of one side may be nested or cross, but there must be no duplicates. Then `correct` is that of
-`spans.score_entities`. An entity may be missed although a predicted one overlaps it, if that is matched with another:
-
-    reference  ORG [0, 5) and, inside it, LOC [3, 5)
-    predicted  LOC [2, 5)                            LOC [3, 5): boundary; ORG [0, 5): missed
+`spans.score_entities`.
 """
 
 from collections import Counter
@@ -55,7 +47,8 @@ def match_entities(gold: Sequence[Entity], predicted: Sequence[Entity]) -> list[
             if overlap > 0:
                 outside = max(g.end, p.end) - min(g.start, p.start) - overlap
                 order = (g.start, p.start, g.end, p.end, g.label, p.label)  # whatever the order of the lists
-                pairs.append((_rank(g, p), -overlap, outside, order, i, j))
+                rank = 2 * ((g.start, g.end) != (p.start, p.end)) + (g.label != p.label)  # of KINDS
+                pairs.append((rank, -overlap, outside, order, i, j))
     matches, left, right = [], set(range(len(gold))), set(range(len(predicted)))
     for rank, *_, i, j in sorted(pairs):
         if i in left and j in right:
@@ -80,13 +73,6 @@ def count_confusions(matches: Iterable[Match]) -> Counter[tuple[str | None, str 
     predicted ones. Boundary mistakes are not distinguished.
     """
     return Counter((m.gold.label if m.gold else None, m.predicted.label if m.predicted else None) for m in matches)
-
-
-def _rank(gold: Entity, predicted: Entity) -> int:
-    same_words = (gold.start, gold.end) == (predicted.start, predicted.end)
-    if gold.label == predicted.label:
-        return KINDS.index("correct" if same_words else "boundary")
-    return KINDS.index("type" if same_words else "both")
 
 
 def _place(match: Match) -> tuple[int, int]:

@@ -1,25 +1,12 @@
 """Is one system better than another? A paired bootstrap of F1, an exact sign-flip test, and Holm's correction.
 
-Paired bootstrap. All systems are scored on the same resampled sentences, many times. For two systems that were trained
-with several seeds, the seeds that both have are resampled as well, paired by their number. A system's score in a draw
-is the mean of its seeds' F1, as in the tables.
+Paired bootstrap: all systems are scored on the same resampled sentences, many times, and the seeds that two systems
+share are resampled as well, paired by their number. A system's score in a draw is the mean of its seeds' F1.
 
-    counts of a system   (seeds, sentences, 3): entities in the reference, predicted, and in both
     interval             the middle 95% of the differences
     p, two-sided         twice the share of draws on the other side of 0:  2 · (1 + #{d ≤ 0}) / (1 + B)
 
 With one seed the interval covers the sentences only, not other seeds, so there is no p.
-
-Sign-flip test. If two systems were equal, the sign of each paired difference would be random. Of all 2ⁿ ways to set the
-signs, p is the share whose mean is at least as far from 0 as the observed one: there is no assumption of a
-normal distribution, and with n pairs p is at least 2 / 2ⁿ (0.002 for ten).
-
-    differences 2, 1, 3    of 8 ways 2 (all plus, all minus) reach a mean of 2  →  p = 0.25
-
-Holm's correction keeps the probability of any false positive among several tests below 5%: the smallest of m p-values
-is multiplied by m, the next by m - 1, and so on, and none may be smaller than one before it.
-
-    p 0.01, 0.04, 0.03  →  0.03, 0.06, 0.06
 
 Letters: S seeds, N sentences, B draws of a block. Sources: Berg-Kirkpatrick et al. 2012 (resampling sentences);
 Bouthillier et al. 2021, *Accounting for variance* (resampling runs); Davison and Hinkley 1997, section 4.2 (the
@@ -35,7 +22,6 @@ from boustro.metrics.spans import entity_keys
 from boustro.types import Entity
 
 BLOCK_DRAWS = 100
-MOST_EXACT, SAMPLED = 16, 20_000
 RELIABLE = 0.05
 """Below this p a difference is called reliable."""
 
@@ -114,24 +100,31 @@ def difference(first: Drawn, second: Drawn, seed: int = 0) -> Difference | None:
 
 def _f1(counts: np.ndarray) -> np.ndarray:
     """(..., 3) → (...): percent, 0 without any entity."""
-    both = counts[..., 0] + counts[..., 1]
-    return 200 * counts[..., 2] / np.maximum(both, 1)
+    return 200 * counts[..., 2] / np.maximum(counts[..., 0] + counts[..., 1], 1)
 
 
 def sign_flip_p(differences: Sequence[float]) -> float:
-    """Two-sided p of paired differences; for more than 16 of them, from a fixed random sample of the ways."""
+    """Two-sided p of paired differences: the share of all ways to set their signs with a mean as far from 0.
+
+    With n pairs p is at least 2 / 2ⁿ; for more than 16 it is from a fixed random sample of the 2ⁿ ways.
+
+        differences 2, 1, 3    of 8 ways 2 (all plus, all minus) reach a mean of 2  →  p = 0.25
+    """
     values = np.asarray(differences, float)
-    if len(values) <= MOST_EXACT:
+    if len(values) <= 16:
         signs = 1 - 2 * (np.arange(2 ** len(values))[:, None] >> np.arange(len(values)) & 1)
     else:
-        signs = np.random.default_rng(0).choice([-1, 1], (SAMPLED, len(values)))
+        signs = np.random.default_rng(0).choice([-1, 1], (20_000, len(values)))
         signs[0] = 1  # the observed signs are one of the ways, so that p is never 0
     found = abs(values.mean()) if len(values) else 0.0
     return float((np.abs(signs @ values) / max(len(values), 1) >= found - 1e-12 * max(found, 1)).mean())
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """The p-values of one table, corrected for their number; `None`, where nothing was tested, stays `None`."""
+    """The p-values of one table, corrected for their number; `None`, where nothing was tested, stays `None`.
+
+    The smallest of m is multiplied by m, the next by m - 1, and so on: p 0.01, 0.04, 0.03  →  0.03, 0.06, 0.06
+    """
     tested = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
     corrected: list[float | None] = [None] * len(p_values)
     least = 0.0

@@ -37,25 +37,13 @@ def extract_spans(tags: Sequence[str]) -> list[Entity]:
     start, previous, label = -1, "O", ""
     for position, tag in enumerate([*tags, "O"]):
         prefix, current = parse_tag(tag)
-        if start >= 0 and _ends(previous, prefix, label, current):
+        if start >= 0 and (previous in "ES" or prefix in "BSO" or label != current):
             entities.append(Entity(label, start, position))
             start = -1
-        if _starts(previous, prefix, label, current):
+        if prefix != "O" and (prefix in "BS" or previous in "OES" or label != current):
             start = position
         previous, label = prefix, current
     return entities
-
-
-def _ends(previous: str, prefix: str, label: str, current: str) -> bool:
-    """Whether an entity that covers the previous word is over."""
-    return previous in "ES" or prefix in "BSO" or (previous != "O" and label != current)
-
-
-def _starts(previous: str, prefix: str, label: str, current: str) -> bool:
-    """Whether an entity begins at this word."""
-    if prefix == "O":
-        return False
-    return prefix in "BS" or previous in "OES" or label != current
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +86,11 @@ class SpanScore:
     measure: ClassVar[str] = "F1"
 
     @property
-    def value(self) -> float:
-        """The score by which models are compared: the F1."""
-        return self.f1
-
-    @property
     def f1(self) -> float:
         """Entity-level micro F1, percent."""
         return self.total.f1
+
+    value = f1  # the score by which models are compared
 
     @property
     def precision(self) -> float:

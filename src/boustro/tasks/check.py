@@ -6,7 +6,7 @@
         train.txt:5: I-LOC begins an entity; read as B-LOC
       1 sentences occur more than once
 
-Each file is read once. A file that cannot be read is reported like the others, and then the command fails.
+A file that cannot be read is reported like the others, and then the command fails.
 """
 
 from collections import Counter
@@ -59,8 +59,7 @@ def check(data: Positional[tuple[Path, ...]], options: DataOptions = DEFAULT_OPT
     reports = report_files(data, options)
     shown = "\n".join(line for report in reports for line in _lines(report))
     give([asdict(report) for report in reports], json, lambda: print(shown), indent=1)
-    unread = [report.file for report in reports if report.error is not None]
-    if unread:
+    if unread := [report.file for report in reports if report.error is not None]:
         raise ValueError(f"{len(unread)} of {len(reports)} cannot be read: {', '.join(unread)}")
 
 
@@ -81,6 +80,10 @@ def report_files(data: Sequence[Path], options: DataOptions = DEFAULT_OPTIONS) -
 
 def _report(labelled: Labelled, known: Known) -> DataReport:
     sentences, name = labelled.sentences, labelled.name
+    if labelled.scheme == "labels":
+        counts = Counter(tag for s in sentences for tag in s.tags or ())
+    else:
+        counts = Counter(e.label for s in sentences for e in gold_entities(s))
     report = DataReport(
         file=name,
         form=labelled.form,
@@ -88,26 +91,20 @@ def _report(labelled: Labelled, known: Known) -> DataReport:
         num_sentences=len(sentences),
         num_words=sum(len(s) for s in sentences),
         num_documents=len({s.document for s in sentences if s.document}),
+        counts=dict(sorted(counts.items())),
     )
-    if labelled.scheme == "labels":
-        counts = Counter(tag for s in sentences for tag in s.tags or ())
-    else:
-        counts = Counter(e.label for s in sentences for e in gold_entities(s))
-    report.counts = dict(sorted(counts.items()))
     for note in labelled.notes:
         report.notes.setdefault(note.what, []).append(str(note))
-    leaked: Counter[str] = Counter()
+    earlier: Counter[str] = Counter()
     for sentence in sentences:
         file, first = known.setdefault(sentence.words, (name, sentence))
         if first is sentence:
             continue
-        if file == name:
-            report.num_repeated += 1
-        else:
-            leaked[file] += 1
+        earlier[file] += 1
         if (first.tags, first.entities) != (sentence.tags, sentence.entities):
             report.contradictions.append(f"{sentence.where}: labelled differently at {first.where}")
-    report.also_in = dict(leaked)
+    report.num_repeated = earlier.pop(name, 0)
+    report.also_in = dict(earlier)
     return report
 
 

@@ -13,6 +13,7 @@ import html
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
+from itertools import accumulate
 from typing import TypeVar
 
 from boustro.types import Entity
@@ -98,10 +99,8 @@ class Bracket:
 def as_text(text: str, entities: Sequence[Entity]) -> str:
     """Plain text with entities in brackets."""
 
-    def closing(bracket: Bracket) -> str:
-        return f" {bracket.entity.label}{'' if bracket.ends else '…'}]"
-
-    return "".join(_weave(text, entities, lambda piece, _: piece, lambda b: "[" if b.begins else "[…", closing))
+    opening, closing = (lambda b: "[" + "…" * (not b.begins)), (lambda b: f" {b.entity.label}{'…' * (not b.ends)}]")
+    return "".join(_weave(text, entities, lambda piece, _: piece, opening, closing))
 
 
 def as_terminal(text: str, entities: Sequence[Entity]):
@@ -173,12 +172,8 @@ def html_head(title: str, labels: Iterable[str]) -> str:
 
 def word_entities(words: Sequence[str], spans: Sequence[Entity]) -> tuple[str, list[Entity]]:
     """Words joined by spaces, and the entities over words as entities over this text's characters."""
-    starts, position = [], 0
-    for word in words:
-        starts.append(position)
-        position += len(word) + 1
-    text = " ".join(words)
-    placed = [(starts[s.start], starts[s.end - 1] + len(words[s.end - 1]), s) for s in spans]
+    starts, text = [0, *accumulate(len(word) + 1 for word in words)], " ".join(words)
+    placed = [(starts[s.start], starts[s.end] - 1, s) for s in spans]
     return text, [Entity(s.label, start, end, text[start:end], s.score) for start, end, s in placed]
 
 

@@ -1,20 +1,13 @@
 """Sums and maxima over all tag sequences of a linear chain, for many sentences at once.
 
-A sequence y of a sentence with word scores s has the score
+    score(y) = start[y_1] + Σ_t s_t[y_t] + Σ_t transition[y_t, y_t+1] + end[y_T]      -∞ where y is not valid
 
-    start[y_1] + Σ_t s_t[y_t] + Σ_t transition[y_t, y_t+1] + end[y_T]
-
-and is not valid if that is -∞. `log_partition` is log Σ_y exp score(y), `posteriors` are the marginal
-probabilities of each tag at each word, `best_path` is the y of the highest score (Viterbi). All three take time
-O(T · C²) and process all sentences together, time step by time step, without padding.
-
-The sums are matrix products of exp(message - its maximum), which need few exponentials; in float64 only tags less
-probable than e^-690 times the word's best one lose precision. There is no automatic differentiation through the
-recursion: the derivative of log Z by a score is the expected number of times that it is used, which the forward and
-backward messages give.
+Time is O(T · C²); all sentences are processed together, time step by time step, without padding. The sums are matrix
+products of exp(message - its maximum), which need few exponentials; in float64 only tags less probable than e^-690
+times the word's best one lose precision. There is no automatic differentiation through the recursion: the derivative
+of log Z by a score is the expected number of times that it is used, which forward and backward messages give.
 
 Source: Lafferty, McCallum and Pereira 2001, section 3; Rabiner 1989 for the recursions.
-
 N words, S sentences, C tags.
 """
 

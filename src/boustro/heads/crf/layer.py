@@ -1,9 +1,9 @@
-"""A linear-chain conditional random field over a head's scores, and Viterbi for heads without one.
+"""A linear-chain conditional random field over a head's scores, valid transitions, and Viterbi without a CRF.
 
     p(y | x) = exp score(x, y) / Σ_y' exp score(x, y'),   over valid sequences y' only
 
 score adds to the word scores a learned score for each pair of adjacent tags, for each first tag and
-each last one. Which are valid follows from the names of the tags (`crf.transitions`); `crf.chain` computes the sums.
+each last one. `valid_transitions` says which are valid; `crf.chain` computes the sums.
 
     tags O B-X I-X, scores of two words (0 0 3), (0 0 3)   →   decode: B-X I-X, since I-X cannot begin
 
@@ -14,17 +14,27 @@ Source: Lafferty, McCallum and Pereira 2001; Jurafsky and Martin, chapter 11.4.3
 N words of a batch, end to end; S sentences (some may be empty); C tags.
 """
 
+import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from boustro.heads.crf.chain import Chain, best_path, exact, log_partition, posteriors
-from boustro.heads.crf.transitions import Transitions, valid_transitions
 from boustro.heads.layout import Edges, edges
 
+PREFIXED = re.compile("[BIES]-.")
 LOWEST = -1e6  # instead of log 0, so that a valid sequence is found even where all have probability 0
+
+
+class Transitions(NamedTuple):
+    """Valid tags to begin a sentence, valid pairs (tag, next tag), and valid tags to end a sentence."""
+
+    starts: Bool[Tensor, " C"]
+    pairs: Bool[Tensor, "C C"]
+    ends: Bool[Tensor, " C"]
 
 
 class CRF(nn.Module):
@@ -98,6 +108,38 @@ class CRF(nn.Module):
             f"sentence {number} of the batch {fault}, which is not valid: a CRF learns from valid tags only, "
             "so convert them to BIO or BIOES first"
         )
+
+
+def valid_transitions(tags: Sequence[str]) -> Transitions:
+    """The transitions of a set of tags in any mixture of schemes, from the names of the tags.
+
+    A tag may open (begin a sentence, or follow a finished tag) or not, and is finished (may end a sentence) or not. An
+    unfinished entity is continued by a tag of its own type.
+
+        BIO    B-X and O open, all are finished         O I-X is not valid, B-X I-Y is not valid
+        BIOES  B-X, S-X and O open; B-X, I-X are not    B-X O is not valid, S-X I-X is not valid
+        IO     all open, all are finished               I-X I-Y is valid
+
+    If there is a B-X, an I-X (or E-X) must be opened by it; if there is an E-X, an entity must be closed by it. Names
+    without B-, I-, E- or S- open and are finished. IOB1 is not supported: there I-X may begin an entity although there
+    is a B-X. Raises `ValueError` where a sentence of one word has no valid tag.
+    """
+    parsed = [(tag[0], tag[2:]) if PREFIXED.match(tag) else ("O", tag) for tag in tags]
+    known = set(parsed)
+    opens = [prefix not in "IE" or ("B", label) not in known for prefix, label in parsed]
+    finished = [prefix not in "BI" or ("E", label) not in known for prefix, label in parsed]
+    if not any(map(all, zip(opens, finished, strict=True))):
+        raise ValueError(
+            f"none of the tags {', '.join(tags) or '(none)'} can stand alone: add O, or the missing S- tags"
+        )
+    pairs = [
+        [
+            (finished[before] and opens[after]) or (prefix in "BI" and next_prefix in "IE" and label == next_label)
+            for after, (next_prefix, next_label) in enumerate(parsed)
+        ]
+        for before, (prefix, label) in enumerate(parsed)
+    ]
+    return Transitions(torch.tensor(opens), torch.tensor(pairs), torch.tensor(finished))
 
 
 @torch.no_grad()

@@ -14,8 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from boustro.heads.crf.chain import TINY, Chain, exact, scaled
-from boustro.heads.crf.layer import make_chain
-from boustro.heads.crf.transitions import valid_transitions
+from boustro.heads.crf.layer import make_chain, valid_transitions
 from boustro.heads.layout import by_length, edges, time_major
 from boustro.heads.many.groups import JointBatch
 
@@ -64,14 +63,11 @@ def expected_counts(
 ) -> tuple[Float[Tensor, "N C"], Chain]:
     """How often each score is used, in expectation over all sequences: per word, and the rest summed by head.
 
-    This is `crf.chain.expectations` for all heads at once. For a few sentences nearly all of its time is the overhead
-    of calls, which would be paid once per head. Here the sentences of all heads are processed together, each with a
-    copy of its head's links:
+    This is `crf.chain.expectations` for all heads at once: their sentences are processed together, each with a copy of
+    its head's links (C² numbers per word and per sentence, which suits small batches):
 
         head 0  a0 a1 a2 | b0      →  t = 0  a0 b0 c0,  t = 1  a1 c1,  t = 2  a2
         head 1  c0 c1                 links  L₀ L₀ L₁          L₀ L₁          L₀
-
-    The copies take C² numbers per word and per sentence, which suits small batches.
 
     Args:
         scores: Sentences end to end, float64.

@@ -84,7 +84,7 @@ class _Pass(ABC):
 
     def first_gradients(self, words: Sequence[Tensor], gradient: Tensor, batch: JointBatch) -> None:
         """Of the first map, from the gradient (P, out) by its output."""
-        _sum_by_head(gradient, batch, self.bias_gradients[0])
+        self.bias_gradients[0].zero_().index_add_(0, batch.heads, gradient)
         parts = zip(words, self.by_group(gradient, batch), self._weight_gradients, self.scales, strict=False)
         for x, own, result, scale in parts:
             by_output = own.mT.reshape(result.shape[0], x.shape[0])
@@ -117,17 +117,13 @@ class _MlpPass(_Pass):
             weight, bias, _ = self.second[group]
             torch.baddbmm(bias.unsqueeze(1), z, weight.mT, alpha=self.scales[group], out=s)
         gradient = self.score_gradient(scores, batch)
-        _sum_by_head(gradient, batch, self.bias_gradients[1])
+        self.bias_gradients[1].zero_().index_add_(0, batch.heads, gradient)
         back = self._back[: inner.shape[0]]
         by_group = zip(self.by_group(gradient, batch), self.by_group(back, batch), zs, strict=True)
         for (g, g_before, z), (weight, _, result), scale in zip(by_group, self.second, self.scales, strict=False):
             torch.baddbmm(result, g.mT, z, beta=0, alpha=scale, out=result)
             torch.baddbmm(g_before, g, weight, beta=0, alpha=scale, out=g_before)
         self.first_gradients(words, back.mul_(inner.sign_()), batch)  # 0 where ReLU or dropout was
-
-
-def _sum_by_head(pairs: Tensor, batch: JointBatch, result: Tensor) -> None:
-    result.zero_().index_add_(0, batch.heads, pairs)
 
 
 PASSES: dict[str, type[_Pass]] = {"linear": _LinearPass, "mlp": _MlpPass}

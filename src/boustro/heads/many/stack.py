@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from boustro.heads.crf.chain import best_path, exact
-from boustro.heads.crf.layer import make_chain, viterbi
-from boustro.heads.crf.transitions import valid_transitions
+from boustro.heads.crf.layer import make_chain, valid_transitions, viterbi
 from boustro.heads.layout import length_blocks, sentence_rows
 from boustro.heads.many.losses import CRF_NAMES
 
@@ -53,24 +52,25 @@ class StackedHeads:
         vectors = torch.as_tensor(vectors)
         best = np.empty((len(self), len(vectors)), np.uint16)
 
+        def scores(rows: np.ndarray) -> Tensor:  # (n, M, C)
+            return SCORES[self.kind](self.parameters, vectors[torch.from_numpy(rows)].float())
+
         def tag_words(rows: np.ndarray) -> None:
-            best[:, rows] = self._scores(vectors, rows).argmax(-1).T.numpy()
+            best[:, rows] = scores(rows).argmax(-1).T.numpy()
 
         def tag_sentences(sentences: np.ndarray) -> None:
-            assert starts is not None
-            rows, bounds = sentence_rows(starts, sentences)
-            parts = [self._scores(vectors, part) for part in _parts(rows)]
+            rows, bounds = sentence_rows(starts, sentences)  # type: ignore[arg-type]
+            parts = [scores(part) for part in split(rows)]
             best[:, rows] = self._decode(torch.cat(parts), torch.from_numpy(np.diff(bounds)))
 
+        def split(rows: np.ndarray) -> list[np.ndarray]:
+            return np.split(rows, range(SCORED_WORDS, len(rows), SCORED_WORDS))
+
         if starts is None:
-            in_parallel(tag_words, _parts(np.arange(len(vectors))))
+            in_parallel(tag_words, split(np.arange(len(vectors))))
         else:
             in_parallel(tag_sentences, length_blocks(np.diff(starts), DECODED_WORDS))
         return best
-
-    def _scores(self, vectors: Tensor, rows: np.ndarray) -> Tensor:
-        """(n, M, C)"""
-        return SCORES[self.kind](self.parameters, vectors[torch.from_numpy(rows)].float())
 
     def _decode(self, scores: Tensor, lengths: Tensor) -> np.ndarray:
         """(M, n) from scores (n, M, C)."""
@@ -80,10 +80,6 @@ class StackedHeads:
         chains = zip(*(self.parameters[name] for name in CRF_NAMES), strict=True)
         pairs = zip(scores.unbind(1), chains, strict=True)
         return np.stack([best_path(exact(own), lengths, make_chain(valid, *chain)).numpy() for own, chain in pairs])
-
-
-def _parts(rows: np.ndarray) -> list[np.ndarray]:
-    return np.split(rows, range(SCORED_WORDS, len(rows), SCORED_WORDS))
 
 
 def _linear_scores(parameters: dict[str, Tensor], x: Tensor) -> Tensor:

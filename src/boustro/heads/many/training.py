@@ -1,19 +1,15 @@
 """Train many heads at once on one matrix of frozen vectors: the same heads that `train_head` gives one by one.
 
-A few-shot study trains hundreds of small heads: every draw, seed, learning rate and dropout. A step of a small head is
-a few large operations and many tiny ones, whose cost is the call. So the backward pass and the optimiser's step are
-written out, and heads share operations:
+Most operations of a small head's step are tiny, and their cost is the call. So the backward pass and the optimiser's
+step are written out, and heads share operations:
 
     once per step    gather the rows; softmax or CRF; gradients of the biases; derivative of ReLU
     once per group   dropout masks; x · [W₁ … W_k]ᵀ and its gradient, for the k heads of a batch group (`many.groups`)
     once per head    AdamW, by PyTorch's fused kernel
 
-Groups are trained in lockstep, several per thread, those with most steps first: a group that has finished is left out,
-and the others are still the first ones. The products of the groups are not padded into one: that costs 40% more,
-and on a CPU a batched product is a loop over its members anyway.
-
-The numbers are those of `heads.training.train_head` on one stream without a mix: initialisation, order of
-sentences, dropout masks, AdamW, linear decay. On a CPU only; on a GPU use `train_head`.
+Groups are trained in lockstep, several per thread, those with most steps first, so that those that have not finished
+are always the first ones. The numbers are those of `heads.training.train_head` on one stream without a mix. On a CPU
+only; on a GPU use `train_head`.
 
 M heads, N words, d width of a vector, C tags.
 """
@@ -34,7 +30,7 @@ from boustro.heads.many.stack import StackedHeads, in_parallel
 
 CACHE_BYTES = 16 << 20
 """Parameters, gradients and moments of the heads trained in lockstep should fit a core's share of the last cache."""
-BETAS, EPSILON = (0.9, 0.999), 1e-8
+FIXED = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "amsgrad": False, "maximize": False}
 LINEAR_MAPS = {"linear": ("body.1",), "mlp": ("body.1", "body.4")}
 """The names of the affine maps in a `TaggingHead`, whose body has dropout and ReLU as well."""
 
@@ -162,19 +158,7 @@ class _AdamW:
         """PyTorch's fused kernel without the bookkeeping of `torch.optim`, which takes several times as long."""
         done = self._done.item()
         self._done += 1
-        for run, (parameters, gradients, means, squares) in chain.from_iterable(self._groups[:num_groups]):
-            torch._fused_adamw_(  # pyright: ignore[reportPrivateImportUsage]
-                parameters,
-                gradients,
-                means,
-                squares,
-                [],
-                self._counts,
-                lr=run.lr * (1 - done / run.steps),
-                beta1=BETAS[0],
-                beta2=BETAS[1],
-                weight_decay=run.weight_decay,
-                eps=EPSILON,
-                amsgrad=False,
-                maximize=False,
-            )
+        adamw: Callable[..., None] = torch._fused_adamw_  # pyright: ignore[reportPrivateImportUsage]
+        for run, tensors in chain.from_iterable(self._groups[:num_groups]):
+            rate = run.lr * (1 - done / run.steps)
+            adamw(*tensors, [], self._counts, lr=rate, weight_decay=run.weight_decay, **FIXED)

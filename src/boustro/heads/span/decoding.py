@@ -5,9 +5,8 @@ do not cross.
 
     [0, 3) 0.9   [2, 5) 0.8   [1, 2) 0.7     →  [0, 3) [1, 2)
 
-Whether a span is taken depends on more probable spans only. So the result at a threshold is the result at any lower
-threshold, cut off there: one pass over predictions made at a low threshold finds the threshold of the best F1, exactly.
-On calibrated probabilities it is about half of that F1 (Lipton et al. 2014), so mostly below 0.5.
+Whether a span is taken depends on more probable spans only. So one pass over predictions made at a low threshold finds
+the threshold of the best F1, exactly; it is mostly below 0.5, about half of that F1 (Lipton et al. 2014).
 
 Source: Jurafsky and Martin, chapter 11.5.2, "a calibrated threshold"; the rule for overlaps is Boustro's.
 """

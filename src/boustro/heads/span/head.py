@@ -4,16 +4,12 @@ Every span of at most L words is scored for every label and for the null label:
 
     words a b c, L = 2:    scores[0] = [0,1) [0,2)    scores[1] = [1,2) [1,3)    scores[2] = [2,3)  –
 
-The score of a span depends on its words only, so neither the batch nor its order changes it. The words of a batch are
-end to end; spans that run into the next sentence are scored too (views are cheaper than gathers) but never trained on
-or predicted.
+The words of a batch are end to end; spans that run into the next sentence are scored too (views are cheaper than
+gathers) but never trained on or predicted. The loss takes all spans, without sampling or weights, because either would
+shift the probabilities.
 
-Source: Jurafsky and Martin, chapter 11.5.2, equations 11.23 to 11.27. The loss takes all spans, without sampling or
-weights, because either would shift the probabilities; the null label's bias starts at the log odds of a rare entity
-(Lin et al. 2017, section 3.3).
-
-Shapes: N words, S sentences, d width of a word, H hidden, L longest span in words, C labels, E = 1 + C with
-the null label.
+Source: Jurafsky and Martin, chapter 11.5.2, equations 11.23 to 11.27; Lin et al. 2017, section 3.3 (initial bias of the
+null label). N words, S sentences, d width, H hidden, L longest span, C labels, E = 1 + C with the null label.
 """
 
 import math
@@ -33,10 +29,8 @@ from boustro.heads.options import HeadOptions
 from boustro.heads.span.decoding import FoundSpan, GoldSpan, choose_threshold, resolve
 
 Gold = Sequence[Sequence[GoldSpan]]  # per sentence (start, end, label id), in words of the sentence
-DEFAULT_MAX_SPAN = 10
 PRIOR = 0.01  # share of spans that are entities, before training
 FLOOR = 0.01  # the lowest threshold that calibration considers
-MAX_SPAN_COVERAGE, MAX_SPAN_CAP = 0.999, 16
 
 
 class SpanHead(Head):
@@ -46,15 +40,15 @@ class SpanHead(Head):
     body: "SpanScorer"
 
     def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Gold) -> Tensor:
-        return self.body.loss(self.project(vectors), lengths, targets)
+        return self.body.loss(self.projection(vectors), lengths, targets)
 
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[list[FoundSpan]]:
-        return self.body.predict(self.project(vectors), lengths)
+        return self.body.predict(self.projection(vectors), lengths)
 
     def calibrate(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Gold) -> None:
         """Set the probability threshold of predicted spans."""
         with torch.inference_mode():
-            self.body.calibrate(self.project(vectors), lengths, targets)
+            self.body.calibrate(self.projection(vectors), lengths, targets)
 
 
 class SpanScorer(nn.Module):
@@ -82,7 +76,7 @@ class SpanScorer(nn.Module):
 
     def __init__(self, width: int, num_labels: int, options: HeadOptions) -> None:
         super().__init__()
-        self.num_labels, self.max_span = num_labels, options.max_span or DEFAULT_MAX_SPAN
+        self.num_labels, self.max_span = num_labels, options.max_span or 10
         hidden = options.hidden or width
         self.dropout = Dropout(options.dropout)
         self.project = nn.Linear(width, hidden)
@@ -218,4 +212,4 @@ def propose_max_span(gold: Gold) -> int:
     widths = sorted(end - start for spans in gold for start, end, _ in spans)
     if not widths:
         raise ValueError("the data have no gold span, so the longest span length is unknown; check the labels")
-    return min(MAX_SPAN_CAP, widths[math.ceil(MAX_SPAN_COVERAGE * len(widths)) - 1])
+    return min(16, widths[math.ceil(0.999 * len(widths)) - 1])

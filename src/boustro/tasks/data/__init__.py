@@ -10,16 +10,16 @@ Each format has a reader in its own file, which returns `RawData`; `reading.labe
 import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from boustro.choose import nearest
 from boustro.given import as_list, refuse_no_texts
 from boustro.output import print_notices
 from boustro.tasks.data.conll import read_columns
 from boustro.tasks.data.conllu import read_conllu
 from boustro.tasks.data.jsonl import read_jsonl
-from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Labelled, Lines, RawData, label
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Labelled, Lines, RawData, label, missing_file
 from boustro.tasks.data.records import is_text_pair, read_records
 from boustro.tasks.data.schemes import Scheme
 from boustro.tasks.data.tables import PREFIX, read_dataset, read_frame, read_hub
@@ -29,13 +29,8 @@ from boustro.types import Sentence
 Data: TypeAlias = Any
 """A path, `hf:NAME`, (words, tags) pairs, dicts, `Sentence`s, a `datasets.Dataset` or a pandas data frame."""
 Reader = Callable[[Path, DataOptions, Lines], RawData]
-READERS: dict[str, Reader] = {
-    ".conllu": read_conllu,
-    ".conllup": read_conllu,
-    ".jsonl": read_jsonl,
-    ".ndjson": read_jsonl,
-    ".json": read_jsonl,
-}
+READERS: dict[str, Reader] = dict.fromkeys((".jsonl", ".ndjson", ".json"), read_jsonl)
+READERS |= dict.fromkeys((".conllu", ".conllup"), read_conllu)
 """By suffix; `sniff` chooses for any other file."""
 
 
@@ -98,8 +93,9 @@ def data_name(sentences: Sequence[Sentence]) -> str:
 def sniff(lines: Lines) -> Reader:
     """The reader of a file without a known suffix, by its first lines with content."""
     for _, line in lines:
-        if line.startswith("{") and _is_object(line):
-            return read_jsonl
+        with suppress(ValueError, RecursionError):
+            if line.startswith("{") and json.loads(line) is not None:
+                return read_jsonl
         cells = line.split("\t")
         if len(cells) == 10 and cells[0].replace("-", "").isdigit() and cells[6].replace("_", "0").isdigit():
             return read_conllu
@@ -112,21 +108,12 @@ def _read_file(path: Path, options: DataOptions) -> RawData:
     if path.is_dir():
         raise ValueError(f"{path} is a folder; for a data set saved there by `datasets` write {PREFIX}{path}")
     if not path.exists():
-        near = nearest(path.name, [p.name for p in path.parent.iterdir()]) if path.parent.is_dir() else None
-        hint = f"; did you mean {path.with_name(near)}?" if near else ""
         expected = f"expected labelled sentences; a data set of the Hugging Face Hub is named {PREFIX}NAME"
-        raise FileNotFoundError(f"{path}: no such file{hint} ({expected})")
+        raise missing_file(path, expected)
     suffixes = [suffix for suffix in path.suffixes if suffix not in OPENERS]
     lines = list(read_lines(path))  # once, because a stream cannot be read again
     reader = READERS.get(suffixes[-1].lower() if suffixes else "") or sniff(lines)
     return reader(path, options, lines)
-
-
-def _is_object(line: str) -> bool:
-    try:
-        return isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):
-        return False
 
 
 def _sentence(item: Any, number: int) -> Sentence:

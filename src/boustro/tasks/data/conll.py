@@ -21,18 +21,21 @@ DOCUMENT_START = "-DOCSTART-"
 COMMENT = re.compile(r"#(\s|begin document|end document)")
 NEW_DOCUMENT = re.compile(r"#\s*(begin document|newdoc)")
 DELIMITERS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
-SHOWN_DELIMITERS = {"\t": "tabs", " ": "spaces"}
 
 
 def read_columns(path: Path, options: DataOptions, lines: Lines) -> RawData:
     """Sentences with their tags unchanged; `ValueError` with file:line for a line without a word or a tag."""
-    if (found := _first_word(lines)) is None:
+    full = [(n, line) for n, line in lines if line.strip() and not line.startswith(DOCUMENT_START)]
+    if not full:
         raise ValueError(f"{path}: the file has no sentences; expected one word and its tag per line")
-    number, line = found
-    delimiter = _find_delimiter(line, options.delimiter)
+    first, line = next((pair for pair in full if not pair[1].startswith("#")), full[0])  # gives the number of columns
+    if options.delimiter == "":
+        raise ValueError("--delimiter is empty; give tab, space, or the text that separates the columns")
+    wanted = options.delimiter or ("tab" if "\t" in line else "space")
+    delimiter = DELIMITERS.get(wanted, wanted)
     num_columns = len(_split(line, delimiter))
     if num_columns < 2:
-        raise ValueError(f"{path}:{number}: expected a word and a tag, got {line!r}")
+        raise ValueError(f"{path}:{first}: expected a word and a tag, got {line!r}")
     word = _column(path, "word", options.word_column, 0, num_columns)
     tag = _column(path, "tag", options.tag_column, -1, num_columns)
     if word == tag:
@@ -40,37 +43,32 @@ def read_columns(path: Path, options: DataOptions, lines: Lines) -> RawData:
     raw = RawData(name=str(path), form="CoNLL columns")
     words: list[str] = []
     tags: list[str] = []
-    document, first = 0, number
+    document, start = 0, first
 
-    def finish() -> None:
-        name = f"document {document}" if document else ""
-        raw.sentences.append(Sentence(tuple(words), tuple(tags), document=name, where=f"{path}:{first}"))
-        raw.lines.append(range(first, first + len(words)))
-        words.clear()
-        tags.clear()
-
-    for number, line in lines:
+    for number, line in (*lines, (0, "")):
         columns = _split(line, delimiter)
         begins_document = line.startswith(DOCUMENT_START) or columns[word:][:1] == [DOCUMENT_START]
         is_comment = not words and len(columns) != num_columns and bool(COMMENT.match(line))
         if begins_document or is_comment or not line.strip():
             if words:
-                finish()
+                name = f"document {document}" if document else ""
+                raw.sentences.append(Sentence(tuple(words), tuple(tags), document=name, where=f"{path}:{start}"))
+                raw.lines.append(range(start, start + len(words)))
+                words, tags = [], []
             document += begins_document or (is_comment and bool(NEW_DOCUMENT.match(line)))
             if is_comment:
                 raw.notes.append(Note("comment lines", f"{path}:{number}", f"comment: {line}"))
             continue
         if len(columns) > 1 and len(columns) != num_columns:
-            separated = f"separated by {SHOWN_DELIMITERS.get(delimiter, repr(delimiter))}; see --delimiter"
-            expected = f"{len(columns)} columns, but line {found[0]} has {num_columns}"
+            shown = {"\t": "tabs", " ": "spaces"}.get(delimiter, repr(delimiter))
+            separated = f"separated by {shown}; see --delimiter"
+            expected = f"{len(columns)} columns, but line {first} has {num_columns}"
             raise ValueError(f"{path}:{number}: {expected} ({separated}): {line!r}")
         if len(columns) < 2 or not columns[word].strip() or not columns[tag].strip():
             raise ValueError(f"{path}:{number}: expected a word and a tag, got {line!r}")
-        first = first if words else number
+        start = start if words else number
         words.append(columns[word])
         tags.append(columns[tag].strip())
-    if words:
-        finish()
     return raw
 
 
@@ -108,21 +106,6 @@ def data_fingerprint(sentences: Sequence[Sentence]) -> str:
             fact.append({"label": s.label})
         facts.append(fact)
     return fingerprint(facts)
-
-
-def _first_word(lines: Lines) -> tuple[int, str] | None:
-    """The first line with a word, preferably one without `#`: it gives the number of columns."""
-    full = [(n, line) for n, line in lines if line.strip() and not line.startswith(DOCUMENT_START)]
-    plain = ((n, line) for n, line in full if not line.startswith("#"))
-    return next(plain, full[0] if full else None)
-
-
-def _find_delimiter(line: str, wanted: str | None) -> str:
-    if wanted is None:
-        return "\t" if "\t" in line else " "
-    if not wanted:
-        raise ValueError("--delimiter is empty; give tab, space, or the text that separates the columns")
-    return DELIMITERS.get(wanted, wanted)
 
 
 def _split(line: str, delimiter: str) -> list[str]:

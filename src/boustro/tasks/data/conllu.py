@@ -4,9 +4,9 @@
     1    do     do   AUX  …            tags   AUX   PART
     2    n't    not  PART …            spaces True  False
 
-Words are the syntactic words (integer ids), because these have tags and taggers are scored on them. The line of a
-multiword token (`1-2`) gives their spaces: none where the words together spell the token, as above; else one between
-words, so French `du` is read as `de le`. Empty nodes (`8.1`) are not in the text; they are left out and counted.
+Words are the syntactic words (integer ids). The line of a multiword token (`1-2`) gives their spaces: none where the
+words together spell the token, as above; else one between words, so French `du` is read as `de le`. Empty nodes (`8.1`)
+are left out and counted.
 
 A column is named upos, xpos, deprel and so on, by its number, or by a key: `feats:Number`, `misc:NER`. A
 `# global.columns` line (CoNLL-U Plus) names other columns. Source: universaldependencies.org/format.html.
@@ -42,13 +42,6 @@ class _SentenceLines:
     tokens: list[tuple[int, int, str, bool]] = field(default_factory=list)
     """Multiword tokens: [start, end) over words, form, and whether a space follows."""
 
-    def check(self, where: str) -> "_SentenceLines":
-        """Itself; `ValueError` if a multiword token extends beyond the sentence."""
-        for start, end, form, _ in self.tokens:
-            if end > len(self.words):
-                raise ValueError(f"{where}: the sentence ends before the token {start + 1}-{end} {form!r} does")
-        return self
-
     def spaces(self) -> tuple[bool, ...]:
         before = [True, *self.space_after]
         for start, end, form, space_after in self.tokens:
@@ -81,9 +74,13 @@ def _read_blocks(path: Path, options: DataOptions, lines: Lines, notes: list[Not
     names: Sequence[str] = COLUMNS
     columns: tuple[int, int, str | None] | None = None
     num_documents, block = 0, _SentenceLines("")
-    for number, line in lines:
+    for number, line in (*lines, (0, "")):
         if not line.strip():
-            yield block.check(f"{path}:{number}")
+            for start, end, form, _ in block.tokens:
+                if end > len(block.words):
+                    where = f"{path}:{number}" if number else f"{path}: the last line"
+                    raise ValueError(f"{where}: the sentence ends before the token {start + 1}-{end} {form!r} does")
+            yield block
             block = _SentenceLines(block.document)
             continue
         if line.startswith("#"):
@@ -97,10 +94,17 @@ def _read_blocks(path: Path, options: DataOptions, lines: Lines, notes: list[Not
         if len(cells) != len(names) or not (identifier := ID.fullmatch(cells[0])):
             expected = f"expected {len(names)} columns separated by tabs, first a word's number"
             raise ValueError(f"{path}:{number}: {expected}, got {line!r}")
-        columns = columns or _find_columns(path, options, names)
+        if not columns:
+            word, word_key = _column(path, "form" if options.word_column is None else options.word_column, names)
+            if word_key:
+                raise ValueError(f"{path}: words must be a whole column, not a key in one: {options.word_column}")
+            columns = (word, *_column(path, "upos" if options.tag_column is None else options.tag_column, names))
         word, tag, key = columns
         first, mark, last = identifier.groups()
-        value = _value(cells[tag], key)
+        value = cells[tag]
+        if key:  # NER=B-PER|SpaceAfter=No → B-PER
+            pairs = (pair.partition("=") for pair in value.split("|"))
+            value = next((text for name, _, text in pairs if name == key), None)
         space_after = "misc" not in names or "SpaceAfter=No" not in cells[names.index("misc")].split("|")
         if mark == ".":
             notes.append(Note("empty nodes left out", f"{path}:{number}", f"empty node {cells[0]} left out"))
@@ -117,24 +121,6 @@ def _read_blocks(path: Path, options: DataOptions, lines: Lines, notes: list[Not
             block.words.append(cells[word])
             block.values.append(value)
             block.space_after.append(space_after)
-    yield block.check(f"{path}: the last line")
-
-
-def _value(cell: str, key: str | None) -> str | None:
-    """A cell, or the value of a key in it: `NER=B-PER|SpaceAfter=No` → `B-PER`."""
-    if key is None:
-        return cell
-    pairs = (pair.partition("=") for pair in cell.split("|"))
-    return next((value for name, _, value in pairs if name == key), None)
-
-
-def _find_columns(path: Path, options: DataOptions, names: Sequence[str]) -> tuple[int, int, str | None]:
-    """The indices of words and tags, and the tags' key within their column."""
-    word, word_key = _column(path, "form" if options.word_column is None else options.word_column, names)
-    tag, key = _column(path, "upos" if options.tag_column is None else options.tag_column, names)
-    if word_key:
-        raise ValueError(f"{path}: words must be a whole column, not a key in one: {options.word_column}")
-    return word, tag, key
 
 
 def _column(path: Path, wanted: int | str, names: Sequence[str]) -> tuple[int, str | None]:

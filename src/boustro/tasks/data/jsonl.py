@@ -37,7 +37,7 @@ def _items(text: str, path: Path) -> Iterator[tuple[int, Any]]:
     """(line, record) of every item of a JSON list."""
     decoder, position, counted, line = json.JSONDecoder(), text.index("[") + 1, 0, 1
     while True:
-        position = _skip_space(text, position)
+        position = SPACE.match(text, position).end()  # type: ignore[union-attr]
         line, counted = line + text.count("\n", counted, position), position
         if END.match(text, position):
             return
@@ -47,17 +47,12 @@ def _items(text: str, path: Path) -> Iterator[tuple[int, Any]]:
             number = error.lineno if isinstance(error, json.JSONDecodeError) else line
             raise ValueError(f"{path}:{number}: not a JSON list of records ({error})") from None
         yield line, record
-        position = _skip_space(text, position)
+        position = SPACE.match(text, position).end()  # type: ignore[union-attr]
         if text[position : position + 1] == ",":
             position += 1
         elif text[position : position + 1] != "]":
             number = text.count("\n", 0, position) + 1
             raise ValueError(f"{path}:{number}: not a JSON list of records (expected a comma or ])")
-
-
-def _skip_space(text: str, position: int) -> int:
-    found = SPACE.match(text, position)
-    return found.end() if found else position
 
 
 def _parse(line: str, where: str) -> Any:

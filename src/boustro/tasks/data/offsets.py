@@ -54,9 +54,8 @@ def read_spans(given: Any, size: int, unit: str, where: str, text: str | None = 
 
 def as_rows(given: Any) -> Any:
     """A list of dicts, also from a dict of lists, as data sets store it."""
-    if not isinstance(given, Mapping) or not all(isinstance(values, list) for values in given.values()):
-        return given
-    if len({len(values) for values in given.values()}) != 1:
+    columns = list(given.values()) if isinstance(given, Mapping) else []
+    if not all(isinstance(values, list) for values in columns) or len({len(values) for values in columns}) != 1:
         return given
     return [dict(zip(given, values, strict=True)) for values in zip(*given.values(), strict=True)]
 

@@ -8,7 +8,9 @@ converts to BIO and records each repair, so all formats follow the same rules. W
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
+from boustro.choose import suggestion
 from boustro.options import check_options
 from boustro.tasks.data.schemes import Scheme, check_scheme, encode_tags, flatten_entities, invalid_tags, to_bio
 from boustro.types import Sentence
@@ -38,6 +40,12 @@ class DataOptions:
 DEFAULT_OPTIONS = DataOptions()
 Lines = Sequence[tuple[int, str]]
 """The input of a file's reader: line numbers, from 1, and lines."""
+
+
+def missing_file(path: Path, expected: str) -> FileNotFoundError:
+    """The error for a file that does not exist, with the most similar name in its folder."""
+    names = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+    return FileNotFoundError(f"{path}: no such file{suggestion(path.name, names)} ({expected})")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,7 @@
     {"text": "Ada left.", "entities": [[0, 3, "PER"]]}              running text and entities over its characters
 
 An entity is `[start, end, label]` or a dict with `start`, `end` and `label`. The tables below list the keys of
-doccano, spaCy, Prodigy and the data sets of the Hub. A text without tokens is split into words and sentences by
-`words.split_text`; `offsets` converts its entities.
+doccano, spaCy, Prodigy and the data sets of the Hub. A text without tokens is split into words and sentences.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,7 +25,6 @@ TAG_KEYS = ("tags", "ner_tags", "gold", "labels", "label", "ner", "pos_tags", "u
 SPAN_KEYS = ("entities", "spans", "labels", "label", "ner")
 LABEL_KEYS = frozenset({"pos_tags", "upos", "xpos"})
 """Tags under these keys are labels if they fit no scheme."""
-UNUSED_ANSWERS = ("reject", "ignore")
 WORDLESS = "records without a word, left out"
 REJECTED = "records that their annotator rejected or ignored, left out"
 
@@ -45,8 +43,12 @@ def read_records(
     keys = set()
     for number, record in records:
         where = f"record {number} of {name}" if in_memory else f"{name}:{number}"
-        record = _as_mapping(record, where)
-        if record.get("answer") in UNUSED_ANSWERS:
+        if is_text_pair(record):
+            record = {TEXT_KEY: record[0], **record[1]}
+        if not isinstance(record, Mapping):
+            expected = "expected an object with words and tags, or text and entities"
+            raise ValueError(f"{where}: {expected}, got {shorten(record)}")
+        if record.get("answer") in ("reject", "ignore"):
             raw.notes.append(Note(REJECTED, where, f"the annotator's answer is {record['answer']!r}; left out"))
             continue
         key, found = _sentences(record, where, f"record {number}", options, raw.notes)
@@ -62,14 +64,6 @@ def read_records(
 def is_text_pair(item: Any) -> bool:
     """Whether this is a spaCy record: `(text, {"entities": ...})`."""
     return isinstance(item, (list, tuple)) and [type(part) for part in item] == [str, dict]
-
-
-def _as_mapping(record: Any, where: str) -> Mapping[str, Any]:
-    if isinstance(record, Mapping):
-        return record
-    if is_text_pair(record):
-        return {TEXT_KEY: record[0], **record[1]}
-    raise ValueError(f"{where}: expected an object with words and tags, or text and entities, got {shorten(record)}")
 
 
 def _sentences(
@@ -111,7 +105,12 @@ def _words_sentence(
     _refuse_half_characters(where, words)
     sentence = Sentence(words, spaces=_spaces(record.get("spaces"), places, len(words), where))
     if are_tags:
-        return replace(sentence, tags=_tags(record[key], len(words), key, where))
+        if len(record[key]) != len(words):
+            raise ValueError(f"{where}: {len(words)} words, but {len(record[key])} tags under {key!r}")
+        for number, tag in enumerate(record[key], start=1):
+            if not isinstance(tag, str) or not tag.strip():
+                raise ValueError(f"{where}: tag {number} under {key!r} is {shorten(tag)}; tags must be names")
+        return replace(sentence, tags=tuple(record[key]))
     if text is None or places is None:
         spans = read_spans(record[key], len(words), "words", where)
         return replace(sentence, entities=distinct(spans, where, notes))
@@ -169,8 +168,7 @@ def _words(given: Any, text: str | None, where: str) -> tuple[tuple[str, ...], O
         return tuple(given), None
     found, position = [], 0
     for word in given:
-        start = text.find(word, position)
-        if start < 0:
+        if (start := text.find(word, position)) < 0:
             raise ValueError(f"{where}: the word {word!r} is not in the text after the words before it")
         position = start + len(word)
         found.append((start, position))
@@ -185,15 +183,6 @@ def _spaces(given: Any, places: Offsets | None, num_words: int, where: str) -> t
     if places is None:
         return None
     return tuple(i == 0 or places[i - 1][1] < start for i, (start, _) in enumerate(places))
-
-
-def _tags(given: Sequence[Any], num_words: int, key: str, where: str) -> tuple[str, ...]:
-    if len(given) != num_words:
-        raise ValueError(f"{where}: {num_words} words, but {len(given)} tags under {key!r}")
-    for number, tag in enumerate(given, start=1):
-        if not isinstance(tag, str) or not tag.strip():
-            raise ValueError(f"{where}: tag {number} under {key!r} is {shorten(tag)}; tags must be names")
-    return tuple(given)
 
 
 def _refuse_half_characters(where: str, parts: Iterable[str]) -> None:

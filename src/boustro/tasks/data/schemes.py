@@ -13,6 +13,7 @@ encoded as `O B-PER`, so its second tag is invalid and gets repaired.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Literal
 
 from boustro.metrics.spans import extract_spans, is_span_tag
@@ -25,12 +26,11 @@ LETTERS: dict[Scheme, str] = {"bio": "BBII", "bioes": "SBIE", "bilou": "UBIL", "
 KNOWN: dict[Scheme, frozenset[str]] = {scheme: frozenset(letters) | {"B"} for scheme, letters in LETTERS.items()}
 ALL_LETTERS = frozenset().union(*KNOWN.values())
 AS_BIOES = {"bilou": {"L": "E", "U": "S"}, "bmes": {"M": "I"}}
-ENDS, SINGLE = "ends an entity", "is a one-word entity"
-WHY = {"B": "begins an entity", "I": "does not follow an entity of its type", "E": ENDS, "L": ENDS}
-WHY |= {"S": SINGLE, "U": SINGLE}
+WHY = {"B": "begins an entity", "I": "does not follow an entity of its type"}
+WHY |= dict.fromkeys("EL", "ends an entity") | dict.fromkeys("SU", "is a one-word entity")
 LABELS_ADVICE = (
-    " (such as O or B-PER); for labels without prefixes use --scheme io, where a run of one label is an entity, or "
-    "--scheme labels, one label per word"
+    "IOB1, BIO or BIOES tag (such as O or B-PER); for labels without prefixes use --scheme io, where a run of one "
+    "label is an entity, or --scheme labels, one label per word"
 )
 
 
@@ -48,20 +48,15 @@ def check_scheme(sentences: Sequence[Sentence], scheme: Scheme, place: Callable[
         return scheme
     letters = ALL_LETTERS if scheme == "auto" else KNOWN[scheme]
     if wrong := {tag for tag in found if not is_span_tag(tag, letters)}:
-        name = "IOB1, BIO or BIOES" if scheme == "auto" else scheme.upper()
-        advice = LABELS_ADVICE if scheme == "auto" else ""
-        raise ValueError(f"{_first(sentences, wrong, place)} is not a valid {name} tag{advice}")
-    return _detect(sentences, found, place) if scheme == "auto" else scheme
-
-
-def _detect(sentences: Sequence[Sentence], found: set[str], place: Callable[[int, int], str]) -> Scheme:
-    letters = {tag[0] for tag in found} - {"O"}
-    if letters <= KNOWN["bio"]:
-        return "iob1" if _is_iob1(sentences) else "bio"
-    for scheme in ("bioes", "bilou", "bmes"):
-        if letters <= KNOWN[scheme]:
-            return scheme
-    shown = ", ".join(_first(sentences, {t for t in found if t[0] == letter}, place) for letter in sorted(letters))
+        what = LABELS_ADVICE if scheme == "auto" else f"{scheme.upper()} tag"
+        raise ValueError(f"{_first(sentences, wrong, place)} is not a valid {what}")
+    used = {tag[0] for tag in found} - {"O"}
+    if scheme != "auto":
+        return scheme
+    for scheme in ("bio", "bioes", "bilou", "bmes"):
+        if used <= KNOWN[scheme]:
+            return "iob1" if scheme == "bio" and _is_iob1(sentences) else scheme
+    shown = ", ".join(_first(sentences, {t for t in found if t[0] == letter}, place) for letter in sorted(used))
     raise ValueError(f"the tags mix the letters of several schemes: {shown}")
 
 
@@ -133,14 +128,8 @@ def gold_entities(sentence: Sentence) -> tuple[Entity, ...]:
 
 def _is_iob1(sentences: Sequence[Sentence]) -> bool:
     """Whether every entity that does not follow one of its own type begins with I."""
-    begins = set()
-    for sentence in sentences:
-        previous = "O"
-        for tag in sentence.tags or ():
-            if tag != "O" and previous[2:] != tag[2:]:
-                begins.add(tag[0])
-            previous = tag
-    return begins == {"I"}
+    pairs = (pair for s in sentences for pair in pairwise(("O", *(s.tags or ()))))
+    return {tag[0] for before, tag in pairs if tag != "O" and before[2:] != tag[2:]} == {"I"}
 
 
 def _first(sentences: Sequence[Sentence], tags: set[str], place: Callable[[int, int], str]) -> str:

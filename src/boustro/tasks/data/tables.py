@@ -5,8 +5,7 @@
     …:SPLIT                                                the split; required if there are several
 
 A row is a record (see `records`); numbers of a ClassLabel become their names. A data frame has one row per sentence,
-with lists in its columns, or one row per word, with a column that names its sentence. Only `columns` and
-`to_dict("records")` of a frame are used, so pandas is not imported.
+with lists in its columns, or one row per word, with a column that names its sentence. pandas is not imported.
 """
 
 from collections.abc import Iterable, Iterator
@@ -43,10 +42,9 @@ def read_hub(name: str, options: DataOptions = DEFAULT_OPTIONS) -> RawData:
         raise FileNotFoundError(f"{name}: no data set of this name could be read: {error}") from error
     if isinstance(found, dict):
         splits = [str(s) for s in found]
-        if not split and len(splits) > 1:
-            raise ValueError(f"{name}: name a split, such as {name}:{splits[0]} (there are {', '.join(splits)})")
-        if split and split not in splits:
-            raise ValueError(f"{name}: no split {split!r} (there are {', '.join(splits)})")
+        if (split or splits[0]) not in splits or (not split and len(splits) > 1):
+            problem = f"no split {split!r}" if split else f"name a split, such as {name}:{splits[0]}"
+            raise ValueError(f"{name}: {problem} (there are {', '.join(splits)})")
         found = found[split or splits[0]]
     return read_dataset(found, name, options)
 
@@ -114,21 +112,18 @@ def _column(columns: list[str], names: Iterable[str]) -> str | None:
 
 def _plain(value: Any) -> Any:
     """Arrays as lists, and missing values as None."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
+    value = value.tolist() if hasattr(value, "tolist") else value
     return None if isinstance(value, float) and value != value else value
 
 
 def _decode(value: Any, feature: Any) -> Any:
     """A value with the numbers of its ClassLabels as names."""
-    if value is None:
-        return None
     if hasattr(feature, "int2str"):
         return feature.int2str(value) if isinstance(value, int) and value >= 0 else value
-    if isinstance(feature, dict):
+    if isinstance(feature, dict) and value is not None:
         return {key: _decode(part, feature[key]) for key, part in value.items()}
     inner = feature[0] if isinstance(feature, list) else getattr(feature, "feature", None)
-    if inner is None:
+    if inner is None or value is None:
         return value
     if isinstance(value, dict):  # a list of dicts, stored as a dict of lists
         return {key: [_decode(x, inner[key]) for x in part] for key, part in value.items()}

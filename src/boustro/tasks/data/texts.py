@@ -6,15 +6,15 @@
 A text becomes one `Sentence` with all its words, whatever the number of its sentences, and its `label`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from boustro.choose import suggestion
 from boustro.errors import shorten
 from boustro.given import as_list
 from boustro.tasks.data.jsonl import records_of
+from boustro.tasks.data.reading import missing_file
 from boustro.text.documents import read_lines
 from boustro.text.words import Placed, split_text
 from boustro.types import Sentence
@@ -31,13 +31,12 @@ def read_texts(data: TextData) -> list[Sentence]:
     if isinstance(data, (str, Path)):
         path = Path(data)
         if not path.is_file():
-            near = suggestion(path.name, [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else [])
-            raise FileNotFoundError(f"{path}: no such file{near} (labelled texts are expected, as JSON lines)")
+            raise missing_file(path, "labelled texts are expected, as JSON lines")
         named = [(f"{path}:{number}", record) for number, record in records_of(path, list(read_lines(path)))]
     else:
         items = as_list(data, "a file of labelled texts, or (text, label) pairs")
         named = [(f"text {number} of the given data", item) for number, item in enumerate(items, start=1)]
-    found = list(_sentences(named))
+    found = [_sentence(record, where) for where, record in named]
     if not found:
         raise ValueError(f"{data if isinstance(data, (str, Path)) else 'the given data'}: no labelled text")
     return found
@@ -48,8 +47,7 @@ def whole_text(text: str, document: str = "") -> Placed:
     parts = list(split_text(text, document))
     words = tuple(word for part in parts for word in part.sentence.words)
     spaces = tuple(space for part in parts for space in part.sentence.spaces or ())
-    places = tuple(place for part in parts for place in part.places)
-    return Placed(Sentence(words, spaces=spaces, document=document), places)
+    return Placed(Sentence(words, spaces=spaces, document=document), tuple(p for part in parts for p in part.places))
 
 
 def holds_texts(path: Path) -> bool:
@@ -65,19 +63,17 @@ def holds_texts(path: Path) -> bool:
     )
 
 
-def _sentences(named: Iterable[tuple[str, Any]]) -> Iterator[Sentence]:
-    for where, record in named:
-        if isinstance(record, Sentence):  # read before
-            yield record
-            continue
-        if isinstance(record, (list, tuple)) and len(record) == 2:
-            record = {TEXT_KEYS[0]: record[0], LABEL_KEY: record[1]}
-        if not isinstance(record, Mapping):
-            raise ValueError(f"{where}: expected a text and its label, got {shorten(record)}")
-        text = next((record[key] for key in TEXT_KEYS if key in record), None)
-        label = record.get(LABEL_KEY)
-        if not isinstance(text, str):
-            raise ValueError(f"{where}: no text under {' or '.join(TEXT_KEYS)} (found: {', '.join(map(str, record))})")
-        if isinstance(label, bool) or not isinstance(label, (str, int)) or not str(label).strip():
-            raise ValueError(f"{where}: the label under {LABEL_KEY!r} is {shorten(label)}; expected a name or a number")
-        yield replace(whole_text(text).sentence, label=str(label), where=where)
+def _sentence(record: Any, where: str) -> Sentence:
+    if isinstance(record, Sentence):  # read before
+        return record
+    if isinstance(record, (list, tuple)) and len(record) == 2:
+        record = {TEXT_KEYS[0]: record[0], LABEL_KEY: record[1]}
+    if not isinstance(record, Mapping):
+        raise ValueError(f"{where}: expected a text and its label, got {shorten(record)}")
+    text = next((record[key] for key in TEXT_KEYS if key in record), None)
+    label = record.get(LABEL_KEY)
+    if not isinstance(text, str):
+        raise ValueError(f"{where}: no text under {' or '.join(TEXT_KEYS)} (found: {', '.join(map(str, record))})")
+    if isinstance(label, bool) or not isinstance(label, (str, int)) or not str(label).strip():
+        raise ValueError(f"{where}: the label under {LABEL_KEY!r} is {shorten(label)}; expected a name or a number")
+    return replace(whole_text(text).sentence, label=str(label), where=where)
