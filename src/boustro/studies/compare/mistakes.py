@@ -200,8 +200,6 @@ def _example(shown: dict[str, Any], first: str, second: str, short: dict[str, st
     name = " ".join(shown["words"][start:end])
     where = shown["where"] or f"sentence {shown['number']}"
     heading = f"{shown['kind']}: {right} has “{name}” as {label}, with score {shown['score']:.2f} ({where})"
-    answers = [
-        (short[who] if who in short else who, [Entity(*place, score=score) for *place, score in found])
-        for who, found in shown["answers"].items()
-    ]
+    answers = [(str(who), [Entity(*place, score=p) for *place, p in found]) for who, found in shown["answers"].items()]
+    answers = [(short.get(who, who), found) for who, found in answers]
     return ExampleSentence(heading, shown["words"], [Entity(*e) for e in shown["gold"]], answers)
