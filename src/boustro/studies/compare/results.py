@@ -113,11 +113,8 @@ def summarise(grid: "Grid", cells: Sequence[Cell]) -> dict[str, Any]:
 
 def counts(answers: Sequence[Answers], keep: Callable[[Entity], bool] = lambda entity: True) -> np.ndarray:
     """(seeds, sentences, 3) over the entities that `keep` selects: in the reference, predicted, in both."""
-
-    def kept(sides: Sequence[Sequence[Entity]]) -> list[list[Entity]]:
-        return [[e for e in entities if keep(e)] for entities in sides]
-
-    return np.stack([entity_counts(kept(a.gold), kept(a.predicted)) for a in answers])
+    sides = [[[[e for e in found if keep(e)] for found in side] for side in (a.gold, a.predicted)] for a in answers]
+    return np.stack([entity_counts(gold, predicted) for gold, predicted in sides])
 
 
 def refuse_no_numbers(value: Any) -> None:

@@ -209,16 +209,12 @@ def made_of_draws(results: Results) -> Section:
     for shots, drawn in results["draws"].items():
         if own := words.get(int(shots)):
             sizes = [len(draw) for draw in drawn]
-            sentences = f"{fmean(sizes):.0f} ({min(sizes)} to {max(sizes)})"
-            rows.append([f"K = {shots}", sentences, f"{fmean(own):,.0f}"])
-    blocks: list[Block] = [
-        Table("Sentences and words per draw: mean (smallest to largest)", ["", "sentences", "words"], rows),
-        Prose("results.json lists the sentences of every draw under draws, numbered from 0.", "note"),
-    ]
+            rows.append([f"K = {shots}", f"{fmean(sizes):.0f} ({min(sizes)} to {max(sizes)})", f"{fmean(own):,.0f}"])
+    table = Table("Sentences and words per draw: mean (smallest to largest)", ["", "sentences", "words"], rows)
+    note = Prose("results.json lists the sentences of every draw under draws, numbered from 0.", "note")
     chosen = [f"K = {p['shots']} {p['name']}: {p['runs']}" for p in results["points"] if p["runs"]]
-    if chosen:
-        blocks.append(Details("Runs that the search selected", [Code("\n".join(chosen))]))
-    return made(results, *blocks)
+    runs = [Details("Runs that the search selected", [Code("\n".join(chosen))])] if chosen else []
+    return made(results, table, note, *runs)
 
 
 REPORT = StudyReport(verdict, (compared, scores, differences, types, made_of_draws))
