@@ -144,7 +144,7 @@ def test_a_tagger_goes_up_and_comes_down(tagger, hub, capsys):
         ("create_repo", "ada/harbour-ner", {"private": True, "exist_ok": True}),
         ("create_branch", "ada/harbour-ner", "v1"),
     ]
-    assert capsys.readouterr().err.count("is a local folder; who opens ada/harbour-ner must name") == 2
+    assert capsys.readouterr().err.count("is a local folder; to open ada/harbour-ner, give that model") == 2
     opened = boustro.Tagger.from_pretrained("ada/harbour-ner", revision="v1")
     text = "Ada Brandt said Vellmar closes ."
     assert opened.predict(text) == tagger.predict(text)
@@ -170,7 +170,7 @@ def test_without_a_token_it_says_how_to_get_one(folder, hub, monkeypatch):
     monkeypatch.setattr(huggingface_hub, "get_token", lambda: None)
     with pytest.raises(ValueError, match=r"no Hugging Face token.*hf auth login"):
         upload(folder, "ada/ner")
-    with pytest.raises(ValueError, match="no name of a repository"):
+    with pytest.raises(ValueError, match="not a repository name"):
         upload(folder, "./ner", token="hf_mine")
     assert not hub.calls
 
@@ -180,7 +180,7 @@ def test_what_the_hub_refuses_is_said(folder, hub, monkeypatch):
         raise OSError("403 Forbidden: this token may only read\nrequest id 7")
 
     monkeypatch.setattr(hub, "create_repo", refuse)
-    with pytest.raises(OSError, match=r"ada/ner: the hub took nothing: 403 Forbidden: this token may only read$"):
+    with pytest.raises(OSError, match=r"ada/ner: the Hub refused the upload: 403 Forbidden: this token may only read$"):
         upload(folder, "ada/ner")
 
 
@@ -190,7 +190,9 @@ def test_a_name_is_a_folder_before_it_is_the_hubs(folder, hub, monkeypatch):
     (folder.parent / "ada").mkdir()
     folder.rename(folder.parent / "ada" / "ner")
     assert download("ada/ner") == Path("ada/ner")
-    with pytest.raises(FileNotFoundError, match=r"eve/ner: no such folder, and no tagger.*404: no such repository"):
+    with pytest.raises(
+        FileNotFoundError, match=r"eve/ner: no such folder, and not found on the Hub: .*404: no such repository"
+    ):
         boustro.Tagger.from_pretrained("eve/ner")
     for name in ("nothing", "./eve/ner", "a/b/c"):
         with pytest.raises(FileNotFoundError, match="no such folder; a tagger folder is expected here"):

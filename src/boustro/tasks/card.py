@@ -37,21 +37,15 @@ def write_card(folder: str | Path, name: str | None = None) -> Path:
 
 
 def model_card(config: dict[str, Any], manifest: dict[str, Any], name: str) -> str:
-    """The card as Markdown.
-
-    Args:
-        config: A tagger's config.json.
-        manifest: The folder's manifest: the command, the versions and the sizes of files.
-        name: As in `write_card`.
-    """
-    record = config["record"]
+    """The card as Markdown, from a folder's config.json and manifest; `name` as in `write_card`."""
+    notices = config["record"].get("notices", {})
     sections = {
         "Use": _use(config, name),
         "Scores": _scores(config),
         "Training": _training(config, manifest),
         "Encoder": _encoder(config),
-        "Sizes and cost": _cost(record, manifest),
-        "Notices": _notices(record),
+        "Sizes and cost": _cost(config["record"], manifest),
+        "Notices": "\n".join(f"- {count:,} {_cell(what)}" for what, count in notices.items() if count),
     }
     body = "\n\n".join(f"## {title}\n\n{text}" for title, text in sections.items() if text)
     return f"---\n{_metadata(config, name).to_yaml()}\n---\n\n{_summary(config, name)}\n\n{body}\n"
@@ -140,8 +134,8 @@ def _training(config: dict[str, Any], manifest: dict[str, Any]) -> str:
     record, made_by = config["record"], manifest["made_by"]
     data = [
         [part, _cell(Path(facts["name"]).name), f"{facts['sentences']:,}", f"`{facts['fingerprint']}`"]
-        for part, facts in (("train", record["train"]), ("dev", record["dev"]))
-        if facts
+        for part in ("train", "dev")
+        if (facts := record[part])
     ]
     command = shlex.join(made_by["command"]).replace("`", "'").replace("\n", " ")
     facts = {
@@ -159,19 +153,13 @@ def _encoder(config: dict[str, Any]) -> str:
     parts, shares = _parts(config), config["record"]["layer_weights"]
     if len(shares) != len(parts):  # one model twice
         shares = {f"model {number}": [] for number in range(1, len(parts) + 1)}
-    rows = [
-        [
-            _cell(_shown(name)),
-            f"`{part['weights']}`",
-            part.get("direction", ""),
-            _cell(part["pooling"]),
-            " ".join(f"{share:.2f}" for share in own),
-        ]
-        for (name, own), part in zip(shares.items(), parts, strict=True)
-    ]
+    rows = []
+    for (name, own), part in zip(shares.items(), parts, strict=True):
+        mix = " ".join(f"{share:.2f}" for share in own)
+        weights, direction = f"`{part['weights']}`", part.get("direction", "")
+        rows.append([_cell(_shown(name)), weights, direction, _cell(part["pooling"]), mix])
     spec = "+".join(map(_shown, config["encoder"].split("+")))
-    table = _table(["model", "weights", "direction", "word position", "layer weights"], rows)
-    return f"`{spec}`\n\n{table}"
+    return f"`{spec}`\n\n{_table(['model', 'weights', 'direction', 'word position', 'layer weights'], rows)}"
 
 
 def _cost(record: dict[str, Any], manifest: dict[str, Any]) -> str:
@@ -184,10 +172,6 @@ def _cost(record: dict[str, Any], manifest: dict[str, Any]) -> str:
         "training time in seconds": record["train_seconds"],
     }
     return _table(["", ""], [[what, f"{value:,}"] for what, value in facts.items()])
-
-
-def _notices(record: dict[str, Any]) -> str:
-    return "\n".join(f"- {count:,} {_cell(what)}" for what, count in record.get("notices", {}).items() if count)
 
 
 def _parts(config: dict[str, Any]) -> list[dict[str, Any]]:

@@ -1,10 +1,10 @@
-"""Taggers on the Hugging Face hub: a folder goes up in one commit, and comes down verified.
+"""Trained folders on the Hugging Face Hub: uploaded in one commit, verified when they are opened.
 
     upload("ner", "ada/harbour-ner")           → the address of the commit
-    download("ada/harbour-ner", "v1")          → the folder in the hub's cache
+    download("ada/harbour-ner", "v1")          → the folder in the Hub's cache
     download("ner")                            → the folder itself
 
-Nothing is sent that the folder's manifest does not list.
+Only files that the folder's manifest lists are uploaded.
 """
 
 import re
@@ -20,37 +20,35 @@ HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
 
 def download(name_or_path: str | Path, revision: str | None = None) -> Path:
-    """A tagger's folder: the path itself where it exists, else a snapshot of `owner/name` on the hub.
+    """A trained folder: the path itself where it exists, else a snapshot of `owner/name` on the Hub.
 
-    `revision` is a branch, a tag or a commit. Raises `FileNotFoundError` when there is nothing of this name.
+    `revision` is a branch, a tag or a commit. Raises `FileNotFoundError` when there is neither.
     """
     name = str(name_or_path)
     if Path(name).exists() or not HUB_NAME.fullmatch(name):
-        return Path(name)  # a missing one is `open_folder`'s to refuse
+        return Path(name)  # `open_folder` refuses a missing one
     from huggingface_hub import snapshot_download
 
     try:
         return Path(snapshot_download(name, revision=revision))
     except (OSError, ValueError) as error:
-        raise FileNotFoundError(
-            f"{name}: no such folder, and no tagger of this name could be had from the hub: {reason(error)}"
-        ) from error
+        raise FileNotFoundError(f"{name}: no such folder, and not found on the Hub: {reason(error)}") from error
 
 
 def upload(
     folder: str | Path, repo_id: str, *, private: bool = False, revision: str | None = None, token: str | None = None
 ) -> str:
-    """Upload a tagger folder, in one commit; the repository and the branch `revision` are made where missing.
+    """Upload a trained folder in one commit; the repository and the branch `revision` are created if missing.
 
     Returns the commit's address. Raises `ValueError` for a damaged folder, a name that is not `owner/name` and
-    a missing token, `OSError` when the hub refuses.
+    a missing token, `OSError` when the Hub refuses.
     """
     from huggingface_hub import HfApi, get_token
 
     folder = Path(folder)
     manifest = open_folder(folder, TASKS[task_of(folder)].folder, verify=True)
     if not HUB_NAME.fullmatch(repo_id):
-        raise ValueError(f"{repo_id!r} is no name of a repository on the hub; write for example ada/harbour-ner")
+        raise ValueError(f"{repo_id!r} is not a repository name on the Hub; expected for example ada/harbour-ner")
     token = token or get_token()
     if not token:
         raise ValueError(
@@ -58,9 +56,7 @@ def upload(
             "set HF_TOKEN, or pass token="
         )
     for spec in local_models(read_json(folder / "config.json")):
-        print(
-            f"note: {spec} is a local folder; who opens {repo_id} must name that model with encoder=", file=sys.stderr
-        )
+        print(f"note: {spec} is a local folder; to open {repo_id}, give that model with encoder=", file=sys.stderr)
     api = HfApi(token=token)
     try:
         api.create_repo(repo_id, private=private, exist_ok=True)
@@ -74,5 +70,5 @@ def upload(
             commit_message=f"Tagger made with boustro {manifest['made_by']['versions']['boustro']}",
         )
     except OSError as error:
-        raise OSError(f"{repo_id}: the hub took nothing: {reason(error)}") from error
+        raise OSError(f"{repo_id}: the Hub refused the upload: {reason(error)}") from error
     return str(commit.commit_url)

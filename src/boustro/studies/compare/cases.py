@@ -20,6 +20,7 @@ from boustro.types import Entity, Sentence
 JOINERS = frozenset({"and", "And", "AND", "&"})
 LONG_WORDS = 3
 MAX_FIXED, MAX_BROKEN, MAX_WORDS = 5, 3, 40
+Members = list[tuple[int, Entity]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,8 @@ def case_study(
         names: The names of the first and the second system.
         has_positions: Whether entities have positions to group them by; else all texts are one group.
     """
-    members = _members(first[0], training) if has_positions else {ALL: _all_members(first[0])}
+    everyone = [(index, entity) for index, gold in enumerate(first[0].gold) for entity in gold]
+    members = _members(first[0], everyone, training) if has_positions else {ALL: everyone}
     shown_answers = {names[0]: first[0], names[1]: second[0], **others}
     changes = {t: [list(_changes(a, b, p)) for a, b in zip(first, second, strict=True)] for t, p in members.items()}
     chosen: dict[str, list[Change]] = {}
@@ -89,44 +91,39 @@ def case_study(
         chosen[title] = _choose(changes[title][0], first[0].words, taken)
     groups = []
     for title, own in members.items():
-        seeds = changes[title]
-        num = len(own) * len(seeds)
+        num = len(own) * len(first)
         right = [sum(e in a.predicted[i] for a in side for i, e in own) for side in (first, second)]
+        kinds = [c.kind for each in changes[title] for c in each]
         groups.append(
             {
                 "title": title,
                 "entities": len(own),
                 "recall": [100 * r / num if num else 0.0 for r in right],
-                "fixed": sum(c.kind == "fixed" for each in seeds for c in each),
-                "broken": sum(c.kind == "broken" for each in seeds for c in each),
-                "num_seeds": len(seeds),
+                "fixed": kinds.count("fixed"),
+                "broken": kinds.count("broken"),
+                "num_seeds": len(first),
                 "sentences": [_shown(c, sentences[c.sentence], shown_answers) for c in chosen[title]],
             }
         )
     return groups
 
 
-def _all_members(answers: Answers) -> list[tuple[int, Entity]]:
-    return [(index, entity) for index, gold in enumerate(answers.gold) for entity in gold]
-
-
-def _members(answers: Answers, training: Training) -> dict[str, list[tuple[int, Entity]]]:
+def _members(answers: Answers, everyone: Members, training: Training) -> dict[str, Members]:
     """(sentence, entity) of every group, in order."""
-    members: dict[str, list[tuple[int, Entity]]] = {title: [] for title in (*GROUPS, OTHERS)}
-    for index, entity in _all_members(answers):
+    members: dict[str, Members] = {title: [] for title in (*GROUPS, OTHERS)}
+    for index, entity in everyone:
         found = GoldInContext(entity, answers.words[index], answers.gold[index], training)
         for title in [t for t, belongs in GROUPS.items() if belongs(found)] or [OTHERS]:
             members[title].append((index, entity))
     return members
 
 
-def _changes(first: Answers, second: Answers, entities: Sequence[tuple[int, Entity]]) -> Iterator[Change]:
-    for index, entity in entities:
-        before, after = _score(first, index, entity), _score(second, index, entity)
-        if before is None and after is not None:
-            yield Change(index, entity, "fixed", after)
-        if before is not None and after is None:
-            yield Change(index, entity, "broken", before)
+def _changes(first: Answers, second: Answers, members: Members) -> Iterator[Change]:
+    for index, entity in members:
+        for kind, right, wrong in (("fixed", second, first), ("broken", first, second)):
+            found = right.predicted[index]
+            if entity in found and entity not in wrong.predicted[index]:
+                yield Change(index, entity, kind, right.scores[index][found.index(entity)])
 
 
 def _choose(changes: Sequence[Change], words: Sequence[Sequence[str]], taken: set[int]) -> list[Change]:
@@ -158,18 +155,10 @@ def _shown(change: Change, sentence: Sentence, answers: Mapping[str, Answers]) -
         "words": list(reference.words[index]),
         "gold": [[e.label, e.start, e.end] for e in reference.gold[index]],
         "answers": {
-            name: [
-                [e.label, e.start, e.end, score] for e, score in zip(a.predicted[index], a.scores[index], strict=True)
-            ]
+            name: [[e.label, e.start, e.end, p] for e, p in zip(a.predicted[index], a.scores[index], strict=True)]
             for name, a in answers.items()
         },
     }
-
-
-def _score(answers: Answers, index: int, entity: Entity) -> float | None:
-    """The entity's score in an answer, `None` where it was not predicted."""
-    found = answers.predicted[index]
-    return answers.scores[index][found.index(entity)] if entity in found else None
 
 
 def _joined(first: Entity, second: Entity, words: Sequence[str]) -> bool:

@@ -16,9 +16,8 @@ from boustro.encoders.base import Encoder
 from boustro.metrics.spans import score_entities
 from boustro.models.memory import PeakMemory
 from boustro.store import write_file
-from boustro.studies.compare.report import REPORT
+from boustro.studies.compare.report import REPORT, score_table
 from boustro.studies.compare.results import summarise
-from boustro.studies.compare.scores import score_table
 from boustro.studies.core.plan import PROBE_SENTENCES, num_words
 from boustro.studies.core.study import Cell, Study
 from boustro.studies.core.systems import System, find_name, name_systems

@@ -2,17 +2,9 @@
 
 from typing import Any
 
-from boustro.studies.report import Results
+from boustro.studies.report import Results, charts
 from boustro.studies.report.blocks import Block, Details, Figure, Prose, Section, Table, TableCell
-from boustro.studies.report.charts import (
-    Colours,
-    colour_names,
-    colour_systems,
-    layer_bars,
-    layer_names,
-    learning_curves,
-    reliability_panels,
-)
+from boustro.studies.report.charts import Colours, colour_names, colour_systems, layer_names
 
 MANY = 6
 Systems = list[dict[str, Any]]
@@ -29,7 +21,7 @@ def layers(results: Results) -> Section:
         "dashed line: equal shares."
     )
     colours = colour_names([stream for s in systems for stream in s["layer_weights"]])
-    figures = _figures(results, systems, layer_bars, colours, caption)
+    figures = _figures(results, systems, charts.layer_bars, colours, caption)
     return Section("layers", "Learned layer weights", [*figures, _layer_table(systems)])
 
 
@@ -40,7 +32,7 @@ def curves(results: Results) -> Section:
         return Section("curves", "Learning curves", [Prose("No system trains in epochs, so there is no curve.")])
     metric = results["task"]["metric"]
     caption = f"Dev {metric} after every epoch: one dot per seed, a line through their means."
-    rows: list[list[TableCell | str]] = []
+    rows = []
     numbered = range(1, results["seeds"] + 1)
     for s in (s for s in systems if all(s["dev_curves"])):
         reached = {seed: f"{max(curve):.2f}" for seed, curve in zip(s["seeds"], s["dev_curves"], strict=True)}
@@ -48,7 +40,7 @@ def curves(results: Results) -> Section:
         rows.append([s["name"], epochs, *(reached.get(seed, "–") for seed in numbered)])
     heads = ["system", "best epochs", *(f"best, seed {seed}" for seed in numbered)]
     table = Table(f"The selected epoch of every seed, and its dev {metric}", heads, rows)
-    figures = _figures(results, systems, learning_curves, colour_systems(results["systems"]), caption)
+    figures = _figures(results, systems, charts.learning_curves, colour_systems(results["systems"]), caption)
     return Section("curves", "Learning curves", [*figures, Details("As a table", [table])])
 
 
@@ -56,19 +48,18 @@ def calibration(results: Results) -> Section:
     """Whether answers with a score of 0.9 are right nine times in ten."""
     systems, units = results["systems"], results["task"]["units"]
     bins = [f"{low:.1f}–{high:.1f}" for low, high, *_ in systems[0]["calibration"]["bins"]]
-    rows: list[list[TableCell | str]] = []
+    rows = []
     for s in systems:
-        cells: list[TableCell | str] = [
+        cells = [
             TableCell(f"{100 * right:.0f}", f"{count / s['num_seeds']:,.0f}", right) if count else "–"
             for _, _, count, _, right in s["calibration"]["bins"]
         ]
         rows.append([s["name"], f"{100 * s['calibration']['error']:.1f}", *cells])
-    table = Table(
+    explained = (
         f"Expected calibration error in points; then, for each range of scores, the percentage of right {units} and "
-        "their number (mean over seeds)",
-        ["system", "error", *bins],
-        rows,
+        "their number (mean over seeds)"
     )
+    table = Table(explained, ["system", "error", *bins], rows)
     text = (
         "On the dashed line, answers with a score of 0.9 are right nine times in ten; below it the system is "
         "overconfident."
@@ -76,7 +67,7 @@ def calibration(results: Results) -> Section:
     if results["task"]["has_positions"]:
         text = f"The score of a predicted entity is the geometric mean of its words' probabilities. {text}"
     caption = f"Percentage of predicted {units} that are right, by score; grey: how many have that score."
-    figures = _figures(results, systems, reliability_panels, colour_systems(systems), caption)
+    figures = _figures(results, systems, charts.reliability_panels, colour_systems(systems), caption)
     return Section("calibration", "Calibration", [Prose(text), *figures, Details("As a table", [table])])
 
 
@@ -90,7 +81,7 @@ def _figures(results: Results, systems: Systems, draw: Any, colours: Colours, ca
 
 
 def _layer_table(systems: Systems) -> Details:
-    rows: list[list[TableCell | str]] = []
+    rows = []
     most = max(len(w[0]) for s in systems for w in s["layer_weights"].values())
     for s in systems:
         for stream, seeds in s["layer_weights"].items():

@@ -1,13 +1,16 @@
-"""Kinds of mistakes, and which labels are confused with which."""
+"""Where systems are right and wrong: kinds of mistakes, confusions, scores by bucket, and example sentences."""
 
 from typing import Any
 
+from boustro.metrics.buckets import DIMENSIONS, ELSEWHERE, START
 from boustro.metrics.mistakes import KINDS
 from boustro.studies.report import Results, numbers
-from boustro.studies.report.blocks import Block, Details, Figure, Prose, Section, Table, TableCell
-from boustro.studies.report.charts import mistake_bars
+from boustro.studies.report.blocks import Block, Details, ExampleSentence, Figure, Prose, Section, Table, TableCell
+from boustro.studies.report.charts import colour_systems, context_lines, direction_dots, mistake_bars
+from boustro.types import Entity
 
 MANY_LABELS, MOST_CONFUSIONS = 12, 30
+MOST_LINES, MANY = 4, 8
 NO_GOLD, NO_PREDICTION = "none (spurious)", "none (missed)"
 EXPLAINED = (
     "Each entity is matched with at most one other. Type: the right words, another type. Boundary: the right type, "
@@ -19,12 +22,11 @@ EXPLAINED = (
 def mistakes(results: Results) -> Section:
     """Counts of every kind, and how they differ between systems."""
     systems = results["systems"]
-    base_name = results["pair"][0]
-    base = next(s for s in systems if s["name"] == base_name)
+    base = next(s for s in systems if s["name"] == results["pair"][0])
     kinds = KINDS if results["task"]["has_positions"] else KINDS[:2]  # one label per text is right or wrong
-    rows: list[list[TableCell | str]] = []
+    rows = []
     for s in systems:
-        row: list[TableCell | str] = [s["name"]]
+        row = [TableCell(s["name"])]
         for kind in kinds:
             count, before = s["errors"][kind] / s["num_seeds"], base["errors"][kind] / base["num_seeds"]
             change = count - before
@@ -36,7 +38,7 @@ def mistakes(results: Results) -> Section:
         rows.append(row)
     caption = (
         f"{results['task']['units'].capitalize()} of {results['judged_on']}, mean over seeds, with the change from "
-        f"{base_name} where the seeds are the same"
+        f"{base['name']} where the seeds are the same"
     )
     heads = kinds if kinds is KINDS else ("correct", "wrong")
     blocks: list[Block] = [Table(caption, ["system", *heads], rows)]
@@ -65,17 +67,13 @@ def _matrix(system: dict[str, Any], labels: list[str]) -> Table:
     counts = {(g, p): n for g, p, n in system["confusions"]}
     keys = [*labels, None]
     most = max((n for (g, p), n in counts.items() if g != p), default=1)
-    rows: list[list[TableCell | str]] = []
+    rows = []
     for gold in keys:
-        row: list[TableCell | str] = [gold or NO_GOLD]
+        row = [TableCell(gold or NO_GOLD)]
         for predicted in keys:
             count = counts.get((gold, predicted), 0)
-            if gold is None and predicted is None:
-                row.append("")
-            elif gold == predicted:
-                row.append(numbers.per_seed(count, system["num_seeds"]))
-            else:
-                row.append(TableCell(numbers.per_seed(count, system["num_seeds"]), share=count / most, look="heat"))
+            shown = numbers.per_seed(count, system["num_seeds"]) if gold or predicted else ""
+            row.append(TableCell(shown, share=None if gold == predicted else count / most, look="heat"))
         rows.append(row)
     caption = f"{system['name']}: rows are the reference, columns the predictions; mean over seeds"
     return Table(caption, ["reference", *labels, NO_PREDICTION], rows)
@@ -92,3 +90,116 @@ def _most_frequent(systems: dict[str, dict[str, Any]], pair: list[str]) -> Table
     ]
     caption = f"The {len(rows)} most frequent of {len(keys)} confusions, mean over seeds; all are in results.json"
     return Table(caption, ["reference", "predicted", *pair], rows)
+
+
+def where(results: Results) -> Section:
+    """F1 by bucket, the direction test first."""
+    systems, title = results["systems"], "Where systems are right"
+    if not results["task"]["has_positions"]:
+        return Section("where", title, [Prose("A label of a whole text has no position, so there is nothing to show.")])
+    blocks = _direction_test(results)
+    shown = [s for s in systems if s["name"] in results["pair"]] if len(systems) > MOST_LINES else systems
+    if any(sum(counts) for s in shown for counts in s["buckets"]["before"].values()):
+        colours = colour_systems(systems)
+        if len({colours[s["name"]] for s in shown}) < len(shown):
+            colours = colour_systems(shown)  # lines that cross need different colours
+        figure = context_lines(shown, {name: DIMENSIONS[name].title for name in ("before", "after")}, colours)
+        blocks.append(Figure(figure, "F1 by the number of words of the sentence before and after the entity."))
+    for name, dimension in DIMENSIONS.items():
+        if name != "position":
+            rows = [[s["name"], *(numbers.f1(c) for c in s["buckets"][name].values())] for s in systems]
+            caption = f"{dimension.title}: F1 with precision / recall; in brackets the number of entities"
+            table = Table(caption, ["system", *_sizes(systems[0], name)], rows)
+            blocks.append(table if len(systems) <= MANY else Details(dimension.title, [table]))
+    return Section("where", title, blocks)
+
+
+def _direction_test(results: Results) -> list[Block]:
+    """A forward LM has read nothing of a sentence before its first entity: is it worse there?"""
+    systems = results["systems"]
+    rows, testable = [], []
+    for s in systems:
+        start, rest = (s["buckets"]["position"][b] for b in (START, ELSEWHERE))
+        gap = "–"
+        if sum(start[:2]) and sum(rest[:2]):
+            gap = numbers.signed(200 * start[2] / sum(start[:2]) - 200 * rest[2] / sum(rest[:2]))
+            testable.append(s)
+        rows.append([s["name"], numbers.f1(start), numbers.f1(rest), gap])
+    caption = "Direction test: F1 with precision / recall; in brackets the number of entities in the reference"
+    heads = ["system", *_sizes(systems[0], "position"), "start minus elsewhere"]
+    blocks: list[Block] = [Prose(_direction_sentence(results), "key"), Table(caption, heads, rows)]
+    if testable:
+        chart = direction_dots(testable, START, ELSEWHERE)
+        text = "Direction test: the larger the distance between the dots, the more the position matters."
+        blocks.append(Figure(chart, text))
+    return blocks
+
+
+def _direction_sentence(results: Results) -> str:
+    first, second = results["pair_short"]
+    opening = "Direction test: before an entity that starts a sentence, a forward LM has read nothing of the sentence."
+    if any(s["context"] == "document" for s in results["systems"]):
+        opening += " (With document context, as here, it has read the sentences before.)"
+    if first == second or not results["pair_seeds"]:
+        return opening
+    start, rest = (numbers.points(results["direction_test"][b]) for b in (START, ELSEWHERE))
+    return (
+        f"{opening} There {second} is ahead of {first} by {start}, elsewhere by {rest}. Both p-values are corrected "
+        "for two tests."
+    )
+
+
+def _sizes(system: dict[str, Any], dimension: str) -> list[str]:
+    """Every bucket with its number of entities, as column heads."""
+    return [f"{b} ({c[0] // system['num_seeds']:,})" for b, c in system["buckets"][dimension].items()]
+
+
+def sentences(results: Results) -> Section:
+    """Where two systems differ: groups of entities, then example sentences."""
+    title, (first, second) = "Where two systems differ", results["pair_short"]
+    groups, units, both = results["cases"], results["task"]["units"], " and ".join(results["pair"])
+    if first == second:
+        return Section("cases", title, [Prose("There is only one system, so there is nothing to compare it with.")])
+    if not results["pair_seeds"]:
+        return Section("cases", title, [Prose(f"{both} have no seed in common, so they cannot be compared.")])
+    seed = f"seed {results['pair_seeds'][0]}"
+    short = dict(zip(results["pair"], results["pair_short"], strict=True))
+    rows = [
+        [
+            g["title"],
+            f"{g['entities']:,}",
+            *(f"{r:.1f}" for r in g["recall"]),
+            numbers.signed(g["recall"][1] - g["recall"][0]),
+            *(numbers.per_seed(g[key], g["num_seeds"]) for key in ("fixed", "broken")),
+        ]
+        for g in groups
+    ]
+    heads = [f"{units} of the reference", "number", f"{first}: recall", f"{second}: recall", "change"]
+    caption = (
+        f"Fixed: {second} has it right and {first} has not; broken: the opposite. Mean over the seeds that both have"
+    )
+    blocks: list[Block] = [Prose(f"{both}."), Table(caption, [*heads, "fixed", "broken"], rows)]
+    shown = [g for g in groups if g["sentences"]]
+    if not shown:
+        blocks.append(Prose(f"With {seed} the two agree on all {units} of the reference."))
+        return Section("cases", title, blocks)
+    for g in shown:
+        count = "1 sentence" if len(g["sentences"]) == 1 else f"{len(g['sentences'])} sentences"
+        examples = [_example(s, first, second, short) for s in g["sentences"]]
+        blocks.append(Details(f"{g['title'][0].upper()}{g['title'][1:]}: {count}", examples, shown=g is shown[0]))
+    note = (
+        f"Sentences of {seed}, those whose right answer has the highest score first. ✗ marks a mistake; the number "
+        "beside a label is its score."
+    )
+    return Section("cases", title, [*blocks, Prose(note, "note")])
+
+
+def _example(shown: dict[str, Any], first: str, second: str, short: dict[str, str]) -> ExampleSentence:
+    right = second if shown["kind"] == "fixed" else first
+    label, start, end = shown["entity"]
+    name = " ".join(shown["words"][start:end])
+    where = shown["where"] or f"sentence {shown['number']}"
+    heading = f"{shown['kind']}: {right} has “{name}” as {label}, with score {shown['score']:.2f} ({where})"
+    answers = [(str(who), [Entity(*place, score=p) for *place, p in found]) for who, found in shown["answers"].items()]
+    answers = [(short.get(who, who), found) for who, found in answers]
+    return ExampleSentence(heading, shown["words"], [Entity(*e) for e in shown["gold"]], answers)

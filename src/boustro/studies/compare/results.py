@@ -34,16 +34,7 @@ from boustro.types import Entity, Sentence
 if TYPE_CHECKING:
     from boustro.studies.compare.grid import Grid
 
-NUMBERS = (
-    "encoder_parameters",
-    "head_parameters",
-    "feature_bytes",
-    "head_bytes",
-    "dev_curves",
-    "best_epochs",
-    "notices",
-)
-"""Numbers that a cell recorded."""
+RECORDED, SIZES = ("encoder_parameters", "head_parameters"), ("feature_bytes", "head_bytes")
 MAX_BESIDE = 2  # further systems that are shown beside the two of the case study
 DRAWS, DRAWS_EACH = 2000, 200  # enough that a p-value multiplied by the number of comparisons can still be small
 EMPTY = {"precision": 0.0, "recall": 0.0, "f1": 0.0, "num_entities": 0}
@@ -95,7 +86,8 @@ def summarise(grid: "Grid", cells: Sequence[Cell]) -> dict[str, Any]:
         with reading_cells(each.cells):
             facts, costs[each.system.name] = _facts(each, grid), _cost(each.cells)
             configs.append(dict(each.cells[0].scores["config"]))
-            refuse_no_numbers([costs[each.system.name], *(facts[name] for name in NUMBERS)])
+            numbers = (*RECORDED, *SIZES, "dev_curves", "best_epochs", "notices")
+            refuse_no_numbers([costs[each.system.name], *(facts[name] for name in numbers)])
         systems.append({**facts, **_splits(answers, training, grid.task.has_positions)})
     names = [s["name"] for s in systems]
     best = choose_best([dict(zip(s["seeds"], s["dev"]["values"], strict=True)) for s in systems])
@@ -114,18 +106,15 @@ def summarise(grid: "Grid", cells: Sequence[Cell]) -> dict[str, Any]:
         "notices": [f"{s['name']}: {count:,} {what}" for s in systems for what, count in s["notices"].items()],
         "options": {k: v for k, v in configs[0].items() if all(c.get(k) == v for c in configs)},
         "systems": systems,
-        **_compare_pair(grid, finished, _choose_pair(systems, names, best, grid), training),
+        **_compare_pair(grid, finished, _choose_pair(systems, best, base, grid), training),
         "cost": costs,
     }
 
 
 def counts(answers: Sequence[Answers], keep: Callable[[Entity], bool] = lambda entity: True) -> np.ndarray:
     """(seeds, sentences, 3) over the entities that `keep` selects: in the reference, predicted, in both."""
-
-    def kept(sides: Sequence[Sequence[Entity]]) -> list[list[Entity]]:
-        return [[e for e in entities if keep(e)] for entities in sides]
-
-    return np.stack([entity_counts(kept(a.gold), kept(a.predicted)) for a in answers])
+    sides = [[[[e for e in found if keep(e)] for found in side] for side in (a.gold, a.predicted)] for a in answers]
+    return np.stack([entity_counts(gold, predicted) for gold, predicted in sides])
 
 
 def refuse_no_numbers(value: Any) -> None:
@@ -156,8 +145,8 @@ def _facts(finished: Finished, grid: "Grid") -> dict[str, Any]:
         **{name: spread([s[name]["f1"] for s in scores]) for name in grid.judged()},
         **{name: spread([s[name] for s in judged]) for name in ("precision", "recall")},
         "per_type": {x: {key: statistics.fmean(r[key] for r in rows) for key in EMPTY} for x, rows in per_type.items()},
-        **{name: record[name] for name in ("encoder_parameters", "head_parameters")},
-        **{name: first["cost"][name] for name in ("feature_bytes", "head_bytes")},
+        **{name: record[name] for name in RECORDED},
+        **{name: first["cost"][name] for name in SIZES},
         "dev_curves": [s["record"].get("dev_curve", []) for s in scores],
         "best_epochs": [s["record"].get("best_epoch", 0) for s in scores],
         "context": config.get("context", "sentence"),
@@ -174,23 +163,19 @@ def _splits(answers: Sequence[Answers], training: Training, has_positions: bool)
     """Errors, confusions, buckets and calibration, summed over seeds."""
     kinds: Counter[str] = Counter()
     confusions: Counter[tuple[str | None, str | None]] = Counter()
-    dimensions = DIMENSIONS if has_positions else {}
-    buckets: dict[str, dict[str, Any]] = {
-        name: {bucket: np.zeros(3, int) for bucket in dimension.buckets} for name, dimension in dimensions.items()
-    }
+    buckets: dict[str, dict[str, Any]] = {name: {} for name in (DIMENSIONS if has_positions else ())}
     scores, right = [], []
     for each in answers:
-        matches = [m for pair in zip(each.gold, each.predicted, strict=True) for m in match_entities(*pair)]
-        kinds.update(count_kinds(matches))
-        confusions.update(count_confusions(matches))
-        for name, dimension in dimensions.items():
-            counted = count_buckets(dimension, training, each.words, each.gold, each.predicted)
-            for bucket, c in counted.items():
-                buckets[name][bucket] += (c.gold, c.predicted, c.correct)
+        for name, counted in buckets.items():
+            found = count_buckets(DIMENSIONS[name], training, each.words, each.gold, each.predicted)
+            for bucket, c in found.items():
+                counted[bucket] = np.array([c.gold, c.predicted, c.correct]) + counted.get(bucket, 0)
         for gold, predicted, given in zip(each.gold, each.predicted, each.scores, strict=True):
+            matches = match_entities(gold, predicted)
+            kinds.update(count_kinds(matches))
+            confusions.update(count_confusions(matches))
             scores += given
-            wanted = set(gold)
-            right += [entity in wanted for entity in predicted]
+            right += [entity in gold for entity in predicted]
     judged = reliability(scores, right)
     return {
         "errors": dict(kinds),
@@ -203,12 +188,13 @@ def _splits(answers: Sequence[Answers], training: Training, has_positions: bool)
     }
 
 
-def _choose_pair(systems: list[dict[str, Any]], names: list[str], best: int, grid: "Grid") -> tuple[int, int]:
+def _choose_pair(systems: list[dict[str, Any]], best: int, base: int, grid: "Grid") -> tuple[int, int]:
     """The two systems that are compared closely; by default they differ in one thing."""
     if grid.cases is not None:
-        return find_name(grid.cases[0], names), find_name(grid.cases[1], names)
-    if grid.reference is not None and grid.reference != names[best]:
-        return find_name(grid.reference, names), best
+        first, second = (find_name(name, [s["name"] for s in systems]) for name in grid.cases)
+        return first, second
+    if base != best:
+        return base, best
     others = [i for i in range(len(systems)) if i != best]
     for same in (("head", "variant"), ("encoder", "variant"), ("encoder", "head"), ()):
         for i in others:
@@ -218,7 +204,7 @@ def _choose_pair(systems: list[dict[str, Any]], names: list[str], best: int, gri
 
 
 def _compare_pair(
-    grid: "Grid", finished: Sequence[Finished], chosen: tuple[int, int], training: Training
+    grid: "Grid", finished: list[Finished], chosen: tuple[int, int], training: Training
 ) -> dict[str, Any]:
     """Two systems over the seeds that both have: differences by type and position, and the case study."""
     first, second = (finished[i] for i in chosen)
@@ -230,15 +216,15 @@ def _compare_pair(
     parts = list(zip(first.system.parts, second.system.parts, strict=True))
     labels = {label for cell in second.cells for label in cell.scores[grid.judged_on]["per_type"]}
     positions: dict[str, Callable[[Entity], bool]] = {START: lambda e: e.start == 0, ELSEWHERE: lambda e: e.start > 0}
+    by_label: dict[str, Callable[[Entity], bool]] = {x: lambda e, x=x: e.label == x for x in sorted(labels)}
+    cases = case_study(finished[0].sentences, *pair, beside, training, names, grid.task.has_positions) if shared else []
     return {
         "pair": list(names),
         "pair_short": [" · ".join(p[i] for p in parts if p[0] != p[1]) or names[0] for i in (0, 1)],
         "pair_seeds": shared,
-        "pair_by_type": _gaps(pair, shared, {label: _has_label(label) for label in sorted(labels)}),
-        "direction_test": _gaps(pair, shared, positions) if grid.task.has_positions else {},
-        "cases": case_study(finished[0].sentences, *pair, beside, training, names, grid.task.has_positions)
-        if shared
-        else [],
+        "pair_by_type": _gaps(pair, by_label),
+        "direction_test": _gaps(pair, positions) if grid.task.has_positions else {},
+        "cases": cases,
     }
 
 
@@ -265,21 +251,15 @@ def correct_gaps(found: Sequence[Difference | None]) -> list[dict[str, Any] | No
 
 
 def _gaps(
-    pair: tuple[Sequence[Answers], Sequence[Answers]],
-    seeds: Sequence[int],
-    keeps: Mapping[str, Callable[[Entity], bool]],
+    pair: Sequence[Sequence[Answers]], keeps: Mapping[str, Callable[[Entity], bool]]
 ) -> dict[str, dict[str, Any] | None]:
     """The second system's F1 minus the first's over the entities that each function selects, with intervals."""
-    if not seeds:
+    if not pair[0]:
         return dict.fromkeys(keeps)
-    sides = [[counts(answers, keep) for keep in keeps.values()] for answers in pair]
-    drawn = bootstrap_f1([*sides[0], *sides[1]], draws=DRAWS + DRAWS_EACH * len(keeps))
+    counted = [counts(answers, keep) for answers in pair for keep in keeps.values()]
+    drawn = bootstrap_f1(counted, draws=DRAWS + DRAWS_EACH * len(keeps))
     differences = [difference(drawn[i], drawn[i + len(keeps)]) for i in range(len(keeps))]
     return dict(zip(keeps, correct_gaps(differences), strict=True))
-
-
-def _has_label(label: str) -> Callable[[Entity], bool]:
-    return lambda entity: entity.label == label
 
 
 def _cost(cells: Sequence[Cell]) -> dict[str, Any]:
@@ -289,6 +269,5 @@ def _cost(cells: Sequence[Cell]) -> dict[str, Any]:
         "train_seconds": spread([r["train_seconds"] for r in records]),
         "encode_seconds": [r["encode_seconds"] for r in records],
         "words_per_second": statistics.median(c["words_per_second"] for c in costs),
-        "peak_bytes": max((c["peak_bytes"] for c in costs if c["peak_bytes"]), default=None),
-        "gpu_peak_bytes": max((c["gpu_peak_bytes"] for c in costs if c["gpu_peak_bytes"]), default=None),
+        **{name: max((c[name] for c in costs if c[name]), default=None) for name in ("peak_bytes", "gpu_peak_bytes")},
     }

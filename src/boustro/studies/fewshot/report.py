@@ -5,14 +5,15 @@ encoder, one dot per draw. With a single K there is no line, but one row per hea
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from statistics import fmean
 from typing import Any
 
 from rich import table as terminal
 
 from boustro.studies.report import Results, StudyReport, data_blocks, made, numbers
 from boustro.studies.report.blocks import Block, Code, Details, Figure, Prose, Section, Table, TableCell
-from boustro.studies.report.charts import colour_names, spread_dots
+from boustro.studies.report.charts import Colours, colour_names, spread_dots
 from boustro.studies.report.frames import Panel, frame_panels, frame_rows
 from boustro.studies.report.svg import WIDTH, Scale, dots, path, text, ticks
 
@@ -62,72 +63,50 @@ def selection_f1(point: Mapping[str, Any]) -> float:
 
 def curve_figure(points: Points, judged: str) -> str:
     """One panel per head (or one for all, where the head depends on K only), one line per encoder, one dot per draw."""
-    panels = _panels(points)
-    colours = colour_names([p["name"] for p in points])
-    values = [v for p in points for v in p["f1"]["values"]]
+    panels, colours, marks = _frame(points)
     most, least = (f([n for p in points for n in p["sentences"]]) for f in (max, min))
 
     def draw(index: int, panel: Panel) -> str:
-        own = list(panels.values())[index]
+        own = sorted(list(panels.values())[index], key=lambda p: p["shots"])
         across = Scale(math.log(least), math.log(max(most, least * 2)), panel.left + 22, panel.right - 22)
         parts = []
-        for shots in sorted({p["shots"] for p in own}):
-            mean_size = _mean_sentences(next(p for p in own if p["shots"] == shots))
-            x = across(math.log(mean_size))
-            parts.append(text(x, panel.bottom + 16, f"{mean_size:.0f}", "middle", "m"))
-            parts.append(text(x, panel.bottom + 31, f"K = {shots}", "middle", "m"))
+        for shots, size in sorted({p["shots"]: fmean(p["sentences"]) for p in reversed(own)}.items()):
+            parts.append(text(across(math.log(size)), panel.bottom + 16, f"{size:.0f}", "middle", "m"))
+            parts.append(text(across(math.log(size)), panel.bottom + 31, f"K = {shots}", "middle", "m"))
         for name, style in colours.items():
-            line = sorted((p for p in own if p["name"] == name), key=lambda p: p["shots"])
-            means = [(across(math.log(_mean_sentences(p))), panel.scale(p["f1"]["mean"])) for p in line]
-            every = [
-                (across(math.log(n)), panel.scale(v))
-                for p in line
-                for n, v in zip(p["sentences"], p["f1"]["values"], strict=True)
-            ]
-            parts += [path(means, f"l {style}"), dots(every, style, 3.4), dots(means, style, 7)] if means else []
+            line = [p for p in own if p["name"] == name]
+            means = [(across(math.log(fmean(p["sentences"]))), panel.scale(p["f1"]["mean"])) for p in line]
+            pairs = [pair for p in line for pair in zip(p["sentences"], p["f1"]["values"], strict=True)]
+            every = [(across(math.log(n)), panel.scale(v)) for n, v in pairs]
+            parts += [path(means, f"l {style}"), dots(every, style, 3.4), dots(means, style, 7)]
         return "".join(parts)
 
     title = f"{judged} F1 by the number of training sentences"
-    height = 220 if len(panels) == 1 else 150
-    return frame_panels(
-        title, list(panels), ticks(min(values), max(values)), draw, WIDTH, height, _key(colours), foot=40
-    )
+    return frame_panels(title, list(panels), marks, draw, WIDTH, 220 if len(panels) == 1 else 150, colours, foot=40)
 
 
 def dots_figure(points: Points, judged: str) -> str:
     """For a single K: one row per head, with one lane per encoder, one dot per draw, a vertical line at their mean."""
-    panels = _panels(points)
-    colours = colour_names([p["name"] for p in points])
-    values = [v for p in points for v in p["f1"]["values"]]
+    panels, colours, marks = _frame(points)
 
     def draw(index: int, y: float, scale: Scale) -> str:
         own = list(panels.values())[index]
-        top = y - LANE * (len(own) - 1) / 2
-        return "".join(
-            spread_dots(scale, top + LANE * lane, p["f1"]["values"], p["f1"]["mean"], colours[p["name"]])
-            for lane, p in enumerate(own)
-        )
+        tops = [y + LANE * (lane - (len(own) - 1) / 2) for lane in range(len(own))]
+        return "".join(spread_dots(scale, t, p["f1"], colours[p["name"]]) for t, p in zip(tops, own, strict=True))
 
     named = [(head, f"best {max(p['f1']['mean'] for p in own):.1f}") for head, own in panels.items()]
-    marks, strip = ticks(min(values), max(values)), LANE * len(colours) + 4
-    return frame_rows(f"{judged} F1 of every draw", named, marks, draw, f"{judged} F1", _key(colours), strip)
+    strip = LANE * len(colours) + 4
+    return frame_rows(f"{judged} F1 of every draw", named, marks, draw, f"{judged} F1", colours, strip)
 
 
-def _key(colours: Mapping[str, str]) -> list[tuple[str, str]]:
-    return [(style, name) for name, style in colours.items()]
-
-
-def _panels(points: Points) -> dict[str, Points]:
-    """Points by head; all together where no encoder has two heads at one K."""
+def _frame(points: Points) -> tuple[dict[str, Points], Colours, list[float]]:
+    """Points by head (all together where no encoder has two heads at one K), encoders' colours, and the axis."""
     heads = dict.fromkeys(p["head"] for p in points)
+    panels = {head: [p for p in points if p["head"] == head] for head in heads}
     if _one_head_per_shot(points):
-        return {" · ".join(heads): points}
-    return {head: [p for p in points if p["head"] == head] for head in heads}
-
-
-def _mean_sentences(point: Mapping[str, Any]) -> float:
-    sizes: Sequence[int] = point["sentences"]
-    return sum(sizes) / len(sizes)
+        panels = {" · ".join(heads): points}
+    values = [v for p in points for v in p["f1"]["values"]]
+    return panels, colour_names([p["name"] for p in points]), ticks(min(values), max(values))
 
 
 def _one_head_per_shot(points: Points) -> bool:
@@ -179,20 +158,14 @@ def scores(results: Results) -> Section:
     """The figure and the table."""
     points, judged = results["points"], results["judged_on"]
     each = "run" if results["protocol"] == "paper" else "draw"
-    columns = _shots(points)
-    if len(columns) > 1:
-        caption = (
-            f"{judged} F1 by the number of training sentences (logarithmic): one dot per {each}, lines at the means."
-        )
-        figure = Figure(curve_figure(points, judged), caption)
-    else:
-        caption = f"{judged} F1 at K = {next(iter(columns))}: one dot per {each}, a vertical line at their mean."
-        figure = Figure(dots_figure(points, judged), caption)
-    rows, best = [], set()
-    for label, own in _lines(points).items():
-        if any(p["to_best"]["name"] == p["name"] for p in own.values()):
-            best.add(len(rows))
-        rows.append([label, *(numbers.spread(own[k]["f1"]) if k in own else "" for k in columns)])
+    columns, lines = _shots(points), _lines(points)
+    what = f"by the number of training sentences (logarithmic): one dot per {each}, lines at the means"
+    if len(columns) == 1:
+        what = f"at K = {next(iter(columns))}: one dot per {each}, a vertical line at their mean"
+    draw = curve_figure if len(columns) > 1 else dots_figure
+    figure = Figure(draw(points, judged), f"{judged} F1 {what}.")
+    rows = [[x, *(numbers.spread(own[k]["f1"]) if k in own else "" for k in columns)] for x, own in lines.items()]
+    best = {i for i, own in enumerate(lines.values()) if any(p["to_best"]["name"] == p["name"] for p in own.values())}
     caption = f"{judged} F1 at entity level by conlleval's rules, mean and standard deviation; bold: best at some K"
     table = Table(caption, ["", *columns.values()], rows, frozenset(best))
     return Section("scores", "F1 by the number of examples", [figure, table])
@@ -236,16 +209,12 @@ def made_of_draws(results: Results) -> Section:
     for shots, drawn in results["draws"].items():
         if own := words.get(int(shots)):
             sizes = [len(draw) for draw in drawn]
-            sentences = f"{sum(sizes) / len(sizes):.0f} ({min(sizes)} to {max(sizes)})"
-            rows.append([f"K = {shots}", sentences, f"{sum(own) / len(own):,.0f}"])
-    blocks: list[Block] = [
-        Table("Sentences and words per draw: mean (smallest to largest)", ["", "sentences", "words"], rows),
-        Prose("results.json lists the sentences of every draw under draws, numbered from 0.", "note"),
-    ]
+            rows.append([f"K = {shots}", f"{fmean(sizes):.0f} ({min(sizes)} to {max(sizes)})", f"{fmean(own):,.0f}"])
+    table = Table("Sentences and words per draw: mean (smallest to largest)", ["", "sentences", "words"], rows)
+    note = Prose("results.json lists the sentences of every draw under draws, numbered from 0.", "note")
     chosen = [f"K = {p['shots']} {p['name']}: {p['runs']}" for p in results["points"] if p["runs"]]
-    if chosen:
-        blocks.append(Details("Runs that the search selected", [Code("\n".join(chosen))]))
-    return made(results, *blocks)
+    runs = [Details("Runs that the search selected", [Code("\n".join(chosen))])] if chosen else []
+    return made(results, table, note, *runs)
 
 
 REPORT = StudyReport(verdict, (compared, scores, differences, types, made_of_draws))

@@ -39,14 +39,10 @@ class StudyReport:
 
 def data_blocks(results: Results) -> list[Block]:
     """The data, the command, and the cells that are missing."""
-    rows = [
-        [name, d["name"], f"{d['sentences']:,}", f"{d['words']:,}", f"{d['entities']:,}"]
-        for name, d in results["data"].items()
-    ]
-    blocks: list[Block] = [
-        Table("The data", ["", "file", "sentences", "words", results["task"]["units"]], rows),
-        Code(results["command"]),
-    ]
+    counted = ("sentences", "words", "entities")
+    rows = [[name, d["name"], *(f"{d[what]:,}" for what in counted)] for name, d in results["data"].items()]
+    table = Table("The data", ["", "file", "sentences", "words", results["task"]["units"]], rows)
+    blocks: list[Block] = [table, Code(results["command"])]
     if results["missing"]:
         blocks.append(Details(f"{len(results['missing'])} cells are missing", [Prose("; ".join(results["missing"]))]))
     return blocks
@@ -56,6 +52,5 @@ def made(results: Results, *more: Block) -> Section:
     """Notices, settings and versions; `more` is inserted between notices and settings."""
     facts = {key: results[key] for key in ("options", "data", "signature", "versions")}
     notes = [Prose(f"Note: {notice}.", "note") for notice in results["notices"]]
-    settings = Code(json.dumps(facts, indent=1, ensure_ascii=False))
-    blocks = [*notes, *more, Details("Settings, data and versions", [settings])]
-    return Section("made", "How this report was made", blocks)
+    settings = Details("Settings, data and versions", [Code(json.dumps(facts, indent=1, ensure_ascii=False))])
+    return Section("made", "How this report was made", [*notes, *more, settings])

@@ -12,10 +12,9 @@ import html
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from boustro.metrics.spans import entity_keys
 from boustro.tasks.render import as_html, as_text, css_class, word_entities
 from boustro.types import Entity
-
-SHORT_NAME = 46  # characters that stay on one line
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +36,11 @@ class Table:
     heads: Sequence[str]
     rows: Sequence[Sequence[TableCell | str]]
     best: frozenset[int] = frozenset()
+
+    @property
+    def cells(self) -> list[list[TableCell]]:
+        """The rows, with a `TableCell` for every text."""
+        return [[TableCell(cell) if isinstance(cell, str) else cell for cell in row] for row in self.rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +141,11 @@ def to_markdown(block: Block) -> str:
         case Details():
             return "\n".join([f"**{block.summary}**\n", *(t for b in block.blocks if (t := to_markdown(b)))])
         case Table():
-            rows = [[_plain(cell) for cell in row] for row in block.rows]
-            lines = [block.caption, "", _line(block.heads), "|---|" + "---:|" * (len(block.heads) - 1)]
-            return "\n".join([*lines, *map(_line, rows)]) + "\n"
+            rows = [[f"{c.text} ({c.note})" if c.note else c.text for c in row] for row in block.cells]
+            head, *lines = [
+                "| " + " | ".join(c.replace("|", "\\|") for c in row) + " |" for row in [block.heads, *rows]
+            ]
+            return "\n".join([block.caption, "", head, "|---|" + "---:|" * (len(block.heads) - 1), *lines]) + "\n"
         case ExampleSentence():
             answers = [("reference", block.gold), *block.answers]
             width = max(len(who) for who, _ in answers)
@@ -150,22 +156,18 @@ def to_markdown(block: Block) -> str:
 def _html_table(table: Table) -> str:
     head = "".join(f"<th scope=col>{html.escape(h)}</th>" for h in table.heads)
     body = []
-    for index, (first, *rest) in enumerate(table.rows):
+    for index, (first, *rest) in enumerate(table.cells):
         best = " class=best" if index in table.best else ""
-        name = first.text if isinstance(first, TableCell) else first
-        short = " class=short" if len(name) <= SHORT_NAME else ""
+        short = " class=short" if len(first.text) <= 46 else ""  # such a name stays on one line
         cells = "".join(map(_html_cell, rest))
-        body.append(f"<tr{best}><th scope=row{short}>{html.escape(name)}</th>{cells}</tr>")
-    caption = html.escape(table.caption)
+        body.append(f"<tr{best}><th scope=row{short}>{html.escape(first.text)}</th>{cells}</tr>")
     return (
-        f"<div class=scroll tabindex=0><table><caption>{caption}</caption><thead><tr>{head}</tr></thead>"
-        f"<tbody>{''.join(body)}</tbody></table></div>"
+        f"<div class=scroll tabindex=0><table><caption>{html.escape(table.caption)}</caption>"
+        f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
     )
 
 
-def _html_cell(cell: TableCell | str) -> str:
-    if isinstance(cell, str):
-        return f"<td>{html.escape(cell)}</td>"
+def _html_cell(cell: TableCell) -> str:
     kinds = " ".join(k for k in (cell.mood, cell.look if cell.share is not None else "") if k)
     given = f' class="{kinds}"' if kinds else ""
     if cell.share is not None:
@@ -175,10 +177,9 @@ def _html_cell(cell: TableCell | str) -> str:
 
 
 def _html_example(example: ExampleSentence) -> str:
-    gold = {(e.label, e.start, e.end) for e in example.gold}
     lines = [("reference", as_html(*word_entities(example.words, example.gold)))]
     for who, entities in example.answers:
-        right = {(e.label, e.start, e.end) for e in entities} == gold
+        right = entity_keys(entities) == entity_keys(example.gold)
         lines.append((f"{who} {'✓' if right else '✗'}", _marked(example.words, entities, example.gold)))
     body = "".join(f"<dt>{html.escape(who)}</dt><dd>{marked}</dd>" for who, marked in lines)
     return f"<div class=example><p>{html.escape(example.heading)}</p><dl>{body}</dl></div>"
@@ -189,35 +190,18 @@ def _marked(words: Sequence[str], entities: Sequence[Entity], gold: Sequence[Ent
 
     A missed entity that overlaps a wrong one is not shown: the wrong one shows the mistake.
     """
-    wanted, found = ({(e.label, e.start, e.end) for e in side} for side in (gold, entities))
+    wanted, found = entity_keys(gold), entity_keys(entities)
     wrong = [e for e in entities if (e.label, e.start, e.end) not in wanted]
-    missed = [
-        g
-        for g in gold
-        if (g.label, g.start, g.end) not in found and not any(g.start < w.end and w.start < g.end for w in wrong)
-    ]
-    shown = [*entities, *missed]
-    kinds = ["wrong" if e in wrong else "missed" if e in missed else "right" for e in shown]
+    missed = [g for g in gold if not any(g.start < w.end and w.start < g.end for w in wrong)]
+    shown = [*entities, *(g for g in missed if (g.label, g.start, g.end) not in found)]
     text, placed = word_entities(words, shown)
-    kind_of = dict(zip(placed, kinds, strict=True))
+    original = dict(zip(placed, shown, strict=True))
 
     def show(entity: Entity) -> tuple[str, str, str]:
-        kind = kind_of[entity]
-        if kind == "missed":
+        if original[entity] not in entities:
             return "span", 'class="missed"', f"{entity.label} missed"
         score = "" if entity.score is None else f" {entity.score:.2f}"
-        is_wrong = kind == "wrong"
-        look = css_class(entity.label) + (" wrong" if is_wrong else "")
-        return "mark", f'class="{look}"', f"{entity.label}{score}{' ✗' if is_wrong else ''}"
+        look, sign = (" wrong", " ✗") if original[entity] in wrong else ("", "")
+        return "mark", f'class="{css_class(entity.label)}{look}"', f"{entity.label}{score}{sign}"
 
     return as_html(text, placed, show)
-
-
-def _plain(cell: TableCell | str) -> str:
-    if isinstance(cell, str):
-        return cell
-    return f"{cell.text} ({cell.note})" if cell.note else cell.text
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |"

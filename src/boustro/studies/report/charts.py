@@ -9,6 +9,7 @@ from typing import Any
 
 from boustro.metrics.mistakes import MISTAKES
 from boustro.studies.report.frames import Panel, frame_panels, frame_rows
+from boustro.studies.report.numbers import spread
 from boustro.studies.report.svg import NUM_SERIES, WIDTH, Scale, box, boxes, dots, path, text, ticks
 
 Colours = Mapping[str, str]  # name → s0 … s9
@@ -19,27 +20,22 @@ def score_dots(
 ) -> str:
     """One row per system: one dot per seed, and a vertical line at their mean."""
     values = [v for s in systems for v in s[judged]["values"]]
-    colours = colours or colour_systems(systems)
-    rows = []
-    for system in systems:
-        mean, sd = system[judged]["mean"], system[judged]["sd"]
-        shown = f"{mean:.2f} ± {sd:.2f}" if len(system[judged]["values"]) > 1 else f"{mean:.2f}"
-        rows.append((system["name"], shown, mean, system[judged]["values"]))
+    styles = colours or colour_systems(systems)
 
     def draw(index: int, y: float, scale: Scale) -> str:
-        name, _, mean, seeds = rows[index]
-        return spread_dots(scale, y, seeds, mean, colours[name])
+        return spread_dots(scale, y, systems[index][judged], styles[systems[index]["name"]])
 
-    title = f"{judged} {metric}: " + ", ".join(f"{name} {mean:.1f}" for name, _, mean, _ in rows)
-    marks = ticks(min(values), max(values))
-    return frame_rows(title, [(r[0], r[1]) for r in rows], marks, draw, f"{judged} {metric}, one dot per seed")
+    cells = [spread(s[judged]) for s in systems]
+    named = [(s["name"], f"{c.text} {c.note}".rstrip()) for s, c in zip(systems, cells, strict=True)]
+    title = f"{judged} {metric}: " + ", ".join(f"{s['name']} {s[judged]['mean']:.1f}" for s in systems)
+    return frame_rows(title, named, ticks(min(values), max(values)), draw, f"{judged} {metric}, one dot per seed")
 
 
-def spread_dots(scale: Scale, y: float, values: Sequence[float], mean: float, style: str) -> str:
+def spread_dots(scale: Scale, y: float, values: Mapping[str, Any], style: str) -> str:
     """One dot per value, and a vertical line at their mean."""
-    x = scale(mean)
-    guide = path([(scale.start, y), (scale.stop, y)], "g")  # not a bar: the axis may not start at 0
-    return guide + path([(x, y - 7), (x, y + 7)], f"l {style}") + dots([(scale(v), y) for v in values], style, 6)
+    x, guide = scale(values["mean"]), path([(scale.start, y), (scale.stop, y)], "g")  # not a bar: it may not start at 0
+    every = dots([(scale(v), y) for v in values["values"]], style, 6)
+    return guide + path([(x, y - 7), (x, y + 7)], f"l {style}") + every
 
 
 def direction_dots(systems: Sequence[Mapping[str, Any]], start: str, elsewhere: str) -> str:
@@ -54,7 +50,7 @@ def direction_dots(systems: Sequence[Mapping[str, Any]], start: str, elsewhere: 
 
     named = [(name, f"{first:.1f} | {rest:.1f}") for name, first, rest in rows]
     title = "F1 at the start of a sentence and elsewhere: " + ", ".join(f"{n} {v}" for n, v in named)
-    key = [("s1", start), ("s0", elsewhere)]
+    key = {start: "s1", elsewhere: "s0"}
     return frame_rows(title, named, ticks(min(values), max(values)), draw, "F1", key)
 
 
@@ -65,15 +61,15 @@ def mistake_bars(systems: Sequence[Mapping[str, Any]]) -> str:
     def draw(index: int, y: float, scale: Scale) -> str:
         parts, position = [], 0.0
         for series, (kind, count) in enumerate(zip(MISTAKES, rows[index], strict=True)):
-            x = scale(position)
-            parts.append(box(x, y - 8, scale(position + count) - x, 16, f"w s{series}", f"{kind}: {count:.1f}"))
+            width = scale(position + count) - scale(position)
+            parts.append(box(scale(position), y - 8, width, 16, f"w s{series}", f"{kind}: {count:.1f}"))
             position += count
         return "".join(parts)
 
     named = [(s["name"], f"{sum(row):.0f}") for s, row in zip(systems, rows, strict=True)]
     title = "Mistakes by kind: " + ", ".join(f"{n} {v}" for n, v in named)
-    key = [(f"s{i}", kind) for i, kind in enumerate(MISTAKES)]
-    return frame_rows(title, named, ticks(0, max(map(sum, rows))), draw, "entities, mean over seeds", key)
+    marks = ticks(0, max(map(sum, rows)))
+    return frame_rows(title, named, marks, draw, "entities, mean over seeds", colour_names(MISTAKES))
 
 
 def context_lines(systems: Sequence[Mapping[str, Any]], dimensions: Mapping[str, str], colours: Colours) -> str:
@@ -81,19 +77,18 @@ def context_lines(systems: Sequence[Mapping[str, Any]], dimensions: Mapping[str,
     series = [{d: [_f1(c) for c in s["buckets"][d].values()] for d in dimensions} for s in systems]
     values = [v for each in series for line in each.values() for v in line if v is not None]
     marks = ticks(min(values), max(values), 5)
-    styles = [colours[s["name"]] for s in systems]
+    key = {s["name"]: colours[s["name"]] for s in systems}
 
     def draw(index: int, panel: Panel) -> str:
         name = list(dimensions)[index]
         buckets = list(systems[0]["buckets"][name])
         across = Scale(0, len(buckets) - 1, panel.left + 18, panel.right - 18)
         parts = [text(across(i), panel.bottom + 16, b, "middle", "m") for i, b in enumerate(buckets)]
-        for style, each in zip(styles, series, strict=True):
+        for style, each in zip(key.values(), series, strict=True):
             points = [(across(i), panel.scale(v)) for i, v in enumerate(each[name]) if v is not None]
-            parts += [path(points, f"l {style}"), dots(points, style, 6)] if points else []
+            parts += [path(points, f"l {style}"), dots(points, style, 6)]
         return "".join(parts)
 
-    key = [(style, s["name"]) for style, s in zip(styles, systems, strict=True)]
     return frame_panels("F1", list(dimensions.values()), marks, draw, WIDTH, 170, key)
 
 
@@ -110,7 +105,7 @@ def learning_curves(systems: Sequence[Mapping[str, Any]], colours: Colours) -> s
         every = [(across(e), panel.scale(v)) for e, vs in enumerate(columns, 1) for v in vs]
         parts = [text(across(e), panel.bottom + 16, str(e), "middle", "m") for e in sorted({1, longest})]
         style = colours[systems[index]["name"]]
-        return "".join([*parts, path(line, f"l {style}") if line else "", dots(every, style, 3.4)])
+        return "".join([*parts, path(line, f"l {style}"), dots(every, style, 3.4)])
 
     title = "Dev score after every epoch, one dot per seed"
     return frame_panels(title, [s["name"] for s in systems], ticks(min(values), max(values), 4), draw)
@@ -126,29 +121,23 @@ def layer_bars(systems: Sequence[Mapping[str, Any]], colours: Colours) -> str:
         step = (panel.right - panel.left - 8) / most
         wide = step * 0.8 / len(streams)
         labels = layer_names(systems[index]["layers"], most)
-        every_nth = -(-most // 14)
-        parts = [
-            text(panel.left + 4 + step * (i + 0.5), panel.bottom + 16, label, "middle", "m")
-            for i, label in enumerate(labels)
-            if i % every_nth == 0
-        ]
+        parts = []
+        for i in range(0, most, -(-most // 14)):
+            parts.append(text(panel.left + 4 + step * (i + 0.5), panel.bottom + 16, labels[i], "middle", "m"))
         equal = panel.scale(1 / most)
         parts.append(path([(panel.left, equal), (panel.right, equal)], "d"))
         for number, (name, seeds) in enumerate(streams.items()):
-            style = colours[name]
             points = []
-            for layer in range(len(seeds[0])):
-                values = [seed[layer] for seed in seeds]
+            for layer, values in enumerate(zip(*seeds, strict=True)):
                 mean = sum(values) / len(values)
-                x = panel.left + 4 + step * (layer + 0.1) + wide * number
-                y = panel.scale(mean)
-                said = f"{name}, layer {labels[layer]}: {mean:.2f}"
-                parts.append(box(x, y, wide * 0.92, panel.bottom - y, f"f {style}", said))
+                x, y = panel.left + 4 + step * (layer + 0.1) + wide * number, panel.scale(mean)
+                title = f"{name}, layer {labels[layer]}: {mean:.2f}"
+                parts.append(box(x, y, wide * 0.92, panel.bottom - y, f"f {colours[name]}", title))
                 points += [(x + wide * 0.46, panel.scale(v)) for v in values]
-            parts.append(dots(points, style, 4))
+            parts.append(dots(points, colours[name], 4))
         return "".join(parts)
 
-    key = [(colours[name], name) for name in dict.fromkeys(name for s in systems for name in s["layer_weights"])]
+    key = {name: colours[name] for s in systems for name in s["layer_weights"]}
     title = "Learned share of every layer, one colour per language model"
     return frame_panels(title, [s["name"] for s in systems], ticks(0, max(shares), 4), draw, WIDTH, 150, key)
 
@@ -165,7 +154,7 @@ def reliability_panels(systems: Sequence[Mapping[str, Any]], colours: Colours) -
         parts.append(boxes([(across(b[0]), panel.bottom - unit * b[2], wide, unit * b[2]) for b in bins], "f h"))
         points = [(across(score), panel.scale(100 * right)) for _, _, count, score, right in bins if count]
         style = colours[systems[index]["name"]]
-        parts += [path(points, f"l {style}") if points else "", dots(points, style, 6)]
+        parts += [path(points, f"l {style}"), dots(points, style, 6)]
         parts += [text(across(v), panel.bottom + 16, str(v), "middle", "m") for v in (0, 0.5, 1)]
         return "".join(parts)
 
@@ -180,11 +169,9 @@ def layer_names(layers: str, num_layers: int) -> list[str]:
 
 def colour_systems(systems: Sequence[Mapping[str, Any]]) -> Colours:
     """One colour per system; with too many systems, one per encoder; with too many encoders, one for all."""
-    names = [s["name"] for s in systems]
-    if len(names) <= NUM_SERIES:
-        return colour_names(names)
-    encoders = colour_names([s.get("encoder", s["name"]) for s in systems])
-    return {s["name"]: encoders[s.get("encoder", s["name"])] for s in systems}
+    kind = "name" if len(systems) <= NUM_SERIES else "encoder"
+    colours = colour_names([s[kind] for s in systems])
+    return {s["name"]: colours[s[kind]] for s in systems}
 
 
 def colour_names(names: Sequence[str]) -> Colours:

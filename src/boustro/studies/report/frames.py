@@ -1,16 +1,18 @@
 """The two frames of a report's plots: rows on one axis, and panels with the same axes.
 
 Rows grow downwards with the number of systems. Every panel is a separate picture, and the page puts as many side by
-side as fit. The caller's function draws the inside of row or panel number i. The legend is text above the plot.
+side as fit. The caller's function draws the inside of row or panel number i. The legend is text above the plot: `key`
+maps names to colours.
 """
 
 import html
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from boustro.studies.report.svg import BOLD_LETTER, LETTER, WIDTH, Scale, path, picture, shorten, text
 
 NAME, STRIP, GAP, MARGIN = 18, 18, 8, 10  # of a row: its name, its plot, the gap to the next row, the sides
 AXIS, HEAD, FOOT = 34, 22, 24  # around a panel
+NO_KEY: Mapping[str, str] = {}
 
 
 class Panel:
@@ -27,7 +29,7 @@ def frame_rows(
     marks: Sequence[float],
     draw: Callable[[int, float, Scale], str],
     axis: str,
-    key: Sequence[tuple[str, str]] = (),
+    key: Mapping[str, str] = NO_KEY,
     strip: float = STRIP,
 ) -> str:
     """Rows on one axis: each a name and a value, above a strip `strip` pixels high that `draw` fills."""
@@ -36,10 +38,8 @@ def frame_rows(
     bottom = height * len(named)
     parts = []
     for mark in marks:
-        parts += [
-            path([(scale(mark), height * i + NAME), (scale(mark), height * i + NAME + strip)], "g")
-            for i in range(len(named))
-        ]
+        for top in (height * i for i in range(len(named))):
+            parts.append(path([(scale(mark), top + NAME), (scale(mark), top + NAME + strip)], "g"))
         parts.append(text(scale(mark), bottom + 14, f"{mark:g}", "middle", "m"))
     for index, (name, value) in enumerate(named):
         top = height * index
@@ -47,7 +47,7 @@ def frame_rows(
         parts += [text(0, top + 14, shorten(name, room)), text(WIDTH, top + 14, value, "end", "m")]
         parts.append(draw(index, top + NAME + strip / 2, scale))
     parts.append(text(WIDTH / 2, bottom + 30, axis, "middle", "m"))
-    return _key(key) + picture(WIDTH, bottom + 36, title, *parts)
+    return _legend(key) + picture(WIDTH, bottom + 36, title, *parts)
 
 
 def frame_panels(
@@ -57,7 +57,7 @@ def frame_panels(
     draw: Callable[[int, Panel], str],
     width: float = 300,
     height: float = 120,
-    key: Sequence[tuple[str, str]] = (),
+    key: Mapping[str, str] = NO_KEY,
     foot: float = FOOT,
 ) -> str:
     """One picture per name, all with the same vertical axis, `height` pixels high; `draw` fills the inside."""
@@ -69,12 +69,9 @@ def frame_panels(
             y = panel.scale(mark)
             parts += [path([(panel.left, y), (panel.right, y)], "g"), text(AXIS - 6, y + 4, f"{mark:g}", "end", "m")]
         panels.append(picture(width, HEAD + height + foot, f"{title}: {name}", *parts, draw(index, panel)))
-    return f'{_key(key)}<div class=panels style="--w:{width:g}px">{"".join(panels)}</div>'
+    return f'{_legend(key)}<div class=panels style="--w:{width:g}px">{"".join(panels)}</div>'
 
 
-def _key(key: Sequence[tuple[str, str]]) -> str:
-    """The legend: coloured dots and their meaning."""
-    if not key:
-        return ""
-    named = "".join(f'<span style="--c:var(--{style})">{html.escape(name)}</span>' for style, name in key)
-    return f"<p class=legend>{named}</p>"
+def _legend(key: Mapping[str, str]) -> str:
+    named = "".join(f'<span style="--c:var(--{style})">{html.escape(name)}</span>' for name, style in key.items())
+    return f"<p class=legend>{named}</p>" if key else ""

@@ -85,17 +85,15 @@ def render_page(results: Mapping[str, Any], verdict: str, sections: Sequence[Sec
     contents = "".join(f"<li><a href=#{s.key}>{html.escape(s.title)}</a></li>" for s in sections)
     stamp = f"<p class=stamp>Incomplete: {html.escape(results['stamp'])}</p>" if results["stamp"] else ""
     figures = json.dumps(results, ensure_ascii=False).replace("<", "\\u003c")
+    body = []
+    for section in sections:
+        heading, inner = html.escape(section.title), "\n".join(map(to_html, section.blocks))
+        body.append(f"<section id={section.key} aria-label='{heading}'><h2>{heading}</h2>\n{inner}</section>\n")
     return (
         "<!doctype html><html lang=en><head><meta charset=utf-8>"
         "<meta name=viewport content='width=device-width,initial-scale=1'>"
         f"<title>{title}</title><style>{stylesheet(labels)}</style></head>\n<body><div class=page>"
         f"<nav aria-label=Contents><ol>{contents}</ol></nav>\n<main><h1>{title}</h1>{stamp}"
-        f"<p class=verdict>{html.escape(verdict)}</p>\n{''.join(map(_section, sections))}"
+        f"<p class=verdict>{html.escape(verdict)}</p>\n{''.join(body)}"
         f"</main></div>\n<script type='application/json' id=results>{figures}</script></body></html>\n"
     )
-
-
-def _section(section: Section) -> str:
-    inner = "\n".join(map(to_html, section.blocks))
-    title = html.escape(section.title)
-    return f"<section id={section.key} aria-label='{title}'><h2>{title}</h2>\n{inner}</section>\n"

@@ -75,7 +75,9 @@ def text(x: float, y: float, words: str, anchor: str = "start", style: str = "")
 
 
 def path(points: Sequence[tuple[float, float]], style: str) -> str:
-    """A line through points."""
+    """A line through points; empty for none."""
+    if not points:
+        return ""
     return f'<path class="{style}" d="M{"L".join(f"{number(x)} {number(y)}" for x, y in points)}"/>'
 
 
