@@ -62,7 +62,7 @@ def shot_table(study: dict[str, Any]) -> list[str]:
     for p in study["points"]:
         gap = p["to_best"]
         chance = f" (p = {gap['p']:.3f})" if gap["p"] is not None else ""
-        rows.setdefault((p["name"], p["head"]), {})[p["shots"]] = _mean(p["f1"]) + chance
+        rows.setdefault((p["name"], p["head"]), {})[p["shots"]] = _mean(p["score"]) + chance
     for (name, head), own in rows.items():
         lines.append(f"| {name} | {head} | " + " | ".join(own.get(k, "") for k in shots) + " |")
     return lines

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from boustro.cli.main import main
+from boustro.studies.core.task import TAG
 from boustro.studies.fewshot.features import FeatureReader, reading_encoder
-from boustro.studies.fewshot.heads import AUTO_HEADS, HEADS, TAGS, resolve_head
+from boustro.studies.fewshot.heads import HEADS, TAGS, resolve_head
 from boustro.studies.fewshot.options import ShotOptions
 from boustro.studies.fewshot.report import curve_figure, scores, verdict
 from boustro.studies.fewshot.results import compare_points
@@ -52,8 +53,8 @@ def test_there_is_a_point_for_every_encoder_system_and_number_of_shots(study):
     results = read(out)
     assert len(results["points"]) == len(list((out / "cells").iterdir())) == 2 * 2 * 4
     for point in results["points"]:
-        assert len(point["f1"]["values"]) == 3
-        assert point["f1"]["mean"] == pytest.approx(np.mean(point["f1"]["values"]))
+        assert len(point["score"]["values"]) == 3
+        assert point["score"]["mean"] == pytest.approx(np.mean(point["score"]["values"]))
         assert set(point["per_type"]) == {"PER", "LOC"}
         assert len(point["strengths"]) == (3 if point["head"].startswith("ridge") else 0)
         assert point["sentences"] == [len(d) for d in results["draws"][str(point["shots"])]]
@@ -69,7 +70,7 @@ def test_the_draws_are_written_down_and_hold_enough_of_every_type(study):
 
 def test_the_pair_reads_what_follows_the_name(study):
     _, out = study
-    points = {(p["name"].count("+"), p["shots"], p["head"]): p["f1"]["mean"] for p in read(out)["points"]}
+    points = {(p["name"].count("+"), p["shots"], p["head"]): p["score"]["mean"] for p in read(out)["points"]}
     assert points[1, 6, "ridge, factored"] > points[0, 6, "ridge, factored"] + 10
     assert points[1, 6, "mlp, factored"] > 60
 
@@ -126,8 +127,8 @@ def test_the_papers_protocol_reports_the_best_runs_of_its_search(study, tmp_path
     assert len(results["points"]) == 2
     for point in results["points"]:
         assert point["head"] == "mlp, bio" and point["to_best"]["p"] is None
-        assert len(point["f1"]["values"]) == len(point["runs"]) == 3
-        assert point["f1"]["values"] == [run["dev_f1"] for run in point["runs"]]  # judged on dev itself
+        assert len(point["score"]["values"]) == len(point["runs"]) == 3
+        assert point["score"]["values"] == [run["dev_score"] for run in point["runs"]]  # judged on dev itself
         assert all(10 <= run["seed"] < 20 and 1e-4 <= run["lr"] <= 9e-3 for run in point["runs"])
     assert "these scores are optimistic" in (tmp_path / "report.md").read_text("utf-8")
 
@@ -164,10 +165,10 @@ def test_a_study_of_nothing_is_refused(change, message):
 
 
 def test_auto_changes_with_the_number_of_shots_and_gives_way_to_what_is_asked_for():
-    for fewest, (head, tags) in AUTO_HEADS:
-        assert resolve_head("auto", "auto", max(fewest, 1)) == (head, tags)
+    for fewest, (head, tags) in TAG.shot_heads:
+        assert resolve_head(TAG, "auto", "auto", max(fewest, 1)) == (head, tags)
         assert head in HEADS and tags in TAGS
-    assert resolve_head("lda", "auto", 4) == ("lda", AUTO_HEADS[-1][1][1])
+    assert resolve_head(TAG, "lda", "auto", 4) == ("lda", TAG.shot_heads[-1][1][1])
 
 
 def test_a_protocol_is_a_preset():
@@ -200,7 +201,7 @@ def test_a_verdict_admits_that_there_is_no_difference():
             "name": name,
             "shots": 4,
             "head": "ridge, factored",
-            "f1": {"mean": mean, "values": [mean]},
+            "score": {"mean": mean, "values": [mean]},
             "sentences": [9],
             "runs": [],
             "to_best": {"name": "a", "points": gap, "p_holm": p, "reliable": p is not None and p < 0.05},
@@ -254,7 +255,7 @@ def test_entities_inside_others_are_counted(study, tmp_path):
 def test_p_values_are_corrected_for_all_that_stand_in_the_table():
     def point(name, shots, values, runs=()):
         f1 = {"mean": float(np.mean(values)), "values": values}
-        return {"name": name, "shots": shots, "head": "ridge, io", "f1": f1, "runs": list(runs), "sentences": [9]}
+        return {"name": name, "shots": shots, "head": "ridge, io", "score": f1, "runs": list(runs), "sentences": [9]}
 
     better, worse = [50.0 + i for i in range(10)], [49.0 + i for i in range(10)]
     points = [point(n, k, v) for k in range(1, 31) for n, v in (("a", better), ("b", worse))]
@@ -266,7 +267,7 @@ def test_p_values_are_corrected_for_all_that_stand_in_the_table():
     assert all(p["to_best"]["p_holm"] is None for p in points if p["name"] == "a")
     compare_points(points[:4], tested=True)
     assert points[1]["to_best"]["p_holm"] == pytest.approx(4 / 1024) and points[1]["to_best"]["reliable"]
-    searched = [point("a", 1, [50.0], [{"dev_f1": 40.0}]), point("b", 1, [45.0], [{"dev_f1": 60.0}])]
+    searched = [point("a", 1, [50.0], [{"dev_score": 40.0}]), point("b", 1, [45.0], [{"dev_score": 60.0}])]
     compare_points(searched, tested=False)  # runs were searched for on dev, so dev chooses
     assert searched[0]["to_best"] == {"name": "b", "points": -5.0, "p": None, "p_holm": None, "reliable": False}
     assert "b reaches 45.0 test F1, 5.0 points below a." in verdict({"judged_on": "test", "points": searched})
@@ -287,7 +288,7 @@ def test_one_k_is_one_picture_and_several_are_a_panel_a_system(study):
     points = [p for p in results["points"] if p["shots"] == shots[0]]
     alone = drawn(points)
     assert alone.count("<svg ") == 1 and all(system in alone for system in systems)
-    assert alone.count("h0") == sum(len(p["f1"]["values"]) for p in points)
+    assert alone.count("h0") == sum(len(p["score"]["values"]) for p in points)
 
 
 def test_a_dry_run_computes_nothing_and_counts_what_is_missing(study, tmp_path, capsys):

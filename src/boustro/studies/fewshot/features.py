@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from boustro.heads.factored import Runs, mean_vectors
 from boustro.encoders.base import Encoder
 from boustro.encoders.spec import load_encoder
+from boustro.heads.factored import Runs, mean_vectors
 from boustro.heads.layout import sentence_rows
 from boustro.heads.mix import LayerMix
 from boustro.studies.fewshot.options import UPPER

@@ -21,7 +21,7 @@ LANE = 11  # pixels
 Points = list[dict[str, Any]]
 EXPLAINED = {
     "sound": (
-        "K sentences per entity type are drawn at random, several times; the sentences of a smaller K are among those "
+        "K examples per type or label are drawn at random, several times; the examples of a smaller K are among those "
         "of a larger one, and all encoders get the same draws, heads and settings. Nothing is selected on the scored "
         "sentences, and no development set is used: settings were fixed beforehand, and a strength of "
         "regularisation, where it is selected, is selected by leaving out training sentences."
@@ -40,9 +40,9 @@ def verdict(results: Results) -> str:
     points = results["points"]
     parts = []
     for shots in dict.fromkeys((min(p["shots"] for p in points), max(p["shots"] for p in points))):
-        rivals = sorted((p for p in points if p["shots"] == shots), key=lambda p: -selection_f1(p))
+        rivals = sorted((p for p in points if p["shots"] == shots), key=lambda p: -selection_score(p))
         best = rivals[0]
-        part = f"at K = {shots} {best['name']} reaches {best['f1']['mean']:.1f} {results['judged_on']} F1"
+        part = f"at K = {shots} {best['name']} reaches {best['score']['mean']:.1f} {_measure(results)}"
         others = [p for p in rivals if p["head"] == best["head"] and p is not best]
         if others:
             gap = others[0]["to_best"]
@@ -55,13 +55,13 @@ def verdict(results: Results) -> str:
     return sentence[0].upper() + sentence[1:] + "."
 
 
-def selection_f1(point: Mapping[str, Any]) -> float:
-    """What decides which encoder is best: the mean dev F1 of runs that were searched for, else the reported F1."""
+def selection_score(point: Mapping[str, Any]) -> float:
+    """What decides which encoder is best: the mean dev score of searched runs, else the reported score."""
     runs = point["runs"]
-    return sum(run["dev_f1"] for run in runs) / len(runs) if runs else point["f1"]["mean"]
+    return sum(run["dev_score"] for run in runs) / len(runs) if runs else point["score"]["mean"]
 
 
-def curve_figure(points: Points, judged: str) -> str:
+def curve_figure(points: Points, measure: str) -> str:
     """One panel per head (or one for all, where the head depends on K only), one line per encoder, one dot per draw."""
     panels, colours, marks = _frame(points)
     most, least = (f([n for p in points for n in p["sentences"]]) for f in (max, min))
@@ -75,28 +75,28 @@ def curve_figure(points: Points, judged: str) -> str:
             parts.append(text(across(math.log(size)), panel.bottom + 31, f"K = {shots}", "middle", "m"))
         for name, style in colours.items():
             line = [p for p in own if p["name"] == name]
-            means = [(across(math.log(fmean(p["sentences"]))), panel.scale(p["f1"]["mean"])) for p in line]
-            pairs = [pair for p in line for pair in zip(p["sentences"], p["f1"]["values"], strict=True)]
+            means = [(across(math.log(fmean(p["sentences"]))), panel.scale(p["score"]["mean"])) for p in line]
+            pairs = [pair for p in line for pair in zip(p["sentences"], p["score"]["values"], strict=True)]
             every = [(across(math.log(n)), panel.scale(v)) for n, v in pairs]
             parts += [path(means, f"l {style}"), dots(every, style, 3.4), dots(means, style, 7)]
         return "".join(parts)
 
-    title = f"{judged} F1 by the number of training sentences"
+    title = f"{measure} by the number of training sentences"
     return frame_panels(title, list(panels), marks, draw, WIDTH, 220 if len(panels) == 1 else 150, colours, foot=40)
 
 
-def dots_figure(points: Points, judged: str) -> str:
+def dots_figure(points: Points, measure: str) -> str:
     """For a single K: one row per head, with one lane per encoder, one dot per draw, a vertical line at their mean."""
     panels, colours, marks = _frame(points)
 
     def draw(index: int, y: float, scale: Scale) -> str:
         own = list(panels.values())[index]
         tops = [y + LANE * (lane - (len(own) - 1) / 2) for lane in range(len(own))]
-        return "".join(spread_dots(scale, t, p["f1"], colours[p["name"]]) for t, p in zip(tops, own, strict=True))
+        return "".join(spread_dots(scale, t, p["score"], colours[p["name"]]) for t, p in zip(tops, own, strict=True))
 
-    named = [(head, f"best {max(p['f1']['mean'] for p in own):.1f}") for head, own in panels.items()]
+    named = [(head, f"best {max(p['score']['mean'] for p in own):.1f}") for head, own in panels.items()]
     strip = LANE * len(colours) + 4
-    return frame_rows(f"{judged} F1 of every draw", named, marks, draw, f"{judged} F1", colours, strip)
+    return frame_rows(f"{measure} of every draw", named, marks, draw, measure, colours, strip)
 
 
 def _frame(points: Points) -> tuple[dict[str, Points], Colours, list[float]]:
@@ -105,7 +105,7 @@ def _frame(points: Points) -> tuple[dict[str, Points], Colours, list[float]]:
     panels = {head: [p for p in points if p["head"] == head] for head in heads}
     if _one_head_per_shot(points):
         panels = {" · ".join(heads): points}
-    values = [v for p in points for v in p["f1"]["values"]]
+    values = [v for p in points for v in p["score"]["values"]]
     return panels, colour_names([p["name"] for p in points]), ticks(min(values), max(values))
 
 
@@ -141,7 +141,7 @@ def shots_table(results: Results) -> terminal.Table:
     for head in columns.values():
         table.add_column(head.replace(": ", "\n"), justify="right", no_wrap=True)
     for label, own in _lines(results["points"]).items():
-        f1 = {k: p["f1"] for k, p in own.items()}
+        f1 = {k: p["score"] for k, p in own.items()}
         table.add_row(label, *(f"{f1[k]['mean']:.2f} ± {f1[k]['sd']:.2f}" if k in f1 else "" for k in columns))
     return table
 
@@ -156,19 +156,25 @@ def compared(results: Results) -> Section:
 
 def scores(results: Results) -> Section:
     """The figure and the table."""
-    points, judged = results["points"], results["judged_on"]
+    points, measure = results["points"], _measure(results)
     each = "run" if results["protocol"] == "paper" else "draw"
     columns, lines = _shots(points), _lines(points)
     what = f"by the number of training sentences (logarithmic): one dot per {each}, lines at the means"
     if len(columns) == 1:
         what = f"at K = {next(iter(columns))}: one dot per {each}, a vertical line at their mean"
     draw = curve_figure if len(columns) > 1 else dots_figure
-    figure = Figure(draw(points, judged), f"{judged} F1 {what}.")
-    rows = [[x, *(numbers.spread(own[k]["f1"]) if k in own else "" for k in columns)] for x, own in lines.items()]
+    figure = Figure(draw(points, measure), f"{measure} {what}.")
+    rows = [[x, *(numbers.spread(own[k]["score"]) if k in own else "" for k in columns)] for x, own in lines.items()]
     best = {i for i, own in enumerate(lines.values()) if any(p["to_best"]["name"] == p["name"] for p in own.values())}
-    caption = f"{judged} F1 at entity level by conlleval's rules, mean and standard deviation; bold: best at some K"
+    rules = " at entity level by conlleval's rules" if results["task"]["has_positions"] else ""
+    caption = f"{measure}{rules}, mean and standard deviation; bold: best at some K"
     table = Table(caption, ["", *columns.values()], rows, frozenset(best))
-    return Section("scores", "F1 by the number of examples", [figure, table])
+    return Section("scores", "Scores by the number of examples", [figure, table])
+
+
+def _measure(results: Results) -> str:
+    """What the scores are, such as dev F1."""
+    return f"{results['judged_on']} {results['task']['metric']}"
 
 
 def differences(results: Results) -> Section:
@@ -184,7 +190,7 @@ def differences(results: Results) -> Section:
     if not rows:
         return Section("differences", "Differences", [Prose("Only one encoder was compared.")])
     caption = (
-        "Difference in points of F1 from the best encoder at the same K with the same head, mean over draws; p from an "
+        "Difference in points from the best encoder at the same K with the same head, mean over draws; p from an "
         "exact sign-flip test, and corrected for the number of differences in this table (Holm); coloured where the "
         "corrected p is below 0.05"
     )
@@ -198,7 +204,7 @@ def types(results: Results) -> Section:
         [f"K = {p['shots']}: {p['name']} ({p['head']})", *(numbers.f1(p["per_type"][label]) for label in labels)]
         for p in results["points"]
     ]
-    caption = f"{results['judged_on']} F1 by entity type over all draws together, with precision / recall"
+    caption = f"F1 on {results['judged_on']} by {results['task']['label']} over all draws, with precision / recall"
     return Section("types", "By type", [Table(caption, ["", *labels], rows)])
 
 

@@ -9,7 +9,7 @@ from boustro.studies.core.run import spread
 from boustro.studies.core.study import Cell, reading_cells
 from boustro.studies.core.systems import short_specs
 from boustro.studies.fewshot.draws import short_types
-from boustro.studies.fewshot.report import selection_f1
+from boustro.studies.fewshot.report import selection_score
 
 if TYPE_CHECKING:
     from boustro.studies.fewshot.study import ShotStudy
@@ -43,7 +43,7 @@ def _point(cell: Cell, name: str) -> dict[str, Any]:
         "parameters": cell.scores["parameters"],
         "shots": cell.number,
         "head": f"{system.head}, {system.variant['tags']}",
-        **{name: spread([row[name] for row in rows]) for name in ("f1", "precision", "recall")},
+        **{name: spread([row[name] for row in rows]) for name in ("score", "precision", "recall") if name in rows[0]},
         "sentences": [row["sentences"] for row in rows],
         "words": [row["words"] for row in rows],
         "strengths": [row["strengths"] for row in rows if "strengths" in row],
@@ -62,8 +62,8 @@ def compare_points(points: list[dict[str, Any]], tested: bool) -> None:
     tests = []
     for point in points:
         rivals = [p for p in points if (p["shots"], p["head"]) == (point["shots"], point["head"])]
-        best = max(rivals, key=selection_f1)
-        gaps = [b - own for b, own in zip(best["f1"]["values"], point["f1"]["values"], strict=True)]
+        best = max(rivals, key=selection_score)
+        gaps = [b - own for b, own in zip(best["score"]["values"], point["score"]["values"], strict=True)]
         tests.append(sign_flip_p(gaps) if tested and best is not point else None)
         point["to_best"] = {"name": best["name"], "points": statistics.fmean(gaps), "p": tests[-1]}
     for point, p in zip(points, holm(tests), strict=True):

@@ -1,6 +1,6 @@
 """The numbers of one few-shot cell: an encoder at one K under one head, one row per draw or per run.
 
-{"draw": 1, "sentences": 47, "words": 698, "f1": 65.3, "precision": …, "recall": …, "per_type": {"PER": [120, …
+{"draw": 1, "sentences": 47, "words": 698, "score": 65.3, "precision": …, "recall": …, "per_type": {"PER": [120, …
 """
 
 from collections.abc import Sequence
@@ -65,7 +65,7 @@ def sound_rows(
     rows = []
     for number, (draw, ids) in enumerate(zip(draws, tagged.ids, strict=True)):
         found = find_spans(ids, tagged.tags, judged.vectors.starts, judged.gold.labels)
-        row = {"draw": number + 1, **_sizes(study, draw), **_scores(compare_spans(judged.gold, found))}
+        row = {"draw": number + 1, **_sizes(study, draw), **_scores(compare_spans(judged.gold, found), tags == "label")}
         rows.append(row | ({"strengths": tagged.strengths[number]} if tagged.strengths else {}))
     return rows
 
@@ -93,8 +93,8 @@ def paper_rows(
     on_dev = scores(dev)
     on_judged = on_dev if judged is dev else scores(judged)
     rows = []
-    for m in sorted(range(len(runs)), key=lambda m: -on_dev[m]["f1"])[:PAPER_BEST]:
-        run = {"lr": runs[m].lr, "seed": runs[m].seed, "dropout": runs[m].dropout, "dev_f1": on_dev[m]["f1"]}
+    for m in sorted(range(len(runs)), key=lambda m: -on_dev[m]["score"])[:PAPER_BEST]:
+        run = {"lr": runs[m].lr, "seed": runs[m].seed, "dropout": runs[m].dropout, "dev_score": on_dev[m]["score"]}
         rows.append({"draw": 1, **_sizes(study, draw), **on_judged[m], "run": run})
     return rows
 
@@ -113,11 +113,11 @@ def _sizes(study: "ShotStudy", draw: np.ndarray) -> dict[str, int]:
     return {"sentences": len(draw), "words": sum(len(study.train[s]) for s in draw)}
 
 
-def _scores(per_type: dict[str, SpanCounts]) -> dict[str, Any]:
+def _scores(per_type: dict[str, SpanCounts], texts: bool = False) -> dict[str, Any]:
     total = total_counts(per_type)
+    own = {} if texts else {"precision": total.precision, "recall": total.recall}  # of texts the accuracy once more
     return {
-        "f1": total.f1,
-        "precision": total.precision,
-        "recall": total.recall,
+        "score": total.f1,
+        **own,
         "per_type": {label: [c.gold, c.predicted, c.correct] for label, c in per_type.items()},
     }

@@ -115,7 +115,7 @@ class ShotStudy(Study):
         return {name: value for name, value in asdict(self.options).items() if name not in searched}
 
     def value(self, cell: Cell) -> float:
-        return statistics.fmean(row["f1"] for row in cell.scores["rows"])
+        return statistics.fmean(row["score"] for row in cell.scores["rows"])
 
     def compute(self, cell: Cell, folder: Path, cache: bool | Path) -> dict[str, Any]:
         def read() -> tuple[FeatureReader, dict[str, JudgedSet]]:
