@@ -23,7 +23,7 @@ from boustro.objectives.words import sentence_ends
 from boustro.pretrain.config import PretrainConfig
 from boustro.pretrain.distributed import all_reduce_sum, num_processes, process_index, say
 from boustro.pretrain.signals import wait_for_parent
-from boustro.text.segments import Example, Segments, Source, document_places
+from boustro.text.segments import Example, Source, document_places
 from boustro.text.shards import Shards
 from boustro.text.tokenizers import with_special_pieces
 
@@ -71,25 +71,25 @@ def run_frame(run: Collator) -> Frame:
     return Frame(**ids, length=run.config.segment_length, sentence_ends=ends)
 
 
-def read_segments(shards: Shards, config: PretrainConfig, seed: int | None) -> Source:
-    """Documents end to end, cut into segments; `seed` shuffles the documents."""
-    return Segments(shards, config.segment_length, seed)
+def stack(examples: Sequence[Example]) -> Tensor:
+    """The pieces of segments (B, T)."""
+    return torch.from_numpy(np.stack([example.pieces for example in examples]))
 
 
 def causal_batch(examples: Sequence[Example], run: Collator) -> dict[str, Tensor]:
     """Next-piece prediction in the run's direction."""
-    pieces = torch.from_numpy(np.stack([example.pieces for example in examples]))
-    return causal(pieces, run.config.direction, run.end_id)._asdict()
+    return causal(stack(examples), run.config.direction, run.end_id)._asdict()
 
 
 def masked_batch(hide: Callable[..., Any], examples: Sequence[Example], run: Collator) -> dict[str, Any]:
     """Segments with pieces hidden by the objective `hide`."""
     masking = run_masking(run)
-    return counted(collate([hide(example.pieces, run.generator(example), masking) for example in examples]))
+    return counted([hide(example.pieces, run.generator(example), masking) for example in examples])
 
 
-def counted(batch: dict[str, Tensor]) -> dict[str, Any]:
-    """A batch, and its number of targets as an int, so that no GPU has to be waited for."""
+def counted(examples: Sequence[Any]) -> dict[str, Any]:
+    """Examples as a batch, and its number of targets as an int, so that no GPU has to be waited for."""
+    batch = collate(examples)
     return {**batch, "num_targets": int((batch["targets"] != IGNORED).sum())}
 
 
@@ -145,8 +145,7 @@ def read_pairs(shards: Shards, config: PretrainConfig, seed: int | None) -> Pair
 def pair_batch(examples: Sequence[PairExample], run: Collator) -> dict[str, Any]:
     """Pairs of texts, in half of which the second is from another document, with pieces hidden in both."""
     masking, frame = run_masking(run), run_frame(run)
-    pairs = [sentence_pair(e.chunk, e.other, run.generator(e), masking, frame) for e in examples]
-    return counted(collate(pairs))
+    return counted([sentence_pair(e.chunk, e.other, run.generator(e), masking, frame) for e in examples])
 
 
 class Batches(Dataset):
@@ -169,34 +168,31 @@ class Batches(Dataset):
 
 @dataclass(frozen=True)
 class HeldOut:
-    """The first `num_examples` validation examples in batches of `size`, shared out over the processes.
+    """The first validation examples, `options.validation_pieces` pieces of them, shared out over the processes.
 
     Yields (batch, number of examples). Every process has as many batches as every other; the last may weigh 0.
     """
 
     source: Source
     collate: Callable[[list[Any]], dict[str, Any]]
-    num_examples: int
+    options: Any
+    """Of the run: its `segment_length` and its `validation_pieces`."""
     size: int
 
-    def __iter__(self) -> Iterator[tuple[dict[str, Tensor], int]]:
+    def __iter__(self) -> Iterator[tuple[dict[str, Any], int]]:
+        count = min(len(self.source), max(1, self.options.validation_pieces // self.options.segment_length))
         first, stride = process_index() * self.size, self.size * num_processes()
-        starts = range(first, self.num_examples + first, stride)
-        shares = [list(range(start, min(start + self.size, self.num_examples))) for start in starts]
-        density = self._targets_per_example(shares)
+        shares = [range(start, min(start + self.size, count)) for start in range(first, count + first, stride)]
+        density = 0.0
+        if "num_targets" in self._batch([0]):  # the number differs between examples: all batches are given the mean
+            counts = [self._batch(numbers)["num_targets"] for numbers in shares if numbers]
+            targets, num_examples = all_reduce_sum(sum(counts), sum(map(len, shares)))
+            density = targets / num_examples
         for numbers in shares:
             batch = self._batch(numbers or [0])
             if "num_targets" in batch:
                 batch["num_targets"] = torch.tensor(density * len(numbers) or 1.0)
             yield batch, len(numbers)
 
-    def _batch(self, numbers: list[int]) -> dict[str, Any]:
+    def _batch(self, numbers: Sequence[int]) -> dict[str, Any]:
         return self.collate([self.source.example(0, number) for number in numbers])
-
-    def _targets_per_example(self, shares: list[list[int]]) -> float:
-        """How many targets an example has on average; 0 where all have the same number."""
-        if "num_targets" not in self._batch([0]):
-            return 0.0
-        counts = [self._batch(numbers)["num_targets"] for numbers in shares if numbers]
-        targets, num_examples = all_reduce_sum(sum(counts), sum(map(len, shares)))
-        return targets / num_examples

@@ -7,9 +7,8 @@
       trainer_state.json       the Trainer's: the step and the history
       manifest.json            written last: sizes, hashes, and the facts that decide the run
 
-This is all that an exact resume needs. The data and the dropout of a step follow from its number (`text.segments`,
-`pretrain.trainer`), so no generator state and no data position is saved, and a run may be resumed with another number
-of processes. Two checkpoints are kept.
+The data and the dropout of a step follow from its number (`text.segments`, `pretrain.trainer`), so no generator state
+and no data position is saved, and a run may be resumed with another number of processes. Two checkpoints are kept.
 """
 
 import contextlib
@@ -32,31 +31,32 @@ from boustro.store import open_folder, read_folder, read_json, reading, refuse_f
 KIND, NUM_KEPT, WEIGHTS, STATE = "checkpoint", 2, "weights.safetensors", "trainer_state.json"
 TENSORS, OPTIONS = "optimizer.safetensors", "optimizer.json"
 FILES = (WEIGHTS, TENSORS, OPTIONS, STATE)
-OptimizerState = tuple[dict[str, Tensor], list[dict[str, Any]]]
 
 
 def write_checkpoint(
-    folder: Path,
-    module: nn.Module,
-    optimizer: Any,
-    scheduler: Any,
-    state: TrainerState,
-    made_by: dict[str, Any],
-    **so_far: Any,
+    folder: Path, module: nn.Module, optimizer: Any, scheduler: Any, state: TrainerState, made_by: dict, **so_far: Any
 ) -> None:
     """Write a complete checkpoint, then remove all but the newest two. Every process calls it, the first writes.
 
     `load_steps` returns `so_far`.
     """
-    weights, steps = distinct(whole_state(module)), optimizer_state(optimizer)
+    weights, own = distinct(whole_state(module)), optimizer.state_dict()
+    tensors = {
+        f"{index}.{name}": whole(tensor).contiguous()
+        for index, values in own["state"].items()
+        for name, tensor in values.items()
+    }
     if not is_rank0():
         return
-    refuse_not_finite(weights, f"the weights after step {state.global_step:,}")
+    refuse_not_finite(weights.values(), f"the weights after step {state.global_step:,}")
     with write_folder(folder, KIND, made_by) as staging:
         save_file({name: tensor.contiguous() for name, tensor in weights.items()}, staging / WEIGHTS)
-        save_optimizer(staging, steps, schedule=scheduler.state_dict(), **so_far)
+        save_file(tensors, staging / TENSORS)
+        rest = {"groups": own["param_groups"], "schedule": scheduler.state_dict(), **so_far}
+        (staging / OPTIONS).write_text(json.dumps(rest))
         state.save_to_json(str(staging / STATE))
-    for old in _complete(folder.parent)[NUM_KEPT:]:
+    complete = [path for path in _numbered(folder.parent) if _opens(path)]
+    for old in complete[NUM_KEPT:]:
         remove_folder(old)
 
 
@@ -71,32 +71,11 @@ def load_weights(folder: str | Path, module: nn.Module) -> None:
 
 
 def load_steps(folder: str | Path, optimizer: Any, scheduler: Any) -> dict[str, Any]:
-    """The state of a checkpoint's optimiser and schedule; returns its `so_far`."""
-    rest = load_optimizer(Path(folder), optimizer)
-    scheduler.load_state_dict(rest.pop("schedule"))
-    return rest
+    """Load a checkpoint's optimiser, sharded as the parameters are, and its schedule; returns its `so_far`.
 
-
-def optimizer_state(optimizer: Any) -> OptimizerState:
-    """Whole tensors, and the parameter groups; a collective under FSDP2."""
-    state = optimizer.state_dict()
-    tensors = {
-        f"{index}.{name}": whole(tensor).contiguous()
-        for index, values in state["state"].items()
-        for name, tensor in values.items()
-    }
-    return tensors, state["param_groups"]
-
-
-def save_optimizer(folder: Path, state: OptimizerState, **rest: Any) -> None:
-    """Write the two files of an optimiser; `rest` is JSON."""
-    tensors, groups = state
-    save_file(tensors, folder / TENSORS)
-    (folder / OPTIONS).write_text(json.dumps({"groups": groups, **rest}))
-
-
-def load_optimizer(folder: Path, optimizer: Any) -> dict[str, Any]:
-    """Load the state, sharded as the parameters are; returns the rest."""
+    Raises `ValueError` for those of another run.
+    """
+    folder = Path(folder)
     rest = read_json(folder / OPTIONS)
     state: dict[int, dict[str, Tensor]] = {}
     for key, tensor in load_file(folder / TENSORS).items():
@@ -116,6 +95,7 @@ def load_optimizer(folder: Path, optimizer: Any) -> dict[str, Any]:
         for name, tensor in values.items():
             if isinstance(parameter, DTensor) and tensor.shape == parameter.shape:
                 values[name] = like(tensor, parameter)
+    scheduler.load_state_dict(rest.pop("schedule"))
     return rest
 
 
@@ -192,10 +172,6 @@ def _check_state(state: TrainerState, step: int) -> None:
 def _numbered(checkpoints: Path) -> list[Path]:
     found = [path for path in checkpoints.glob(f"{KIND}-*") if path.name.split("-")[1].isdigit()]
     return sorted(found, key=step_of, reverse=True)
-
-
-def _complete(checkpoints: Path) -> list[Path]:
-    return [path for path in _numbered(checkpoints) if _opens(path)]
 
 
 def _opens(path: Path) -> bool:

@@ -4,7 +4,7 @@ torch is not imported here, because a command's help lists these options.
 """
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,7 +13,6 @@ from tyro.conf import arg
 from boustro.options import Count, CountOrZero, PositiveOrZero, Range, Seed, Share, ShareAboveZero, check_options
 from boustro.types import Direction
 
-MAX_PIECES, MAX_WORKERS = 2**20, 1024
 DECIDING = ("optimizer", "lr", "weight_decay", "warmup", "decay", "seed")
 """Options of every run that decide its weights."""
 
@@ -46,9 +45,7 @@ class RunConfig:
     dry_run: bool = False
     """Run a few steps, print the estimated cost of the whole run, and stop; nothing is written."""
 
-    def __post_init__(self) -> None:
-        """Raises `ValueError` for a value that its option does not take."""
-        check_options(self)
+    __post_init__ = check_options
 
     @property
     def checkpoints(self) -> Path:
@@ -91,7 +88,7 @@ class PretrainConfig(RunConfig):
     """Token shards for the validation loss and perplexity, made with the same tokenizer."""
     tokens: CountOrZero | None = None
     """Pieces to train on; by default one pass over the shards; 0 skips training."""
-    segment_length: Annotated[int, Range(2, MAX_PIECES)] = 1024
+    segment_length: Annotated[int, Range(2, 2**20)] = 1024
     """Pieces per segment, and the model's context window."""
     batch_segments: Count = 8
     """Segments per optimiser step, over all processes."""
@@ -101,7 +98,7 @@ class PretrainConfig(RunConfig):
     """Peak learning rate."""
     schedule: Literal["wsd", "cosine"] = "wsd"
     """Learning-rate schedule: wsd (warm-up, stable, decay), or warm-up and cosine decay (the paper's)."""
-    data_workers: Annotated[int, Range(0, MAX_WORKERS)] = 0
+    data_workers: Annotated[int, Range(0, 1024)] = 0
     """Data-loading processes per training process."""
     compile: bool = True
     """Compile the model with torch.compile (needs a C++ compiler on a CPU)."""
@@ -130,12 +127,7 @@ def run_facts(config: RunConfig, options: tuple[str, ...], **more: Any) -> dict[
     """What decides a run's weights: `DECIDING`, the other `options` named, and `more`, such as the data's fingerprint.
 
     A checkpoint with other facts belongs to another run. The micro-batch, the number of processes, compilation and
-    mixed precision are not facts: they only change rounding, and a run may be resumed with other values.
+    mixed precision are not facts: they only change rounding, so a run may be resumed with other values.
     """
     facts = {name: getattr(config, name) for name in (*DECIDING, *options)} | more
     return json.loads(json.dumps(facts, default=str))
-
-
-def options_as_json(config: Any) -> dict[str, Any]:
-    """A run's options as training.json stores them, paths as text."""
-    return json.loads(json.dumps(asdict(config), default=str))

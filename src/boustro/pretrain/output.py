@@ -13,12 +13,12 @@ Only the first process writes. It locks OUT for the whole run.
 """
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from boustro.pretrain.config import RunConfig
 from boustro.pretrain.distributed import is_rank0
@@ -54,20 +54,15 @@ def run_output(config: RunConfig, kind: str) -> Iterator[None]:
 
 def refuse_another_run(path: Path, record: dict[str, Any], facts: dict[str, Any], advice: str = START_AGAIN) -> None:
     """`ValueError` where the `run` in a folder's record has other facts."""
-    found = record.get("run")
-    known = found if isinstance(found, dict) else {}
+    known = record["run"] if isinstance(record.get("run"), dict) else {}
     differing = [name for name in facts if known.get(name) != facts[name]]
     if differing:
         raise ValueError(f"{path} is of a run with another {', '.join(differing)}; {advice}")
 
 
-def refuse_not_finite(value: float | nn.Module | Mapping[str, Tensor], what: str) -> None:
+def refuse_not_finite(value: float | Iterable[Tensor], what: str) -> None:
     """`ValueError` for a loss or weights that are not finite."""
-    weights = value.state_dict() if isinstance(value, nn.Module) else value
-    if isinstance(weights, Mapping):
-        finite = all(bool(torch.isfinite(tensor).all()) for tensor in weights.values())
-        found = "are not finite"
-    else:
-        finite, found = bool(torch.isfinite(torch.tensor(weights))), f"is {value}"
-    if not finite:
+    found = "are not finite" if isinstance(value, Iterable) else f"is {value}"
+    tensors = value if isinstance(value, Iterable) else [torch.tensor(value)]
+    if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors):
         raise ValueError(f"{what} {found}; nothing was written. Try a lower --lr, or a longer --warmup")

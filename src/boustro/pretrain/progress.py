@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 import torch
@@ -14,8 +15,6 @@ from boustro.pretrain.distributed import is_rank0, say
 from boustro.pretrain.output import refuse_not_finite
 
 PROBE_STEPS = 6
-WARM_STEPS = 2
-"""The first of these compile and fetch; the clock starts at the end of the third, if there are as many."""
 
 
 class Progress(TrainerCallback):
@@ -25,8 +24,8 @@ class Progress(TrainerCallback):
         self.step_size, self.unit = step_size, unit
 
     def on_train_begin(self, args, state, control, **kwargs) -> None:
-        quiet = None if is_rank0() else True
-        self.bar = tqdm(total=state.max_steps, initial=state.global_step, unit=" steps", disable=quiet)
+        disable = None if is_rank0() else True
+        self.bar = tqdm(total=state.max_steps, initial=state.global_step, unit=" steps", disable=disable)
         self.logged, self.logged_step = time.monotonic(), state.global_step
 
     def on_step_end(self, args, state, control, **kwargs) -> None:
@@ -71,7 +70,7 @@ class Probe(TrainerCallback):
     def finish(self, steps: int, module: nn.Module, optimizer: Any) -> NoReturn:
         """Print the estimated cost of `steps` steps, without validation; raises `SystemExit` (0)."""
         self._peak.stop()
-        timed = self._ends[min(WARM_STEPS, len(self._ends) - 2) :]
+        timed = self._ends[min(2, len(self._ends) - 2) :]  # the first steps also compile and start the data loading
         if len(timed) > 1:
             each = (timed[-1] - timed[0]) / (len(timed) - 1)
             say(f"dry run: {steps:,} steps of {each:.2f} s, {duration(steps * each)}")
@@ -81,7 +80,8 @@ class Probe(TrainerCallback):
             say(f"GPU memory: {torch.cuda.max_memory_allocated() / 2**20:,.0f} MB")
         if self._peak.bytes:
             say(f"memory: {self._peak.bytes / 2**20:,.0f} MB")
-        weights, state = _bytes(module.state_dict()), _bytes(optimizer.state_dict())
+        weights = _bytes(module.state_dict().values())
+        state = _bytes(tensor for own in optimizer.state_dict()["state"].values() for tensor in own.values())
         say(f"disk: {weights / 2**20:,.0f} MB of weights; a checkpoint has {(weights + state) / 2**20:,.0f} MB")
         raise SystemExit(0)
 
@@ -94,13 +94,6 @@ def duration(seconds: float) -> str:
     return f"about {seconds:,.0f} seconds"
 
 
-def _bytes(state: Any) -> int:
-    """The size of all distinct tensors in nested dicts and lists."""
-    return sum({t.data_ptr(): t.numel() * t.element_size() for t in _tensors(state)}.values())
-
-
-def _tensors(state: Any) -> list[torch.Tensor]:
-    if isinstance(state, torch.Tensor):
-        return [state]
-    inner = state.values() if isinstance(state, dict) else state if isinstance(state, (list, tuple)) else ()
-    return [tensor for value in inner for tensor in _tensors(value)]
+def _bytes(tensors: Iterable[torch.Tensor]) -> int:
+    """The size of all distinct tensors."""
+    return sum({t.data_ptr(): t.numel() * t.element_size() for t in tensors}.values())

@@ -6,9 +6,9 @@
     replaced        which pieces a small generator has replaced                electra
     sentence-pair   hidden pieces, and whether two texts are consecutive       bert
 
-A new objective is a pure function in a file of `boustro.objectives` and an entry in `RECIPES`.
-`check_objective` finds before a run what would otherwise fail in the middle of it, or not fail at all: a masked
-architecture under the causal objective sees what it must predict, and trains without any error.
+A new objective is a pure function in a file of `boustro.objectives` and an entry in `RECIPES`. `check_objective` finds
+before a run what would fail late or not at all: a masked architecture under the causal objective sees what it must
+predict, and trains without any error.
 
     check_objective("masked", LlamaConfig(), tokenizer)
     ValueError: objective 'masked' trains masked LMs, but 'llama' is a causal one, which fits: causal
@@ -33,19 +33,10 @@ from boustro.objectives.masked import masked
 from boustro.objectives.replaced import replaced
 from boustro.objectives.span import span
 from boustro.objectives.words import word_starts
-from boustro.pretrain.batches import (
-    Collator,
-    causal_batch,
-    masked_batch,
-    pair_batch,
-    read_pairs,
-    read_segments,
-    run_masking,
-)
+from boustro.pretrain.batches import Collator, causal_batch, masked_batch, pair_batch, read_pairs, run_masking
 from boustro.pretrain.config import PretrainConfig
-from boustro.text.segments import Source
+from boustro.text.segments import Segments, Source
 from boustro.text.shards import Shards
-from boustro.text.tokenizers import with_special_pieces
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,12 +57,10 @@ class Recipe:
     """The model → a module that has it as `.lm`; called with a batch, it returns {"loss": mean}."""
     make_batch: Callable[[Sequence[Any], Collator], dict[str, Any]]
     """Examples → the module's arguments, `targets` among them."""
-    read: Callable[[Shards, PretrainConfig, int | None], Source] = read_segments
+    read: Callable[[Shards, PretrainConfig, int | None], Source] = lambda shards, config, seed: Segments(
+        shards, config.segment_length, seed
+    )
     """Shards, options and a seed (None: in corpus order) → examples."""
-
-    def load_tokenizer(self, shards: Shards) -> Any:
-        """The tokenizer of the model: that of the shards, and the special pieces that it lacks."""
-        return with_special_pieces(shards.tokenizer_path, self.special)
 
     def collator(self, config: PretrainConfig, shards: Shards) -> Collator:
         """What makes the run's batches."""
@@ -79,45 +68,44 @@ class Recipe:
 
     def config(self, config: PretrainConfig, shards: Shards) -> PretrainedConfig:
         """The model's config. Raises `ValueError` for a preset, a tokenizer or a rate that does not fit."""
-        tokenizer = self.load_tokenizer(shards)
+        collator, given = self.collator(config, shards), config.architecture
+        tokenizer = collator.tokenizer()
+        preset = f"{self.family}-{given}" if self.kind == "masked" and given in SIZES else given
+        if self.kind == "causal" and is_masked_preset(preset):
+            raise ValueError(
+                f"preset {preset!r} is a masked LM, which --objective causal does not train; give --objective masked, "
+                f"or a causal preset: {', '.join(PRESETS)}"
+            )
+        if self.kind == "masked" and preset in PRESETS:
+            raise ValueError(
+                f"preset {preset!r} is a causal LM, which --objective {config.objective} does not train; give "
+                f"--objective causal, or one such as {self.family}-mini"
+            )
         if self.kind == "causal":
-            made = _causal_config(config, shards)
+            make = config_like if preset == config.init_from else make_config
+            made = make(preset, shards.config["vocab_size"], config.segment_length, shards.config["end_of_text_id"])
+            made.update({"direction": config.direction, "sentinel": True})
         else:
-            made = _masked_config(config, tokenizer, self.family)
-            run_masking(self.collator(config, shards))  # raises now, not at the first batch
+            made = make_masked_config(preset, tokenizer, config.segment_length)
+            run_masking(collator)  # raises now, not at the first batch
         check_objective(config.objective, made, tokenizer, config.hide)
         return made
 
 
+_hiding = partial(Recipe, kind="masked", special=("mask",))
+_of_any_architecture = partial(_hiding, family="eurobert", model=AutoModelForMaskedLM)
 RECIPES: dict[str, Recipe] = {
     "causal": Recipe(kind="causal", model=AutoModelForCausalLM, with_loss=LMWithLoss, make_batch=causal_batch),
-    "masked": Recipe(
-        kind="masked",
-        special=("mask",),
-        family="eurobert",
-        model=AutoModelForMaskedLM,
-        with_loss=MaskedLMWithLoss,
-        make_batch=partial(masked_batch, masked),
-    ),
-    "span": Recipe(
-        kind="masked",
-        special=("mask",),
-        family="eurobert",
-        model=AutoModelForMaskedLM,
-        with_loss=SpanLMWithLoss,
-        make_batch=partial(masked_batch, span),
-    ),
-    "replaced": Recipe(
-        kind="masked",
+    "masked": _of_any_architecture(with_loss=MaskedLMWithLoss, make_batch=partial(masked_batch, masked)),
+    "span": _of_any_architecture(with_loss=SpanLMWithLoss, make_batch=partial(masked_batch, span)),
+    "replaced": _hiding(
         model_types=("electra",),
-        special=("mask",),
         family="electra",
         model=AutoModelForPreTraining,
         with_loss=with_generator,
         make_batch=partial(masked_batch, replaced),
     ),
-    "sentence-pair": Recipe(
-        kind="masked",
+    "sentence-pair": _hiding(
         model_types=("bert",),
         special=("mask", "cls", "sep", "pad"),
         family="bert",
@@ -172,29 +160,3 @@ def check_objective(
         )
     if hide == "word" and recipe.kind == "masked":
         word_starts(tokenizer)  # raises where words cannot be found
-
-
-def _causal_config(config: PretrainConfig, shards: Shards) -> PretrainedConfig:
-    """A causal LM whose config states its reading direction."""
-    if is_masked_preset(config.architecture):
-        raise ValueError(
-            f"preset {config.architecture!r} is a masked LM, which --objective causal does not train; give --objective "
-            f"masked, or a causal preset: {', '.join(PRESETS)}"
-        )
-    make = config_like if config.architecture == config.init_from else make_config
-    fitted = shards.config["vocab_size"], config.segment_length, shards.config["end_of_text_id"]
-    made = make(config.architecture, *fitted)
-    made.update({"direction": config.direction, "sentinel": True})
-    return made
-
-
-def _masked_config(config: PretrainConfig, tokenizer: Any, family: str) -> PretrainedConfig:
-    """A masked LM over the vocabulary of the tokenizer."""
-    given = config.architecture
-    preset = f"{family}-{given}" if given in SIZES else given
-    if preset in PRESETS:
-        raise ValueError(
-            f"preset {preset!r} is a causal LM, which --objective {config.objective} does not train; give --objective "
-            f"causal, or one such as {family}-mini"
-        )
-    return make_masked_config(preset, tokenizer, config.segment_length)

@@ -1,7 +1,7 @@
 """`boustro pretrain`: shards in, a model folder out.
 
-`recipes` says what is trained and how batches are made, `trainer` trains it. Checkpoints are in
-`OUT.checkpoints` until the model folder is written.
+`recipes` says what is trained and how batches are made, `trainer` trains it. Checkpoints are in `OUT.checkpoints` until
+the model folder is written.
 """
 
 import json
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel, TrainingArguments, set_seed
 
 from boustro.models.hardware import best_device, uses_bf16
@@ -50,8 +51,7 @@ def _pretrain(config: PretrainConfig, recipe: Recipe) -> dict[str, Any]:
     shards, validation = corpora.first, Shards.open(config.validation) if config.validation else None
     if validation:
         refuse_other_vocabulary(validation, shards)
-    architecture = _architecture(config.architecture)
-    facts = run_facts(config, FACTS, shards=corpora.fingerprint, preset=architecture)
+    facts = run_facts(config, FACTS, shards=corpora.fingerprint, preset=_architecture(config.architecture))
     if finished := finished_run(config, KIND, facts):
         return finished
     segments = [recipe.read(own, config, config.seed) for own in corpora.shards]
@@ -69,8 +69,12 @@ def _pretrain(config: PretrainConfig, recipe: Recipe) -> dict[str, Any]:
     lm = build_lm(config, shards)
     arguments = pretrain_arguments(config, steps, validate=held_out is not None)
     resume_from = find_checkpoint(config, facts)
-    if resume_from is None:
-        _warm_start(lm, config, shards)
+    if config.init_from and config.init_embeddings_from:
+        raise ValueError("give --init-from or --init-embeddings-from, not both: the former includes the embeddings")
+    for folder, start in ((config.init_from, start_from), (config.init_embeddings_from, start_embeddings_from)):
+        if folder and resume_from is None:
+            refuse_other_pieces(folder, shards.tokenizer_path)
+            start(lm, folder)
     say(
         f"{config.direction if config.objective == 'causal' else config.objective} {config.architecture}: "
         f"{lm.num_parameters() / 1e6:.1f}M parameters, {steps:,} steps of {step_pieces:,} pieces on "
@@ -78,22 +82,30 @@ def _pretrain(config: PretrainConfig, recipe: Recipe) -> dict[str, Any]:
     )
     stream = corpora.stream(segments, config.seed, steps * config.batch_segments)
     trainer = build_trainer(config, lm, arguments, stream, shards, held_out, facts)
-    result = trainer.run(resume_from)
-    more = {"shards_fingerprint": corpora.fingerprint, "num_parameters": lm.num_parameters()}
-    result |= more | {"pieces_seen": steps * step_pieces}
+    result = trainer.run(resume_from) | {
+        "shards_fingerprint": corpora.fingerprint,
+        "num_parameters": lm.num_parameters(),
+        "pieces_seen": steps * step_pieces,
+    }
     weights = whole_state(trainer.module)
     if is_rank0():
-        lm = recipe.model.from_config(lm.config, dtype=getattr(torch, config.save_dtype))
-        lm.load_state_dict({name.removeprefix("lm."): w for name, w in weights.items() if name.startswith("lm.")})
-        refuse_not_finite(lm, f"the weights after step {steps:,}")
-        with write_folder(config.out, KIND, {"shards": corpora.fingerprint}) as folder:
-            lm.save_pretrained(folder)
-            recipe.load_tokenizer(shards).save_pretrained(folder)
-            write_file(folder / "training.json", json.dumps(result, indent=1))
-        remove_checkpoints(config.checkpoints)
+        _write_model(trainer, recipe, weights, recipe.collator(config, shards).tokenizer(), result)
     perplexity = result["validation_perplexity"]
     say(f"{config.out}: done" + (f", validation perplexity {perplexity:.2f}" if perplexity is not None else ""))
     return result
+
+
+def _write_model(trainer: Any, recipe: Recipe, weights: dict[str, Tensor], tokenizer: Any, result: dict) -> None:
+    """Write the model folder, and remove the checkpoints; `weights` are those of the trained module."""
+    config = trainer.config
+    lm = recipe.model.from_config(trainer.module.lm.config, dtype=getattr(torch, config.save_dtype))
+    lm.load_state_dict({name.removeprefix("lm."): w for name, w in weights.items() if name.startswith("lm.")})
+    refuse_not_finite(lm.state_dict().values(), f"the weights after step {trainer.args.max_steps:,}")
+    with write_folder(config.out, KIND, {"shards": result["shards_fingerprint"]}) as folder:
+        lm.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        write_file(folder / "training.json", json.dumps(result, indent=1))
+    remove_checkpoints(config.checkpoints)
 
 
 def pretrain_arguments(config: PretrainConfig, steps: int, validate: bool) -> TrainingArguments:
@@ -149,10 +161,8 @@ def build_trainer(
     module: Any = recipe.with_loss(lm)
     module._no_split_modules = lm._no_split_modules  # for FSDP's wrapping
     collate = recipe.collator(config, shards)
-    measured = None
-    if held_out is not None:
-        num_examples = min(len(held_out), max(1, config.validation_pieces // config.segment_length))
-        measured = HeldOut(held_out, collate, num_examples, arguments.per_device_train_batch_size)
+    size = arguments.per_device_train_batch_size
+    measured = None if held_out is None else HeldOut(held_out, collate, config, size)
     step_size = config.batch_segments * config.segment_length
     data: Any = stream
     return PretrainTrainer(config, facts, arguments, module, data, collate, measured, step_size=step_size)
@@ -164,12 +174,3 @@ def _architecture(preset: str) -> str:
     if preset in PRESETS or not path.exists():
         return preset
     return fingerprint(read_json(path / "config.json" if path.is_dir() else path))
-
-
-def _warm_start(lm: PreTrainedModel, config: PretrainConfig, shards: Shards) -> None:
-    if config.init_from and config.init_embeddings_from:
-        raise ValueError("give --init-from or --init-embeddings-from, not both: the former includes the embeddings")
-    for folder, start in ((config.init_from, start_from), (config.init_embeddings_from, start_embeddings_from)):
-        if folder:
-            refuse_other_pieces(folder, shards.tokenizer_path)
-            start(lm, folder)

@@ -7,14 +7,16 @@ dropout with that number. So any step can be repeated, by any process, with the 
 and resumed ends with the same weights as one that was not.
 """
 
+import json
 import math
 import sys
 import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,22 +30,13 @@ from transformers.utils.logging import disable_progress_bar
 
 from boustro.models.hardware import best_device, mixed_precision
 from boustro.pretrain.checkpoints import load_steps, load_weights, remove_checkpoints, step_of, write_checkpoint
-from boustro.pretrain.config import RunConfig, options_as_json
-from boustro.pretrain.distributed import (
-    all_reduce_max,
-    all_reduce_sum,
-    is_rank0,
-    num_processes,
-    process_index,
-    say,
-)
+from boustro.pretrain.config import RunConfig
+from boustro.pretrain.distributed import all_reduce_max, all_reduce_sum, is_rank0, num_processes, process_index, say
 from boustro.pretrain.optimizer import make_optimizer
 from boustro.pretrain.output import START_AGAIN, refuse_not_finite
 from boustro.pretrain.progress import PROBE_STEPS, Probe, Progress
 from boustro.pretrain.signals import Signals, Stopped
 from boustro.store import reading
-
-Batch = dict[str, Any]
 
 
 def training_arguments(config: RunConfig, steps: int, validate: bool, **more: Any) -> TrainingArguments:
@@ -92,8 +85,8 @@ class PretrainTrainer(Trainer):
         arguments: TrainingArguments,
         module: nn.Module,
         data: Dataset,
-        collate: Callable[[list[Any]], Batch],
-        held_out: Iterable[tuple[Batch, float]] | None,
+        collate: Callable[[list[Any]], dict[str, Any]],
+        held_out: Iterable[tuple[dict[str, Any], float]] | None,
         *,
         step_size: int,
         unit: str = "pieces",
@@ -131,8 +124,12 @@ class PretrainTrainer(Trainer):
         Raises `SystemExit` when SIGTERM or SIGINT stopped the run (143, 130) and after a dry run (0).
         """
         steps = self.args.max_steps
-        if self.config.dry_run:
-            self._dry_run(steps)
+        if self.config.dry_run:  # a few steps; nothing is written, and a signal ends it at once
+            self.add_callback(probe := Probe())
+            self.args.max_steps = min(steps, PROBE_STEPS)
+            if steps:
+                self.train()
+            probe.finish(steps, self.module, self.optimizer)
         with self.signals:
             try:
                 if steps:
@@ -141,25 +138,17 @@ class PretrainTrainer(Trainer):
             except Stopped as stop:
                 kept, step = self.save_now(), self.state.global_step
                 left = f"{kept} is complete" if kept else "there was nothing to save"
-                say(f"stopped by {stop} after step {step:,} of {steps:,}; {left}. "
-                    "To continue, give the same command with --resume")  # fmt: skip
+                advice = "To continue, give the same command with --resume"
+                say(f"stopped by {stop} after step {step:,} of {steps:,}; {left}. {advice}")
                 raise SystemExit(128 + stop.number) from None
         return {
-            "config": options_as_json(self.config),
+            "config": json.loads(json.dumps(asdict(self.config), default=str)),  # paths as text
             "run": self.facts,
-            "seconds": round(self.seconds, 1),
+            "seconds": round(time.monotonic() - self._began, 1),
             "validation_loss": metrics.get("eval_loss"),
             "validation_perplexity": metrics.get("eval_perplexity"),
             "history": [row for row in self.state.log_history if "loss" in row or "eval_loss" in row],
         }
-
-    def _dry_run(self, steps: int) -> NoReturn:
-        """A few steps, and what all steps would cost; nothing is written, and a signal ends it at once."""
-        self.add_callback(probe := Probe())
-        self.args.max_steps = min(steps, PROBE_STEPS)
-        if steps:
-            self.train()
-        probe.finish(steps, self.module, self.optimizer)
 
     # Data and dropout
 
@@ -170,7 +159,8 @@ class PretrainTrainer(Trainer):
         step, steps = self.state.global_step, self.args.gradient_accumulation_steps
         self._micro = self._micro + 1 if step == self._step else 0
         self._step = step
-        seed_step(self.config.seed, (step * steps + self._micro) * num_processes() + process_index())
+        number = (step * steps + self._micro) * num_processes() + process_index()
+        torch.manual_seed(int(np.random.SeedSequence([self.config.seed, number]).generate_state(1, np.uint64)[0]))
         if self._unlogged is not None:  # the first line of a resumed history covers the steps before the interruption
             self._tr_loss += self._unlogged[0]
             self._globalstep_last_logged, self._unlogged = self._unlogged[1], None
@@ -195,11 +185,6 @@ class PretrainTrainer(Trainer):
 
     # Checkpoints
 
-    @property
-    def seconds(self) -> float:
-        """Training time, without the steps that an interruption lost."""
-        return time.monotonic() - self._began
-
     def save_now(self) -> Path | None:
         """The newest checkpoint, written now unless it exists already; None before the first step."""
         step = self.state.global_step
@@ -207,7 +192,8 @@ class PretrainTrainer(Trainer):
         if step > self._saved_step:
             refuse_not_finite(float(self._tr_loss), f"the loss at step {step:,}")
             loss = all_reduce_sum(float(self._tr_loss))[0] / num_processes()
-            so_far = {"unlogged": (loss, self._globalstep_last_logged), "seconds": self.seconds}
+            seconds = time.monotonic() - self._began
+            so_far = {"unlogged": (loss, self._globalstep_last_logged), "seconds": seconds}
             whole = (self.module, self.optimizer, self.lr_scheduler, self.state)
             write_checkpoint(folder, *whole, {"run": self.facts}, **so_far)
             self._saved_at, self._saved_step = time.monotonic(), step
@@ -275,8 +261,3 @@ class PretrainTrainer(Trainer):
         """The validation metrics of the newest step, if they are in the history."""
         rows = [row for row in self.state.log_history if "eval_loss" in row and row["step"] == self.state.global_step]
         return rows[-1] if rows else None
-
-
-def seed_step(seed: int, number: int) -> None:
-    """Seed torch, and so the dropout, for the micro-batch of this number."""
-    torch.manual_seed(int(np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)[0]))

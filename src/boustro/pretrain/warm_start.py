@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
@@ -18,7 +17,6 @@ from boustro.names import locate_model
 from boustro.store import reading
 from boustro.text.tokenizers import load_tokenizer
 
-NUM_SHOWN = 3
 ADVICE = "name another model"
 
 
@@ -60,9 +58,9 @@ def start_from(lm: PreTrainedModel, folder: str) -> None:
     if not differing and positions[0] != positions[1]:
         differing = [f"rotary positions {positions[0]} here, {positions[1]} there"]
     if differing:
-        more = f" and {len(differing) - NUM_SHOWN} more" if len(differing) > NUM_SHOWN else ""
+        more = f" and {len(differing) - 3} more" if len(differing) > 3 else ""
         raise ValueError(
-            f"{folder} has another architecture: {'; '.join(differing[:NUM_SHOWN])}{more}. Leave out --preset, give at "
+            f"{folder} has another architecture: {'; '.join(differing[:3])}{more}. Leave out --preset, give at "
             f"most its window as --segment-length, or use its embeddings only, with --init-embeddings-from"
         )
     lm.load_state_dict(theirs)
@@ -87,15 +85,11 @@ def start_embeddings_from(lm: PreTrainedModel, folder: str) -> None:
             "choose a --preset that is not wider"
         )
     rows = min(len(theirs), len(ours))
-    ours[:rows] = _principal_components(theirs[:rows], ours.shape[1])
-
-
-def _principal_components(rows: Float[Tensor, "V D"], width: int) -> Float[Tensor, "V W"]:
-    """The rows in the coordinates of their `width` largest principal axes; unchanged if `width` is theirs."""
-    if rows.shape[1] == width:
-        return rows
-    _, axes = torch.linalg.eigh(rows.T @ rows)  # the largest last
-    return rows @ axes[:, -width:]
+    copied = theirs[:rows]
+    if width > ours.shape[1]:
+        _, axes = torch.linalg.eigh(copied.T @ copied)  # the largest last
+        copied = copied @ axes[:, -ours.shape[1] :]
+    ours[:rows] = copied
 
 
 def _load(folder: str, lm: PreTrainedModel, dtype: Any = torch.float32) -> Any:

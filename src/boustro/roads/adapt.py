@@ -12,7 +12,7 @@ Source: BehnamGhader et al. 2024, section 2; depending on the model they hide 0.
 masked.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any
 
@@ -31,14 +31,13 @@ from boustro.models.masked import at
 from boustro.objectives.examples import collate, keyed_generator
 from boustro.objectives.masked_next import MaskedNext, masked_next
 from boustro.objectives.masking import Masking, special_pieces
-from boustro.pretrain.batches import Batches
+from boustro.pretrain.batches import Batches, HeldOut
 from boustro.pretrain.checkpoints import finished_run
 from boustro.pretrain.config import run_facts
 from boustro.pretrain.distributed import say
 from boustro.roads.options import AdaptConfig, TextOptions
-from boustro.roads.training import finish, held_out_batches, num_steps, train
-from boustro.text.segments import Example, Segments, SegmentStream
-from boustro.text.shards import open_shards_of
+from boustro.roads.training import finish, open_segments, train
+from boustro.text.segments import Example, SegmentStream
 from boustro.text.tokenizers import end_of_text_id
 
 BLANK = "_"
@@ -76,13 +75,13 @@ class AdapterTraining:
         self.base, self.config = base, config
         self.shape = LoraShape(rank=config.rank, alpha=config.alpha, dropout=config.dropout, targets=config.targets)
         self.adapted = add_lora(model, self.shape)
-        self.weights = LoraWeights(self.adapted, head)
+        self.weights = LoraWeights(self.adapted, head).to(next(model.parameters()).device)
 
     def run(
         self,
         loss_of: Callable[..., Tensor],
         batches: Batches,
-        held_out: Batches | None,
+        held_out: Iterable[tuple[dict[str, Any], float]] | None,
         facts: dict[str, Any],
         describe: Callable[[], dict[str, Any]],
         step_size: int,
@@ -119,18 +118,13 @@ def adapt_to_text(config: AdaptConfig) -> dict[str, Any]:
             f"{config.lm} reads segments of 2 to {room:,} pieces; change --segment-length {options.segment_length:,}"
         )
     whose = (tokenizer.get_vocab(), "the LM", "it")
-    shards = open_shards_of(options.shards, *whose)
-    validation = open_shards_of(options.validation, *whose) if options.validation else None
+    segments, validation, steps = open_segments(options.shards, options, config.seed, *whose)
+    fingerprint, size = segments.shards.fingerprint, options.batch_segments
     masking = make_next_masking(tokenizer, options, lm.config.get_text_config().vocab_size)
-    segments = Segments(shards, options.segment_length, config.seed)
-    step_pieces = options.batch_segments * options.segment_length
-    steps = num_steps(options.tokens, len(segments) * options.segment_length, step_pieces)
-    stream = SegmentStream(segments, config.seed, steps * options.batch_segments)
-
-    logit_finish = find_finish(lm)
+    stream = SegmentStream(segments, config.seed, steps * size)
     head: Any = lm.get_output_embeddings()
+    logit_finish = find_finish(lm)
     training = AdapterTraining(lm.base_model, base, config)
-    training.weights.to(lm.device)
 
     def hide(example: Example) -> MaskedNext:
         generator = keyed_generator(config.seed, example.epoch, example.index)
@@ -139,24 +133,20 @@ def adapt_to_text(config: AdaptConfig) -> dict[str, Any]:
     def make(examples: list[Example]) -> dict[str, Tensor]:
         return collate([hide(example) for example in examples])
 
-    def batch(step: int) -> dict[str, Tensor]:
-        return make([stream[n] for n in range(step * options.batch_segments, (step + 1) * options.batch_segments)])
-
     def loss_of(input_ids: Tensor, positions: Tensor, targets: Tensor) -> Tensor:
         states = lm.base_model(input_ids=input_ids, use_cache=False).last_hidden_state
         return lm_loss(at(states, positions), head, targets, finish=logit_finish)
 
-    def describe() -> dict[str, Any]:
-        return {
-            "objective": "masked-next",
-            "mask_piece": tokenizer.convert_ids_to_tokens(masking.mask_id),
-            "shards_fingerprint": shards.fingerprint,
-            "pieces_seen": steps * step_pieces,
-        }
-
-    facts = {name: getattr(options, name) for name in DECIDING} | {"shards": shards.fingerprint}
-    measured = held_out_batches(validation, options, make)
-    return training.run(loss_of, Batches(steps, batch), measured, facts, describe, step_pieces)
+    more = {
+        "objective": "masked-next",
+        "mask_piece": tokenizer.convert_ids_to_tokens(masking.mask_id),
+        "shards_fingerprint": fingerprint,
+        "pieces_seen": steps * size * options.segment_length,
+    }
+    facts = {name: getattr(options, name) for name in DECIDING} | {"shards": fingerprint}
+    batches = Batches(steps, lambda step: make([stream[n] for n in range(step * size, (step + 1) * size)]))
+    measured = HeldOut(validation, make, options, size) if validation else None
+    return training.run(loss_of, batches, measured, facts, lambda: more, size * options.segment_length)
 
 
 def make_next_masking(tokenizer: Any, options: TextOptions, vocab_size: int) -> Masking:

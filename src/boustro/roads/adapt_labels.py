@@ -73,24 +73,18 @@ def adapt_to_labels(config: AdaptConfig) -> dict[str, Any]:
     labelling = make_labelling("linear", train, TaggerConfig())
     rows, tags = encoder.rows(train), tag_ids(labelling, train)
     dev_rows, dev_tags = encoder.rows(dev), tag_ids(labelling, dev)
-    lengths = [len(row.ids) for row in rows]
-    epochs = (make_batches(lengths, options.batch_pieces, config.seed + epoch) for epoch in range(options.epochs))
-    batches = [batch for epoch in epochs for batch in epoch]
-    dev_batches = make_batches([len(row.ids) for row in dev_rows], options.batch_pieces, seed=0)
+    lengths, dev_lengths = ([len(row.ids) for row in own] for own in (rows, dev_rows))
+    seeds = range(config.seed, config.seed + options.epochs)
+    batches = [batch for seed in seeds for batch in make_batches(lengths, options.batch_pieces, seed)]
+    dev_batches = make_batches(dev_lengths, options.batch_pieces, seed=0)
 
     torch.manual_seed(config.seed)
     reader = LabelReader(encoder.model, encoder.model.config.get_text_config().hidden_size, labelling.labels)
     training = AdapterTraining(encoder.model, base, config, reader.head)
-    training.weights.to(encoder.device)
-
-    def batch(step: int) -> dict[str, Tensor]:
-        chosen = [rows[i] for i in batches[step]]
-        return {**row_tensors(chosen), "targets": _targets(chosen, tags)}
 
     def dev_batch(number: int) -> tuple[dict[str, Tensor], int]:
-        chosen = [dev_rows[i] for i in dev_batches[number]]
-        targets = _targets(chosen, dev_tags)
-        return {**row_tensors(chosen), "targets": targets}, int((targets != IGNORED).sum())
+        batch = _batch(dev_rows, dev_batches[number], dev_tags)
+        return batch, int((batch["targets"] != IGNORED).sum())
 
     def loss_of(targets: Tensor, **read: Tensor) -> Tensor:
         total = F.cross_entropy(reader(**read), targets, ignore_index=IGNORED, reduction="sum")
@@ -101,16 +95,13 @@ def adapt_to_labels(config: AdaptConfig) -> dict[str, Any]:
         if scores:
             found = f"entity F1 {scores['f1']:.2f}" if "f1" in scores else f"accuracy {scores['accuracy']:.2f}"
             say(f"the trained head on the development set: {found}")
-        return {
-            "objective": "labels",
-            "labels": list(labelling.labels),
-            "dev_scores": scores,
-            "notices": dict(+encoder.counts),
-        }
+        more = {"objective": "labels", "labels": list(labelling.labels), "dev_scores": scores}
+        return more | {"notices": dict(+encoder.counts)}
 
     facts = {name: getattr(options, name) for name in DECIDING} | {"train": data_fingerprint(train)}
     measured = Batches(len(dev_batches), dev_batch) if dev_rows else None
-    return training.run(loss_of, Batches(len(batches), batch), measured, facts, describe, options.batch_pieces)
+    batched = Batches(len(batches), lambda step: _batch(rows, batches[step], tags))
+    return training.run(loss_of, batched, measured, facts, describe, options.batch_pieces)
 
 
 def tag_ids(labelling: Labelling, sentences: Sequence[Sentence]) -> Tensor:
@@ -120,8 +111,10 @@ def tag_ids(labelling: Labelling, sentences: Sequence[Sentence]) -> Tensor:
     return torch.tensor([ids.get(tag, IGNORED) for tag in tags], dtype=torch.int64)
 
 
-def _targets(rows: Sequence[Row], tags: Tensor) -> Tensor:
-    return tags[torch.from_numpy(np.concatenate([row.words for row in rows]))]
+def _batch(rows: Sequence[Row], numbers: Sequence[int], tags: Tensor) -> dict[str, Tensor]:
+    """The rows of these numbers as tensors, with the tags of their words."""
+    chosen = [rows[number] for number in numbers]
+    return {**row_tensors(chosen), "targets": tags[torch.from_numpy(np.concatenate([row.words for row in chosen]))]}
 
 
 @torch.no_grad()
@@ -139,8 +132,6 @@ def _score(
         scores, labels = reader(**read).softmax(-1).max(-1)
         words = np.concatenate([row.words for row in chosen])
         best[words], sure[words] = labels.cpu().numpy(), scores.cpu().numpy()
-    ends = np.cumsum([len(s) for s in dev])
-    answers = [
-        labelling.read((best[e - len(s) : e], sure[e - len(s) : e]), len(s)) for s, e in zip(dev, ends, strict=True)
-    ]
+    parts = zip(*(np.split(array, np.cumsum([len(s) for s in dev])[:-1]) for array in (best, sure)), strict=True)
+    answers = [labelling.read(part, len(sentence)) for part, sentence in zip(parts, dev, strict=True)]
     return labelling.score(dev, answers, {"data": data_fingerprint(dev), "version": f"boustro {__version__}"})

@@ -36,7 +36,10 @@ def train_elmo(
 
     Raises `ValueError` if there is no word to train on.
     """
-    parts = _cut(sentences, config.max_words)
+    parts, measured = (
+        [s[i : i + config.max_words] for s in given for i in range(0, len(s), config.max_words)]
+        for given in (sentences, held_out)
+    )
     counts = Counter(word for part in parts for word in part)
     if not counts:
         raise ValueError("the corpus has no words to train on")
@@ -57,7 +60,6 @@ def train_elmo(
     num_parameters = sum(p.numel() for p in module.elmo.parameters())
     say(f"ELMo: {num_parameters / 1e6:.1f}M parameters, {steps:,} steps, {total:,} words available, on {device}")
 
-    measured = _cut(held_out, config.max_words)
     measured_batches = make_batches([len(part) for part in measured], config.batch_words, config.seed)
 
     def batch(step: int) -> dict[str, Tensor]:
@@ -67,17 +69,9 @@ def train_elmo(
         texts = [measured[i] for i in measured_batches[number]]
         return make_tensors(texts, numbers, shape.max_letters), sum(map(len, texts))
 
-    result = train(
-        config,
-        facts,
-        module,
-        module.forward,
-        Batches(steps, batch),
-        Batches(len(measured_batches), measured_batch) if measured else None,
-        step_size=config.batch_words,
-        unit="words",
-        bf16=uses_bf16(device),
-    )
+    data, validation = Batches(steps, batch), Batches(len(measured_batches), measured_batch) if measured else None
+    how = {"step_size": config.batch_words, "unit": "words", "bf16": uses_bf16(device)}
+    result = train(config, facts, module, module.forward, data, validation, **how)
     unknown = 1 - sum(counts[word] for word in targets) / total
     result |= {"num_parameters": num_parameters, "share_of_unknown_targets": unknown}
     with write_folder(config.out, KIND) as folder:
@@ -100,18 +94,13 @@ def make_batches(lengths: Sequence[int], batch_words: int, seed: int) -> list[li
         pool.append(number)
         words += lengths[number]
         if place == len(order) or words >= POOL_BATCHES * batch_words:
-            batches += _by_length(pool, lengths, batch_words)
+            batches.append([])
+            for i in sorted(pool, key=lambda i: lengths[i]):
+                if batches[-1] and (len(batches[-1]) + 1) * lengths[i] > batch_words:
+                    batches.append([])
+                batches[-1].append(i)
             pool, words = [], 0
     return [batches[i] for i in generator.permutation(len(batches))]
-
-
-def _by_length(pool: list[int], lengths: Sequence[int], batch_words: int) -> list[list[int]]:
-    batches: list[list[int]] = [[]]
-    for i in sorted(pool, key=lambda i: lengths[i]):
-        if batches[-1] and (len(batches[-1]) + 1) * lengths[i] > batch_words:
-            batches.append([])
-        batches[-1].append(i)
-    return batches
 
 
 def make_tensors(texts: Sequence[Sequence[str]], numbers: dict[str, int], max_letters: int) -> dict[str, Tensor]:
@@ -119,7 +108,3 @@ def make_tensors(texts: Sequence[Sequence[str]], numbers: dict[str, int], max_le
     spelt, rows, lengths, _ = spell_texts(texts, max_letters)
     targets = [[numbers.get(word, 0) for word in text] + [-100] * (rows.shape[1] - len(text)) for text in texts]
     return {"spelt": spelt, "texts": rows, "lengths": lengths, "targets": torch.tensor(targets)}
-
-
-def _cut(sentences: Sequence[Sequence[str]], max_words: int) -> list[Sequence[str]]:
-    return [s[i : i + max_words] for s in sentences for i in range(0, len(s), max_words)]

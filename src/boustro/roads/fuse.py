@@ -16,15 +16,14 @@ from boustro.encoders.spec import exact_spec, load_encoder
 from boustro.models.fusion import FUSIONS, KIND, Cloze, FusionShape, TiedHead, save_fusion
 from boustro.models.hardware import best_device, uses_bf16
 from boustro.models.loss import find_finish, lm_loss
-from boustro.pretrain.batches import Batches
+from boustro.pretrain.batches import Batches, HeldOut, stack
 from boustro.pretrain.checkpoints import finished_run
 from boustro.pretrain.config import run_facts
 from boustro.pretrain.distributed import say
 from boustro.roads.options import FuseConfig
-from boustro.roads.training import finish, held_out_batches, num_steps, stack, train
+from boustro.roads.training import finish, open_segments, train
 from boustro.store import write_file, write_folder
-from boustro.text.segments import Segments
-from boustro.text.shards import open_shards_of
+from boustro.text.shards import Shards
 
 DECIDING = ("kind", "width", "num_heads", "train_lms", "lm_weight", "tokens", "segment_length", "batch_segments")
 """Options that decide the weights, besides those of every run."""
@@ -49,27 +48,12 @@ def train_fusion(config: FuseConfig) -> dict[str, Any]:
         "towers": facts_of(forward, backward, sides),
     }
     whose = (forward.vocabulary(), "the two LMs", "the forward one")
-    shards = open_shards_of(config.shards, *whose)
-    validation = open_shards_of(config.validation, *whose) if config.validation else None
-    facts = run_facts(config, DECIDING, shards=shards.fingerprint, **names)
-    segments = Segments(shards, config.segment_length, config.seed)
-    step_pieces = config.batch_segments * config.segment_length
-    steps = num_steps(config.tokens, len(segments) * config.segment_length, step_pieces)
+    segments, validation, steps = open_segments(config.shards, config, config.seed, *whose)
+    size, fingerprint = config.batch_segments, segments.shards.fingerprint
+    facts = run_facts(config, DECIDING, shards=fingerprint, **names)
 
     device, towers = best_device(), towers_of(forward, backward)
-    towers.forward.to(device)
-    towers.backward.to(device)
-    embeddings = towers.forward.get_input_embeddings().weight  # type: ignore[operator]
-    shape = FusionShape(
-        kind=config.kind,
-        forward_width=_width(towers.forward),
-        backward_width=_width(towers.backward),
-        width=config.width or _width(towers.forward),
-        num_heads=config.num_heads,
-    )
-    torch.manual_seed(config.seed)
-    head = TiedHead(shape.width, embeddings, shards.counts(len(embeddings)))
-    cloze = Cloze(FUSIONS[shape.kind](shape), head).to(device)
+    cloze, shape = _make_cloze(config, towers, segments.shards, device)
     lms = {side: {"forward": forward, "backward": backward}[side].language_model() for side in sides}
     for lm in lms.values():
         lm.float().to(device)  # type: ignore[arg-type]
@@ -89,32 +73,23 @@ def train_fusion(config: FuseConfig) -> dict[str, Any]:
         return fused + config.lm_weight * sum(own)
 
     def batch(step: int) -> dict[str, Tensor]:
-        numbers = range(step * config.batch_segments, (step + 1) * config.batch_segments)
+        numbers = range(step * size, (step + 1) * size)
         return {"pieces": stack([segments.example(0, n % len(segments)) for n in numbers])}
 
     if finished := finished_run(config, KIND, facts):
         return finished
-    read = (cloze.fusion, *(lm.base_model for lm in lms.values()))  # what an encoder reads: without the output head
-    num_parameters = sum(p.numel() for module in read for p in module.parameters())
+    kept = (cloze.fusion, *(lm.base_model for lm in lms.values()))  # without the output head
+    num_parameters = sum(p.numel() for module in kept for p in module.parameters())
+    step_pieces = size * config.segment_length
     along = f" and the {' and the '.join(lms)} LM" if lms else ""
-    say(
-        f"{config.kind} fusion{along}: {num_parameters / 1e6:.2f}M parameters, {steps:,} steps of {step_pieces:,} "
-        f"pieces on {device}"
-    )
-    measured = held_out_batches(validation, config, lambda examples: {"pieces": stack(examples)})
-    result = train(
-        config,
-        facts,
-        trained,
-        loss_of,
-        Batches(steps, batch),
-        measured,
-        step_size=step_pieces,
-        bf16=uses_bf16(device),
-    )
+    what = f"{config.kind} fusion{along}: {num_parameters / 1e6:.2f}M parameters"
+    say(f"{what}, {steps:,} steps of {step_pieces:,} pieces on {device}")
+    batches, bf16 = Batches(steps, batch), uses_bf16(device)
+    measured = HeldOut(validation, lambda examples: {"pieces": stack(examples)}, config, size) if validation else None
+    result = train(config, facts, trained, loss_of, batches, measured, step_size=step_pieces, bf16=bf16)
     counts = {"num_parameters": num_parameters, "pieces_seen": steps * step_pieces}
-    result |= {"shards_fingerprint": shards.fingerprint, **counts}
-    with write_folder(config.out, KIND, {"shards": shards.fingerprint}) as folder:
+    result |= {"shards_fingerprint": fingerprint, **counts}
+    with write_folder(config.out, KIND, {"shards": fingerprint}) as folder:
         save_fusion(folder, cloze, shape, names)
         for side, lm in lms.items():
             lm.config.direction, lm.config.sentinel = side, True
@@ -124,5 +99,19 @@ def train_fusion(config: FuseConfig) -> dict[str, Any]:
     return finish(config, result)
 
 
-def _width(tower: Any) -> int:
-    return tower.config.get_text_config().hidden_size
+def _make_cloze(config: FuseConfig, towers: Any, shards: Shards, device: torch.device) -> tuple[Cloze, FusionShape]:
+    """The fusion with random weights and its output head, and its shape; the towers are moved to the device too."""
+    towers.forward.to(device)
+    towers.backward.to(device)
+    widths = [tower.config.get_text_config().hidden_size for tower in (towers.forward, towers.backward)]
+    shape = FusionShape(
+        kind=config.kind,
+        forward_width=widths[0],
+        backward_width=widths[1],
+        width=config.width or widths[0],
+        num_heads=config.num_heads,
+    )
+    torch.manual_seed(config.seed)
+    embeddings = towers.forward.get_input_embeddings().weight
+    head = TiedHead(shape.width, embeddings, shards.counts(len(embeddings)))
+    return Cloze(FUSIONS[shape.kind](shape), head).to(device), shape

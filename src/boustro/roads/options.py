@@ -25,7 +25,6 @@ from boustro.pretrain.config import RunConfig
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.text.documents import Split
 
-MAX_HEADS, MAX_RANK = 1024, 4096
 MAX_LETTERS = 7  # the number of widths in models.elmo.PAPER_FILTERS
 
 
@@ -44,9 +43,7 @@ class SegmentOptions:
     validation_pieces: Count = 200_000
     """How many pieces of the validation shards to measure, from their beginning."""
 
-    def __post_init__(self) -> None:
-        """Raises `ValueError` for a value that its option does not take."""
-        check_options(self)
+    __post_init__ = check_options
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +62,7 @@ class FuseConfig(SegmentOptions, RunConfig):
     """attention: over all states of both LMs; linear: a control that reads only the two nearest states."""
     width: Width | None = None
     """Width of the fused states; by default the forward LM's."""
-    num_heads: Annotated[int, Range(1, MAX_HEADS)] = 4
+    num_heads: Annotated[int, Range(1, 1024)] = 4
     """Number of attention heads."""
     lr: PositiveOrZero = 1e-2
     """Peak learning rate. Much lower values learn too slowly, because the output embeddings are frozen."""
@@ -140,9 +137,7 @@ class LabelOptions:
     context: Literal["sentence", "document"] = "document"
     """What the LM reads: each sentence alone, or its whole document if the data has documents."""
 
-    def __post_init__(self) -> None:
-        """Raises `ValueError` for a value that its option does not take."""
-        check_options(self)
+    __post_init__ = check_options
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +150,7 @@ class AdaptConfig(RunConfig):
     """Where to write the folder; as an encoder it is named unmasked:OUT (OUT alone after --blocks none)."""
     blocks: str = "all"
     """Blocks whose causal mask is removed: all, a range such as 3-4, or none (a control that keeps the mask)."""
-    rank: Annotated[int, Range(1, MAX_RANK)] = 16
+    rank: Annotated[int, Range(1, 4096)] = 16
     """Rank of the LoRA matrices."""
     alpha: Positive = 32.0
     """LoRA scale: the change to a matrix is multiplied by alpha / rank."""
@@ -180,10 +175,8 @@ class AdaptConfig(RunConfig):
         if on_text == on_labels:
             raise ValueError("give either --shards FOLDER (running text) or --train FILE (labelled sentences)")
         if (on_text and self.labels != LabelOptions()) or (on_labels and self.text != TextOptions()):
-            text, labels = _flags(self.text, "shards"), _flags(self.labels, "train")
+            text, labels = (
+                ", ".join(f"--{field.name.replace('_', '-')}" for field in fields(own) if field.name != without)
+                for own, without in ((self.text, "shards"), (self.labels, "train"))
+            )
             raise ValueError(f"these options cannot be combined: --shards takes {text}; --train takes {labels}")
-
-
-def _flags(options: TextOptions | LabelOptions, without: str) -> str:
-    names = [field.name for field in fields(options) if field.name != without]
-    return ", ".join(f"--{name.replace('_', '-')}" for name in names)

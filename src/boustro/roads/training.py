@@ -4,15 +4,12 @@ A run is a module, a loss, and a batch for each step, all a function of the step
 Runs use one process.
 """
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from boustro.pretrain.batches import Batches
@@ -22,8 +19,8 @@ from boustro.pretrain.distributed import num_processes, say
 from boustro.pretrain.output import refuse_not_finite
 from boustro.pretrain.trainer import PretrainTrainer, training_arguments
 from boustro.roads.options import SegmentOptions
-from boustro.text.segments import Example, Segments
-from boustro.text.shards import Shards
+from boustro.text.segments import Segments
+from boustro.text.shards import open_shards_of
 
 
 class WithLoss(nn.Module):
@@ -49,7 +46,7 @@ def train(
     trained: nn.Module,
     loss_of: Callable[..., Tensor],
     batches: Batches,
-    held_out: Batches | None,
+    held_out: Iterable[tuple[dict[str, Any], float]] | None,
     *,
     step_size: int,
     unit: str = "pieces",
@@ -73,10 +70,12 @@ def train(
         held_out,
         step_size=step_size,
         unit=unit,
-        schedule=lambda optimizer: linear_schedule(optimizer, steps, config.warmup, config.decay),
+        schedule=lambda optimizer: LambdaLR(
+            optimizer, partial(lr_share, steps=steps, warmup=config.warmup, decay=config.decay)
+        ),
     )
     result = trainer.run(find_checkpoint(config, facts))
-    refuse_not_finite(trained, f"the weights after step {steps:,}")
+    refuse_not_finite(trained.state_dict().values(), f"the weights after step {steps:,}")
     return result
 
 
@@ -88,39 +87,21 @@ def finish(config: RunConfig, result: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def linear_schedule(optimizer: Optimizer, steps: int, warmup: float, decay: float) -> LambdaLR:
-    """The learning rate rises to its peak, stays, and falls to 0, linearly."""
-    return LambdaLR(optimizer, partial(lr_share, steps=steps, warmup=warmup, decay=decay))
-
-
 def lr_share(step: int, steps: int, warmup: float, decay: float) -> float:
-    """The share of the peak learning rate at a step (0, 1, …)."""
+    """The share of the peak learning rate at a step (0, 1, …): it rises to 1, stays, and falls to 0, linearly."""
     up, down = round(warmup * steps), round(decay * steps)
     return min(1.0, (step + 1) / max(1, up), (steps - step) / max(1, down))
 
 
-def num_steps(tokens: int | None, available: int, step_pieces: int) -> int:
-    """How many steps read `tokens` pieces, by default those available: at least one, but none for 0."""
-    wanted = available if tokens is None else tokens
-    return max(1, wanted // step_pieces) if wanted else 0
+def open_segments(
+    shards: Path, options: SegmentOptions, seed: int, *whose: Any
+) -> tuple[Segments, Segments | None, int]:
+    """Segments for training, shuffled by `seed`, and for validation, and the number of steps (0 for 0 tokens).
 
-
-def stack(examples: list[Example]) -> Tensor:
-    """The pieces of segments (B, T)."""
-    return torch.from_numpy(np.stack([example.pieces for example in examples]))
-
-
-def held_out_batches(
-    shards: Shards | None, options: SegmentOptions, make: Callable[[list[Example]], dict[str, Tensor]]
-) -> Batches | None:
-    """The first segments of validation shards, about `validation_pieces` pieces, weighted by segments."""
-    if shards is None:
-        return None
-    segments, size = Segments(shards, options.segment_length, seed=None), options.batch_segments
-    count = max(1, min(len(segments), options.validation_pieces // options.segment_length))
-
-    def batch(number: int) -> tuple[dict[str, Tensor], int]:
-        examples = [segments.example(0, n) for n in range(number * size, min((number + 1) * size, count))]
-        return make(examples), len(examples)
-
-    return Batches(math.ceil(count / size), batch)
+    `whose` is as in `open_shards_of`, and so are the errors.
+    """
+    length = options.segment_length
+    segments = Segments(open_shards_of(shards, *whose), length, seed)
+    validation = Segments(open_shards_of(options.validation, *whose), length, None) if options.validation else None
+    wanted = len(segments) * length if options.tokens is None else options.tokens
+    return segments, validation, max(1, wanted // (options.batch_segments * length)) if wanted else 0
