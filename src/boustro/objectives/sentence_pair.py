@@ -23,6 +23,7 @@ from jaxtyping import Bool, Int
 from boustro.objectives.examples import PADDING, pad
 from boustro.objectives.masked import masked
 from boustro.objectives.masking import Masking
+from boustro.objectives.words import word_bounds
 
 NUM_FRAME_PIECES, MIN_CHUNK = 3, 2
 
@@ -101,33 +102,23 @@ def truncate(
 ) -> tuple[Int[np.ndarray, " _"], Int[np.ndarray, " _"]]:
     """Both texts in `room` pieces: the longer one (the second, if equal) loses pieces, at either end at random."""
     num_second = min(len(second), max(room // 2, room - len(first)))
-    return _shorten(first, min(len(first), room - num_second), rng), _shorten(second, num_second, rng)
-
-
-def _shorten(text: np.ndarray, length: int, rng: np.random.Generator) -> np.ndarray:
-    start = int(rng.binomial(len(text) - length, 0.5))
-    return text[start : start + length]
+    num_first = min(len(first), room - num_second)
+    start, second_start = (int(rng.binomial(n, 0.5)) for n in (len(first) - num_first, len(second) - num_second))
+    return first[start : start + num_first], second[second_start : second_start + num_second]
 
 
 def _cut(
     chunk: np.ndarray, share: float, masking: Masking, frame: Frame
 ) -> tuple[Int[np.ndarray, " _"], Int[np.ndarray, " _"]]:
     """The two parts of a chunk, cut at the allowed place nearest to `share` of its length."""
-    places = _cuts(chunk, masking, frame)
-    place = int(places[np.abs(places - share * len(chunk)).argmin()])
-    return chunk[:place], chunk[place:]
-
-
-def _cuts(chunk: np.ndarray, masking: Masking, frame: Frame) -> np.ndarray:
-    """Where the second text may begin, in 1 … N - 1."""
-    words = masking.words(chunk)
-    between_words = np.flatnonzero(words[1:] != words[:-1]) + 1
+    places = word_bounds(masking.words(chunk))[1:-1]
     if frame.sentence_ends is not None:
         # "... ends. '' Next": a closing quote is a word of its own, and the cut before it is good enough.
-        after_sentences = between_words[frame.sentence_ends[chunk[between_words - 1]]]
-        if len(after_sentences):
-            return after_sentences
-    return between_words if len(between_words) else np.arange(1, len(chunk))
+        after_sentences = places[frame.sentence_ends[chunk[places - 1]]]
+        places = after_sentences if len(after_sentences) else places
+    places = places if len(places) else np.arange(1, len(chunk))
+    place = int(places[np.abs(places - share * len(chunk)).argmin()])
+    return chunk[:place], chunk[place:]
 
 
 class Chunk(NamedTuple):

@@ -85,21 +85,10 @@ def _begins(text: str) -> bool:
     return unicodedata.category(first)[0] not in "LMN" or unicodedata.name(first, "").startswith(UNSPACED)
 
 
-def _word_piece(piece: str) -> str:
-    return piece[2:] if piece.startswith("##") and len(piece) > 2 else " " + piece
-
-
-def _sentence_piece(piece: str) -> str:
-    return "\ufffd" if re.fullmatch(r"<0x[0-9A-F]{2}>", piece) else piece.replace("▁", " ")
-
-
-def _byte_level(piece: str, _decoder: Any = decoders.ByteLevel()) -> str:  # noqa: B008
-    return _decoder.decode([piece])
-
-
+_BYTE_LEVEL = decoders.ByteLevel()
 _READERS: dict[str, Callable[[str], str]] = {
-    '"WordPiece"': _word_piece,
-    '"ByteLevel"': _byte_level,
-    "▁": _sentence_piece,
+    '"WordPiece"': lambda piece: piece[2:] if piece.startswith("##") and len(piece) > 2 else " " + piece,
+    '"ByteLevel"': lambda piece: _BYTE_LEVEL.decode([piece]),
+    "▁": lambda piece: "\ufffd" if re.fullmatch(r"<0x[0-9A-F]{2}>", piece) else piece.replace("▁", " "),
 }
 """By what the decoder in tokenizer.json contains."""

@@ -64,44 +64,39 @@ def open_lm(config: AdaptConfig, **options: Any) -> tuple[LMEncoder, Adaptation]
     return encoder, facts_of(encoder, split_kind(exact_spec(path, encoder.identity()))[1])
 
 
-class AdapterTraining:
-    """The training of an adapter on `model`, a transformer without its head, which is changed in place.
+def train_adapter(
+    config: AdaptConfig,
+    base: Adaptation,
+    model: nn.Module,
+    head: nn.Module | None,
+    loss_of: Callable[..., Tensor],
+    batches: Batches,
+    held_out: Iterable[tuple[dict[str, Any], float]] | None,
+    *,
+    facts: dict[str, Any],
+    describe: Callable[[], dict[str, Any]],
+    step_size: int,
+) -> dict[str, Any]:
+    """Train an adapter, and `head`, on a transformer without its own head, which is changed in place; write the folder.
 
-    Raises `ValueError` for an adapter that does not fit and `ImportError` without peft, before anything is computed.
+    Returns what `training.json` says; `describe`, called after the training, adds to it. `facts` decide the weights,
+    besides the options that both ways share; the rest is as in `roads.training.train`. Raises `ValueError` for an
+    adapter that does not fit and `ImportError` without peft, before anything is computed.
     """
-
-    def __init__(self, model: nn.Module, base: Adaptation, config: AdaptConfig, head: nn.Module | None = None) -> None:
-        torch.manual_seed(config.seed)
-        self.base, self.config = base, config
-        self.shape = LoraShape(rank=config.rank, alpha=config.alpha, dropout=config.dropout, targets=config.targets)
-        self.adapted = add_lora(model, self.shape)
-        self.weights = LoraWeights(self.adapted, head).to(next(model.parameters()).device)
-
-    def run(
-        self,
-        loss_of: Callable[..., Tensor],
-        batches: Batches,
-        held_out: Iterable[tuple[dict[str, Any], float]] | None,
-        facts: dict[str, Any],
-        describe: Callable[[], dict[str, Any]],
-        step_size: int,
-    ) -> dict[str, Any]:
-        """Train and write the folder; returns what `training.json` says. `describe` is called after the training.
-
-        `facts` decide the weights, besides the options that both ways share; the rest is as in `roads.training.train`.
-        """
-        facts = run_facts(self.config, (), **asdict(self.base), **asdict(self.shape), **facts)
-        if finished := finished_run(self.config, KIND, facts):
-            return finished
-        num_parameters = sum(p.numel() for p in self.weights.parameters())
-        say(
-            f"{self.base.base}, mask removed in blocks {self.base.blocks}: {num_parameters / 1e6:.2f}M parameters "
-            f"trained in {len(batches):,} steps"
-        )
-        result = train(self.config, facts, self.weights, loss_of, batches, held_out, step_size=step_size)
-        result |= {"num_parameters": num_parameters, **describe()}
-        save_adaptation(self.config.out, self.adapted, self.base, result)
-        return finish(self.config, result)
+    torch.manual_seed(config.seed)
+    shape = LoraShape(rank=config.rank, alpha=config.alpha, dropout=config.dropout, targets=config.targets)
+    adapted = add_lora(model, shape)
+    weights = LoraWeights(adapted, head).to(next(model.parameters()).device)
+    facts = run_facts(config, (), **asdict(base), **asdict(shape), **facts)
+    if finished := finished_run(config, KIND, facts):
+        return finished
+    num_parameters = sum(p.numel() for p in weights.parameters())
+    what = f"{base.base}, mask removed in blocks {base.blocks}: {num_parameters / 1e6:.2f}M parameters"
+    say(f"{what} trained in {len(batches):,} steps")
+    result = train(config, facts, weights, loss_of, batches, held_out, step_size=step_size)
+    result |= {"num_parameters": num_parameters, **describe()}
+    save_adaptation(config.out, adapted, base, result)
+    return finish(config, result)
 
 
 def adapt_to_text(config: AdaptConfig) -> dict[str, Any]:
@@ -124,7 +119,6 @@ def adapt_to_text(config: AdaptConfig) -> dict[str, Any]:
     stream = SegmentStream(segments, config.seed, steps * size)
     head: Any = lm.get_output_embeddings()
     logit_finish = find_finish(lm)
-    training = AdapterTraining(lm.base_model, base, config)
 
     def hide(example: Example) -> MaskedNext:
         generator = keyed_generator(config.seed, example.epoch, example.index)
@@ -146,7 +140,8 @@ def adapt_to_text(config: AdaptConfig) -> dict[str, Any]:
     facts = {name: getattr(options, name) for name in DECIDING} | {"shards": fingerprint}
     batches = Batches(steps, lambda step: make([stream[n] for n in range(step * size, (step + 1) * size)]))
     measured = HeldOut(validation, make, options, size) if validation else None
-    return training.run(loss_of, batches, measured, facts, lambda: more, size * options.segment_length)
+    how = {"facts": facts, "describe": lambda: more, "step_size": size * options.segment_length}
+    return train_adapter(config, base, lm.base_model, None, loss_of, batches, measured, **how)
 
 
 def make_next_masking(tokenizer: Any, options: TextOptions, vocab_size: int) -> Masking:

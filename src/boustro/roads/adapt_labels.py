@@ -22,7 +22,7 @@ from boustro.encoders.reading import Row
 from boustro.objectives.examples import IGNORED
 from boustro.pretrain.batches import Batches
 from boustro.pretrain.distributed import say
-from boustro.roads.adapt import AdapterTraining, open_lm
+from boustro.roads.adapt import open_lm, train_adapter
 from boustro.roads.elmo import make_batches
 from boustro.roads.options import AdaptConfig
 from boustro.tasks.config import TaggerConfig
@@ -80,7 +80,6 @@ def adapt_to_labels(config: AdaptConfig) -> dict[str, Any]:
 
     torch.manual_seed(config.seed)
     reader = LabelReader(encoder.model, encoder.model.config.get_text_config().hidden_size, labelling.labels)
-    training = AdapterTraining(encoder.model, base, config, reader.head)
 
     def dev_batch(number: int) -> tuple[dict[str, Tensor], int]:
         batch = _batch(dev_rows, dev_batches[number], dev_tags)
@@ -101,7 +100,8 @@ def adapt_to_labels(config: AdaptConfig) -> dict[str, Any]:
     facts = {name: getattr(options, name) for name in DECIDING} | {"train": data_fingerprint(train)}
     measured = Batches(len(dev_batches), dev_batch) if dev_rows else None
     batched = Batches(len(batches), lambda step: _batch(rows, batches[step], tags))
-    return training.run(loss_of, batched, measured, facts, describe, options.batch_pieces)
+    how = {"facts": facts, "describe": describe, "step_size": options.batch_pieces}
+    return train_adapter(config, base, encoder.model, reader.head, loss_of, batched, measured, **how)
 
 
 def tag_ids(labelling: Labelling, sentences: Sequence[Sentence]) -> Tensor:
