@@ -207,7 +207,11 @@ def test_a_verdict_admits_that_there_is_no_difference():
             "to_best": {"name": "a", "points": gap, "p_holm": p, "reliable": p is not None and p < 0.05},
         }
 
-    results = {"judged_on": "dev", "points": [point("a", 50.0, 0.0, None), point("b", 49.0, 1.0, 0.4)]}
+    results = {
+        "judged_on": "dev",
+        "task": {"metric": "F1"},
+        "points": [point("a", 50.0, 0.0, None), point("b", 49.0, 1.0, 0.4)],
+    }
     assert verdict(results) == "At K = 4 a reaches 50.0 dev F1, 1.0 points above b (p = 0.400, no reliable difference)."
     results["points"][1]["to_best"] |= {"p_holm": 0.002, "reliable": True}
     assert "no reliable" not in verdict(results)
@@ -221,7 +225,7 @@ def test_a_type_that_only_the_judged_sentences_hold_is_missed_and_said(study, tm
     given = [*arguments, "--dev", str(tmp_path / "dev.conll"), "--shots", "6", "--out", str(tmp_path / "out")]
     assert main(given) == 0
     results = read(tmp_path / "out")
-    notice = "dev: 3 entities of types that the training data lack (ORG); they count as missed"
+    notice = "dev: 3 entities with a type that the training data lack (ORG); they count as missed"
     assert notice in results["notices"] and notice in (tmp_path / "out" / "report.md").read_text("utf-8")
     for point in results["points"]:
         assert point["per_type"]["ORG"] == [3 * 3, 0, 0]
@@ -263,14 +267,18 @@ def test_p_values_are_corrected_for_all_that_stand_in_the_table():
     tested = [p["to_best"] for p in points if p["name"] == "b"]
     assert all(gap["p"] == pytest.approx(2 / 1024) for gap in tested)
     assert all(gap["p_holm"] == pytest.approx(60 / 1024) and not gap["reliable"] for gap in tested)
-    assert "(p = 0.059, no reliable difference)" in verdict({"judged_on": "dev", "points": points})
+    assert "(p = 0.059, no reliable difference)" in verdict(
+        {"judged_on": "dev", "task": {"metric": "F1"}, "points": points}
+    )
     assert all(p["to_best"]["p_holm"] is None for p in points if p["name"] == "a")
     compare_points(points[:4], tested=True)
     assert points[1]["to_best"]["p_holm"] == pytest.approx(4 / 1024) and points[1]["to_best"]["reliable"]
     searched = [point("a", 1, [50.0], [{"dev_score": 40.0}]), point("b", 1, [45.0], [{"dev_score": 60.0}])]
     compare_points(searched, tested=False)  # runs were searched for on dev, so dev chooses
     assert searched[0]["to_best"] == {"name": "b", "points": -5.0, "p": None, "p_holm": None, "reliable": False}
-    assert "b reaches 45.0 test F1, 5.0 points below a." in verdict({"judged_on": "test", "points": searched})
+    assert "b reaches 45.0 test F1, 5.0 points below a." in verdict(
+        {"judged_on": "test", "task": {"metric": "F1"}, "points": searched}
+    )
 
 
 def test_one_k_is_one_picture_and_several_are_a_panel_a_system(study):
