@@ -348,7 +348,7 @@ def bert(tmp_path_factory, tiny_tokenizer):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        (["--lm", "{bert}"], "is a masked LM (bert), which reads both ways; name it masked:"),
+        (["--lm", "{bert}"], "is a masked LM (bert), which reads both ways already; name it masked:"),
         (["--lm", "{other}"], "was made with another tokenizer than that of the LM"),
         (["--lm", "starter"], "only a single causal LM can be adapted"),
         (["--lm", "unmasked:{lm}"], "its blocks with --blocks"),
