@@ -63,6 +63,7 @@ DATA_SETS = ("conll2003", "wnut17", "crossner_politics")
 PROGRAMS = ("boustro", "torchrun", "accelerate", "python", "tail")
 RECORD = "".join(f'{name}() {{ printf "%s\\0" {name} "$@" >&3; printf "\\n\\0" >&3; }}\n' for name in PROGRAMS)
 
+TEXTS = '{"text": "Ada left.", "label": "news"}\n{"text": "It rained.", "label": "weather"}\n'
 
 def make_folder(folder: Path) -> Path:
     """Everything that the pages name but do not make."""
@@ -82,6 +83,9 @@ def make_folder(folder: Path) -> Path:
     for name in DATA_SETS:
         _write(folder / name / "train.txt", LABELLED)
         _write(folder / name / "dev.txt", LABELLED)
+    for name in ("texts.jsonl", "dev-texts.jsonl"):
+        _write(folder / name, TEXTS)
+    _write(folder / "recipe.yaml", "train: train.conll\nepochs: 1\n")
     _write(folder / "dev.conllu", CONLLU)
     _write(folder / "answers.txt", "Ada;x;B-PER\nleft;x;O\n")
     for name in ("article.txt", "log.txt", "notes/a.txt", "notes/b.txt"):

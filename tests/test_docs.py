@@ -80,3 +80,10 @@ def test_links_between_pages_lead_somewhere():
         for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text("utf-8")):
             if "://" not in target:
                 assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_page_of_options_is_what_the_options_are():
+    """`python -m boustro.cli.tables > docs/options.md` writes it anew."""
+    from boustro.cli.tables import page
+
+    assert (ROOT / "docs/options.md").read_text("utf-8") == page()
