@@ -65,6 +65,7 @@ RECORD = "".join(f'{name}() {{ printf "%s\\0" {name} "$@" >&3; printf "\\n\\0" >
 
 TEXTS = '{"text": "Ada left.", "label": "news"}\n{"text": "It rained.", "label": "weather"}\n'
 
+
 def make_folder(folder: Path) -> Path:
     """Everything that the pages name but do not make."""
     shape = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}

@@ -229,7 +229,7 @@ OPENERS = {
     "study": ["compare + --out {}", "compare + --out {} --report-only", "compare + --out {} --dry-run"],
     "shots": ["fewshot + --out {}"],
     "stopped.checkpoints": ["pretrain + --out stopped --resume", "pretrain + --out stopped"],
-    "halted.checkpoint": ["fuse + --out halted --resume"],
+    "halted.checkpoints": ["fuse + --out halted --resume"],
 }
 """By what is damaged: commands that open it. `+` stands for arguments with which all goes well, `{}` for the folder."""
 
@@ -390,7 +390,7 @@ def odd_call(case: Case) -> Callable[[], Any]:
         "score_labels(odd, other)": lambda: score_labels(odd, other),
         "score_labels(tags, odd)": lambda: score_labels(tags, odd),
         "sklearn unfitted": lambda: sklearn().predict(odd),
-        f"sklearn {option}": lambda: sklearn(options={option: odd}).fit(words, tags),
+        f"sklearn {option}": lambda: sklearn(**{option: odd}).fit(words, tags),
     }
     name = random.choice(list(calls))
     case.said = f"{name} with odd = {odd!r:.200}, other = {other!r:.100}"

@@ -184,20 +184,21 @@ class Task(ABC, Generic[Result]):
             self._encoders[cached] = made
         return self._encoders[cached]
 
-    def fit(self, train: Any, dev: Any | None = None, seed: Seed = 1, **reading: Any) -> Self:
+    def fit(self, train: Any, dev: Any | None = None, seed: Seed = 1, *how: Any, **reading: Any) -> Self:
         """Train the head; with `dev`, keep the epoch with the best score there.
 
         Args:
             train: Labelled examples, in any form that `read` takes.
             dev: The same; without it the last epoch is kept.
             seed: Of the head's weights, the order of examples and dropout.
-            reading: Options of `read`, such as scheme.
+            how, reading: Options of `read`, such as scheme.
 
         Raises `ValueError` with file:line for bad data, and for a training set without labels.
         """
         check_options(Task.fit, {"seed": seed})
         started = time.monotonic()
-        train, dev = self.read(train, **reading), self.read(dev, **reading) if dev is not None else None
+        train = self.read(train, *how, **reading)
+        dev = self.read(dev, *how, **reading) if dev is not None else None
         if not any(sentence.document for sentence in train):  # later the head reads what it was trained on
             self.config = replace(self.config, context="sentence")
             self._encoders.clear()
@@ -304,12 +305,12 @@ class Task(ABC, Generic[Result]):
         """
         return next(self.stream([text])) if isinstance(text, str) else list(self.stream(text))
 
-    def evaluate(self, data: Any, **reading: Any) -> SpanScore | LabelScore:
+    def evaluate(self, data: Any, *how: Any, **reading: Any) -> SpanScore | LabelScore:
         """Scores on labelled examples, in percent; `value` is the main one.
 
         Gold labels that the head does not know are a warning.
         """
-        sentences = self.read(data, **reading)
+        sentences = self.read(data, *how, **reading)
         for what, count in self.unknown_labels(sentences).items():
             warnings.warn(f"{data_name(sentences)}: {count:,} {what}", stacklevel=2)
         return self.score(sentences, self.answer(sentences, cached=True))

@@ -19,7 +19,7 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -168,7 +168,7 @@ def reading_cells(cells: Sequence[Cell]) -> contextlib.AbstractContextManager[No
 def is_complete(study: Study, cell: Cell) -> bool:
     """Whether a cell is there, undamaged."""
     with contextlib.suppress(FileNotFoundError, ValueError), read_folder(cell.folder, KIND, verify=True):
-        study.value(cell)
+        study.value(replace(cell))  # a copy, so that the scores of a damaged cell are not kept
         return True
     return False
 
