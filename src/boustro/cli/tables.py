@@ -30,10 +30,11 @@ TABLES: dict[str, type] = {
 }
 HEAD = """# Options
 
-Every option with its values, its default and its meaning. A dash means that the option is required, or that its default
-is described in words. Values come from the command line, then from a recipe, then from a preset (`--preset paper`), then
-from these defaults. A recipe is a YAML file with option names as keys; unknown keys are refused. The manifest of every
-folder that a command writes holds the values of all its options, so a folder is a recipe too.
+Every option with its values, its default and its meaning. A dash means that the option is required, or that its
+default is described in words. Values come from the command line, then from a recipe, then from a preset
+(`--preset paper`), then from these defaults. A recipe is a YAML file with option names as keys; unknown keys are
+refused. The manifest of every folder that a command writes holds the values of all its options, so a folder is a
+recipe too.
 
 ```yaml
 train: train.conll

@@ -31,10 +31,24 @@ class Entry:
     config: type[TaskConfig]
     folder: str
     """The kind of folder that the task writes."""
+    pipeline: str = "text-classification"
+    """The task's name on the Hugging Face Hub."""
+    does: str = "Labels texts as one of"
+    """What a trained folder does with its labels, for the model card."""
+    answer: str = "label, score, probabilities"
+    """What an answer has, for the model card."""
 
 
 TASKS = {
-    "tag": Entry("boustro.tasks.tagger", "Tagger", TaggerConfig, "tagger"),
+    "tag": Entry(
+        "boustro.tasks.tagger",
+        "Tagger",
+        TaggerConfig,
+        "tagger",
+        pipeline="token-classification",
+        does="Finds entities in text:",
+        answer="label, start, end, text, score",
+    ),
     "classify": Entry("boustro.tasks.classifier", "Classifier", ClassifierConfig, "classifier"),
 }
 

@@ -12,20 +12,18 @@ learns and what its answers mean is the labelling's (`tasks.labelling`), which t
 """
 
 import copy
-import json
 import tempfile
 import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
 
 from boustro import __version__
 from boustro.encoders.base import Encoder
@@ -34,20 +32,20 @@ from boustro.encoders.spec import exact_spec, load_encoder, with_cache
 from boustro.given import as_sentences, as_texts, iterate
 from boustro.heads.base import Head
 from boustro.heads.registry import head_class, make_head
-from boustro.heads.training import Dev, mix_all, predict_mixed, predict_streams, propose_batch, train_head
+from boustro.heads.training import Dev, TrainLog, mix_all, predict_mixed, predict_streams, propose_batch, train_head
 from boustro.metrics.labels import LabelScore
 from boustro.metrics.spans import SpanScore
 from boustro.models.hardware import best_device, find_device
 from boustro.options import Seed, check_options
-from boustro.store import read_folder, read_json, write_file, write_folder
 from boustro.tasks import TASKS
 from boustro.tasks.card import write_card
 from boustro.tasks.config import TaskConfig
 from boustro.tasks.data import data_name
 from boustro.tasks.data.conll import data_fingerprint
 from boustro.tasks.data.reading import DataOptions
-from boustro.tasks.hub import download, upload
-from boustro.tasks.labelling import Answer, Labelling, TextAnswer, make_labelling, open_labelling
+from boustro.tasks.folder import describe, load_task, save_task, weights_of
+from boustro.tasks.hub import upload
+from boustro.tasks.labelling import Answer, Labelling, TextAnswer, make_labelling
 from boustro.text.words import Placed
 from boustro.types import Sentence
 
@@ -142,7 +140,7 @@ class Task(ABC, Generic[Result]):
             state["head"] = copy.deepcopy(self.head).cpu()
             if self._encoders:
                 identity = self.encoder().identity()
-                state["_trained_on"] = _weights(identity)
+                state["_trained_on"] = weights_of(identity)
                 state["encoder_spec"] = exact_spec(self.encoder_spec, identity)
         return state
 
@@ -176,7 +174,7 @@ class Task(ABC, Generic[Result]):
                 if cached
                 else load_encoder(self.encoder_spec, device=str(self.device), **options)
             )
-            if self._trained_on is not None and self._trained_on != _weights(made.identity()):
+            if self._trained_on is not None and self._trained_on != weights_of(made.identity()):
                 raise ValueError(
                     f"the model at {self.encoder_spec!r} is not the one that this head was trained on; "
                     "name the right one with --encoder, or train again"
@@ -242,21 +240,13 @@ class Task(ABC, Generic[Result]):
         self.record = {
             "seed": seed,
             "batch_sentences": batch_sentences,
-            "train": _describe(train),
-            "dev": _describe(dev) if dev else None,
-            "encoder_parameters": encoder.num_parameters,
-            "head_parameters": sum(p.numel() for p in head.parameters()),
+            "train": describe(train),
+            "dev": describe(dev) if dev else None,
             "encode_seconds": round(encoded - started, 2),
             "train_seconds": round(time.monotonic() - encoded, 2),
             "dev_scores": dev_scores,
             "notices": {**+encoder.counts, **labelling.unpredictable(train, dev or [], head.options.max_span or 0)},
-            "best_epoch": log.best_epoch,
-            "losses": [round(x, 5) for x in log.losses],
-            "dev_curve": [round(x, 3) for x in log.scores],
-            "layer_weights": {
-                s.name: m.layer_weights()  # type: ignore[operator]
-                for s, m in zip(encoder.streams, head.mixes, strict=True)
-            },
+            **_facts(encoder, head, log),
         }
         return self
 
@@ -265,7 +255,7 @@ class Task(ABC, Generic[Result]):
 
         Raises `ValueError`, with the place, for a word that is not a string.
         """
-        head = self._trained()
+        head = self.trained_head()
         features = self.encoder(cached).encode_all(as_sentences(sentences))
         return self._read(predict_streams(head, features.streams, features.lengths), features.lengths)
 
@@ -317,7 +307,7 @@ class Task(ABC, Generic[Result]):
 
     def unknown_labels(self, sentences: Sequence[Sentence]) -> dict[str, int]:
         """Gold labels that the head never answers, see `Labelling.unknown`."""
-        self._trained()
+        self.trained_head()
         assert self.labelling is not None
         return self.labelling.unknown(sentences)
 
@@ -330,27 +320,7 @@ class Task(ABC, Generic[Result]):
     def save_pretrained(self, path: str | Path) -> None:
         """Write a folder with the head, its labels, and which encoder it belongs to; atomic."""
         check_options(Task.save_pretrained, locals())
-        head, labelling = self._trained(), self.labelling
-        assert labelling is not None
-        identity = self.encoder(cached=True).identity()
-        config = {
-            "version": __version__,
-            "task": self.name,
-            "encoder": exact_spec(self.encoder_spec, identity),
-            "head": self.head_kind,
-            "config": asdict(self.config),
-            "encoder_identity": identity,
-            "streams": head.streams,
-            "max_span": head.options.max_span,
-            "labelling": labelling.to_dict(),
-            "record": self.record,
-        }
-        with write_folder(path, TASKS[self.name].folder) as folder:
-            save_file(
-                {name: t.cpu().contiguous() for name, t in head.state_dict().items()}, folder / "head.safetensors"
-            )
-            write_file(folder / "config.json", json.dumps(config, indent=1, ensure_ascii=False))
-            write_card(folder, Path(path).resolve().name)
+        save_task(self, path)
 
     def push_to_hub(
         self, repo_id: str, *, private: bool = False, revision: str | None = None, token: str | None = None
@@ -385,59 +355,28 @@ class Task(ABC, Generic[Result]):
         or when the LMs are not the ones that the head was trained on.
         """
         check_options(Task.from_pretrained, locals())
-        path = download(path, revision)
-        place = find_device(device) if device else best_device()
-        with read_folder(path, TASKS[cls.name].folder, verify=True):
-            saved = _upgrade(read_json(path / "config.json"))
-            task = cls(saved["encoder"], saved["head"], cache=cache, **saved["config"])
-            labelling = task.labelling = open_labelling(**saved["labelling"])
-            task.head = make_head(
-                task.head_kind,
-                replace(task.config, max_span=saved["max_span"]),
-                streams=tuple((int(layers), int(width)) for layers, width in saved["streams"]),
-                labels=labelling.labels,
-            )
-            task.head.load_state_dict(load_file(path / "head.safetensors"))
-            task.record = saved["record"]
-            task._trained_on = _weights(saved["encoder_identity"])
-        task.device, task._wanted_device = place, device
-        task.head.to(task.device)
-        task.encoder_spec = encoder or task.encoder_spec
-        try:
-            task.encoder()
-        except FileNotFoundError as error:
-            raise FileNotFoundError(f"{path}: its encoder was not found ({error}); name it with --encoder") from error
-        return task
+        return load_task(cls, path, revision=revision, encoder=encoder, cache=cache, device=device)
 
     def _read(self, answers: Sequence[Any], lengths: Sequence[int] | np.ndarray) -> list[Answer]:
         assert self.labelling is not None
         return [self.labelling.read(answer, int(n)) for answer, n in zip(answers, lengths, strict=True)]
 
-    def _trained(self) -> Head:
+    def trained_head(self) -> Head:
+        """The head; `ValueError` before `fit`."""
         if self.head is None:
             name = type(self).__name__
             raise ValueError(f"this {name} is not trained yet; call fit first, or open one with {name}.from_pretrained")
         return self.head
 
 
-def _upgrade(saved: Mapping[str, Any]) -> dict[str, Any]:
-    """A config.json as this version writes it, from one of version 0.1.0 or later."""
-    if "task" in saved:
-        return dict(saved)
-    config, labelling, record = dict(saved["config"]), dict(saved["labelling"]), dict(saved["record"])
-    encoder, head = config.pop("encoder"), config.pop("head")
-    config["tag_scheme"], config["mix_lr_multiplier"] = config.pop("inside"), config.pop("mix_lr")
-    labelling["scheme"] = labelling.pop("inside")
-    record["dev_curve"] = record.pop("dev_f1", [])
-    made = {"streams": saved["head"]["streams"], "max_span": saved["head"]["max_span"]}
-    changed = {"task": "tag", "encoder": encoder, "head": head, "config": config, "labelling": labelling}
-    return {**saved, **changed, **made, "record": record}
-
-
-def _describe(sentences: Sequence[Sentence]) -> dict[str, Any]:
-    return {"name": data_name(sentences), "sentences": len(sentences), "fingerprint": data_fingerprint(sentences)}
-
-
-def _weights(identity: dict[str, Any]) -> list[Any]:
-    parts = identity.get("parts", [identity])
-    return [(part["weights"], part["vocabulary"], part.get("direction")) for part in parts]
+def _facts(encoder: Encoder, head: Head, log: TrainLog) -> dict[str, Any]:
+    """What a record says of the trained head."""
+    shapes = zip(encoder.streams, head.mixes, strict=True)
+    return {
+        "encoder_parameters": encoder.num_parameters,
+        "head_parameters": sum(p.numel() for p in head.parameters()),
+        "best_epoch": log.best_epoch,
+        "losses": [round(x, 5) for x in log.losses],
+        "dev_curve": [round(x, 3) for x in log.scores],
+        "layer_weights": {stream.name: mix.layer_weights() for stream, mix in shapes},  # type: ignore[operator]
+    }

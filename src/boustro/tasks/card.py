@@ -8,7 +8,7 @@ model index. The card may be edited: its bytes are not verified when the folder 
     pipeline_tag: token-classification
     ...
     # ner
-    Finds LOC, MISC, ORG, PER in text. ...
+    Finds entities in text: LOC, MISC, ORG, PER. ...
 """
 
 import shlex
@@ -60,7 +60,7 @@ def _metadata(config: dict[str, Any], name: str) -> ModelCardData:
     record, scores = config["record"], config["record"].get("dev_scores")
     known = {"f1": "entity F1", "precision": "entity precision", "recall": "entity recall", "accuracy": "accuracy"}
     metrics = {kind: what for kind, what in known.items() if kind in (scores or {})}
-    pipeline = "text-classification" if config["task"] == "classify" else "token-classification"
+    pipeline = TASKS[config["task"]].pipeline
     task_name = "Named entity recognition" if "f1" in (scores or {}) else pipeline.replace("-", " ").capitalize()
     results = [
         EvalResult(
@@ -89,7 +89,7 @@ def _metadata(config: dict[str, Any], name: str) -> ModelCardData:
 
 def _summary(config: dict[str, Any], name: str) -> str:
     types = ", ".join(map(_cell, open_labelling(**config["labelling"]).types))
-    does = f"Labels texts as one of {types}" if config["task"] == "classify" else f"Finds {types} in text"
+    does = f"{TASKS[config['task']].does} {types}"
     return (
         f"# {name}\n\n{does}. A {TASKS[config['task']].folder} trained with Boustro {config['version']}: the language "
         f"models of its encoder are frozen, and a light head (`{config['head']}`) is trained on their hidden states. "
@@ -103,10 +103,9 @@ def _use(config: dict[str, Any], name: str) -> str:
         moved = ', encoder="…"'
         note = "\n\nIts encoder uses models from a local folder: set `encoder` to their paths on your machine."
     task = TASKS[config["task"]]
-    answer = "label, score, probabilities" if config["task"] == "classify" else "label, start, end, text, score"
     return (
         f'```python\nimport boustro\n\n{task.folder} = boustro.{task.name}.from_pretrained("{name}"{moved})\n'
-        f'{task.folder}.predict("Ada Brandt flew to Port Lisse.")  # {answer}\n```{note}'
+        f'{task.folder}.predict("Ada Brandt flew to Port Lisse.")  # {task.answer}\n```{note}'
     )
 
 

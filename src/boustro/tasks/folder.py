@@ -1,0 +1,115 @@
+"""The folder of a trained task: the head, its labels, and which encoder it belongs to; never the encoder itself.
+
+config.json          task, encoder, kind of head, options, labels, and what training recorded
+head.safetensors     the head's weights
+README.md            the model card
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from safetensors.torch import load_file, save_file
+
+from boustro import __version__
+from boustro.encoders.spec import exact_spec
+from boustro.heads.registry import make_head
+from boustro.models.hardware import best_device, find_device
+from boustro.store import read_folder, read_json, write_file, write_folder
+from boustro.tasks import TASKS
+from boustro.tasks.card import write_card
+from boustro.tasks.data import data_name
+from boustro.tasks.data.conll import data_fingerprint
+from boustro.tasks.hub import download
+from boustro.tasks.labelling import open_labelling
+from boustro.types import Sentence
+
+if TYPE_CHECKING:
+    from boustro.tasks.base import Task
+
+AnyTask = TypeVar("AnyTask", bound="Task[Any]")
+
+
+def save_task(task: "Task[Any]", path: str | Path) -> None:
+    """Write the folder of a trained task; atomic."""
+    head, labelling = task.trained_head(), task.labelling
+    assert labelling is not None
+    identity = task.encoder(cached=True).identity()
+    config = {
+        "version": __version__,
+        "task": task.name,
+        "encoder": exact_spec(task.encoder_spec, identity),
+        "head": task.head_kind,
+        "config": asdict(task.config),
+        "encoder_identity": identity,
+        "streams": head.streams,
+        "max_span": head.options.max_span,
+        "labelling": labelling.to_dict(),
+        "record": task.record,
+    }
+    with write_folder(path, TASKS[task.name].folder) as folder:
+        save_file({name: t.cpu().contiguous() for name, t in head.state_dict().items()}, folder / "head.safetensors")
+        write_file(folder / "config.json", json.dumps(config, indent=1, ensure_ascii=False))
+        write_card(folder, Path(path).resolve().name)
+
+
+def load_task(
+    cls: type[AnyTask],
+    path: str | Path,
+    *,
+    revision: str | None,
+    encoder: str | None,
+    cache: bool | str | Path,
+    device: str | None,
+) -> AnyTask:
+    """See `Task.from_pretrained`."""
+    path = download(path, revision)
+    place = find_device(device) if device else best_device()
+    with read_folder(path, TASKS[cls.name].folder, verify=True):
+        saved = _upgrade(read_json(path / "config.json"))
+        task = cls(saved["encoder"], saved["head"], cache=cache, **saved["config"])
+        labelling = task.labelling = open_labelling(**saved["labelling"])
+        task.head = make_head(
+            task.head_kind,
+            replace(task.config, max_span=saved["max_span"]),
+            streams=tuple((int(layers), int(width)) for layers, width in saved["streams"]),
+            labels=labelling.labels,
+        )
+        task.head.load_state_dict(load_file(path / "head.safetensors"))
+        task.record = saved["record"]
+        task._trained_on = weights_of(saved["encoder_identity"])
+    task.device, task._wanted_device = place, device
+    task.head.to(task.device)
+    task.encoder_spec = encoder or task.encoder_spec
+    try:
+        task.encoder()
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{path}: its encoder was not found ({error}); name it with --encoder") from error
+    return task
+
+
+def describe(sentences: Sequence[Sentence]) -> dict[str, Any]:
+    """What a record says of a data set."""
+    return {"name": data_name(sentences), "sentences": len(sentences), "fingerprint": data_fingerprint(sentences)}
+
+
+def weights_of(identity: dict[str, Any]) -> list[Any]:
+    """The LMs of an encoder, by what they are and not by where they lie."""
+    parts = identity.get("parts", [identity])
+    return [(part["weights"], part["vocabulary"], part.get("direction")) for part in parts]
+
+
+def _upgrade(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """A config.json as this version writes it, from one of version 0.1.0 or later."""
+    if "task" in saved:
+        return dict(saved)
+    config, labelling, record = dict(saved["config"]), dict(saved["labelling"]), dict(saved["record"])
+    encoder, head = config.pop("encoder"), config.pop("head")
+    config["tag_scheme"], config["mix_lr_multiplier"] = config.pop("inside"), config.pop("mix_lr")
+    labelling["scheme"] = labelling.pop("inside")
+    record["dev_curve"] = record.pop("dev_f1", [])
+    made = {"streams": saved["head"]["streams"], "max_span": saved["head"]["max_span"]}
+    changed = {"task": "tag", "encoder": encoder, "head": head, "config": config, "labelling": labelling}
+    return {**saved, **changed, **made, "record": record}
