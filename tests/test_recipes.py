@@ -2,6 +2,7 @@
 
 import inspect
 import json
+from pathlib import Path
 
 import pytest
 
@@ -100,6 +101,22 @@ def test_a_folder_is_a_recipe_of_itself(tiny_lm, tmp_path):
     assert heads[0] == heads[1]
     made_by = json.loads((tmp_path / "b/manifest.json").read_text("utf-8"))["made_by"]
     assert made_by["options"]["epochs"] == 2 and made_by["options"]["hidden"] is None
+
+
+def test_an_unknown_task_is_a_usage_error_that_lists_the_known_ones(capsys):
+    assert main(["fit", *REQUIRED, "--task", "clasify"]) == 2
+    said = capsys.readouterr().err
+    assert "tag" in said and "classify" in said
+
+
+def test_options_of_options_are_options():
+    from boustro.roads.commands import adapt, elmo
+    from boustro.roads.options import AdaptConfig, TextOptions
+
+    assert options_of(elmo)["corpus"] and not options_of(elmo)["cells"]
+    assert {"lm", "shards", "train", "scheme"} <= set(options_of(adapt)) and "presets" not in options_of(fit)
+    config = AdaptConfig(lm="gpt2", out=Path("a"), text=TextOptions(shards=Path("s")))
+    assert resolved({"config": config})["shards"] == "s"
 
 
 def test_positional_values_come_first_and_given_options_stay():

@@ -12,9 +12,9 @@ because its manifest holds the options that it was made with:
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from boustro.choose import suggestion
 from boustro.options import OptionError
@@ -89,6 +89,7 @@ def with_defaults(command: Command, task: str, preset: str | None = None, absent
     def specialised(**values: Any) -> Any:
         return command(**values)
 
+    del specialised.__wrapped__  # whose annotations tyro would read
     specialised.__annotations__ = hints
     specialised.__signature__ = signature.replace(  # type: ignore[attr-defined]
         parameters=[
@@ -107,6 +108,8 @@ def recorded(command: Command) -> Command:
         record_options(resolved(signature.bind(*given, **named).arguments))
         return command(*given, **named)
 
+    del run.__wrapped__
+    run.__signature__ = signature  # type: ignore[attr-defined]
     return run
 
 
@@ -118,15 +121,16 @@ def guess_task(train: Any) -> str:
     return "classify" if path and ".json" in path.name and path.is_file() and holds_texts(path) else "tag"
 
 
-def options_of(command: Command) -> dict[str, bool]:
-    """Names of a function's options, with dashes; whether each is positional."""
+def options_of(command: Command | type) -> dict[str, bool]:
+    """Names of the options of a function, or of a dataclass of options, with dashes; whether each is positional."""
     from tyro.conf import Positional
 
     found = {}
     for name, hint in get_type_hints(command, include_extras=True).items():
-        if is_dataclass(hint):
-            found |= {f.name.replace("_", "-"): False for f in fields(hint)}
-        elif name != "return":
+        bare = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+        if is_dataclass(bare):
+            found |= options_of(bare)  # type: ignore[arg-type]
+        elif name != "return" and get_origin(hint) is not ClassVar:
             found[name.replace("_", "-")] = Positional in getattr(hint, "__metadata__", ())
     return found
 
@@ -173,8 +177,11 @@ def resolved(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values of all options of a call, as a recipe that gives them again."""
     flat: dict[str, Any] = {}
     for name, value in values.items():
-        flat |= asdict(value) if is_dataclass(value) and not isinstance(value, type) else {name: value}
-    return {name.replace("_", "-"): _plain(value) for name, value in flat.items()}
+        if is_dataclass(value):
+            flat |= resolved({field.name: getattr(value, field.name) for field in fields(value)})
+        else:
+            flat[name.replace("_", "-")] = _plain(value)
+    return flat
 
 
 def take(arguments: list[str], option: str, keep: bool = False) -> tuple[list[str], str | None]:

@@ -32,7 +32,7 @@ class TaskConfig(TrainOptions, HeadOptions, ReadingOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class TaggerConfig(TaskConfig):
-    """Options of a `Tagger`; the defaults are what measurement favoured (docs/results.md)."""
+    """Options of a Tagger; the defaults are what measurement favoured (docs/results.md)."""
 
     tag_scheme: Literal["bio", "io", "bioes"] = "bio"
     """Tag scheme that the head learns. Output is always BIO."""
@@ -58,7 +58,7 @@ class TaggerConfig(TaskConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierConfig(TaskConfig):
-    """Options of a `Classifier`."""
+    """Options of a Classifier."""
 
     default_head: ClassVar[str] = "bilstm-pool"
 
