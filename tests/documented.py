@@ -61,7 +61,7 @@ MADE = (
 DATA_SETS = ("conll2003", "wnut17", "crossner_politics")
 
 PROGRAMS = ("boustro", "torchrun", "accelerate", "python", "tail")
-RECORD = "".join(f'{name}() {{ printf "%s\\0" {name} "$@" >&3; printf "\\n\\0" >&3; }}\n' for name in PROGRAMS)
+RECORD = "".join(f'{name}() {{ printf "%s\\0" {name} "$@" $\'\\n\' >&3; }}\n' for name in PROGRAMS)  # one write each
 
 TEXTS = '{"text": "Ada left.", "label": "news"}\n{"text": "It rained.", "label": "weather"}\n'
 
