@@ -1,11 +1,14 @@
 """Folders that earlier versions wrote: they open, answer as they did, and are written again as this version writes."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 import boustro
+from boustro.tasks.card import local_models, write_card
+from boustro.tasks.saved import read_config
 
 FOLDERS = Path(__file__).parent / "folders"
 
@@ -32,3 +35,14 @@ def test_a_tagger_of_version_0_1_answers_as_it_did(name, tmp_path):
 def test_what_an_old_folder_was_made_with_is_kept():
     config = boustro.Tagger.from_pretrained(FOLDERS / "bioes-0.1").config
     assert (config.tag_scheme, config.mix_lr_multiplier, config.hidden, config.crf) == ("bioes", 5.0, 8, False)
+
+
+def test_cards_hub_and_spacy_read_old_folders_too(tmp_path):
+    pytest.importorskip("spacy")
+    from boustro.integrations.spacy import TaggerComponent
+
+    folder = shutil.copytree(FOLDERS / "tagger-0.1", tmp_path / "old")
+    types = ("LOC", "MISC", "ORG", "PER")
+    assert TaggerComponent(str(folder), None, None, "boustro").labels == types
+    assert ", ".join(types) in write_card(folder, "ada/old").read_text("utf-8")
+    assert local_models(read_config(folder)) == []

@@ -35,6 +35,7 @@ except ImportError as error:
 from boustro.store import read_json, reading, write_file
 from boustro.tasks.data.schemes import flatten_entities
 from boustro.tasks.labelling import open_labelling
+from boustro.tasks.saved import read_config
 from boustro.tasks.tagger import Tagger
 from boustro.types import Entity, Sentence
 
@@ -81,11 +82,10 @@ class TaggerComponent:
         """The tagger's entity types; empty if the tagger is neither loaded nor a local folder."""
         if self._tagger is not None:
             return tuple(self._tagger.types)
-        config = Path(self.source) / "config.json"
-        if not config.is_file():  # spaCy asks before it calls from_disk
+        if not (Path(self.source) / "config.json").is_file():  # spaCy asks before it calls from_disk
             return ()
         with reading(self.source, "save the tagger again"):
-            return open_labelling(**read_json(config)["labelling"]).types
+            return open_labelling(**read_config(Path(self.source))["labelling"]).types
 
     def __call__(self, doc: Doc) -> Doc:
         return next(self.pipe([doc]))

@@ -6,7 +6,7 @@ README.md            the model card
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,13 +17,14 @@ from boustro import __version__
 from boustro.encoders.spec import exact_spec
 from boustro.heads.registry import make_head
 from boustro.models.hardware import best_device, find_device
-from boustro.store import read_folder, read_json, write_file, write_folder
+from boustro.store import read_folder, write_file, write_folder
 from boustro.tasks import TASKS
 from boustro.tasks.card import write_card
 from boustro.tasks.data import data_name
 from boustro.tasks.data.conll import data_fingerprint
 from boustro.tasks.hub import download
 from boustro.tasks.labelling import open_labelling
+from boustro.tasks.saved import read_config
 from boustro.types import Sentence
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def load_task(
     path = download(path, revision)
     place = find_device(device) if device else best_device()
     with read_folder(path, TASKS[cls.name].folder, verify=True):
-        saved = _upgrade(read_json(path / "config.json"))
+        saved = read_config(path)
         task = cls(saved["encoder"], saved["head"], cache=cache, **saved["config"])
         labelling = task.labelling = open_labelling(**saved["labelling"])
         task.head = make_head(
@@ -99,17 +100,3 @@ def weights_of(identity: dict[str, Any]) -> list[Any]:
     """The LMs of an encoder, by what they are and not by where they lie."""
     parts = identity.get("parts", [identity])
     return [(part["weights"], part["vocabulary"], part.get("direction")) for part in parts]
-
-
-def _upgrade(saved: Mapping[str, Any]) -> dict[str, Any]:
-    """A config.json as this version writes it, from one of version 0.1.0 or later."""
-    if "task" in saved:
-        return dict(saved)
-    config, labelling, record = dict(saved["config"]), dict(saved["labelling"]), dict(saved["record"])
-    encoder, head = config.pop("encoder"), config.pop("head")
-    config["tag_scheme"], config["mix_lr_multiplier"] = config.pop("inside"), config.pop("mix_lr")
-    labelling["scheme"] = labelling.pop("inside")
-    record["dev_curve"] = record.pop("dev_f1", [])
-    made = {"streams": saved["head"]["streams"], "max_span": saved["head"]["max_span"]}
-    changed = {"task": "tag", "encoder": encoder, "head": head, "config": config, "labelling": labelling}
-    return {**saved, **changed, **made, "record": record}

@@ -12,9 +12,10 @@ import sys
 from pathlib import Path
 
 from boustro.errors import reason
-from boustro.store import MANIFEST, open_folder, read_json
+from boustro.store import MANIFEST, open_folder
 from boustro.tasks import TASKS, task_of
 from boustro.tasks.card import local_models
+from boustro.tasks.saved import read_config
 
 HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
@@ -55,7 +56,7 @@ def upload(
             "no Hugging Face token: make one at https://huggingface.co/settings/tokens, then run `hf auth login`, "
             "set HF_TOKEN, or pass token="
         )
-    for spec in local_models(read_json(folder / "config.json")):
+    for spec in local_models(read_config(folder)):
         print(f"note: {spec} is a local folder; to open {repo_id}, give that model with encoder=", file=sys.stderr)
     api = HfApi(token=token)
     try:

@@ -1,0 +1,25 @@
+"""The config.json of a trained folder, as this version writes it, whatever version wrote it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from boustro.store import read_json
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The config of a folder of version 0.1.0 or later."""
+    return _upgrade(read_json(folder / "config.json"))
+
+
+def _upgrade(saved: Mapping[str, Any]) -> dict[str, Any]:
+    if "task" in saved:
+        return dict(saved)
+    config, labelling, record = dict(saved["config"]), dict(saved["labelling"]), dict(saved["record"])
+    encoder, head = config.pop("encoder"), config.pop("head")
+    config["tag_scheme"], config["mix_lr_multiplier"] = config.pop("inside"), config.pop("mix_lr")
+    labelling["scheme"] = labelling.pop("inside")
+    record["dev_curve"] = record.pop("dev_f1", [])
+    made = {"streams": saved["head"]["streams"], "max_span": saved["head"]["max_span"]}
+    changed = {"task": "tag", "encoder": encoder, "head": head, "config": config, "labelling": labelling}
+    return {**saved, **changed, **made, "record": record}
