@@ -11,23 +11,33 @@ from boustro.options import Count, Dropout, check_options
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaskConfig(TrainOptions, HeadOptions, ReadingOptions):
-    """The options that all tasks share, besides the encoder and the kind of head."""
+class PresetOptions:
+    """Options that have presets: named sets of values."""
 
-    default_head: ClassVar[str] = "mlp"
+    preset_option: ClassVar[str] = "preset"
+    """The option of the command line that names one."""
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
+    """The first one has the defaults."""
 
     def __post_init__(self) -> None:
         """Raises `OptionError` for a value outside its option's range."""
         check_options(self)
 
     @classmethod
-    def make(cls, preset: str = "default", **chosen: Any) -> Self:
+    def make(cls, preset: str | None = None, **chosen: Any) -> Self:
         """A preset with the chosen options over it; `ValueError` for an unknown preset or option."""
         for name in chosen:
             if name not in cls.__dataclass_fields__:
                 raise ValueError(f"unknown option {name!r}{suggestion(name, cls.__dataclass_fields__)}")
-        return cls(**{**choose(preset, cls.presets, "preset"), **chosen})
+        named = choose(next(iter(cls.presets)) if preset is None else preset, cls.presets, cls.preset_option)
+        return cls(**{**named, **chosen})
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskConfig(PresetOptions, TrainOptions, HeadOptions, ReadingOptions):
+    """The options that all tasks share, besides the encoder and the kind of head."""
+
+    default_head: ClassVar[str] = "mlp"
 
 
 @dataclass(frozen=True, kw_only=True)

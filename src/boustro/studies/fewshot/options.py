@@ -5,19 +5,19 @@ Nothing slow is imported here, because command lines list these options.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
-from boustro.choose import choose
 from boustro.encoders.options import ReadingOptions
 from boustro.heads.options import StepOptions
-from boustro.options import Count, Dropout, Width, check_options
+from boustro.options import Count, Dropout, Width
+from boustro.tasks.config import PresetOptions
 
 UPPER = "upper"
 Protocol = Literal["sound", "paper"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShotOptions(StepOptions, ReadingOptions):
+class ShotOptions(PresetOptions, StepOptions, ReadingOptions):
     """How few-shot features are read and heads are trained; a protocol is a preset of these options."""
 
     layers: str = UPPER
@@ -43,14 +43,6 @@ class ShotOptions(StepOptions, ReadingOptions):
             "hidden": None,
         },
     }
-
-    def __post_init__(self) -> None:
-        check_options(self)
-
-    @classmethod
-    def make(cls, preset: str = "sound", **chosen: Any) -> Self:
-        """A protocol's settings with the chosen options over them; `ValueError` for an unknown protocol."""
-        return cls(**{**choose(preset, cls.presets, "protocol"), **chosen})
 
 
 SOUND = ShotOptions()
