@@ -34,10 +34,12 @@ def prepare(command: Command, arguments: list[str], prog: str) -> tuple[Command,
     arguments, path = take(arguments, "config")
     recipe = read_recipe(Path(path)) if path else {}
     task = peek(arguments, "task") or recipe.get("task")
-    if task not in TASKS:  # the command line refuses an unknown one
+    if "task" not in options_of(command):
+        task = "tag"
+    elif task not in TASKS:  # the command line refuses an unknown one
         task = guess_task(peek(arguments, "train") or recipe.get("train"))
-    known = options_of(with_defaults(command, task))
-    option = preset_option(with_defaults(command, task))
+    specialised = with_defaults(command, task)
+    known, option = options_of(specialised), preset_option(specialised)
     for name in recipe:
         if name not in known and name != option:
             raise OptionError(f"{path}: {name!r} is not an option of {prog}{suggestion(name, known)}")
@@ -138,7 +140,7 @@ def options_of(command: Command | type) -> dict[str, bool]:
 def preset_option(command: Command) -> str | None:
     """The option that names a preset, of a function whose options have presets."""
     hints = (hint for hint in get_type_hints(command).values() if hasattr(hint, "presets"))
-    return next((getattr(hint, "preset_option", "preset") for hint in hints), None)
+    return next((hint.preset_option for hint in hints), None)
 
 
 def read_recipe(path: Path) -> dict[str, Any]:

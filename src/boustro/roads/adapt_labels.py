@@ -25,10 +25,12 @@ from boustro.pretrain.distributed import say
 from boustro.roads.adapt import open_lm, train_adapter
 from boustro.roads.elmo import make_batches
 from boustro.roads.options import AdaptConfig
+from boustro.tasks import read_examples
 from boustro.tasks.config import TaggerConfig
-from boustro.tasks.data import data_name, read_labelled
+from boustro.tasks.data import data_name
 from boustro.tasks.data.conll import data_fingerprint
 from boustro.tasks.labelling import Labelling, make_labelling
+from boustro.tasks.tagger import Tagger
 from boustro.types import Sentence
 
 DECIDING = ("epochs", "batch_pieces", "context")
@@ -64,8 +66,8 @@ def adapt_to_labels(config: AdaptConfig) -> dict[str, Any]:
     """
     options = config.labels
     assert options.train is not None
-    train = read_labelled(options.train, config.data)
-    dev = read_labelled(options.dev, config.data) if options.dev else []
+    train = read_examples(Tagger, options.train, config.data)
+    dev = read_examples(Tagger, options.dev, config.data) if options.dev else []
     if {tag for sentence in train for tag in sentence.tags or ()} <= {"O"}:
         raise ValueError(f"{data_name(train)}: no word is labelled with an entity, so there is nothing to learn")
     context = options.context if any(sentence.document for sentence in train) else "sentence"

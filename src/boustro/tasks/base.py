@@ -259,12 +259,12 @@ class Task(ABC, Generic[Result]):
         features = self.encoder(cached).encode_all(as_sentences(sentences))
         return self._read(predict_streams(head, features.streams, features.lengths), features.lengths)
 
-    def answer_texts(self, texts: Iterable[str]) -> list[TextAnswer]:
+    def answer_texts(self, texts: Iterable[str], first: int = 1) -> list[TextAnswer]:
         """Answers for running texts, each a document of its own.
 
-        Raises `ValueError`, with the place, for what is not a string.
+        Raises `ValueError` for what is not a string, with its number; that of the first text is `first`.
         """
-        texts = as_texts(texts)
+        texts = as_texts(texts, first)
         split = [list(self.split(text, f"text {number}")) for number, text in enumerate(texts)]
         answers = iter(self.answer([placed.sentence for parts in split for placed in parts]))
         return [
@@ -277,8 +277,7 @@ class Task(ABC, Generic[Result]):
         rest = iterate(texts, "a text or several")
         number = 0
         while some := list(islice(rest, batch)):
-            as_texts(some, first=number + 1)
-            yield from map(self.result, self.answer_texts(some))
+            yield from map(self.result, self.answer_texts(some, number + 1))
             number += len(some)
 
     @overload

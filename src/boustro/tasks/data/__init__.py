@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from boustro.given import as_list, refuse_no_texts
-from boustro.output import print_notices
 from boustro.tasks.data.conll import read_columns
 from boustro.tasks.data.conllu import read_conllu
 from boustro.tasks.data.jsonl import read_jsonl
@@ -52,13 +51,6 @@ def read_data(
     for what, count in labelled.counts().items():
         first = next(note for note in labelled.notes if note.what == what)
         warnings.warn(f"{labelled.name}: {count:,} {what}; the first: {first}", stacklevel=2)
-    return labelled.sentences
-
-
-def read_labelled(data: Path, options: DataOptions) -> list[Sentence]:
-    """The same for a command: standard error, not a warning, counts what was changed."""
-    labelled = load_data(data, options)
-    print_notices({f"{what} ({data}; boustro check lists them)": n for what, n in labelled.counts().items()})
     return labelled.sentences
 
 

@@ -8,7 +8,7 @@ one list of records.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,14 @@ def read_jsonl(path: Path, options: DataOptions, lines: Lines) -> RawData:
     return read_records(records_of(path, lines), str(path), "JSON lines", options)
 
 
-def records_of(path: Path, lines: Lines) -> Iterator[tuple[int, Any]]:
+def records_of(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, Any]]:
     """(line number, record) of a file with one record per line, or of a .json file with one list of records."""
-    first = next((line.strip() for _, line in lines if line.strip()), "")
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix not in OPENERS]
-    if suffixes[-1:] == [".json"] and first.startswith("["):  # elsewhere a line may be a list: spaCy's pairs
-        return _items("\n".join(line for _, line in lines), path)
+    if suffixes[-1:] == [".json"]:  # elsewhere a line may be a list: spaCy's pairs
+        lines = list(lines)
+        text = "\n".join(line for _, line in lines)
+        if text.lstrip().startswith("["):
+            return _items(text, path)
     return ((number, _parse(line, f"{path}:{number}")) for number, line in lines if line.strip())
 
 

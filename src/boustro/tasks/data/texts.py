@@ -32,7 +32,7 @@ def read_texts(data: TextData) -> list[Sentence]:
         path = Path(data)
         if not path.is_file():
             raise missing_file(path, "labelled texts are expected, as JSON lines")
-        named = [(f"{path}:{number}", record) for number, record in records_of(path, list(read_lines(path)))]
+        named = [(f"{path}:{number}", record) for number, record in records_of(path, read_lines(path))]
     else:
         items = as_list(data, "a file of labelled texts, or (text, label) pairs")
         named = [(f"text {number} of the given data", item) for number, item in enumerate(items, start=1)]
@@ -53,7 +53,7 @@ def whole_text(text: str, document: str = "") -> Placed:
 def holds_texts(path: Path) -> bool:
     """Whether the first record of a JSON lines file has a text and one label, and no words, tags or entities."""
     try:
-        _, record = next(iter(records_of(path, list(read_lines(path)))))
+        _, record = next(records_of(path, read_lines(path)))
     except (OSError, ValueError, StopIteration):
         return False
     return (
