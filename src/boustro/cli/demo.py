@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from boustro.options import Count, check_options
+from boustro.output import RunOptions
 from boustro.store import write_file
 from boustro.tasks.data import read_data
 from boustro.tasks.render import as_terminal, as_text
@@ -48,11 +49,18 @@ def demo(out: Path = Path("boustro-demo"), seeds: Count = 3, cache: bool = True)
         "the language models stay frozen",
         file=sys.stderr,
     )
-    title = "One direction or both?"
     grid = Grid(
-        encoders=ENCODERS, heads=("mlp",), seeds=seeds, options={}, train=train, dev=dev, test=test, title=title
+        encoders=ENCODERS,
+        heads=("mlp",),
+        seeds=seeds,
+        options={},
+        run=RunOptions(cache=cache),
+        train=train,
+        dev=dev,
+        test=test,
+        title="One direction or both?",
     )
-    results = write_report(grid, compute_cells(grid, out, cache), out)
+    results = write_report(grid, compute_cells(grid, out), out)
     print_table(grid, results)
     print(f"\n{grid.report.verdict(results)}\n")
     tagger = Tagger.from_pretrained(next((out / "cells").glob("starter-mlp-1-*")) / "trained")

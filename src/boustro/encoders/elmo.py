@@ -21,7 +21,7 @@ from boustro.encoders.reading import encode_in_chunks, parse_pooling, select
 from boustro.encoders.transformer import parse_layers
 from boustro.encoders.windows import batch_by_length
 from boustro.models.elmo import ElmoStates, load_elmo, spell_texts
-from boustro.models.hardware import best_device, find_device
+from boustro.models.hardware import find_device
 from boustro.types import Sentence
 
 BATCH_WORDS = {"cpu": 1024, "cuda": 32768}
@@ -47,7 +47,7 @@ class ElmoEncoder(Encoder):
         self.spec, self.tokenizer, self.counts = spec, tokenizer, Counter()
         self._context, self._places = reading.context, parse_pooling(reading.pooling or "exit")
         self._layers = parse_layers(reading.layers, NUM_LAYERS - 1)
-        self.device = find_device(device) if device else best_device()
+        self.device = find_device(device)
         self.dtype = np.dtype(np.float32 if reading.dtype == "float32" else np.float16)
         self._weights = weights_fingerprint(path, None)
         self._elmo = load_elmo(Path(path)).to(self.device)

@@ -17,7 +17,7 @@ from boustro.encoders.loading import exact_revision, load_config, load_tokenizer
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.reading import PieceEncoder
 from boustro.models.blocks import find_blocks, states_up_to
-from boustro.models.hardware import best_device, find_device, uses_bf16
+from boustro.models.hardware import find_device, uses_bf16
 from boustro.models.pretrained import first_position, load_pretrained
 from boustro.store import fingerprint
 
@@ -45,7 +45,7 @@ class TransformerEncoder(PieceEncoder):
         self.spec = spec or path
         config = load_config(path, revision)
         self._path, self._revision = path, exact_revision(path, revision)
-        self.device = find_device(device) if device else best_device()
+        self.device = find_device(device)
         compute = torch.bfloat16 if uses_bf16(self.device) else torch.float32
         if reading.dtype:
             compute = getattr(torch, reading.dtype)

@@ -28,8 +28,10 @@ def best_device() -> torch.device:
     return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
 
 
-def find_device(name: str | torch.device) -> torch.device:
-    """The device of this name; `ValueError` if it cannot be used on this machine."""
+def find_device(name: str | torch.device | None) -> torch.device:
+    """The device of this name, the best one for None; `ValueError` if it cannot be used on this machine."""
+    if name is None:
+        return best_device()
     try:
         device = torch.device(name)
         torch.zeros(1, device=device).item()

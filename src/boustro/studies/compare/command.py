@@ -62,6 +62,7 @@ def compare(
         train=sets["train"][:train_sentences],
         dev=sets["dev"],
         test=sets.get("test"),
+        run=run,
         reference=reference,
         cases=cases,
     )

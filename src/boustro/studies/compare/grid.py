@@ -67,22 +67,23 @@ class Grid(Study):
     def settings(self, system: System, number: int) -> dict[str, Any]:
         return {"head": system.head, **asdict(self._make(system).config)}
 
-    def _make(self, system: System, cache: bool | Path = True, **more: Any) -> Task[Any]:
+    def _make(self, system: System, **more: Any) -> Task[Any]:
         """An untrained model of a system; a varied preset replaces options, other varied options replace its values."""
         preset = self.task.config.presets[system.variant.get("preset", "default")]
-        chosen = {**self.options, **preset, **system.variant, **more}
+        run = {"cache": self.run.cache, "device": self.run.device}
+        chosen = {**run, **self.options, **preset, **system.variant, **more}
         chosen.pop("preset", None)
-        return self.task.make(system.encoder, system.head, cache=cache, **chosen)
+        return self.task.make(system.encoder, system.head, **chosen)
 
     def value(self, cell: Cell) -> float:
         return float(cell.scores["dev"]["f1"])
 
-    def compute(self, cell: Cell, folder: Path, cache: bool | Path) -> dict[str, Any]:
+    def compute(self, cell: Cell, folder: Path) -> dict[str, Any]:
         if torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()
         system = cell.system
         with PeakMemory() as peak:
-            model = self._make(system, cache)
+            model = self._make(system)
             model.fit(self.train, self.dev, cell.number)
             answered = {name: model.answer(s, cached=True) for name, s in self.judged().items()}
         config = {"encoder": system.encoder, "head": system.head, **asdict(model.config)}
@@ -113,9 +114,9 @@ class Grid(Study):
         }
         return scores
 
-    def encoder(self, system: System, cache: bool | Path) -> Encoder:
+    def encoder(self, system: System) -> Encoder:
         context = {} if any(sentence.document for sentence in self.train) else {"context": "sentence"}  # as `fit` does
-        return self._make(system, cache, **context).encoder(cached=True)
+        return self._make(system, **context).encoder(cached=True)
 
     def encoding_key(self, cell: Cell) -> str:
         return cell.name

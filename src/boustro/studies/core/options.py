@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from boustro.options import check_options
+from boustro.output import RunOptions
 from boustro.tasks import read_examples, task_class
 from boustro.tasks.data.reading import DataOptions
 from boustro.types import Sentence
@@ -28,13 +29,11 @@ class StudyData:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StudyRun:
+class StudyRun(RunOptions):
     """How a study runs, and where its results go."""
 
     out: Path
     """Output folder for cells, results and reports. A study that stopped there is continued."""
-    cache: bool = True
-    """Keep the features on disk, where later runs find them."""
     dry_run: bool = False
     """Print what would be computed and how long it would take, then stop."""
     report_only: bool = False

@@ -19,7 +19,7 @@ from boustro.types import Sentence
 PROBE_SENTENCES = 100
 
 
-def make_plan(study: Study, out: Path, cache: bool | Path = True) -> dict[str, Any]:
+def make_plan(study: Study, out: Path) -> dict[str, Any]:
     """Cells known and missing, bytes of features to write, and about how many minutes."""
     data = list(study.data().values())
     to_encode: dict[Hashable, tuple[int, float]] = {}  # bytes to write, seconds to compute them
@@ -32,8 +32,8 @@ def make_plan(study: Study, out: Path, cache: bool | Path = True) -> dict[str, A
                 (known if is_complete(study, cell) else missing).append(cell)
             row = {"name": system.name, "known": len(known), "missing": len(missing), "train_seconds": 0.0}
             if missing:
-                encoder = study.encoder(system, cache)
-                if cache:
+                encoder = study.encoder(system)
+                if study.run.cache:
                     to_encode |= _features_to_write(encoder, data)
                 else:
                     seconds = num_words(s for sentences in data for s in sentences) / _words_per_second(

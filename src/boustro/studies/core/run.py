@@ -11,7 +11,7 @@ from rich.console import Console
 
 from boustro import __version__
 from boustro.encoders.spec import check_spec
-from boustro.output import as_json, check_output, give
+from boustro.output import as_json, check_output, give, only_errors
 from boustro.store import check_file, provenance, write_file
 from boustro.studies.core.options import StudyRun
 from boustro.studies.core.plan import describe_plan, make_plan
@@ -29,15 +29,16 @@ def run_study(study: Study, run: StudyRun) -> None:
             check_spec(spec)
     check_output(run.json)
     out = run.out
-    if run.dry_run:
-        plan = make_plan(study, out, run.cache)
-        give(plan, run.json, lambda: print(describe_plan(plan)))
-        return
-    check_file(out / "results.json")
-    cells = find_cells(study, out) if run.report_only else compute_cells(study, out, run.cache)
-    results = write_report(study, cells, out)
-    give(results, run.json, lambda: print_table(study, results))
-    print(f"report: {out / 'report.html'}", file=sys.stderr)
+    with only_errors(run.quiet):
+        if run.dry_run:
+            plan = make_plan(study, out)
+            give(plan, run.json, lambda: print(describe_plan(plan)))
+            return
+        check_file(out / "results.json")
+        cells = find_cells(study, out) if run.report_only else compute_cells(study, out)
+        results = write_report(study, cells, out)
+        give(results, run.json, lambda: print_table(study, results))
+        print(f"report: {out / 'report.html'}", file=sys.stderr)
 
 
 def write_report(study: Study, cells: Sequence[Cell], out: Path) -> dict[str, Any]:

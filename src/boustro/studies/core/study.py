@@ -29,6 +29,7 @@ from rich.table import Table
 from boustro.encoders.base import Encoder
 from boustro.encoders.spec import spec_fingerprint
 from boustro.locks import lock
+from boustro.output import DEFAULT_RUN, RunOptions
 from boustro.store import (
     fingerprint,
     read_folder,
@@ -76,6 +77,7 @@ class Study(ABC):
     dev: list[Sentence]
     test: list[Sentence] | None = None
     task: StudiedTask = TAG
+    run: RunOptions = DEFAULT_RUN
     title: str
     unit: ClassVar[str]
     """What a cell's number is, as its name shows it."""
@@ -112,7 +114,7 @@ class Study(ABC):
         """Everything that decides a cell's numbers, except the encoder's weights and the data; as JSON values."""
 
     @abstractmethod
-    def compute(self, cell: Cell, folder: Path, cache: bool | Path) -> dict[str, Any]:
+    def compute(self, cell: Cell, folder: Path) -> dict[str, Any]:
         """Compute one cell: write its files into `folder`, and return the contents of scores.json."""
 
     @abstractmethod
@@ -120,7 +122,7 @@ class Study(ABC):
         """The score that progress messages show; any error means that the cell is damaged."""
 
     @abstractmethod
-    def encoder(self, system: System, cache: bool | Path) -> Encoder:
+    def encoder(self, system: System) -> Encoder:
         """The encoder that a system reads the data with."""
 
     @abstractmethod
@@ -178,20 +180,20 @@ def find_cells(study: Study, out: Path) -> list[Cell]:
     return [cell for cell in study.cells(out) if is_complete(study, cell)]
 
 
-def compute_cells(study: Study, out: Path, cache: bool | Path = True) -> list[Cell]:
+def compute_cells(study: Study, out: Path) -> list[Cell]:
     """All cells; those that are not complete are computed, one after the other."""
     cells = study.cells(out)
     for done, cell in enumerate(cells, start=1):
         started, note = time.monotonic(), "known already"
         if not is_complete(study, cell):
-            compute_cell(study, cell, cache)
+            compute_cell(study, cell)
             note = f"computed in {time.monotonic() - started:.0f} s"
         score = f"{study.measure} {study.value(cell):.2f}"
         print(f"[{done}/{len(cells)}] {cell.name}: {score} ({note})", file=sys.stderr)
     return cells
 
 
-def compute_cell(study: Study, cell: Cell, cache: bool | Path = True) -> None:
+def compute_cell(study: Study, cell: Cell) -> None:
     """Compute and write one cell; the files of a damaged one are replaced.
 
     When several programs run one study, one of them computes a cell and the others wait for it.
@@ -202,5 +204,5 @@ def compute_cell(study: Study, cell: Cell, cache: bool | Path = True) -> None:
         remove_folder(cell.folder, FILES)  # damaged, or absent
         refuse_foreign(cell.folder, KIND)
         with write_folder(cell.folder, KIND) as folder:
-            scores = study.compute(cell, folder, cache)
+            scores = study.compute(cell, folder)
             write_file(folder / "scores.json", json.dumps(scores, indent=1, ensure_ascii=False))

@@ -69,6 +69,7 @@ def fewshot(
         budget=budget,
         options=training,
         task=studied,
+        run=run,
         train=sets["train"],
         dev=sets["dev"],
         test=sets.get("test"),

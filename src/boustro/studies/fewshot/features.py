@@ -40,7 +40,7 @@ def reading_encoder(
 
     Args:
         layers: "upper" (the upper half: of 12 blocks, 6 to 12), all, last, or numbers such as 2,3,4.
-        options: `load_encoder`'s: pooling, spacing, context, sentinel, dtype.
+        options: `load_encoder`'s: device, pooling, spacing, context, sentinel, dtype.
     """
     if not any(sentence.document for sentence in train):  # heads see the context that they were trained with
         options = {**options, "context": "sentence"}

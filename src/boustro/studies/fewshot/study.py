@@ -117,9 +117,9 @@ class ShotStudy(Study):
     def value(self, cell: Cell) -> float:
         return statistics.fmean(row["score"] for row in cell.scores["rows"])
 
-    def compute(self, cell: Cell, folder: Path, cache: bool | Path) -> dict[str, Any]:
+    def compute(self, cell: Cell, folder: Path) -> dict[str, Any]:
         def read() -> tuple[FeatureReader, dict[str, JudgedSet]]:
-            reader = self._reader(cell.system.encoder, cache)
+            reader = self._reader(cell.system.encoder)
             return reader, read_judged(self, reader)
 
         reader, judged = self._keep("features", cell.system.encoder, read)
@@ -148,16 +148,16 @@ class ShotStudy(Study):
             self._latest[what, spec] = load()
         return self._latest[what, spec]
 
-    def _reader(self, spec: str, cache: bool | Path) -> FeatureReader:
+    def _reader(self, spec: str) -> FeatureReader:
         options, pooled = self.options, not self.task.has_positions
-        return FeatureReader(self._encoder(spec, cache), self.train, options.layers, options.standardise, pooled)
+        return FeatureReader(self._encoder(spec), self.train, options.layers, options.standardise, pooled)
 
-    def _encoder(self, spec: str, cache: bool | Path) -> Encoder:
+    def _encoder(self, spec: str) -> Encoder:
         options = {name: getattr(self.options, name) for name in READING}
-        return reading_encoder(spec, self.train, cache=cache, **options)
+        return reading_encoder(spec, self.train, cache=self.run.cache, device=self.run.device, **options)
 
-    def encoder(self, system: System, cache: bool | Path) -> Encoder:
-        return self._keep("encoder", system.encoder, lambda: self._encoder(system.encoder, cache))
+    def encoder(self, system: System) -> Encoder:
+        return self._keep("encoder", system.encoder, lambda: self._encoder(system.encoder))
 
     def encoding_key(self, cell: Cell) -> str:
         return cell.system.encoder
@@ -167,8 +167,9 @@ class ShotStudy(Study):
         cheapest = min(missing, key=lambda cell: cell.number)
         draw = self.draws[cheapest.number][0]
         train = [self.train[number] for number in draw]
-        small = replace(self, train=train, budget=min(self.budget, PROBE_RUNS))
-        reader = small._reader(cheapest.system.encoder, cache=False)
+        uncached = replace(self.run, cache=False)
+        small = replace(self, run=uncached, train=train, budget=min(self.budget, PROBE_RUNS))
+        reader = small._reader(cheapest.system.encoder)
         seconds = []
         for size in (1, 1, PROBE_SENTENCES):  # the first one warms up
             small = replace(small, dev=self.dev[:size], test=self.test[:size] if self.test else None)
