@@ -12,32 +12,20 @@ from collections.abc import Container, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from boustro.encoders.spec import load_encoder
-    from boustro.metrics.labels import LabelScore
-    from boustro.metrics.spans import SpanScore
-    from boustro.tasks.classifier import Classifier, Label
-    from boustro.tasks.config import ClassifierConfig, TaggerConfig
-    from boustro.tasks.data import read_data
-    from boustro.tasks.labelling import Answer
-    from boustro.tasks.tagger import Tagger
-    from boustro.types import Entity, Sentence
+    from boustro.encoders.spec import load_encoder as load_encoder
+    from boustro.metrics.labels import LabelScore as LabelScore
+    from boustro.metrics.spans import SpanScore as SpanScore
+    from boustro.tasks.classifier import Classifier as Classifier
+    from boustro.tasks.classifier import Label as Label
+    from boustro.tasks.config import ClassifierConfig as ClassifierConfig
+    from boustro.tasks.config import TaggerConfig as TaggerConfig
+    from boustro.tasks.data import read_data as read_data
+    from boustro.tasks.labelling import Answer as Answer
+    from boustro.tasks.tagger import Tagger as Tagger
+    from boustro.types import Entity as Entity
+    from boustro.types import Sentence as Sentence
 
 __version__ = "0.1.0"
-__all__ = [
-    "Answer",
-    "Classifier",
-    "ClassifierConfig",
-    "Entity",
-    "Label",
-    "LabelScore",
-    "Sentence",
-    "SpanScore",
-    "Tagger",
-    "TaggerConfig",
-    "load_encoder",
-    "read_data",
-]
-
 _HOMES = {
     "load_encoder": "boustro.encoders.spec",
     "LabelScore": "boustro.metrics.labels",
@@ -52,6 +40,7 @@ _HOMES = {
     "Entity": "boustro.types",
     "Sentence": "boustro.types",
 }
+__all__ = sorted(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def _limit_spinning(environment: MutableMapping[str, str], loaded: Container[str]) -> None:

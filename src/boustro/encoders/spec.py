@@ -86,54 +86,33 @@ def load_encoder(
 ) -> Encoder:
     """Load the encoder that a spec names.
 
-    Parameters
-    ----------
-    spec : str
-        A model of the Hub or a folder, with its kind, number and revision, or several joined by `+`: `"gpt2"`,
-        `"gpt2+./backward"`, `"starter"`, `"masked:bert-base-cased"`, `"unmasked:3-4:gpt2@607a30d"`. All kinds are
-        listed in `boustro.encoders.spec`.
-    layers : str, int or sequence of int, default="all"
-        Layers to read: "all", "last", or numbers: 0 is the embeddings, 1 to n the blocks, -1 the last.
-    pooling : str, default=None
-        Where a word is read: exit, before, entry, first, last, mean, or several joined by `+`, which are concatenated
-        (`boustro.encoders.reading`). None is exit+before, for an ELMo exit, for a fusion's own stream mean.
-    device : str, default=None
-        Such as "cpu" or "cuda:1". None is CUDA, else MPS, else the CPU.
-    dtype : {"float32", "bfloat16", "float16"}, default=None
-        Precision of the computation. With "float32" the arrays are float32, otherwise float16. None is the fastest
-        precision on this machine.
-    cache : bool, str or Path, default=None
-        True or a folder keeps features on disk, so that each text is computed once.
-    spacing : {"natural", "always"}, default="natural"
-        The space before a word: as in running text, or always.
-    context : {"sentence", "document"}, default="sentence"
-        What an LM reads: the sentence alone, or the document around it, up to the LM's window.
-    sentinel : bool, default=None
-        Start each reading with the end-of-text piece. None is as the LM was trained. For causal LMs only.
-    revision : str, default=None
-        A commit, branch or tag of the Hub, for parts of the spec that name none.
-    **options
-        Options of one kind: `between`, the text between copies, for `repeated:`; `direction`, "forward" or "backward".
+    Args:
+        spec: A model of the Hub or a folder, with its kind, number and revision, or several joined by `+`: `"gpt2"`,
+            `"gpt2+./backward"`, `"starter"`, `"masked:bert-base-cased"`, `"unmasked:3-4:gpt2@607a30d"`. All kinds are
+            listed in `boustro.encoders.spec`.
+        layers: Layers to read: "all", "last", or numbers: 0 is the embeddings, 1 to n the blocks, -1 the last.
+        pooling: Where a word is read: exit, before, entry, first, last, mean, or several joined by `+`, which are
+            concatenated (`boustro.encoders.reading`). By default exit+before; of an ELMo exit, of a fusion mean.
+        device: Such as "cpu" or "cuda:1". By default CUDA, else MPS, else the CPU.
+        dtype: Precision of the computation, by default the fastest on this machine. With "float32" the arrays are
+            float32, otherwise float16.
+        cache: True or a folder keeps features on disk, so that each text is computed once.
+        spacing: The space before a word: as in running text, or always.
+        context: What an LM reads: the sentence alone, or the document around it, up to the LM's window.
+        sentinel: Start each reading with the end-of-text piece (causal LMs only). By default as the LM was trained.
+        revision: A commit, branch or tag of the Hub, for parts of the spec that name none.
+        options: Options of one kind: `between`, the text between copies (`repeated:`); `direction`, "forward" or
+            "backward".
 
-    Returns
-    -------
-    Encoder
-        `encode(sentences)` yields per sentence a tuple of arrays (words, layers, width), one per stream, in text
-        order; `encode_all(sentences)` concatenates them.
+    Returns an encoder: `encode(sentences)` yields per sentence a tuple of arrays (words, layers, width), one per
+    stream, in text order; `encode_all(sentences)` concatenates them. Raises `ValueError` for an unknown kind or option,
+    a damaged folder, or LMs that do not share a vocabulary, and `FileNotFoundError` for a missing model.
 
-    Raises
-    ------
-    ValueError
-        For an unknown kind or option, a damaged folder, or LMs that do not share a vocabulary.
-    FileNotFoundError
-        For a missing model.
-
-    Examples
-    --------
-    >>> encoder = boustro.load_encoder("starter", layers="last")
-    >>> forward, backward = next(encoder.encode([["Ada", "left", "."]]))
-    >>> forward.shape
-    (3, 1, 512)
+    Example:
+        >>> encoder = boustro.load_encoder("starter", layers="last")
+        >>> forward, backward = next(encoder.encode([["Ada", "left", "."]]))
+        >>> forward.shape
+        (3, 1, 512)
     """
     check_options(load_encoder, locals())
     layers = layers if isinstance(layers, str) else ",".join(map(str, np.atleast_1d(layers)))
@@ -144,10 +123,11 @@ def load_encoder(
     for name in split_spec(spec):
         bare, own_revision = split_revision(name)
         kind, number, path = resolve(bare)
-        given = {**options, "revision": own_revision or revision}
+        given = {**options, "revision": own_revision or revision, "sentinel": sentinel}
         own = {option: value for option, value in given.items() if value is not None}
-        if unknown := {*own, *(["sentinel"] if sentinel is not None else [])} - {*kind.options}:
+        if unknown := own.keys() - {*kind.options}:
             raise ValueError(f"{name}: this kind of encoder has no option {', '.join(sorted(unknown))}")
+        own.pop("sentinel", None)  # is in `reading`
         tokenizer = parts[0].tokenizer if parts else None
         parts.append(kind.make(path, reading, spec=name, device=device, tokenizer=tokenizer, **number, **own))
     causal = [part for part in parts if isinstance(part, LMEncoder)]

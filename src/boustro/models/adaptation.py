@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from boustro.models.lora import CONFIG, WEIGHTS, save_lora
-from boustro.store import fingerprint, kind_of, open_folder, read_folder, read_json, write_file, write_folder
+from boustro.store import fingerprint, kind_of, open_folder, read_folder, read_json, write_file
 
 KIND = "low-rank adaptation"
 FACTS = "adaptation.json"
@@ -33,12 +33,10 @@ class Adaptation:
     """The blocks whose mask was removed, such as 1-4, or none."""
 
 
-def save_adaptation(out: Path, adapted: Any, facts: Adaptation, training: dict[str, Any]) -> None:
-    """Write the whole folder; it replaces an older adaptation."""
-    with write_folder(out, KIND) as folder:
-        save_lora(folder, adapted)
-        write_file(folder / FACTS, json.dumps(asdict(facts), indent=1))
-        write_file(folder / "training.json", json.dumps(training, indent=1))
+def save_adaptation(folder: Path, adapted: Any, facts: Adaptation) -> None:
+    """Write adapter and facts into a folder that `store.write_folder` opened."""
+    save_lora(folder, adapted)
+    write_file(folder / FACTS, json.dumps(asdict(facts), indent=1))
 
 
 def find_adaptation(path: str) -> Adaptation | None:

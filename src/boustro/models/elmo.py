@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -177,10 +177,10 @@ def spell_texts(texts: Sequence[Sequence[str]], max_letters: int) -> SpeltTexts:
     return SpeltTexts(spelt, torch.tensor(rows), torch.tensor([len(text) for text in texts]), num_cut)
 
 
-def save_elmo(folder: Path, elmo: Elmo, facts: dict[str, Any]) -> None:
-    """Write weights and config into a folder that `store.write_folder` opened; `facts` are added to the config."""
+def save_elmo(folder: Path, elmo: Elmo) -> None:
+    """Write weights and config into a folder that `store.write_folder` opened."""
     save_file({name: tensor.contiguous() for name, tensor in elmo.state_dict().items()}, folder / WEIGHTS)
-    write_file(folder / "config.json", json.dumps({"shape": asdict(elmo.shape), **facts}, indent=1))
+    write_file(folder / "config.json", json.dumps({"shape": asdict(elmo.shape)}, indent=1))
 
 
 def load_elmo(path: Path) -> Elmo:

@@ -95,8 +95,7 @@ def train_adapter(
     say(f"{what} trained in {len(batches):,} steps")
     result = train(config, facts, weights, loss_of, batches, held_out, step_size=step_size)
     result |= {"num_parameters": num_parameters, **describe()}
-    save_adaptation(config.out, adapted, base, result)
-    return finish(config, result)
+    return finish(config, KIND, result, lambda folder: save_adaptation(folder, adapted, base))
 
 
 def adapt_to_text(config: AdaptConfig) -> dict[str, Any]:

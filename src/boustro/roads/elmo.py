@@ -4,7 +4,6 @@ A batch has sentences of similar length, about `batch_words` words. Targets are 
 all others are the unknown word (number 0). All sentences are kept in memory.
 """
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -21,7 +20,7 @@ from boustro.pretrain.config import run_facts
 from boustro.pretrain.distributed import say
 from boustro.roads.options import ElmoConfig
 from boustro.roads.training import finish, train
-from boustro.store import fingerprint, write_file, write_folder
+from boustro.store import fingerprint
 
 DECIDING = ("width", "cells", "letter_window", "num_targets", "words", "batch_words", "max_words")
 """Options that decide the weights, besides those of every run."""
@@ -74,10 +73,7 @@ def train_elmo(
     result = train(config, facts, module, module.forward, data, validation, **how)
     unknown = 1 - sum(counts[word] for word in targets) / total
     result |= {"num_parameters": num_parameters, "share_of_unknown_targets": unknown}
-    with write_folder(config.out, KIND) as folder:
-        save_elmo(folder, module.elmo, {})
-        write_file(folder / "training.json", json.dumps(result, indent=1))
-    return finish(config, result)
+    return finish(config, KIND, result, lambda folder: save_elmo(folder, module.elmo))
 
 
 def make_batches(lengths: Sequence[int], batch_words: int, seed: int) -> list[list[int]]:

@@ -5,7 +5,8 @@ then their own losses are added, so that they remain LMs. With `tokens=0` nothin
 fusion's random initial weights, the control for its training.
 """
 
-import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,13 +17,13 @@ from boustro.encoders.spec import exact_spec, load_encoder
 from boustro.models.fusion import FUSIONS, KIND, Cloze, FusionShape, TiedHead, save_fusion
 from boustro.models.hardware import best_device, uses_bf16
 from boustro.models.loss import find_finish, lm_loss
+from boustro.models.towers import Towers
 from boustro.pretrain.batches import Batches, HeldOut, stack
 from boustro.pretrain.checkpoints import finished_run
 from boustro.pretrain.config import run_facts
 from boustro.pretrain.distributed import say
 from boustro.roads.options import FuseConfig
 from boustro.roads.training import finish, open_segments, train
-from boustro.store import write_file, write_folder
 from boustro.text.shards import Shards
 
 DECIDING = ("kind", "width", "num_heads", "train_lms", "lm_weight", "tokens", "segment_length", "batch_segments")
@@ -35,11 +36,9 @@ def train_fusion(config: FuseConfig) -> dict[str, Any]:
     Raises `ValueError` for LMs that do not fit each other or the shards, before anything is computed.
     """
     forward, backward = lms_of(load_encoder(f"{config.forward}+{config.backward}", layers="last"))
-    window = tower_window(forward, backward)
-    if config.segment_length > window:
-        raise ValueError(
-            f"the two LMs read {window:,} pieces together; lower --segment-length {config.segment_length:,}"
-        )
+    window, length = tower_window(forward, backward), config.segment_length
+    if length > window:
+        raise ValueError(f"the two LMs read {window:,} pieces together; lower --segment-length {length:,}")
     sides = SIDES[config.train_lms]
     names = {
         "forward": exact_spec(config.forward, forward.identity()),
@@ -51,6 +50,8 @@ def train_fusion(config: FuseConfig) -> dict[str, Any]:
     segments, validation, steps = open_segments(config.shards, config, config.seed, *whose)
     size, fingerprint = config.batch_segments, segments.shards.fingerprint
     facts = run_facts(config, DECIDING, shards=fingerprint, **names)
+    if finished := finished_run(config, KIND, facts):
+        return finished
 
     device, towers = best_device(), towers_of(forward, backward)
     cloze, shape = _make_cloze(config, towers, segments.shards, device)
@@ -58,48 +59,52 @@ def train_fusion(config: FuseConfig) -> dict[str, Any]:
     for lm in lms.values():
         lm.float().to(device)  # type: ignore[arg-type]
         lm.base_model.requires_grad_(True)
-    heads: dict[str, Any] = {side: (lm.get_output_embeddings(), find_finish(lm)) for side, lm in lms.items()}
     trained = nn.ModuleDict({"cloze": cloze, **{f"{side}_lm": lm.base_model for side, lm in lms.items()}})
-
-    def loss_of(pieces: Tensor) -> Tensor:
-        """The fusion's loss; in training plus the weighted losses of the LMs trained along."""
-        lengths = torch.full((len(pieces),), pieces.shape[1], device=pieces.device)
-        states = towers.states(pieces, lengths)
-        fused = cloze(states, pieces)
-        if not trained.training:
-            return fused
-        blind = {"forward": states.forward[:, :-1], "backward": states.backward[:, 1:]}
-        own = [lm_loss(blind[side], head, pieces, finish=end) for side, (head, end) in heads.items()]
-        return fused + config.lm_weight * sum(own)
 
     def batch(step: int) -> dict[str, Tensor]:
         numbers = range(step * size, (step + 1) * size)
         return {"pieces": stack([segments.example(0, n % len(segments)) for n in numbers])}
 
-    if finished := finished_run(config, KIND, facts):
-        return finished
     kept = (cloze.fusion, *(lm.base_model for lm in lms.values()))  # without the output head
     num_parameters = sum(p.numel() for module in kept for p in module.parameters())
-    step_pieces = size * config.segment_length
+    step_pieces = size * length
     along = f" and the {' and the '.join(lms)} LM" if lms else ""
     what = f"{config.kind} fusion{along}: {num_parameters / 1e6:.2f}M parameters"
     say(f"{what}, {steps:,} steps of {step_pieces:,} pieces on {device}")
-    batches, bf16 = Batches(steps, batch), uses_bf16(device)
+    batches, loss_of = Batches(steps, batch), _make_loss(towers, cloze, lms, config.lm_weight)
     measured = HeldOut(validation, lambda examples: {"pieces": stack(examples)}, config, size) if validation else None
-    result = train(config, facts, trained, loss_of, batches, measured, step_size=step_pieces, bf16=bf16)
+    result = train(config, facts, trained, loss_of, batches, measured, step_size=step_pieces, bf16=uses_bf16(device))
     counts = {"num_parameters": num_parameters, "pieces_seen": steps * step_pieces}
     result |= {"shards_fingerprint": fingerprint, **counts}
-    with write_folder(config.out, KIND, {"shards": fingerprint}) as folder:
+
+    def save(folder: Path) -> None:
         save_fusion(folder, cloze, shape, names)
         for side, lm in lms.items():
             lm.config.direction, lm.config.sentinel = side, True
             lm.save_pretrained(folder / side)
             forward.tokenizer.save_pretrained(folder / side)
-        write_file(folder / "training.json", json.dumps(result, indent=1))
-    return finish(config, result)
+
+    return finish(config, KIND, result, save, shards=fingerprint)
 
 
-def _make_cloze(config: FuseConfig, towers: Any, shards: Shards, device: torch.device) -> tuple[Cloze, FusionShape]:
+def _make_loss(towers: Towers, cloze: Cloze, lms: Mapping[str, Any], lm_weight: float) -> Callable[[Tensor], Tensor]:
+    """The fusion's loss; in training plus the weighted losses of the LMs trained along."""
+    heads = {side: (lm.get_output_embeddings(), find_finish(lm)) for side, lm in lms.items()}
+
+    def loss_of(pieces: Tensor) -> Tensor:
+        lengths = torch.full((len(pieces),), pieces.shape[1], device=pieces.device)
+        states = towers.states(pieces, lengths)
+        fused = cloze(states, pieces)
+        if not cloze.training:
+            return fused
+        blind = {"forward": states.forward[:, :-1], "backward": states.backward[:, 1:]}
+        own = [lm_loss(blind[side], head, pieces, finish=end) for side, (head, end) in heads.items()]
+        return fused + lm_weight * sum(own)
+
+    return loss_of
+
+
+def _make_cloze(config: FuseConfig, towers: Towers, shards: Shards, device: torch.device) -> tuple[Cloze, FusionShape]:
     """The fusion with random weights and its output head, and its shape; the towers are moved to the device too."""
     towers.forward.to(device)
     towers.backward.to(device)

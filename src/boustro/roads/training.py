@@ -4,6 +4,7 @@ A run is a module, a loss, and a batch for each step, all a function of the step
 Runs use one process.
 """
 
+import json
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from boustro.pretrain.distributed import num_processes, say
 from boustro.pretrain.output import refuse_not_finite
 from boustro.pretrain.trainer import PretrainTrainer, training_arguments
 from boustro.roads.options import SegmentOptions
+from boustro.store import write_file, write_folder
 from boustro.text.segments import Segments
 from boustro.text.shards import open_shards_of
 
@@ -79,8 +81,13 @@ def train(
     return result
 
 
-def finish(config: RunConfig, result: dict[str, Any]) -> dict[str, Any]:
-    """Remove the checkpoints of a run whose folder is written; returns its result."""
+def finish(
+    config: RunConfig, kind: str, result: dict[str, Any], save: Callable[[Path], None], **made_by: Any
+) -> dict[str, Any]:
+    """Write a run's folder, with what `save` writes into it, and remove the checkpoints; returns the result."""
+    with write_folder(config.out, kind, made_by) as folder:
+        save(folder)
+        write_file(folder / "training.json", json.dumps(result, indent=1))
     remove_checkpoints(config.checkpoints)
     loss = result["validation_loss"]
     say(f"{config.out}: done" + (f", validation loss {loss:.4f}" if loss is not None else ""))
