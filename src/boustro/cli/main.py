@@ -17,6 +17,7 @@ from pathlib import Path
 
 from boustro.choose import unknown
 from boustro.errors import lacks_memory, reason
+from boustro.names import expand_home
 from boustro.options import OptionError
 
 COMMANDS = {
@@ -30,11 +31,7 @@ COMMANDS = {
     "evaluate": ("boustro.cli.commands", "evaluate", "score a trained folder on labelled examples"),
     "predict": ("boustro.cli.commands", "predict", "label text"),
     "compare": ("boustro.studies.compare.command", "compare", "encoders x heads x seeds, as a table and a report"),
-    "fewshot": (
-        "boustro.studies.fewshot.command",
-        "fewshot",
-        "encoders with few labelled sentences, as curves",
-    ),
+    "fewshot": ("boustro.studies.fewshot.command", "fewshot", "encoders with few labelled sentences, as curves"),
     "cache": ("boustro.cli.cache", "cache", "list or clear the cached features"),
     "check": ("boustro.tasks.check", "check", "report on labelled data before training on it"),
     "doctor": ("boustro.cli.doctor", "doctor", "print what a bug report should say"),
@@ -127,10 +124,8 @@ def run(module: str, function: str, arguments: list[str], prog: str) -> int:
         return EXIT_INPUT
     except Exception as error:
         if lacks_memory(error):
-            print(
-                f"boustro: not enough memory ({reason(error)}); take smaller values, or a larger machine",
-                file=sys.stderr,
-            )
+            advice = "take smaller values, or a larger machine"
+            print(f"boustro: not enough memory ({reason(error)}); {advice}", file=sys.stderr)
             return EXIT_INPUT
         with tempfile.NamedTemporaryFile("w", prefix="boustro-", suffix=".log", delete=False) as log:
             traceback.print_exc(file=log)
@@ -141,8 +136,6 @@ def run(module: str, function: str, arguments: list[str], prog: str) -> int:
 
 def _expand_home(word: str) -> str:
     """`~/lm` and `--out=~/lm` with the home folder, which a shell fills in only at the head of a word."""
-    from boustro.names import expand_home
-
     option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
     return option + equals + expand_home(value)
 

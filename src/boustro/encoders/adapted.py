@@ -29,10 +29,7 @@ def load_causal(
     blocks: str | None = None,
     **common: Any,
 ) -> LMEncoder:
-    """A causal LM, with or without its mask, or one that was adapted so, whose folder names the blocks.
-
-    Raises `ValueError` for a folder that was adapted the other way, or in other blocks.
-    """
+    """A causal LM, with or without its mask, or one adapted so; `ValueError` for one that was adapted otherwise."""
     adaptation = find_adaptation(path)
     kind = UnmaskedEncoder if unmasked else LMEncoder
     own = {"blocks": blocks} if unmasked else {}

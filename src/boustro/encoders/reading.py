@@ -151,10 +151,7 @@ class PieceEncoder(Encoder):
         return encode_in_chunks(sentences, self._context, self._encode_chunk)
 
     def rows(self, sentences: Iterable[WordList]) -> list[Row]:
-        """The model's inputs for sentences, window by window, and the column where each word is read.
-
-        A word is read at the first place of the pooling; every word is in one row.
-        """
+        """The model's inputs, window by window, and the columns where words are read, at the pooling's first place."""
         groups = list(group_sentences(each_sentence(sentences), self._context))
         aligned, first_word, windows = self._align(groups)
         selections = [select(self._places[0], p.bounds, self.backward) for p in aligned]

@@ -144,10 +144,7 @@ def with_cache(encoder: Encoder, cache: bool | str | Path = True) -> Encoder:
 
 
 def split_spec(spec: str) -> list[str]:
-    """`"a+b"` → `["a", "b"]`, shipped pairs written out; a path that exists is never split.
-
-    A shipped name is not a path: a folder `starter` is named `./starter`.
-    """
+    """`"a+b"` → `["a", "b"]`, shipped pairs written out; a path that exists is never split."""
     if spec not in PAIRS and Path(spec).exists():
         return [spec]
     names = [name for part in spec.split("+") for name in PAIRS.get(part, part).split("+")]

@@ -1,13 +1,7 @@
-"""A causal LM with its causal mask removed, in all blocks or in a range: every piece sees both sides.
+"""A causal LM with its causal mask removed, in all blocks or in a range (`models.unmask`): every piece sees both sides.
 
-Nothing is trained, so the model is used in a way that it never met in pretraining. With 4 blocks:
-
-    unmasked:PATH        blocks 1, 2, 3, 4 without the mask
-    unmasked:3-4:PATH    1 and 2 as pretrained, 3 and 4 without the mask
-    unmasked:3:PATH      only block 3 without the mask
-    unmasked:DIR         an LM that `boustro adapt` trained for this, in the blocks it was trained for (`adapted`)
-
-How the mask is removed: `models.unmask`.
+Nothing is trained, so the model is used in a way that it never met in pretraining, except for an LM that `boustro
+adapt` trained for it (`adapted`).
 """
 
 from collections.abc import Sequence

@@ -58,10 +58,7 @@ def keep_causal(block: nn.Module) -> None:
 
 
 def causal_part(mask: Tensor | None, states: Tensor) -> Tensor:
-    """The mask (B, 1, P, P) with everything right of the diagonal hidden: boolean for sdpa, added for eager.
-
-    Raises `ValueError` for a mask of another form, such as (B, P) for padding only.
-    """
+    """The mask (B, 1, P, P), hidden right of the diagonal too; `ValueError` for a mask of another form than this."""
     num_pieces = states.shape[1]
     causal = torch.ones(num_pieces, num_pieces, dtype=torch.bool, device=states.device).tril()[None, None]
     if mask is None:  # sdpa: everything is visible

@@ -82,10 +82,7 @@ def save_lora(folder: Path, adapted: Any) -> None:
 
 
 def merge_lora(model: nn.Module, folder: Path) -> None:
-    """Add an adapter's change to the matrices of `model`, in memory.
-
-    Raises `ImportError` without peft, `ValueError` for an adapter of another architecture.
-    """
+    """Add an adapter's change to `model` in memory; `ImportError` without peft, `ValueError` for an unfit one."""
     peft = find_peft()
     try:
         adapted = _put_on(model, peft.LoraConfig.from_pretrained(str(folder)))

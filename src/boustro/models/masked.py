@@ -1,8 +1,5 @@
 """Masked LMs with their losses: a batch of an objective in, the mean loss out.
 
-    MaskedLMWithLoss    L = L_MLM               hidden pieces (objective `masked`)
-    PairLMWithLoss      L = L_MLM + L_NSP       and whether the second text follows the first (`sentence_pair`)
-
 Only the states at the hidden positions go through the head. Documents in one segment do not see each other, and each
 begins at position 0 (`packing`). B segments, T pieces, K slots for predictions (empty: target -100), D width.
 

@@ -74,10 +74,7 @@ MASKED_PRESETS: dict[str, Make] = {"bert": bert, "eurobert": eurobert, "electra"
 
 
 def make_config(preset: str, vocab_size: int, max_pieces: int, end_of_text_id: int) -> PretrainedConfig:
-    """The config of a causal preset, or of a `config.json`, for a window of `max_pieces`.
-
-    Raises `ValueError` for an unknown name, with the nearest known one.
-    """
+    """The config of a causal preset or a `config.json`, for a window; `ValueError` for an unknown name."""
     if preset in PRESETS:
         return PRESETS[preset](**_fitted(vocab_size, max_pieces, end_of_text_id))
     if Path(preset).exists():
@@ -86,10 +83,7 @@ def make_config(preset: str, vocab_size: int, max_pieces: int, end_of_text_id: i
 
 
 def config_like(model: str, vocab_size: int, max_pieces: int, end_of_text_id: int) -> PretrainedConfig:
-    """The config of a model, in a folder or on the Hub, or a `config.json`, for a window of `max_pieces`.
-
-    Raises `FileNotFoundError` if there is none.
-    """
+    """The config of a model or of a `config.json`, for a window; `FileNotFoundError` if there is none."""
     try:
         return AutoConfig.from_pretrained(locate_model(model), **_fitted(vocab_size, max_pieces, end_of_text_id))
     except ImportError:

@@ -34,10 +34,7 @@ class Towers:
     sentinel: int
 
     def states(self, pieces: Int[Tensor, "B P"], lengths: Lengths) -> TowerStates:
-        """Top states for texts padded on the right; text `b` has `lengths[b]` real pieces.
-
-        Gradients flow into a tower whose parameters require them.
-        """
+        """Top states of texts padded on the right, `lengths` long; gradients flow into towers that are trained."""
         ahead, back = both_readings(pieces, lengths, self.sentinel)
         return TowerStates(_read(self.forward, ahead), in_text_order(_read(self.backward, back), lengths))
 

@@ -1,11 +1,7 @@
 """Removing the causal mask of a transformer, in all blocks or in a range of them, without training.
 
-Blocks outside the range stay causal. Of 4 blocks, counted from 1 at the embeddings:
-
-    None    →  (1, 4)    all
-    "3-4"   →  (3, 4)    1 and 2 as pretrained, 3 and 4 see both sides
-
-That the mask is gone is verified: a few pieces go through the model twice, the last of them changed.
+Of 4 blocks, counted from 1 at the embeddings, "3-4" leaves 1 and 2 as pretrained. That the mask is gone is verified: a
+few pieces go through the model twice, the last of them changed.
 Sources: mask removal in all blocks, Li et al. 2023 (LS-unLLaMA) and BehnamGhader et al. 2024 (LLM2Vec); in groups of
 blocks, Dukić and Šnajder 2024.
 """
@@ -32,10 +28,7 @@ def parse_blocks(text: str | None, num_layers: int, name: str) -> tuple[int, int
 
 
 def remove_mask(model: PreTrainedModel, first: int, last: int) -> None:
-    """Make every piece see both sides in blocks `first` to `last` of a transformer without its head.
-
-    Raises `ValueError` for an architecture whose mask cannot be removed.
-    """
+    """Make every piece see both sides in blocks `first` to `last`; `ValueError` for an architecture where it fails."""
     num_layers = model.config.get_text_config().num_hidden_layers
     for part in model.modules():
         if isinstance(part, PreTrainedModel):

@@ -20,10 +20,7 @@ from boustro.objectives.words import word_bounds, word_ids, word_starts
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Masking:
-    """What a masked objective knows about the vocabulary (V pieces), and its rates.
-
-    Raises `ValueError` for rates that are not shares, and where no piece may be drawn.
-    """
+    """What a masked objective knows about the vocabulary (V pieces), and its rates; `ValueError` if they do not fit."""
 
     mask_id: int
     end_id: int

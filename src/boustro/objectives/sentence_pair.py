@@ -30,10 +30,7 @@ NUM_FRAME_PIECES, MIN_CHUNK = 3, 2
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Frame:
-    """The special pieces around a pair of texts, and its length.
-
-    Raises `ValueError` for a length without room for two pieces.
-    """
+    """The special pieces around a pair of texts, and its length; `ValueError` without room for two pieces."""
 
     cls_id: int
     sep_id: int

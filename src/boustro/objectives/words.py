@@ -25,13 +25,9 @@ SENTENCE_ENDS = frozenset(". ! ? … 。 ！ ？ । ؟".split())
 
 
 def word_starts(tokenizer: Any, vocab_size: int | None = None) -> Bool[np.ndarray, " V"]:
-    """Whether each piece begins a word; special pieces do.
-
-    Raises `ValueError` for a tokenizer whose pieces do not show where words begin.
-    """
-    texts = piece_texts(tokenizer)
+    """Whether each piece begins a word; special pieces do. Raises as `piece_texts`."""
     starts = np.zeros(max(vocab_size or 0, len(tokenizer)), bool)
-    for identifier, text in texts.items():
+    for identifier, text in piece_texts(tokenizer).items():
         starts[identifier] = _begins(text)
     starts[list(tokenizer.all_special_ids)] = True
     return starts

@@ -36,10 +36,7 @@ FILES = (WEIGHTS, TENSORS, OPTIONS, STATE)
 def write_checkpoint(
     folder: Path, module: nn.Module, optimizer: Any, scheduler: Any, state: TrainerState, made_by: dict, **so_far: Any
 ) -> None:
-    """Write a complete checkpoint, then remove all but the newest two. Every process calls it, the first writes.
-
-    `load_steps` returns `so_far`.
-    """
+    """Write a checkpoint and keep the newest two; all processes call it. `load_steps` returns `so_far`."""
     weights, own = distinct(whole_state(module)), optimizer.state_dict()
     tensors = {
         f"{index}.{name}": whole(tensor).contiguous()
@@ -71,10 +68,7 @@ def load_weights(folder: str | Path, module: nn.Module) -> None:
 
 
 def load_steps(folder: str | Path, optimizer: Any, scheduler: Any) -> dict[str, Any]:
-    """Load a checkpoint's optimiser, sharded as the parameters are, and its schedule; returns its `so_far`.
-
-    Raises `ValueError` for those of another run.
-    """
+    """Load the optimiser, sharded as the parameters, and schedule; returns `so_far`. `ValueError` for unfit ones."""
     folder = Path(folder)
     rest = read_json(folder / OPTIONS)
     state: dict[int, dict[str, Tensor]] = {}
@@ -100,10 +94,7 @@ def load_steps(folder: str | Path, optimizer: Any, scheduler: Any) -> dict[str, 
 
 
 def newest_checkpoint(checkpoints: Path, facts: dict[str, Any]) -> Path | None:
-    """The newest checkpoint whose manifest matches every file; incomplete ones are reported and removed.
-
-    Raises `ValueError` when it is of a run with other facts.
-    """
+    """The newest complete checkpoint; incomplete ones are reported and removed. `ValueError` for one of another run."""
     for staging in checkpoints.glob(f".{KIND}-*.staging"):
         say(f"skipped a half-written checkpoint: {staging}")
         shutil.rmtree(staging, ignore_errors=True)
@@ -130,10 +121,7 @@ def find_checkpoint(config: RunConfig, facts: dict[str, Any]) -> Path | None:
 
 
 def finished_run(config: RunConfig, kind: str, facts: dict[str, Any]) -> dict[str, Any] | None:
-    """The content of `training.json`, if `--resume` is given and this very run is finished; None otherwise.
-
-    Raises `ValueError` where another run has been finished.
-    """
+    """The content of `training.json` if `--resume` finds this run finished; `ValueError` for another finished run."""
     if not config.resume or not (config.out / "manifest.json").is_file():
         return None
     with read_folder(config.out, kind, verify=True):

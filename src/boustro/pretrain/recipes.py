@@ -9,9 +9,6 @@
 A new objective is a pure function in a file of `boustro.objectives` and an entry in `RECIPES`. `check_objective` finds
 before a run what would fail late or not at all: a masked architecture under the causal objective sees what it must
 predict, and trains without any error.
-
-    check_objective("masked", LlamaConfig(), tokenizer)
-    ValueError: objective 'masked' trains masked LMs, but 'llama' is a causal one, which fits: causal
 """
 
 from collections.abc import Callable, Sequence
@@ -124,21 +121,14 @@ def find_recipe(objective: str) -> Recipe:
 
 def fitting_objectives(config: PretrainedConfig) -> list[str]:
     """The objectives that an architecture can be trained with."""
-    kind = architecture_kind(config)
-    return [
-        name
-        for name, recipe in RECIPES.items()
-        if recipe.kind == kind and (not recipe.model_types or config.model_type in recipe.model_types)
-    ]
+    kind, own = architecture_kind(config), config.model_type
+    return [n for n, r in RECIPES.items() if r.kind == kind and (not r.model_types or own in r.model_types)]
 
 
 def check_objective(
     name: str, config: PretrainedConfig, tokenizer: Any, hide: Literal["piece", "word"] = "piece"
 ) -> None:
-    """`ValueError` for an unknown objective, and for an architecture or a tokenizer that does not fit it.
-
-    The message says what would fit. `hide` is the unit that is hidden.
-    """
+    """`ValueError`, with what would fit, for an unknown objective and an architecture or tokenizer that is unfit."""
     recipe, kind, fitting = find_recipe(name), architecture_kind(config), fitting_objectives(config)
     if name not in fitting:
         fits = f"which fits: {', '.join(fitting)}" if fitting else "which fits no objective"

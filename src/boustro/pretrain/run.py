@@ -1,8 +1,4 @@
-"""`boustro pretrain`: shards in, a model folder out.
-
-`recipes` says what is trained and how batches are made, `trainer` trains it. Checkpoints are in `OUT.checkpoints` until
-the model folder is written.
-"""
+"""`boustro pretrain`: shards in, a model folder out. `recipes` says what is trained, `trainer` trains it."""
 
 import json
 from pathlib import Path

@@ -26,10 +26,7 @@ class Stopped(Exception):
 
 
 class Signals:
-    """While entered, `received` is 0 or the number of the signal that came.
-
-    The run sets `worth_saving`: whether this process has completed a step.
-    """
+    """While entered, `received` is 0 or the number of the signal that came; the run sets `worth_saving`."""
 
     def __init__(self) -> None:
         self.received = 0

@@ -231,10 +231,7 @@ class PretrainTrainer(Trainer):
 
     @torch.no_grad()
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:  # type: ignore[override]
-        """Mean losses over the validation batches, and the perplexity.
-
-        If a loss is the sum of several, the perplexity is that of the hidden pieces only.
-        """
+        """Mean validation losses, and the perplexity: of the hidden pieces only, if the loss is the sum of several."""
         module: Any = self.model
         held_out: Any = self.eval_dataset
         module.eval()

@@ -21,10 +21,7 @@ ADVICE = "name another model"
 
 
 def refuse_other_pieces(model: str, tokenizer: Path) -> None:
-    """`ValueError` unless the model's tokenizer has the same pieces with the same ids as `tokenizer`.
-
-    Special pieces may come after all others, as a masked LM's mask does.
-    """
+    """`ValueError` unless both tokenizers have the same pieces; special ones may come after all others."""
     theirs, ours = load_tokenizer(model), load_tokenizer(tokenizer)
     own = {piece: number for piece, number in theirs.get_vocab().items() if number < len(ours)}
     added = len(theirs) - len(own)

@@ -46,10 +46,7 @@ DECIDING = ("tokens", "segment_length", "batch_segments", "mask_rate", "mask_pie
 
 
 def open_lm(config: AdaptConfig, **options: Any) -> tuple[LMEncoder, Adaptation]:
-    """The LM that `config` names, its mask removed in the blocks chosen, and what the folder says of it.
-
-    Raises `ValueError` for what is not one causal LM, and for blocks that it does not have.
-    """
+    """The LM of `config`, without its mask in the chosen blocks, and what the folder says; `ValueError` if unfit."""
     names = split_spec(config.lm)
     kind, path = split_kind(names[0])
     if len(names) > 1 or kind not in ("", "backward:"):
@@ -99,10 +96,7 @@ def train_adapter(
 
 
 def adapt_to_text(config: AdaptConfig) -> dict[str, Any]:
-    """Train an adapter by masked next-piece prediction; returns what `training.json` says.
-
-    Raises `ValueError` for shards or options that do not fit, before anything is computed.
-    """
+    """Train an adapter by masked next-piece prediction; returns `training.json`. `ValueError` for what does not fit."""
     encoder, base = open_lm(config)
     lm, tokenizer, options = encoder.language_model(), encoder.tokenizer, config.text
     assert options.shards is not None

@@ -60,10 +60,7 @@ def row_tensors(rows: Sequence[Row]) -> dict[str, Tensor]:
 
 
 def adapt_to_labels(config: AdaptConfig) -> dict[str, Any]:
-    """Train an adapter on labelled sentences; returns what `training.json` says.
-
-    Raises `ValueError` for an LM or data that do not fit, and for data without a label.
-    """
+    """Train an adapter on labelled sentences; returns `training.json`. `ValueError` for data that do not fit."""
     options = config.labels
     assert options.train is not None
     train = read_examples(Tagger, options.train, config.data)

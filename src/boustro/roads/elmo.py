@@ -31,10 +31,7 @@ UNKNOWN = "<unknown>"
 def train_elmo(
     sentences: Sequence[Sequence[str]], held_out: Sequence[Sequence[str]], config: ElmoConfig
 ) -> dict[str, Any]:
-    """Train on `sentences`, measure on `held_out` (may be empty); returns what `training.json` says.
-
-    Raises `ValueError` if there is no word to train on.
-    """
+    """Train on sentences, measure on `held_out` (may be empty); returns `training.json`. `ValueError` without words."""
     parts, measured = (
         [s[i : i + config.max_words] for s in given for i in range(0, len(s), config.max_words)]
         for given in (sentences, held_out)

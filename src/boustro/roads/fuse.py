@@ -31,10 +31,7 @@ DECIDING = ("kind", "width", "num_heads", "train_lms", "lm_weight", "tokens", "s
 
 
 def train_fusion(config: FuseConfig) -> dict[str, Any]:
-    """Train a fusion; writes its folder and returns what `training.json` says.
-
-    Raises `ValueError` for LMs that do not fit each other or the shards, before anything is computed.
-    """
+    """Train a fusion; returns `training.json`. `ValueError` for LMs that do not fit each other or the shards."""
     forward, backward = lms_of(load_encoder(f"{config.forward}+{config.backward}", layers="last"))
     window, length = tower_window(forward, backward), config.segment_length
     if length > window:

@@ -103,10 +103,7 @@ def lr_share(step: int, steps: int, warmup: float, decay: float) -> float:
 def open_segments(
     shards: Path, options: SegmentOptions, seed: int, *whose: Any
 ) -> tuple[Segments, Segments | None, int]:
-    """Segments for training, shuffled by `seed`, and for validation, and the number of steps (0 for 0 tokens).
-
-    `whose` is as in `open_shards_of`, and so are the errors.
-    """
+    """Segments to train on, shuffled by `seed`, and to validate on, and the steps; `whose` as in `open_shards_of`."""
     length = options.segment_length
     segments = Segments(open_shards_of(shards, *whose), length, seed)
     validation = Segments(open_shards_of(options.validation, *whose), length, None) if options.validation else None

@@ -34,10 +34,7 @@ MARKED = "words read as if preceded by a space, which their tokenizer always add
 
 
 def guess_spaces(words: Sequence[str]) -> list[bool]:
-    """Whether there is a space before each word: not before a closing mark or after an opening one.
-
-    Straight double quotes open and close alternately.
-    """
+    """Whether a space precedes each word: no closing mark, nothing after an opening one; straight quotes alternate."""
     spaces, glue, open_quote = [], False, False
     for word in words:
         closes_quote = word == '"' and open_quote
@@ -77,10 +74,7 @@ class Aligner:
         self._fallback = next((identifier for identifier in fallback if identifier is not None), 0)
 
     def align(self, sentences: Sequence[tuple[Sequence[str], Sequence[bool] | None]]) -> list[Pieces]:
-        """Pieces of (words, spaces) pairs. A word without any piece gets the unknown piece, and is counted.
-
-        Raises `ValueError` for a word with half a character (a lone surrogate).
-        """
+        """Pieces of (words, spaces) pairs, the unknown one for a word without any; `ValueError` for half a letter."""
         keyed = [self._keys(words, spaces) for words, spaces in sentences]
         if len(self._memory) > MEMORY_WORDS:
             self._memory.clear()

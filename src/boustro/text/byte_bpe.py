@@ -70,10 +70,7 @@ class ByteBPE:
             places = self._fast.encode_ordinary(text)
             if self._num_bytes[places].sum() == len(text.encode()):
                 return self._ids[places]
-        return self._slowly(given)
-
-    def _slowly(self, text: str) -> np.ndarray:
-        return np.array(self._tokenizer.encode(text, add_special_tokens=False).ids, np.uint32)
+        return np.array(self._tokenizer.encode(given, add_special_tokens=False).ids, np.uint32)
 
     def _try(self, characters: np.ndarray) -> None:
         """Find out whether both engines split these characters from the same neighbours."""

@@ -32,10 +32,7 @@ class Corpora:
 
     @classmethod
     def open(cls, paths: Sequence[Path], shares: Sequence[float] = (), alpha: float = 1.0) -> "Corpora":
-        """By default the shares are those of the sizes, smoothed by `alpha`.
-
-        Raises `ValueError` for shares that do not fit and for corpora with different vocabularies.
-        """
+        """By default shares by size, smoothed by `alpha`; `ValueError` for shares or vocabularies that do not fit."""
         if not paths:
             raise ValueError("no shards given; make some with boustro tokenize")
         opened = [Shards.open(path) for path in paths]

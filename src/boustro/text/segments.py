@@ -74,10 +74,7 @@ class Segments:
 
 
 def document_places(shards: Shards) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(D,) for each document: its start, its stop with its end-of-text piece, and the number of its shard.
-
-    Raises `ValueError` for documents that are not in order.
-    """
+    """(D,) of each document: start, stop with its end-of-text piece, shard; `ValueError` if they are not in order."""
     places = []
     for owner, ends in enumerate(shards.ends):
         bounds = np.concatenate([[0], ends.astype(np.int64)])

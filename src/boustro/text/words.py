@@ -65,14 +65,12 @@ def _words(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
             continue
         match = WORD.match(text, position, end)
         stop = match.end() if match and match.end() > position else position + 1
-        if text[stop : stop + 1] == "." and stop < end and _is_abbreviation(text[position:stop]):
-            stop += 1
+        word = text[position:stop]
+        if text[stop : stop + 1] == "." and stop < end:  # of an abbreviation, or of an initial?
+            known = word.lower() in ABBREVIATIONS and word[0].isupper()
+            stop += known or (len(word) == 1 and word.isupper() and word != "I")
         yield position, stop
         position = stop
-
-
-def _is_abbreviation(word: str) -> bool:
-    return (word.lower() in ABBREVIATIONS and word[0].isupper()) or (len(word) == 1 and word.isupper() and word != "I")
 
 
 def _ends_sentence(text: str, words: list[tuple[int, int]], index: int) -> bool:

@@ -38,10 +38,7 @@ def exact(x: Tensor) -> Tensor:
 
 
 class Expected(NamedTuple):
-    """How often each score is used, in expectation over all sequences, summed over the sentences.
-
-    These are the derivatives of log Z, the sum of the sentences' log Z.
-    """
+    """The derivatives of log Z: how often each score is used, in expectation, summed over the sentences."""
 
     log_z: Float[Tensor, ""]
     tags: Float[Tensor, "N C"]
@@ -126,10 +123,7 @@ def scaled(message: Float[Tensor, "n C"]) -> Float[Tensor, "n C"]:
 
 
 def _messages(scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], chain: Chain) -> Float[Tensor, "2 N C"]:
-    """Forward and backward messages: log of the sums over all paths to a tag at a word from either end.
-
-    Both include the word's own score. The sentences and their reversals are processed side by side.
-    """
+    """Log of the sums over all paths to a tag at a word, from either end; both include the word's own score."""
     edge = torch.stack([chain.starts, chain.ends])[:, None]
     links = torch.stack([chain.transitions, chain.transitions.T]).exp()
     result = scores.new_empty(2, *scores.shape)

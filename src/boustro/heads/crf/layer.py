@@ -146,10 +146,7 @@ def valid_transitions(tags: Sequence[str]) -> Transitions:
 def viterbi(
     log_probabilities: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], tags: Sequence[str]
 ) -> Int[Tensor, " N"]:
-    """The most probable valid sequence of a head without a CRF: there are no learned transitions.
-
-    The scores need not be normalised, since a constant per word changes nothing.
-    """
+    """The best valid sequence of a head without a CRF; a constant added to all scores of a word changes nothing."""
     words = exact(log_probabilities).clamp_min(LOWEST)
     valid = valid_transitions(tags)
     chain = make_chain(valid, *(torch.zeros(allowed.shape, device=words.device) for allowed in valid))

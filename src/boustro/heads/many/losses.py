@@ -96,10 +96,7 @@ def expected_counts(
 def _messages(
     scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], head_of: Int[Tensor, " N"], chains: Chain
 ) -> Float[Tensor, "N 2 C"]:
-    """Forward and backward messages: log of the sums over all paths to a tag at a word from either end.
-
-    Both include the word's own score. A sentence and its reversal are adjacent rows.
-    """
+    """As in `crf.chain`, for all heads at once: a sentence and its reversal are adjacent rows."""
     (group,) = by_length(lengths, len(scores), max(1, len(lengths)))
     order = time_major(group.lengths)
     rows = torch.stack([group.rows[order.rows], group.rows[order.flipped]], 1).flatten()

@@ -99,10 +99,7 @@ SCORES: dict[str, Callable[[dict[str, Tensor], Tensor], Tensor]] = {"linear": _l
 
 
 def in_parallel(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    """The work on each item, in threads that share the cores; PyTorch releases the interpreter's lock.
-
-    The operations are so small that two cores gain more from two items than from halves of one.
-    """
+    """The work on each item, in threads: two cores gain more from two small items than from halves of one."""
     threads = torch.get_num_threads()
     workers = min(threads, len(items))
     each = torch.inference_mode()(work)

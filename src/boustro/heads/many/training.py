@@ -118,10 +118,7 @@ def _initialise(kind: str, sizes: Sequence[int], seed: int, crf: bool) -> tuple[
 def _train_in_lockstep(
     kind: str, groups: Sequence[BatchGroup], words: TrainingWords, advance: Callable[[int], object]
 ) -> dict[str, Tensor]:
-    """Parameters (heads, ...) by name, after the last step, in the order of the groups: those with most steps first.
-
-    `advance` is called after each step with the number of heads that have taken it.
-    """
+    """Parameters (heads, ...), those with most steps first; `advance` gets the number of heads after each step."""
     optimizer = _AdamW(groups)
     parameters, gradients = optimizer.parameters, optimizer.gradients
     crf = CRF_NAMES[0] in parameters

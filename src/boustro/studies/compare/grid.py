@@ -28,10 +28,7 @@ SPEED_WORDS = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Grid(Study):
-    """What is compared, and on which data.
-
-    `reference` and `cases` are `boustro compare`'s. `ValueError` for an unknown head, option, value or system.
-    """
+    """What is compared, on which data; `ValueError` for an unknown head, option, value or system."""
 
     heads: tuple[str, ...]
     seeds: int

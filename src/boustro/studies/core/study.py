@@ -194,10 +194,7 @@ def compute_cells(study: Study, out: Path) -> list[Cell]:
 
 
 def compute_cell(study: Study, cell: Cell) -> None:
-    """Compute and write one cell; the files of a damaged one are replaced.
-
-    When several programs run one study, one of them computes a cell and the others wait for it.
-    """
+    """Compute one cell, and replace a damaged one; when several programs run one study, the others wait for it."""
     with lock(cell.folder):
         if is_complete(study, cell):
             return

@@ -2,8 +2,8 @@
 
     boustro fewshot --encoders starter-forward starter --train train.txt --dev dev.txt --out shots
 
-The features of each encoder are computed once; then hundreds of heads train in minutes. `fewshot.study` describes the
-two protocols. Slow imports happen when the command runs, so that its help appears at once.
+The features of each encoder are computed once; then hundreds of heads train in minutes. Slow imports happen when the
+command runs, so that its help appears at once.
 """
 
 from typing import Annotated, Literal

@@ -1,10 +1,4 @@
-"""A few-shot study: encoders × heads × K, each cell over all draws.
-
-Two protocols. *sound*: random draws of K sentences per entity type (`fewshot.draws`), the same for every encoder; heads
-whose settings were fixed beforehand or are selected by leaving out training sentences; no development set; mean and
-standard deviation over draws, and a paired test. *paper*: section 3.4 of the backward-LM paper, for comparison with its
-Figure 1: its filter, its head, a random search evaluated on the development set, the three best runs.
-"""
+"""A few-shot study: encoders × heads × K, each cell over all draws; `report.EXPLAINED` describes the two protocols."""
 
 import statistics
 import time
@@ -41,10 +35,7 @@ PROBE_RUNS = 3
 
 @dataclass(frozen=True, kw_only=True)
 class ShotStudy(Study):
-    """What is compared, and on which data; `heads` are (head, tags), either of which may be auto.
-
-    `ValueError` where there is nothing to learn or to compare.
-    """
+    """What is compared, on which data; `heads` are (head, tags). `ValueError` where there is nothing to learn."""
 
     shots: tuple[int, ...]
     num_draws: int

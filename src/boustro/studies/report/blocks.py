@@ -186,10 +186,7 @@ def _html_example(example: ExampleSentence) -> str:
 
 
 def _marked(words: Sequence[str], entities: Sequence[Entity], gold: Sequence[Entity]) -> str:
-    """A sentence with its entities and their scores, where wrong and missed entities are marked.
-
-    A missed entity that overlaps a wrong one is not shown: the wrong one shows the mistake.
-    """
+    """A sentence with its entities and scores; wrong ones are marked, and missed ones that no wrong one overlaps."""
     wanted, found = entity_keys(gold), entity_keys(entities)
     wrong = [e for e in entities if (e.label, e.start, e.end) not in wanted]
     missed = [g for g in gold if not any(g.start < w.end and w.start < g.end for w in wrong)]
