@@ -184,6 +184,13 @@ def stopped_before(monkeypatch):
     return at
 
 
+@pytest.fixture
+def small_chunks(monkeypatch):
+    """Losses compute the logits of three rows at a time."""
+    for module in ("loss", "electra"):
+        monkeypatch.setattr(f"boustro.models.{module}.best_chunk_rows", lambda device: 3)
+
+
 def _set_config(folder: Path, direction: str, sentinel: bool | None) -> None:
     import json
 

@@ -81,9 +81,10 @@ def test_padding_changes_nothing():
         torch.testing.assert_close(one[:, 1, :3], other[:, 0], atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.usefixtures("small_chunks")
 def test_the_loss_asks_for_the_next_word_forward_and_the_one_before_backward():
     elmo = random_elmo()
-    lm = ElmoLM(elmo, 4, chunk_rows=2)
+    lm = ElmoLM(elmo, 4)
     numbers = {"Ada": 1, "sold": 2, "in": 3}
     tensors = make_tensors([WORDS, WORDS[:2]], numbers, 12)
     assert tensors["targets"].tolist() == [[1, 2, 0, 3, 0, 0], [1, 2, -100, -100, -100, -100]]

@@ -103,11 +103,12 @@ def test_the_head_begins_at_the_shares_of_the_pieces():
     torch.testing.assert_close(head(torch.zeros(1, 8)).softmax(-1), torch.tensor([[8, 2, 1]]) / 11)
 
 
+@pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("width", [16, 24])
 def test_the_loss_is_the_cross_entropy_of_all_pieces_through_the_frozen_embeddings(width):
     embeddings = torch.randn(50, 24)
     fusion = random_fusion("attention", width=width)
-    cloze = Cloze(fusion, TiedHead(width, embeddings), chunk_rows=4)
+    cloze = Cloze(fusion, TiedHead(width, embeddings))
     states = torch.randn(2, 3, 6, 32)
     pieces = torch.randint(50, (3, 5))
     from boustro.models.towers import TowerStates

@@ -201,6 +201,7 @@ def test_what_cannot_be_is_refused():
         sentence_pair(np.arange(1), np.arange(3), np.random.default_rng(0), MASKING, make_frame())
 
 
+@pytest.mark.usefixtures("small_chunks")
 def test_the_loss_and_its_gradients_are_those_of_transformers():
     torch.manual_seed(0)
     config = make_masked_config("bert-tiny", make_pieces(), 12)
@@ -225,7 +226,7 @@ def test_the_loss_and_its_gradients_are_those_of_transformers():
     wanted.backward()
     gradients = {name: parameter.grad.clone() for name, parameter in lm.named_parameters()}
     lm.zero_grad()
-    losses = PairLMWithLoss(lm, chunk_rows=3)(**batch)
+    losses = PairLMWithLoss(lm)(**batch)
     losses["loss"].backward()
     torch.testing.assert_close(losses["loss"], wanted)
     torch.testing.assert_close(losses["loss"], losses["masked_loss"] + losses["pair_loss"])

@@ -163,11 +163,12 @@ def test_the_head_is_the_equations_of_the_chapter():
         torch.testing.assert_close(found[0, k], second_norm(F.gelu(second.weight @ h + second.bias)))
 
 
+@pytest.mark.usefixtures("small_chunks")
 def test_the_loss_is_the_sum_of_both_and_the_boundary_part_never_sees_the_inside():
     lm = make_lm("bert")
     pieces = np.random.default_rng(0).integers(1, 49, (2, LENGTH))
     batch = collate([span(row, keyed_generator(0, 0, i), make_masking(rate=0.3)) for i, row in enumerate(pieces)])
-    module = SpanLMWithLoss(lm, chunk_rows=3)
+    module = SpanLMWithLoss(lm)
     states = lm.bert(input_ids=batch["input_ids"]).last_hidden_state.detach().requires_grad_()
     predicted = module.boundary(states, batch["left"], batch["right"], batch["places"])
     wanted = F.cross_entropy(lm.get_output_embeddings()(predicted).flatten(0, 1), batch["targets"].flatten())

@@ -67,11 +67,7 @@ def count_kinds(matches: Iterable[Match]) -> dict[str, int]:
 
 
 def count_confusions(matches: Iterable[Match]) -> Counter[tuple[str | None, str | None]]:
-    """(type in the reference, predicted type) → how often; `None` stands for no entity.
-
-    The sum of a row is the number of entities of that type in the reference, the sum of a column the number of
-    predicted ones. Boundary mistakes are not distinguished.
-    """
+    """(type in the reference, predicted type) → how often, whatever the boundaries; `None` stands for no entity."""
     return Counter((m.gold.label if m.gold else None, m.predicted.label if m.predicted else None) for m in matches)
 
 

@@ -48,8 +48,8 @@ class SpanLMWithLoss(MaskedLMWithLoss):
     used in pretraining only. Raises `ValueError` for an LM whose output embeddings are not as wide as its states.
     """
 
-    def __init__(self, lm: PreTrainedModel, chunk_rows: int | None = None) -> None:
-        super().__init__(lm, chunk_rows)
+    def __init__(self, lm: PreTrainedModel) -> None:
+        super().__init__(lm)
         embeddings: Any = lm.get_input_embeddings()
         width, embedding_width = lm.config.hidden_size, embeddings.embedding_dim
         if width != embedding_width:
@@ -74,7 +74,7 @@ class SpanLMWithLoss(MaskedLMWithLoss):
         assert decoder is not None, "a masked LM has output embeddings"
         masked = self.masked_loss(states, positions, targets, num_targets)
         spans = self.boundary(states, left, right, places)
-        boundary = lm_loss(spans, decoder, targets, self.chunk_rows, num_targets=num_targets)
+        boundary = lm_loss(spans, decoder, targets, num_targets=num_targets)
         return {"loss": masked + boundary, "masked_loss": masked, "boundary_loss": boundary}
 
 

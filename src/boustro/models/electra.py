@@ -30,13 +30,7 @@ class ReplacedLMWithLoss(nn.Module):
     "replaced_loss"}, the first being the weighted sum. Raises `ValueError` for configs that cannot share embeddings.
     """
 
-    def __init__(
-        self,
-        generator: ElectraForMaskedLM,
-        lm: ElectraForPreTraining,
-        weight: float = 50.0,
-        chunk_rows: int | None = None,
-    ) -> None:
+    def __init__(self, generator: ElectraForMaskedLM, lm: ElectraForPreTraining, weight: float = 50.0) -> None:
         super().__init__()
         for name in ("vocab_size", "embedding_size", "max_position_embeddings", "type_vocab_size"):
             one, other = getattr(generator.config, name), getattr(lm.config, name)
@@ -47,7 +41,7 @@ class ReplacedLMWithLoss(nn.Module):
                 )
         generator.electra.embeddings = lm.electra.embeddings
         generator.tie_weights()
-        self.generator, self.lm, self.weight, self.chunk_rows = generator, lm, weight, chunk_rows
+        self.generator, self.lm, self.weight = generator, lm, weight
 
     def forward(
         self,
@@ -72,9 +66,9 @@ class ReplacedLMWithLoss(nn.Module):
     def _fill(
         self, rows: Float[Tensor, "N D"], targets: Int[Tensor, " N"], draws: Float[Tensor, " N"]
     ) -> tuple[Float[Tensor, ""], Int[Tensor, " N"]]:
-        """The generator's summed loss and its samples, `chunk_rows` rows of logits at a time."""
+        """The generator's summed loss and its samples, some rows of logits at a time."""
         head, total, sampled = prediction_head(self.generator), rows.new_zeros((), dtype=torch.float32), []
-        chunk_rows = self.chunk_rows or best_chunk_rows(rows.device)
+        chunk_rows = best_chunk_rows(rows.device)
         for start in range(0, len(rows), chunk_rows):
             part = slice(start, start + chunk_rows)
             logits = head(rows[part]).float()

@@ -131,9 +131,9 @@ class Elmo(nn.Module):
 class ElmoLM(nn.Module):
     """An ELMo with the softmax that its LMs share, and their loss."""
 
-    def __init__(self, elmo: Elmo, num_targets: int, chunk_rows: int | None = None) -> None:
+    def __init__(self, elmo: Elmo, num_targets: int) -> None:
         super().__init__()
-        self.elmo, self.softmax, self.chunk_rows = elmo, nn.Linear(elmo.shape.width, num_targets), chunk_rows
+        self.elmo, self.softmax = elmo, nn.Linear(elmo.shape.width, num_targets)
 
     def forward(
         self, spelt: Int[Tensor, "N C"], texts: Int[Tensor, "B T"], lengths: Lengths, targets: Int[Tensor, "B T"]
@@ -141,7 +141,7 @@ class ElmoLM(nn.Module):
         """Mean cross-entropy per word, in nats, of both directions; targets of -100 (padding) are ignored."""
         states = self.elmo(spelt, texts, lengths)
         top = states.forward[-1, :, :-1], states.backward[-1, :, 1:]
-        ahead, back = (lm_loss(x, self.softmax, targets, self.chunk_rows) for x in top)
+        ahead, back = (lm_loss(x, self.softmax, targets) for x in top)
         return (ahead + back) / 2
 
 

@@ -61,9 +61,7 @@ class AttentionFusion(nn.Module):
             raise ValueError(f"a width of {width} cannot be divided among {shape.num_heads} heads")
         self.num_heads = shape.num_heads
         self.norms = _per_tower(shape, nn.LayerNorm)
-        self.queries = _per_tower(shape, lambda own: nn.Linear(own, width))
-        self.keys = _per_tower(shape, lambda own: nn.Linear(own, width))
-        self.values = _per_tower(shape, lambda own: nn.Linear(own, width))
+        self.queries, self.keys, self.values = (_per_tower(shape, lambda own: nn.Linear(own, width)) for _ in range(3))
         # The biases for the distance first fall with it, steeply in the first head and hardly in the last.
         falling = -(2.0 ** torch.linspace(1, -3, shape.num_heads))[:, None] * torch.arange(REACH)
         self.distance = nn.Parameter(torch.stack([falling] * 2))
@@ -132,8 +130,7 @@ FUSIONS: dict[str, Callable[[FusionShape], Fusion]] = {"attention": AttentionFus
 class TiedHead(nn.Module):
     """Fused states → scores of all pieces through frozen embeddings, with a map to their width if it differs.
 
-    Given the pieces' counts in the corpus, the bias begins at those shares, which would take thousands of steps to
-    learn.
+    Given the pieces' counts, the bias begins at their shares, which would take thousands of steps to learn.
     """
 
     embeddings: Tensor
@@ -156,15 +153,14 @@ class TiedHead(nn.Module):
 class Cloze(nn.Module):
     """A fusion and its head in training, with the loss."""
 
-    def __init__(self, fusion: nn.Module, head: TiedHead, chunk_rows: int | None = None) -> None:
+    def __init__(self, fusion: nn.Module, head: TiedHead) -> None:
         super().__init__()
-        self.fusion, self.head, self.chunk_rows = fusion, head, chunk_rows
+        self.fusion, self.head = fusion, head
 
     def forward(self, states: TowerStates, pieces: Int[Tensor, "B P"]) -> Float[Tensor, ""]:
         """Mean cross-entropy, in nats, of every piece given all others; the texts have the same length."""
         lengths = torch.full((len(pieces),), pieces.shape[1], device=pieces.device)
-        fused = self.fusion(states.forward, states.backward, lengths, CLOZE)
-        return lm_loss(fused, self.head, pieces, self.chunk_rows)
+        return lm_loss(self.fusion(states.forward, states.backward, lengths, CLOZE), self.head, pieces)
 
 
 def save_fusion(folder: Path, cloze: Cloze, shape: FusionShape, facts: dict[str, Any]) -> None:

@@ -28,16 +28,15 @@ class LMWithLoss(nn.Module):
     Raises `ValueError` for a model whose logits are not its head's output, or a known function of it.
     """
 
-    def __init__(self, lm: PreTrainedModel, chunk_rows: int | None = None) -> None:
+    def __init__(self, lm: PreTrainedModel) -> None:
         super().__init__()
-        self.lm, self.chunk_rows = lm, chunk_rows
-        self.finish = find_finish(lm)
+        self.lm, self.finish = lm, find_finish(lm)
 
     def forward(self, input_ids: Int[Tensor, "B T"], targets: Int[Tensor, "B T"]) -> dict[str, Float[Tensor, ""]]:
         states = self.lm.base_model(input_ids=input_ids, use_cache=False).last_hidden_state
         head = self.lm.get_output_embeddings()
         assert head is not None, "a causal LM has a head"
-        return {"loss": lm_loss(states, head, targets, self.chunk_rows, self.finish)}
+        return {"loss": lm_loss(states, head, targets, finish=self.finish)}
 
 
 def lm_loss(

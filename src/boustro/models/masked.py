@@ -41,9 +41,9 @@ class MaskedLMWithLoss(nn.Module):
     Raises `ValueError` for an architecture whose head is not in `HEADS`.
     """
 
-    def __init__(self, lm: PreTrainedModel, chunk_rows: int | None = None) -> None:
+    def __init__(self, lm: PreTrainedModel) -> None:
         super().__init__()
-        self.lm, self.chunk_rows = lm, chunk_rows
+        self.lm = lm
         prediction_head(lm)  # raises now, not at the first batch
 
     def forward(
@@ -56,8 +56,7 @@ class MaskedLMWithLoss(nn.Module):
         self, states: Float[Tensor, "B T D"], positions: Slots, targets: Slots, num_targets: Scalar | None
     ) -> Scalar:
         """The loss of the hidden pieces."""
-        head = prediction_head(self.lm)
-        return lm_loss(at(states, positions), head, targets, self.chunk_rows, num_targets=num_targets)
+        return lm_loss(at(states, positions), prediction_head(self.lm), targets, num_targets=num_targets)
 
 
 class PairLMWithLoss(MaskedLMWithLoss):

@@ -1,10 +1,7 @@
 """What the masked objectives share: their random generator, document numbers, padding, and batching.
 
 An objective draws from a generator keyed by (seed, epoch, index). So a segment is masked in the same way whichever
-worker reads it, in any order and after any resume, and in another way in the next epoch:
-
-    rng = keyed_generator(seed=1, epoch=0, index=17)
-    collate([masked(segment, rng, masking), ...])  →  {"input_ids": (B, T), "positions": (B, K), …}
+worker reads it, in any order and after any resume, and in another way in the next epoch.
 
 A document number per piece keeps attention within documents of a packed segment (RoBERTa's FULL-SENTENCES packing,
 but without attention across documents); `models.packing` makes a mask and positions of the numbers:

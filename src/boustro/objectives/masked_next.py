@@ -12,8 +12,8 @@ Without a sentinel no state precedes the first piece read, so it is never hidden
 
     forward    input_ids  [8, M, 4, M]       positions  [0, 2]    targets  [3, 9]
 
-Documents of one segment attend to each other, as in LLM2Vec and in the LM's pretraining. What is masked, replaced
-and kept: `masking`. Source: BehnamGhader et al. 2024 (LLM2Vec), section 2.
+Documents of one segment attend to each other, as in the LM's pretraining. Source: BehnamGhader et al. 2024 (LLM2Vec),
+section 2.
 """
 
 from typing import NamedTuple

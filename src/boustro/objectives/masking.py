@@ -122,24 +122,16 @@ def make_masking(
         raise ValueError("the tokenizer has no mask piece; give it one with add_special_tokens({'mask_token': ...})")
     special = special_pieces(tokenizer, vocab_size)
     special[end_id] = True
-    starts = word_starts(tokenizer, vocab_size) if unit == "word" else None
-    return Masking(
-        mask_id=tokenizer.mask_token_id,
-        end_id=end_id,
-        special=special,
-        word_starts=starts,
-        frequencies=frequencies,
-        **rates,
-    )
+    tables = {"word_starts": word_starts(tokenizer, vocab_size) if unit == "word" else None, "frequencies": frequencies}
+    return Masking(mask_id=tokenizer.mask_token_id, end_id=end_id, special=special, **tables, **rates)
 
 
 def choose_words(
     words: Int[np.ndarray, " T"], eligible: Bool[np.ndarray, " T"], budget: int, rng: np.random.Generator
 ) -> Int[np.ndarray, " N"]:
-    """Pieces of whole words, drawn in random order until `budget` pieces are reached, ascending.
+    """Pieces of whole words, all eligible, drawn in random order until `budget` pieces are reached, ascending.
 
-    A word that is longer than the remaining budget is skipped, as in BERT, so that the budget is met exactly unless
-    no word fits. A word with a piece that is not eligible is never chosen.
+    A word that is longer than the remaining budget is skipped, as in BERT, so the budget is met unless no word fits.
     """
     bounds = word_bounds(words)
     lengths = np.diff(bounds)

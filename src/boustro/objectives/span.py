@@ -79,8 +79,7 @@ def choose_spans(
 ) -> Int[np.ndarray, "S 2"]:
     """Spans [start, end) in pieces, in text order, of at most `budget` pieces together.
 
-    `inside` says which words may be in a span; `lengths` are the probabilities of 1, 2, … words. Where no run of words
-    is as long as the length drawn, the longest run is taken whole.
+    `inside` are the words that may be in one, `lengths` the probabilities of 1, 2, … words (or the longest run whole).
     """
     sizes, free, spans = np.diff(bounds), inside.copy(), []
     cumulative, most = np.cumsum(lengths), len(lengths)

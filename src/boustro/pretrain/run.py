@@ -30,11 +30,7 @@ FACTS += ("segment_length", "batch_segments", "schedule")
 
 
 def pretrain(config: PretrainConfig) -> dict[str, Any]:
-    """Train a model on token shards; writes the model folder and returns what its `training.json` says.
-
-    Under torchrun or accelerate launch every process calls it. Raises `ValueError` for shards or options that do not
-    fit before anything is computed, and `SystemExit` as `PretrainTrainer.run`.
-    """
+    """Train a model on token shards; returns its `training.json`. Every process calls it. `ValueError` if unfit."""
     try:
         with run_output(config, KIND):
             return _pretrain(config, find_recipe(config.objective))

@@ -26,11 +26,7 @@ from boustro.text.shards import open_shards_of
 
 
 class WithLoss(nn.Module):
-    """`trained`, and the function that computes its loss.
-
-    What else the function uses is frozen: it is no part of this module, so its mode, its device and its weights are
-    not touched.
-    """
+    """`trained`, and the function of its loss; what else that uses is frozen, and so no part of this module."""
 
     accepts_loss_kwargs = False  # for the Trainer
 

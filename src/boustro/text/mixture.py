@@ -2,9 +2,8 @@
 
     shares 2/3 and 1/3    positions 0 1 2 3 4 5 …    corpora a b a a b a …
 
-The order is fixed, without random numbers: after any number of segments every corpus has had its share to within about
-one segment, so a run that stops early has still read the intended mixture. A corpus that is read more often than its
-length begins its next epoch, in another order.
+The order is fixed: after any number of segments every corpus has had its share to within about one segment. A corpus
+that is read more often than its length begins its next epoch, in another order.
 
 `smoothed_shares` is multilingual sampling (Jurafsky & Martin, equation 11.7): shares by size to the power α, so that
 with α below 1 small corpora are read more often than their sizes say. Sizes 900 and 100, α = 0.5: 30/40 and 10/40.

@@ -83,11 +83,7 @@ def train_stacked(
 
 
 def _partition(runs: Sequence[HeadRun], num_parameters: int, threads: int) -> list[list[list[int]]]:
-    """Indices of runs: parts of about the same work, each a list of groups, those with most steps first.
-
-    As many parts as there are threads, or a multiple so that each part fits the cache; a group is cut
-    where a part is full.
-    """
+    """Indices of runs: parts of about the same work that fit the cache, each a list of groups, most steps first."""
     groups: dict[tuple, list[int]] = {}
     for m, run in enumerate(runs):
         groups.setdefault(run.group, []).append(m)

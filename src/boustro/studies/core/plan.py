@@ -36,9 +36,7 @@ def make_plan(study: Study, out: Path) -> dict[str, Any]:
                 if study.run.cache:
                     to_encode |= _features_to_write(encoder, data)
                 else:
-                    seconds = num_words(s for sentences in data for s in sentences) / _words_per_second(
-                        encoder, data[0]
-                    )
+                    seconds = sum(map(num_words, data)) / _words_per_second(encoder, data[0])
                     to_encode |= {study.encoding_key(cell): (0, seconds) for cell in missing}
                 row["train_seconds"], row["source"] = study.estimate(known, missing)
             rows.append(row)
