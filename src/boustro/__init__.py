@@ -8,7 +8,6 @@ Names are imported when they are first used, so that `import boustro` is instant
 
 import os
 import sys
-from collections.abc import Container, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -43,15 +42,10 @@ _HOMES = {
 __all__ = sorted(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
-def _limit_spinning(environment: MutableMapping[str, str], loaded: Container[str]) -> None:
-    """Let idle OpenMP threads wait for a shorter time in a loop: beside another busy program they would hold up those
-    that have work. OpenMP reads this once, when torch is loaded; what the user has set stands.
-    """
-    if "OMP_WAIT_POLICY" not in environment and "torch" not in loaded:
-        environment.setdefault("GOMP_SPINCOUNT", "5000")
-
-
-_limit_spinning(os.environ, sys.modules)
+if "OMP_WAIT_POLICY" not in os.environ and "torch" not in sys.modules:
+    # Idle OpenMP threads wait for a shorter time in a loop, else they hold up those that have work beside another busy
+    # program. OpenMP reads this once, when torch is loaded; what the user has set stands.
+    os.environ.setdefault("GOMP_SPINCOUNT", "5000")
 
 
 def __getattr__(name: str) -> Any:

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from boustro.errors import shorten
+
 
 class OptionError(ValueError):
     """An option has a value that it does not take: a mistake in a call, known before anything is read."""
@@ -70,7 +72,7 @@ def check_options(given: Any, values: Mapping[str, Any] | None = None) -> None:
     values = vars(given) if values is None else values
     for name, hint in get_type_hints(owner, include_extras=True).items():
         if name in values and (problem := _problem(hint, values[name])):
-            raise OptionError(f"{name} must be {problem}, not {_shown(values[name])}")
+            raise OptionError(f"{name} must be {problem}, not {shorten(values[name])}")
 
 
 def _problem(hint: Any, value: Any) -> str:
@@ -100,8 +102,3 @@ PLAIN: dict[Any, Callable[[Any], bool]] = {
     Path: lambda value: isinstance(value, (str, os.PathLike)),
 }
 NAMED = {bool: "True or False", int: "a whole number", float: "a number", str: "a text", Path: "a path"}
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -84,5 +84,5 @@ class Encoder(ABC):
 
 def word_progress(spec: str, num_words: int) -> tqdm:
     """A progress bar on standard error, only in a terminal and only after `PROGRESS_SECONDS`."""
-    shown = {"desc": spec, "unit": " words", "unit_scale": True, "leave": False, "delay": PROGRESS_SECONDS}
-    return tqdm(total=num_words, disable=None, **shown)
+    how = {"unit": " words", "unit_scale": True, "leave": False, "delay": PROGRESS_SECONDS}
+    return tqdm(total=num_words, desc=spec, disable=None, **how)

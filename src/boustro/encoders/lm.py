@@ -17,10 +17,9 @@ from boustro.types import Direction
 
 
 class LMEncoder(TransformerEncoder):
-    """Reads in `direction`, by default the one in the model's config, else forward.
+    """Reads in `direction`, by default that of the model's config, else forward; `ValueError` for no causal LM.
 
     A reading starts with the end-of-text piece, the sentinel, if the LM was trained so or the options ask for it.
-    Raises `ValueError` for a model that is not a causal LM.
     """
 
     default_pooling = "exit+before"

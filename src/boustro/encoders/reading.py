@@ -92,11 +92,8 @@ class Row(NamedTuple):
 
 
 class PieceEncoder(Encoder):
-    """An encoder over a tokenizer; `streams` has one entry.
-
-    A subclass sets `spec`, `device`, `dtype` (of the arrays) and `num_parameters`, calls `_set_reading` and then
-    `_set_output`, and computes the states (`_hidden_states`).
-    """
+    """An encoder over a tokenizer, of one stream. A subclass sets `spec`, `device`, `dtype` (of the arrays) and
+    `num_parameters`, calls `_set_reading` and then `_set_output`, and computes the states (`_hidden_states`)."""
 
     default_pooling: ClassVar[str]
     backward = False

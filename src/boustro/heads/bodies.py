@@ -47,9 +47,8 @@ class Block(nn.Module):
     """One layer of BERT's architecture between two affine maps.
 
     Post-norm, GELU, a feed-forward layer four times as wide, and attention heads of width 64. If 64 does not
-    divide `hidden`, their width is its largest divisor below 64 (100 → two of 50).
-
-    There are no position embeddings, as in the paper's equation: the LMs' states encode the position.
+    divide `hidden`, their width is its largest divisor below 64 (100 → two of 50). As in the paper's equation, there
+    are no position embeddings: the LMs' states encode the position.
     """
 
     def __init__(self, width: int, num_labels: int, options: HeadOptions) -> None:

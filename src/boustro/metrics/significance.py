@@ -104,11 +104,9 @@ def _f1(counts: np.ndarray) -> np.ndarray:
 
 
 def sign_flip_p(differences: Sequence[float]) -> float:
-    """Two-sided p of paired differences: the share of all ways to set their signs with a mean as far from 0.
+    """Two-sided p of n paired differences: the share of the 2ⁿ ways to set their signs with a mean as far from 0.
 
-    With n pairs p is at least 2 / 2ⁿ; for more than 16 it is from a fixed random sample of the 2ⁿ ways.
-
-        differences 2, 1, 3    of 8 ways 2 (all plus, all minus) reach a mean of 2  →  p = 0.25
+    For n above 16 it is from a fixed random sample of them. 2, 1, 3: two of 8 ways reach a mean of 2  →  p = 0.25
     """
     values = np.asarray(differences, float)
     if len(values) <= 16:

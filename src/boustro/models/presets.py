@@ -10,6 +10,7 @@ Masked presets have the sizes tiny, mini, small and base. Any other architecture
 head of a masked one must be in `models.masked`. Sources: BERT, section 3; EuroBERT, 2.1; ELECTRA, appendix A.
 """
 
+import copy
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -47,30 +48,22 @@ def _block(hidden_width: int, num_layers: int, gated: bool = False) -> dict[str,
     }
 
 
-def llama(hidden_width: int, num_layers: int, **common: Any) -> PretrainedConfig:
-    """A Llama-like causal LM."""
-    return LlamaConfig(tie_word_embeddings=True, **_block(hidden_width, num_layers, gated=True), **common)
+def _sized(make: Make, gated: bool = False, **fixed: Any) -> Make:
+    """What makes a config of its hidden width, its number of layers, and what depends on the vocabulary."""
+    return lambda hidden_width, num_layers, **common: make(
+        **copy.deepcopy(fixed), **_block(hidden_width, num_layers, gated), **common
+    )
 
 
-def bert(hidden_width: int, num_layers: int, **common: Any) -> PretrainedConfig:
-    """BERT."""
-    return BertConfig(**_block(hidden_width, num_layers), **common)
-
-
-def eurobert(hidden_width: int, num_layers: int, **common: Any) -> PretrainedConfig:
-    """EuroBERT with tied embeddings; with the rotary positions of the Llama presets, so that it can start from one."""
-    common["rope_parameters"] = {"rope_type": "default", "rope_theta": 10_000.0}
-    return EuroBertConfig(tie_word_embeddings=True, **_block(hidden_width, num_layers, gated=True), **common)
-
-
-def electra(hidden_width: int, num_layers: int, **common: Any) -> PretrainedConfig:
-    """ELECTRA's discriminator; its embeddings, and the generator's, are as wide as its states."""
-    return ElectraConfig(embedding_size=hidden_width, **_block(hidden_width, num_layers), **common)
-
-
+ROTARY = {"rope_type": "default", "rope_theta": 10_000.0}  # Llama's, so that a EuroBERT can start from a Llama
+LLAMA = _sized(LlamaConfig, gated=True, tie_word_embeddings=True)
 PRESETS: dict[str, Make] = {"gpt2-base": GPT2Config}
-PRESETS |= {size: partial(llama, *SIZES[size]) for size in ("tiny", "mini", "small")}
-MASKED_PRESETS: dict[str, Make] = {"bert": bert, "eurobert": eurobert, "electra": electra}
+PRESETS |= {size: partial(LLAMA, *SIZES[size]) for size in ("tiny", "mini", "small")}
+MASKED_PRESETS: dict[str, Make] = {
+    "bert": _sized(BertConfig),
+    "eurobert": _sized(EuroBertConfig, gated=True, tie_word_embeddings=True, rope_parameters=ROTARY),
+    "electra": lambda width, *given, **common: _sized(ElectraConfig, embedding_size=width)(width, *given, **common),
+}
 
 
 def make_config(preset: str, vocab_size: int, max_pieces: int, end_of_text_id: int) -> PretrainedConfig:

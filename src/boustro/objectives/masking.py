@@ -118,12 +118,12 @@ def make_masking(
     `end_id` separates documents, `vocab_size` is the model's if it has more pieces than the tokenizer. Raises
     `ValueError` for a tokenizer without a mask piece, or (for words) whose pieces do not show where words begin.
     """
-    if tokenizer.mask_token_id is None:
+    mask, special = tokenizer.mask_token_id, special_pieces(tokenizer, vocab_size)
+    if mask is None:
         raise ValueError("the tokenizer has no mask piece; give it one with add_special_tokens({'mask_token': ...})")
-    special = special_pieces(tokenizer, vocab_size)
     special[end_id] = True
-    tables = {"word_starts": word_starts(tokenizer, vocab_size) if unit == "word" else None, "frequencies": frequencies}
-    return Masking(mask_id=tokenizer.mask_token_id, end_id=end_id, special=special, **tables, **rates)
+    starts = word_starts(tokenizer, vocab_size) if unit == "word" else None
+    return Masking(mask_id=mask, end_id=end_id, special=special, word_starts=starts, frequencies=frequencies, **rates)
 
 
 def choose_words(

@@ -105,9 +105,7 @@ class PairExample(NamedTuple):
 class Pairs:
     """A `Source` of chunks of at most `room` pieces within a document, each with a chunk of another document.
 
-    Over an epoch every chunk is read once. Of two documents of 5 and 4 pieces, 2 pieces per example:
-
-        example 0: pieces 0, 1 of the first    1: its pieces 2, 3    2: pieces 0, 1 of the second    3: its pieces 2, 3
+    Over an epoch every chunk is read once, in the order of the corpus.
     """
 
     def __init__(self, shards: Shards, room: int, seed: int) -> None:

@@ -3,12 +3,6 @@
     OUT                  the finished folder
     OUT.checkpoints      checkpoints, until the run is finished
 
-    neither exists           the run starts
-    OUT, --resume            nothing to do, if OUT is this very run
-    checkpoints, --resume    the run continues
-    either, --overwrite      the run starts again
-    either, no option        FileExistsError, which names the two options
-
 Only the first process writes. It locks OUT for the whole run.
 """
 

@@ -101,7 +101,7 @@ def _make_loss(towers: Towers, cloze: Cloze, lms: Mapping[str, Any], lm_weight: 
     return loss_of
 
 
-def _make_cloze(config: FuseConfig, towers: Towers, shards: Shards, device: torch.device) -> tuple[Cloze, FusionShape]:
+def _make_cloze(config: FuseConfig, towers: Any, shards: Shards, device: torch.device) -> tuple[Cloze, FusionShape]:
     """The fusion with random weights and its output head, and its shape; the towers are moved to the device too."""
     towers.forward.to(device)
     towers.backward.to(device)

@@ -4,9 +4,8 @@ The documents of all shards are put in a random order and read as one stream, ea
 segment `i` is pieces `[i·T, (i+1)·T)` of it, gathered from the memory maps when it is read. The incomplete last one is
 left out (`num_left_out` pieces).
 
-A run reads the segments epoch after epoch, each epoch in its own order. With 3 segments, position 4 of the run is the
-second segment of epoch 1: `SegmentStream(segments, seed, 6)[4]` → `Example(epoch=1, index=2, pieces)`. So a step's
-input depends only on its number, not on the number of processes, prefetching or interruptions.
+A run reads the segments epoch after epoch, each epoch in its own order. So a step's input depends only on its number,
+not on the number of processes, prefetching or interruptions.
 
 Source: backward-LM paper, section 3.1.
 """

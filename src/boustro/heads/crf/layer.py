@@ -42,9 +42,7 @@ class CRF(nn.Module):
 
     The parameters `starts` (C,), `transitions` (C, C; from, to) and `ends` (C,) are initialised to 0: before training,
     this is the softmax of each word, restricted to valid sequences.
-
-    Raises `ValueError` if no tag is valid on its own, and in each method for scores of another width
-    or lengths that do not sum to N.
+    Raises `ValueError` if no tag is valid on its own, and for scores or lengths that do not fit.
     """
 
     valid_starts: Bool[Tensor, " C"]

@@ -69,11 +69,7 @@ def expected_counts(
         head 0  a0 a1 a2 | b0      →  t = 0  a0 b0 c0,  t = 1  a1 c1,  t = 2  a2
         head 1  c0 c1                 links  L₀ L₀ L₁          L₀ L₁          L₀
 
-    Args:
-        scores: Sentences end to end, float64.
-        lengths: Words in each.
-        heads: The chain of each sentence.
-        chains: The scores of H chains, with a first axis H.
+    `scores` (float64) are those of sentences end to end, `heads` the chain of each, `chains` have a first axis H.
     """
     head_of = heads.repeat_interleave(lengths)  # (N,)
     ahead, back = _messages(scores, lengths, head_of, chains).unbind(1)

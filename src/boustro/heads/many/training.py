@@ -45,18 +45,11 @@ def train_stacked(
     hidden: int | None = None,
     crf: bool = False,
 ) -> StackedHeads:
-    """Train a head for each run.
+    """Train a head, linear or mlp, for each run.
 
-    Args:
-        kind: linear or mlp.
-        vectors: (N, d), read as float16, as `train_head` does.
-        starts: (sentences + 1,) where each sentence begins.
-        tags: (N,) ids of `labels`, the C tags.
-        hidden: Width inside the mlp; None for d.
-        crf: Learn a CRF on top; the tags must be valid sequences.
-
-    Raises `ValueError` for an unknown kind, for no runs, for a run without sentences, and where the weights of a head
-    do not stay finite.
+    `vectors` (N, d) are read as float16, as in `train_head`; `starts` (sentences + 1,) is where each sentence begins;
+    `tags` (N,) are ids of `labels`; `hidden` is the width inside the mlp, by default d; `crf` needs valid sequences.
+    Raises `ValueError` for an unknown kind, for no runs or sentences, and for weights that do not stay finite.
     """
     if kind not in PASSES:
         raise ValueError(f"cannot train heads of kind {kind!r} at once: known are {', '.join(PASSES)}")

@@ -40,13 +40,9 @@ def resolve(found: Sequence[FoundSpan]) -> list[FoundSpan]:
 def choose_threshold(found: Sequence[Sequence[FoundSpan]], gold: Sequence[Sequence[GoldSpan]]) -> float:
     """The threshold of the best entity F1, exact over all thresholds, in O(n log n) for n predicted spans.
 
-    Args:
-        found: Per sentence the output of `resolve`, from a threshold below the best one.
-        gold: Per sentence all entities, also those that no predicted span can match.
-
-    Among equally good thresholds the highest is taken. It is midway between the last span kept and the first one left
-    out, as a float32. If no prediction is correct, every threshold gives F1 0, and the result is 0.5.
-    Raises `ValueError` when the numbers of sentences differ.
+    `found` is per sentence the output of `resolve`, from a threshold below the best one; `gold` has all entities. Among
+    equally good thresholds the highest is taken: midway between the last span kept and the first one left out, as a
+    float32; 0.5 if no prediction is correct. Raises `ValueError` when the numbers of sentences differ.
     """
     if len(found) != len(gold):
         raise ValueError(f"predictions of {len(found)} sentences and gold spans of {len(gold)}; give the same ones")

@@ -74,12 +74,8 @@ def case_study(
 ) -> list[dict[str, Any]]:
     """One dict per group: its counts, and example sentences.
 
-    Args:
-        sentences: The data that scores are reported on.
-        first, second: The answers of the two systems for the same seeds in the same order, at least one.
-        others: Further systems that are shown beside them, with their answers for the first of these seeds.
-        names: The names of the first and the second system.
-        has_positions: Whether entities have positions to group them by; else all texts are one group.
+    `first` and `second` are the two systems' answers for the same seeds, at least one; `others` are shown beside them,
+    with their answers for the first of these seeds. Without `has_positions` all texts are one group.
     """
     everyone = [(index, entity) for index, gold in enumerate(first[0].gold) for entity in gold]
     members = _members(first[0], everyone, training) if has_positions else {ALL: everyone}

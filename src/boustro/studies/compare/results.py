@@ -1,11 +1,9 @@
 """The contents of a comparison's results.json, from its cells.
 
-Everything but `cost` follows from data, settings and seeds, so a study that was killed and continued gives the same
-bytes; `cost` holds measured times, which differ from run to run.
-
-The best system is selected on dev, also where scores are reported on test. Counts are summed over a system's seeds
-(`num_seeds`); means and standard deviations are over the seeds' scores. Where cells are missing, a system is
-summed over the seeds it has, and two systems are compared over the seeds they share. A difference is reliable where its
+Everything but `cost` (measured times) follows from data, settings and seeds: a study that was killed and continued
+gives the same bytes. The best system is selected on dev, also where scores are reported on test. Counts are summed over
+a system's seeds, means and standard deviations are over the seeds' scores. Where cells are missing, a system is summed
+over the seeds it has, and two systems are compared over the seeds they share. A difference is reliable where its
 p-value, with Holm's correction for the whole table, is below 0.05; with one seed none is.
 """
 

@@ -30,8 +30,6 @@ from boustro.studies.fewshot.features import Vectors
 from boustro.studies.fewshot.options import ShotOptions
 
 WITH_CRF = "+crf"
-HEADS = (*CLOSED_FORMS, *PASSES, *(kind + WITH_CRF for kind in PASSES))
-TAGS = ("bio", "io", "factored")
 ENTITY = "entity"
 RELABEL: dict[str, Callable[[str, str], str]] = {
     "bio": lambda prefix, label: f"{prefix}-{label}",

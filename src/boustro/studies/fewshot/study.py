@@ -4,7 +4,7 @@ import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 from rich.table import Table
 
 from boustro.encoders.base import Encoder
+from boustro.encoders.options import ReadingOptions
 from boustro.store import fingerprint
 from boustro.studies.core.plan import PROBE_SENTENCES, num_words
 from boustro.studies.core.study import Cell, Study
@@ -28,7 +29,6 @@ from boustro.tasks.data import data_name
 from boustro.tasks.data.schemes import flatten_entities
 from boustro.types import Sentence
 
-READING = ("layers", "pooling", "spacing", "context", "sentinel", "dtype")
 SEARCHED = ("lr", "dropout")  # by the paper's random search
 PROBE_RUNS = 3
 
@@ -144,7 +144,7 @@ class ShotStudy(Study):
         return FeatureReader(self._encoder(spec), self.train, options.layers, options.standardise, pooled)
 
     def _encoder(self, spec: str) -> Encoder:
-        options = {name: getattr(self.options, name) for name in READING}
+        options = {field.name: getattr(self.options, field.name) for field in fields(ReadingOptions)}
         return reading_encoder(spec, self.train, cache=self.run.cache, device=self.run.device, **options)
 
     def encoder(self, system: System) -> Encoder:

@@ -11,9 +11,9 @@ def spread(values: Mapping[str, Any]) -> TableCell:
     return TableCell(f"{values['mean']:.2f}", f"± {values['sd']:.2f}" if len(values["values"]) > 1 else "")
 
 
-def signed(points: float, digits: int = 1) -> str:
+def signed(points: float) -> str:
     """With a sign, and a typographic minus: −0.3; what rounds to 0 has no sign."""
-    text = f"{abs(points):.{digits}f}"
+    text = f"{abs(points):.1f}"
     return text if float(text) == 0 else ("+" if points > 0 else "−") + text
 
 
@@ -49,14 +49,14 @@ def seeds(there: int, asked: int) -> str:
     return f"{there} of {asked} seeds" if there != asked else "one seed" if there == 1 else f"{there} seeds"
 
 
-def f1(counts: Sequence[int], share: bool = True) -> TableCell:
+def f1(counts: Sequence[int]) -> TableCell:
     """F1 of (reference, predicted, both), with precision / recall; a dash where both sides are empty."""
     gold, predicted, correct = counts
     if not gold + predicted:
         return TableCell("–")
     value = 200 * correct / (gold + predicted)
     precision, recall = (f"{100 * correct / n:.0f}" if n else "–" for n in (predicted, gold))
-    return TableCell(f"{value:.1f}", f"{precision} / {recall}", value / 100 if share else None)
+    return TableCell(f"{value:.1f}", f"{precision} / {recall}", value / 100)
 
 
 def millions(count: int) -> str:
