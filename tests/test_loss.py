@@ -100,6 +100,7 @@ def test_a_frozen_head_gets_no_gradient_and_the_states_get_theirs():
     assert all(parameter.grad is None for parameter in head.parameters())
 
 
+@pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
 def test_the_loss_of_a_model_and_its_gradients_are_those_of_transformers(tiny_lm, kind):
     lm = AutoModelForCausalLM.from_pretrained(tiny_lm(kind), dtype=torch.float32).eval()
@@ -108,7 +109,7 @@ def test_the_loss_of_a_model_and_its_gradients_are_those_of_transformers(tiny_lm
     wanted.backward()
     gradients = {name: parameter.grad.clone() for name, parameter in lm.named_parameters()}
     lm.zero_grad()
-    found = LMWithLoss(lm, chunk_rows=8)(ids[:, :-1], ids[:, 1:])["loss"]
+    found = LMWithLoss(lm)(ids[:, :-1], ids[:, 1:])["loss"]
     found.backward()
     torch.testing.assert_close(found, wanted)
     for name, parameter in lm.named_parameters():
@@ -152,6 +153,7 @@ def make_lm(kind: str, scale: float = 0.3, **options: float):
     return lm
 
 
+@pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize(("kind", "options"), FINISHING)
 def test_logits_that_are_scaled_or_capped_are_so_in_the_loss_too(kind, options):
     lm = make_lm(kind, **options)
@@ -161,7 +163,7 @@ def test_logits_that_are_scaled_or_capped_are_so_in_the_loss_too(kind, options):
     wanted.backward()
     gradients = {name: parameter.grad.clone() for name, parameter in lm.named_parameters()}
     lm.zero_grad()
-    found = LMWithLoss(lm, chunk_rows=5)(ids[:, :-1], ids[:, 1:])["loss"]
+    found = LMWithLoss(lm)(ids[:, :-1], ids[:, 1:])["loss"]
     found.backward()
     torch.testing.assert_close(found, wanted)
     for name, parameter in lm.named_parameters():
