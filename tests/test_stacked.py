@@ -31,6 +31,11 @@ RUNS = [
 ]
 
 
+def state(stacked, head):
+    """The state dict of one `TaggingHead`, without mixes."""
+    return {name: stack[head].clone() for name, stack in stacked.parameters.items()}
+
+
 def train_one(kind: str, run: HeadRun, hidden: int | None, crf: bool) -> Head:
     """The same head by `train_head`."""
     rows = np.concatenate([np.arange(STARTS[s], STARTS[s + 1]) for s in run.sentences])
@@ -62,11 +67,11 @@ def test_every_head_is_the_one_that_train_head_gives(trained):
     assert len(stacked) == len(RUNS)
     for m, head in enumerate(single):
         own = {name: p for name, p in head.state_dict().items() if not name.startswith("mixes.")}
-        state = stacked.state(m)
-        assert state.keys() == own.keys()
+        found = state(stacked, m)
+        assert found.keys() == own.keys()
         for name in own:
-            torch.testing.assert_close(state[name], own[name], rtol=1e-4, atol=1e-5)
-    first, second, other_seed = (stacked.state(m)["body.1.weight"] for m in range(3))
+            torch.testing.assert_close(found[name], own[name], rtol=1e-4, atol=1e-5)
+    first, second, other_seed = (state(stacked, m)["body.1.weight"] for m in range(3))
     assert not torch.allclose(first, second, atol=1e-3) and not torch.allclose(first, other_seed, atol=1e-3)
 
 
@@ -85,7 +90,7 @@ def test_all_predict_in_one_pass_what_each_predicts_alone(trained, monkeypatch):
 
 def test_a_state_fits_into_a_head(trained):
     stacked, single = trained
-    assert single[0].load_state_dict(stacked.state(0), strict=False).unexpected_keys == []
+    assert single[0].load_state_dict(state(stacked, 0), strict=False).unexpected_keys == []
 
 
 @pytest.mark.parametrize("threads", [1, 2])

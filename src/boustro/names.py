@@ -52,10 +52,7 @@ def expand_home(path: str) -> str:
 
 @functools.cache
 def prepare_hub() -> None:
-    """Before the first request: if the Hub cannot be reached, only its cache is used.
-
-    The Hub's client would try for half a minute, for each file again.
-    """
+    """If the Hub cannot be reached, use its cache alone: its client would try for half a minute, for each file."""
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE or getproxies():

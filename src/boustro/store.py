@@ -132,10 +132,7 @@ def make_manifest(folder: Path, kind: str, made_by: dict[str, Any] | None = None
 
 
 def write_manifest(folder: Path, kind: str, made_by: dict[str, Any] | None = None) -> None:
-    """List every file of `folder` with size and hash, sync them, and write the manifest last.
-
-    Every file gets the mode of a new file under the user's umask; some libraries write with a narrower mode.
-    """
+    """List every file with size and hash, give it the mode of a new file (umask), sync; the manifest comes last."""
     manifest = make_manifest(folder, kind, made_by)
     for name in manifest["files"]:
         (folder / name).chmod(folder.stat().st_mode & 0o666)

@@ -221,10 +221,7 @@ def exact_spec(spec: str, identity: dict[str, Any]) -> str:
 
 
 def spec_fingerprint(spec: str) -> list[Any]:
-    """For every part of a spec its kind and a fingerprint of its weights, wherever they are, without loading a model.
-
-    For a folder that names other LMs (a fusion, an adaptation) it includes their fingerprints.
-    """
+    """For every part of a spec its kind and the fingerprints of its weights and of the LMs that its folder names."""
     found = []
     for name in split_spec(spec):
         path, revision = locate(name)

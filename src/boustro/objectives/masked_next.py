@@ -42,10 +42,7 @@ def masked_next(
     direction: Direction,
     sentinel: int | None,
 ) -> MaskedNext:
-    """Hide pieces of a segment in text order; R is T, and one more with a sentinel.
-
-    K follows from T and the rate; unused positions are 0 with the target -100.
-    """
+    """Hide pieces of a segment in text order; R is T, one more with a sentinel. Unused positions have target -100."""
     reading = pieces[::-1] if direction == "backward" else pieces
     start = reading[:1] if sentinel is None else np.array([sentinel], reading.dtype)
     rest = reading[1:] if sentinel is None else reading

@@ -40,7 +40,7 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
 
 def _pretrain(config: PretrainConfig, recipe: Recipe) -> dict[str, Any]:
     corpora = Corpora.open(config.shards, config.shares, config.alpha)
-    shards, validation = corpora.first, Shards.open(config.validation) if config.validation else None
+    shards, validation = corpora.shards[0], Shards.open(config.validation) if config.validation else None
     if validation:
         refuse_other_vocabulary(validation, shards)
     facts = run_facts(config, FACTS, shards=corpora.fingerprint, preset=_architecture(config.architecture))

@@ -43,11 +43,6 @@ class Corpora:
         return cls(opened, smoothed_shares([s.config["num_pieces"] for s in opened], alpha))
 
     @property
-    def first(self) -> Shards:
-        """Its tokenizer and vocabulary are those of all."""
-        return self.shards[0]
-
-    @property
     def fingerprint(self) -> str:
         """Of the pieces and the shares; of one corpus, its own."""
         own = [shards.fingerprint for shards in self.shards]

@@ -29,10 +29,7 @@ Stacks = dict[str, Tensor]
 
 
 class _Pass(ABC):
-    """Writes the gradients of a batch's losses. This class has what linear and mlp share: dropout and the first map.
-
-    Memory for the largest batch is allocated once: to allocate it in every step would cost more than the work.
-    """
+    """Writes the gradients of a batch's losses, with memory for the largest batch; what linear and mlp share."""
 
     def __init__(
         self,

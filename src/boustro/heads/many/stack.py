@@ -34,10 +34,6 @@ class StackedHeads:
     def __len__(self) -> int:
         return len(next(iter(self.parameters.values())))
 
-    def state(self, head: int) -> dict[str, Tensor]:
-        """The state dict of one `TaggingHead`, without mixes."""
-        return {name: stack[head].clone() for name, stack in self.parameters.items()}
-
     def __getitem__(self, head: int) -> "StackedHeads":
         """One of them, as a stack of one."""
         own = {name: stack[head : head + 1] for name, stack in self.parameters.items()}

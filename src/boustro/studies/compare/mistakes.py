@@ -4,6 +4,7 @@ from typing import Any
 
 from boustro.metrics.buckets import DIMENSIONS, ELSEWHERE, START
 from boustro.metrics.mistakes import KINDS
+from boustro.metrics.spans import SpanCounts
 from boustro.studies.report import Results, numbers
 from boustro.studies.report.blocks import Block, Details, ExampleSentence, Figure, Prose, Section, Table, TableCell
 from boustro.studies.report.charts import colour_systems, context_lines, direction_dots, mistake_bars
@@ -122,7 +123,7 @@ def _direction_test(results: Results) -> list[Block]:
         start, rest = (s["buckets"]["position"][b] for b in (START, ELSEWHERE))
         gap = "–"
         if sum(start[:2]) and sum(rest[:2]):
-            gap = numbers.signed(200 * start[2] / sum(start[:2]) - 200 * rest[2] / sum(rest[:2]))
+            gap = numbers.signed(SpanCounts(*start).f1 - SpanCounts(*rest).f1)
             testable.append(s)
         rows.append([s["name"], numbers.f1(start), numbers.f1(rest), gap])
     caption = "Direction test: F1 with precision / recall; in brackets the number of entities in the reference"

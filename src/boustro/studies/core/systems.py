@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from boustro.choose import unknown
+from boustro.choose import choose, unknown
 from boustro.options import OptionError
 from boustro.tasks.config import TaskConfig
 
@@ -49,9 +49,7 @@ def name_systems(chosen: Iterable[tuple[str, str, dict[str, Any]]]) -> list[Syst
 
 def find_name(name: str, names: Sequence[str]) -> int:
     """The position of a system in the table; `ValueError` with the nearest name for an unknown one."""
-    if name not in names:
-        raise ValueError(unknown(name, names, "system"))
-    return names.index(name)
+    return choose(name, {known: place for place, known in enumerate(names)}, "system")
 
 
 def variant_labels(variants: Sequence[dict[str, Any]]) -> list[list[str]]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from boustro.metrics.mistakes import MISTAKES
+from boustro.metrics.spans import SpanCounts
 from boustro.studies.report.frames import Panel, frame_panels, frame_rows
 from boustro.studies.report.numbers import spread
 from boustro.studies.report.svg import NUM_SERIES, WIDTH, Scale, box, boxes, dots, path, text, ticks
@@ -181,5 +182,4 @@ def colour_names(names: Sequence[str]) -> Colours:
 
 
 def _f1(counts: Sequence[int]) -> float | None:
-    gold, predicted, correct = counts
-    return 200 * correct / (gold + predicted) if gold + predicted else None
+    return SpanCounts(*counts).f1 if sum(counts) else None

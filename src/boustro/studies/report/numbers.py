@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from boustro.metrics.spans import SpanCounts
 from boustro.studies.report.blocks import TableCell
 
 
@@ -51,12 +52,11 @@ def seeds(there: int, asked: int) -> str:
 
 def f1(counts: Sequence[int]) -> TableCell:
     """F1 of (reference, predicted, both), with precision / recall; a dash where both sides are empty."""
-    gold, predicted, correct = counts
-    if not gold + predicted:
+    if not sum(counts):
         return TableCell("–")
-    value = 200 * correct / (gold + predicted)
-    precision, recall = (f"{100 * correct / n:.0f}" if n else "–" for n in (predicted, gold))
-    return TableCell(f"{value:.1f}", f"{precision} / {recall}", value / 100)
+    found, (gold, predicted, _) = SpanCounts(*counts), counts
+    precision, recall = (f"{v:.0f}" if n else "–" for v, n in ((found.precision, predicted), (found.recall, gold)))
+    return TableCell(f"{found.f1:.1f}", f"{precision} / {recall}", found.f1 / 100)
 
 
 def millions(count: int) -> str:
