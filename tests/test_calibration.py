@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boustro.metrics.calibration import reliability
-from boustro.metrics.significance import Difference, bootstrap_f1, difference, entity_counts
+from boustro.metrics.significance import Difference, bootstrap, difference, entity_counts, f1
 from boustro.metrics.spans import SpanCounts, extract_spans, score_spans
 
 JUDGED = st.lists(st.tuples(st.floats(0, 1), st.booleans()), max_size=40)
@@ -48,6 +48,11 @@ HALF = [["B-PER", "O"] if i % 2 else ["O", "O"] for i in range(100)]
 
 def sentence_counts(gold, predicted) -> np.ndarray:
     return entity_counts(*([extract_spans(tags) for tags in side] for side in (gold, predicted)))
+
+
+def bootstrap_f1(systems, *given, **options):
+    """Of (sentences, 3) counts, or of several seeds'."""
+    return bootstrap(f1, [counts[None] if counts.ndim == 2 else counts for counts in systems], *given, **options)
 
 
 def paired_bootstrap(first, second, **options) -> Difference:
@@ -113,5 +118,5 @@ def test_all_systems_are_scored_on_the_same_resampled_sentences():
 
 
 def test_systems_on_other_sentences_are_refused():
-    with pytest.raises(ValueError, match="different sentences: 50 and 100"):
+    with pytest.raises(ValueError, match="different examples: 50 and 100"):
         paired_bootstrap(sentence_counts(GOLD, GOLD), sentence_counts(GOLD[:50], GOLD[:50]))

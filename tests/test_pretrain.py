@@ -519,6 +519,6 @@ def test_an_objective_that_does_not_fit_an_architecture_says_what_would(shards, 
 
 
 def test_a_loss_that_is_no_number_ends_the_run(shards, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("boustro.models.loss.lm_loss", lambda states, *rest: states.sum() * math.nan)
+    monkeypatch.setattr("boustro.models.loss.lm_loss", lambda states, *rest, **named: states.sum() * math.nan)
     assert main(command(shards, tmp_path / "lm", steps=2)) == 1
     assert "the loss at step 1 is nan; nothing was written. Try a lower --lr" in capsys.readouterr().err

@@ -1,19 +1,26 @@
-"""Is one system better than another? A paired bootstrap of F1, an exact sign-flip test, and Holm's correction.
+"""Is one system better than another? A paired bootstrap of any score, an exact sign-flip test, and Holm's correction.
 
-Paired bootstrap: all systems are scored on the same resampled sentences, many times, and the seeds that two systems
-share are resampled as well, paired by their number. A system's score in a draw is the mean of its seeds' F1.
+Paired bootstrap: all systems are scored on the same resampled examples, many times, and the seeds that two systems
+share are resampled as well, paired by their number. A system's score in a draw is the mean of its seeds' scores.
 
     interval             the middle 95% of the differences
     p, two-sided         twice the share of draws on the other side of 0:  2 · (1 + #{d ≤ 0}) / (1 + B)
 
-With one seed the interval covers the sentences only, not other seeds, so there is no p.
+With one seed the interval covers the examples only, not other seeds, so there is no p.
 
-Letters: S seeds, N sentences, B draws of a block. Sources: Berg-Kirkpatrick et al. 2012 (resampling sentences);
-Bouthillier et al. 2021, *Accounting for variance* (resampling runs); Davison and Hinkley 1997, section 4.2 (the
-p-value); Fisher 1935; Holm 1979.
+A score is a `Statistic`: a function of some values of every example, and of how often each example is drawn.
+
+    f1          (reference, predicted, both) of an example's entities; (1, 1, 1 or 0) gives the accuracy, and
+                (1, 1, own F1) the mean of the examples' own F1, as SQuAD has it
+    pearson     (reference, predicted) numbers
+    spearman    the same; the ranks are those within a draw
+
+Letters: S seeds, N examples, C values of each, B draws of a block. Sources: Berg-Kirkpatrick et al. 2012 (resampling
+examples); Bouthillier et al. 2021, *Accounting for variance* (resampling runs); Davison and Hinkley 1997, section 4.2
+(the p-value); Fisher 1935; Holm 1979.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,11 +31,13 @@ from boustro.types import Entity
 BLOCK_DRAWS = 100
 RELIABLE = 0.05
 """Below this p a difference is called reliable."""
+Statistic = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""(B, S) in percent, from the values of the examples (S, N, C) and how often each is drawn (B, N)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """F1 of the second system minus the first's, in points, over the seeds that both have, and its 95% interval."""
+    """The second system's score minus the first's, in points, over the seeds that both have, and its 95% interval."""
 
     points: float
     low: float
@@ -40,10 +49,10 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A system's F1 for each of its seeds: on all sentences, (S,), and on resampled ones, (draws, S)."""
+    """A system's score for each of its seeds: on all examples, (S,), and on resampled ones, (draws, S)."""
 
     seeds: tuple[int, ...]
-    f1: np.ndarray
+    scores: np.ndarray
     resampled: np.ndarray
 
 
@@ -53,32 +62,74 @@ def entity_counts(gold: Sequence[Sequence[Entity]], predicted: Sequence[Sequence
     return np.array([(len(a), len(b), len(a & b)) for a, b in pairs], np.int64).reshape(-1, 3)
 
 
-def bootstrap_f1(
-    systems: Sequence[np.ndarray], seeds: Sequence[Sequence[int]] | None = None, draws: int = 2000, seed: int = 0
+def f1(values: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """From (reference, predicted, both) of every example; 0 without any."""
+    counts = np.einsum("bn,snc->bsc", times, values, optimize=True)
+    return 200 * counts[..., 2] / np.maximum(counts[..., 0] + counts[..., 1], 1)
+
+
+def pearson(values: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """From (reference, predicted) of every example; 0 where one side does not vary."""
+    x, y = np.moveaxis(values - values.mean(1, keepdims=True), 2, 0)  # (S, N) each
+    return _correlation(x[None], y[None], times[:, None])
+
+
+def spearman(values: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """The same of the ranks within each draw; equal numbers have the mean of their ranks."""
+    return np.concatenate([_correlation(*(_ranks(side, times) for side in own.T), times)[:, None] for own in values], 1)
+
+
+def _ranks(x: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """(B, N) the rank of each of the numbers (N,) in each draw, around 0."""
+    order = np.argsort(x, kind="stable")
+    starts = np.flatnonzero(np.diff(x[order], prepend=-np.inf) > 0)
+    sizes = np.add.reduceat(times[:, order], starts, axis=1)  # (B, different numbers)
+    ranks = np.empty_like(times)
+    ranks[:, order] = np.repeat(sizes.cumsum(1) - sizes / 2, np.diff(starts, append=len(x)), axis=1)
+    return ranks - times.sum(1, keepdims=True) / 2
+
+
+def _correlation(x: np.ndarray, y: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Over the last axis, weighted by `times`; percent, and 0 where one side does not vary."""
+    x, y = (side / max(np.abs(side).max(initial=0), 1e-300) for side in (x, y))
+    total = np.maximum(times.sum(-1), 1)
+    mean_x, mean_y = ((times * side).sum(-1) / total for side in (x, y))
+    both, of_x, of_y = (
+        (times * a * b).sum(-1) / total - mean_a * mean_b
+        for a, b, mean_a, mean_b in ((x, y, mean_x, mean_y), (x, x, mean_x, mean_x), (y, y, mean_y, mean_y))
+    )
+    varied = np.minimum(of_x, of_y) > 1e-12
+    return np.where(varied, 100 * both / np.sqrt(np.where(varied, of_x * of_y, 1)), 0.0)
+
+
+def bootstrap(
+    statistic: Statistic,
+    systems: Sequence[np.ndarray],
+    seeds: Sequence[Sequence[int]] | None = None,
+    draws: int = 2000,
+    seed: int = 0,
 ) -> list[Drawn]:
-    """F1 of every system and seed on the same resampled sentences.
+    """The score of every system and seed on the same resampled examples.
 
-    Args:
-        systems: Counts (seeds, sentences, 3), or (sentences, 3) for a single seed.
-        seeds: The seeds of each system; by default 0, 1, …
-
-    Raises `ValueError` when the systems were not scored on the same number of sentences.
+    `systems` have values (seeds, examples, C) each; their `seeds` are by default 0, 1, … Raises `ValueError` when the
+    systems were not scored on the same number of examples.
     """
-    stacked = [(counts[None] if counts.ndim == 2 else counts).astype(float) for counts in systems]
-    sizes = sorted({counts.shape[1] for counts in stacked})
+    sizes = sorted({values.shape[1] for values in systems})
     if len(sizes) > 1:
-        raise ValueError(f"the systems were scored on different sentences: {' and '.join(map(str, sizes))}")
-    generator = np.random.default_rng(seed)
-    resampled = [np.empty((draws, len(counts))) for counts in stacked]
+        raise ValueError(f"the systems were scored on different examples: {' and '.join(map(str, sizes))}")
+    stacked, generator = [values.astype(float) for values in systems], np.random.default_rng(seed)
+    resampled = [np.empty((draws, len(values))) for values in stacked]
     for start in range(0, draws, BLOCK_DRAWS):
         size = min(BLOCK_DRAWS, draws - start)
         chosen = generator.integers(0, sizes[0], (size, sizes[0])) if sizes[0] else np.zeros((size, 0), int)
         times = np.stack([np.bincount(row, minlength=sizes[0]) for row in chosen]).astype(float)  # (B, N)
-        for counts, rows in zip(stacked, resampled, strict=True):
-            rows[start : start + size] = _f1(np.einsum("bn,snc->bsc", times, counts, optimize=True))  # (B, S)
-    named = seeds or [range(len(counts)) for counts in stacked]
+        for values, rows in zip(stacked, resampled, strict=True):
+            rows[start : start + size] = statistic(values, times)
+    once = np.ones((1, sizes[0]))
+    named = seeds or [range(len(values)) for values in stacked]
     return [
-        Drawn(tuple(own), _f1(counts.sum(1)), rows) for own, counts, rows in zip(named, stacked, resampled, strict=True)
+        Drawn(tuple(own), statistic(values, once)[0], rows)
+        for own, values, rows in zip(named, stacked, resampled, strict=True)
     ]
 
 
@@ -89,18 +140,13 @@ def difference(first: Drawn, second: Drawn, seed: int = 0) -> Difference | None:
         return None
     rows, second_rows = ([side.seeds.index(s) for s in shared] for side in (first, second))
     gaps = second.resampled[:, second_rows] - first.resampled[:, rows]
-    points = float((second.f1[second_rows] - first.f1[rows]).mean())
+    points = float((second.scores[second_rows] - first.scores[rows]).mean())
     chosen = np.random.default_rng(seed).integers(0, len(shared), gaps.shape)
     means = np.take_along_axis(gaps, chosen, 1).mean(1)
     low, high = np.quantile(means, [0.025, 0.975])
     beyond = 1 + min((means <= 0).sum(), (means >= 0).sum())
     p = min(1.0, 2 * float(beyond) / (1 + len(means))) if len(shared) > 1 else None
     return Difference(points, float(low), float(high), p, len(shared))
-
-
-def _f1(counts: np.ndarray) -> np.ndarray:
-    """(..., 3) → (...): percent, 0 without any entity."""
-    return 200 * counts[..., 2] / np.maximum(counts[..., 0] + counts[..., 1], 1)
 
 
 def sign_flip_p(differences: Sequence[float]) -> float:

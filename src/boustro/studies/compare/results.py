@@ -20,7 +20,7 @@ from boustro.errors import shorten
 from boustro.metrics.buckets import DIMENSIONS, ELSEWHERE, START, Training, count_buckets
 from boustro.metrics.calibration import reliability
 from boustro.metrics.mistakes import count_confusions, count_kinds, match_entities
-from boustro.metrics.significance import RELIABLE, Difference, bootstrap_f1, difference, entity_counts, holm
+from boustro.metrics.significance import RELIABLE, Difference, bootstrap, difference, entity_counts, f1, holm
 from boustro.store import read_folder
 from boustro.studies.compare.cases import Answers, case_study
 from boustro.studies.core.run import spread
@@ -90,7 +90,7 @@ def summarise(grid: "Grid", cells: Sequence[Cell]) -> dict[str, Any]:
     names = [s["name"] for s in systems]
     best = choose_best([dict(zip(s["seeds"], s["dev"]["values"], strict=True)) for s in systems])
     base = best if grid.reference is None else find_name(grid.reference, names)
-    drawn = bootstrap_f1(counted, [f.seeds for f in finished], draws=DRAWS + DRAWS_EACH * len(systems))
+    drawn = bootstrap(f1, counted, [f.seeds for f in finished], draws=DRAWS + DRAWS_EACH * len(systems))
     pairs = {"to_best": [(i, best) for i in range(len(drawn))], "to_reference": [(base, i) for i in range(len(drawn))]}
     for key, sides in pairs.items():
         gaps = correct_gaps([None if a == b else difference(drawn[a], drawn[b]) for a, b in sides])
@@ -255,7 +255,7 @@ def _gaps(
     if not pair[0]:
         return dict.fromkeys(keeps)
     counted = [counts(answers, keep) for answers in pair for keep in keeps.values()]
-    drawn = bootstrap_f1(counted, draws=DRAWS + DRAWS_EACH * len(keeps))
+    drawn = bootstrap(f1, counted, draws=DRAWS + DRAWS_EACH * len(keeps))
     differences = [difference(drawn[i], drawn[i + len(keeps)]) for i in range(len(keeps))]
     return dict(zip(keeps, correct_gaps(differences), strict=True))
 
