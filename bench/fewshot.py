@@ -23,13 +23,14 @@ from torchcrf import CRF
 
 from boustro.heads.base import Head
 from boustro.heads.factored import factored_tags
+from boustro.heads.inputs import Inputs
 from boustro.heads.layout import sentence_rows
 from boustro.heads.many.groups import HeadRun
 from boustro.heads.many.stack import StackedHeads
 from boustro.heads.many.training import train_stacked
 from boustro.heads.options import HeadOptions, TrainOptions
 from boustro.heads.registry import make_head
-from boustro.heads.training import predict_streams, train_head
+from boustro.heads.training import predict_inputs, train_head
 from boustro.studies.fewshot.draws import draw_all, entity_types
 from boustro.studies.fewshot.features import FeatureReader, Vectors, reading_encoder
 from boustro.studies.fewshot.rows import tag_ids
@@ -53,7 +54,9 @@ def one_by_one(
         head = make_head(kind, chosen, ((1, taught.words.shape[1]),), labels)
         options = TrainOptions(epochs=run.epochs, lr=run.lr, weight_decay=run.weight_decay, mix_epochs=0)
         lengths, targets = np.diff(taught.starts)[sentences], lambda _, batch, own=own: own[batch]
-        train_head(head, [taught.words[rows][:, None]], lengths, targets, options, run.seed, run.batch_sentences)
+        train_head(
+            head, Inputs([taught.words[rows][:, None]], lengths), targets, options, run.seed, run.batch_sentences
+        )
         heads.append(head)
     return heads
 
@@ -91,7 +94,7 @@ def plain(
 def tag_one_by_one(heads: list[Head], asked: Vectors) -> np.ndarray:
     """(heads, words): each head computes scores from the features and decodes the best valid sequences."""
     lengths = np.diff(asked.starts)
-    answers = [predict_streams(head, [asked.words[:, None]], lengths) for head in heads]
+    answers = [predict_inputs(head, Inputs([asked.words[:, None]], lengths)) for head in heads]
     return np.stack([np.concatenate([ids for ids, _ in one]) for one in answers])
 
 

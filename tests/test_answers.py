@@ -12,7 +12,7 @@ from boustro.heads.mix import LayerConcat, StreamProjection
 from boustro.metrics.spans import extract_spans
 from boustro.tasks.config import TaggerConfig
 from boustro.tasks.data.schemes import encode_tags, entities_to_bio, tags_to_entities
-from boustro.tasks.labelling import SpanLabelling, TagLabelling, make_labelling, open_labelling
+from boustro.tasks.labellings import SpanLabelling, TagLabelling, make_labelling, open_labelling
 from boustro.types import Entity, Sentence
 
 

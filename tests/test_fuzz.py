@@ -48,13 +48,13 @@ def world(tiny_lm, tmp_path_factory):
 def no_training(monkeypatch):
     """Runs stop where long work would begin."""
     import boustro.studies.core.study
-    import boustro.tasks.base
+    import boustro.tasks.fitting
     import boustro.text.shards
 
     def refuse(*arguments, **options):
         raise BrokenOff("this far and no further")
 
-    train_head, train = boustro.tasks.base.train_head, PretrainTrainer.train
+    train_head, train = boustro.tasks.fitting.train_head, PretrainTrainer.train
     monkeypatch.setattr(boustro.studies.core.study, "compute_cells", refuse)  # the demo's
     monkeypatch.setattr(boustro.text.shards, "ProcessPoolExecutor", refuse)
 
@@ -64,9 +64,9 @@ def no_training(monkeypatch):
     monkeypatch.setattr(PretrainTrainer, "train", train_little)
 
     def train_short(*given, **named):
-        return train_head(*given, **named) if given[4].epochs <= 2 else refuse()
+        return train_head(*given, **named) if given[3].epochs <= 2 else refuse()
 
-    monkeypatch.setattr(boustro.tasks.base, "train_head", train_short)
+    monkeypatch.setattr(boustro.tasks.fitting, "train_head", train_short)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import boustro
-from boustro.tasks.labelling import Answer
+from boustro.tasks.answers import Answer
 from boustro.types import Entity, Sentence
 from labelled import DATA
 

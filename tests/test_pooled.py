@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from boustro.heads.base import Head
+from boustro.heads.inputs import Inputs
 from boustro.heads.options import HeadOptions, TrainOptions
 from boustro.heads.pooled import pool_max, pool_mean
 from boustro.heads.registry import HEADS, make_head
-from boustro.heads.training import Dev, predict_streams, train_head
+from boustro.heads.training import Dev, predict_inputs, train_head
 from second_device import second_device
 
 WIDTH, CLASSES = 6, ("sport", "politics", "science")
@@ -96,7 +97,7 @@ def test_a_trained_head_opens_as_it_was_saved(kind, tmp_path):
     lengths[0] = 0
     features = generator.normal(size=(lengths.sum(), 1, WIDTH))
     features[np.arange(len(features)), 0, np.repeat(classes, lengths)] += 3
-    features = features.astype(np.float16)
+    inputs = Inputs([features.astype(np.float16)], lengths)
 
     def accuracy(answers) -> float:
         return 100 * float(np.mean([answer.argmax() == c for answer, c in zip(answers, classes, strict=True)]))
@@ -105,12 +106,12 @@ def test_a_trained_head_opens_as_it_was_saved(kind, tmp_path):
     head = make(kind, dropout=0.1)
     targets = lambda texts, _: torch.from_numpy(classes[texts])  # noqa: E731
     options = TrainOptions(epochs=30, lr=1e-2)
-    log = train_head(head, [features], lengths, targets, options, 1, 8, Dev([features], lengths, accuracy))
+    log = train_head(head, inputs, targets, options, 1, 8, Dev(inputs, accuracy))
     assert log.losses[-1] < log.losses[0] / 2 and max(log.scores) > 85
     save_file(head.state_dict(), tmp_path / "head.safetensors")
     again = make(kind)
     again.load_state_dict(load_file(tmp_path / "head.safetensors"))
-    for one, other in zip(*(predict_streams(h, [features], lengths) for h in (head, again)), strict=True):
+    for one, other in zip(*(predict_inputs(h, inputs) for h in (head, again)), strict=True):
         np.testing.assert_array_equal(one, other)
 
 

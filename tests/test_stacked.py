@@ -5,12 +5,13 @@ import pytest
 import torch
 
 from boustro.heads.base import Head
+from boustro.heads.inputs import Inputs
 from boustro.heads.many.groups import HeadRun
 from boustro.heads.many.stack import StackedHeads
 from boustro.heads.many.training import CACHE_BYTES, train_stacked
 from boustro.heads.options import HeadOptions, TrainOptions
 from boustro.heads.registry import make_head
-from boustro.heads.training import mix_all, predict_streams, train_head
+from boustro.heads.training import mix_all, predict_inputs, train_head
 
 LABELS = ("O", "B-A", "I-A")
 WIDTH = 18  # 18 words of width 18 are no multiple of four dropout numbers
@@ -45,7 +46,7 @@ def train_one(kind: str, run: HeadRun, hidden: int | None, crf: bool) -> Head:
     options = TrainOptions(epochs=run.epochs, lr=run.lr, weight_decay=run.weight_decay, mix_epochs=0)
     own, lengths = torch.from_numpy(TAGS[rows]), LENGTHS[list(run.sentences)]
     targets = lambda _, batch: own[batch]  # noqa: E731
-    train_head(head, [VECTORS[rows][:, None]], lengths, targets, options, run.seed, run.batch_sentences)
+    train_head(head, Inputs([VECTORS[rows][:, None]], lengths), targets, options, run.seed, run.batch_sentences)
     return head
 
 
@@ -81,7 +82,7 @@ def test_all_predict_in_one_pass_what_each_predicts_alone(trained, monkeypatch):
     monkeypatch.setattr("boustro.heads.many.stack.DECODED_WORDS", 29)
     best, valid = stacked.best_tags(VECTORS), stacked.best_tags(VECTORS, STARTS)
     for m, head in enumerate(single):
-        answers = predict_streams(head, [VECTORS[:, None]], LENGTHS)
+        answers = predict_inputs(head, Inputs([VECTORS[:, None]], LENGTHS))
         np.testing.assert_array_equal(valid[m], np.concatenate([ids for ids, _ in answers]))
         with torch.inference_mode():
             scores = head.body(mix_all(head, [VECTORS[:, None]]).float(), torch.from_numpy(LENGTHS))

@@ -11,6 +11,7 @@ import torch
 import boustro
 from boustro.encoders.spec import load_encoder
 from boustro.heads.dropout import Dropout
+from boustro.heads.inputs import Inputs
 from boustro.heads.mix import LayerMix
 from boustro.heads.options import HeadOptions, TrainOptions
 from boustro.heads.registry import make_head
@@ -274,8 +275,8 @@ def test_the_best_epoch_is_kept_and_not_the_last():
 
     features = np.random.default_rng(0).normal(size=(20, 1, 4)).astype(np.float16)
     lengths, tags = np.array([8, 12]), torch.arange(20) % 2
-    dev = Dev([features], lengths, score)
-    log = train_head(head, [features], lengths, lambda _, rows: tags[rows], options, 1, 32, dev)
+    dev = Dev(Inputs([features], lengths), score)
+    log = train_head(head, Inputs([features], lengths), lambda _, rows: tags[rows], options, 1, 32, dev)
     assert log.best_epoch == 2
     assert all(torch.equal(head.state_dict()[k], states[1][k]) for k in states[1])
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from boustro.tasks.config import ClassifierConfig as ClassifierConfig
     from boustro.tasks.config import TaggerConfig as TaggerConfig
     from boustro.tasks.data import read_data as read_data
-    from boustro.tasks.labelling import Answer as Answer
+    from boustro.tasks.answers import Answer as Answer
     from boustro.tasks.tagger import Tagger as Tagger
     from boustro.types import Entity as Entity
     from boustro.types import Sentence as Sentence
@@ -34,7 +34,7 @@ _HOMES = {
     "ClassifierConfig": "boustro.tasks.config",
     "TaggerConfig": "boustro.tasks.config",
     "read_data": "boustro.tasks.data",
-    "Answer": "boustro.tasks.labelling",
+    "Answer": "boustro.tasks.answers",
     "Tagger": "boustro.tasks.tagger",
     "Entity": "boustro.types",
     "Sentence": "boustro.types",

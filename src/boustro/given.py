@@ -75,11 +75,16 @@ def as_tags(given: Iterable[Sequence[str]]) -> list[list[str]]:
 def refuse_no_texts(values: Iterable[Any], place: str, first: int = 1) -> None:
     """`ValueError`, with the place and the number from `first`, for the first value that is no text."""
     for number, value in enumerate(values, start=first):
-        if isinstance(value, str):
-            continue
-        hint = ""
-        if isinstance(value, bytes):
-            hint = "; decode it first, for example with .decode()"
-        elif value is None or isinstance(value, float) or type(value).__name__ in ("NAType", "NaTType"):
-            hint = " (a missing value?); leave it out, or replace it by a string"
-        raise ValueError(f"{place} {number} is {shorten(value)}, which is not a string{hint}")
+        as_text(value, f"{place} {number}")
+
+
+def as_text(value: Any, place: str) -> str:
+    """The value; `ValueError`, with its place, where it is no text."""
+    if isinstance(value, str):
+        return value
+    hint = ""
+    if isinstance(value, bytes):
+        hint = "; decode it first, for example with .decode()"
+    elif value is None or isinstance(value, float) or type(value).__name__ in ("NAType", "NaTType"):
+        hint = " (a missing value?); leave it out, or replace it by a string"
+    raise ValueError(f"{place} is {shorten(value)}, which is not a string{hint}")

@@ -6,14 +6,13 @@ torch is imported when a command runs, so that its help does not wait for it.
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from rich.console import Console
 from tqdm import tqdm
 from tyro.conf import Positional
 
-from boustro.metrics.labels import LabelScore
-from boustro.metrics.spans import SpanScore
+from boustro.metrics.score import Score, score_table
 from boustro.options import OptionError, Seed, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, as_json, check_output, give, only_errors, print_notices
 from boustro.store import claim
@@ -22,9 +21,6 @@ from boustro.tasks.config import TaskConfig
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.tasks.render import html_head
 from boustro.text.documents import is_stream, read_arriving
-
-if TYPE_CHECKING:
-    pass
 
 PREDICT_LINES = 256
 
@@ -139,7 +135,8 @@ def predict(
         if format == "html":
             print(html_head(", ".join("Standard input" if file == "-" else file for file in files), model.types))
         for batch in read_batches(files):
-            for (file, _), answer in zip(batch, model.answer_texts([text for _, text in batch]), strict=True):
+            inputs = [kind.parse_line(line, place) for _, place, line in batch]
+            for (file, *_), answer in zip(batch, model.answer_inputs(inputs), strict=True):
                 shown = model.show(answer, format, colour=console.is_terminal)
                 if format == "jsonl":
                     print(as_json(shown | ({"file": file} if len(files) > 1 else {})))
@@ -152,16 +149,16 @@ def predict(
         print_notices(model.encoder().counts)
 
 
-def read_batches(files: Sequence[str]) -> Iterator[list[tuple[str, str]]]:
-    """(file, line) pairs of all files, PREDICT_LINES at a time, fewer where the next line has not come yet."""
-    batch: list[tuple[str, str]] = []
+def read_batches(files: Sequence[str]) -> Iterator[list[tuple[str, str, str]]]:
+    """(file, file:line, line) of all files, PREDICT_LINES at a time, fewer where the next line has not come yet."""
+    batch: list[tuple[str, str, str]] = []
     for file in files:
         if batch and is_stream(file):  # opening it may take long
             yield batch
             batch = []
         for line in read_arriving(Path(file)):
             if line is not None:
-                batch.append((file, line[1]))
+                batch.append((file, f"{'standard input' if file == '-' else file}:{line[0]}", line[1]))
             if batch and (line is None or len(batch) == PREDICT_LINES):
                 yield batch
                 batch = []
@@ -177,13 +174,9 @@ def _refuse_missing(files: Sequence[str]) -> None:
             raise FileNotFoundError(f"{file}: no such file; give a text file, or - for standard input")
 
 
-def _print_score(score: SpanScore | LabelScore) -> None:
-    if isinstance(score, LabelScore):
-        rows, what = list(score.per_label.items()), score.unit
-    else:
-        rows, what = [*score.per_type.items(), ("all", score.total)], "entities"
-    print(f"{'':12} {'precision':>9} {'recall':>7} {'F1':>7} {what:>9}")
-    for label, c in rows:
-        print(f"{label:12} {c.precision:9.2f} {c.recall:7.2f} {c.f1:7.2f} {c.gold:9,}")
-    if isinstance(score, LabelScore):
-        print(f"accuracy {score.accuracy:.2f} over {score.num_labelled:,} {what}")
+def _print_score(score: Score) -> None:
+    heads, *rows = score_table(score.to_dict())
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    for row in (heads, *rows):
+        first, *others = zip(row, widths, strict=True)
+        print(first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others), sep="  ")

@@ -4,11 +4,13 @@
     head.loss(head.mix(features), lengths, targets).backward()
     head.predict(head.mix(features), lengths)
 
-h, the input of the body, is the concatenation of the mixed streams. A subclass names its labelling, defines its loss
-and decodes its output; `heads.registry` lists the kinds. Source: backward-LM paper, section 3.3.
+h, the input of the body, is the concatenation of the mixed streams, and of the side features where there are some. A
+subclass names its labelling, defines its loss and decodes its output; `heads.registry` lists the kinds. Source:
+backward-LM paper, section 3.3.
 
-Shapes: N words of a batch, its sentences end to end without padding; S sentences; d width; C labels. `lengths` (S,)
-holds the number of words of each sentence.
+Shapes: N words of a batch, its sentences end to end without padding; S sentences; d width; F side features (features
+of words that are not the encoder's, such as whether a word stands in the question); C labels. `lengths` (S,) holds the
+number of words of each sentence. Where an example has `parts` sentences, those of an example follow each other.
 """
 
 from abc import ABC, abstractmethod
@@ -33,7 +35,9 @@ class Head(nn.Module, ABC):
     """
 
     labelling: ClassVar[str]
-    """What is labelled: "tags" (a label per word), "spans", or "class" (a label per text)."""
+    """What the head learns, a key of `boustro.tasks.labellings.LEARNED`: tags, spans, class, …"""
+    parts: ClassVar[int] = 1
+    """Sentences per example."""
 
     def __init__(
         self,
@@ -42,15 +46,23 @@ class Head(nn.Module, ABC):
         options: HeadOptions,
         streams: Sequence[tuple[int, int]],
         labels: Sequence[str],
+        side: int = 0,
     ) -> None:
         super().__init__()
         self.kind, self.options, self.streams, self.labels = kind, options, tuple(streams), tuple(labels)
+        self.side = side
         mix = MIXES[options.combine]
         self.mixes = nn.ModuleList(mix(layers, width, options.standardise) for layers, width in streams)
         self.widths = [int(mix.width) for mix in self.mixes]  # type: ignore[arg-type]
         self.projection = StreamProjection(self.widths, options.project) if options.project else nn.Identity()
         width = options.project * len(self.widths) if options.project else sum(self.widths)
-        self.body = make_body(width, len(self.labels), options)
+        self.body = make_body(width + side, len(self.labels), options)
+
+    def project(self, vectors: Float[Tensor, "N e"]) -> Float[Tensor, "N d"]:
+        """The input of the body: the mixed vectors, projected where the options say so; side features as they are."""
+        if not self.side:
+            return self.projection(vectors)
+        return torch.cat([self.projection(vectors[:, : -self.side]), vectors[:, -self.side :]], dim=1)
 
     def mix(self, streams: list[Float[Tensor, "N _ _"]]) -> Float[Tensor, "N d"]:
         """One vector per word: the layers (N, L, D) of every stream mixed, the streams joined."""
@@ -58,11 +70,11 @@ class Head(nn.Module, ABC):
 
     @abstractmethod
     def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Any) -> Tensor:
-        """The training loss of a batch of sentences, given mixed vectors."""
+        """The training loss of a batch of examples, given mixed vectors with their side features."""
 
     @abstractmethod
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:
-        """The prediction for each sentence, given mixed vectors."""
+        """The prediction for each example, given mixed vectors with their side features."""
 
     def calibrate(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Any) -> None:
         """After training: set what is chosen on the development set, not learned. By default nothing."""

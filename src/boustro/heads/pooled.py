@@ -72,7 +72,7 @@ class PooledHead(Head):
     def scores(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "S C"]:
         """A score (logit) for every class of every text; `ValueError` where `lengths` do not sum to N."""
         check_lengths(lengths, len(vectors))
-        return self.body(self.projection(vectors), lengths.to(vectors.device))
+        return self.body(self.project(vectors), lengths.to(vectors.device))
 
     def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Int[Tensor, " S"]) -> Tensor:
         """Mean cross-entropy over texts."""

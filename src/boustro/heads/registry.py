@@ -42,7 +42,9 @@ def head_class(kind: str) -> type[Head]:
     return choose(kind, HEADS, "head").head
 
 
-def make_head(kind: str, options: HeadOptions, streams: Sequence[tuple[int, int]], labels: Sequence[str]) -> Head:
+def make_head(
+    kind: str, options: HeadOptions, streams: Sequence[tuple[int, int]], labels: Sequence[str], side: int = 0
+) -> Head:
     """A head with randomly initialised weights.
 
     Args:
@@ -50,10 +52,11 @@ def make_head(kind: str, options: HeadOptions, streams: Sequence[tuple[int, int]
         options: `crf=None` means a CRF where the head scores tags; `hidden=None` means the width of the body's input.
         streams: (layers, width) of each stream.
         labels: Tags, entity types or classes; their order is that of the scores.
+        side: Side features of each word, behind the streams'.
 
     Raises `ValueError` for an unknown kind, and for a CRF on a head that does not score tags.
     """
     head, body = choose(kind, HEADS, "head")
     if options.crf and head.labelling != "tags":
         raise ValueError(f"a CRF needs a head that scores tags, which {kind} does not; leave --crf out")
-    return head(kind, body, options, streams, labels)
+    return head(kind, body, options, streams, labels, side)

@@ -1,15 +1,15 @@
 """Train a head on features: AdamW, linear decay, and the epoch that is best on the development set.
 
-Features are end to end, (words, L, D) per stream; a batch is a number of sentences, its words end to end, so
-nothing is padded. The mix of layers converges within a few epochs; it is then frozen and applied once to all
-words, so that the remaining epochs read one vector per word instead of L per stream.
+A batch is a number of examples, their words end to end (`heads.inputs`), so nothing is padded. The mix of layers
+converges within a few epochs; it is then frozen and applied once to all words, so that the remaining epochs read one
+vector per word instead of L per stream.
 
 Source: backward-LM paper, section 3.2. The epoch is chosen by a score that the caller gives (entity F1), as the paper
 says and its published code does not.
 """
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,12 +19,12 @@ from torch import Tensor
 from tqdm import tqdm
 
 from boustro.heads.base import Head
-from boustro.heads.layout import length_blocks, sentence_rows, sentence_starts
+from boustro.heads.inputs import Batch, Inputs, Streams
+from boustro.heads.layout import length_blocks
 from boustro.heads.options import TrainOptions
 
 BLOCK_WORDS = 8192
 MIX_WORDS = 1024  # so many words with all layers fit a CPU's caches
-Streams = Sequence[np.ndarray]
 Targets = Callable[[np.ndarray, Tensor], Any]
 
 
@@ -39,10 +39,9 @@ class TrainLog:
 
 @dataclass(frozen=True, slots=True)
 class Dev:
-    """Features of the development set, and the function that scores the head's predictions for it."""
+    """The development set, and the function that scores the head's predictions for it."""
 
-    streams: Streams
-    lengths: np.ndarray
+    inputs: Inputs
     score: Callable[[list[Any]], float]
 
 
@@ -53,8 +52,7 @@ def propose_batch(num_sentences: int) -> int:
 
 def train_head(
     head: Head,
-    streams: Streams,
-    lengths: np.ndarray,
+    inputs: Inputs,
     targets: Targets,
     options: TrainOptions,
     seed: int,
@@ -65,48 +63,42 @@ def train_head(
     """Train `head` in place.
 
     Args:
-        streams: Per stream (words, L, D).
-        lengths: (sentences,) words in each.
-        targets: Returns the targets of a batch, given the numbers of its sentences and the rows of their words.
+        inputs: The examples.
+        targets: Returns the targets of a batch, given the numbers of its examples and the rows of their words.
+        batch_sentences: Examples per step.
         dev: The epoch with the best score there is kept; without it, the last one.
 
     Raises `ValueError` if the loss becomes NaN or infinite.
     """
     device = device or torch.device("cpu")
-    for mix, stream in zip(head.mixes, streams, strict=True):
+    for mix, stream in zip(head.mixes, inputs.streams, strict=True):
         mix.fit_standardisation(stream)  # type: ignore[operator]
     head.to(device)
-    # on a CPU the memory-mapped features, elsewhere a copy
-    held = [torch.from_numpy(s if device.type == "cpu" else np.array(s)).to(device) for s in streams]
-    optimizer, schedule = _make_optimizer(head, options, options.epochs * -(-len(lengths) // batch_sentences))
+    words = _Words(head, inputs, dev, device)
+    steps = options.epochs * -(-len(inputs) // batch_sentences)
+    optimizer, schedule = _make_optimizer(head, options, steps)
     generator = np.random.default_rng(seed)
-    log, best, best_state = TrainLog(), -1.0, copy.deepcopy(head.state_dict())
+    log, best, best_state = TrainLog(), -float("inf"), copy.deepcopy(head.state_dict())
     learns_mix = any(mix.learned for mix in head.mixes)
-    mixed: Tensor | None = None
-    dev_mixed: Tensor | None = None
     progress = tqdm(range(1, options.epochs + 1), desc="training", unit=" epochs", disable=None, leave=False)
     for epoch in progress:
-        if mixed is None and (epoch > options.mix_epochs or not learns_mix):
-            head.mixes.requires_grad_(False)
-            mixed = mix_all(head, streams)
-            dev_mixed = mix_all(head, dev.streams) if dev else None
+        if epoch > options.mix_epochs or not learns_mix:
+            words.freeze()
         head.train()
         total = torch.zeros((), device=device)
-        for sentences, rows in _batches(lengths, batch_sentences, generator):
-            rows = rows.to(device)
-            vectors = head.mix([stream[rows] for stream in held]) if mixed is None else mixed[rows].float()
-            loss = head.loss(vectors, torch.from_numpy(lengths[sentences]), targets(sentences, rows))
+        for examples in _batches(len(inputs), batch_sentences, generator):
+            batch = inputs.batch(examples)
+            loss = head.loss(words.of(batch), batch.lengths, targets(examples, batch.rows.to(device)))
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.step()
             schedule.step()
-            total += loss.detach() * len(rows)
-        log.losses.append(total.item() / max(1, int(lengths.sum())))
+            total += loss.detach() * len(batch.rows)
+        log.losses.append(total.item() / max(1, int(inputs.sizes.sum())))
         if not np.isfinite(log.losses[-1]):
             raise ValueError(f"the loss is {log.losses[-1]} in epoch {epoch}; try a lower --lr")
         if dev:
-            dev_vectors = mix_all(head, dev.streams) if dev_mixed is None else dev_mixed
-            log.scores.append(dev.score(predict_mixed(head, dev_vectors, dev.lengths)))
+            log.scores.append(dev.score(predict_mixed(head, words.of_dev(), dev.inputs)))
             progress.set_postfix(loss=f"{log.losses[-1]:.3f}", dev=f"{log.scores[-1]:.2f}")
         if not dev or log.scores[-1] > best:
             best = log.scores[-1] if dev else best
@@ -114,6 +106,37 @@ def train_head(
     head.load_state_dict(best_state)
     head.requires_grad_(True)
     return log
+
+
+class _Words:
+    """The vectors of words while a head learns: mixed batch by batch until the mixes are frozen, then once for all."""
+
+    def __init__(self, head: Head, inputs: Inputs, dev: Dev | None, device: torch.device) -> None:
+        self.head, self.inputs, self.dev = head, inputs, dev
+        # on a CPU the memory-mapped features, elsewhere a copy
+        arrays = (s if device.type == "cpu" else np.array(s) for s in inputs.streams)
+        self.held = [torch.from_numpy(array).to(device) for array in arrays]
+        self.mixed: Tensor | None = None
+        self.dev_mixed: Tensor | None = None
+
+    def freeze(self) -> None:
+        """Let the mixes learn no more."""
+        if self.mixed is None:
+            self.head.mixes.requires_grad_(False)
+            self.mixed = mix_all(self.head, self.inputs.streams)
+            self.dev_mixed = mix_all(self.head, self.dev.inputs.streams) if self.dev else None
+
+    def of(self, batch: Batch) -> Tensor:
+        """The words of a training batch, (N, d + F)."""
+        if self.mixed is not None:
+            return batch.to_words(self.mixed)
+        rows = batch.rows.to(self.held[0].device)
+        return batch.beside(self.head.mix([stream[rows] for stream in self.held]))
+
+    def of_dev(self) -> Tensor:
+        """The words of the development set, (words, d)."""
+        assert self.dev is not None
+        return mix_all(self.head, self.dev.inputs.streams) if self.dev_mixed is None else self.dev_mixed
 
 
 def _make_optimizer(
@@ -139,30 +162,24 @@ def mix_all(head: Head, streams: Streams) -> Tensor:
 
 
 @torch.inference_mode()
-def predict_mixed(head: Head, mixed: Tensor, lengths: np.ndarray) -> list[Any]:
-    """The head's prediction for every sentence, from mixed vectors (words, d); sentences are batched by length."""
+def predict_mixed(head: Head, mixed: Tensor, inputs: Inputs) -> list[Any]:
+    """The head's prediction for every example, from mixed vectors (words, d); examples are batched by length."""
     head.eval()
-    starts = sentence_starts(lengths)
     answers: dict[int, Any] = {}
-    for sentences in length_blocks(lengths, BLOCK_WORDS):
-        rows = torch.from_numpy(sentence_rows(starts, sentences)[0])
-        vectors = mixed[rows.to(mixed.device)].float()
-        found = head.predict(vectors, torch.from_numpy(lengths[sentences]))
-        answers.update(zip(sentences.tolist(), found, strict=True))
-    return [answers[sentence] for sentence in range(len(lengths))]
+    for examples in length_blocks(inputs.sizes, BLOCK_WORDS):
+        batch = inputs.batch(examples)
+        found = head.predict(batch.to_words(mixed), batch.lengths)
+        answers.update(zip(examples.tolist(), found, strict=True))
+    return [answers[example] for example in range(len(inputs))]
 
 
-def predict_streams(head: Head, streams: Streams, lengths: np.ndarray) -> list[Any]:
+def predict_inputs(head: Head, inputs: Inputs) -> list[Any]:
     """As `predict_mixed`, from features."""
-    return predict_mixed(head, mix_all(head, streams), lengths)
+    return predict_mixed(head, mix_all(head, inputs.streams), inputs)
 
 
-def _batches(
-    lengths: np.ndarray, batch_sentences: int, generator: np.random.Generator
-) -> Iterator[tuple[np.ndarray, Tensor]]:
-    """So many sentences at a time and the rows of their words, in a new random order."""
-    starts = sentence_starts(lengths)
-    order = generator.permutation(len(lengths))
+def _batches(num_examples: int, batch_sentences: int, generator: np.random.Generator) -> Iterator[np.ndarray]:
+    """So many example numbers at a time, in a new random order."""
+    order = generator.permutation(num_examples)
     for first in range(0, len(order), batch_sentences):
-        sentences = order[first : first + batch_sentences]
-        yield sentences, torch.from_numpy(sentence_rows(starts, sentences)[0])
+        yield order[first : first + batch_sentences]

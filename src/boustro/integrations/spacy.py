@@ -34,7 +34,7 @@ except ImportError as error:
 
 from boustro.store import read_json, reading, write_file
 from boustro.tasks.data.schemes import flatten_entities
-from boustro.tasks.labelling import open_labelling
+from boustro.tasks.labellings import open_labelling
 from boustro.tasks.saved import read_config
 from boustro.tasks.tagger import Tagger
 from boustro.types import Entity, Sentence

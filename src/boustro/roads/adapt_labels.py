@@ -28,8 +28,8 @@ from boustro.roads.options import AdaptConfig
 from boustro.tasks import read_examples
 from boustro.tasks.config import TaggerConfig
 from boustro.tasks.data import data_name
-from boustro.tasks.data.conll import data_fingerprint
-from boustro.tasks.labelling import Labelling, make_labelling
+from boustro.tasks.data.fingerprint import data_fingerprint
+from boustro.tasks.labellings import Labelling, make_labelling
 from boustro.tasks.tagger import Tagger
 from boustro.types import Sentence
 
@@ -132,5 +132,5 @@ def _score(
         words = np.concatenate([row.words for row in chosen])
         best[words], sure[words] = labels.cpu().numpy(), scores.cpu().numpy()
     parts = zip(*(np.split(array, np.cumsum([len(s) for s in dev])[:-1]) for array in (best, sure)), strict=True)
-    answers = [labelling.read(part, len(sentence)) for part, sentence in zip(parts, dev, strict=True)]
+    answers = [labelling.read(part, sentence) for part, sentence in zip(parts, dev, strict=True)]
     return labelling.score(dev, answers, {"data": data_fingerprint(dev), "version": f"boustro {__version__}"})

@@ -53,7 +53,7 @@ TASKS = {
 }
 
 
-def task_class(name: str) -> "type[Task[Any]]":
+def task_class(name: str) -> "type[Task[Any, Any]]":
     """The class of a task; `ValueError` for an unknown name."""
     entry = choose(name, TASKS, "task")
     return getattr(import_module(entry.module), entry.name)
@@ -65,7 +65,7 @@ def task_of(folder: str | Path) -> str:
     return next((name for name, entry in TASKS.items() if entry.folder == kind), "tag")
 
 
-def read_examples(task: "type[Task[Any]] | Task[Any]", data: Path, options: "DataOptions") -> list[Sentence]:
+def read_examples(task: "type[Task[Any, Any]] | Task[Any, Any]", data: Path, options: "DataOptions") -> list[Sentence]:
     """Labelled examples of a task; what was repaired or left out is printed on standard error."""
     examples, notices = task.read_counted(data, options)
     print_notices({f"{what} ({data}; boustro check lists them)": n for what, n in notices.items()})

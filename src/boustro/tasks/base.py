@@ -7,13 +7,13 @@
     task.save_pretrained("ner"); Tagger.from_pretrained("ner")
 
 The LMs stay frozen: features are computed once and cached, and only the head is trained and saved. A subclass
-says what it reads, how a text is divided into what the head labels, and what its answer for a text is; what the head
-learns and what its answers mean is the labelling's (`tasks.labelling`), which the kind of head chooses.
+says what it reads, which sentences an example consists of, how an input of `predict` becomes examples, and what its
+answer is; what the head learns and what its answers mean is the labelling's (`tasks.labellings`), which the kind of
+head chooses.
 """
 
 import copy
 import tempfile
-import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,38 +23,41 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 
 import numpy as np
-import torch
 
 from boustro import __version__
 from boustro.encoders.base import Encoder
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.spec import exact_spec, load_encoder, with_cache
-from boustro.given import as_sentences, as_texts, iterate
+from boustro.given import as_sentences, as_text, iterate
 from boustro.heads.base import Head
-from boustro.heads.registry import head_class, make_head
-from boustro.heads.training import Dev, TrainLog, mix_all, predict_mixed, predict_streams, propose_batch, train_head
-from boustro.metrics.labels import LabelScore
-from boustro.metrics.spans import SpanScore
+from boustro.heads.inputs import Inputs
+from boustro.heads.registry import head_class
+from boustro.heads.training import predict_inputs
+from boustro.metrics.score import Score
 from boustro.models.hardware import best_device, find_device
 from boustro.options import Seed, check_options
 from boustro.tasks import TASKS
+from boustro.tasks.answers import Answer, Input, InputAnswer, Part
 from boustro.tasks.card import write_card
 from boustro.tasks.config import TaskConfig
 from boustro.tasks.data import data_name
-from boustro.tasks.data.conll import data_fingerprint
+from boustro.tasks.data.fingerprint import data_fingerprint
 from boustro.tasks.data.reading import DataOptions
-from boustro.tasks.folder import describe, load_task, save_task, weights_of
+from boustro.tasks.fitting import fit_task
+from boustro.tasks.folder import load_task, save_task, weights_of
 from boustro.tasks.hub import upload
-from boustro.tasks.labelling import Answer, Labelling, TextAnswer, make_labelling
-from boustro.text.words import Placed
+from boustro.tasks.labellings import Labelling
 from boustro.types import Sentence
 
-PREDICT_TEXTS = 1024
+PREDICT_INPUTS = 1024
 Result = TypeVar("Result")
 
 
-class Task(ABC, Generic[Result]):
+class Task(ABC, Generic[Input, Result]):
     """An encoder and a trained head; the parts of a subclass come first.
+
+    An *example* is what the head learns from, such as a `Sentence`; an *input* is what `predict` is given, such as a
+    running text, which may become several examples.
 
     Attributes:
         config: The options, a `TaskConfig`.
@@ -69,28 +72,51 @@ class Task(ABC, Generic[Result]):
     formats: ClassVar[tuple[str, ...]] = ("text", "jsonl", "html")
     """How `boustro predict` can print its answers."""
 
+    given: ClassVar[str] = "a text"
+    """What an input is, for messages."""
+
     @staticmethod
     @abstractmethod
-    def read(data: Any, **options: Any) -> list[Sentence]:
+    def read(data: Any, **options: Any) -> list[Any]:
         """Labelled examples of a file, a data set or Python lists; raises `ValueError` with file:line for bad data."""
 
     @staticmethod
     @abstractmethod
-    def read_counted(data: Any, options: DataOptions) -> tuple[list[Sentence], Mapping[str, int]]:
+    def read_counted(data: Any, options: DataOptions) -> tuple[list[Any], Mapping[str, int]]:
         """The same, and what was repaired or left out, counted."""
 
     @staticmethod
+    def parts(example: Any) -> tuple[Sentence, ...]:
+        """The sentences of an example, which are encoded; as many as its heads have `parts`."""
+        return (example,)
+
+    @staticmethod
+    def as_input(given: Any, place: str) -> Any:
+        """An input as the task needs it; `ValueError`, with the place, for anything else."""
+        return as_text(given, place)
+
+    @staticmethod
+    def is_input(given: Any) -> bool:
+        """Whether this is a single input, and not several."""
+        return isinstance(given, str)
+
+    @staticmethod
+    def parse_line(line: str, place: str) -> Any:
+        """The input on a line of a file; `ValueError`, with the place, where there is none."""
+        return line
+
+    @staticmethod
     @abstractmethod
-    def split(text: str, document: str) -> Iterable[Placed]:
-        """A running text as the examples that the head labels, with the place of each word."""
+    def split(given: Any, name: str) -> Iterable[Part]:
+        """The examples of an input, each with the places of its words."""
 
     @abstractmethod
-    def result(self, answer: TextAnswer) -> Result:
-        """What `predict` returns for a text."""
+    def result(self, answer: InputAnswer[Input]) -> Result:
+        """What `predict` returns for an input."""
 
     @abstractmethod
-    def show(self, answer: TextAnswer, form: str, colour: bool = False) -> Any:
-        """The answer for a text, printable, in one of `formats`; jsonl is a dict."""
+    def show(self, answer: InputAnswer[Input], form: str, colour: bool = False) -> Any:
+        """The answer for an input, printable, in one of `formats`; jsonl is a dict."""
 
     # What follows is common to all tasks.
 
@@ -182,6 +208,11 @@ class Task(ABC, Generic[Result]):
             self._encoders[cached] = made
         return self._encoders[cached]
 
+    def read_single_sentences(self) -> None:
+        """Let the encoder read each sentence by itself, not in its document."""
+        self.config = replace(self.config, context="sentence")
+        self._encoders.clear()
+
     def fit(self, train: Any, dev: Any | None = None, seed: Seed = 1, *how: Any, **reading: Any) -> Self:
         """Train the head; with `dev`, keep the epoch with the best score there.
 
@@ -194,127 +225,95 @@ class Task(ABC, Generic[Result]):
         Raises `ValueError` with file:line for bad data, and for a training set without labels.
         """
         check_options(Task.fit, {"seed": seed})
-        started = time.monotonic()
         train = self.read(train, *how, **reading)
         dev = self.read(dev, *how, **reading) if dev is not None else None
-        if not any(sentence.document for sentence in train):  # later the head reads what it was trained on
-            self.config = replace(self.config, context="sentence")
-            self._encoders.clear()
-        c = self.config
-        labelling = self.labelling = make_labelling(self.head_kind, train, c)
-        self._trained_on = None
-        encoder = self.encoder(cached=True)
-        features = encoder.encode_all(train)
-        dev_features = encoder.encode_all(dev) if dev else None
-        encoded = time.monotonic()
-        batch_sentences = c.batch_sentences or propose_batch(len(train))
-        torch.manual_seed(seed)
-        head = self.head = make_head(
-            self.head_kind,
-            replace(c, max_span=c.max_span or labelling.longest(train)),
-            streams=tuple((s.num_layers, s.width) for s in encoder.streams),
-            labels=labelling.labels,
-        )
-
-        def dev_score(answers: list[Any]) -> float:
-            assert dev is not None
-            return self.score(dev, self._read(answers, [len(s) for s in dev])).value
-
-        log = train_head(
-            head,
-            features.streams,
-            features.lengths,
-            labelling.targets(train),
-            c,
-            seed=seed,
-            batch_sentences=batch_sentences,
-            dev=Dev(dev_features.streams, dev_features.lengths, dev_score) if dev_features else None,
-            device=self.device,
-        )
-        dev_scores = None
-        if dev and dev_features:
-            mixed = mix_all(head, dev_features.streams)
-            head.eval().calibrate(mixed.float(), torch.from_numpy(dev_features.lengths), labelling.gold(dev))
-            answers = predict_mixed(head, mixed, dev_features.lengths)
-            dev_scores = self.score(dev, self._read(answers, dev_features.lengths)).to_dict()
-        self.record = {
-            "seed": seed,
-            "batch_sentences": batch_sentences,
-            "train": describe(train),
-            "dev": describe(dev) if dev else None,
-            "encode_seconds": round(encoded - started, 2),
-            "train_seconds": round(time.monotonic() - encoded, 2),
-            "dev_scores": dev_scores,
-            "notices": {**+encoder.counts, **labelling.unpredictable(train, dev or [], head.options.max_span or 0)},
-            **_facts(encoder, head, log),
-        }
+        fit_task(self, train, dev, seed)
         return self
 
-    def answer(self, sentences: Iterable[Sentence | Sequence[str]], cached: bool = False) -> list[Answer]:
-        """Answers, with their probabilities, for examples that are split into words already.
+    def inputs(self, examples: Sequence[Any], cached: bool = False) -> Inputs:
+        """The features of examples; a sentence that several examples share is encoded once."""
+        assert self.labelling is not None
+        side = self.labelling.side(examples)
+        if head_class(self.head_kind).parts == 1:
+            features = self.encoder(cached).encode_all(examples)
+            return Inputs(features.streams, features.lengths, side=side)
+        numbers: dict[Any, int] = {}
+        sentences, parts = [], []
+        for sentence in (part for example in examples for part in self.parts(example)):
+            key = sentence.words, sentence.spaces
+            if key not in numbers:
+                numbers[key] = len(sentences)
+                sentences.append(Sentence(sentence.words, spaces=sentence.spaces))
+            parts.append(numbers[key])
+        features = self.encoder(cached).encode_all(sentences)
+        return Inputs(features.streams, features.lengths, np.array(parts, np.int64).reshape(len(examples), -1), side)
+
+    def answer(self, examples: Iterable[Any], cached: bool = False) -> list[Answer]:
+        """Answers, with their probabilities, for examples; those of one sentence may be lists of words.
 
         Raises `ValueError`, with the place, for a word that is not a string.
         """
         head = self.trained_head()
-        features = self.encoder(cached).encode_all(as_sentences(sentences))
-        return self._read(predict_streams(head, features.streams, features.lengths), features.lengths)
+        examples = as_sentences(examples) if head.parts == 1 else list(examples)
+        return self.read_answers(predict_inputs(head, self.inputs(examples, cached)), examples)
 
-    def answer_texts(self, texts: Iterable[str], first: int = 1) -> list[TextAnswer]:
-        """Answers for running texts, each a document of its own.
+    def answer_inputs(self, inputs: Iterable[Any], first: int = 1) -> list[InputAnswer[Input]]:
+        """Answers for inputs, each a document of its own.
 
-        Raises `ValueError` for what is not a string, with its number; that of the first text is `first`.
+        Raises `ValueError` for what is none, with its number; that of the first is `first`.
         """
-        texts = as_texts(texts, first)
-        split = [list(self.split(text, f"text {number}")) for number, text in enumerate(texts)]
-        answers = iter(self.answer([placed.sentence for parts in split for placed in parts]))
+        what, several = self.given.partition(" ")[2], f"{self.given} or several"
+        items = [self.as_input(item, f"{what} {n}") for n, item in enumerate(iterate(inputs, several), first)]
+        split = [list(self.split(item, f"{what} {number}")) for number, item in enumerate(items)]
+        answers = iter(self.answer([part.example for parts in split for part in parts]))
         return [
-            TextAnswer(text, tuple((placed, next(answers)) for placed in parts))
-            for text, parts in zip(texts, split, strict=True)
+            InputAnswer(item, tuple((part, next(answers)) for part in parts))
+            for item, parts in zip(items, split, strict=True)
         ]
 
-    def stream(self, texts: Iterable[str], batch: int = PREDICT_TEXTS) -> Iterator[Result]:
-        """What `predict` returns, text by text; only `batch` texts are in memory at once."""
-        rest = iterate(texts, "a text or several")
+    def stream(self, inputs: Iterable[Any], batch: int = PREDICT_INPUTS) -> Iterator[Result]:
+        """What `predict` returns, input by input; only `batch` inputs are in memory at once."""
+        rest = iterate(inputs, f"{self.given} or several")
         number = 0
         while some := list(islice(rest, batch)):
-            yield from map(self.result, self.answer_texts(some, number + 1))
+            yield from map(self.result, self.answer_inputs(some, number + 1))
             number += len(some)
 
     @overload
-    def predict(self, text: str) -> Result: ...
+    def predict(self, given: Input) -> Result: ...
     @overload
-    def predict(self, text: Iterable[str]) -> list[Result]: ...
-    def predict(self, text: str | Iterable[str]) -> Result | list[Result]:
-        """The answer for a text, or the answers for several.
+    def predict(self, given: Iterable[Input]) -> list[Result]: ...
+    def predict(self, given: Any) -> Result | list[Result]:
+        """The answer for an input, or the answers for several.
 
         Args:
-            text: A string, or any iterable of strings: a list, a generator, a column of a data frame.
+            given: An input, or any iterable of inputs: a list, a generator, a column of a data frame.
 
-        Raises `ValueError`, with the place, for what is not a string.
+        Raises `ValueError`, with the place, for what is no input.
         """
-        return next(self.stream([text])) if isinstance(text, str) else list(self.stream(text))
+        return next(self.stream([given])) if self.is_input(given) else list(self.stream(given))
 
-    def evaluate(self, data: Any, *how: Any, **reading: Any) -> SpanScore | LabelScore:
+    def evaluate(self, data: Any, *how: Any, **reading: Any) -> Score:
         """Scores on labelled examples, in percent; `value` is the main one.
 
         Gold labels that the head does not know are a warning.
         """
-        sentences = self.read(data, *how, **reading)
-        for what, count in self.unknown_labels(sentences).items():
-            warnings.warn(f"{data_name(sentences)}: {count:,} {what}", stacklevel=2)
-        return self.score(sentences, self.answer(sentences, cached=True))
+        examples = self.read(data, *how, **reading)
+        for what, count in self.unknown_labels(examples).items():
+            warnings.warn(f"{data_name(examples)}: {count:,} {what}", stacklevel=2)
+        return self.score(examples, self.answer(examples, cached=True))
 
-    def unknown_labels(self, sentences: Sequence[Sentence]) -> dict[str, int]:
+    def unknown_labels(self, examples: Sequence[Any]) -> dict[str, int]:
         """Gold labels that the head never answers, see `Labelling.unknown`."""
         self.trained_head()
         assert self.labelling is not None
-        return self.labelling.unknown(sentences)
+        return self.labelling.unknown(examples)
 
-    def score(self, sentences: Sequence[Sentence], answers: Sequence[Answer]) -> SpanScore | LabelScore:
+    def score(self, examples: Sequence[Any], answers: Sequence[Answer]) -> Score:
         """Scores of answers, with their signature."""
         assert self.labelling is not None
-        signature = {"data": data_fingerprint(sentences), "version": f"boustro {__version__}"}
-        return self.labelling.score(sentences, answers, signature)
+        signature = {"data": data_fingerprint(examples), "version": f"boustro {__version__}"}
+        return self.labelling.score(examples, answers, signature)
 
     def save_pretrained(self, path: str | Path) -> None:
         """Write a folder with the head, its labels, and which encoder it belongs to; atomic."""
@@ -356,9 +355,10 @@ class Task(ABC, Generic[Result]):
         check_options(Task.from_pretrained, locals())
         return load_task(cls, path, revision=revision, encoder=encoder, cache=cache, device=device)
 
-    def _read(self, answers: Sequence[Any], lengths: Sequence[int] | np.ndarray) -> list[Answer]:
+    def read_answers(self, outputs: Sequence[Any], examples: Sequence[Any]) -> list[Answer]:
+        """The head's outputs for examples, as answers."""
         assert self.labelling is not None
-        return [self.labelling.read(answer, int(n)) for answer, n in zip(answers, lengths, strict=True)]
+        return [self.labelling.read(output, e) for output, e in zip(outputs, examples, strict=True)]
 
     def trained_head(self) -> Head:
         """The head; `ValueError` before `fit`."""
@@ -366,16 +366,3 @@ class Task(ABC, Generic[Result]):
             name = type(self).__name__
             raise ValueError(f"this {name} is not trained yet; call fit first, or open one with {name}.from_pretrained")
         return self.head
-
-
-def _facts(encoder: Encoder, head: Head, log: TrainLog) -> dict[str, Any]:
-    """What a record says of the trained head."""
-    shapes = zip(encoder.streams, head.mixes, strict=True)
-    return {
-        "encoder_parameters": encoder.num_parameters,
-        "head_parameters": sum(p.numel() for p in head.parameters()),
-        "best_epoch": log.best_epoch,
-        "losses": [round(x, 5) for x in log.losses],
-        "dev_curve": [round(x, 3) for x in log.scores],
-        "layer_weights": {stream.name: mix.layer_weights() for stream, mix in shapes},  # type: ignore[operator]
-    }

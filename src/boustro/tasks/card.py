@@ -17,9 +17,10 @@ from typing import Any
 
 from huggingface_hub import EvalResult, ModelCardData
 
+from boustro.metrics.score import score_table
 from boustro.store import MANIFEST, make_manifest, open_folder, write_file
 from boustro.tasks import TASKS
-from boustro.tasks.labelling import open_labelling
+from boustro.tasks.labellings import open_labelling
 from boustro.tasks.saved import read_config
 
 CARD = "README.md"
@@ -114,19 +115,11 @@ def _scores(config: dict[str, Any]) -> str:
     scores = config["record"].get("dev_scores")
     if not scores:
         return "There was no development set."
-    what, counted = ("type", "entities") if "f1" in scores else ("label", "texts" if "num_texts" in scores else "words")
-
-    def row(label: str, s: dict[str, Any]) -> list[str]:
-        return [label, *(f"{s[k]:.2f}" for k in ("precision", "recall", "f1")), f"{s[f'num_{counted}']:,}"]
-
-    rows = [row(_cell(label), own) for label, own in scores[f"per_{what}"].items()]
-    total = ["all", "", "", f"accuracy {scores.get('accuracy', 0):.2f}", f"{scores[f'num_{counted}']:,}"]
-    rows.append(row("all", scores) if "f1" in scores else total)
+    heads, *rows = ([_cell(cell) for cell in row] for row in score_table(scores))
     signature = "; ".join(f"{key} {value}" for key, value in scores["signature"].items())
     return (
-        f"In percent, on the development set of {scores['num_sentences']:,} sentences. It also selected the best "
-        "epoch, so scores on new text may be slightly lower.\n\n"
-        f"{_table([what, 'precision', 'recall', 'F1', counted], rows)}\n\nScored as: {signature}."
+        f"In percent, on the development set ({config['record']['dev']['sentences']:,} examples). It also selected the "
+        f"best epoch, so scores on new text may be slightly lower.\n\n{_table(heads, rows)}\n\nScored as: {signature}."
     )
 
 

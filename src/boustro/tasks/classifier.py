@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from boustro.options import OptionError
+from boustro.tasks.answers import InputAnswer, Part
 from boustro.tasks.base import Task
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.tasks.data.texts import TextData, read_texts, whole_text
-from boustro.tasks.labelling import TextAnswer
 from boustro.tasks.render import as_html, as_terminal
-from boustro.text.words import Placed
 from boustro.types import Entity, Sentence
 
 
@@ -29,7 +28,7 @@ class Label:
     probabilities: dict[str, float]
 
 
-class Classifier(Task[Label]):
+class Classifier(Task[str, Label]):
     """A frozen encoder and a trained head that gives a text one label.
 
     Args:
@@ -63,23 +62,29 @@ class Classifier(Task[Label]):
         return read_texts(data), {}
 
     @staticmethod
-    def split(text: str, document: str) -> Iterable[Placed]:
+    def split(given: str, name: str) -> Iterable[Part]:
         """The whole text as one example."""
-        return [whole_text(text, document)]
+        placed = whole_text(given, name)
+        return [Part(placed.sentence, placed.places)]
 
-    def result(self, answer: TextAnswer) -> Label:
+    def result(self, answer: InputAnswer[str]) -> Label:
         """The most probable label."""
         ((_, own),) = answer.parts
         return Label(own.tags[0], own.scores[0], dict(own.probabilities or {}))
 
-    def show(self, answer: TextAnswer, form: str, colour: bool = False) -> Any:
+    def show(self, answer: InputAnswer[str], form: str, colour: bool = False) -> Any:
         label = self.result(answer)
         if form == "jsonl":
             rounded = {name: round(p, 4) for name, p in label.probabilities.items()}
-            return {"text": answer.text, "label": label.label, "score": round(label.score, 4), "probabilities": rounded}
+            return {
+                "text": answer.input,
+                "label": label.label,
+                "score": round(label.score, 4),
+                "probabilities": rounded,
+            }
         marked = label.label, [Entity(label.label, 0, len(label.label), score=label.score)]
         if form == "html":
-            return f"<p>{as_html(*marked)} {as_html(answer.text, [])}</p>"
+            return f"<p>{as_html(*marked)} {as_html(answer.input, [])}</p>"
         if colour:
-            return as_terminal(*marked).append(f"  {answer.text}", style="default")
-        return f"{label.label}\t{label.score:.2f}\t{answer.text}"
+            return as_terminal(*marked).append(f"  {answer.input}", style="default")
+        return f"{label.label}\t{label.score:.2f}\t{answer.input}"

@@ -21,19 +21,19 @@ from boustro.store import read_folder, write_file, write_folder
 from boustro.tasks import TASKS
 from boustro.tasks.card import write_card
 from boustro.tasks.data import data_name
-from boustro.tasks.data.conll import data_fingerprint
+from boustro.tasks.data.fingerprint import data_fingerprint
 from boustro.tasks.hub import download
-from boustro.tasks.labelling import open_labelling
+from boustro.tasks.labellings import open_labelling
 from boustro.tasks.saved import read_config
 from boustro.types import Sentence
 
 if TYPE_CHECKING:
     from boustro.tasks.base import Task
 
-AnyTask = TypeVar("AnyTask", bound="Task[Any]")
+AnyTask = TypeVar("AnyTask", bound="Task[Any, Any]")
 
 
-def save_task(task: "Task[Any]", path: str | Path) -> None:
+def save_task(task: "Task[Any, Any]", path: str | Path) -> None:
     """Write the folder of a trained task; atomic."""
     head, labelling = task.trained_head(), task.labelling
     assert labelling is not None

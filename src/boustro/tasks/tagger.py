@@ -7,18 +7,18 @@ tagger.predict("Jane Villanueva of United Airlines spoke.")   # [Entity("PER", 0
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from boustro.tasks.answers import InputAnswer, Part
 from boustro.tasks.base import Task
 from boustro.tasks.data import Data, load_data, read_data
 from boustro.tasks.data.conll import format_document
 from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.data.schemes import Scheme
-from boustro.tasks.labelling import TextAnswer
 from boustro.tasks.render import as_html, as_terminal, as_text
-from boustro.text.words import Placed, split_text
+from boustro.text.words import split_text
 from boustro.types import Entity, Sentence
 
 
-class Tagger(Task[list[Entity]]):
+class Tagger(Task[str, list[Entity]]):
     """A frozen encoder and a trained head that finds entities, or labels every word.
 
     Args:
@@ -55,22 +55,22 @@ class Tagger(Task[list[Entity]]):
         return labelled.sentences, labelled.counts()
 
     @staticmethod
-    def split(text: str, document: str) -> Iterable[Placed]:
+    def split(given: str, name: str) -> Iterable[Part]:
         """The sentences of the text."""
-        return split_text(text, document)
+        return (Part(placed.sentence, placed.places) for placed in split_text(given, name))
 
-    def result(self, answer: TextAnswer) -> list[Entity]:
+    def result(self, answer: InputAnswer[str]) -> list[Entity]:
         """Entities over the characters of the text, in order; their scores are the geometric mean of their tags'."""
         return answer.entities
 
-    def show(self, answer: TextAnswer, form: str, colour: bool = False) -> Any:
+    def show(self, answer: InputAnswer[str], form: str, colour: bool = False) -> Any:
         if form == "jsonl":
-            return {"text": answer.text, "entities": [e.to_dict() for e in answer.entities]}
+            return {"text": answer.input, "entities": [e.to_dict() for e in answer.entities]}
         if form == "conll":
-            return format_document([(placed.sentence.words, own.tags) for placed, own in answer.parts])
+            return format_document([(part.example.words, own.tags) for part, own in answer.parts])
         if form == "html":
-            return f"<p>{as_html(answer.text, answer.entities)}</p>"
-        return (as_terminal if colour else as_text)(answer.text, answer.entities)
+            return f"<p>{as_html(answer.input, answer.entities)}</p>"
+        return (as_terminal if colour else as_text)(answer.input, answer.entities)
 
     def tag(self, sentences: Iterable[Sentence | Sequence[str]], cached: bool = False) -> list[tuple[str, ...]]:
         """BIO tags of sentences that are split into words already."""

@@ -40,15 +40,15 @@ class SpanHead(Head):
     body: "SpanScorer"
 
     def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Gold) -> Tensor:
-        return self.body.loss(self.projection(vectors), lengths, targets)
+        return self.body.loss(self.project(vectors), lengths, targets)
 
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[list[FoundSpan]]:
-        return self.body.predict(self.projection(vectors), lengths)
+        return self.body.predict(self.project(vectors), lengths)
 
     def calibrate(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Gold) -> None:
         """Set the probability threshold of predicted spans."""
         with torch.inference_mode():
-            self.body.calibrate(self.projection(vectors), lengths, targets)
+            self.body.calibrate(self.project(vectors), lengths, targets)
 
 
 class SpanScorer(nn.Module):

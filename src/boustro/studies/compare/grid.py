@@ -64,7 +64,7 @@ class Grid(Study):
     def settings(self, system: System, number: int) -> dict[str, Any]:
         return {"head": system.head, **asdict(self._make(system).config)}
 
-    def _make(self, system: System, **more: Any) -> Task[Any]:
+    def _make(self, system: System, **more: Any) -> Task[Any, Any]:
         """An untrained model of a system; a varied preset replaces options, other varied options replace its values."""
         preset = self.task.config.presets[system.variant.get("preset", "default")]
         run = {"cache": self.run.cache, "device": self.run.device}

@@ -17,7 +17,7 @@ from boustro.studies.core.options import StudyRun
 from boustro.studies.core.plan import describe_plan, make_plan
 from boustro.studies.core.study import Cell, Study, compute_cells, find_cells
 from boustro.tasks.data import data_name
-from boustro.tasks.data.conll import data_fingerprint
+from boustro.tasks.data.fingerprint import data_fingerprint
 
 FLAGS = ("--report-only", "--dry-run")  # how a study is run, not what it is
 

@@ -43,7 +43,7 @@ from boustro.store import (
 from boustro.studies.core.systems import System
 from boustro.studies.core.task import TAG, StudiedTask
 from boustro.studies.report import StudyReport
-from boustro.tasks.data.conll import data_fingerprint
+from boustro.tasks.data.fingerprint import data_fingerprint
 from boustro.types import Sentence
 
 KIND = "cell"

@@ -42,7 +42,7 @@ class StudiedTask:
         """The dataclass of the task's options."""
         return TASKS[self.name].config
 
-    def make(self, encoder: str, head: str, **options: Any) -> Task[Any]:
+    def make(self, encoder: str, head: str, **options: Any) -> Task[Any, Any]:
         """An untrained task; `ValueError` for a head or an option that it does not have."""
         return task_class(self.name)(encoder, head, **options)
 

@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from boustro.store import fingerprint
 from boustro.tasks.data.reading import DataOptions, Lines, Note, RawData
 from boustro.types import Sentence
 
@@ -90,22 +89,6 @@ def format_conll(sentences: Iterable[tuple[Sequence[str], Sequence[str]]]) -> st
 def format_document(sentences: Sequence[tuple[Sequence[str], Sequence[str]]]) -> str:
     """The same, as one document; empty without sentences."""
     return f"{DOCUMENT_START}\tO\n\n{format_conll(sentences)}" if sentences else ""
-
-
-def data_fingerprint(sentences: Sequence[Sentence]) -> str:
-    """One fingerprint of a data set's content, wherever it is stored: words, tags, documents and, where they are known,
-    overlapping entities, the spaces between words and the label of a text."""
-    facts = []
-    for s in sentences:
-        fact: list = [s.words, s.tags, s.document]
-        if s.entities is not None:
-            fact.append([(e.label, e.start, e.end) for e in s.entities])
-        if s.spaces is not None:
-            fact.append("".join(" " if space else "_" for space in s.spaces))
-        if s.label is not None:
-            fact.append({"label": s.label})
-        facts.append(fact)
-    return fingerprint(facts)
 
 
 def _split(line: str, delimiter: str) -> list[str]:

@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from boustro.errors import shorten
-from boustro.given import as_list
-from boustro.tasks.data.jsonl import records_of
-from boustro.tasks.data.reading import missing_file
+from boustro.tasks.data.jsonl import read_named, records_of
 from boustro.text.documents import read_lines
 from boustro.text.words import Placed, split_text
 from boustro.types import Sentence
@@ -28,18 +26,7 @@ def read_texts(data: TextData) -> list[Sentence]:
 
     Raises `FileNotFoundError`, and `ValueError` with file:line for a record without a text or a label.
     """
-    if isinstance(data, (str, Path)):
-        path = Path(data)
-        if not path.is_file():
-            raise missing_file(path, "labelled texts are expected, as JSON lines")
-        named = [(f"{path}:{number}", record) for number, record in records_of(path, read_lines(path))]
-    else:
-        items = as_list(data, "a file of labelled texts, or (text, label) pairs")
-        named = [(f"text {number} of the given data", item) for number, item in enumerate(items, start=1)]
-    found = [_sentence(record, where) for where, record in named]
-    if not found:
-        raise ValueError(f"{data if isinstance(data, (str, Path)) else 'the given data'}: no labelled text")
-    return found
+    return read_named(data, "text", _sentence)
 
 
 def whole_text(text: str, document: str = "") -> Placed:

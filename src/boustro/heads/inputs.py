@@ -1,0 +1,76 @@
+"""What a head reads: the features of sentences, and which sentences each example consists of.
+
+    sentences 0 1 2, examples (0, 1) and (2, 1)    the words of a batch: sentence 0, sentence 1, sentence 2, sentence 1
+
+The features are end to end, (words, L, D) per stream, each sentence once, however many examples it is part of.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from boustro.heads.layout import sentence_rows, sentence_starts
+
+Streams = Sequence[np.ndarray]
+
+
+class Batch(NamedTuple):
+    """Some examples, their words end to end, part after part.
+
+    Attributes:
+        rows: (N,) where the features have each word.
+        lengths: (examples · parts,) the words of each part.
+        side: (N, F) side features of each word, or `None`.
+    """
+
+    rows: Tensor
+    lengths: Tensor
+    side: Tensor | None
+
+    def to_words(self, mixed: Tensor) -> Tensor:
+        """(N, d + F): the vectors of the words, side features behind them; `mixed` has those of all sentences."""
+        return self.beside(mixed[self.rows.to(mixed.device)].float())
+
+    def beside(self, vectors: Tensor) -> Tensor:
+        """(N, d) → (N, d + F)."""
+        return vectors if self.side is None else torch.cat([vectors, self.side.to(vectors.device)], dim=1)
+
+
+class Inputs:
+    """Features of sentences as the examples of a head.
+
+    Attributes:
+        streams: Per stream (words, L, D).
+        lengths: (sentences,) words in each.
+        parts: (examples, parts) numbers of sentences; by default each sentence is an example.
+        side: (words of all examples, F) float32, or `None`.
+        sizes: (examples,) words in each.
+    """
+
+    def __init__(
+        self, streams: Streams, lengths: np.ndarray, parts: np.ndarray | None = None, side: np.ndarray | None = None
+    ) -> None:
+        self.streams, self.lengths, self.side = streams, lengths, side
+        self.parts = np.arange(len(lengths))[:, None] if parts is None else parts
+        self.sizes = lengths[self.parts].sum(1)
+        self._starts, self._own_starts = sentence_starts(lengths), sentence_starts(self.sizes)
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    @property
+    def side_width(self) -> int:
+        """F, 0 without side features."""
+        return 0 if self.side is None else self.side.shape[1]
+
+    def batch(self, examples: np.ndarray) -> Batch:
+        """The examples with these numbers, in this order."""
+        sentences = self.parts[examples].ravel()
+        rows = sentence_rows(self._starts, sentences)[0]
+        side = None
+        if self.side is not None:
+            side = torch.from_numpy(self.side[sentence_rows(self._own_starts, examples)[0]])
+        return Batch(torch.from_numpy(rows), torch.from_numpy(self.lengths[sentences]), side)

@@ -1,0 +1,53 @@
+"""What a trained task answers: for an example, and for an input of `predict` with all its examples."""
+
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from boustro.types import Entity
+
+Input = TypeVar("Input")
+Places = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer for one example.
+
+    Attributes:
+        tags: A tag for every word; for a text or a pair its label, once.
+        scores: The probability of each tag.
+        entities: Entities over words, with their probabilities.
+        probabilities: For a text or a pair, the probability of every label.
+        value: For a regression, the number.
+    """
+
+    tags: tuple[str, ...] = ()
+    scores: tuple[float, ...] = ()
+    entities: tuple[Entity, ...] = ()
+    probabilities: dict[str, float] | None = None
+    value: float | None = None
+
+
+class Part(NamedTuple):
+    """An example that was made of an input, and the half-open range of each of its words in the input's text."""
+
+    example: Any
+    places: Places = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InputAnswer(Generic[Input]):
+    """The answer for what `predict` was given, such as a running text: its examples in order, each with its answer."""
+
+    input: Input
+    parts: tuple[tuple[Part, Answer], ...]
+
+    @property
+    def entities(self) -> list[Entity]:
+        """Entities over the characters of the text, half-open; for inputs that are a text."""
+        text, found = str(self.input), []
+        for part, answer in self.parts:
+            for e in answer.entities:
+                start, end = part.places[e.start][0], part.places[e.end - 1][1]
+                found.append(Entity(e.label, start, end, text[start:end], round(e.score or 0, 4)))
+        return found

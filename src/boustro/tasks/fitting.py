@@ -1,0 +1,91 @@
+"""Train the head of a task, and record how it went."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from boustro.encoders.base import Encoder
+from boustro.heads.base import Head
+from boustro.heads.inputs import Inputs
+from boustro.heads.registry import make_head
+from boustro.heads.training import Dev, TrainLog, mix_all, predict_mixed, propose_batch, train_head
+from boustro.tasks.folder import describe
+from boustro.tasks.labellings import make_labelling
+
+if TYPE_CHECKING:
+    from boustro.tasks.base import Task
+
+
+def fit_task(task: "Task[Any, Any]", train: Sequence[Any], dev: Sequence[Any] | None, seed: int) -> None:
+    """See `Task.fit`; the examples are read already."""
+    started = time.monotonic()
+    if not any(part.document for example in train for part in task.parts(example)):
+        task.read_single_sentences()  # later the head reads what it was trained on
+    config = task.config
+    labelling = task.labelling = make_labelling(task.head_kind, train, config)
+    task._trained_on = None
+    inputs = task.inputs(train, cached=True)
+    dev_inputs = task.inputs(dev, cached=True) if dev else None
+    encoder = task.encoder(cached=True)
+    encoded = time.monotonic()
+    batch_sentences = config.batch_sentences or propose_batch(len(train))
+    torch.manual_seed(seed)
+    head = task.head = make_head(
+        task.head_kind,
+        replace(config, max_span=config.max_span or labelling.longest(train)),
+        streams=tuple((s.num_layers, s.width) for s in encoder.streams),
+        labels=labelling.labels,
+        side=inputs.side_width,
+    )
+    on_dev = None
+    if dev and dev_inputs:
+        on_dev = Dev(dev_inputs, lambda outputs: task.score(dev, task.read_answers(outputs, dev)).value)
+    log = train_head(
+        head,
+        inputs,
+        labelling.targets(train),
+        config,
+        seed=seed,
+        batch_sentences=batch_sentences,
+        dev=on_dev,
+        device=task.device,
+    )
+    dev_scores = _calibrated_scores(task, dev, dev_inputs) if dev and dev_inputs else None
+    task.record = {
+        "seed": seed,
+        "batch_sentences": batch_sentences,
+        "train": describe(train),
+        "dev": describe(dev) if dev else None,
+        "encode_seconds": round(encoded - started, 2),
+        "train_seconds": round(time.monotonic() - encoded, 2),
+        "dev_scores": dev_scores,
+        "notices": {**+encoder.counts, **labelling.unpredictable(train, dev or [], head.options.max_span or 0)},
+        **_facts(encoder, head, log),
+    }
+
+
+def _calibrated_scores(task: "Task[Any, Any]", dev: Sequence[Any], inputs: Inputs) -> dict[str, Any]:
+    """Set what the head chooses on the development set; returns the scores there."""
+    head, labelling = task.trained_head(), task.labelling
+    assert labelling is not None
+    mixed = mix_all(head, inputs.streams)
+    if (gold := labelling.gold(dev)) is not None:
+        batch = inputs.batch(torch.arange(len(inputs)).numpy())
+        head.eval().calibrate(batch.to_words(mixed), batch.lengths, gold)
+    return task.score(dev, task.read_answers(predict_mixed(head, mixed, inputs), dev)).to_dict()
+
+
+def _facts(encoder: Encoder, head: Head, log: TrainLog) -> dict[str, Any]:
+    """What a record says of the trained head."""
+    shapes = zip(encoder.streams, head.mixes, strict=True)
+    return {
+        "encoder_parameters": encoder.num_parameters,
+        "head_parameters": sum(p.numel() for p in head.parameters()),
+        "best_epoch": log.best_epoch,
+        "losses": [round(x, 5) for x in log.losses],
+        "dev_curve": [round(x, 3) for x in log.scores],
+        "layer_weights": {stream.name: mix.layer_weights() for stream, mix in shapes},  # type: ignore[operator]
+    }

@@ -1,0 +1,44 @@
+"""The ways of labelling examples, by what a head learns:
+
+    tags     a tag or a label for every word    TagLabelling, WordLabelling
+    spans    entities, which may be nested      SpanLabelling
+    class    one label per text                 TextLabelling
+
+Every answer has entities over words, so that whatever counts, compares or shows entities serves all of them: the label
+of a word or of a text is an entity that covers it.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from boustro.choose import choose
+from boustro.given import refuse_no_texts
+from boustro.heads.registry import head_class
+from boustro.tasks.config import TaskConfig
+from boustro.tasks.labellings.base import Labelling
+from boustro.tasks.labellings.spans import SpanLabelling
+from boustro.tasks.labellings.tags import TagLabelling, WordLabelling
+from boustro.tasks.labellings.texts import TextLabelling
+
+LEARNED: dict[str, type[Labelling]] = {"tags": TagLabelling, "spans": SpanLabelling, "class": TextLabelling}
+"""By what a head learns (`heads.base.Head.labelling`)."""
+SAVED: dict[str, type[Labelling]] = {
+    **dict.fromkeys(("bio", "io", "bioes"), TagLabelling),
+    "labels": WordLabelling,
+    "spans": SpanLabelling,
+    "class": TextLabelling,
+}
+"""By the scheme that a folder names."""
+
+
+def make_labelling(kind: str, examples: Sequence[Any], config: TaskConfig) -> Labelling:
+    """The labelling that a kind of head learns from the training data; `ValueError` for data that do not suit it."""
+    learned = LEARNED[head_class(kind).labelling]
+    return learned.learn(examples, config)
+
+
+def open_labelling(scheme: Any, labels: Sequence[str]) -> Labelling:
+    """A saved labelling; `ValueError` for an unknown scheme."""
+    found = choose(scheme if isinstance(scheme, str) else repr(scheme), SAVED, "labelling")
+    refuse_no_texts(labels, "label")
+    return found(scheme, labels)

@@ -1,0 +1,84 @@
+"""What a head learns from labelled examples, and what its answers mean.
+
+A `Labelling` is learned from the training set, turns examples into a head's targets, and reads the head's output as
+answers, which it scores. Every kind is a file beside this one; `boustro.tasks.labellings` lists them.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from boustro.heads.training import Targets
+from boustro.metrics.score import Score
+from boustro.tasks.answers import Answer
+from boustro.tasks.config import TaskConfig
+
+UNSEEN = "dev entities with a label that the training data never show"
+UNKNOWN = "gold labels that the head does not know, so they are never right"
+
+
+class Labelling(ABC):
+    """See the module. `labels` are what the head scores, in its order; `scheme` says in which form.
+
+    An example is what the task reads: a `Sentence`, a `Pair`, …
+    """
+
+    labels: tuple[str, ...]
+    scheme: Any
+
+    def __init__(self, scheme: Any, labels: Sequence[str]) -> None:
+        self.scheme, self.labels = scheme, tuple(labels)
+
+    @classmethod
+    @abstractmethod
+    def learn(cls, examples: Sequence[Any], config: TaskConfig) -> "Labelling":
+        """The labels of the training set; `ValueError` for data without any."""
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The labels that an answer can have, in alphabetical order."""
+        return tuple(sorted(self.labels))
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `open_labelling` needs to make it again."""
+        return {"scheme": self.scheme, "labels": list(self.labels)}
+
+    def gold_labels(self, examples: Sequence[Any]) -> list[str]:
+        """All labels of the reference, in order."""
+        return []
+
+    def unknown(self, examples: Sequence[Any]) -> dict[str, int]:
+        """Gold labels that are never answered: a message with their names, and how many there are; or nothing."""
+        known = set(self.types)
+        unknown = [label for label in self.gold_labels(examples) if label not in known]
+        return {f"{UNKNOWN}: {', '.join(sorted(set(unknown)))}": len(unknown)} if unknown else {}
+
+    def unpredictable(self, train: Sequence[Any], dev: Sequence[Any], max_span: int) -> dict[str, int]:
+        """What of the reference the head can never answer, counted by reason."""
+        return {}
+
+    def gold(self, examples: Sequence[Any]) -> Any:
+        """What the head is calibrated on, where it is."""
+        return None
+
+    def longest(self, examples: Sequence[Any]) -> int | None:
+        """Length in words of the longest span that the head should find; `None` for no limit."""
+        return None
+
+    def side(self, examples: Sequence[Any]) -> np.ndarray | None:
+        """(all words of all parts of the examples, F) float32: features of words that are not the encoder's."""
+        return None
+
+    @abstractmethod
+    def targets(self, examples: Sequence[Any]) -> Targets:
+        """What the head's loss needs."""
+
+    @abstractmethod
+    def read(self, output: Any, example: Any) -> Answer:
+        """The head's output for one example, as an answer."""
+
+    @abstractmethod
+    def score(self, examples: Sequence[Any], answers: Sequence[Answer], signature: dict[str, str]) -> Score:
+        """Scores of answers, in percent."""

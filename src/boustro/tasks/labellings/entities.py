@@ -1,0 +1,51 @@
+"""What the labellings of entities in sentences share: the reference, the score, and what can never be found."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+from boustro.metrics.score import Score
+from boustro.metrics.spans import extract_spans, score_entities
+from boustro.tasks.answers import Answer
+from boustro.tasks.config import TaskConfig
+from boustro.tasks.data import data_name
+from boustro.tasks.data.schemes import gold_entities
+from boustro.tasks.labellings.base import Labelling
+from boustro.types import Sentence
+
+UNSEEN = "dev entities with a label that the training data never show"
+
+
+class EntityLabelling(Labelling):
+    """Entities of sentences, scored by entity-level F1."""
+
+    @classmethod
+    def learn(cls, sentences: Sequence[Sentence], config: TaskConfig) -> "EntityLabelling":
+        """The labels of the training set; `ValueError` where no word is labelled."""
+        if {tag for s in sentences for tag in s.tags or ()} <= {"O"}:
+            raise ValueError(
+                f"{data_name(sentences)}: no word is labelled with an entity, so there is nothing to learn"
+            )
+        return cls._learn(sentences, config)
+
+    @classmethod
+    @abstractmethod
+    def _learn(cls, sentences: Sequence[Sentence], config: TaskConfig) -> "EntityLabelling":
+        """The same, where there are labels."""
+
+    @property
+    def rules(self) -> dict[str, str]:
+        """How answers were found, for a score's signature."""
+        return {"scheme": self.scheme}
+
+    def gold_labels(self, sentences: Sequence[Sentence]) -> list[str]:
+        return [e.label for s in sentences for e in gold_entities(s)]
+
+    def unpredictable(self, train: Sequence[Sentence], dev: Sequence[Sentence], max_span: int) -> dict[str, int]:
+        known = {tag for sentence in train for tag in sentence.tags or ()}
+        count = sum(not set(s.tags[e.start : e.end]) <= known for s in dev if s.tags for e in extract_spans(s.tags))
+        return {UNSEEN: count} if count else {}
+
+    def score(self, sentences: Sequence[Sentence], answers: Sequence[Answer], signature: dict[str, str]) -> Score:
+        """Entity-level precision, recall and F1 of answers."""
+        gold = [gold_entities(s) for s in sentences]
+        return score_entities(gold, [a.entities for a in answers], self.rules | signature)

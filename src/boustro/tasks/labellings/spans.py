@@ -1,0 +1,47 @@
+"""Entities as spans, which may be nested."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from boustro.heads.span.head import Gold, count_unreachable, propose_max_span
+from boustro.heads.training import Targets
+from boustro.metrics.spans import is_span_tag
+from boustro.tasks.answers import Answer
+from boustro.tasks.config import TaskConfig
+from boustro.tasks.data.schemes import entities_to_bio, flatten_entities, gold_entities
+from boustro.tasks.labellings.entities import EntityLabelling
+from boustro.types import Entity, Sentence
+
+
+class SpanLabelling(EntityLabelling):
+    """Entity types as labels; the tags of an answer are those of its outermost entities."""
+
+    @classmethod
+    def _learn(cls, sentences: Sequence[Sentence], config: TaskConfig) -> "SpanLabelling":
+        """The types of the training set in alphabetical order."""
+        if not all(is_span_tag(tag) for s in sentences for tag in s.tags or ()):
+            raise ValueError("a span head needs entities, and the training data have plain labels; use another head")
+        return cls("spans", sorted({e.label for s in sentences for e in gold_entities(s)}))
+
+    def targets(self, sentences: Sequence[Sentence]) -> Targets:
+        gold = self.gold(sentences)
+        return lambda numbers, _: [gold[n] for n in numbers]
+
+    def gold(self, sentences: Sequence[Sentence]) -> Gold:
+        ids = {label: i for i, label in enumerate(self.labels)}  # a label that training never showed is -1
+        return [[(e.start, e.end, ids.get(e.label, -1)) for e in gold_entities(s)] for s in sentences]
+
+    def longest(self, sentences: Sequence[Sentence]) -> int:
+        return propose_max_span(self.gold(sentences))
+
+    def unpredictable(self, train: Sequence[Sentence], dev: Sequence[Sentence], max_span: int) -> dict[str, int]:
+        return super().unpredictable(train, dev, max_span) | dict(count_unreachable(self.gold(train), max_span))
+
+    def read(self, output: list[tuple[int, int, int, float]], example: Sentence) -> Answer:
+        entities = sorted(Entity(self.labels[label], start, end, score=p) for start, end, label, p in output)
+        outermost = flatten_entities(entities)
+        scores = np.ones(len(example))
+        for e in outermost:
+            scores[e.start : e.end] = e.score
+        return Answer(entities_to_bio(outermost, len(example)), tuple(scores.tolist()), tuple(entities))

@@ -1,0 +1,88 @@
+"""Labels of words: BIO, BIOES or IO tags of entities, or one label per word, such as a part of speech."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from boustro.heads.training import Targets
+from boustro.metrics.labels import LabelScore, score_labels
+from boustro.metrics.spans import REPAIR_RULE, extract_spans, is_span_tag, parse_tag
+from boustro.tasks.answers import Answer
+from boustro.tasks.config import TaskConfig
+from boustro.tasks.data.schemes import Scheme, encode_tags, to_bio
+from boustro.tasks.labellings.entities import EntityLabelling
+from boustro.types import Entity, Sentence
+
+
+class TagLabelling(EntityLabelling):
+    """Entities as tags of a scheme: bio, bioes or io."""
+
+    @classmethod
+    def _learn(cls, sentences: Sequence[Sentence], config: TaskConfig) -> "TagLabelling":
+        """O first, then the tags of the training set in alphabetical order; labels that are no tags as they are."""
+        if not all(is_span_tag(tag) for s in sentences for tag in s.tags or ()):
+            return WordLabelling._learn(sentences, config)
+        scheme: Scheme = getattr(config, "tag_scheme", "bio")
+        found = {tag for s in sentences for tag in cls.tags(s, scheme)}
+        return cls(scheme, ["O", *sorted(found - {"O"})])
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        bare = self.scheme == "io"  # no prefix to remove: person-actor is a type
+        return tuple(sorted({label if bare else parse_tag(label)[1] for label in self.labels} - {"O", ""}))
+
+    @property
+    def rules(self) -> dict[str, str]:
+        return {"scheme": self.scheme.upper(), "repair": REPAIR_RULE}
+
+    @staticmethod
+    def tags(sentence: Sentence, scheme: Scheme) -> tuple[str, ...]:
+        """`B-PER I-PER B-LOC` in the scheme: io `PER PER LOC`, bioes `B-PER E-PER S-LOC`."""
+        return encode_tags(extract_spans(sentence.tags or ()), len(sentence), scheme)
+
+    def targets(self, sentences: Sequence[Sentence]) -> Targets:
+        ids = {tag: i for i, tag in enumerate(self.labels)}
+        tags = torch.tensor([ids[t] for s in sentences for t in self.tags(s, self.scheme)], dtype=torch.int64)
+        return lambda _, rows: tags.to(rows.device)[rows]
+
+    def read(self, output: tuple[np.ndarray, np.ndarray], example: Sentence) -> Answer:
+        ids, scores = output
+        scores = tuple(float(s) for s in scores)
+        tags = to_bio(tuple(self.labels[i] for i in ids), self.scheme)
+        entities = [Entity(e.label, e.start, e.end, score=_mean(scores[e.start : e.end])) for e in extract_spans(tags)]
+        return Answer(tags, scores, tuple(entities))
+
+
+class WordLabelling(TagLabelling):
+    """One label per word, such as parts of speech; scored by accuracy."""
+
+    types = EntityLabelling.types
+
+    @classmethod
+    def _learn(cls, sentences: Sequence[Sentence], config: TaskConfig) -> "WordLabelling":
+        """The labels of the training set in alphabetical order."""
+        return cls("labels", sorted({tag for s in sentences for tag in s.tags or ()}))
+
+    def gold_labels(self, sentences: Sequence[Sentence]) -> list[str]:
+        return [tag for s in sentences for tag in s.tags or ()]
+
+    @staticmethod
+    def tags(sentence: Sentence, scheme: Scheme) -> tuple[str, ...]:
+        """Unchanged."""
+        return sentence.tags or ()
+
+    def read(self, output: tuple[np.ndarray, np.ndarray], example: Sentence) -> Answer:
+        """Every word is an entity."""
+        ids, scores = output
+        tags, scores = tuple(self.labels[i] for i in ids), tuple(float(s) for s in scores)
+        pairs = enumerate(zip(tags, scores, strict=True))
+        return Answer(tags, scores, tuple(Entity(tag, i, i + 1, score=score) for i, (tag, score) in pairs))
+
+    def score(self, sentences: Sequence[Sentence], answers: Sequence[Answer], signature: dict[str, str]) -> LabelScore:
+        return score_labels([s.tags or () for s in sentences], [a.tags for a in answers], signature)
+
+
+def _mean(scores: Sequence[float]) -> float:
+    """Geometric mean, so that one uncertain word makes the entity uncertain."""
+    return float(np.exp(np.log(np.maximum(scores, 1e-12)).mean()))
