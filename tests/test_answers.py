@@ -36,7 +36,7 @@ def test_what_a_perfect_tagging_head_answers_is_the_reference(sentences, scheme)
     again = open_labelling(**labelling.to_dict())
     for number, sentence in enumerate(sentences):
         ids = targets(np.array([number]), torch.arange(rows[number], rows[number + 1])).numpy()
-        answer = again.read((ids, np.full(len(ids), 0.5)), len(sentence))
+        answer = again.read((ids, np.full(len(ids), 0.5)), sentence)
         assert answer.tags == sentence.tags
         assert [(e.label, e.start, e.end) for e in answer.entities] == [
             (e.label, e.start, e.end) for e in extract_spans(sentence.tags)
@@ -57,13 +57,13 @@ def test_what_a_perfect_span_head_answers_is_the_reference(sentences):
     labelling = SpanLabelling.learn(sentences, TaggerConfig())
     gold = labelling.targets(sentences)(np.arange(len(sentences)), torch.zeros(0))
     for sentence, spans in zip(sentences, gold, strict=True):
-        answer = labelling.read([(*span, 0.9) for span in reversed(spans)], len(sentence))
+        answer = labelling.read([(*span, 0.9) for span in reversed(spans)], sentence)
         assert answer.tags == sentence.tags
 
 
 def test_of_nested_entities_the_tags_show_the_outermost():
     labelling = SpanLabelling("spans", ["LOC", "ORG"])
-    answer = labelling.read([(2, 3, 0, 0.7), (0, 3, 1, 0.9)], 4)  # [University of [Vellmar]] won
+    answer = labelling.read([(2, 3, 0, 0.7), (0, 3, 1, 0.9)], Sentence(("w",) * 4))  # [University of [Vellmar]] won
     assert [(e.label, e.start, e.end, e.score) for e in answer.entities] == [("ORG", 0, 3, 0.9), ("LOC", 2, 3, 0.7)]
     assert answer.tags == ("B-ORG", "I-ORG", "I-ORG", "O")
     assert answer.scores == (0.9, 0.9, 0.9, 1.0)
@@ -80,13 +80,15 @@ def test_tags_that_are_no_spans_come_back_as_they_stand():
     sentences = [Sentence(("Ada", "sold", "it"), ("PROPN", "VERB", "PRON"))]
     labelling = make_labelling("mlp", sentences, TaggerConfig())
     assert labelling.labels == labelling.types == ("PRON", "PROPN", "VERB")
-    answer = labelling.read((np.array([1, 2, 0]), np.ones(3)), 3)
+    answer = labelling.read((np.array([1, 2, 0]), np.ones(3)), Sentence(("w",) * 3))
     assert answer.tags == sentences[0].tags
     assert [(e.label, e.start, e.end) for e in answer.entities] == [("PROPN", 0, 1), ("VERB", 1, 2), ("PRON", 2, 3)]
 
 
 def test_an_entity_is_as_sure_as_its_words_together():
-    answer = TagLabelling("bio", ["O", "B-PER", "I-PER"]).read((np.array([1, 2, 0]), np.array([0.9, 0.4, 1])), 3)
+    answer = TagLabelling("bio", ["O", "B-PER", "I-PER"]).read(
+        (np.array([1, 2, 0]), np.array([0.9, 0.4, 1])), Sentence(("w",) * 3)
+    )
     assert answer.entities[0].score == pytest.approx(0.6)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from boustro.studies.report.blocks import ExampleSentence, to_html
 from boustro.tasks.labellings import SpanLabelling
 from boustro.tasks.render import as_html, as_terminal, as_text, colours, css, css_class, html_head, page_colours
-from boustro.types import Entity
+from boustro.types import Entity, Sentence
 
 TEXT = "Bank of Port Lisse fell"
 NESTED = [Entity("LOC", 8, 18), Entity("ORG", 0, 18)]
@@ -32,7 +32,9 @@ def test_entities_stand_in_the_order_of_the_text_and_the_longer_first():
 
 
 def test_a_span_head_answers_in_the_order_of_the_text():
-    answer = SpanLabelling("spans", ["LOC", "ORG"]).read([(5, 6, 0, 0.8), (2, 3, 0, 0.7), (0, 3, 1, 0.9)], 7)
+    answer = SpanLabelling("spans", ["LOC", "ORG"]).read(
+        [(5, 6, 0, 0.8), (2, 3, 0, 0.7), (0, 3, 1, 0.9)], Sentence(("w",) * 7)
+    )
     assert [(e.label, e.start) for e in answer.entities] == [("ORG", 0), ("LOC", 2), ("LOC", 5)]
 
 

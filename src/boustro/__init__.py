@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from boustro.metrics.labels import LabelScore as LabelScore
     from boustro.metrics.spans import SpanScore as SpanScore
     from boustro.tasks.classifier import Classifier as Classifier
-    from boustro.tasks.classifier import Label as Label
+    from boustro.tasks.answers import Label as Label
     from boustro.tasks.config import ClassifierConfig as ClassifierConfig
     from boustro.tasks.config import TaggerConfig as TaggerConfig
     from boustro.tasks.data import read_data as read_data
@@ -30,7 +30,7 @@ _HOMES = {
     "LabelScore": "boustro.metrics.labels",
     "SpanScore": "boustro.metrics.spans",
     "Classifier": "boustro.tasks.classifier",
-    "Label": "boustro.tasks.classifier",
+    "Label": "boustro.tasks.answers",
     "ClassifierConfig": "boustro.tasks.config",
     "TaggerConfig": "boustro.tasks.config",
     "read_data": "boustro.tasks.data",

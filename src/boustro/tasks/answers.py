@@ -28,6 +28,25 @@ class Answer:
     value: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Label:
+    """The label of a text or a pair, its probability, and the probability of every label."""
+
+    label: str
+    score: float
+    probabilities: dict[str, float]
+
+    @classmethod
+    def of(cls, answer: Answer) -> "Label":
+        """The most probable label of an answer."""
+        return cls(answer.tags[0], answer.scores[0], dict(answer.probabilities or {}))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its fields by name, probabilities rounded, as JSON can hold them."""
+        rounded = {name: round(p, 4) for name, p in self.probabilities.items()}
+        return {"label": self.label, "score": round(self.score, 4), "probabilities": rounded}
+
+
 class Part(NamedTuple):
     """An example that was made of an input, and the half-open range of each of its words in the input's text."""
 

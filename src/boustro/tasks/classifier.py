@@ -7,25 +7,15 @@ A text is one example, whatever the number of its sentences; the head pools the 
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from boustro.options import OptionError
-from boustro.tasks.answers import InputAnswer, Part
+from boustro.tasks.answers import InputAnswer, Label, Part
 from boustro.tasks.base import Task
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.tasks.data.texts import TextData, read_texts, whole_text
 from boustro.tasks.render import as_html, as_terminal
 from boustro.types import Entity, Sentence
-
-
-@dataclass(frozen=True, slots=True)
-class Label:
-    """The label of a text, its probability, and the probability of every label."""
-
-    label: str
-    score: float
-    probabilities: dict[str, float]
 
 
 class Classifier(Task[str, Label]):
@@ -70,18 +60,12 @@ class Classifier(Task[str, Label]):
     def result(self, answer: InputAnswer[str]) -> Label:
         """The most probable label."""
         ((_, own),) = answer.parts
-        return Label(own.tags[0], own.scores[0], dict(own.probabilities or {}))
+        return Label.of(own)
 
     def show(self, answer: InputAnswer[str], form: str, colour: bool = False) -> Any:
         label = self.result(answer)
         if form == "jsonl":
-            rounded = {name: round(p, 4) for name, p in label.probabilities.items()}
-            return {
-                "text": answer.input,
-                "label": label.label,
-                "score": round(label.score, 4),
-                "probabilities": rounded,
-            }
+            return {"text": answer.input} | label.to_dict()
         marked = label.label, [Entity(label.label, 0, len(label.label), score=label.score)]
         if form == "html":
             return f"<p>{as_html(*marked)} {as_html(answer.input, [])}</p>"

@@ -34,7 +34,7 @@ def records_of(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[i
         text = "\n".join(line for _, line in lines)
         if text.lstrip().startswith("["):
             return _items(text, path)
-    return ((number, _parse(line, f"{path}:{number}")) for number, line in lines if line.strip())
+    return ((number, parse_record(line, f"{path}:{number}")) for number, line in lines if line.strip())
 
 
 def read_named(data: Any, what: str, read: Callable[[Any, str], T]) -> list[T]:
@@ -82,7 +82,8 @@ def _items(text: str, path: Path) -> Iterator[tuple[int, Any]]:
             raise ValueError(f"{path}:{number}: not a JSON list of records (expected a comma or ])")
 
 
-def _parse(line: str, where: str) -> Any:
+def parse_record(line: str, where: str) -> Any:
+    """The value of a line of JSON; `ValueError`, with its place, where it is none."""
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as error:

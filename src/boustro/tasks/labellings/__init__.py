@@ -15,7 +15,9 @@ from boustro.choose import choose
 from boustro.given import refuse_no_texts
 from boustro.heads.registry import head_class
 from boustro.tasks.config import TaskConfig
+from boustro.tasks.data import data_name
 from boustro.tasks.labellings.base import Labelling
+from boustro.tasks.labellings.entities import EntityLabelling
 from boustro.tasks.labellings.spans import SpanLabelling
 from boustro.tasks.labellings.tags import TagLabelling, WordLabelling
 from boustro.tasks.labellings.texts import TextLabelling
@@ -34,6 +36,8 @@ SAVED: dict[str, type[Labelling]] = {
 def make_labelling(kind: str, examples: Sequence[Any], config: TaskConfig) -> Labelling:
     """The labelling that a kind of head learns from the training data; `ValueError` for data that do not suit it."""
     learned = LEARNED[head_class(kind).labelling]
+    if issubclass(learned, EntityLabelling) and {tag for s in examples for tag in s.tags or ()} <= {"O"}:
+        raise ValueError(f"{data_name(examples)}: no word is labelled with an entity, so there is nothing to learn")
     return learned.learn(examples, config)
 
 

@@ -1,13 +1,10 @@
 """What the labellings of entities in sentences share: the reference, the score, and what can never be found."""
 
-from abc import abstractmethod
 from collections.abc import Sequence
 
 from boustro.metrics.score import Score
 from boustro.metrics.spans import extract_spans, score_entities
 from boustro.tasks.answers import Answer
-from boustro.tasks.config import TaskConfig
-from boustro.tasks.data import data_name
 from boustro.tasks.data.schemes import gold_entities
 from boustro.tasks.labellings.base import Labelling
 from boustro.types import Sentence
@@ -17,20 +14,6 @@ UNSEEN = "dev entities with a label that the training data never show"
 
 class EntityLabelling(Labelling):
     """Entities of sentences, scored by entity-level F1."""
-
-    @classmethod
-    def learn(cls, sentences: Sequence[Sentence], config: TaskConfig) -> "EntityLabelling":
-        """The labels of the training set; `ValueError` where no word is labelled."""
-        if {tag for s in sentences for tag in s.tags or ()} <= {"O"}:
-            raise ValueError(
-                f"{data_name(sentences)}: no word is labelled with an entity, so there is nothing to learn"
-            )
-        return cls._learn(sentences, config)
-
-    @classmethod
-    @abstractmethod
-    def _learn(cls, sentences: Sequence[Sentence], config: TaskConfig) -> "EntityLabelling":
-        """The same, where there are labels."""
 
     @property
     def rules(self) -> dict[str, str]:

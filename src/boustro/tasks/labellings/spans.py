@@ -18,7 +18,7 @@ class SpanLabelling(EntityLabelling):
     """Entity types as labels; the tags of an answer are those of its outermost entities."""
 
     @classmethod
-    def _learn(cls, sentences: Sequence[Sentence], config: TaskConfig) -> "SpanLabelling":
+    def learn(cls, sentences: Sequence[Sentence], config: TaskConfig) -> "SpanLabelling":
         """The types of the training set in alphabetical order."""
         if not all(is_span_tag(tag) for s in sentences for tag in s.tags or ()):
             raise ValueError("a span head needs entities, and the training data have plain labels; use another head")

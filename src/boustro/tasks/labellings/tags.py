@@ -19,10 +19,10 @@ class TagLabelling(EntityLabelling):
     """Entities as tags of a scheme: bio, bioes or io."""
 
     @classmethod
-    def _learn(cls, sentences: Sequence[Sentence], config: TaskConfig) -> "TagLabelling":
+    def learn(cls, sentences: Sequence[Sentence], config: TaskConfig) -> "TagLabelling":
         """O first, then the tags of the training set in alphabetical order; labels that are no tags as they are."""
         if not all(is_span_tag(tag) for s in sentences for tag in s.tags or ()):
-            return WordLabelling._learn(sentences, config)
+            return WordLabelling.learn(sentences, config)
         scheme: Scheme = getattr(config, "tag_scheme", "bio")
         found = {tag for s in sentences for tag in cls.tags(s, scheme)}
         return cls(scheme, ["O", *sorted(found - {"O"})])
@@ -60,7 +60,7 @@ class WordLabelling(TagLabelling):
     types = EntityLabelling.types
 
     @classmethod
-    def _learn(cls, sentences: Sequence[Sentence], config: TaskConfig) -> "WordLabelling":
+    def learn(cls, sentences: Sequence[Sentence], config: TaskConfig) -> "WordLabelling":
         """The labels of the training set in alphabetical order."""
         return cls("labels", sorted({tag for s in sentences for tag in s.tags or ()}))
 
