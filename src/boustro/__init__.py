@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from boustro.encoders.spec import load_encoder as load_encoder
     from boustro.metrics.labels import LabelScore as LabelScore
     from boustro.metrics.spans import SpanScore as SpanScore
-    from boustro.tasks.classifier import Classifier as Classifier
+    from boustro.tasks.answers import Answer as Answer
     from boustro.tasks.answers import Label as Label
+    from boustro.tasks.classifier import Classifier as Classifier
     from boustro.tasks.config import ClassifierConfig as ClassifierConfig
     from boustro.tasks.config import TaggerConfig as TaggerConfig
     from boustro.tasks.data import read_data as read_data
-    from boustro.tasks.answers import Answer as Answer
     from boustro.tasks.tagger import Tagger as Tagger
     from boustro.types import Entity as Entity
     from boustro.types import Sentence as Sentence

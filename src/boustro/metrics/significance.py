@@ -76,7 +76,8 @@ def pearson(values: np.ndarray, times: np.ndarray) -> np.ndarray:
 
 def spearman(values: np.ndarray, times: np.ndarray) -> np.ndarray:
     """The same of the ranks within each draw; equal numbers have the mean of their ranks."""
-    return np.concatenate([_correlation(*(_ranks(side, times) for side in own.T), times)[:, None] for own in values], 1)
+    ranked = ((_ranks(own[:, 0], times), _ranks(own[:, 1], times)) for own in values)
+    return np.concatenate([_correlation(x, y, times)[:, None] for x, y in ranked], 1)
 
 
 def _ranks(x: np.ndarray, times: np.ndarray) -> np.ndarray:

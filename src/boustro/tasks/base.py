@@ -34,7 +34,7 @@ from boustro.heads.inputs import Inputs
 from boustro.heads.registry import head_class
 from boustro.heads.training import predict_inputs
 from boustro.metrics.score import Score
-from boustro.models.hardware import best_device, find_device
+from boustro.models.hardware import find_device
 from boustro.options import Seed, check_options
 from boustro.tasks import TASKS
 from boustro.tasks.answers import Answer, Input, InputAnswer, Part
@@ -151,7 +151,7 @@ class Task(ABC, Generic[Input, Result]):
             raise ValueError(f"a {self.head_kind} head cannot {self.name}: it answers {learns}")
         self.encoder_spec = encoder
         self.cache, self._wanted_device = cache, device
-        self.device = find_device(device) if device else best_device()
+        self.device = find_device(device)
         self.labelling: Labelling | None = None
         self.head: Head | None = None
         self.record: dict[str, Any] = {}
@@ -172,7 +172,7 @@ class Task(ABC, Generic[Input, Result]):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self.device = find_device(self._wanted_device) if self._wanted_device else best_device()
+        self.device = find_device(self._wanted_device)
         if self.head is not None:
             self.head.to(self.device)
 

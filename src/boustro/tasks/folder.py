@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from boustro import __version__
 from boustro.encoders.spec import exact_spec
 from boustro.heads.registry import make_head
-from boustro.models.hardware import best_device, find_device
+from boustro.models.hardware import find_device
 from boustro.store import read_folder, write_file, write_folder
 from boustro.tasks import TASKS
 from boustro.tasks.card import write_card
@@ -67,7 +67,7 @@ def load_task(
 ) -> AnyTask:
     """See `Task.from_pretrained`."""
     path = download(path, revision)
-    place = find_device(device) if device else best_device()
+    place = find_device(device)
     with read_folder(path, TASKS[cls.name].folder, verify=True):
         saved = read_config(path)
         task = cls(saved["encoder"], saved["head"], cache=cache, **saved["config"])
