@@ -1,0 +1,221 @@
+"""Questions about a context, and the places of their answers.
+
+    {"context": "Ada left in May.", "question": "When?", "answers": [{"text": "in May", "start": 9}]}    JSON lines
+    {"data": [{"title": …, "paragraphs": [{"context": …, "qas": [{"question": …, "id": …, "answers": …}]}]}]}    SQuAD
+
+`start` (or `answer_start`) counts characters, code points. A question without an answer has `answers: []` or, as in
+SQuAD 2.0, `is_impossible: true`. An answer that does not stand at its offset is not learned from, is counted, and still
+counts as a gold answer; where more than 5% do not, the file is refused.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from boustro.errors import shorten
+from boustro.given import as_list
+from boustro.tasks.data.jsonl import records_of
+from boustro.tasks.data.offsets import as_rows
+from boustro.tasks.data.reading import Note, missing_file
+from boustro.tasks.data.texts import whole_text
+from boustro.text.documents import read_lines
+from boustro.text.words import Placed
+from boustro.types import Sentence
+
+MOVED = "answers that do not stand at their offset, not learned from"
+MOST_MOVED = 0.05
+LISTED = 3
+CACHED_TEXTS = 4096
+QuestionData: TypeAlias = str | Path | Iterable[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question, its context, and its gold answers where they are known.
+
+    Attributes:
+        question: The words of the question.
+        context: The words of the context.
+        text: The context as it was given.
+        places: The half-open range of each word of the context in `text`, in characters.
+        answers: The texts of the gold answers; () where there is no answer, `None` where nobody says.
+        spans: Where gold answers stand, in words, each once.
+        where: file:line, or the number of the record.
+    """
+
+    question: Sentence
+    context: Sentence
+    text: str = field(repr=False)
+    places: tuple[tuple[int, int], ...] = field(repr=False)
+    answers: tuple[str, ...] | None = None
+    spans: tuple[tuple[int, int], ...] = ()
+    where: str = ""
+
+    def __len__(self) -> int:
+        return len(self.question) + len(self.context)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def read_questions(data: QuestionData, answered: bool = True) -> tuple[list[Question], list[Note]]:
+    """Questions of a file, or of dicts, and a note for every answer that does not stand at its offset.
+
+    Args:
+        data: A file of JSON lines or SQuAD's JSON, dicts with the same keys, or `Question`s. Without `answered` also
+            (question, context) pairs.
+        answered: Refuse a question without `answers`.
+
+    Raises `FileNotFoundError`, and `ValueError` with the place for a missing or empty field, for an answer outside the
+    context, and where more than 5% of the answers do not stand at their offset.
+    """
+    notes: list[Note] = []
+    found = [_question(record, where, answered, notes) for where, record in _records(data)]
+    name = str(data) if isinstance(data, (str, Path)) else "the given data"
+    if not found:
+        raise ValueError(f"{name}: no questions; expected objects with context, question and answers")
+    total = sum(len(question.answers or ()) for question in found)
+    if len(notes) > MOST_MOVED * total:
+        listed = "; ".join(map(str, notes[:LISTED])) + ("; …" if len(notes) > LISTED else "")
+        raise ValueError(
+            f"{name}: {len(notes):,} of {total:,} {MOVED.partition(',')[0]}, more than {MOST_MOVED:.0%}; "
+            f"offsets count characters (code points) from 0: {listed}"
+        )
+    return found, notes
+
+
+def as_question(record: Any, where: str) -> Question:
+    """A question with its context, from a dict or a pair of texts; `ValueError`, with the place, for anything else."""
+    return _question(record, where, False, [])
+
+
+def parse_question(line: str, where: str) -> Question:
+    """The same, from a line of JSON."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{where}: not a JSON object with question and context ({error})") from None
+    return as_question(record, where)
+
+
+def holds_questions(path: Path) -> bool:
+    """Whether the first record of a file has a question and a context."""
+    try:
+        _, record = next(iter(_file_records(path)))
+    except (OSError, ValueError, StopIteration):
+        return False
+    return isinstance(record, Mapping) and "question" in record and "context" in record
+
+
+def _records(data: QuestionData) -> Iterable[tuple[str, Any]]:
+    if isinstance(data, (str, Path)):
+        path = Path(data)
+        if not path.is_file():
+            raise missing_file(path, "questions are expected, as JSON lines or SQuAD's JSON")
+        return _file_records(path)
+    if isinstance(data, Mapping):
+        items = list(_flatten(data, "the given data")) if "data" in data else [("the given data", data)]
+        return items
+    items = as_list(data, "a file of questions, or dicts with context, question and answers")
+    return [(f"question {number} of the given data", item) for number, item in enumerate(items, start=1)]
+
+
+def _file_records(path: Path) -> Iterable[tuple[str, Any]]:
+    lines = list(read_lines(path))
+    try:
+        whole = json.loads("\n".join(line for _, line in lines))
+    except (ValueError, RecursionError):
+        whole = None  # several records, one a line
+    if isinstance(whole, Mapping) and "data" in whole:
+        return _flatten(whole, str(path))
+    return ((f"{path}:{number}", record) for number, record in records_of(path, lines))
+
+
+def _flatten(whole: Mapping[str, Any], name: str) -> Iterator[tuple[str, Any]]:
+    """SQuAD's articles of paragraphs of questions, question by question."""
+    for a, article in enumerate(_items(whole, "data", name), start=1):
+        place = f"{name}:article {a}"
+        for p, paragraph in enumerate(_items(article, "paragraphs", place), start=1):
+            own = f"{place}, paragraph {p}"
+            for number, item in enumerate(_items(paragraph, "qas", own), start=1):
+                where = f"{own}, question {number}"
+                if not isinstance(item, Mapping):
+                    raise ValueError(f"{where}: expected an object, got {shorten(item)}")
+                yield where, {"context": paragraph.get("context"), **item}
+
+
+def _items(record: Any, key: str, where: str) -> Sequence[Any]:
+    found = record.get(key) if isinstance(record, Mapping) else None
+    if not isinstance(found, list):
+        raise ValueError(f"{where}: expected an object with a list under {key!r}, got {shorten(record)}")
+    return found
+
+
+def _question(record: Any, where: str, answered: bool, notes: list[Note]) -> Question:
+    if isinstance(record, Question):  # read before
+        return record
+    if isinstance(record, (list, tuple)) and len(record) == 2 and not answered:
+        record = {"question": record[0], "context": record[1]}
+    if not isinstance(record, Mapping):
+        raise ValueError(f"{where}: expected an object with context and question, got {shorten(record)}")
+    asked, context = (_text(record, key, where) for key in ("question", "context"))
+    text = record["context"]
+    made = Question(asked.sentence, context.sentence, text, context.places, where=where)
+    given = as_rows(record.get("answers"))
+    if record.get("is_impossible") is True:
+        given = []
+    if given is None and not answered:
+        return made
+    if not isinstance(given, list):
+        raise ValueError(f"{where}: no answers under 'answers' (found: {', '.join(map(str, record))}); [] is no answer")
+    answers, spans = [], []
+    for item in given:
+        answer, start = _answer(item, where)
+        answers.append(answer)
+        span = word_span(context.places, start, start + len(answer))
+        if text[start : start + len(answer)] == answer and span:
+            spans.append(span)
+        else:
+            there = shorten(text[start : start + len(answer)])
+            notes.append(Note(MOVED, where, f"the answer {answer!r} does not stand at {start}, where the text is {there}"))
+    return Question(
+        made.question, made.context, text, made.places, tuple(answers), tuple(dict.fromkeys(spans)), where
+    )
+
+
+def word_span(places: Sequence[tuple[int, int]], start: int, end: int) -> tuple[int, int] | None:
+    """The words [first, last + 1) that share a character with `[start, end)`; `None` for white space."""
+    inside = [k for k, (a, b) in enumerate(places) if a < end and start < b]
+    return (inside[0], inside[-1] + 1) if inside else None
+
+
+def _answer(item: Any, where: str) -> tuple[str, int]:
+    """The text of an answer without white space around it, and its start."""
+    start = item.get("start", item.get("answer_start")) if isinstance(item, Mapping) else None
+    text = item.get("text") if isinstance(item, Mapping) else None
+    if not isinstance(text, str) or not text.strip() or isinstance(start, bool) or not isinstance(start, int):
+        raise ValueError(f"{where}: an answer is an object with text and start, got {shorten(item)}")
+    if start < 0:
+        raise ValueError(f"{where}: the answer {text!r} starts at {start}; offsets count characters from 0")
+    return text.strip(), start + len(text) - len(text.lstrip())
+
+
+def _text(record: Mapping[str, Any], key: str, where: str) -> Placed:
+    text = record.get(key)
+    if not isinstance(text, str):
+        raise ValueError(f"{where}: no text under {key!r} (found: {', '.join(map(str, record)) or 'nothing'})")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{where}: the {key} contains half a character ({error.reason})") from None
+    placed = _split(text)
+    if not placed.places:
+        raise ValueError(f"{where}: the {key} is empty; expected a text with words")
+    return placed
+
+
+_split: Callable[[str], Placed] = lru_cache(CACHED_TEXTS)(whole_text)
+"""A context is asked about several times, and split once."""

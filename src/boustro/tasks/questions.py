@@ -1,0 +1,133 @@
+"""QuestionAnswerer: the words of a context that answer a question about it.
+
+    answerer = QuestionAnswerer(encoder="starter").fit("train.jsonl", dev="dev.jsonl", seed=1)
+    answerer.predict("Who painted it?", "Ada Brandt painted it in May.")   # SpanAnswer("Ada Brandt", 0, 10, 0.83, (…))
+
+Question and context are read apart, so a context is encoded once for all its questions. Whatever the length of the
+context, one softmax runs over all its spans.
+"""
+
+import math
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, overload
+
+from boustro.heads.questions import NO_ANSWER
+from boustro.options import OptionError
+from boustro.tasks.answers import InputAnswer, Part
+from boustro.tasks.base import Task
+from boustro.tasks.data.questions import Question, QuestionData, as_question, parse_question, read_questions
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
+from boustro.tasks.render import as_html, as_terminal, as_text
+from boustro.types import Entity, Sentence
+
+Asked = tuple[str, str] | Mapping[str, Any] | Question
+"""(question, context), a dict with these keys, or a `Question`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpanAnswer:
+    """`context[start:end]`, its probability, and the best spans in order; "" at 0 where there is no answer."""
+
+    text: str
+    start: int
+    end: int
+    score: float
+    best: tuple["SpanAnswer", ...] = ()
+
+
+class QuestionAnswerer(Task[Question, SpanAnswer]):
+    """A frozen encoder and a trained head that finds the answer to a question in a context.
+
+    Args:
+        encoder: Spec of the encoder, see `boustro.load_encoder`; by default the pair in the package.
+        head: answer.
+        preset: "default".
+        cache: Keep the features of training and development data on disk (a folder says where).
+        device: cpu, cuda or mps; by default the best available.
+        options: Fields of `boustro.QuestionConfig`, over the preset's.
+
+    Raises `ValueError` for an unknown head, preset or option, and for a value outside its range.
+
+    Example:
+        >>> answerer = boustro.QuestionAnswerer(encoder="starter")
+        >>> answerer.fit("train.jsonl", dev="dev.jsonl", seed=1)
+        >>> answerer.predict("Who painted it?", "Ada Brandt painted it in May.").text
+    """
+
+    name = "qa"
+    labellings = ("answers",)
+    given = "a question and its context"
+
+    @staticmethod
+    def read(data: QuestionData) -> list[Question]:
+        """See `boustro.tasks.data.questions.read_questions`; a warning counts answers that are not where they say."""
+        questions, notes = read_questions(data)
+        if notes:
+            warnings.warn(f"{len(notes):,} {notes[0].what}; the first: {notes[0]}", stacklevel=2)
+        return questions
+
+    @staticmethod
+    def read_counted(data: QuestionData, options: DataOptions) -> tuple[list[Question], Mapping[str, int]]:
+        if options != DEFAULT_OPTIONS:
+            raise OptionError("--scheme, --delimiter, --word-column and --tag-column are for tags; leave them out")
+        questions, notes = read_questions(data)
+        return questions, Counter(note.what for note in notes)
+
+    @staticmethod
+    def parts(example: Question) -> tuple[Sentence, ...]:
+        return example.question, example.context
+
+    as_input = staticmethod(as_question)
+    parse_line = staticmethod(parse_question)
+
+    @staticmethod
+    def is_input(given: Any) -> bool:
+        pair = isinstance(given, tuple) and [type(part) for part in given] == [str, str]
+        return pair or isinstance(given, (Question, Mapping))
+
+    @staticmethod
+    def split(given: Question, name: str) -> Iterable[Part]:
+        """The whole context as one example."""
+        return [Part(given, given.places)]
+
+    @overload
+    def predict(self, given: str, context: str) -> SpanAnswer: ...
+    @overload
+    def predict(self, given: Asked, context: None = None) -> SpanAnswer: ...
+    @overload
+    def predict(self, given: Iterable[Asked], context: None = None) -> list[SpanAnswer]: ...
+    def predict(self, given: Any, context: str | None = None) -> SpanAnswer | list[SpanAnswer]:
+        """The answer to a question, or to several.
+
+        Args:
+            given: A question; or a (question, context) pair, a dict with these keys, or any iterable of such.
+            context: The context of a single question.
+
+        Raises `ValueError`, with the place, for a question or context that is empty or no text.
+        """
+        return super().predict(given if context is None else (given, context))
+
+    def result(self, answer: InputAnswer[Question]) -> SpanAnswer:
+        """The most probable span, or no answer."""
+        ((_, own),) = answer.parts
+        best = tuple(SpanAnswer(e.text, e.start, e.end, e.score or 0.0) for e in answer.entities)
+        if own.tags == (NO_ANSWER,):
+            return SpanAnswer("", 0, 0, min(1.0, best[0].score * math.exp(own.value or 0.0)), best)
+        return SpanAnswer(best[0].text, best[0].start, best[0].end, best[0].score, best)
+
+    def show(self, answer: InputAnswer[Question], form: str, colour: bool = False) -> Any:
+        found, asked = self.result(answer), answer.input
+        question = "".join(" " * s + w for w, s in zip(asked.question.words, asked.question.spaces or (), strict=False))
+        if form == "jsonl":
+            spans = [{"answer": s.text, "start": s.start, "end": s.end, "score": round(s.score, 4)} for s in found.best]
+            own = {"answer": found.text, "start": found.start, "end": found.end, "score": round(found.score, 4)}
+            return {"question": question.strip(), **own, "best": spans}
+        marked = [Entity("answer", found.start, found.end, found.text, found.score)] if found.text else []
+        if form == "html":
+            return f"<p><b>{as_html(question.strip(), [])}</b><br>{as_html(asked.text, marked)}</p>"
+        if colour:
+            return as_terminal(asked.text, marked)
+        return f"{found.text or NO_ANSWER}\t{found.score:.2f}\t{question.strip()}"
