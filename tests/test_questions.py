@@ -88,7 +88,10 @@ def test_an_answer_depends_on_its_own_question_and_context_only():
         assert alone.null == -math.inf and not alone.refused
 
 
-QUESTION, TOLD = tuple("Who painted the harbour ?".split()), tuple("In May the Harbour was painting . Ada left .".split())
+QUESTION, TOLD = (
+    tuple("Who painted the harbour ?".split()),
+    tuple("In May the Harbour was painting . Ada left .".split()),
+)
 
 
 def test_match_features_of_a_worked_case():

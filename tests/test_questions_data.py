@@ -33,7 +33,12 @@ def test_offsets_count_characters_and_become_words(tmp_path):
 def test_the_files_of_squad_and_of_data_sets_are_read(tmp_path):
     start = CONTEXT.index("Ada")
     qas = [
-        {"id": "1", "question": "Who?", "answers": [{"text": "Ada Brandt", "answer_start": start}], "is_impossible": False},
+        {
+            "id": "1",
+            "question": "Who?",
+            "answers": [{"text": "Ada Brandt", "answer_start": start}],
+            "is_impossible": False,
+        },
         {"id": "2", "question": "Why?", "answers": [], "is_impossible": True},
     ]
     nested = {"version": "v2", "data": [{"title": "Ada", "paragraphs": [{"context": CONTEXT, "qas": qas}]}]}

@@ -6,8 +6,8 @@
     u       = Σ_j softmax_j(w · s_j) s_j,   s = BiLSTM(q)        the question as a whole
     score   (i, j) = a · g_i + b · g_j + c · ReLU(A g_i + B g_j + l_{j-i}),   g = ReLU(U · [m; m * u])
 
-One softmax runs over all spans of at most `max_span` words of the whole context, and over "no answer" where the training
-data have such questions. Several gold spans share the probability: the loss is the negative log of their sum.
+One softmax runs over all spans of at most `max_span` words of the whole context, and over "no answer" where the
+training data have such questions. Several gold spans share the probability: the loss is the negative log of their sum.
 
 Sources: aligned question and side features, Chen et al. 2017 (DrQA), section 3.2; attention and its product with the
 context, Seo et al. 2017; one softmax over spans, Lee et al. 2017 (RaSoR); the no-answer score and its threshold,
@@ -138,8 +138,8 @@ class QuestionHead(Head):
     """Answers in the context. Each example is two sentences: a question, and its context.
 
     Targets are for each question its gold spans, half-open in words of the context; [] where there is no answer, `None`
-    where nobody knows. The prediction is a `Found`. A second label, `NO_ANSWER`, lets a question have no answer: it has none where `null` is
-    above `threshold`, which is 0 until `calibrate` sets it; it is saved with the weights.
+    where nobody knows. The prediction is a `Found`. A second label, `NO_ANSWER`, lets a question have no answer: it has
+    none where `null` is above `threshold`, which is 0 until `calibrate` sets it; it is saved with the weights.
     """
 
     labelling = "answers"
@@ -159,10 +159,8 @@ class QuestionHead(Head):
         super().__init__(kind, partial(make_body, side=side), options, streams, labels, side)
         self.register_buffer("threshold", torch.zeros(()))
 
-    def scores(
-        self, vectors: Float[Tensor, "N d"], lengths: Tensor
-    ) -> Float[Tensor, "S T"]:
-        """Scores per question: T - 1 spans, [i, i + w) at i · L + w - 1, and no answer last; -inf where there is none."""
+    def scores(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "S T"]:
+        """Scores per question: span [i, i + w) at i · L + w - 1, and no answer last; -inf where there is none."""
         check_lengths(lengths, len(vectors))
         lengths = lengths.to(vectors.device)
         spans, null = self.body(self.project(vectors), lengths)
@@ -193,10 +191,14 @@ class QuestionHead(Head):
         threshold = self.threshold.item()
         found = []
         for places, logs_of_places, score in zip(where.tolist(), best.tolist(), null.tolist(), strict=True):
-            likely = [(*divmod(k, longest), math.exp(p)) for k, p in zip(places, logs_of_places, strict=True) if p > -1e9]
+            likely = [
+                (*divmod(k, longest), math.exp(p)) for k, p in zip(places, logs_of_places, strict=True) if p > -1e9
+            ]
             found.append(Found([(i, i + w + 1, p) for i, w, p in likely], score, score > threshold))
         return found
 
-    def calibrate(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Callable[[list[Found]], float]) -> None:
+    def calibrate(
+        self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Callable[[list[Found]], float]
+    ) -> None:
         """Set `threshold` to what `targets` chooses for the answers to all questions of the development set."""
         self.threshold.fill_(targets(self.predict(vectors, lengths)))

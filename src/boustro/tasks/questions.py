@@ -20,7 +20,7 @@ from boustro.tasks.answers import InputAnswer, Part
 from boustro.tasks.base import Task
 from boustro.tasks.data.questions import Question, QuestionData, as_question, parse_question, read_questions
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
-from boustro.tasks.render import as_html, as_terminal, as_text
+from boustro.tasks.render import as_html, as_terminal
 from boustro.types import Entity, Sentence
 
 Asked = tuple[str, str] | Mapping[str, Any] | Question

@@ -180,10 +180,10 @@ def _question(record: Any, where: str, answered: bool, notes: list[Note]) -> Que
             spans.append(span)
         else:
             there = shorten(text[start : start + len(answer)])
-            notes.append(Note(MOVED, where, f"the answer {answer!r} does not stand at {start}, where the text is {there}"))
-    return Question(
-        made.question, made.context, text, made.places, tuple(answers), tuple(dict.fromkeys(spans)), where
-    )
+            notes.append(
+                Note(MOVED, where, f"the answer {answer!r} does not stand at {start}, where the text is {there}")
+            )
+    return Question(made.question, made.context, text, made.places, tuple(answers), tuple(dict.fromkeys(spans)), where)
 
 
 def word_span(places: Sequence[tuple[int, int]], start: int, end: int) -> tuple[int, int] | None:

@@ -1,7 +1,7 @@
 """How the words of a question and of its context match: features of words that no encoder sees.
 
     question  Who painted the old harbour ?      context  The harbour was painted by Ada Brandt in 1907 .
-    "painted"   same word 1, weight 1.0 (it is rare)         "Ada"    words of the question nearby: 0.9, capital 1, who 1
+    "painted"   same word 1, weight 1.0 (it is rare)         "Ada"    share of the question nearby 0.9, capital 1, who 1
 
 For a word of the context: whether it stands in the question (as it is, in lower case, by its stem), how rare it is
 there, the weighted share of the question's words in windows around it and in its sentence, the distance to the nearest
@@ -19,6 +19,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -30,9 +31,7 @@ RARE = 0.01
 HEAVY = 0.45
 """The least weight of a match that distances are measured to."""
 ENDINGS = re.compile(r"(?:ations?|ings?|ions?|ers?|ies|ied|ed|es|ly|s|e|y)$")
-MONTHS = frozenset(
-    "january february march april may june july august september october november december".split()
-)
+MONTHS = frozenset("january february march april may june july august september october november december".split())
 NUMBERS = frozenset(
     "one two three four five six seven eight nine ten eleven twelve dozen twenty thirty forty fifty sixty seventy "
     "eighty ninety hundred thousand million billion half once twice both several".split()
@@ -125,7 +124,7 @@ def match_features(question: tuple[str, ...], context: tuple[str, ...], weights:
 def _matches(
     words: Sequence[str], own: Reading, others: Sequence[str], other: Reading, known: Mapping[str, float]
 ) -> list[np.ndarray]:
-    """Whether each word stands in the other text: as it is, in lower case, by its stem; and the weight of that match."""
+    """Whether each word stands in the other text: as it is, in lower case, by its stem; the weight of that match."""
     exact, lower, stems = set(others), set(other.lower), set(other.stems)
     weights = [known.get(s, 0.0) if s in stems else 0.0 for s in own.stems]
     rows = ([w in exact for w in words], [w in lower for w in own.lower], [s in stems for s in own.stems], weights)
@@ -153,8 +152,8 @@ def _near(told: Reading, known: Mapping[str, float]) -> list[np.ndarray]:
 
 def _neighbours(asked: Sequence[str], told: Sequence[str]) -> np.ndarray:
     """Whether a word and its neighbour are neighbours in the question, too."""
-    pairs = set(zip(asked, asked[1:], strict=False))
-    follows = np.array([*(pair in pairs for pair in zip(told, told[1:], strict=False)), False])
+    pairs = set(pairwise(asked))
+    follows = np.array([*(pair in pairs for pair in pairwise(told)), False])
     return follows | np.concatenate([[False], follows[:-1]])
 
 
