@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from boustro.tasks.data.questions import holds_questions, read_questions, word_span
+from boustro.tasks.data.questions import as_question, holds_questions, read_questions, word_span
 from boustro.tasks.data.texts import whole_text
 
 CONTEXT = "Ada Brandt painted the “old” harbour 🏖️ in 1907. Nobody bought it."
@@ -15,8 +15,8 @@ def record(**changes):
     return {key: value for key, value in (own | changes).items() if value is not ...}
 
 
-def read(*records, **options):
-    return read_questions(list(records), **options)
+def read(*records):
+    return read_questions(list(records))
 
 
 def test_offsets_count_characters_and_become_words(tmp_path):
@@ -87,7 +87,7 @@ def test_answers_that_moved_are_counted_and_refused_when_there_are_many(tmp_path
         (record(answers=[{"text": "", "start": 0}]), "an answer is an object with text and start"),
         (record(answers=[{"text": "Ada", "start": -1}]), "offsets count characters from 0"),
         (record(context="Ada \ud800 left."), "half a character"),
-        (["When?"], "expected an object with context and question"),
+        (["When?"], "expected an object with context, question and answers"),
     ],
 )
 def test_bad_records_say_what_is_wrong_and_where(bad, message):
@@ -112,5 +112,7 @@ def test_bad_files(tmp_path):
 
 
 def test_without_answers_pairs_are_read():
-    (pair,), _ = read(("When?", CONTEXT), answered=False)
-    assert pair.answers is None and pair.question.words == ("When", "?")
+    pair = as_question(("When?", CONTEXT), "here")
+    assert pair.answers is None and pair.question.words == ("When", "?") and as_question(pair, "here") is pair
+    with pytest.raises(ValueError, match="here: expected an object with context and question, got 3"):
+        as_question(3, "here")

@@ -13,13 +13,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from boustro.encoders.spec import load_encoder as load_encoder
     from boustro.metrics.labels import LabelScore as LabelScore
+    from boustro.metrics.questions import AnswerScore as AnswerScore
     from boustro.metrics.spans import SpanScore as SpanScore
     from boustro.tasks.answers import Answer as Answer
     from boustro.tasks.answers import Label as Label
     from boustro.tasks.classifier import Classifier as Classifier
     from boustro.tasks.config import ClassifierConfig as ClassifierConfig
+    from boustro.tasks.config import QuestionConfig as QuestionConfig
     from boustro.tasks.config import TaggerConfig as TaggerConfig
     from boustro.tasks.data import read_data as read_data
+    from boustro.tasks.questions import QuestionAnswerer as QuestionAnswerer
+    from boustro.tasks.questions import SpanAnswer as SpanAnswer
     from boustro.tasks.tagger import Tagger as Tagger
     from boustro.types import Entity as Entity
     from boustro.types import Sentence as Sentence
@@ -28,13 +32,17 @@ __version__ = "0.1.0"
 _HOMES = {
     "load_encoder": "boustro.encoders.spec",
     "LabelScore": "boustro.metrics.labels",
+    "AnswerScore": "boustro.metrics.questions",
     "SpanScore": "boustro.metrics.spans",
     "Classifier": "boustro.tasks.classifier",
     "Label": "boustro.tasks.answers",
     "ClassifierConfig": "boustro.tasks.config",
+    "QuestionConfig": "boustro.tasks.config",
     "TaggerConfig": "boustro.tasks.config",
     "read_data": "boustro.tasks.data",
     "Answer": "boustro.tasks.answers",
+    "QuestionAnswerer": "boustro.tasks.questions",
+    "SpanAnswer": "boustro.tasks.questions",
     "Tagger": "boustro.tasks.tagger",
     "Entity": "boustro.types",
     "Sentence": "boustro.types",

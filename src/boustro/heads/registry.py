@@ -3,6 +3,7 @@
     linear, mlp, block, bilstm     a tag per word        `heads.bodies`, `heads.tagging`
     span                           spans                 `heads.span`
     mlp-pool, bilstm-pool          a class per text      `heads.pooled`
+    answer                         answers to questions  `heads.questions`
 
 A new kind is a body or a subclass of `Head`, and one line in `HEADS`.
 """
@@ -15,6 +16,7 @@ from boustro.heads.base import Head, MakeBody
 from boustro.heads.bodies import BiLSTM, Block, linear, mlp
 from boustro.heads.options import HeadOptions
 from boustro.heads.pooled import PooledBiLSTM, PooledHead, PooledMLP
+from boustro.heads.questions import QuestionHead, SpanReader
 from boustro.heads.span.head import SpanHead, SpanScorer
 from boustro.heads.tagging import TaggingHead
 
@@ -34,6 +36,7 @@ HEADS: dict[str, HeadKind] = {
     "span": HeadKind(SpanHead, SpanScorer),
     "mlp-pool": HeadKind(PooledHead, PooledMLP),
     "bilstm-pool": HeadKind(PooledHead, PooledBiLSTM),
+    "answer": HeadKind(QuestionHead, SpanReader),
 }
 
 

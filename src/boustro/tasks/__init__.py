@@ -2,6 +2,7 @@
 
 tag        entities, or a label for every word      tasks.tagger.Tagger
 classify   one label for a text                     tasks.classifier.Classifier
+qa         the words that answer a question         tasks.questions.QuestionAnswerer
 
 A task is one file and one line here. What is common to all tasks is written once, in `tasks.base`.
 """
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from boustro.choose import choose
 from boustro.output import print_notices
 from boustro.store import kind_of
-from boustro.tasks.config import ClassifierConfig, TaggerConfig, TaskConfig
+from boustro.tasks.config import ClassifierConfig, QuestionConfig, TaggerConfig, TaskConfig
 from boustro.types import Sentence
 
 if TYPE_CHECKING:
@@ -50,6 +51,15 @@ TASKS = {
         answer="label, start, end, text, score",
     ),
     "classify": Entry("boustro.tasks.classifier", "Classifier", ClassifierConfig, "classifier"),
+    "qa": Entry(
+        "boustro.tasks.questions",
+        "QuestionAnswerer",
+        QuestionConfig,
+        "answerer",
+        pipeline="question-answering",
+        does="Finds in the context of a question the",
+        answer="answer, start, end, score, best",
+    ),
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, Self
 from boustro.choose import choose, suggestion
 from boustro.encoders.options import ReadingOptions
 from boustro.heads.options import HeadOptions, TrainOptions
-from boustro.options import Count, Dropout, check_options
+from boustro.options import Count, CountOrZero, Dropout, Positive, Width, check_options
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,3 +76,19 @@ class ClassifierConfig(TaskConfig):
     """Passes over the training data."""
     dropout: Dropout = 0.3
     """Dropout probability inside the head."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuestionConfig(TaskConfig):
+    """Options of a QuestionAnswerer; the defaults are what measurement favoured (docs/tasks.md)."""
+
+    default_head: ClassVar[str] = "answer"
+
+    hidden: Width | None = 64
+    """Width inside the head; None for the width of its input."""
+    epochs: Count = 3
+    """Passes over the training data."""
+    lr: Positive = 2e-3
+    """Peak learning rate of AdamW; it decays linearly to 0."""
+    mix_epochs: CountOrZero = 0
+    """Epochs that learn the mix of layers; after them it is frozen. 0 is the mean of the layers."""

@@ -47,6 +47,7 @@ def save_task(task: "Task[Any, Any]", path: str | Path) -> None:
         "encoder_identity": identity,
         "streams": head.streams,
         "max_span": head.options.max_span,
+        "side": head.side,
         "labelling": labelling.to_dict(),
         "record": task.record,
     }
@@ -77,6 +78,7 @@ def load_task(
             replace(task.config, max_span=saved["max_span"]),
             streams=tuple((int(layers), int(width)) for layers, width in saved["streams"]),
             labels=labelling.labels,
+            side=int(saved.get("side", 0)),
         )
         task.head.load_state_dict(load_file(path / "head.safetensors"))
         task.record = saved["record"]

@@ -1,7 +1,7 @@
 """Questions about a context, and the places of their answers.
 
     {"context": "Ada left in May.", "question": "When?", "answers": [{"text": "in May", "start": 9}]}    JSON lines
-    {"data": [{"title": …, "paragraphs": [{"context": …, "qas": [{"question": …, "id": …, "answers": …}]}]}]}    SQuAD
+    {"data": [{"paragraphs": [{"context": …, "qas": [{"question": …, "answers": …}]}]}]}                SQuAD
 
 `start` (or `answer_start`) counts characters, code points. A question without an answer has `answers: []` or, as in
 SQuAD 2.0, `is_impossible: true`. An answer that does not stand at its offset is not learned from, is counted, and still
@@ -10,14 +10,14 @@ counts as a gold answer; where more than 5% do not, the file is refused.
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from boustro.errors import shorten
 from boustro.given import as_list
-from boustro.tasks.data.jsonl import records_of
+from boustro.tasks.data.jsonl import parse_record, records_of
 from boustro.tasks.data.offsets import as_rows
 from boustro.tasks.data.reading import Note, missing_file
 from boustro.tasks.data.texts import whole_text
@@ -61,19 +61,17 @@ class Question:
         return self.text
 
 
-def read_questions(data: QuestionData, answered: bool = True) -> tuple[list[Question], list[Note]]:
+def read_questions(data: QuestionData) -> tuple[list[Question], list[Note]]:
     """Questions of a file, or of dicts, and a note for every answer that does not stand at its offset.
 
     Args:
-        data: A file of JSON lines or SQuAD's JSON, dicts with the same keys, or `Question`s. Without `answered` also
-            (question, context) pairs.
-        answered: Refuse a question without `answers`.
+        data: A file of JSON lines or SQuAD's JSON, dicts with the same keys, or `Question`s.
 
-    Raises `FileNotFoundError`, and `ValueError` with the place for a missing or empty field, for an answer outside the
-    context, and where more than 5% of the answers do not stand at their offset.
+    Raises `FileNotFoundError`, and `ValueError` with the place for a missing or empty field, and where more than 5% of
+    the answers do not stand at their offset.
     """
     notes: list[Note] = []
-    found = [_question(record, where, answered, notes) for where, record in _records(data)]
+    found = [_with_answers(record, where, notes) for where, record in _records(data)]
     name = str(data) if isinstance(data, (str, Path)) else "the given data"
     if not found:
         raise ValueError(f"{name}: no questions; expected objects with context, question and answers")
@@ -88,17 +86,23 @@ def read_questions(data: QuestionData, answered: bool = True) -> tuple[list[Ques
 
 
 def as_question(record: Any, where: str) -> Question:
-    """A question with its context, from a dict or a pair of texts; `ValueError`, with the place, for anything else."""
-    return _question(record, where, False, [])
+    """A question with its context, from a dict or a pair of texts; `ValueError`, with the place, for anything else.
+
+    Answers are not read.
+    """
+    if isinstance(record, Question):
+        return record
+    if isinstance(record, (list, tuple)) and len(record) == 2:
+        record = {"question": record[0], "context": record[1]}
+    if not isinstance(record, Mapping):
+        raise ValueError(f"{where}: expected an object with context and question, got {shorten(record)}")
+    asked, context = (_text(record, key, where) for key in ("question", "context"))
+    return Question(asked.sentence, context.sentence, record["context"], context.places, where=where)
 
 
 def parse_question(line: str, where: str) -> Question:
     """The same, from a line of JSON."""
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{where}: not a JSON object with question and context ({error})") from None
-    return as_question(record, where)
+    return as_question(parse_record(line, where), where)
 
 
 def holds_questions(path: Path) -> bool:
@@ -117,8 +121,7 @@ def _records(data: QuestionData) -> Iterable[tuple[str, Any]]:
             raise missing_file(path, "questions are expected, as JSON lines or SQuAD's JSON")
         return _file_records(path)
     if isinstance(data, Mapping):
-        items = list(_flatten(data, "the given data")) if "data" in data else [("the given data", data)]
-        return items
+        return _flatten(data, "the given data") if "data" in data else [("the given data", data)]
     items = as_list(data, "a file of questions, or dicts with context, question and answers")
     return [(f"question {number} of the given data", item) for number, item in enumerate(items, start=1)]
 
@@ -154,36 +157,26 @@ def _items(record: Any, key: str, where: str) -> Sequence[Any]:
     return found
 
 
-def _question(record: Any, where: str, answered: bool, notes: list[Note]) -> Question:
+def _with_answers(record: Any, where: str, notes: list[Note]) -> Question:
+    if isinstance(record, (list, tuple)):
+        raise ValueError(f"{where}: expected an object with context, question and answers, got {shorten(record)}")
+    question = as_question(record, where)
     if isinstance(record, Question):  # read before
-        return record
-    if isinstance(record, (list, tuple)) and len(record) == 2 and not answered:
-        record = {"question": record[0], "context": record[1]}
-    if not isinstance(record, Mapping):
-        raise ValueError(f"{where}: expected an object with context and question, got {shorten(record)}")
-    asked, context = (_text(record, key, where) for key in ("question", "context"))
-    text = record["context"]
-    made = Question(asked.sentence, context.sentence, text, context.places, where=where)
-    given = as_rows(record.get("answers"))
-    if record.get("is_impossible") is True:
-        given = []
-    if given is None and not answered:
-        return made
+        return question
+    given = [] if record.get("is_impossible") is True else as_rows(record.get("answers"))
     if not isinstance(given, list):
         raise ValueError(f"{where}: no answers under 'answers' (found: {', '.join(map(str, record))}); [] is no answer")
-    answers, spans = [], []
+    text, answers, spans = question.text, [], []
     for item in given:
         answer, start = _answer(item, where)
         answers.append(answer)
-        span = word_span(context.places, start, start + len(answer))
-        if text[start : start + len(answer)] == answer and span:
+        there = text[start : start + len(answer)]
+        if there == answer and (span := word_span(question.places, start, start + len(answer))):
             spans.append(span)
         else:
-            there = shorten(text[start : start + len(answer)])
-            notes.append(
-                Note(MOVED, where, f"the answer {answer!r} does not stand at {start}, where the text is {there}")
-            )
-    return Question(made.question, made.context, text, made.places, tuple(answers), tuple(dict.fromkeys(spans)), where)
+            moved = f"the answer {answer!r} does not stand at {start}, where the text is {shorten(there)}"
+            notes.append(Note(MOVED, where, moved))
+    return replace(question, answers=tuple(answers), spans=tuple(dict.fromkeys(spans)))
 
 
 def word_span(places: Sequence[tuple[int, int]], start: int, end: int) -> tuple[int, int] | None:

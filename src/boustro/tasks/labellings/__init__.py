@@ -3,6 +3,7 @@
     tags     a tag or a label for every word    TagLabelling, WordLabelling
     spans    entities, which may be nested      SpanLabelling
     class    one label per text                 TextLabelling
+    answers  the words that answer a question   QuestionLabelling
 
 Every answer has entities over words, so that whatever counts, compares or shows entities serves all of them: the label
 of a word or of a text is an entity that covers it.
@@ -18,17 +19,24 @@ from boustro.tasks.config import TaskConfig
 from boustro.tasks.data import data_name
 from boustro.tasks.labellings.base import Labelling
 from boustro.tasks.labellings.entities import EntityLabelling
+from boustro.tasks.labellings.questions import QuestionLabelling
 from boustro.tasks.labellings.spans import SpanLabelling
 from boustro.tasks.labellings.tags import TagLabelling, WordLabelling
 from boustro.tasks.labellings.texts import TextLabelling
 
-LEARNED: dict[str, type[Labelling]] = {"tags": TagLabelling, "spans": SpanLabelling, "class": TextLabelling}
+LEARNED: dict[str, type[Labelling]] = {
+    "tags": TagLabelling,
+    "spans": SpanLabelling,
+    "class": TextLabelling,
+    "answers": QuestionLabelling,
+}
 """By what a head learns (`heads.base.Head.labelling`)."""
 SAVED: dict[str, type[Labelling]] = {
     **dict.fromkeys(("bio", "io", "bioes"), TagLabelling),
     "labels": WordLabelling,
     "spans": SpanLabelling,
     "class": TextLabelling,
+    "answers": QuestionLabelling,
 }
 """By the scheme that a folder names."""
 
@@ -41,8 +49,8 @@ def make_labelling(kind: str, examples: Sequence[Any], config: TaskConfig) -> La
     return learned.learn(examples, config)
 
 
-def open_labelling(scheme: Any, labels: Sequence[str]) -> Labelling:
-    """A saved labelling; `ValueError` for an unknown scheme."""
+def open_labelling(scheme: Any, labels: Sequence[str], **own: Any) -> Labelling:
+    """A saved labelling; `own` is what else its `to_dict` has. `ValueError` for an unknown scheme."""
     found = choose(scheme if isinstance(scheme, str) else repr(scheme), SAVED, "labelling")
     refuse_no_texts(labels, "label")
-    return found(scheme, labels)
+    return found(scheme, labels, **own)
