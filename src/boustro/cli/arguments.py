@@ -116,11 +116,15 @@ def recorded(command: Command) -> Command:
 
 
 def guess_task(train: Any) -> str:
-    """The task that suits training data: classify where a JSON lines file has texts with a label, else tag."""
+    """The task that suits training data: qa where a JSON file has questions, classify where it has texts with a label,
+    else tag."""
+    from boustro.tasks.data.questions import holds_questions
     from boustro.tasks.data.texts import holds_texts
 
     path = Path(str(train)) if train else None
-    return "classify" if path and ".json" in path.name and path.is_file() and holds_texts(path) else "tag"
+    if not path or ".json" not in path.name or not path.is_file():
+        return "tag"
+    return "qa" if holds_questions(path) else "classify" if holds_texts(path) else "tag"
 
 
 def options_of(command: Command | type) -> dict[str, bool]:

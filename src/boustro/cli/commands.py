@@ -43,12 +43,15 @@ def fit(
 
     Args:
         train: Training set. tag: CoNLL columns, CoNLL-U, JSON lines, or hf:NAME for a data set of the Hugging Face Hub;
-            classify: JSON lines with a text and its label.
+            classify: JSON lines with a text and its label; qa: JSON lines with context, question and answers, or
+            SQuAD's JSON.
         out: Folder to write.
         dev: Development set, which chooses the best epoch. Without it the last epoch is kept.
-        task: tag (entities, or a label per word) or classify (a label per text). By default as the training set has it.
+        task: tag (entities, or a label per word), classify (a label per text) or qa (answers to questions about a
+            context). By default as the training set has it.
         encoder: Spec of the encoder, such as starter, gpt2 or gpt2+./backward.
-        head: Kind of head. tag: linear, mlp, block, bilstm or span; classify: mlp-pool or bilstm-pool.
+        head: Kind of head. tag: linear, mlp, block, bilstm or span; classify: mlp-pool or bilstm-pool; qa:
+            answer.
         seed: Random seed of the head's weights, the order of examples and dropout.
         json: Write the scores on the development set to this file (- for standard output).
         overwrite: Replace an existing folder of this task at --out.
@@ -87,7 +90,7 @@ def evaluate(
     encoder: str | None = None,
     run: RunOptions = DEFAULT_RUN,
 ) -> None:
-    """Score a trained folder on labelled examples: entity F1 as conlleval computes it, or accuracy.
+    """Score a trained folder on labelled examples: entity F1 as conlleval computes it, accuracy, or SQuAD's scores.
 
     Args:
         folder: A folder that boustro fit wrote.

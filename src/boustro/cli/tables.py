@@ -14,12 +14,13 @@ from boustro.output import RunOptions
 from boustro.pretrain.config import PretrainConfig
 from boustro.roads.options import AdaptConfig, ElmoConfig, FuseConfig
 from boustro.studies.fewshot.options import ShotOptions
-from boustro.tasks.config import ClassifierConfig, TaggerConfig
+from boustro.tasks.config import ClassifierConfig, QuestionConfig, TaggerConfig
 from boustro.tasks.data.reading import DataOptions
 
 TABLES: dict[str, type] = {
     "`fit` and `compare`, `Tagger`: `TaggerConfig`": TaggerConfig,
     "`fit --task classify`, `Classifier`: `ClassifierConfig`": ClassifierConfig,
+    "`fit --task qa`, `QuestionAnswerer`: `QuestionConfig`": QuestionConfig,
     "`fewshot`": ShotOptions,
     "Labelled data": DataOptions,
     "How a command runs": RunOptions,

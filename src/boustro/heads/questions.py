@@ -144,6 +144,7 @@ class QuestionHead(Head):
 
     labelling = "answers"
     parts = 2
+    body: SpanReader
     threshold: Tensor
 
     def __init__(

@@ -7,7 +7,8 @@ qa         the words that answer a question         tasks.questions.QuestionAnsw
 A task is one file and one line here. What is common to all tasks is written once, in `tasks.base`.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,10 @@ class Entry:
     """What a trained folder does with its labels, for the model card."""
     answer: str = "label, score, probabilities"
     """What an answer has, for the model card."""
+    example: str = '"Ada Brandt flew to Port Lisse."'
+    """What `predict` is given, for the model card."""
+    metrics: Mapping[str, str] = field(default_factory=lambda: {"accuracy": "accuracy"})
+    """Names of the scores that the model card gives to the Hub."""
 
 
 TASKS = {
@@ -49,6 +54,7 @@ TASKS = {
         pipeline="token-classification",
         does="Finds entities in text:",
         answer="label, start, end, text, score",
+        metrics={"f1": "entity F1", "precision": "entity precision", "recall": "entity recall", "accuracy": "accuracy"},
     ),
     "classify": Entry("boustro.tasks.classifier", "Classifier", ClassifierConfig, "classifier"),
     "qa": Entry(
@@ -58,7 +64,9 @@ TASKS = {
         "answerer",
         pipeline="question-answering",
         does="Finds in the context of a question the",
-        answer="answer, start, end, score, best",
+        answer="text, start, end, score, best",
+        example='"Who flew?", "Ada Brandt flew to Port Lisse."',
+        metrics={"exact_match": "exact match", "f1": "F1"},
     ),
 }
 

@@ -60,10 +60,11 @@ def local_models(config: dict[str, Any]) -> list[str]:
 
 def _metadata(config: dict[str, Any], name: str) -> ModelCardData:
     record, scores = config["record"], config["record"].get("dev_scores")
-    known = {"f1": "entity F1", "precision": "entity precision", "recall": "entity recall", "accuracy": "accuracy"}
-    metrics = {kind: what for kind, what in known.items() if kind in (scores or {})}
-    pipeline = TASKS[config["task"]].pipeline
-    task_name = "Named entity recognition" if "f1" in (scores or {}) else pipeline.replace("-", " ").capitalize()
+    task = TASKS[config["task"]]
+    metrics = {kind: what for kind, what in task.metrics.items() if kind in (scores or {})}
+    pipeline = task.pipeline
+    entities = "entity F1" in metrics.values()
+    task_name = "Named entity recognition" if entities else pipeline.replace("-", " ").capitalize()
     results = [
         EvalResult(
             task_type=pipeline,
@@ -107,7 +108,7 @@ def _use(config: dict[str, Any], name: str) -> str:
     task = TASKS[config["task"]]
     return (
         f'```python\nimport boustro\n\n{task.folder} = boustro.{task.name}.from_pretrained("{name}"{moved})\n'
-        f'{task.folder}.predict("Ada Brandt flew to Port Lisse.")  # {task.answer}\n```{note}'
+        f"{task.folder}.predict({task.example})  # {task.answer}\n```{note}"
     )
 
 

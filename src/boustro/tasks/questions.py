@@ -108,7 +108,8 @@ class QuestionAnswerer(Task[Question, SpanAnswer]):
 
         Raises `ValueError`, with the place, for a question or context that is empty or no text.
         """
-        return super().predict(given if context is None else (given, context))
+        inputs: Any = given if context is None else (given, context)
+        return super().predict(inputs)
 
     def result(self, answer: InputAnswer[Question]) -> SpanAnswer:
         """The most probable span, or no answer."""

@@ -10,6 +10,7 @@ counts as a gold answer; where more than 5% do not, the file is refused.
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -85,33 +86,34 @@ def read_questions(data: QuestionData) -> tuple[list[Question], list[Note]]:
     return found, notes
 
 
-def as_question(record: Any, where: str) -> Question:
+def as_question(given: Any, place: str) -> Question:
     """A question with its context, from a dict or a pair of texts; `ValueError`, with the place, for anything else.
 
     Answers are not read.
     """
-    if isinstance(record, Question):
-        return record
-    if isinstance(record, (list, tuple)) and len(record) == 2:
-        record = {"question": record[0], "context": record[1]}
-    if not isinstance(record, Mapping):
-        raise ValueError(f"{where}: expected an object with context and question, got {shorten(record)}")
-    asked, context = (_text(record, key, where) for key in ("question", "context"))
-    return Question(asked.sentence, context.sentence, record["context"], context.places, where=where)
+    if isinstance(given, Question):
+        return given
+    if isinstance(given, (list, tuple)) and len(given) == 2:
+        given = {"question": given[0], "context": given[1]}
+    if not isinstance(given, Mapping):
+        raise ValueError(f"{place}: expected an object with context and question, got {shorten(given)}")
+    asked, context = (_text(given, key, place) for key in ("question", "context"))
+    return Question(asked.sentence, context.sentence, given["context"], context.places, where=place)
 
 
-def parse_question(line: str, where: str) -> Question:
+def parse_question(line: str, place: str) -> Question:
     """The same, from a line of JSON."""
-    return as_question(parse_record(line, where), where)
+    return as_question(parse_record(line, place), place)
 
 
 def holds_questions(path: Path) -> bool:
     """Whether the first record of a file has a question and a context."""
-    try:
-        _, record = next(iter(_file_records(path)))
-    except (OSError, ValueError, StopIteration):
-        return False
-    return isinstance(record, Mapping) and "question" in record and "context" in record
+    for records in (lambda: records_of(path, read_lines(path)), lambda: _file_records(path)):  # mostly one a line
+        with suppress(OSError, ValueError, StopIteration):
+            _, record = next(iter(records()))
+            if isinstance(record, Mapping) and "question" in record and "context" in record:
+                return True
+    return False
 
 
 def _records(data: QuestionData) -> Iterable[tuple[str, Any]]:

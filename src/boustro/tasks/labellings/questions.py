@@ -10,7 +10,6 @@ from boustro.heads.training import Targets
 from boustro.metrics.questions import AnswerScore, best_threshold, score_answers
 from boustro.tasks.answers import Answer
 from boustro.tasks.config import TaskConfig
-from boustro.tasks.data import data_name
 from boustro.tasks.data.questions import Question
 from boustro.tasks.labellings.base import Labelling
 from boustro.tasks.labellings.matches import match_features, stem_weights
@@ -35,7 +34,7 @@ class QuestionLabelling(Labelling):
     def learn(cls, examples: Sequence[Question], config: TaskConfig) -> "QuestionLabelling":
         """Whether questions may have no answer, and the weights of frequent words."""
         if not any(q.spans for q in examples):
-            raise ValueError(f"{data_name(examples)}: no question has an answer, so there is nothing to learn")
+            raise ValueError("no question of the training data has an answer that stands at its offset; nothing to learn")
         labels = [ANSWER] + [NO_ANSWER] * any(q.answers == () for q in examples)
         return cls("answers", labels, stem_weights({q.context.words for q in examples}))
 
