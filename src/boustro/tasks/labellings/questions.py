@@ -34,7 +34,7 @@ class QuestionLabelling(Labelling):
     def learn(cls, examples: Sequence[Question], config: TaskConfig) -> "QuestionLabelling":
         """Whether questions may have no answer, and the weights of frequent words."""
         if not any(q.spans for q in examples):
-            raise ValueError("no question of the training data has an answer at its offset, so there is nothing to learn")
+            raise ValueError("no question of the training data has an answer at its offset, so nothing is to learn")
         labels = [ANSWER] + [NO_ANSWER] * any(q.answers == () for q in examples)
         return cls("answers", labels, stem_weights({q.context.words for q in examples}))
 
