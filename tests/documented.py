@@ -63,6 +63,7 @@ DATA_SETS = ("conll2003", "wnut17", "crossner_politics")
 PROGRAMS = ("boustro", "torchrun", "accelerate", "python", "tail")
 RECORD = "".join(f'{name}() {{ printf "%s\\0" {name} "$@" $\'\\n\' >&3; }}\n' for name in PROGRAMS)  # one write each
 
+QUESTIONS = '{"question": "Who left?", "context": "Ada left.", "answers": [{"text": "Ada", "start": 0}]}\n'
 TEXTS = '{"text": "Ada left.", "label": "news"}\n{"text": "It rained.", "label": "weather"}\n'
 
 
@@ -86,6 +87,8 @@ def make_folder(folder: Path) -> Path:
         _write(folder / name / "dev.txt", LABELLED)
     for name in ("texts.jsonl", "dev-texts.jsonl"):
         _write(folder / name, TEXTS)
+    for name in ("questions.jsonl", "dev-questions.jsonl"):
+        _write(folder / name, QUESTIONS)
     _write(folder / "recipe.yaml", "train: train.conll\nepochs: 1\n")
     _write(folder / "dev.conllu", CONLLU)
     _write(folder / "answers.txt", "Ada;x;B-PER\nleft;x;O\n")

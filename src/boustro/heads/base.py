@@ -76,5 +76,9 @@ class Head(nn.Module, ABC):
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:
         """The prediction for each example, given mixed vectors with their side features."""
 
-    def calibrate(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Any) -> None:
+    def candidates(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:
+        """What `calibrate` needs of each example. By default the prediction."""
+        return self.predict(vectors, lengths)
+
+    def calibrate(self, candidates: list[Any], targets: Any) -> None:
         """After training: set what is chosen on the development set, not learned. By default nothing."""

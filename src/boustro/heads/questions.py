@@ -198,8 +198,6 @@ class QuestionHead(Head):
             found.append(Found([(i, i + w + 1, p) for i, w, p in likely], score, score > threshold))
         return found
 
-    def calibrate(
-        self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Callable[[list[Found]], float]
-    ) -> None:
+    def calibrate(self, candidates: list[Found], targets: Callable[[list[Found]], float]) -> None:
         """Set `threshold` to what `targets` chooses for the answers to all questions of the development set."""
-        self.threshold.fill_(targets(self.predict(vectors, lengths)))
+        self.threshold.fill_(targets(candidates))

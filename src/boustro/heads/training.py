@@ -162,13 +162,17 @@ def mix_all(head: Head, streams: Streams) -> Tensor:
 
 
 @torch.inference_mode()
-def predict_mixed(head: Head, mixed: Tensor, inputs: Inputs) -> list[Any]:
-    """The head's prediction for every example, from mixed vectors (words, d); examples are batched by length."""
+def predict_mixed(head: Head, mixed: Tensor, inputs: Inputs, candidates: bool = False) -> list[Any]:
+    """The head's prediction for every example, from mixed vectors (words, d); examples are batched by length.
+
+    With `candidates`, what the head is calibrated on instead.
+    """
     head.eval()
+    read = head.candidates if candidates else head.predict
     answers: dict[int, Any] = {}
     for examples in length_blocks(inputs.sizes, BLOCK_WORDS):
         batch = inputs.batch(examples)
-        found = head.predict(batch.to_words(mixed), batch.lengths)
+        found = read(batch.to_words(mixed), batch.lengths)
         answers.update(zip(examples.tolist(), found, strict=True))
     return [answers[example] for example in range(len(inputs))]
 

@@ -73,8 +73,7 @@ def _calibrated_scores(task: "Task[Any, Any]", dev: Sequence[Any], inputs: Input
     assert labelling is not None
     mixed = mix_all(head, inputs.streams)
     if (gold := labelling.gold(dev)) is not None:
-        batch = inputs.batch(torch.arange(len(inputs)).numpy())
-        head.eval().calibrate(batch.to_words(mixed), batch.lengths, gold)
+        head.calibrate(predict_mixed(head, mixed, inputs, candidates=True), gold)
     return task.score(dev, task.read_answers(predict_mixed(head, mixed, inputs), dev)).to_dict()
 
 

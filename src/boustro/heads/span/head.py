@@ -45,10 +45,13 @@ class SpanHead(Head):
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[list[FoundSpan]]:
         return self.body.predict(self.project(vectors), lengths)
 
-    def calibrate(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Gold) -> None:
+    def candidates(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[list[FoundSpan]]:
+        """Spans of a lower probability, too."""
+        return self.body.predict(self.project(vectors), lengths, FLOOR)
+
+    def calibrate(self, candidates: list[list[FoundSpan]], targets: Gold) -> None:
         """Set the probability threshold of predicted spans."""
-        with torch.inference_mode():
-            self.body.calibrate(self.project(vectors), lengths, targets)
+        self.body.threshold.fill_(choose_threshold(candidates, targets))
 
 
 class SpanScorer(nn.Module):
