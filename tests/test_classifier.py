@@ -86,9 +86,9 @@ def test_bad_texts_are_named_with_their_place(pair, rows, message):
 
 
 def test_a_head_of_another_task_is_refused(pair):
-    with pytest.raises(ValueError, match="a mlp head cannot classify"):
+    with pytest.raises(ValueError, match="a mlp head is not for the task classify"):
         boustro.Classifier(pair, "mlp")
-    with pytest.raises(ValueError, match="a mlp-pool head cannot tag"):
+    with pytest.raises(ValueError, match="a mlp-pool head is not for the task tag"):
         boustro.Tagger(pair, "mlp-pool")
 
 

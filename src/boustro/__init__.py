@@ -19,9 +19,13 @@ if TYPE_CHECKING:
     from boustro.tasks.answers import Label as Label
     from boustro.tasks.classifier import Classifier as Classifier
     from boustro.tasks.config import ClassifierConfig as ClassifierConfig
+    from boustro.tasks.config import PairConfig as PairConfig
     from boustro.tasks.config import QuestionConfig as QuestionConfig
+    from boustro.tasks.config import SimilarityConfig as SimilarityConfig
     from boustro.tasks.config import TaggerConfig as TaggerConfig
     from boustro.tasks.data import read_data as read_data
+    from boustro.tasks.pairs import PairClassifier as PairClassifier
+    from boustro.tasks.pairs import PairRegressor as PairRegressor
     from boustro.tasks.questions import QuestionAnswerer as QuestionAnswerer
     from boustro.tasks.questions import SpanAnswer as SpanAnswer
     from boustro.tasks.tagger import Tagger as Tagger
@@ -35,6 +39,10 @@ _HOMES = {
     "AnswerScore": "boustro.metrics.questions",
     "SpanScore": "boustro.metrics.spans",
     "Classifier": "boustro.tasks.classifier",
+    "PairConfig": "boustro.tasks.config",
+    "SimilarityConfig": "boustro.tasks.config",
+    "PairClassifier": "boustro.tasks.pairs",
+    "PairRegressor": "boustro.tasks.pairs",
     "Label": "boustro.tasks.answers",
     "ClassifierConfig": "boustro.tasks.config",
     "QuestionConfig": "boustro.tasks.config",

@@ -37,7 +37,10 @@ def prepare(command: Command, arguments: list[str], prog: str) -> tuple[Command,
     if "task" not in options_of(command):
         task = "tag"
     elif task not in TASKS:  # the command line refuses an unknown one
-        task = guess_task(peek(arguments, "train") or recipe.get("train"))
+        from boustro.tasks.data.guess import guess_task
+
+        train = peek(arguments, "train") or recipe.get("train")
+        task = guess_task(Path(str(train)) if train else None)
     specialised = with_defaults(command, task)
     known, option = options_of(specialised), preset_option(specialised)
     for name in recipe:
@@ -113,18 +116,6 @@ def recorded(command: Command) -> Command:
     del run.__wrapped__
     run.__signature__ = signature  # type: ignore[attr-defined]
     return run
-
-
-def guess_task(train: Any) -> str:
-    """The task that suits training data: qa where a JSON file has questions, classify where it has texts with a label,
-    else tag."""
-    from boustro.tasks.data.questions import holds_questions
-    from boustro.tasks.data.texts import holds_texts
-
-    path = Path(str(train)) if train else None
-    if not path or ".json" not in path.name or not path.is_file():
-        return "tag"
-    return "qa" if holds_questions(path) else "classify" if holds_texts(path) else "tag"
 
 
 def options_of(command: Command | type) -> dict[str, bool]:

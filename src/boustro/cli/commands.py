@@ -43,15 +43,16 @@ def fit(
 
     Args:
         train: Training set. tag: CoNLL columns, CoNLL-U, JSON lines, or hf:NAME for a data set of the Hugging Face Hub;
-            classify: JSON lines with a text and its label; qa: JSON lines with context, question and answers, or
-            SQuAD's JSON.
+            classify: JSON lines with a text and its label; pair, similarity: with two texts and a label or a score;
+            qa: with context, question and answers, or SQuAD's JSON.
         out: Folder to write.
         dev: Development set, which chooses the best epoch. Without it the last epoch is kept.
-        task: tag (entities, or a label per word), classify (a label per text) or qa (answers to questions about a
-            context). By default as the training set has it.
+        task: tag (entities, or a label per word), classify (a label per text), pair (a label per pair of texts),
+            similarity (a score per pair) or qa (answers to questions about a context). By default as the training set
+            has it.
         encoder: Spec of the encoder, such as starter, gpt2 or gpt2+./backward.
-        head: Kind of head. tag: linear, mlp, block, bilstm or span; classify: mlp-pool or bilstm-pool; qa:
-            answer.
+        head: Kind of head. tag: linear, mlp, block, bilstm or span; classify: mlp-pool or bilstm-pool; pair: pair;
+            similarity: pair-score; qa: answer.
         seed: Random seed of the head's weights, the order of examples and dropout.
         json: Write the scores on the development set to this file (- for standard output).
         overwrite: Replace an existing folder of this task at --out.
@@ -71,6 +72,7 @@ def fit(
             model.fit(sentences, dev_sentences, seed)
             model.save_pretrained(out)
         record = model.record
+        print(f"task: {task} ({model!r})", file=sys.stderr)
         print_notices(record["notices"])
         print(
             f"{out}: {record['head_parameters'] / 1e6:.2f}M parameters trained in {record['train_seconds']:.0f} s "

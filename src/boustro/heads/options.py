@@ -29,6 +29,14 @@ class HeadOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PairOptions(HeadOptions):
+    """What a head that compares two texts computes."""
+
+    symmetric: bool = True
+    """Compare two texts without regard to their order. Turn it off where the order matters, as for entailment."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class StepOptions:
     """How a head is trained by gradient descent."""
 

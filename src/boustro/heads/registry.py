@@ -3,6 +3,7 @@
     linear, mlp, block, bilstm     a tag per word        `heads.bodies`, `heads.tagging`
     span                           spans                 `heads.span`
     mlp-pool, bilstm-pool          a class per text      `heads.pooled`
+    pair, pair-score               a class or a number   `heads.pairs`
     answer                         answers to questions  `heads.questions`
 
 A new kind is a body or a subclass of `Head`, and one line in `HEADS`.
@@ -15,6 +16,7 @@ from boustro.choose import choose
 from boustro.heads.base import Head, MakeBody
 from boustro.heads.bodies import BiLSTM, Block, linear, mlp
 from boustro.heads.options import HeadOptions
+from boustro.heads.pairs import Comparison, PairHead, PairScoreHead
 from boustro.heads.pooled import PooledBiLSTM, PooledHead, PooledMLP
 from boustro.heads.questions import QuestionHead, SpanReader
 from boustro.heads.span.head import SpanHead, SpanScorer
@@ -37,6 +39,8 @@ HEADS: dict[str, HeadKind] = {
     "mlp-pool": HeadKind(PooledHead, PooledMLP),
     "bilstm-pool": HeadKind(PooledHead, PooledBiLSTM),
     "answer": HeadKind(QuestionHead, SpanReader),
+    "pair": HeadKind(PairHead, Comparison),
+    "pair-score": HeadKind(PairScoreHead, Comparison),
 }
 
 

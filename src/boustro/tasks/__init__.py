@@ -3,6 +3,8 @@
 tag        entities, or a label for every word      tasks.tagger.Tagger
 classify   one label for a text                     tasks.classifier.Classifier
 qa         the words that answer a question         tasks.questions.QuestionAnswerer
+pair       one label for two texts                  tasks.pairs.PairClassifier
+similarity a score for two texts                    tasks.pairs.PairRegressor
 
 A task is one file and one line here. What is common to all tasks is written once, in `tasks.base`.
 """
@@ -16,7 +18,14 @@ from typing import TYPE_CHECKING, Any
 from boustro.choose import choose
 from boustro.output import print_notices
 from boustro.store import kind_of
-from boustro.tasks.config import ClassifierConfig, QuestionConfig, TaggerConfig, TaskConfig
+from boustro.tasks.config import (
+    ClassifierConfig,
+    PairConfig,
+    QuestionConfig,
+    SimilarityConfig,
+    TaggerConfig,
+    TaskConfig,
+)
 from boustro.types import Sentence
 
 if TYPE_CHECKING:
@@ -57,6 +66,25 @@ TASKS = {
         metrics={"f1": "entity F1", "precision": "entity precision", "recall": "entity recall", "accuracy": "accuracy"},
     ),
     "classify": Entry("boustro.tasks.classifier", "Classifier", ClassifierConfig, "classifier"),
+    "pair": Entry(
+        "boustro.tasks.pairs",
+        "PairClassifier",
+        PairConfig,
+        "pair_classifier",
+        does="Labels pairs of texts as one of",
+        example='("Ada Brandt flew.", "She took a plane.")',
+    ),
+    "similarity": Entry(
+        "boustro.tasks.pairs",
+        "PairRegressor",
+        SimilarityConfig,
+        "pair_regressor",
+        pipeline="sentence-similarity",
+        does="Scores pairs of texts",
+        answer="a number",
+        example='("Ada Brandt flew.", "She took a plane.")',
+        metrics={"spearman": "Spearman's correlation", "pearson": "Pearson's correlation"},
+    ),
     "qa": Entry(
         "boustro.tasks.questions",
         "QuestionAnswerer",

@@ -148,7 +148,7 @@ class Task(ABC, Generic[Input, Result]):
         self.head_kind = head or entry.config.default_head
         learns = head_class(self.head_kind).labelling  # an unknown kind is refused before anything is encoded
         if learns not in self.labellings:
-            raise ValueError(f"a {self.head_kind} head cannot {self.name}: it answers {learns}")
+            raise ValueError(f"a {self.head_kind} head is not for the task {self.name}: it answers {learns}")
         self.encoder_spec = encoder
         self.cache, self._wanted_device = cache, device
         self.device = find_device(device)

@@ -92,7 +92,7 @@ def _metadata(config: dict[str, Any], name: str) -> ModelCardData:
 
 def _summary(config: dict[str, Any], name: str) -> str:
     types = ", ".join(map(_cell, open_labelling(**config["labelling"]).types))
-    does = f"{TASKS[config['task']].does} {types}"
+    does = f"{TASKS[config['task']].does} {types}".strip(" .")
     return (
         f"# {name}\n\n{does}. A {TASKS[config['task']].folder} trained with Boustro {config['version']}: the language "
         f"models of its encoder are frozen, and a light head (`{config['head']}`) is trained on their hidden states. "

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from boustro.choose import choose, suggestion
 from boustro.encoders.options import ReadingOptions
-from boustro.heads.options import HeadOptions, TrainOptions
+from boustro.heads.options import HeadOptions, PairOptions, TrainOptions
 from boustro.options import Count, CountOrZero, Dropout, Positive, Width, check_options
 
 
@@ -92,3 +92,24 @@ class QuestionConfig(TaskConfig):
     """Peak learning rate of AdamW; it decays linearly to 0."""
     mix_epochs: CountOrZero = 0
     """Epochs that learn the mix of layers; after them it is frozen. 0 is the mean of the layers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairConfig(PairOptions, TaskConfig):
+    """Options of a PairClassifier."""
+
+    default_head: ClassVar[str] = "pair"
+
+    hidden: Width | None = 256
+    """Width inside the head; None for the width of its input."""
+    epochs: Count = 8
+    """Passes over the training data."""
+    batch_sentences: Count | None = 32
+    """Pairs per step."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimilarityConfig(PairConfig):
+    """Options of a PairRegressor."""
+
+    default_head: ClassVar[str] = "pair-score"

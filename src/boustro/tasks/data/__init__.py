@@ -77,9 +77,9 @@ def read_raw(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> RawData:
     return RawData(name=name, form="lists", sentences=sentences, fallback=fallback)
 
 
-def data_name(sentences: Sequence[Sentence]) -> str:
-    """The file that sentences were read from."""
-    return sentences[0].where.rpartition(":")[0] or "data given in memory"
+def data_name(examples: Sequence[Any]) -> str:
+    """The file that examples were read from."""
+    return examples[0].where.rpartition(":")[0] or "data given in memory"
 
 
 def sniff(lines: Lines) -> Reader:

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from boustro.errors import shorten
-from boustro.tasks.data.jsonl import read_named, records_of
-from boustro.text.documents import read_lines
+from boustro.tasks.data.jsonl import read_named
 from boustro.text.words import Placed, split_text
 from boustro.types import Sentence
 
@@ -35,19 +34,6 @@ def whole_text(text: str, document: str = "") -> Placed:
     words = tuple(word for part in parts for word in part.sentence.words)
     spaces = tuple(space for part in parts for space in part.sentence.spaces or ())
     return Placed(Sentence(words, spaces=spaces, document=document), tuple(p for part in parts for p in part.places))
-
-
-def holds_texts(path: Path) -> bool:
-    """Whether the first record of a JSON lines file has a text and one label, and no words, tags or entities."""
-    try:
-        _, record = next(records_of(path, read_lines(path)))
-    except (OSError, ValueError, StopIteration):
-        return False
-    return (
-        isinstance(record, Mapping)
-        and any(isinstance(record.get(key), str) for key in TEXT_KEYS)
-        and isinstance(record.get(LABEL_KEY), (str, int))
-    )
 
 
 def _sentence(record: Any, where: str) -> Sentence:

@@ -3,6 +3,7 @@
     tags     a tag or a label for every word    TagLabelling, WordLabelling
     spans    entities, which may be nested      SpanLabelling
     class    one label per text                 TextLabelling
+    pair     one label per pair of texts        PairLabelling, with a number instead PairScoreLabelling
     answers  the words that answer a question   QuestionLabelling
 
 Every answer has entities over words, so that whatever counts, compares or shows entities serves all of them: the label
@@ -19,6 +20,7 @@ from boustro.tasks.config import TaskConfig
 from boustro.tasks.data import data_name
 from boustro.tasks.labellings.base import Labelling
 from boustro.tasks.labellings.entities import EntityLabelling
+from boustro.tasks.labellings.pairs import PairLabelling, PairScoreLabelling
 from boustro.tasks.labellings.questions import QuestionLabelling
 from boustro.tasks.labellings.spans import SpanLabelling
 from boustro.tasks.labellings.tags import TagLabelling, WordLabelling
@@ -28,15 +30,15 @@ LEARNED: dict[str, type[Labelling]] = {
     "tags": TagLabelling,
     "spans": SpanLabelling,
     "class": TextLabelling,
+    "pair": PairLabelling,
+    "pair-score": PairScoreLabelling,
     "answers": QuestionLabelling,
 }
 """By what a head learns (`heads.base.Head.labelling`)."""
 SAVED: dict[str, type[Labelling]] = {
+    **LEARNED,
     **dict.fromkeys(("bio", "io", "bioes"), TagLabelling),
     "labels": WordLabelling,
-    "spans": SpanLabelling,
-    "class": TextLabelling,
-    "answers": QuestionLabelling,
 }
 """By the scheme that a folder names."""
 

@@ -18,6 +18,8 @@ from boustro.types import Entity
 class TextLabelling(Labelling):
     """One label per text; scored by accuracy."""
 
+    scheme_name = "class"
+
     @classmethod
     def learn(cls, examples: Sequence[Any], config: TaskConfig) -> "TextLabelling":
         """The labels of the training set in alphabetical order."""
@@ -25,7 +27,7 @@ class TextLabelling(Labelling):
         if len(labels) < 2:
             found = f"only the label {labels[0]}" if labels else "no label"
             raise ValueError(f"{data_name(examples)}: {found}, so there is nothing to learn; give two labels at least")
-        return cls("class", labels)
+        return cls(cls.scheme_name, labels)
 
     def gold_labels(self, examples: Sequence[Any]) -> list[str]:
         return [s.label for s in examples if s.label is not None]

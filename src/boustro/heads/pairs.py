@@ -1,0 +1,108 @@
+"""Heads that compare two texts, each read by itself, and give the pair a class or a score.
+
+    z = ReLU(W · h)                                   every word of both texts
+    u, v = [mean z; max z; mean z of marked words]    of the first and of the second text
+    a_i = Σ_j softmax_j(z_i · z_j / √k) · z_j         what the other text has for word i
+    c_i = ReLU(V · [|z_i - a_i|; z_i * a_i])          how it differs
+
+The output is an mlp over [|u - v|; u * v], the mean and maximum of c over the words of each text, and the means of the
+side features. `symmetric` adds up what belongs to the first and to the second text, so that their order does not
+matter; otherwise both are joined, and u and v themselves are read as well.
+
+Sources: Conneau et al. 2017, section 3.2 (|u - v| and u * v); Parikh et al. 2016 (alignment by attention).
+
+N words of a batch, P pairs, T words of the longest text, k hidden width, C classes.
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from boustro.heads.base import Head
+from boustro.heads.dropout import Dropout
+from boustro.heads.layout import check_lengths, pad
+from boustro.heads.options import HeadOptions, PairOptions
+from boustro.heads.pooled import pool_max, pool_mean
+
+SIDE_FEATURES = 4
+"""In the other text; not in it; not in it, with a capital or a digit; marked (`tasks.labellings.pairs`)."""
+NEGLIGIBLE = -1e4
+
+
+class Comparison(nn.Module):
+    """The body of both heads."""
+
+    def __init__(self, width: int, num_labels: int, options: HeadOptions) -> None:
+        super().__init__()
+        self.symmetric = isinstance(options, PairOptions) and options.symmetric
+        k, p = options.hidden or width, options.dropout
+        self.enter = nn.Sequential(Dropout(p), nn.Linear(width, k), nn.ReLU())
+        self.compare = nn.Sequential(Dropout(p), nn.Linear(2 * k, k), nn.ReLU())
+        one_text = 3 * k, 2 * k + SIDE_FEATURES
+        joined = 2 * one_text[0] + 2 * one_text[1] if self.symmetric else 4 * one_text[0] + 2 * one_text[1]
+        self.leave = nn.Sequential(Dropout(p), nn.Linear(joined, k), nn.ReLU(), Dropout(p), nn.Linear(k, num_labels))
+
+    def forward(self, x: Float[Tensor, "N d"], lengths: Int[Tensor, " S"]) -> Float[Tensor, "P C"]:
+        """Scores (logits); `lengths` (2 P,) of the texts, pair after pair."""
+        side, z = x[:, -SIDE_FEATURES:], self.enter(x)
+        marks = side[:, -1:]
+        marked = pool_mean(z * marks, lengths) / pool_mean(marks, lengths).clamp_min(1e-6)
+        u, v = _sides(torch.cat([pool_mean(z, lengths), pool_max(z, lengths), marked], 1))
+        c = self.compare(self._against_other(z, lengths))
+        own = _sides(torch.cat([pool_mean(c, lengths), pool_max(c, lengths), pool_mean(side, lengths)], 1))
+        found = [(u - v).abs(), u * v]
+        found += [own[0] + own[1], (own[0] - own[1]).abs()] if self.symmetric else [u, v, *own]
+        return self.leave(torch.cat(found, 1))
+
+    @staticmethod
+    def _against_other(z: Float[Tensor, "N k"], lengths: Int[Tensor, " S"]) -> Float[Tensor, "N e"]:
+        """[|z - a|; z * a] of every word."""
+        padded, mask = pad(z, lengths)  # (2 P, T, k)
+        others = padded.unflatten(0, (-1, 2)).flip(1).flatten(0, 1)
+        theirs = mask.unflatten(0, (-1, 2)).flip(1).flatten(0, 1)
+        padding = theirs.logical_not() * NEGLIGIBLE  # not -inf: beside an empty text, nothing but padding is left
+        bias = padding[:, None, None].expand(-1, 1, padded.shape[1], -1).to(z.dtype)
+        a = F.scaled_dot_product_attention(padded[:, None], others[:, None], others[:, None], bias)[:, 0][mask]
+        return torch.cat([(z - a).abs(), z * a], 1)
+
+
+def _sides(x: Tensor) -> tuple[Tensor, Tensor]:
+    """The rows of the first and of the second texts."""
+    return x[0::2], x[1::2]
+
+
+class PairHead(Head):
+    """Classes of pairs. Targets are class ids (P,); the prediction for a pair is the probabilities (C,)."""
+
+    labelling = "pair"
+    parts = 2
+
+    def scores(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "P C"]:
+        """The body's output for every pair; `ValueError` where `lengths` do not sum to N."""
+        check_lengths(lengths, len(vectors))
+        return self.body(self.project(vectors), lengths.to(vectors.device))
+
+    def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Tensor) -> Tensor:
+        """Mean cross-entropy over pairs."""
+        scores = self.scores(vectors, lengths)
+        return F.cross_entropy(scores, targets.to(scores.device))
+
+    def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:
+        return list(self.scores(vectors, lengths).softmax(-1).cpu().numpy())
+
+
+class PairScoreHead(PairHead):
+    """A number for each pair, in standard deviations of the training scores. Targets are numbers (P,)."""
+
+    labelling = "pair-score"
+
+    def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Tensor) -> Tensor:
+        """Mean squared error over pairs."""
+        scores = self.scores(vectors, lengths)[:, 0]
+        return F.mse_loss(scores, targets.to(scores.device))
+
+    def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[float]:
+        return self.scores(vectors, lengths)[:, 0].tolist()

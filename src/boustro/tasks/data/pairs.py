@@ -1,0 +1,105 @@
+"""Labelled or scored pairs of texts.
+
+    {"sentence1": "It rained.", "sentence2": "Rain fell.", "label": "paraphrase"}    a label: a name, a number or a bool
+    {"sentence1": "It rained.", "sentence2": "Rain fell.", "score": 4.6}             a score
+    {"sentence1": "…", "start1": 3, "end1": 9, "sentence2": "…", "start2": 0, "end2": 6, "same": false}
+
+The last form marks a word in each text, by its half-open range of characters ("word in context").
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from boustro.errors import shorten
+from boustro.given import as_text
+from boustro.tasks.data.jsonl import read_named
+from boustro.tasks.data.texts import whole_text
+from boustro.types import Sentence
+
+KEYS = (("sentence1", "sentence2"), ("text1", "text2"), ("premise", "hypothesis"), ("question1", "question2"))
+LABEL_KEYS, SCORE_KEY = ("label", "same"), "score"
+Gold = Literal["label", "score"]
+Marks = tuple[frozenset[int], frozenset[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two texts, split into words and as given, and the pair's label or score where it is known.
+
+    `marks` are the numbers of the marked words of each text.
+    """
+
+    first: Sentence
+    second: Sentence
+    texts: tuple[str, str]
+    label: str | None = None
+    score: float | None = None
+    marks: Marks | None = None
+    where: str = ""
+
+    @property
+    def parts(self) -> tuple[Sentence, Sentence]:
+        """Both texts."""
+        return self.first, self.second
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words of both texts, with a bar between them."""
+        return (*self.first.words, "|", *self.second.words)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+
+def read_pairs(data: Any, gold: Gold) -> list[Pair]:
+    """Pairs of a JSON lines file, of (text, text, label or score) triples, or of dicts.
+
+    Raises `FileNotFoundError`, and `ValueError` with file:line for a record without two texts and the gold value.
+    """
+    return read_named(data, "pair", lambda record, where: _pair(record, where, gold))
+
+
+def make_pair(record: Any, where: str) -> Pair:
+    """The texts of two strings, or of a record, without label and score; `ValueError`, with the place, for others."""
+    if isinstance(record, (list, tuple)) and len(record) == 2:
+        record = dict(zip(KEYS[0], record, strict=True))
+    if not isinstance(record, Mapping):
+        raise ValueError(f"{where}: expected two texts, got {shorten(record)}")
+    keys = next((keys for keys in KEYS if all(key in record for key in keys)), None)
+    if keys is None:
+        named = " or ".join(" and ".join(keys) for keys in KEYS)
+        raise ValueError(f"{where}: no texts under {named} (found: {', '.join(map(str, record)) or 'nothing'})")
+    placed = [whole_text(as_text(record[key], f"{where}: {key}")) for key in keys]
+    marks: list[frozenset[int]] = []
+    for number, (key, text) in enumerate(zip(keys, placed, strict=True), start=1):
+        start, end = record.get(f"start{number}"), record.get(f"end{number}")
+        if start is None and end is None:
+            continue
+        if not isinstance(start, int) or not isinstance(end, int) or not 0 <= start < end <= len(record[key]):
+            raise ValueError(f"{where}: start{number} and end{number} mark no characters of {key}")
+        marks.append(frozenset(i for i, (a, b) in enumerate(text.places) if a < end and b > start))
+    if len(marks) == 1:
+        raise ValueError(f"{where}: a word is marked in one text only; give start1, end1, start2 and end2")
+    texts = record[keys[0]], record[keys[1]]
+    found = (marks[0], marks[1]) if marks else None
+    return Pair(placed[0].sentence, placed[1].sentence, texts, marks=found, where=where)
+
+
+def _pair(record: Any, where: str, gold: Gold) -> Pair:
+    if isinstance(record, Pair):  # read before
+        return record
+    if isinstance(record, (list, tuple)) and len(record) == 3:
+        record = dict(zip((*KEYS[0], gold), record, strict=True))
+    pair = make_pair(record, where)
+    assert isinstance(record, Mapping)
+    if gold == SCORE_KEY:
+        score = record.get(SCORE_KEY)
+        if isinstance(score, bool) or not isinstance(score, (int, float)) or score != score:
+            raise ValueError(f"{where}: the score under {SCORE_KEY!r} is {shorten(score)}; expected a number")
+        return replace(pair, score=float(score))
+    label = next((record[key] for key in LABEL_KEYS if key in record), None)
+    if not isinstance(label, (str, int)) or not str(label).strip():
+        names = " or ".join(map(repr, LABEL_KEYS))
+        raise ValueError(f"{where}: the label under {names} is {shorten(label)}; expected a name, a number or a bool")
+    return replace(pair, label=str(label).lower() if isinstance(label, bool) else str(label))

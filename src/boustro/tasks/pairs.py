@@ -1,0 +1,118 @@
+"""Pairs of texts: a PairClassifier gives a pair a label, a PairRegressor a score.
+
+    PairClassifier().fit("labelled.jsonl").predict(("It rained.", "Rain fell."))   # Label("same", 0.81, {…})
+    PairRegressor().fit("scored.jsonl").predict(("It rained.", "Rain fell."))      # 4.31
+
+Each text is read once, by itself; the head compares the two (`heads.pairs`).
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, TypeVar
+
+from boustro.options import OptionError
+from boustro.tasks.answers import InputAnswer, Label, Part
+from boustro.tasks.base import Task
+from boustro.tasks.data.jsonl import parse_record
+from boustro.tasks.data.pairs import KEYS, Gold, Pair, make_pair, read_pairs
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
+from boustro.types import Sentence
+
+Result = TypeVar("Result")
+Texts = tuple[str, str]
+
+
+class PairTask(Task[Texts, Result]):
+    """What both tasks share. An input is a tuple of two texts, or a dict as in the training data."""
+
+    given = "a pair of texts"
+    formats = ("text", "jsonl")
+    gold: ClassVar[Gold]
+
+    @classmethod
+    def read(cls, data: Any) -> list[Pair]:
+        """See `boustro.tasks.data.pairs.read_pairs`."""
+        return read_pairs(data, cls.gold)
+
+    @classmethod
+    def read_counted(cls, data: Any, options: DataOptions) -> tuple[list[Pair], Mapping[str, int]]:
+        if options != DEFAULT_OPTIONS:
+            raise OptionError("--scheme, --delimiter, --word-column and --tag-column are for tags; leave them out")
+        return cls.read(data), {}
+
+    @staticmethod
+    def parts(example: Pair) -> tuple[Sentence, ...]:
+        return example.parts
+
+    @staticmethod
+    def is_input(given: Any) -> bool:
+        return isinstance(given, Mapping) or (isinstance(given, tuple) and [type(t) for t in given] == [str, str])
+
+    @staticmethod
+    def as_input(given: Any, place: str) -> Any:
+        make_pair(given, place)
+        return given
+
+    @staticmethod
+    def parse_line(line: str, place: str) -> Any:
+        """A JSON object with two texts, or two texts with a tab between them."""
+        given = parse_record(line, place) if line.lstrip().startswith("{") else tuple(line.split("\t"))
+        make_pair(given, place)
+        return given
+
+    @staticmethod
+    def split(given: Any, name: str) -> Iterable[Part]:
+        return [Part(make_pair(given, name))]
+
+    def show(self, answer: InputAnswer[Texts], form: str, colour: bool = False) -> Any:
+        result, given = self.result(answer), answer.input
+        shown = result.to_dict() if isinstance(result, Label) else {"score": result}
+        if form == "jsonl":
+            return (dict(given) if isinstance(given, Mapping) else dict(zip(KEYS[0], given, strict=True))) | shown
+        texts = answer.parts[0][0].example.texts
+        return "\t".join([*(str(value) for value in shown.values() if not isinstance(value, dict)), *texts])
+
+
+class PairClassifier(PairTask[Label]):
+    """A frozen encoder and a trained head that gives a pair of texts one label, such as paraphrase or entailment.
+
+    Args:
+        encoder: Spec of the encoder, see `boustro.load_encoder`; by default the pair of LMs in the package.
+        head: pair (the default).
+        preset: "default".
+        cache: Keep the features of training and development data on disk (a folder says where).
+        device: cpu, cuda or mps; by default the best available.
+        options: Fields of `boustro.PairConfig`, over the preset's.
+
+    Raises `ValueError` for an unknown head, preset or option, and for a value outside its range.
+
+    Example:
+        >>> pairs = [("It rained.", "Rain fell.", "same"), ("It rained.", "Ada left.", "different")]
+        >>> boustro.PairClassifier().fit(pairs).predict(("It snowed.", "Snow fell.")).label
+    """
+
+    name = "pair"
+    labellings = ("pair",)
+    gold = "label"
+
+    def result(self, answer: InputAnswer[Texts]) -> Label:
+        """The most probable label."""
+        return Label.of(answer.parts[0][1])
+
+
+class PairRegressor(PairTask[float]):
+    """The same for a score, such as the similarity of two texts; scored by Pearson's and Spearman's correlation.
+
+    Arguments and errors are those of `PairClassifier`; the head is pair-score.
+
+    Example:
+        >>> pairs = [("It rained.", "Rain fell.", 4.8), ("It rained.", "Ada left.", 0.2)]
+        >>> boustro.PairRegressor().fit(pairs).predict(("It snowed.", "Snow fell."))
+    """
+
+    name = "similarity"
+    labellings = ("pair-score",)
+    gold = "score"
+
+    def result(self, answer: InputAnswer[Texts]) -> float:
+        """The score."""
+        return round(float(answer.parts[0][1].value or 0.0), 4)

@@ -1,0 +1,164 @@
+"""Pairs of texts: what is read, what the head computes, and both tasks from data to a folder and back."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import pearsonr, spearmanr
+
+import boustro
+from boustro.cli.main import main
+from boustro.heads.options import PairOptions
+from boustro.heads.pairs import SIDE_FEATURES, Comparison
+from boustro.metrics.similarity import ranks, score_correlation
+from boustro.tasks.data.guess import guess_task
+from boustro.tasks.data.pairs import make_pair, read_pairs
+from boustro.tasks.labellings.pairs import side_features
+
+SUBJECTS, VERBS = ("Ada", "Ben", "Cleo", "Dora"), ("left", "sang", "slept", "won")
+TEXTS = [f"{who} {did}." for who in SUBJECTS for did in VERBS]
+LABELLED = [(a, b, "same" if a == b else "other") for a in TEXTS[:6] for b in (a, TEXTS[-1])]
+SCORED = [(a, b, 5.0 * (a == b) + 2.0 * (a.split()[0] == b.split()[0])) for a in TEXTS[:4] for b in TEXTS[2:6]]
+
+
+@pytest.fixture(scope="module")
+def lm(tiny_lm):
+    return str(tiny_lm("llama"))
+
+
+def test_a_pair_classifier_opens_as_it_was_saved(lm, tmp_path):
+    task = boustro.PairClassifier(lm, hidden=32, epochs=40, lr=1e-2).fit(LABELLED, seed=1)
+    assert task.evaluate(LABELLED).value > 90  # it learned
+    task.save_pretrained(tmp_path / "pairs")
+    again = boustro.PairClassifier.from_pretrained(tmp_path / "pairs")
+    given = [("Ada left.", "Ada left."), {"sentence1": "Ben won.", "sentence2": "Cleo sang."}, ("", "Ada left.")]
+    assert again.predict(given) == task.predict(given)
+    assert again.predict(given[0]) == again.predict(given)[0]
+    assert again.predict(given[1]).label in ("same", "other")
+
+
+def test_a_pair_regressor_answers_in_the_units_of_its_training_data(lm, tmp_path):
+    task = boustro.PairRegressor(lm, hidden=16, epochs=30, dropout=0.0).fit(SCORED, seed=1)
+    assert task.evaluate(SCORED).value > 80
+    same, different = task.predict([("Ada left.", "Ada left."), ("Ada left.", "Ben sang.")])
+    assert same > different and -3 < different < same < 10
+    task.save_pretrained(tmp_path / "scores")
+    assert boustro.PairRegressor.from_pretrained(tmp_path / "scores").predict(("Ada left.", "Ada left.")) == same
+    assert "Spearman" in (tmp_path / "scores/README.md").read_text() or task.types == []
+
+
+def test_a_text_of_several_pairs_is_encoded_once(lm):
+    task = boustro.PairClassifier(lm, hidden=8, epochs=1).fit(LABELLED, seed=1)
+    inputs = task.inputs(read_pairs(LABELLED, "label"))
+    assert len(inputs) == len(LABELLED) and len(inputs.lengths) == len({t for a, b, _ in LABELLED for t in (a, b)})
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_only_a_symmetric_head_ignores_the_order(symmetric):
+    torch.manual_seed(0)
+    body = Comparison(12, 3, PairOptions(hidden=8, symmetric=symmetric)).eval()
+    first, second = torch.randn(4, 12), torch.randn(2, 12)
+    one = body(torch.cat([first, second]), torch.tensor([4, 2]))
+    other = body(torch.cat([second, first]), torch.tensor([2, 4]))
+    assert torch.allclose(one, other, atol=1e-5) == symmetric
+
+
+def test_a_pair_depends_on_nothing_else_in_its_batch():
+    torch.manual_seed(0)
+    body = Comparison(12, 3, PairOptions(hidden=8)).eval()
+    x, lengths = torch.randn(11, 12), torch.tensor([4, 2, 1, 0, 3, 1])
+    together = body(x, lengths)
+    for i, (start, stop) in enumerate([(0, 6), (6, 7), (7, 11)]):
+        alone = body(x[start:stop], lengths[2 * i : 2 * i + 2])
+        torch.testing.assert_close(alone[0], together[i], atol=1e-5, rtol=1e-5)
+    assert together.isfinite().all()  # one of the texts is empty
+
+
+def test_alignment_is_attention_over_the_other_text():
+    torch.manual_seed(0)
+    z, lengths = torch.randn(5, 6), torch.tensor([2, 3])
+    found = Comparison._against_other(z, lengths)
+    for own, other in ((z[:2], z[2:]), (z[2:], z[:2])):
+        a = (own @ other.T / 6**0.5).softmax(1) @ other
+        wanted = torch.cat([(own - a).abs(), own * a], 1)
+        rows = slice(0, 2) if len(own) == 2 else slice(2, 5)
+        torch.testing.assert_close(found[rows], wanted, atol=1e-5, rtol=1e-4)
+
+
+def test_side_features_say_what_the_other_text_has():
+    record = {"sentence1": "Ada left", "start1": 4, "end1": 8, "sentence2": "ada slept", "start2": 4, "end2": 9}
+    wanted = [[1, 0, 0, 0], [0, 1, 0, 1], [1, 0, 0, 0], [0, 1, 0, 1]]
+    np.testing.assert_array_equal(side_features([make_pair(record, "here")]), wanted)
+    assert side_features([]).shape == (0, SIDE_FEATURES)
+    (in_second,) = side_features([make_pair(("", "Ada"), "here")])
+    assert in_second.tolist() == [0, 1, 1, 0]  # a name that is missing in the other text
+
+
+def test_correlations_are_scipys():
+    generator = np.random.default_rng(0)
+    for _ in range(20):
+        x, y = generator.integers(0, 6, (2, 15)).astype(float)
+        score = score_correlation(x, y)
+        np.testing.assert_allclose(
+            [score.pearson, score.spearman], [100 * f(x, y)[0] for f in (pearsonr, spearmanr)], atol=1e-9
+        )
+    assert score_correlation([1, 2], [3, 3]).spearman == 0
+    assert ranks(np.array([5, 9, 5])).tolist() == [1.5, 3, 1.5]
+    with pytest.raises(ValueError, match="2 gold scores and 1"):
+        score_correlation([1, 2], [1])
+
+
+@pytest.mark.parametrize(
+    ("gold", "record", "message"),
+    [
+        ("label", {"sentence1": "a", "label": "x"}, "no texts under sentence1 and sentence2"),
+        ("label", {"sentence1": "a", "sentence2": 3, "label": "x"}, "sentence2 is 3, which is not a string"),
+        ("label", {"sentence1": "a", "sentence2": "b"}, "the label under 'label' or 'same' is None"),
+        ("score", {"sentence1": "a", "sentence2": "b", "score": "high"}, "the score under 'score' is 'high'"),
+        ("score", {"sentence1": "a", "sentence2": "b", "score": float("nan")}, "expected a number"),
+        ("label", {"sentence1": "a b", "sentence2": "b", "start1": 0, "end1": 9, "same": True}, "mark no characters"),
+        ("label", {"sentence1": "a b", "sentence2": "b", "start1": 0, "end1": 1, "same": True}, "in one text only"),
+        ("label", ["a", "b", "c", "d"], "expected two texts"),
+    ],
+)
+def test_a_bad_pair_is_refused_with_its_line(tmp_path, gold, record, message):
+    path = tmp_path / "pairs.jsonl"
+    path.write_text(json.dumps(record) + "\n")
+    with pytest.raises(ValueError, match=message) as raised:
+        read_pairs(path, gold)
+    assert f"{path}:1" in str(raised.value)
+
+
+def test_data_with_one_label_or_one_score_teach_nothing(lm):
+    with pytest.raises(ValueError, match="only the label same"):
+        boustro.PairClassifier(lm).fit([("a", "b", "same")] * 3)
+    with pytest.raises(ValueError, match="all scores are equal"):
+        boustro.PairRegressor(lm).fit([("a", "b", 1)] * 3)
+
+
+def test_the_command_line_finds_the_task_in_the_data(lm, tmp_path, capsys):
+    def write(name, pairs, key):
+        records = [{"sentence1": a, "sentence2": b, key: gold} for a, b, gold in pairs]
+        (tmp_path / name).write_text("".join(json.dumps(record) + "\n" for record in records))
+        return str(tmp_path / name)
+
+    labelled, scored = write("labelled.jsonl", LABELLED, "label"), write("scored.jsonl", SCORED, "score")
+    assert guess_task(tmp_path / "labelled.jsonl") == "pair" and guess_task(tmp_path / "scored.jsonl") == "similarity"
+    out = str(tmp_path / "out")
+    assert main(["fit", "--train", scored, "--dev", scored, "--encoder", lm, "--out", out, "--epochs", "2"]) == 0
+    shown = capsys.readouterr()
+    assert "task: similarity" in shown.err and "spearman" in shown.out
+    assert main(["evaluate", out, scored, "--json", "-"]) == 0
+    assert set(json.loads(capsys.readouterr().out)) == {"pearson", "spearman", "num_pairs", "signature"}
+    (tmp_path / "given.txt").write_text('Ada left.\tBen left.\n{"sentence1": "Ada", "sentence2": "Ben", "id": 7}\n')
+    assert main(["predict", out, str(tmp_path / "given.txt"), "--format", "jsonl"]) == 0
+    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    assert first["sentence1"] == "Ada left." and second["id"] == 7 and isinstance(second["score"], float)
+    (tmp_path / "given.txt").write_text("one text only\n")
+    assert main(["predict", out, str(tmp_path / "given.txt")]) == 1
+    assert f"{tmp_path / 'given.txt'}:1" in capsys.readouterr().err
+    assert main(["fit", "--train", labelled, "--encoder", lm, "--out", str(tmp_path / "o2"), "--epochs", "1"]) == 0
+    assert "task: pair" in capsys.readouterr().err
+    assert main(["evaluate", str(tmp_path / "o2"), labelled]) == 0
+    assert "accuracy" in capsys.readouterr().out
