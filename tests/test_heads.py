@@ -26,7 +26,7 @@ def tagged(template: str, person: str, place: str) -> tuple[list[str], list[str]
 
 DATA = [tagged(t, person, place) for t in TEMPLATES for person in PEOPLE for place in PLACES]
 FAST = {"epochs": 15, "lr": 5e-3, "hidden": 64, "dropout": 0.1, "batch_sentences": 8}
-KINDS = [(kind, {}) for kind, made in HEADS.items() if made.head.labelling != "class"] + [
+KINDS = [(kind, {}) for kind, made in HEADS.items() if made.head.labelling in ("tags", "spans")] + [
     ("mlp", {"crf": True}),
     ("bilstm", {"crf": True, "tag_scheme": "bioes"}),
     ("mlp", {"tag_scheme": "io"}),

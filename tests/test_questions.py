@@ -206,7 +206,7 @@ def test_bad_input(answerer, pair):
         answerer.predict([("Who?", "Ada left."), {"question": "Who?"}])
     with pytest.raises(ValueError, match="no question of the training data has an answer"):
         boustro.QuestionAnswerer(pair).fit(UNANSWERED)
-    with pytest.raises(ValueError, match="cannot qa"):
+    with pytest.raises(ValueError, match="not for the task qa"):
         boustro.QuestionAnswerer(pair, "mlp")
     moved = QUESTIONS * 2 + [QUESTIONS[0] | {"answers": [{"text": "Ada", "start": 0}]}]
     with pytest.warns(UserWarning, match="1 answers that do not stand at their offset"):
