@@ -11,6 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from boustro.embeddings.encoder import SentenceEncoder as SentenceEncoder
     from boustro.encoders.spec import load_encoder as load_encoder
     from boustro.metrics.labels import LabelScore as LabelScore
     from boustro.metrics.questions import AnswerScore as AnswerScore
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 _HOMES = {
+    "SentenceEncoder": "boustro.embeddings.encoder",
     "load_encoder": "boustro.encoders.spec",
     "LabelScore": "boustro.metrics.labels",
     "AnswerScore": "boustro.metrics.questions",

@@ -10,6 +10,7 @@ from dataclasses import fields
 from itertools import pairwise
 from typing import Any, get_args, get_origin, get_type_hints
 
+from boustro.embeddings.options import EmbedOptions, EmbedTraining
 from boustro.output import RunOptions
 from boustro.pretrain.config import PretrainConfig
 from boustro.roads.options import AdaptConfig, ElmoConfig, FuseConfig
@@ -22,6 +23,8 @@ TABLES: dict[str, type] = {
     "`fit --task classify`, `Classifier`: `ClassifierConfig`": ClassifierConfig,
     "`fit --task qa`, `QuestionAnswerer`: `QuestionConfig`": QuestionConfig,
     "`fewshot`": ShotOptions,
+    "`embed`, `similarity` and `embed-fit`, `SentenceEncoder`: `EmbedOptions`": EmbedOptions,
+    "`embed-fit`: `EmbedTraining`": EmbedTraining,
     "Labelled data": DataOptions,
     "How a command runs": RunOptions,
     "`pretrain`": PretrainConfig,

@@ -1,0 +1,322 @@
+"""Sentence embeddings: pooling by hand, transforms, order and batches, folders, and what is refused."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import pearsonr, spearmanr
+
+import boustro
+from boustro.cli.main import main
+from boustro.embeddings.data import neighbours, read_pairs, read_rows
+from boustro.embeddings.encoder import EMPTY, cosines, echo_spec
+from boustro.embeddings.losses import contrast, cosent
+from boustro.embeddings.pooling import WordFrequencies, first_component, pool_words, remove_component
+from boustro.embeddings.training import score_pairs
+from boustro.store import write_folder
+from boustro.types import Sentence
+from conftest import SENTENCES
+
+MORE = [f"{name} {verb} the {thing} in {place}." for name in ("Ada", "Brandt", "Mira", "Okonkwo")
+        for verb in ("sold", "painted", "lost") for thing in ("boat", "umbrella", "harbour map")
+        for place in ("Lisse", "Vellmar")]  # fmt: skip
+TEXTS = [*SENTENCES, *MORE]
+PAIRS = [(a, b, float(a.split()[-1] == b.split()[-1]) + float(a.split()[1] == b.split()[1]))
+         for a, b in zip(MORE, [*MORE[5:], *MORE[:5]], strict=True)]  # fmt: skip
+FAST = {"epochs": 3, "hidden": 8, "dropout": 0.0, "lr": 3e-3}
+
+
+@pytest.fixture(scope="module")
+def fitted(tiny_pair):
+    return boustro.SentenceEncoder(tiny_pair, dtype="float32").fit(TEXTS)
+
+
+@pytest.fixture(scope="module")
+def trained(tiny_pair):
+    encoder = boustro.SentenceEncoder(tiny_pair, layers="0,2", dtype="float32")
+    return encoder.fit_pairs(PAIRS, dev=PAIRS[:12], seed=1, cache=False, **FAST)
+
+
+def test_sif_by_hand():
+    frequencies = WordFrequencies.fit([Sentence(("the", "cat")), Sentence(("The", "dog"))])
+    sentence = Sentence(("The", "cat", "ran"))
+    weights = frequencies.weights(sentence, smoothing=0.5)  # p: 2/4, 1/4, 0
+    np.testing.assert_allclose(weights, [0.5 / 1.0, 0.5 / 0.75, 1.0], rtol=1e-6)
+    vectors = np.array([[1.0, 2.0], [3.0, 0.0], [0.0, 6.0]], np.float16)
+    np.testing.assert_allclose(pool_words(vectors, weights), [(0.5 + 2.0) / 3, (1.0 + 6.0) / 3], rtol=1e-3)
+
+
+def test_the_first_component_is_that_of_an_svd_and_is_gone():
+    rows = np.random.default_rng(0).normal(size=(30, 6)).astype(np.float32) + 2
+    u = first_component(rows)
+    expected = np.linalg.svd(rows, full_matrices=False)[2][0]
+    np.testing.assert_allclose(np.abs(u @ expected), 1, atol=1e-5)
+    np.testing.assert_allclose(remove_component(rows, u) @ u, 0, atol=1e-4)
+    np.testing.assert_allclose(remove_component(rows, u), rows - np.outer(rows @ expected, expected), atol=1e-4)
+
+
+def test_the_whole_of_sif_from_the_vectors_of_words(tiny_pair):
+    encoder = boustro.SentenceEncoder(tiny_pair, transform="raw", dtype="float32").fit(TEXTS)
+    features = boustro.load_encoder(tiny_pair, layers="0", pooling="exit", dtype="float32")
+    read = encoder.read(TEXTS)
+    words = [word.lower() for sentence in read for word in sentence.words]
+    share = {word: words.count(word) / len(words) for word in words}
+    means = []
+    for sentence, arrays in zip(read, features.encode(read), strict=True):
+        joined = np.concatenate([array[:, 0] for array in arrays], axis=1)
+        means.append(sum(1e-3 / (1e-3 + share[w.lower()]) * x for w, x in zip(sentence.words, joined, strict=True)))
+        means[-1] = means[-1] / len(sentence)
+    u = np.linalg.svd(np.stack(means), full_matrices=False)[2][0]
+    np.testing.assert_allclose(encoder.encode(TEXTS), np.stack(means) - np.outer(np.stack(means) @ u, u), atol=1e-4)
+
+
+def test_whitened_vectors_are_uncorrelated_with_variance_1(tiny_lm):
+    words, rng = sorted({word for text in SENTENCES for word in text.split()}), np.random.default_rng(0)
+    texts = [" ".join(rng.choice(words, 4)) for _ in range(1500)]
+    encoder = boustro.SentenceEncoder(str(tiny_lm("llama")), pooling="mean", dtype="float32").fit(texts)
+    covariance = np.cov(encoder.encode(texts).T)
+    np.testing.assert_allclose(covariance, np.eye(len(covariance)), atol=0.12)
+
+
+def test_mean_needs_no_texts_and_is_the_mean(tiny_pair):
+    encoder = boustro.SentenceEncoder(tiny_pair, pooling="mean", transform="raw", layers="last", dtype="float32")
+    (vector,) = encoder.encode(["Ada Brandt left."])
+    streams = next(boustro.load_encoder(tiny_pair, layers="last", pooling="exit", dtype="float32").encode(
+        encoder.read(["Ada Brandt left."])))  # fmt: skip
+    np.testing.assert_allclose(vector, np.concatenate([x[:, 0] for x in streams], axis=1).mean(0), atol=1e-6)
+
+
+def test_echo_is_the_mean_over_the_second_copy(tiny_pair, tiny_lm):
+    spec = str(tiny_lm("llama", sentinel=True))
+    echo = boustro.SentenceEncoder(spec, pooling="echo", transform="raw", layers="last", dtype="float32")
+    twice = boustro.SentenceEncoder(f"repeated:{spec}", pooling="mean", transform="raw", layers="last", dtype="float32")
+    np.testing.assert_array_equal(echo.encode(TEXTS[:3]), twice.encode(TEXTS[:3]))
+    assert echo_spec("starter") == "repeated:starter-forward+repeated:starter-backward"
+    with pytest.raises(ValueError, match=r"masked:x: pooling echo reads a text twice with a causal LM"):
+        echo_spec("masked:x")
+
+
+def test_order_and_batch_size_change_nothing(fitted, trained):
+    for encoder in (fitted, trained):
+        expected = encoder.encode(TEXTS)
+        assert expected.shape == (len(TEXTS), encoder.width) and expected.dtype == np.float32
+        np.testing.assert_allclose(encoder.encode(TEXTS[::-1], batch_size=7)[::-1], expected, atol=1e-5)
+        np.testing.assert_allclose(encoder.encode(iter(TEXTS), batch_size=1), expected, atol=1e-5)
+
+
+def test_encode_has_the_arguments_of_sentence_transformers(fitted):
+    one, several = fitted.encode("Ada left."), fitted.encode(["Ada left."])
+    assert one.shape == (fitted.width,) and np.array_equal(one, several[0])
+    unit = fitted.encode(TEXTS, normalize_embeddings=True, show_progress_bar=False)
+    np.testing.assert_allclose(np.linalg.norm(unit, axis=1), 1, rtol=1e-5)
+    assert isinstance(fitted.encode(TEXTS[:2], convert_to_tensor=True), torch.Tensor)
+    assert [type(x) for x in fitted.encode(TEXTS[:2], convert_to_numpy=False)] == [torch.Tensor] * 2
+    assert fitted.encode([]).shape == (0, fitted.width)
+    with pytest.raises(ValueError, match="batch_size must be at least 1"):
+        fitted.encode(TEXTS, batch_size=0)
+
+
+def test_similarity_takes_texts_and_vectors(fitted):
+    from_texts = fitted.similarity(TEXTS[:3], TEXTS[1:5])
+    np.testing.assert_allclose(from_texts, fitted.similarity(fitted.encode(TEXTS[:3]), fitted.encode(TEXTS[1:5])))
+    assert from_texts.shape == (3, 4) and from_texts[1, 0] == pytest.approx(1, abs=1e-5)
+    assert fitted.similarity(TEXTS[0], torch.from_numpy(fitted.encode(TEXTS[:2]))).shape == (1, 2)
+    assert cosines(np.zeros((1, 2)), np.ones((1, 2))).tolist() == [[0.0]]
+
+
+def test_an_empty_text_is_a_zero_vector_and_is_counted(tiny_pair, trained):
+    for encoder in (boustro.SentenceEncoder(tiny_pair).fit(TEXTS), trained):
+        before = encoder.counts[EMPTY]
+        vectors = encoder.encode(["Ada left.", "", " \n "])
+        assert vectors[0].any() and not vectors[1:].any() and encoder.counts[EMPTY] == before + 2
+
+
+def test_a_long_text_is_read_in_windows(fitted):
+    vector = fitted.encode(" ".join(SENTENCES * 3))
+    assert np.isfinite(vector).all() and any("windows" in what for what in fitted.counts)
+
+
+def test_cosent_against_a_double_loop():
+    generator = torch.Generator().manual_seed(1)
+    cosines, scores = torch.rand(9, generator=generator), torch.randint(0, 3, (9,), generator=generator).float()
+    total = sum(torch.exp(5 * (cosines[j] - cosines[i])) for i in range(9) for j in range(9) if scores[i] > scores[j])
+    torch.testing.assert_close(cosent(cosines, scores, 5.0), torch.log(1 + total))
+    assert cosent(cosines, torch.ones(9), 5.0) == 0
+
+
+def test_contrast_against_a_double_loop():
+    generator = torch.Generator().manual_seed(1)
+    u, v = (torch.randn(4, 3, generator=generator) for _ in range(2))
+    cosine = [[torch.cosine_similarity(a, b, dim=0) * 7 for b in v] for a in u]
+    rows = -sum(cosine[i][i] - torch.logsumexp(torch.stack(cosine[i]), 0) for i in range(4)) / 4
+    columns = -sum(cosine[i][i] - torch.logsumexp(torch.stack([r[i] for r in cosine]), 0) for i in range(4)) / 4
+    torch.testing.assert_close(contrast(u, v, 7.0), (rows + columns) / 2)
+
+
+def test_correlations_are_those_of_scipy(trained):
+    scores = score_pairs(trained, PAIRS)
+    both = trained.encode([a for a, _, _ in PAIRS]), trained.encode([b for _, b, _ in PAIRS])
+    found, gold = np.diag(cosines(*both)), [score for _, _, score in PAIRS]
+    assert scores["spearman"] == pytest.approx(100 * spearmanr(found, gold).statistic, abs=0.01)
+    assert scores["pearson"] == pytest.approx(100 * pearsonr(found, gold).statistic, abs=0.01)
+
+
+def test_training_on_pairs_learns_and_begins_at_the_whitened_mean(tiny_pair, trained):
+    assert trained.record["losses"][-1] < trained.record["losses"][0] and trained.record["learned"] == "pairs"
+    scores = score_pairs(trained, PAIRS[:12])
+    assert scores["spearman"] == pytest.approx(trained.record["dev_spearman"], abs=0.5)
+    start = boustro.SentenceEncoder(tiny_pair, dtype="float32")
+    start.fit_pairs(PAIRS, cache=False, **FAST | {"lr": 1e-9})
+    mean = start.encode(MORE)[:, : -2 * FAST["hidden"]]
+    np.testing.assert_allclose(mean.mean(0) * np.sqrt(mean.shape[1]), 0, atol=0.6)  # centred, before the division
+    again = boustro.SentenceEncoder(tiny_pair, layers="0,2", dtype="float32")
+    again.fit_pairs(PAIRS, dev=PAIRS[:12], seed=1, cache=False, **FAST)
+    np.testing.assert_allclose(again.encode(MORE), trained.encode(MORE), atol=1e-5)
+
+
+def test_neighbours_then_pairs(tiny_pair):
+    documents = [f"{a} {b}" for a, b in zip(MORE[::2], MORE[1::2], strict=True)]
+    encoder = boustro.SentenceEncoder(tiny_pair, dtype="float32")
+    encoder.fit_neighbours(documents, seed=1, cache=False, **FAST | {"epochs": 10})
+    assert encoder.record["learned"] == "neighbours" and encoder.record["losses"][-1] < encoder.record["losses"][0]
+    before = encoder.encode(MORE)
+    encoder.fit_pairs(PAIRS, cache=False, **FAST)
+    assert encoder.record["before"]["learned"] == "neighbours" and not np.allclose(before, encoder.encode(MORE))
+
+
+def test_neighbours_follow_each_other_and_are_in_one_pair():
+    document = "Ada left the town. Brandt came by boat. Oh! Mira sold her old house. It rained all day long."
+    pairs = [(a.words[0], b.words[0]) for a, b in neighbours([document, "A single sentence without another."])]
+    assert pairs == [("Ada", "Brandt"), ("Mira", "It")]
+    with pytest.raises(ValueError, match="no two neighbouring sentences"):
+        neighbours(["Ada left."])
+
+
+NOTHING = {"pooling": "mean", "transform": "raw"}
+
+
+@pytest.mark.parametrize("options", [{}, NOTHING, NOTHING | {"transform": "standardised"}, {"transform": "raw"}])
+def test_a_folder_opens_as_it_was_saved(tiny_pair, tmp_path, options):
+    encoder = boustro.SentenceEncoder(tiny_pair, dtype="float32", **options)
+    if encoder.options.needs_texts:
+        encoder.fit(TEXTS)
+    encoder.save_pretrained(tmp_path / "e")
+    opened = boustro.SentenceEncoder.from_pretrained(tmp_path / "e")
+    np.testing.assert_array_equal(opened.encode(TEXTS), encoder.encode(TEXTS))
+    assert opened.options == encoder.options
+
+
+def test_a_trained_folder_agrees_in_a_new_process(trained, tmp_path):
+    trained.save_pretrained(tmp_path / "e")
+    code = (
+        "import boustro, numpy, sys\n"
+        "encoder = boustro.SentenceEncoder.from_pretrained(sys.argv[1])\n"
+        "numpy.save(sys.argv[2], encoder.encode(['Ada left.', 'It rained.']))"
+    )
+    subprocess.run([sys.executable, "-c", code, tmp_path / "e", tmp_path / "v.npy"], check=True)
+    expected = trained.encode(["Ada left.", "It rained."])
+    np.testing.assert_allclose(np.load(tmp_path / "v.npy"), expected, atol=1e-5)
+    opened = boustro.SentenceEncoder.from_pretrained(tmp_path / "e")
+    assert opened.record == json.loads(json.dumps(trained.record))
+
+
+def test_what_is_refused(tiny_pair, tiny_lm, fitted, tmp_path):
+    with pytest.raises(ValueError, match="needs statistics of texts"):
+        boustro.SentenceEncoder(tiny_pair).encode("Ada left.")
+    with pytest.raises(ValueError, match=r"text 2 is nan, which is not a string \(a missing value\?\)"):
+        fitted.encode(["Ada left.", float("nan")])
+    with pytest.raises(ValueError, match="at least 2 texts with words; got 1"):
+        boustro.SentenceEncoder(tiny_pair).fit(["Ada left.", ""])
+    with pytest.raises(ValueError, match="pooling must be one of sif, mean, echo"):
+        boustro.SentenceEncoder(tiny_pair, pooling="maximum")
+    with pytest.raises(ValueError, match="all pairs have the same score"):
+        boustro.SentenceEncoder(tiny_pair).fit_pairs([("a b", "c d", 1), ("a", "b", 1)])
+    with pytest.raises(FileNotFoundError, match="no such folder"):
+        boustro.SentenceEncoder.from_pretrained(tmp_path / "none")
+    with write_folder(tmp_path / "tagger", "tagger"):
+        pass
+    with pytest.raises(ValueError, match="is a tagger folder; a sentence_encoder folder is expected here"):
+        boustro.SentenceEncoder.from_pretrained(tmp_path / "tagger")
+    fitted.save_pretrained(tmp_path / "e")
+    other = f"{tiny_lm('llama', seed=5, sentinel=True)}+{tiny_lm('llama', 'backward', seed=1, sentinel=True)}"
+    with pytest.raises(ValueError, match="is not the one that this sentence encoder was made with"):
+        boustro.SentenceEncoder.from_pretrained(tmp_path / "e", encoder=other)
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ({"sentence1": "a", "score": 1}, "p.jsonl:1: no text under 'sentence2' (found: sentence1, score)"),
+        ({"sentence1": "a", "sentence2": "b", "score": "high"}, "p.jsonl:1: the score under 'score' is 'high'"),
+        (["a"], "p.jsonl:1: expected two texts and a score"),
+    ],
+)
+def test_pairs_with_a_mistake_are_named(tmp_path, record, message):
+    path = tmp_path / "p.jsonl"
+    path.write_text(json.dumps(record) + "\n")
+    with pytest.raises(ValueError) as caught:
+        read_pairs(path)
+    assert message in str(caught.value)
+
+
+def test_rows_keep_their_order_and_empty_lines(tmp_path):
+    (tmp_path / "a.txt").write_text("one\n\ntwo\n")
+    (tmp_path / "a.jsonl").write_text('{"text": "one"}\n{"sentence": ""}\n')
+    assert list(read_rows(tmp_path / "a.txt")) == ["one", "", "two"]
+    assert list(read_rows(tmp_path / "a.jsonl")) == ["one", ""]
+    with pytest.raises(FileNotFoundError, match=r"did you mean 'a\.txt'"):
+        list(read_rows(tmp_path / "b.txt"))
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "texts.txt").write_text("\n".join([*TEXTS[:8], "", *TEXTS[8:]]) + "\n")
+    rows = [{"sentence1": a, "sentence2": b, "score": s} for a, b, s in PAIRS]
+    (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+    return tmp_path
+
+
+def test_the_commands_embed_and_similarity(tiny_pair, files, capsys):
+    common = ["--encoder", tiny_pair, "--dtype", "float32"]
+    out = files / "vectors.npy"
+    assert main(["embed", str(files / "texts.txt"), "--out", str(out), *common]) == 0
+    vectors = np.load(out)
+    expected = boustro.SentenceEncoder(tiny_pair, dtype="float32").fit(TEXTS)
+    assert vectors.shape == (len(TEXTS) + 1, expected.width) and not vectors[8].any()
+    np.testing.assert_allclose(vectors[:8], expected.encode(TEXTS[:8]), atol=1e-5)
+    assert "1 texts without a word" in capsys.readouterr().err
+    query = ["--query", TEXTS[0], "--top", "3", "--json", "-"]
+    assert main(["similarity", str(files / "texts.txt"), *query, *common]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["query"] == TEXTS[0] and found["texts"][0]["row"] == 1 and len(found["texts"]) == 3
+    assert found["texts"][0]["cosine"] == pytest.approx(1, abs=1e-3)
+    assert main(["similarity", str(files / "texts.txt"), "--query", "", *common]) == 1
+    assert main(["embed", str(files / "no.txt"), "--out", str(out), *common]) == 1
+    assert main(["embed", str(files / "texts.txt"), "--out", str(files), *common]) == 1
+
+
+def test_queries_come_from_standard_input(tiny_pair, files, capsys, monkeypatch):
+    (files / "queries.txt").write_text("Ada left.\nIt rained.\n")
+    with (files / "queries.txt").open() as queries:
+        monkeypatch.setattr("sys.stdin", queries)
+        assert main(["similarity", str(files / "texts.txt"), "--query", "-", "--top", "2", "--encoder", tiny_pair]) == 0
+    assert main(["similarity", "-", "--query", "-"]) == 2
+    blocks = capsys.readouterr().out.strip().split("\n\n")
+    assert [block.splitlines()[0] for block in blocks] == ["Ada left.", "It rained."]
+    assert all(len(block.splitlines()) == 3 for block in blocks)
+
+
+def test_the_command_embed_fit(tiny_pair, files, capsys):
+    small = ["--encoder", tiny_pair, "--epochs", "1", "--hidden", "8", "--out", str(files / "e")]
+    pairs = ["--pairs", str(files / "pairs.jsonl"), "--dev", str(files / "pairs.jsonl")]
+    assert main(["embed-fit", *pairs, "--json", "-", *small]) == 0
+    assert set(json.loads(capsys.readouterr().out)) == {"pearson", "spearman"}
+    command = ["embed", str(files / "texts.txt"), "--out", str(files / "v.npy"), "--model", str(files / "e")]
+    assert main(command) == 0 and np.load(files / "v.npy").shape[0] == len(TEXTS) + 1
+    assert main([*command, "--pooling", "mean"]) == 2
+    assert main(["embed-fit", "--texts", str(files / "texts.txt"), *small, "--overwrite"]) == 0
+    assert main(["embed-fit", *small, "--overwrite"]) == 2
+    assert main(["embed-fit", "--neighbours", *pairs, *small, "--overwrite"]) == 2
