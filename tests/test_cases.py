@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from boustro.metrics.buckets import Training
 from boustro.metrics.spans import extract_spans
 from boustro.store import write_manifest
-from boustro.studies.compare.cases import ALL, GROUPS, MAX_BROKEN, MAX_FIXED, MAX_WORDS, OTHERS, Answers, case_study
+from boustro.studies.compare.cases import GROUPS, MAX_BROKEN, MAX_FIXED, MAX_WORDS, OTHERS, Answers, case_study
 from boustro.studies.compare.results import read_answers
 from boustro.studies.core.study import Cell
 from boustro.studies.core.systems import System
@@ -96,15 +96,6 @@ def test_fixed_minus_broken_is_the_change_of_recall(rows, seeds):
             assert group["fixed"] - group["broken"] == pytest.approx(change), title
 
 
-def test_texts_with_one_label_each_are_one_group():
-    words, gold = [("good", "boat"), ("bad", "boat")], [[Entity("POS", 0, 2)], [Entity("NEG", 0, 2)]]
-    first, second = (Answers(words, gold, side, [[0.9]] * 2) for side in ([gold[0]] * 2, gold))
-    sentences = [Sentence(w) for w in words]
-    (group,) = case_study(sentences, [first], [second], {}, Training(), ("a", "b"), has_positions=False)
-    assert (group["title"], group["entities"], group["fixed"], group["broken"]) == (ALL, 2, 1, 0)
-    assert group["recall"] == [50, 100] and group["sentences"][0]["words"] == ["bad", "boat"]
-
-
 @given(ROWS)
 def test_a_system_does_not_differ_from_itself(rows):
     same = [(words, gold, first, first) for words, gold, first, _ in rows]
@@ -117,5 +108,5 @@ def test_a_word_may_hold_what_other_programs_take_for_the_end_of_a_line(tmp_path
     (tmp_path / "dev.jsonl").write_text(json.dumps(row, ensure_ascii=False) + "\n")
     write_manifest(tmp_path, "cell")
     cell = Cell(System(("x",), "x", "mlp", {}), 1, "x, seed 1", tmp_path)
-    answers = read_answers(cell, "dev", [Sentence((word,))], [[]])
+    answers = read_answers(cell, "dev", [(word,)], [[]])
     assert answers.predicted == [[Entity("PER", 0, 1)]]

@@ -119,7 +119,7 @@ def test_one_seed_says_nothing_of_reliability(tmp_path):
     results = report(tmp_path, {FORWARD: {1: 0.4}, PAIR: {1: 1.0}}, grid)
     gap = told(results)[FORWARD]["to_best"]
     assert gap["low"] > 0 and gap["p"] is None and not gap["reliable"]
-    assert "95% interval over sentences only" in verdict(results)
+    assert "95% interval over examples only" in verdict(results)
     assert verdict(results).endswith("one seed: no statement about reliability).")
     cells = re.findall(r"<td[^>]*>", (tmp_path / "report.html").read_text("utf-8").partition("id=mistakes")[0])
     assert cells and not any("good" in cell or "bad" in cell for cell in cells)

@@ -74,7 +74,7 @@ def test_every_split_of_a_system_adds_up_to_its_score(study):
             totals = [sum(column) for column in zip(*buckets.values(), strict=True)]
             assert totals == [gold, predicted, errors["correct"]]
         recall = 100 * errors["correct"] / gold
-        assert system["recall"]["mean"] == pytest.approx(recall)
+        assert system["figures"]["recall"]["mean"] == pytest.approx(recall)
         assert set(system["layer_weights"]) and all(len(w) == 2 for w in system["layer_weights"].values())
 
 

@@ -11,26 +11,31 @@ answer; a sentence is shown once, and the same words once per group.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from boustro.metrics.buckets import Training
 from boustro.types import Entity, Sentence
 
 JOINERS = frozenset({"and", "And", "AND", "&"})
 LONG_WORDS = 3
-MAX_FIXED, MAX_BROKEN, MAX_WORDS = 5, 3, 40
+MAX_FIXED, MAX_BROKEN, MAX_WORDS, MOST_MISTAKES = 5, 3, 40, 8
 Members = list[tuple[int, Entity]]
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """The answers of one system and seed: per sentence the entities and, in the same order, their scores."""
+    """The answers of one system and seed: per example the entities and, in the same order, their scores; then (N, C)
+    values for the statistic, and the answers as text."""
 
     words: Sequence[Sequence[str]]
     gold: Sequence[Sequence[Entity]]
     predicted: Sequence[Sequence[Entity]]
     scores: Sequence[Sequence[float]]
+    values: np.ndarray = field(default_factory=lambda: np.empty((0, 3)))
+    said: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +55,16 @@ GROUPS: dict[str, Callable[[GoldInContext], bool]] = {
     "never seen in the training data": lambda p: p.training.seen(p.entity, p.words) == 2,
     f"long: {LONG_WORDS} words or more": lambda p: p.entity.end - p.entity.start >= LONG_WORDS,
 }
-OTHERS, ALL = "all other entities", "all texts"
+OTHERS = "all other entities"
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An entity that only one of the two systems has right, with that system's score."""
+    """An entity that only one of the two systems has right, or that one has wrongly, with that system's score."""
 
     sentence: int
     entity: Entity
-    kind: str  # fixed or broken
+    kind: str  # fixed, broken or wrong
     score: float
 
 
@@ -70,15 +75,13 @@ def case_study(
     others: Mapping[str, Answers],
     training: Training,
     names: tuple[str, str],
-    has_positions: bool = True,
 ) -> list[dict[str, Any]]:
     """One dict per group: its counts, and example sentences.
 
     `first` and `second` are the two systems' answers for the same seeds, at least one; `others` are shown beside them,
-    with their answers for the first of these seeds. Without `has_positions` all texts are one group.
+    with their answers for the first of these seeds.
     """
-    everyone = [(index, entity) for index, gold in enumerate(first[0].gold) for entity in gold]
-    members = _members(first[0], everyone, training) if has_positions else {ALL: everyone}
+    members = _members(first[0], training)
     shown_answers = {names[0]: first[0], names[1]: second[0], **others}
     changes = {t: [list(_changes(a, b, p)) for a, b in zip(first, second, strict=True)] for t, p in members.items()}
     chosen: dict[str, list[Change]] = {}
@@ -104,13 +107,22 @@ def case_study(
     return groups
 
 
-def _members(answers: Answers, everyone: Members, training: Training) -> dict[str, Members]:
+def confident_mistakes(sentences: Sequence[Sentence], name: str, answers: Answers) -> list[dict[str, Any]]:
+    """The wrong entities of one system with the highest scores."""
+    found = (zip(*pair, strict=True) for pair in zip(answers.predicted, answers.scores, strict=True))
+    wrong = [Change(i, e, "wrong", p) for i, own in enumerate(found) for e, p in own if e not in answers.gold[i]]
+    chosen = [c for c in sorted(wrong, key=lambda c: (-c.score, c.sentence)) if len(sentences[c.sentence]) <= MAX_WORDS]
+    return [_shown(c, sentences[c.sentence], {name: answers}) for c in chosen[:MOST_MISTAKES]]
+
+
+def _members(answers: Answers, training: Training) -> dict[str, Members]:
     """(sentence, entity) of every group, in order."""
     members: dict[str, Members] = {title: [] for title in (*GROUPS, OTHERS)}
-    for index, entity in everyone:
-        found = GoldInContext(entity, answers.words[index], answers.gold[index], training)
-        for title in [t for t, belongs in GROUPS.items() if belongs(found)] or [OTHERS]:
-            members[title].append((index, entity))
+    for index, gold in enumerate(answers.gold):
+        for entity in gold:
+            found = GoldInContext(entity, answers.words[index], gold, training)
+            for title in [t for t, belongs in GROUPS.items() if belongs(found)] or [OTHERS]:
+                members[title].append((index, entity))
     return members
 
 

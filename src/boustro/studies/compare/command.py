@@ -46,11 +46,12 @@ def compare(
     from boustro.studies.core.run import run_study
     from boustro.studies.core.systems import parse_variants
     from boustro.studies.core.task import studied_task
+    from boustro.tasks import TASKS
 
-    studied, options = studied_task(task), vars(training)
-    variants = parse_variants(vary, studied.config)
+    options, config = vars(training), TASKS[task].config
+    variants = parse_variants(vary, config)
     for variant in variants:  # raises before the data are read
-        studied.config.make(**{**options, **{name: v for name, v in variant.items() if name != "preset"}})
+        config.make(**{**options, **{name: v for name, v in variant.items() if name != "preset"}})
     sets = data.read(task, reading)
     grid = Grid(
         encoders=encoders,
@@ -58,7 +59,7 @@ def compare(
         seeds=seeds,
         options=options,
         variants=variants,
-        task=studied,
+        task=studied_task(task, sets["train"]),
         train=sets["train"][:train_sentences],
         dev=sets["dev"],
         test=sets.get("test"),

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from rich.table import Table
 
@@ -21,6 +22,7 @@ from boustro.studies.compare.results import summarise
 from boustro.studies.core.plan import PROBE_SENTENCES, num_words
 from boustro.studies.core.study import Cell, Study
 from boustro.studies.core.systems import System, find_name, name_systems
+from boustro.tasks.answers import Answer
 from boustro.tasks.base import Task
 
 SPEED_WORDS = 1000
@@ -73,7 +75,7 @@ class Grid(Study):
         return self.task.make(system.encoder, system.head, **chosen)
 
     def value(self, cell: Cell) -> float:
-        return float(cell.scores["dev"]["f1"])
+        return float(cell.scores["dev"]["value"])
 
     def compute(self, cell: Cell, folder: Path) -> dict[str, Any]:
         if torch.cuda.is_available():
@@ -86,18 +88,7 @@ class Grid(Study):
         config = {"encoder": system.encoder, "head": system.head, **asdict(model.config)}
         scores: dict[str, Any] = {"config": config, "seed": cell.number, "record": model.record}
         for name, answers in answered.items():
-            sentences = self.data()[name]
-            gold = [self.task.gold(s) for s in sentences]
-            scores[name] = score_entities(gold, [a.entities for a in answers], self.task.signature).to_dict()
-            rows = (
-                {
-                    "words": sentence.words,
-                    "gold": [(e.label, e.start, e.end) for e in wanted],
-                    "entities": [(e.label, e.start, e.end) for e in answer.entities],
-                    "scores": [round(e.score or 0.0, 4) for e in answer.entities],
-                }
-                for sentence, wanted, answer in zip(sentences, gold, answers, strict=True)
-            )
+            scores[name], rows = self._judge(model, self.data()[name], answers)
             write_file(folder / f"{name}.jsonl", "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in rows))
         model.save_pretrained(folder / "trained")
         encoder = model.encoder(cached=True)
@@ -111,6 +102,30 @@ class Grid(Study):
         }
         return scores
 
+    def _judge(self, model: Task[Any, Any], examples: Sequence[Any], answers: Sequence[Answer]) -> tuple[dict, list]:
+        """Scores of answers, and one JSON object per example."""
+        task, values = self.task, self.task.values(examples, answers)
+        gold = [task.gold(example) for example in examples]
+        found = [task.found(example, answer) for example, answer in zip(examples, answers, strict=True)]
+        figures, own = model.score(examples, answers).to_dict(), task.metric.split()[-1].lower()
+        scores = {
+            "value": float(task.statistic(values[None], np.ones((1, len(values))))[0, 0]),
+            "figures": {key: value for key, value in figures.items() if isinstance(value, float) and key != own},
+            "per_type": score_entities(gold, found).to_dict()["per_type"] if task.has_labels else {},
+        }
+        rows = []
+        for example, answer, wanted, got, value in zip(examples, answers, gold, found, values, strict=True):
+            row = {
+                "words": task.words(example),
+                "gold": [(e.label, e.start, e.end) for e in wanted],
+                "entities": [(e.label, e.start, e.end) for e in got],
+                "scores": [round(e.score or 0.0, 4) for e in got],
+            }
+            if not task.has_positions:
+                row |= {"answer": task.said(example, answer)}
+            rows.append(row if task.has_labels else row | {"values": value.tolist()})
+        return scores, rows
+
     def encoder(self, system: System) -> Encoder:
         context = {} if any(sentence.document for sentence in self.train) else {"context": "sentence"}  # as `fit` does
         return self._make(system, **context).encoder(cached=True)
@@ -123,7 +138,7 @@ class Grid(Study):
             return len(missing) * statistics.fmean(
                 c.scores["record"]["train_seconds"] for c in known
             ), "its other seeds"
-        sample = [s for s in self.train if self.task.gold(s)][:PROBE_SENTENCES]
+        sample = [s for s in self.train if self.task.gold(s) or not self.task.has_positions][:PROBE_SENTENCES]
         model = self._make(missing[0].system, cache=False)
         model.fit(sample, self.dev[:PROBE_SENTENCES], seed=0)
         return len(missing) * model.record["train_seconds"] * num_words(self.train) / num_words(sample), "a probe"

@@ -44,8 +44,10 @@ def curves(results: Results) -> Section:
     return Section("curves", "Learning curves", [*figures, Details("As a table", [table])])
 
 
-def calibration(results: Results) -> Section:
+def calibration(results: Results) -> Section | None:
     """Whether answers with a score of 0.9 are right nine times in ten."""
+    if not results["task"]["has_scores"]:
+        return None
     systems, units = results["systems"], results["task"]["units"]
     bins = [f"{low:.1f}–{high:.1f}" for low, high, *_ in systems[0]["calibration"]["bins"]]
     rows = []

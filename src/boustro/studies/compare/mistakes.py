@@ -1,12 +1,23 @@
 """Where systems are right and wrong: kinds of mistakes, confusions, scores by bucket, and example sentences."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from boustro.metrics.buckets import DIMENSIONS, ELSEWHERE, START
 from boustro.metrics.mistakes import KINDS
 from boustro.metrics.spans import SpanCounts
 from boustro.studies.report import Results, numbers
-from boustro.studies.report.blocks import Block, Details, ExampleSentence, Figure, Prose, Section, Table, TableCell
+from boustro.studies.report.blocks import (
+    Block,
+    Details,
+    ExampleAnswers,
+    ExampleSentence,
+    Figure,
+    Prose,
+    Section,
+    Table,
+    TableCell,
+)
 from boustro.studies.report.charts import colour_systems, context_lines, direction_dots, mistake_bars
 from boustro.types import Entity
 
@@ -20,53 +31,60 @@ EXPLAINED = (
 )
 
 
-def mistakes(results: Results) -> Section:
-    """Counts of every kind, and how they differ between systems."""
-    systems = results["systems"]
+def mistakes(results: Results) -> Section | None:
+    """Counts of every kind, and how they differ between systems; None for numbers, which are not right or wrong."""
+    systems, task = results["systems"], results["task"]
+    if not task["has_scores"]:
+        return None
     base = next(s for s in systems if s["name"] == results["pair"][0])
-    kinds = KINDS if results["task"]["has_positions"] else KINDS[:2]  # one label per text is right or wrong
+    kinds = KINDS if task["has_positions"] else ("right", "partly right", "wrong")
+    kinds = [kind for kind in kinds if task["has_positions"] or any(s["errors"][kind] for s in systems)]
     rows = []
     for s in systems:
         row = [TableCell(s["name"])]
         for kind in kinds:
             count, before = s["errors"][kind] / s["num_seeds"], base["errors"][kind] / base["num_seeds"]
             change = count - before
-            better = (change > 0) == (kind == "correct")
+            better = (change > 0) == (kind in ("correct", "right"))
             compared = s is not base and s["seeds"] == base["seeds"]
-            mood = "" if abs(change) < 0.05 or not compared else "better" if better else "worse"
+            unclear = kind == "partly right" or not compared or abs(change) < 0.05
             note = numbers.signed(change) if compared else ""
+            mood = "" if unclear else "better" if better else "worse"
             row.append(TableCell(numbers.per_seed(s["errors"][kind], s["num_seeds"]), note, mood=mood))
         rows.append(row)
     caption = (
-        f"{results['task']['units'].capitalize()} of {results['judged_on']}, mean over seeds, with the change from "
+        f"{task['units'].capitalize()} of {results['judged_on']}, mean over seeds, with the change from "
         f"{base['name']} where the seeds are the same"
     )
-    heads = kinds if kinds is KINDS else ("correct", "wrong")
-    blocks: list[Block] = [Table(caption, ["system", *heads], rows)]
-    if results["task"]["has_positions"]:
-        figure = Figure(mistake_bars(systems), "Mistakes by kind; the number is their sum.")
-        blocks = [Prose(EXPLAINED), *blocks, figure]
-    return Section("mistakes", "Kinds of mistakes", blocks)
+    if not task["has_positions"]:
+        caption = caption.replace(task["units"].capitalize(), task["examples"].capitalize(), 1)
+        return Section("mistakes", "Right and wrong answers", [Table(caption, ["system", *kinds], rows)])
+    figure = Figure(mistake_bars(systems), "Mistakes by kind; the number is their sum.")
+    return Section(
+        "mistakes", "Kinds of mistakes", [Prose(EXPLAINED), Table(caption, ["system", *kinds], rows), figure]
+    )
 
 
-def confusions(results: Results) -> Section:
+def confusions(results: Results) -> Section | None:
     """Labels of the reference against predicted labels."""
+    if not results["task"]["has_confusions"]:
+        return None
     systems, title = {s["name"]: s for s in results["systems"]}, f"Confusion of {results['task']['label']}s"
     labels = sorted({x for s in systems.values() for g, p, _ in s["confusions"] for x in (g, p) if x is not None})
     pair = list(dict.fromkeys(results["pair"]))
     if len(labels) > MANY_LABELS:
         return Section("confusions", title, [_most_frequent(systems, pair)])
-    blocks: list[Block] = [_matrix(systems[name], labels) for name in pair]
-    rest = [_matrix(s, labels) for name, s in systems.items() if name not in pair]
+    keys = [*labels, None] if results["task"]["has_positions"] else labels  # a text always has a label
+    blocks: list[Block] = [_matrix(systems[name], keys) for name in pair]
+    rest = [_matrix(s, keys) for name, s in systems.items() if name not in pair]
     if rest:
         blocks.append(Details("Every other system", rest))
     return Section("confusions", title, blocks)
 
 
-def _matrix(system: dict[str, Any], labels: list[str]) -> Table:
-    """One row per label of the reference, one column per predicted label; `none` for missed and spurious entities."""
+def _matrix(system: dict[str, Any], keys: Sequence[str | None]) -> Table:
+    """One row per label of the reference, one column per predicted label; None for missed and spurious entities."""
     counts = {(g, p): n for g, p, n in system["confusions"]}
-    keys = [*labels, None]
     most = max((n for (g, p), n in counts.items() if g != p), default=1)
     rows = []
     for gold in keys:
@@ -77,7 +95,7 @@ def _matrix(system: dict[str, Any], labels: list[str]) -> Table:
             row.append(TableCell(shown, share=None if gold == predicted else count / most, look="heat"))
         rows.append(row)
     caption = f"{system['name']}: rows are the reference, columns the predictions; mean over seeds"
-    return Table(caption, ["reference", *labels, NO_PREDICTION], rows)
+    return Table(caption, ["reference", *(key or NO_PREDICTION for key in keys)], rows)
 
 
 def _most_frequent(systems: dict[str, dict[str, Any]], pair: list[str]) -> Table:
@@ -93,11 +111,11 @@ def _most_frequent(systems: dict[str, dict[str, Any]], pair: list[str]) -> Table
     return Table(caption, ["reference", "predicted", *pair], rows)
 
 
-def where(results: Results) -> Section:
-    """F1 by bucket, the direction test first."""
+def where(results: Results) -> Section | None:
+    """F1 by bucket, the direction test first; None for what has no position."""
     systems, title = results["systems"], "Where systems are right"
     if not results["task"]["has_positions"]:
-        return Section("where", title, [Prose("A label of a whole text has no position, so there is nothing to show.")])
+        return None
     blocks = _direction_test(results)
     shown = [s for s in systems if s["name"] in results["pair"]] if len(systems) > MOST_LINES else systems
     if any(sum(counts) for s in shown for counts in s["buckets"]["before"].values()):
@@ -156,15 +174,14 @@ def _sizes(system: dict[str, Any], dimension: str) -> list[str]:
 
 
 def sentences(results: Results) -> Section:
-    """Where two systems differ: groups of entities, then example sentences."""
+    """Where two systems differ: groups of units, then examples."""
     title, (first, second) = "Where two systems differ", results["pair_short"]
-    groups, units, both = results["cases"], results["task"]["units"], " and ".join(results["pair"])
+    groups, task, both = results["cases"], results["task"], " and ".join(results["pair"])
     if first == second:
         return Section("cases", title, [Prose("There is only one system, so there is nothing to compare it with.")])
     if not results["pair_seeds"]:
         return Section("cases", title, [Prose(f"{both} have no seed in common, so they cannot be compared.")])
-    seed = f"seed {results['pair_seeds'][0]}"
-    short = dict(zip(results["pair"], results["pair_short"], strict=True))
+    seed, units = f"seed {results['pair_seeds'][0]}", task["units" if task["has_positions"] else "examples"]
     rows = [
         [
             g["title"],
@@ -175,31 +192,53 @@ def sentences(results: Results) -> Section:
         ]
         for g in groups
     ]
-    heads = [f"{units} of the reference", "number", f"{first}: recall", f"{second}: recall", "change"]
-    caption = (
-        f"Fixed: {second} has it right and {first} has not; broken: the opposite. Mean over the seeds that both have"
-    )
-    blocks: list[Block] = [Prose(f"{both}."), Table(caption, [*heads, "fixed", "broken"], rows)]
+    heads = [f"{units} of the reference" if task["has_positions"] else units, "number"]
+    heads += [f"{first}: {task['credit']}", f"{second}: {task['credit']}", "change"]
+    caption = f"Fixed: {second} has it right and {first} has not; broken: the opposite."
+    if not task["has_positions"]:
+        caption = f"Fixed: {second} is better by a quarter or more; broken: the opposite."
+    table = Table(f"{caption} Mean over the seeds that both have", [*heads, "fixed", "broken"], rows)
+    blocks: list[Block] = [Prose(f"{both}."), table]
     shown = [g for g in groups if g["sentences"]]
     if not shown:
         blocks.append(Prose(f"With {seed} the two agree on all {units} of the reference."))
         return Section("cases", title, blocks)
     for g in shown:
-        count = "1 sentence" if len(g["sentences"]) == 1 else f"{len(g['sentences'])} sentences"
-        examples = [_example(s, first, second, short) for s in g["sentences"]]
+        count = "1 example" if len(g["sentences"]) == 1 else f"{len(g['sentences'])} examples"
+        examples = [_example(s, results) for s in g["sentences"]]
         blocks.append(Details(f"{g['title'][0].upper()}{g['title'][1:]}: {count}", examples, shown=g is shown[0]))
     note = (
-        f"Sentences of {seed}, those whose right answer has the highest score first. ✗ marks a mistake; the number "
-        "beside a label is its score."
+        f"Examples of {seed}, those whose right answer has the highest score first. ✗ marks a mistake; the number "
+        "beside an answer is its score."
     )
     return Section("cases", title, [*blocks, Prose(note, "note")])
 
 
-def _example(shown: dict[str, Any], first: str, second: str, short: dict[str, str]) -> ExampleSentence:
-    right = second if shown["kind"] == "fixed" else first
+def confident(results: Results) -> Section | None:
+    """The mistakes that a system is surest of: of the model, or of the reference."""
+    shown, name = results["mistakes"], results["pair"][1]
+    if not shown:
+        return None
+    title = "Most confident mistakes" if results["task"]["has_scores"] else "Largest errors"
+    text = f"Of {name} with seed {results['pair_seeds'][0]}. Some of these may be mistakes of the reference."
+    return Section("confident", title, [Prose(text), *(_example(s, results) for s in shown)])
+
+
+def _example(shown: dict[str, Any], results: Results) -> ExampleSentence | ExampleAnswers:
+    first, second = results["pair_short"]
+    short = dict(zip(results["pair"], results["pair_short"], strict=True))
+    where = shown["where"] or f"number {shown['number']}"
+    if "reference" in shown:
+        answers = [
+            (short.get(who, who), a["said"], a["score"], a["credit"] >= 0.5 if results["task"]["has_scores"] else None)
+            for who, a in shown["answers"].items()
+        ]
+        heading = " · ".join(part for part in (shown["kind"], shown["title"], where) if part)
+        marked = [Entity("answer", *span) for span in shown["marked"]]
+        return ExampleAnswers(heading, shown["words"], marked, shown["reference"], answers)
+    right = first if shown["kind"] == "broken" else second
     label, start, end = shown["entity"]
     name = " ".join(shown["words"][start:end])
-    where = shown["where"] or f"sentence {shown['number']}"
     heading = f"{shown['kind']}: {right} has “{name}” as {label}, with score {shown['score']:.2f} ({where})"
     answers = [(str(who), [Entity(*place, score=p) for *place, p in found]) for who, found in shown["answers"].items()]
     answers = [(short.get(who, who), found) for who, found in answers]

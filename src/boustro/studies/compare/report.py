@@ -10,16 +10,16 @@ from rich import table as terminal
 from rich.console import Console
 
 from boustro.studies.compare.learning import calibration, curves, layers
-from boustro.studies.compare.mistakes import confusions, mistakes, sentences, where
+from boustro.studies.compare.mistakes import confident, confusions, mistakes, sentences, where
 from boustro.studies.report import Results, StudyReport, data_blocks, made, numbers
 from boustro.studies.report.blocks import Block, Details, Figure, Prose, Section, Table, TableCell
 from boustro.studies.report.charts import score_dots
 
 MANY_LABELS = 10
 TESTED = (
-    "over the seeds that both have, with a 95% interval and a two-sided p-value from a paired bootstrap over sentences "
+    "over the seeds that both have, with a 95% interval and a two-sided p-value from a paired bootstrap over examples "
     "and seeds; p is corrected for the number of differences in the table (Holm), and values below 0.05 are coloured. "
-    "With one shared seed the interval covers the sentences only, and there is no p."
+    "With one shared seed the interval covers the examples only, and there is no p."
 )
 
 
@@ -117,15 +117,15 @@ def scores(results: Results) -> Section:
     """Score and size of every system."""
     systems, judged, metric = results["systems"], results["judged_on"], results["task"]["metric"]
     against, positions = results["reference"], results["task"]["has_positions"]
-    sides = ("precision", "recall") if positions else ()  # of one label per text they equal the accuracy
+    figures = list(systems[0]["figures"])
     named = "against the best" if against == results["best"] else f"against {against}"
-    short = [side[0].upper() for side in sides]
+    short = [{"precision": "P", "recall": "R"}.get(name, name.replace("_", " ")) for name in figures]
     heads = ["system", *(f"{n} {metric}" for n in _sets(results)), *short, named, "LMs", "head"]
     rows = []
     for s in systems:
         sizes = [numbers.millions(s[f"{part}_parameters"]) for part in ("encoder", "head")]
         spreads = [numbers.spread(s[name]) for name in _sets(results)]
-        spreads += [TableCell(f"{s[name]['mean']:.1f}") for name in sides]
+        spreads += [TableCell(f"{s['figures'][name]['mean']:.1f}") for name in figures]
         rows.append([_name_with_seeds(s, results), *spreads, numbers.gap(s["to_reference"]), *sizes])
     best = frozenset(i for i, s in enumerate(systems) if s["name"] == results["best"])
     how = f"; at entity level, by conlleval's rules. P and R: precision and recall on {judged}" if positions else ""
@@ -138,8 +138,10 @@ def scores(results: Results) -> Section:
     return Section("scores", "Scores", [Table(caption, heads, rows, best), figure])
 
 
-def types(results: Results) -> Section:
+def types(results: Results) -> Section | None:
     """Precision, recall and F1 of every label."""
+    if not results["task"]["has_labels"]:
+        return None
     systems, label_name = {s["name"]: s for s in results["systems"]}, results["task"]["label"]
     pair = [systems[name] for name in dict.fromkeys(results["pair"])]
     labels = sorted({label for s in systems.values() for label in s["per_type"]})
@@ -198,5 +200,8 @@ def cost(results: Results) -> Section:
 
 REPORT = StudyReport(
     verdict,
-    (compared, scores, types, mistakes, confusions, where, sentences, layers, curves, calibration, cost, made),
+    (
+        *(compared, scores, types, mistakes, confusions, where, sentences, confident),
+        *(layers, curves, calibration, cost, made),
+    ),
 )

@@ -22,12 +22,14 @@ from boustro.metrics.calibration import reliability
 from boustro.metrics.mistakes import count_confusions, count_kinds, match_entities
 from boustro.metrics.significance import RELIABLE, Difference, bootstrap, difference, entity_counts, f1, holm
 from boustro.store import read_folder
-from boustro.studies.compare.cases import Answers, case_study
+from boustro.studies.compare import cases, examples
+from boustro.studies.compare.cases import Answers
 from boustro.studies.core.run import spread
 from boustro.studies.core.study import KIND, Cell, reading_cells
 from boustro.studies.core.systems import System, find_name
+from boustro.studies.core.task import StudiedTask
 from boustro.text.documents import read_lines
-from boustro.types import Entity, Sentence
+from boustro.types import Entity
 
 if TYPE_CHECKING:
     from boustro.studies.compare.grid import Grid
@@ -45,7 +47,7 @@ class Finished:
     system: System
     cells: list[Cell]
     judged: str
-    sentences: Sequence[Sentence]
+    words: Sequence[Sequence[str]]
     gold: Sequence[Sequence[Entity]]
 
     @property
@@ -56,41 +58,44 @@ class Finished:
     def answers(self, seeds: Collection[int] | None = None) -> list[Answers]:
         """The answers on the reported data set, per seed; only of `seeds` where they are given."""
         cells = (cell for cell in self.cells if seeds is None or cell.number in seeds)
-        return [read_answers(cell, self.judged, self.sentences, self.gold) for cell in cells]
+        return [read_answers(cell, self.judged, self.words, self.gold) for cell in cells]
 
 
-def read_answers(cell: Cell, name: str, sentences: Sequence[Sentence], gold: Sequence[Sequence[Entity]]) -> Answers:
-    """A cell's answers on dev or test, beside the sentences and references that all cells share."""
+def read_answers(cell: Cell, name: str, words: Sequence[Sequence[str]], gold: Sequence[Sequence[Entity]]) -> Answers:
+    """A cell's answers on dev or test, beside the words and references that all cells share."""
     with read_folder(cell.folder, KIND):
         rows = [json.loads(line) for _, line in read_lines(cell.folder / f"{name}.jsonl")]
-        if len(rows) != len(sentences):
-            raise ValueError(f"{len(rows)} answers for {len(sentences)} sentences")
+        if len(rows) != len(words):
+            raise ValueError(f"{len(rows)} answers for {len(words)} examples")
         entities = [[Entity(*entity) for entity in row["entities"]] for row in rows]
         scores = [row["scores"] for row in rows]
-    return Answers([s.words for s in sentences], gold, entities, scores)
+        told = [row["values"] for row in rows if "values" in row]  # else the entities say them
+        values = np.array(told, float) if told else entity_counts(gold, entities)
+        return Answers(words, gold, entities, scores, values, [row.get("answer", "") for row in rows])
 
 
 def summarise(grid: "Grid", cells: Sequence[Cell]) -> dict[str, Any]:
     """The results of all systems that have a complete cell."""
-    judged, data = grid.judged_on, grid.data()
-    gold = [grid.task.gold(s) for s in data[judged]]
+    judged, task = grid.judged_on, grid.task
+    data = grid.data()[judged]
+    words, gold = [task.words(s) for s in data], [task.gold(s) for s in data]
     own = {s.name: [cell for cell in cells if cell.system.name == s.name] for s in grid.systems()}
-    finished = [Finished(s, own[s.name], judged, data[judged], gold) for s in grid.systems() if own[s.name]]
-    training = Training.of((s.words, grid.task.gold(s)) for s in grid.train)
+    finished = [Finished(s, own[s.name], judged, words, gold) for s in grid.systems() if own[s.name]]
+    training = Training.of((s.words, task.gold(s)) for s in grid.train if task.has_positions)
     systems, counted, costs, configs = [], [], {}, []
     for each in finished:
         answers = each.answers()
-        counted.append(counts(answers))
+        counted.append(np.stack([each.values for each in answers]))
         with reading_cells(each.cells):
             facts, costs[each.system.name] = _facts(each, grid), _cost(each.cells)
             configs.append(dict(each.cells[0].scores["config"]))
             numbers = (*RECORDED, *SIZES, "dev_curves", "best_epochs", "notices")
             refuse_no_numbers([costs[each.system.name], *(facts[name] for name in numbers)])
-        systems.append({**facts, **_splits(answers, training, grid.task.has_positions)})
+        systems.append({**facts, **_splits(answers, training, task)})
     names = [s["name"] for s in systems]
     best = choose_best([dict(zip(s["seeds"], s["dev"]["values"], strict=True)) for s in systems])
     base = best if grid.reference is None else find_name(grid.reference, names)
-    drawn = bootstrap(f1, counted, [f.seeds for f in finished], draws=DRAWS + DRAWS_EACH * len(systems))
+    drawn = bootstrap(task.statistic, counted, [f.seeds for f in finished], draws=DRAWS + DRAWS_EACH * len(systems))
     pairs = {"to_best": [(i, best) for i in range(len(drawn))], "to_reference": [(base, i) for i in range(len(drawn))]}
     for key, sides in pairs.items():
         gaps = correct_gaps([None if a == b else difference(drawn[a], drawn[b]) for a, b in sides])
@@ -129,7 +134,7 @@ def _facts(finished: Finished, grid: "Grid") -> dict[str, Any]:
     system, scores = finished.system, [cell.scores for cell in finished.cells]
     first, judged = scores[0], [s[finished.judged] for s in scores]
     record, config = first["record"], first["config"]
-    hidden = grid.task.count_hidden(finished.sentences) if system.head != "span" else 0
+    hidden = grid.task.count_hidden(grid.data()[finished.judged]) if system.head != "span" else 0
     what = f"{grid.task.units} of {finished.judged} inside or across another one, which a head over tags cannot find"
     labels = sorted({label for s in judged for label in s["per_type"]})
     per_type = {label: [s["per_type"].get(label, EMPTY) for s in judged] for label in labels}
@@ -140,8 +145,8 @@ def _facts(finished: Finished, grid: "Grid") -> dict[str, Any]:
         "variant": system.variant,
         "num_seeds": len(scores),
         "seeds": finished.seeds,
-        **{name: spread([s[name]["f1"] for s in scores]) for name in grid.judged()},
-        **{name: spread([s[name] for s in judged]) for name in ("precision", "recall")},
+        **{name: spread([s[name]["value"] for s in scores]) for name in grid.judged()},
+        "figures": {name: spread([s["figures"][name] for s in judged]) for name in judged[0]["figures"]},
         "per_type": {x: {key: statistics.fmean(r[key] for r in rows) for key in EMPTY} for x, rows in per_type.items()},
         **{name: record[name] for name in RECORDED},
         **{name: first["cost"][name] for name in SIZES},
@@ -157,26 +162,31 @@ def _facts(finished: Finished, grid: "Grid") -> dict[str, Any]:
     }
 
 
-def _splits(answers: Sequence[Answers], training: Training, has_positions: bool) -> dict[str, Any]:
+def _splits(answers: Sequence[Answers], training: Training, task: StudiedTask) -> dict[str, Any]:
     """Errors, confusions, buckets and calibration, summed over seeds."""
-    kinds: Counter[str] = Counter()
+    errors: Counter[str] = Counter()
     confusions: Counter[tuple[str | None, str | None]] = Counter()
-    buckets: dict[str, dict[str, Any]] = {name: {} for name in (DIMENSIONS if has_positions else ())}
+    buckets: dict[str, dict[str, Any]] = {name: {} for name in (DIMENSIONS if task.has_positions else ())}
     scores, right = [], []
     for each in answers:
         for name, counted in buckets.items():
             found = count_buckets(DIMENSIONS[name], training, each.words, each.gold, each.predicted)
             for bucket, c in found.items():
                 counted[bucket] = np.array([c.gold, c.predicted, c.correct]) + counted.get(bucket, 0)
-        for gold, predicted, given in zip(each.gold, each.predicted, each.scores, strict=True):
-            matches = match_entities(gold, predicted)
-            kinds.update(count_kinds(matches))
+        credits = task.credits(each.values)
+        if not task.has_positions:
+            errors.update({"right": int((credits == 1).sum()), "wrong": int((credits == 0).sum())})
+            errors["partly right"] += len(credits) - int(np.isin(credits, (0, 1)).sum())
+        pairs = zip(each.gold, each.predicted, strict=True) if task.has_labels else ()
+        for matches in (match_entities(*pair) for pair in pairs):
+            errors.update(count_kinds(matches) if task.has_positions else {})
             confusions.update(count_confusions(matches))
+        for given, judged in zip(each.scores, task.right(each), strict=True):
             scores += given
-            right += [entity in gold for entity in predicted]
+            right += judged
     judged = reliability(scores, right)
     return {
-        "errors": dict(kinds),
+        "errors": dict(errors),
         "confusions": sorted(([g, p, n] for (g, p), n in confusions.items()), key=lambda row: (str(row[:2]), row[2])),
         "buckets": {name: {b: row.tolist() for b, row in rows.items()} for name, rows in buckets.items()},
         "calibration": {
@@ -204,7 +214,8 @@ def _choose_pair(systems: list[dict[str, Any]], best: int, base: int, grid: "Gri
 def _compare_pair(
     grid: "Grid", finished: list[Finished], chosen: tuple[int, int], training: Training
 ) -> dict[str, Any]:
-    """Two systems over the seeds that both have: differences by type and position, and the case study."""
+    """Two systems over the seeds that both have: differences by type and position, and examples."""
+    task, data = grid.task, grid.data()[grid.judged_on]
     first, second = (finished[i] for i in chosen)
     shared = [seed for seed in first.seeds if seed in second.seeds]
     pair = first.answers(shared), second.answers(shared)
@@ -215,14 +226,21 @@ def _compare_pair(
     labels = {label for cell in second.cells for label in cell.scores[grid.judged_on]["per_type"]}
     positions: dict[str, Callable[[Entity], bool]] = {START: lambda e: e.start == 0, ELSEWHERE: lambda e: e.start > 0}
     by_label: dict[str, Callable[[Entity], bool]] = {x: lambda e, x=x: e.label == x for x in sorted(labels)}
-    cases = case_study(finished[0].sentences, *pair, beside, training, names, grid.task.has_positions) if shared else []
+    groups, mistakes = [], []
+    if shared and task.has_positions:
+        groups = cases.case_study(data, *pair, beside, training, names)
+        mistakes = cases.confident_mistakes(data, names[1], pair[1][0])
+    elif shared:
+        groups = examples.differing(task, data, *pair, beside, names)
+        mistakes = examples.confident_mistakes(task, data, names[1], pair[1][0])
     return {
         "pair": list(names),
         "pair_short": [" · ".join(p[i] for p in parts if p[0] != p[1]) or names[0] for i in (0, 1)],
         "pair_seeds": shared,
         "pair_by_type": _gaps(pair, by_label),
-        "direction_test": _gaps(pair, positions) if grid.task.has_positions else {},
-        "cases": cases,
+        "direction_test": _gaps(pair, positions) if task.has_positions else {},
+        "cases": groups,
+        "mistakes": mistakes,
     }
 
 

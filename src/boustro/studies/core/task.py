@@ -1,41 +1,61 @@
 """What a study must know of a task beyond training and prediction: the one place where tasks differ for studies.
 
-References and answers are entities over words for every task: of a classifier, one that covers the whole text. The
-micro F1 over one entity per text is the accuracy, so one way of counting serves both.
+Every example has some values from which `statistic` makes a system's score (`metrics.significance`). References and
+answers that are labels or spans are entities over the example's words too, so one way of counting serves them all:
+
+    EntityTask      entities in a sentence                                        entity F1
+    LabelTask       one label, of all words                                       accuracy
+    LabelSetTask    any number of labels, each of all words                       micro F1 over labels
+    NumberTask      a number; no entities                                         Spearman's correlation
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
+from boustro.metrics.significance import Statistic, entity_counts, f1, spearman
 from boustro.metrics.spans import REPAIR_RULE, extract_spans, is_span_tag
 from boustro.tasks import TASKS, task_class
+from boustro.tasks.answers import Answer
 from boustro.tasks.base import Task
 from boustro.tasks.config import TaskConfig
 from boustro.tasks.data import data_name
 from boustro.tasks.data.schemes import gold_entities
-from boustro.types import Entity, Sentence
+from boustro.types import Entity
 
 
-@dataclass(frozen=True, kw_only=True)
 class StudiedTask:
     """A task by its name in `boustro.tasks.TASKS`, and how its results are counted and described."""
 
-    name: str
     metric: str
     """The score in tables."""
-    units: str
-    """What is counted."""
-    label: str
+    examples: str
+    """What is scored, in the plural."""
+    units: str = ""
+    """What is counted in an example; by default the example itself."""
+    label: str = "label"
     """What a unit's label is called."""
-    has_positions: bool
+    credit: str
+    """What the mean of `credits` is called."""
+    has_positions: bool = False
     """Whether a unit has a position and a length in its sentence, and its own words that training may have seen."""
-    signature: dict[str, str]
+    has_labels: bool = True
+    """Whether a unit has one of the labels of the training set."""
+    has_confusions: bool = True
+    """Whether one label may be given instead of another."""
+    has_scores: bool = True
+    """Whether a unit has a probability."""
+    statistic: Statistic = staticmethod(f1)
+    rules: tuple[tuple[str, str], ...]
     """How scores are computed."""
-    shot_tags: tuple[str, ...]
+    shot_tags: tuple[str, ...] = ()
     """What few-shot heads can predict."""
-    shot_heads: tuple[tuple[int, tuple[str, str]], ...]
+    shot_heads: tuple[tuple[int, tuple[str, str]], ...] = ()
     """(fewest shots, (head, tags)): what `auto` means at that many shots (docs/log.md)."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.units = name, self.units or self.examples
 
     @property
     def config(self) -> type[TaskConfig]:
@@ -46,48 +66,155 @@ class StudiedTask:
         """An untrained task; `ValueError` for a head or an option that it does not have."""
         return task_class(self.name)(encoder, head, **options)
 
-    def gold(self, sentence: Sentence) -> list[Entity]:
-        """The reference, overlapping entities too, each once."""
-        return sorted({Entity(e.label, e.start, e.end) for e in gold_entities(sentence)})
+    def words(self, example: Any) -> Sequence[str]:
+        """The words that entities are over."""
+        return example.words or ("",)
 
-    def check_data(self, name: str, sentences: Sequence[Sentence]) -> None:
-        """`ValueError` for tags that mark no entity; `name` is train, dev or test."""
-        strange = next((t for s in sentences for t in s.tags or () if not is_span_tag(t)), None)
+    def title(self, example: Any) -> str:
+        """What is said above the words."""
+        return ""
+
+    def gold(self, example: Any) -> list[Entity]:
+        """The reference, each entity once."""
+        raise NotImplementedError
+
+    def found(self, example: Any, answer: Answer) -> Sequence[Entity]:
+        """The answer, with scores."""
+        raise NotImplementedError
+
+    def reference(self, example: Any) -> str:
+        """The reference as text."""
+        return ", ".join(e.label for e in self.gold(example))
+
+    def said(self, example: Any, answer: Answer) -> str:
+        """The answer as text."""
+        return ", ".join(e.label for e in self.found(example, answer))
+
+    def values(self, examples: Sequence[Any], answers: Sequence[Answer]) -> np.ndarray:
+        """(N, C): what `statistic` needs of every example."""
+        found = [self.found(example, answer) for example, answer in zip(examples, answers, strict=True)]
+        return entity_counts([self.gold(example) for example in examples], found)
+
+    def credits(self, values: np.ndarray) -> np.ndarray:
+        """(N,) how right the answer for each example is, from 0 to 1."""
+        gold, found, both = values.T[:3]
+        return np.where(gold + found > 0, 2 * both / np.maximum(gold + found, 1), 1.0)
+
+    def right(self, answers: Any) -> list[list[bool]]:
+        """Whether each of the entities of `compare.cases.Answers` is right, example by example."""
+        pairs = zip(answers.gold, answers.predicted, strict=True)
+        return [[entity in gold for entity in predicted] for gold, predicted in pairs]
+
+    def check_data(self, name: str, examples: Sequence[Any]) -> None:
+        """`ValueError` for data that cannot be studied; `name` is train, dev or test."""
+
+    def count_hidden(self, examples: Sequence[Any]) -> int:
+        """Entities inside or across another one, which tags cannot represent: tags hold the outermost only."""
+        return 0
+
+
+class EntityTask(StudiedTask):
+    """Entities in sentences."""
+
+    metric, credit = "F1", "recall"
+    examples, units, label = "sentences", "entities", "type"
+    has_positions = True
+    rules = (("metric", "entity F1"), ("repair", REPAIR_RULE), ("scheme", "BIO"))
+    shot_tags = ("bio", "io", "factored")
+    shot_heads = ((64, ("mlp+crf", "bio")), (0, ("ridge", "factored")))
+
+    def gold(self, example: Any) -> list[Entity]:
+        return sorted({Entity(e.label, e.start, e.end) for e in gold_entities(example)})
+
+    def found(self, example: Any, answer: Answer) -> Sequence[Entity]:
+        return answer.entities
+
+    def check_data(self, name: str, examples: Sequence[Any]) -> None:
+        strange = next((t for s in examples for t in s.tags or () if not is_span_tag(t)), None)
         if strange:
             raise ValueError(
-                f"{data_name(sentences)} ({name}): the tag {strange!r} marks no entity, and entities are compared; "
+                f"{data_name(examples)} ({name}): the tag {strange!r} marks no entity, and entities are compared; "
                 "train on labels of words with boustro fit, or give --scheme io if a run of one label is an entity"
             )
 
-    def count_hidden(self, sentences: Sequence[Sentence]) -> int:
-        """Entities inside or across another one, which tags cannot represent: tags hold the outermost only."""
-        return sum(len(self.gold(s)) - len(extract_spans(s.tags)) for s in sentences if s.tags is not None)
+    def count_hidden(self, examples: Sequence[Any]) -> int:
+        return sum(len(self.gold(s)) - len(extract_spans(s.tags)) for s in examples if s.tags is not None)
 
 
-TAG = StudiedTask(
-    name="tag",
-    metric="F1",
-    units="entities",
-    label="type",
-    has_positions=True,
-    signature={"metric": "entity F1", "repair": REPAIR_RULE, "scheme": "BIO"},
-    shot_tags=("bio", "io", "factored"),
-    shot_heads=((64, ("mlp+crf", "bio")), (0, ("ridge", "factored"))),
-)
-CLASSIFY = StudiedTask(
-    name="classify",
-    metric="accuracy",
-    units="texts",
-    label="label",
-    has_positions=False,
-    signature={"metric": "accuracy"},
-    shot_tags=("label",),
-    shot_heads=((0, ("ridge", "label")),),
-)
-BY_LABELLING = {"tags": TAG, "class": CLASSIFY}
+class LabelTask(StudiedTask):
+    """One label per text, or per pair of texts."""
+
+    metric = credit = "accuracy"
+    rules = (("metric", "accuracy"),)
+    shot_tags = ("label",)
+    shot_heads = ((0, ("ridge", "label")),)
+
+    def __init__(self, name: str) -> None:
+        self.examples = "pairs" if name == "pair" else "texts"
+        super().__init__(name)
+
+    def gold(self, example: Any) -> list[Entity]:
+        return [Entity(example.label, 0, max(1, len(example)))]
+
+    def found(self, example: Any, answer: Answer) -> Sequence[Entity]:
+        pairs = zip(answer.tags, answer.scores, strict=True)
+        return [Entity(label, 0, max(1, len(example)), score=score) for label, score in pairs]
+
+
+class LabelSetTask(LabelTask):
+    """Any number of labels per text."""
+
+    metric, credit, units = "micro F1", "mean F1", "labels"
+    rules = (("metric", "micro F1 over labels"),)
+    has_confusions = False
+    shot_tags = shot_heads = ()
+
+    def gold(self, example: Any) -> list[Entity]:
+        return [Entity(label, 0, max(1, len(example))) for label in sorted(set(example.labels or ()))]
+
+
+class NumberTask(StudiedTask):
+    """A number per pair of texts."""
+
+    metric, credit = "Spearman", "agreement of ranks"
+    examples = "pairs"
+    has_labels = has_confusions = has_scores = False
+    statistic = staticmethod(spearman)
+    rules = (("metric", "Spearman's correlation of ranks, times 100"),)
+
+    def gold(self, example: Any) -> list[Entity]:
+        return []
+
+    def found(self, example: Any, answer: Answer) -> Sequence[Entity]:
+        return ()
+
+    def reference(self, example: Any) -> str:
+        return f"{example.score:.2f}"
+
+    def said(self, example: Any, answer: Answer) -> str:
+        return f"{answer.value:.2f}"
+
+    def values(self, examples: Sequence[Any], answers: Sequence[Answer]) -> np.ndarray:
+        """(N, 2): the reference and the answer."""
+        pairs = zip(examples, answers, strict=True)
+        return np.array([(example.score, answer.value) for example, answer in pairs], float).reshape(-1, 2)
+
+    def credits(self, values: np.ndarray) -> np.ndarray:
+        gold, found = (np.argsort(np.argsort(side, kind="stable")) for side in values.T)
+        return 1 - np.abs(gold - found) / max(1, len(values) - 1)
+
+
+TAG, CLASSIFY = EntityTask("tag"), LabelTask("classify")
+BY_LABELLING: dict[str, type[StudiedTask]] = {
+    "tags": EntityTask,
+    "class": LabelTask,
+    "score": NumberTask,
+}
 """By what the heads of a task learn first, see `tasks.base.Task.labellings`."""
 
 
-def studied_task(name: str) -> StudiedTask:
-    """The task of a name in `TASKS`, as studies see it; `ValueError` for an unknown name."""
-    return replace(BY_LABELLING[task_class(name).labellings[0]], name=name)
+def studied_task(name: str, examples: Sequence[Any] = ()) -> StudiedTask:
+    """The task of a name in `TASKS`, as studies of these examples see it; `ValueError` for an unknown name."""
+    kind = BY_LABELLING[task_class(name).labellings[0]]
+    several = any(getattr(example, "labels", None) is not None for example in examples)
+    return (LabelSetTask if kind is LabelTask and several else kind)(name)

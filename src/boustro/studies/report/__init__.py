@@ -21,27 +21,31 @@ class StudyReport:
 
     verdict: Callable[[Results], str]
     """The result in one sentence."""
-    sections: tuple[Callable[[Results], Section], ...]
+    sections: tuple[Callable[[Results], Section | None], ...]
+    """None where a section does not fit the task."""
 
     def html(self, results: Results, more: Sequence[Section] = ()) -> str:
         """The whole report; `more` are the caller's sections, inserted before the last one."""
-        labels = sorted({label for s in results.get("systems", ()) for label in s["per_type"]})
-        *body, last = (section(results) for section in self.sections)
+        labels = sorted({"answer", *(label for s in results.get("systems", ()) for label in s["per_type"])})
+        *body, last = filter(None, (section(results) for section in self.sections))
         return render_page(results, self.verdict(results), [*body, *more, last], labels)
 
     def markdown(self, results: Results) -> str:
         """The same without the figures, whose numbers are in the tables; measured times come last."""
         parts = [f"# {results['title']}\n", f"{self.verdict(results)}\n"]
-        for section in sorted((make(results) for make in self.sections), key=lambda s: s.key == "cost"):
+        made = filter(None, (make(results) for make in self.sections))
+        for section in sorted(made, key=lambda s: s.key == "cost"):
             parts += [f"## {section.title}\n", *(text for block in section.blocks if (text := to_markdown(block)))]
         return "\n".join(parts)
 
 
 def data_blocks(results: Results) -> list[Block]:
     """The data, the command, and the cells that are missing."""
-    counted = ("sentences", "words", "entities")
-    rows = [[name, d["name"], *(f"{d[what]:,}" for what in counted)] for name, d in results["data"].items()]
-    table = Table("The data", ["", "file", "sentences", "words", results["task"]["units"]], rows)
+    task = results["task"]
+    counted = {"examples": task["examples"], "words": "words", "entities": task["units"]}
+    counted = {key: what for key, what in counted.items() if key != "entities" or task["units"] != task["examples"]}
+    rows = [[name, d["name"], *(f"{d[key]:,}" for key in counted)] for name, d in results["data"].items()]
+    table = Table("The data", ["", "file", *counted.values()], rows)
     blocks: list[Block] = [table, Code(results["command"])]
     if results["missing"]:
         blocks.append(Details(f"{len(results['missing'])} cells are missing", [Prose("; ".join(results["missing"]))]))

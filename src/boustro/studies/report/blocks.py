@@ -77,6 +77,29 @@ class ExampleSentence:
 
 
 @dataclass(frozen=True, slots=True)
+class ExampleAnswers:
+    """A text with some words marked, its reference, and the answers of several systems: (system, answer, score, right).
+
+    `right` is None for an answer that is neither right nor wrong.
+    """
+
+    heading: str
+    words: Sequence[str]
+    marked: Sequence[Entity]
+    reference: str
+    answers: Sequence[tuple[str, str, float | None, bool | None]]
+
+    @property
+    def lines(self) -> list[tuple[str, str, str]]:
+        """Who, what, and how sure, the reference first."""
+        rows = [("reference", self.reference, "")]
+        for who, said, score, right in self.answers:
+            sign = "" if right is None else " ✓" if right else " ✗"
+            rows.append((f"{who}{sign}", said, "" if score is None else f"{score:.2f}"))
+        return rows
+
+
+@dataclass(frozen=True, slots=True)
 class MarkedText:
     """A text with entities over its characters."""
 
@@ -93,7 +116,7 @@ class Details:
     shown: bool = False
 
 
-Block = Table | Prose | Code | Figure | ExampleSentence | MarkedText | Details
+Block = Table | Prose | Code | Figure | ExampleSentence | ExampleAnswers | MarkedText | Details
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +148,12 @@ def to_html(block: Block) -> str:
             return _html_table(block)
         case ExampleSentence():
             return _html_example(block)
+        case ExampleAnswers():
+            said = [
+                (who, html.escape(what) + (f" <small>{sure}</small>" if sure else ""))
+                for who, what, sure in block.lines
+            ]
+            return _framed(block.heading, f"<div>{as_html(*word_entities(block.words, block.marked))}</div>", said)
 
 
 def to_markdown(block: Block) -> str:
@@ -151,6 +180,11 @@ def to_markdown(block: Block) -> str:
             width = max(len(who) for who, _ in answers)
             lines = [f"    {who:{width}}  {as_text(*word_entities(block.words, e))}" for who, e in answers]
             return "\n".join([f"{block.heading}\n", *lines]) + "\n"
+        case ExampleAnswers():
+            width = max(len(who) for who, *_ in block.lines)
+            lines = [f"    {who:{width}}  {what} {sure}".rstrip() for who, what, sure in block.lines]
+            text = as_text(*word_entities(block.words, block.marked))
+            return "\n".join([f"{block.heading}\n", f"    {text}", *lines]) + "\n"
 
 
 def _html_table(table: Table) -> str:
@@ -181,8 +215,13 @@ def _html_example(example: ExampleSentence) -> str:
     for who, entities in example.answers:
         right = entity_keys(entities) == entity_keys(example.gold)
         lines.append((f"{who} {'✓' if right else '✗'}", _marked(example.words, entities, example.gold)))
-    body = "".join(f"<dt>{html.escape(who)}</dt><dd>{marked}</dd>" for who, marked in lines)
-    return f"<div class=example><p>{html.escape(example.heading)}</p><dl>{body}</dl></div>"
+    return _framed(example.heading, "", lines)
+
+
+def _framed(heading: str, text: str, lines: Sequence[tuple[str, str]]) -> str:
+    """An example; `text` and the second of each line are HTML."""
+    body = "".join(f"<dt>{html.escape(who)}</dt><dd>{what}</dd>" for who, what in lines)
+    return f"<div class=example><p>{html.escape(heading)}</p>{text}<dl>{body}</dl></div>"
 
 
 def _marked(words: Sequence[str], entities: Sequence[Entity], gold: Sequence[Entity]) -> str:

@@ -33,9 +33,9 @@ def points(difference: Mapping[str, Any]) -> str:
 
 
 def interval(difference: Mapping[str, Any]) -> str:
-    """95% interval −0.3 to 1.2, p = 0.38; with one seed: 95% interval over sentences only 2.4 to 4.0, one seed."""
+    """95% interval −0.3 to 1.2, p = 0.38; with one seed: 95% interval over examples only 2.4 to 4.0, one seed."""
     ends = " to ".join(signed(difference[end]).removeprefix("+") for end in ("low", "high"))
-    only = " over sentences only" if difference["p_holm"] is None else ""
+    only = " over examples only" if difference["p_holm"] is None else ""
     return f"95% interval{only} {ends}, {chance(difference)}"
 
 

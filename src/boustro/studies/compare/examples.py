@@ -1,0 +1,97 @@
+"""Examples whose answers are right or wrong as a whole: where two systems differ, and mistakes of which one is sure.
+
+An answer has a *credit* from 0 to 1 (`core.task`): for a label 1 or 0, for an answer to a question its F1, for a number
+how near its rank is. An example is *fixed* when the second system's credit is higher than the first's by at least
+`CHANGE`, *broken* in the opposite case; both are counted over all seeds that the systems share.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from boustro.studies.compare.cases import MAX_BROKEN, MAX_FIXED, Answers
+from boustro.studies.core.task import StudiedTask
+
+CHANGE = 0.25
+MOST_WORDS, MOST_MISTAKES = 60, 8
+
+
+def differing(
+    task: StudiedTask,
+    examples: Sequence[Any],
+    first: Sequence[Answers],
+    second: Sequence[Answers],
+    others: Mapping[str, Answers],
+    names: tuple[str, str],
+) -> list[dict[str, Any]]:
+    """One group with all examples, as `cases.case_study`; shown are the largest changes, the surest first."""
+    credits = [np.stack([task.credits(answers.values) for answers in side]) for side in (first, second)]  # (seeds, N)
+    changes = credits[1] - credits[0]
+    systems = {names[0]: first[0], names[1]: second[0], **others}
+    chosen: list[tuple[int, str]] = []
+    taken: set[tuple[str, ...]] = set()
+    for kind, side, sign, room in (("fixed", second[0], 1, MAX_FIXED), ("broken", first[0], -1, MAX_BROKEN)):
+        own = sign * changes[0]
+        changed = np.flatnonzero(own >= CHANGE).tolist()
+        for i in sorted(changed, key=lambda i: (-own[i], -max(side.scores[i], default=0), i)):
+            form = (*side.words[i], task.title(examples[i]))
+            if room and form not in taken:
+                chosen.append((i, kind))
+                taken.add(form)
+                room -= 1
+    return [
+        {
+            "title": f"all {task.examples}",
+            "entities": len(examples),
+            "recall": [100 * float(side.mean()) for side in credits],
+            "fixed": int((changes >= CHANGE).sum()),
+            "broken": int((changes <= -CHANGE).sum()),
+            "num_seeds": len(first),
+            "sentences": [show(task, examples[i], i, systems, kind) for i, kind in chosen],
+        }
+    ]
+
+
+def confident_mistakes(task: StudiedTask, examples: Sequence[Any], name: str, answers: Answers) -> list[dict[str, Any]]:
+    """The wrong answers of one system with the highest scores; of numbers the worst."""
+    credits = task.credits(answers.values)
+    wrong = np.flatnonzero(credits < (0.5 if task.has_scores else 1)).tolist()
+    order = sorted(wrong, key=lambda i: (-max(answers.scores[i], default=0), credits[i], i))
+    return [show(task, examples[i], i, {name: answers}, "wrong") for i in order[:MOST_MISTAKES]]
+
+
+def show(task: StudiedTask, example: Any, index: int, systems: Mapping[str, Answers], kind: str) -> dict[str, Any]:
+    """An example, its reference and the systems' answers; of a long text a part around what is marked."""
+    answers = next(iter(systems.values()))
+    marked = [] if task.has_labels else answers.gold[index]  # a label is of all words
+    words, marked = cut(answers.words[index], [(e.start, e.end) for e in marked], MOST_WORDS)
+    return {
+        "number": index + 1,
+        "where": example.where.rpartition("/")[2],
+        "kind": kind,
+        "title": task.title(example),
+        "words": words,
+        "marked": marked,
+        "reference": task.reference(example),
+        "answers": {
+            name: {
+                "said": own.said[index],
+                "score": max(own.scores[index], default=None),
+                "credit": round(float(task.credits(own.values)[index]), 4),
+            }
+            for name, own in systems.items()
+        },
+    }
+
+
+def cut(words: Sequence[str], spans: Sequence[tuple[int, int]], most: int) -> tuple[list[str], list[list[int]]]:
+    """At most so many words around the first span, with … for what is left out, and the spans among them."""
+    begin = 0
+    if len(words) > most and spans:
+        middle = sum(spans[0]) // 2
+        begin = max(0, min(middle - most // 2, len(words) - most))
+    end, before = min(len(words), begin + most), ["…"] * (begin > 0)
+    inside = [(max(a, begin), min(b, end)) for a, b in spans if a < end and b > begin]
+    shift = len(before) - begin
+    return [*before, *words[begin:end], *["…"] * (end < len(words))], [[a + shift, b + shift] for a, b in inside]
