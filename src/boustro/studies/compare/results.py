@@ -270,7 +270,7 @@ def _gaps(
     pair: Sequence[Sequence[Answers]], keeps: Mapping[str, Callable[[Entity], bool]]
 ) -> dict[str, dict[str, Any] | None]:
     """The second system's F1 minus the first's over the entities that each function selects, with intervals."""
-    if not pair[0]:
+    if not pair[0] or not keeps:
         return dict.fromkeys(keeps)
     counted = [counts(answers, keep) for answers in pair for keep in keeps.values()]
     drawn = bootstrap(f1, counted, draws=DRAWS + DRAWS_EACH * len(keeps))

@@ -6,6 +6,7 @@ answers that are labels or spans are entities over the example's words too, so o
     EntityTask      entities in a sentence                                        entity F1
     LabelTask       one label, of all words                                       accuracy
     LabelSetTask    any number of labels, each of all words                       micro F1 over labels
+    AnswerTask      some words of a context, or none; several may be right        mean F1 of questions
     NumberTask      a number; no entities                                         Spearman's correlation
 """
 
@@ -14,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from boustro.heads.questions import NO_ANSWER
+from boustro.metrics.questions import match
 from boustro.metrics.significance import Statistic, entity_counts, f1, spearman
 from boustro.metrics.spans import REPAIR_RULE, extract_spans, is_span_tag
 from boustro.tasks import TASKS, task_class
@@ -22,6 +25,7 @@ from boustro.tasks.base import Task
 from boustro.tasks.config import TaskConfig
 from boustro.tasks.data import data_name
 from boustro.tasks.data.schemes import gold_entities
+from boustro.tasks.labellings.questions import answer_text
 from boustro.types import Entity
 
 
@@ -173,6 +177,45 @@ class LabelSetTask(LabelTask):
         return [Entity(label, 0, max(1, len(example))) for label in sorted(set(example.labels or ()))]
 
 
+class AnswerTask(StudiedTask):
+    """Answers to questions: spans of a context, one of them or none."""
+
+    metric = credit = "F1"
+    examples = "questions"
+    has_labels = has_confusions = False
+    rules = (("metric", "mean F1 of questions, with SQuAD's normalisation"),)
+
+    def words(self, example: Any) -> Sequence[str]:
+        return example.context.words
+
+    def title(self, example: Any) -> str:
+        return " ".join(example.question.words)
+
+    def gold(self, example: Any) -> list[Entity]:
+        return [Entity("answer", start, end) for start, end in sorted(set(example.spans))]
+
+    def found(self, example: Any, answer: Answer) -> Sequence[Entity]:
+        return answer.entities[:1] if answer_text(example, answer) else ()
+
+    def reference(self, example: Any) -> str:
+        return " / ".join(dict.fromkeys(example.answers or (NO_ANSWER,)))
+
+    def said(self, example: Any, answer: Answer) -> str:
+        return answer_text(example, answer) or NO_ANSWER
+
+    def values(self, examples: Sequence[Any], answers: Sequence[Answer]) -> np.ndarray:
+        """(N, 4): 1, 1, the F1 of the answer, and whether it matches exactly."""
+        rows = []
+        for example, answer in zip(examples, answers, strict=True):
+            exact, overlap = match(answer_text(example, answer), example.answers or ())
+            rows.append((1.0, 1.0, overlap, exact))
+        return np.array(rows).reshape(-1, 4)
+
+    def right(self, answers: Any) -> list[list[bool]]:
+        pairs = zip(answers.predicted, answers.values[:, 3], strict=True)
+        return [[bool(exact)] * len(predicted) for predicted, exact in pairs]
+
+
 class NumberTask(StudiedTask):
     """A number per pair of texts."""
 
@@ -208,6 +251,7 @@ TAG, CLASSIFY = EntityTask("tag"), LabelTask("classify")
 BY_LABELLING: dict[str, type[StudiedTask]] = {
     "tags": EntityTask,
     "class": LabelTask,
+    "answers": AnswerTask,
     "score": NumberTask,
 }
 """By what the heads of a task learn first, see `tasks.base.Task.labellings`."""

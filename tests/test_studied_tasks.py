@@ -1,0 +1,135 @@
+"""How studies judge each task: scores are those of the task itself, and examples are shown where systems differ."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+
+from boustro.metrics.labels import score_text_labels
+from boustro.metrics.questions import score_answers
+from boustro.metrics.significance import bootstrap
+from boustro.studies.compare.cases import Answers
+from boustro.studies.compare.examples import MOST_WORDS, confident_mistakes, cut, differing
+from boustro.studies.core.task import AnswerTask, LabelSetTask, LabelTask, NumberTask, studied_task
+from boustro.tasks.answers import Answer
+from boustro.tasks.data.questions import read_questions
+from boustro.types import Entity, Sentence
+
+
+class Labelled(SimpleNamespace):
+    """A text with any number of labels."""
+
+    def __len__(self):
+        return len(self.words)
+
+
+TEXTS = [Sentence(("boat", str(n)), label="up" if n % 3 else "down", where=f"d/t.jsonl:{n}") for n in range(9)]
+CONTEXT = "Ada Brandt sold the old harbour in May."
+RECORDS = [
+    {"context": CONTEXT, "question": "Who sold it?", "answers": [{"text": "Ada Brandt", "start": 0}]},
+    {
+        "context": CONTEXT,
+        "question": "When?",
+        "answers": [{"text": "May", "start": 35}, {"text": "in May", "start": 32}],
+    },
+    {"context": CONTEXT, "question": "Why?", "answers": []},
+]
+QUESTIONS, _ = read_questions(RECORDS)
+
+
+def score(task, examples, answers):
+    (drawn,) = bootstrap(task.statistic, [task.values(examples, answers)[None]], draws=1)
+    return drawn.scores[0]
+
+
+def label(name, p=0.8):
+    return Answer((name,), (p,))
+
+
+def span(start, end, p=0.6):
+    return Answer(("answer",), (p,), (Entity("answer", start, end, score=p),), value=0.0)
+
+
+def judged(task, examples, answers):
+    """The answers as a report reads them from a cell."""
+    found = [task.found(e, a) for e, a in zip(examples, answers, strict=True)]
+    return Answers(
+        [task.words(e) for e in examples],
+        [task.gold(e) for e in examples],
+        [[Entity(e.label, e.start, e.end) for e in own] for own in found],
+        [[e.score for e in own] for own in found],
+        task.values(examples, answers),
+        [task.said(e, a) for e, a in zip(examples, answers, strict=True)],
+    )
+
+
+def test_one_label_per_text_is_judged_by_accuracy():
+    task, answers = LabelTask("classify"), [label("up")] * 9
+    wanted = score_text_labels([t.label for t in TEXTS], ["up"] * 9).accuracy
+    assert score(task, TEXTS, answers) == pytest.approx(wanted) == pytest.approx(200 / 3)
+    assert (task.examples, task.units, LabelTask("pair").units) == ("texts", "texts", "pairs")
+    assert task.credits(task.values(TEXTS, answers)).tolist() == [0, 1, 1] * 3
+    empty = Sentence((), label="up")
+    assert score(task, [empty], [label("up")]) == 100 and task.words(empty) == ("",)
+
+
+def test_label_sets_are_judged_by_micro_f1():
+    texts = [Labelled(words=("a",), labels=names, where="") for names in (("x", "y"), (), ("y",))]
+    task = studied_task("classify", texts)
+    answers = [Answer(("x",), (0.9,)), Answer((), ()), Answer(("x", "y"), (0.7, 0.6))]
+    assert isinstance(task, LabelSetTask) and not task.has_confusions
+    assert score(task, texts, answers) == pytest.approx(200 * 2 / 6)
+    assert task.credits(task.values(texts, answers)) == pytest.approx([2 / 3, 1, 2 / 3])
+    assert [task.reference(t) for t in texts] == ["x, y", "", "y"]
+
+
+def test_answers_to_questions_are_judged_by_their_mean_f1():
+    task = AnswerTask("qa")
+    nothing = Answer(("no answer",), (0.5,), (Entity("answer", 0, 1, score=0.1),), value=1.0)
+    answers = [span(0, 1), span(7, 8), nothing]
+    wanted = score_answers([q.answers for q in QUESTIONS], ["Ada", "May", ""])
+    assert score(task, QUESTIONS, answers) == pytest.approx(wanted.f1)
+    assert task.values(QUESTIONS, answers)[:, 3].mean() * 100 == pytest.approx(wanted.exact_match)
+    assert [task.said(q, a) for q, a in zip(QUESTIONS, answers, strict=True)] == ["Ada", "May", "no answer"]
+    assert task.reference(QUESTIONS[1]) == "May / in May" and task.reference(QUESTIONS[2]) == "no answer"
+    assert task.right(judged(task, QUESTIONS, answers)) == [[False], [True], []]
+    assert task.title(QUESTIONS[0]) == "Who sold it ?"
+
+
+def test_numbers_are_judged_by_the_correlation_of_their_ranks():
+    task, rng = NumberTask("similarity"), np.random.default_rng(0)
+    gold, found = rng.normal(size=(2, 12))
+    pairs = [SimpleNamespace(words=("a", "|", "b"), score=g, where="") for g in gold]
+    answers = [Answer(value=float(x)) for x in found]
+    assert score(task, pairs, answers) == pytest.approx(100 * spearmanr(gold, found).statistic)
+    exact = [Answer(value=2 * g) for g in gold]
+    assert task.credits(task.values(pairs, exact)).tolist() == [1] * 12
+    reversed_ranks = task.credits(task.values(pairs, [Answer(value=-g) for g in gold]))
+    assert reversed_ranks.min() == 0 and task.reference(pairs[0]) == f"{gold[0]:.2f}"
+
+
+def test_examples_that_two_systems_answer_differently_are_fixed_or_broken():
+    task = LabelTask("classify")
+    always, never = [label("up", p) for p in np.linspace(0.5, 0.9, 9)], [label("down", 0.7)] * 9
+    first, second = judged(task, TEXTS, never), judged(task, TEXTS, always)
+    (group,) = differing(task, TEXTS, [first, first], [second, second], {}, ("a", "b"))
+    assert (group["entities"], group["fixed"], group["broken"], group["num_seeds"]) == (9, 12, 6, 2)
+    assert group["recall"] == pytest.approx([100 / 3, 200 / 3])
+    shown = group["sentences"]
+    assert [s["kind"] for s in shown] == ["fixed"] * 5 + ["broken"] * 3
+    assert shown[0]["number"] == 9 and shown[0]["where"] == "t.jsonl:8"  # the surest first
+    assert shown[0]["answers"]["b"] == {"said": "up", "score": pytest.approx(0.9), "credit": 1}
+    (same,) = differing(task, TEXTS, [first], [first], {}, ("a", "b"))
+    assert (same["fixed"], same["broken"], same["sentences"]) == (0, 0, [])
+    mistakes = confident_mistakes(task, TEXTS, "b", second)
+    assert [m["number"] for m in mistakes] == [7, 4, 1] and mistakes[0]["reference"] == "down"
+
+
+def test_a_long_context_is_cut_around_the_answer():
+    words = [f"w{i}" for i in range(200)]
+    shown, spans = cut(words, [(150, 152), (3, 4)], MOST_WORDS)
+    assert shown[0] == shown[-1] == "…" and len(shown) == MOST_WORDS + 2
+    assert spans == [[spans[0][0], spans[0][0] + 2]] and shown[spans[0][0]] == "w150"
+    assert cut(words[:5], [(0, 5)], MOST_WORDS) == (words[:5], [[0, 5]])
+    assert cut(words, [(199, 200)], 10)[0] == ["…", *words[190:]] and cut(words, [], 3)[0] == [*words[:3], "…"]
