@@ -251,8 +251,9 @@ TAG, CLASSIFY = EntityTask("tag"), LabelTask("classify")
 BY_LABELLING: dict[str, type[StudiedTask]] = {
     "tags": EntityTask,
     "class": LabelTask,
+    "pair": LabelTask,
+    "pair-score": NumberTask,
     "answers": AnswerTask,
-    "score": NumberTask,
 }
 """By what the heads of a task learn first, see `tasks.base.Task.labellings`."""
 
