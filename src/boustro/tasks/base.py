@@ -6,29 +6,24 @@
     task.predict("Jane Villanueva of United Airlines spoke.")
     task.save_pretrained("ner"); Tagger.from_pretrained("ner")
 
-The LMs stay frozen: features are computed once and cached, and only the head is trained and saved. A subclass
-says what it reads, which sentences an example consists of, how an input of `predict` becomes examples, and what its
-answer is; what the head learns and what its answers mean is the labelling's (`tasks.labellings`), which the kind of
-head chooses.
+The LMs stay frozen: features are computed once and cached, and only the head is trained and saved. What a task says
+for itself is in `tasks.contract`; here is what is common to all.
 """
 
 import copy
 import tempfile
 import warnings
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar, overload
-
-import numpy as np
+from typing import Any, Self, overload
 
 from boustro import __version__
 from boustro.encoders.base import Encoder
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.spec import exact_spec, load_encoder, with_cache
-from boustro.given import as_sentences, as_text, iterate
+from boustro.given import as_sentences, iterate
 from boustro.heads.base import Head
 from boustro.heads.inputs import Inputs
 from boustro.heads.registry import head_class
@@ -37,88 +32,29 @@ from boustro.metrics.score import Score
 from boustro.models.hardware import find_device
 from boustro.options import Seed, check_options
 from boustro.tasks import TASKS
-from boustro.tasks.answers import Answer, Input, InputAnswer, Part
+from boustro.tasks.answers import Answer, Input, InputAnswer
 from boustro.tasks.card import write_card
 from boustro.tasks.config import TaskConfig
+from boustro.tasks.contract import Contract, Result
 from boustro.tasks.data import data_name
 from boustro.tasks.data.fingerprint import data_fingerprint
-from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.fitting import fit_task
 from boustro.tasks.folder import load_task, save_task, weights_of
 from boustro.tasks.hub import upload
 from boustro.tasks.labellings import Labelling
-from boustro.types import Sentence
+from boustro.tasks.parts import distinct_parts
 
 PREDICT_INPUTS = 1024
-Result = TypeVar("Result")
 
 
-class Task(ABC, Generic[Input, Result]):
-    """An encoder and a trained head; the parts of a subclass come first.
-
-    An *example* is what the head learns from, such as a `Sentence`; an *input* is what `predict` is given, such as a
-    running text, which may become several examples.
+class Task(Contract[Input, Result]):
+    """An encoder and a trained head.
 
     Attributes:
         config: The options, a `TaskConfig`.
         types: The labels that the trained head can answer.
         record: What training recorded: data, scores on the development set, losses, seconds, notices.
     """
-
-    name: ClassVar[str]
-    """As in `TASKS`."""
-    labellings: ClassVar[tuple[str, ...]]
-    """What its heads may learn, see `heads.base.Head.labelling`."""
-    formats: ClassVar[tuple[str, ...]] = ("text", "jsonl", "html")
-    """How `boustro predict` can print its answers."""
-
-    given: ClassVar[str] = "a text"
-    """What an input is, for messages."""
-
-    @staticmethod
-    @abstractmethod
-    def read(data: Any, **options: Any) -> list[Any]:
-        """Labelled examples of a file, a data set or Python lists; raises `ValueError` with file:line for bad data."""
-
-    @staticmethod
-    @abstractmethod
-    def read_counted(data: Any, options: DataOptions) -> tuple[list[Any], Mapping[str, int]]:
-        """The same, and what was repaired or left out, counted."""
-
-    @staticmethod
-    def parts(example: Any) -> tuple[Sentence, ...]:
-        """The sentences of an example, which are encoded; as many as its heads have `parts`."""
-        return (example,)
-
-    @staticmethod
-    def as_input(given: Any, place: str) -> Any:
-        """An input as the task needs it; `ValueError`, with the place, for anything else."""
-        return as_text(given, place)
-
-    @staticmethod
-    def is_input(given: Any) -> bool:
-        """Whether this is a single input, and not several."""
-        return isinstance(given, str)
-
-    @staticmethod
-    def parse_line(line: str, place: str) -> Any:
-        """The input on a line of a file; `ValueError`, with the place, where there is none."""
-        return line
-
-    @staticmethod
-    @abstractmethod
-    def split(given: Any, name: str) -> Iterable[Part]:
-        """The examples of an input, each with the places of its words."""
-
-    @abstractmethod
-    def result(self, answer: InputAnswer[Input]) -> Result:
-        """What `predict` returns for an input."""
-
-    @abstractmethod
-    def show(self, answer: InputAnswer[Input], form: str, colour: bool = False) -> Any:
-        """The answer for an input, printable, in one of `formats`; jsonl is a dict."""
-
-    # What follows is common to all tasks.
 
     def __init__(
         self,
@@ -237,16 +173,9 @@ class Task(ABC, Generic[Input, Result]):
         if head_class(self.head_kind).parts == 1:
             features = self.encoder(cached).encode_all(examples)
             return Inputs(features.streams, features.lengths, side=side)
-        numbers: dict[Any, int] = {}
-        sentences, parts = [], []
-        for sentence in (part for example in examples for part in self.parts(example)):
-            key = sentence.words, sentence.spaces
-            if key not in numbers:
-                numbers[key] = len(sentences)
-                sentences.append(Sentence(sentence.words, spaces=sentence.spaces))
-            parts.append(numbers[key])
+        sentences, parts = distinct_parts(map(self.parts, examples))
         features = self.encoder(cached).encode_all(sentences)
-        return Inputs(features.streams, features.lengths, np.array(parts, np.int64).reshape(len(examples), -1), side)
+        return Inputs(features.streams, features.lengths, parts, side)
 
     def answer(self, examples: Iterable[Any], cached: bool = False) -> list[Answer]:
         """Answers, with their probabilities, for examples; those of one sentence may be lists of words.

@@ -1,0 +1,74 @@
+"""What a task says for itself: what it reads, what its examples and inputs are, and what its answers mean.
+
+An *example* is what the head learns from, such as a `Sentence`; an *input* is what `predict` is given, such as a
+running text, which may become several examples. What the head learns from examples is the labelling's
+(`tasks.labellings`), which the kind of head chooses. `tasks.base` writes everything else once.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Generic, TypeVar
+
+from boustro.given import as_text
+from boustro.tasks.answers import Input, InputAnswer, Part
+from boustro.tasks.data.reading import DataOptions
+from boustro.types import Sentence
+
+Result = TypeVar("Result")
+
+
+class Contract(ABC, Generic[Input, Result]):
+    """The parts of a task's own class; those without a default must be given."""
+
+    name: ClassVar[str]
+    """As in `TASKS`."""
+    labellings: ClassVar[tuple[str, ...]]
+    """What its heads may learn, see `heads.base.Head.labelling`."""
+    formats: ClassVar[tuple[str, ...]] = ("text", "jsonl", "html")
+    """How `boustro predict` can print its answers."""
+
+    given: ClassVar[str] = "a text"
+    """What an input is, for messages."""
+
+    @staticmethod
+    @abstractmethod
+    def read(data: Any, **options: Any) -> list[Any]:
+        """Labelled examples of a file, a data set or Python lists; raises `ValueError` with file:line for bad data."""
+
+    @staticmethod
+    @abstractmethod
+    def read_counted(data: Any, options: DataOptions) -> tuple[list[Any], Mapping[str, int]]:
+        """The same, and what was repaired or left out, counted."""
+
+    @staticmethod
+    def parts(example: Any) -> tuple[Sentence, ...]:
+        """The sentences of an example, which are encoded; as many as its heads have `parts`."""
+        return (example,)
+
+    @staticmethod
+    def as_input(given: Any, place: str) -> Any:
+        """An input as the task needs it; `ValueError`, with the place, for anything else."""
+        return as_text(given, place)
+
+    @staticmethod
+    def is_input(given: Any) -> bool:
+        """Whether this is a single input, and not several."""
+        return isinstance(given, str)
+
+    @staticmethod
+    def parse_line(line: str, place: str) -> Any:
+        """The input on a line of a file; `ValueError`, with the place, where there is none."""
+        return line
+
+    @staticmethod
+    @abstractmethod
+    def split(given: Any, name: str) -> Iterable[Part]:
+        """The examples of an input, each with the places of its words."""
+
+    @abstractmethod
+    def result(self, answer: InputAnswer[Input]) -> Result:
+        """What `predict` returns for an input."""
+
+    @abstractmethod
+    def show(self, answer: InputAnswer[Input], form: str, colour: bool = False) -> Any:
+        """The answer for an input, printable, in one of `formats`; jsonl is a dict."""
