@@ -36,6 +36,7 @@ GOOD = {
     "fit": "--train {train.conll} --out {out} --encoder {lm} --head linear --epochs 1",
     "evaluate": "{tagger} {train.conll}",
     "predict": "{tagger} {corpus.txt}",
+    "wsd": "fit {senses.jsonl} --out {out} --encoder {lm}",
     "compare": f"{STUDY} --heads linear --seeds 1 --epochs 1",
     "fewshot": f"{STUDY} --heads ridge --shots 1 --draws 1",
     "cache": "list --folder {cache}",
@@ -118,6 +119,8 @@ def _write_texts(folder: Path) -> None:
     contents += ["\n\n".join(texts), rows(*({"text": text} for text in texts))]
     for name, content in zip((*DATA, *TEXTS), contents, strict=True):
         (folder / name).write_text(content, "utf-8")
+    sensed = [{"words": words, "senses": [[0, words[0], "NN", [f"{words[0]}-1"]]]} for words, _ in LABELLED]
+    (folder / "senses.jsonl").write_text(rows(*sensed), "utf-8")
 
 
 def _write_masked(folder: Path, tokenizer: Path) -> None:

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from boustro.tasks.pairs import PairRegressor as PairRegressor
     from boustro.tasks.questions import QuestionAnswerer as QuestionAnswerer
     from boustro.tasks.questions import SpanAnswer as SpanAnswer
+    from boustro.tasks.senses.examples import SenseSentence as SenseSentence
+    from boustro.tasks.senses.examples import Target as Target
+    from boustro.tasks.senses.tagger import Sense as Sense
+    from boustro.tasks.senses.tagger import SenseTagger as SenseTagger
     from boustro.tasks.tagger import Tagger as Tagger
     from boustro.types import Entity as Entity
     from boustro.types import Sentence as Sentence
@@ -53,7 +57,11 @@ _HOMES = {
     "Answer": "boustro.tasks.answers",
     "QuestionAnswerer": "boustro.tasks.questions",
     "SpanAnswer": "boustro.tasks.questions",
+    "Sense": "boustro.tasks.senses.tagger",
+    "SenseSentence": "boustro.tasks.senses.examples",
+    "SenseTagger": "boustro.tasks.senses.tagger",
     "Tagger": "boustro.tasks.tagger",
+    "Target": "boustro.tasks.senses.examples",
     "Entity": "boustro.types",
     "Sentence": "boustro.types",
 }

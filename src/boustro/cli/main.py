@@ -30,6 +30,7 @@ COMMANDS = {
     "fit": ("boustro.cli.commands", "fit", "train a tagger or a classifier on labelled examples"),
     "evaluate": ("boustro.cli.commands", "evaluate", "score a trained folder on labelled examples"),
     "predict": ("boustro.cli.commands", "predict", "label text"),
+    "wsd": ("boustro.tasks.senses.command", "wsd", "name the senses of words (fit, evaluate, predict)"),
     "compare": ("boustro.studies.compare.command", "compare", "encoders x heads x seeds, as a table and a report"),
     "fewshot": ("boustro.studies.fewshot.command", "fewshot", "encoders with few labelled sentences, as curves"),
     "embed": ("boustro.embeddings.commands", "embed", "write one vector per text"),

@@ -17,6 +17,7 @@ from boustro.roads.options import AdaptConfig, ElmoConfig, FuseConfig
 from boustro.studies.fewshot.options import ShotOptions
 from boustro.tasks.config import ClassifierConfig, QuestionConfig, TaggerConfig
 from boustro.tasks.data.reading import DataOptions
+from boustro.tasks.senses.options import SenseOptions
 
 TABLES: dict[str, type] = {
     "`fit` and `compare`, `Tagger`: `TaggerConfig`": TaggerConfig,
@@ -25,6 +26,7 @@ TABLES: dict[str, type] = {
     "`fewshot`": ShotOptions,
     "`embed`, `similarity` and `embed-fit`, `SentenceEncoder`: `EmbedOptions`": EmbedOptions,
     "`embed-fit`: `EmbedTraining`": EmbedTraining,
+    "`wsd fit`, `SenseTagger`: `SenseOptions`": SenseOptions,
     "Labelled data": DataOptions,
     "How a command runs": RunOptions,
     "`pretrain`": PretrainConfig,

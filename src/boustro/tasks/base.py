@@ -21,6 +21,7 @@ from typing import Any, Self, overload
 
 from boustro import __version__
 from boustro.encoders.base import Encoder
+from boustro.encoders.frozen import weights_of
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.spec import exact_spec, load_encoder, with_cache
 from boustro.given import as_sentences, iterate
@@ -39,7 +40,7 @@ from boustro.tasks.contract import Contract, Result
 from boustro.tasks.data import data_name
 from boustro.tasks.data.fingerprint import data_fingerprint
 from boustro.tasks.fitting import fit_task
-from boustro.tasks.folder import load_task, save_task, weights_of
+from boustro.tasks.folder import load_task, save_task
 from boustro.tasks.hub import upload
 from boustro.tasks.labellings import Labelling
 from boustro.tasks.parts import distinct_parts

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from safetensors.torch import load_file, save_file
 
 from boustro import __version__
+from boustro.encoders.frozen import weights_of
 from boustro.encoders.spec import exact_spec
 from boustro.heads.registry import make_head
 from boustro.models.hardware import find_device
@@ -96,9 +97,3 @@ def load_task(
 def describe(sentences: Sequence[Sentence]) -> dict[str, Any]:
     """What a record says of a data set."""
     return {"name": data_name(sentences), "sentences": len(sentences), "fingerprint": data_fingerprint(sentences)}
-
-
-def weights_of(identity: dict[str, Any]) -> list[Any]:
-    """The LMs of an encoder, by what they are and not by where they lie."""
-    parts = identity.get("parts", [identity])
-    return [(part["weights"], part["vocabulary"], part.get("direction")) for part in parts]

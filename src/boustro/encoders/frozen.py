@@ -1,0 +1,60 @@
+"""An encoder by its spec, opened when it is first needed, which must be the one that something was trained on.
+
+frozen = FrozenEncoder("starter", ReadingOptions(layers="last"))
+frozen.open(cached=True).encode_all(sentences)
+frozen.to_dict()       # {"encoder": the exact spec, "encoder_identity": …}, for the folder of what was trained
+"""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from boustro.encoders.base import Encoder
+from boustro.encoders.options import ReadingOptions
+from boustro.encoders.spec import exact_spec, load_encoder, with_cache
+
+
+class FrozenEncoder:
+    """What a spec and options of reading name; the weights are loaded once, with and without the feature cache."""
+
+    def __init__(
+        self,
+        spec: str,
+        reading: ReadingOptions,
+        *,
+        cache: bool | str | Path = True,
+        device: str | None = None,
+        trained_on: list[Any] | None = None,
+    ) -> None:
+        """`trained_on` is `weights_of` the encoder that it must be, None for any."""
+        self.spec, self.reading, self.cache, self.device, self.trained_on = spec, reading, cache, device, trained_on
+        self._opened: dict[bool, Encoder] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_opened": {}}
+
+    def open(self, cached: bool = False) -> Encoder:
+        """The encoder, behind the cache if asked for; `ValueError` where it is not the one that it must be."""
+        cached = cached and bool(self.cache)
+        if cached not in self._opened:
+            options = {name: value for name, value in asdict(self.reading).items() if value is not None}
+            own = with_cache(self.open(), self.cache) if cached else None
+            made = own or load_encoder(self.spec, device=self.device, **options)
+            if self.trained_on is not None and self.trained_on != weights_of(made.identity()):
+                raise ValueError(
+                    f"the model at {self.spec!r} is not the one that this folder was trained on; "
+                    "name the right one with --encoder, or train again"
+                )
+            self._opened[cached] = made
+        return self._opened[cached]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The exact spec and the identity, as a folder's config.json holds them."""
+        identity = self.open(cached=True).identity()
+        return {"encoder": exact_spec(self.spec, identity), "encoder_identity": identity}
+
+
+def weights_of(identity: dict[str, Any]) -> list[Any]:
+    """The LMs of an encoder, by what they are and not by where they lie."""
+    parts = identity.get("parts", [identity])
+    return [(part["weights"], part["vocabulary"], part.get("direction")) for part in parts]

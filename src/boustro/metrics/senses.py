@@ -1,0 +1,104 @@
+"""Scores of word sense disambiguation: precision, recall and F1 as the scorer of Raganato et al. computes them.
+
+    gold {a: x or y, b: z, c: z}, answers {a: y, b: x}    →  precision 1/2, recall 1/3, F1 0.4
+
+An instance may have several gold keys; an answer with one of them is correct. Of an answer with several keys the share
+of correct keys counts. An instance without an answer lowers recall only.
+
+Source: Raganato, Camacho-Collados and Navigli 2017, *Word sense disambiguation: a unified evaluation framework*.
+"""
+
+from collections.abc import Collection, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeVar
+
+from boustro.errors import shorten
+
+Name = TypeVar("Name", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class SenseCounts:
+    """Instances with a gold key, those answered, and the credit of the answers."""
+
+    num_gold: int
+    num_answered: int
+    credit: float
+
+    @property
+    def precision(self) -> float:
+        """Percent of what was answered; 0 where nothing was."""
+        return 100 * self.credit / self.num_answered if self.num_answered else 0.0
+
+    @property
+    def recall(self) -> float:
+        """Percent of the instances with a gold key."""
+        return 100 * self.credit / self.num_gold if self.num_gold else 0.0
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of both."""
+        return 200 * self.credit / (self.num_answered + self.num_gold) if self.num_gold else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Percent, and the numbers of instances."""
+        return {
+            "precision": self.precision,
+            "recall": self.recall,
+            "f1": self.f1,
+            "num_gold": self.num_gold,
+            "num_answered": self.num_answered,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SenseScore:
+    """The scores of a system, and what they are compared with.
+
+    `per_pos` has the same by part of speech; `covered` is the number of instances whose lemma the
+    system knows from its training data; `baselines` are the F1 of other answers to the same instances.
+    """
+
+    total: SenseCounts
+    per_pos: dict[str, SenseCounts]
+    covered: int = 0
+    baselines: dict[str, float] = field(default_factory=dict)
+    signature: dict[str, str] = field(default_factory=dict)
+    measure: ClassVar[str] = "F1"
+
+    @property
+    def value(self) -> float:
+        """F1, by which systems are compared."""
+        return self.total.f1
+
+    @property
+    def coverage(self) -> float:
+        """Percent of the instances whose lemma is known from training data."""
+        return 100 * self.covered / self.total.num_gold if self.total.num_gold else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The output of `--json`."""
+        return {
+            **self.total.to_dict(),
+            "coverage": self.coverage,
+            "baselines": self.baselines,
+            "per_pos": {name: counts.to_dict() for name, counts in self.per_pos.items()},
+            "signature": self.signature,
+        }
+
+
+def count_senses(gold: Mapping[Name, Collection[str]], answers: Mapping[Name, Collection[str]]) -> SenseCounts:
+    """Compare answers with gold keys by instance; answers to instances without a gold key are not counted.
+
+    Raises `ValueError` for keys that are one string, whose letters would be taken for keys.
+    """
+    for named in (gold, answers):
+        for name, keys in named.items():
+            if isinstance(keys, str):
+                raise ValueError(f"the keys of {shorten(name)} are {shorten(keys)}; give a list of keys")
+    credit, answered = 0.0, 0
+    for name, right in gold.items():
+        if given := [*answers.get(name, ())]:
+            answered += 1
+            credit += sum(key in right for key in given) / len(given)
+    return SenseCounts(len(gold), answered, credit)

@@ -1,0 +1,72 @@
+"""The folder of a sense tagger: centroids, counts, first senses, and which encoder they belong to.
+
+config.json              options, the exact encoder, the prior, and what training recorded
+senses.json              for every lemma and part of speech its senses and their counts; WordNet's first senses
+centroids.safetensors    a vector per sense, in the order of senses.json; the arrays of the transform
+"""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from safetensors.numpy import load_file, save_file
+
+from boustro import __version__
+from boustro.encoders.frozen import weights_of
+from boustro.heads.transforms import TRANSFORMS
+from boustro.store import read_folder, read_json, write_file, write_folder
+from boustro.tasks.senses.centroids import Centroids
+
+if TYPE_CHECKING:
+    from boustro.tasks.senses.tagger import SenseTagger
+
+AnyTagger = TypeVar("AnyTagger", bound="SenseTagger")
+KIND = "sense-tagger"
+CONFIG, SENSES, VECTORS = "config.json", "senses.json", "centroids.safetensors"
+
+
+def save_senses(tagger: "SenseTagger", path: str | Path) -> None:
+    """Write the folder of a trained tagger; atomic."""
+    centroids, transform = tagger.trained()
+    config = {
+        "version": __version__,
+        **tagger.encoder.to_dict(),
+        "options": asdict(tagger.options),
+        "prior": tagger.prior,
+        "record": tagger.record,
+    }
+    first = [[lemma, pos, key] for (lemma, pos), key in tagger.first.items()]
+    arrays = {f"transform.{name}": array for name, array in transform.arrays().items()}
+    with write_folder(path, KIND) as folder:
+        save_file({"centroids": centroids.vectors, **arrays}, folder / VECTORS)
+        write_file(folder / SENSES, json.dumps({**centroids.to_dict(), "first": first}, ensure_ascii=False))
+        write_file(folder / CONFIG, json.dumps(config, indent=1, ensure_ascii=False))
+
+
+def load_senses(
+    cls: type[AnyTagger],
+    path: str | Path,
+    *,
+    encoder: str | None,
+    cache: bool | str | Path,
+    device: str | None,
+) -> AnyTagger:
+    """See `SenseTagger.from_pretrained`."""
+    path = Path(path)
+    with read_folder(path, KIND, verify=True, needs=(CONFIG, SENSES, VECTORS)):
+        config, senses = read_json(path / CONFIG), read_json(path / SENSES)
+        arrays: dict[str, Any] = load_file(path / VECTORS)
+        tagger = cls(encoder or config["encoder"], cache=cache, device=device, **config["options"])
+        own = {name.removeprefix("transform."): a for name, a in arrays.items() if name.startswith("transform.")}
+        tagger.transform = TRANSFORMS[tagger.options.transform].from_arrays(own)
+        tagger.centroids = Centroids.from_dict(senses, np.asarray(arrays["centroids"]))
+        tagger.first = {(lemma, pos): key for lemma, pos, key in senses["first"]}
+        tagger.prior, tagger.record = config["prior"], config["record"]
+        tagger.encoder.trained_on = weights_of(config["encoder_identity"])
+    try:
+        tagger.encoder.open()
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{path}: its encoder was not found ({error}); name it with --encoder") from error
+    return tagger

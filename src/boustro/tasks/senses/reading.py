@@ -1,0 +1,131 @@
+"""Sentences with words whose sense is asked for, and their gold keys where they are known.
+
+    corpus.data.xml + corpus.gold.key.txt                                     the format of Raganato et al. 2017
+    {"words": ["the", "bank", "rose"], "senses": [[1, "bank", "NN", ["bank%1:17:01::"]]], "document": "d1"}
+                                                                              JSON lines; also "tokens", "file"
+
+An item of `senses` is the position of a word, its lemma, its part of speech, and its keys, if they are known. Where a
+key is WordNet's, the part of speech is the key's own.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from boustro.errors import shorten
+from boustro.given import refuse_no_texts
+from boustro.tasks.data.jsonl import read_named
+from boustro.tasks.data.reading import missing_file
+from boustro.tasks.data.records import WORD_KEYS
+from boustro.tasks.senses.examples import SenseData, SenseSentence, Target
+from boustro.tasks.senses.inventory import make_entry, pos_of_key
+from boustro.tasks.senses.xml import parse_corpus
+from boustro.text.documents import OPENERS, read_lines
+from boustro.types import Sentence
+
+DOCUMENT_KEYS = ("document", "file")
+NO_KEY = "words without a gold key; not scored, and nothing is learned from them"
+
+
+def read_senses(data: Any, keys: str | Path | None = None) -> SenseData:
+    """Sentences of an XML or a JSON lines file, or of Python objects (`SenseSentence`s, dicts).
+
+    Args:
+        data: A path, or the objects.
+        keys: Gold keys of an XML file; by default CORPUS.gold.key.txt beside CORPUS.data.xml, if it is there.
+
+    Raises `FileNotFoundError`, and `ValueError` with file:line for what cannot be read.
+    """
+    if isinstance(data, SenseData):
+        return data
+    name = str(data) if isinstance(data, (str, Path)) else "the given data"
+    if [suffix for suffix in Path(name).suffixes if suffix not in OPENERS][-1:] != [".xml"]:
+        return _checked(name, read_named(data, "sentence", _sentence))
+    path = Path(name)
+    if not path.is_file():
+        raise missing_file(path, "expected a corpus with words whose sense is known")
+    return _checked(name, _with_keys(parse_corpus(path), path, Path(keys) if keys else key_file(path)))
+
+
+def key_file(path: Path) -> Path | None:
+    """The gold keys beside an XML file, where they are."""
+    stem = path.name.partition(".xml")[0].removesuffix(".data")
+    found = path.with_name(f"{stem}.gold.key.txt")
+    return found if found.is_file() else None
+
+
+def read_keys(path: Path) -> dict[str, tuple[str, ...]]:
+    """Keys by the name of their instance, of lines `name key …`; `ValueError` with file:line for another line."""
+    found: dict[str, tuple[str, ...]] = {}
+    for number, line in read_lines(path):
+        name, *keys = line.split() or [""]
+        if name and not keys:
+            raise ValueError(f"{path}:{number}: {shorten(name)} has no key; expected a name and one key or several")
+        if name in found:
+            raise ValueError(f"{path}:{number}: {shorten(name)} has keys above already")
+        if name:
+            found[name] = tuple(keys)
+    return found
+
+
+def _with_keys(parsed: Iterable[tuple[Sentence, list[Target]]], path: Path, keys: Path | None) -> list[SenseSentence]:
+    gold = read_keys(keys) if keys else {}
+    found, names = [], set()
+    for sentence, targets in parsed:
+        found.append(SenseSentence(sentence, tuple(_keyed(t, gold.get(t.name, ()), sentence.where) for t in targets)))
+        names |= {target.name for target in targets}
+    if lost := next((name for name in gold if name not in names), None):
+        raise ValueError(f"{keys}: {shorten(lost)} is no instance of {path}; name its own file with --keys")
+    return found
+
+
+def _checked(name: str, sentences: Sequence[SenseSentence]) -> SenseData:
+    if not any(sentence.targets for sentence in sentences):
+        raise ValueError(f"{name}: no word whose sense is asked for")
+    without = sum(not target.keys for sentence in sentences for target in sentence.targets)
+    return SenseData(name, list(sentences), Counter({NO_KEY: without}))
+
+
+def _keyed(target: Target, keys: tuple[str, ...], where: str) -> Target:
+    """The target with its keys, and the part of speech that they state."""
+    pos = next((pos for key in keys if (pos := pos_of_key(key))), target.pos)
+    try:
+        make_entry(target.lemma, pos)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+    return Target(target.word, target.lemma, pos, keys, target.name)
+
+
+def _sentence(record: Any, where: str) -> SenseSentence:
+    if isinstance(record, SenseSentence):
+        return record
+    if not isinstance(record, Mapping):
+        raise ValueError(f"{where}: expected an object with words and senses, got {shorten(record)}")
+    words = next((record[key] for key in WORD_KEYS if key in record), None)
+    if not isinstance(words, (list, tuple)) or not words:
+        raise ValueError(f"{where}: no list under {' or '.join(WORD_KEYS)} (found: {', '.join(map(str, record))})")
+    refuse_no_texts(words, f"{where}, word")
+    items = record.get("senses")
+    if not isinstance(items, (list, tuple)):
+        raise ValueError(f"{where}: no list under 'senses' (found: {', '.join(map(str, record))})")
+    document = str(next((record[key] for key in DOCUMENT_KEYS if record.get(key)), ""))
+    targets = tuple(_target(item, len(words), f"{where}, sense {n}") for n, item in enumerate(items, start=1))
+    return SenseSentence(Sentence(tuple(words), document=document, where=where), targets)
+
+
+def _target(item: Any, num_words: int, where: str) -> Target:
+    if isinstance(item, Mapping):
+        item = [item.get(key) for key in ("word", "lemma", "pos")] + [item.get("keys", ())]
+    expected = "expected the position of a word, its lemma, its part of speech and its keys"
+    if not isinstance(item, (list, tuple)) or not 3 <= len(item) <= 4:
+        raise ValueError(f"{where}: {expected}, got {shorten(item)}")
+    word, lemma, pos, *rest = item
+    keys = rest[0] if rest else ()
+    if isinstance(word, bool) or not isinstance(word, int) or not 0 <= word < num_words:
+        raise ValueError(f"{where}: the word is {shorten(word)}; expected a position from 0 to {num_words - 1}")
+    if not isinstance(lemma, str) or not lemma.strip() or not isinstance(pos, str):
+        raise ValueError(f"{where}: {expected}, got {shorten(item)}")
+    if not isinstance(keys, (list, tuple)) or not all(isinstance(key, str) and key.strip() for key in keys):
+        raise ValueError(f"{where}: the keys are {shorten(keys)}; expected a list of texts")
+    return _keyed(Target(word, lemma, pos), tuple(keys), where)
