@@ -3,9 +3,16 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import accuracy_score, precision_recall_fscore_support
+from sklearn.metrics import (
+    accuracy_score,
+    confusion_matrix,
+    f1_score,
+    matthews_corrcoef,
+    precision_recall_fscore_support,
+)
+from sklearn.preprocessing import MultiLabelBinarizer
 
-from boustro.metrics.labels import score_labels, score_text_labels
+from boustro.metrics.labels import score_label_sets, score_labels, score_text_labels
 
 LABELS = ["NOUN", "VERB", "O", "B-x"]
 pairs = st.lists(st.lists(st.tuples(st.sampled_from(LABELS), st.sampled_from(LABELS)), min_size=1), min_size=1)
@@ -48,6 +55,35 @@ def test_scores_equal_scikit_learns(data):
     theirs = precision_recall_fscore_support(flat_gold, flat_predicted, labels=sorted(score.per_label), zero_division=0)
     ours = [(c.precision / 100, c.recall / 100, c.f1 / 100, c.gold) for _, c in sorted(score.per_label.items())]
     assert ours == [pytest.approx(row) for row in zip(*theirs, strict=True)]
+
+
+@given(st.lists(st.tuples(st.sampled_from(LABELS), st.sampled_from(LABELS)), min_size=1))
+def test_scores_of_texts_equal_scikit_learns(pairs):
+    gold, predicted = map(list, zip(*pairs, strict=True))
+    score = score_text_labels(gold, predicted)
+    written, names = score.to_dict(), sorted({*gold, *predicted})
+    assert written["macro_f1"] == pytest.approx(100 * f1_score(gold, predicted, average="macro", zero_division=0))
+    assert score.mcc == pytest.approx(100 * matthews_corrcoef(gold, predicted))
+    assert ("mcc" in written) == (len(names) <= 2)
+    table = [[score.confusion.get(a, {}).get(b, 0) for b in names] for a in names]
+    assert table == confusion_matrix(gold, predicted, labels=names).tolist()
+
+
+@given(st.lists(st.tuples(*[st.sets(st.sampled_from(LABELS))] * 2), min_size=1))
+def test_scores_of_label_sets_equal_scikit_learns(pairs):
+    gold, predicted = map(list, zip(*pairs, strict=True))
+    written = score_label_sets(gold, predicted, {"data": "x"}).to_dict()
+    names = sorted(set().union(*gold, *predicted))
+    if len(names) < 2:  # scikit-learn reads a single column as two classes
+        assert written["f1"] == written["macro_f1"]
+        return
+    tables = [MultiLabelBinarizer(classes=names).fit_transform(side) for side in (gold, predicted)]
+    for average, own in (("micro", written["f1"]), ("macro", written["macro_f1"])):
+        assert own == pytest.approx(100 * f1_score(*tables, average=average, zero_division=0))
+    assert written["exact_match"] == pytest.approx(100 * accuracy_score(*tables))
+    assert written["num_labels"] == sum(map(len, gold)) and written["signature"]["data"] == "x"
+    with pytest.raises(ValueError, match="texts and predicted ones of 0"):
+        score_label_sets(gold, [])
 
 
 def test_sequences_of_unequal_length_are_refused():

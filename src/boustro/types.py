@@ -41,7 +41,7 @@ class Sentence:
     the same `document` belong together; without a name, a sentence stands alone. `where` is `file:line`,
     for messages. `entities`, over words, are there when some overlap, which tags cannot say: the tags then
     hold the outermost. `None` means what the tags say (`tasks.data.schemes.gold_entities` gives either). `label` is
-    that of a whole text, whose words are then all here.
+    that of a whole text, whose words are then all here; `labels` are those of a text that may have several or none.
     """
 
     words: tuple[str, ...]
@@ -51,6 +51,7 @@ class Sentence:
     where: str = ""
     entities: tuple[Entity, ...] | None = None
     label: str | None = None
+    labels: tuple[str, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.words)

@@ -38,6 +38,8 @@ class Head(nn.Module, ABC):
     """What the head learns, a key of `boustro.tasks.labellings.LEARNED`: tags, spans, class, …"""
     parts: ClassVar[int] = 1
     """Sentences per example."""
+    closed_form: ClassVar[bool] = False
+    """Whether it is trained at once, by `solve(pool(vectors, lengths), targets)`, and not by its loss."""
 
     def __init__(
         self,

@@ -25,7 +25,7 @@ from boustro.heads.base import Head
 from boustro.heads.dropout import Dropout
 from boustro.heads.layout import check_lengths, pad
 from boustro.heads.options import HeadOptions, PairOptions
-from boustro.heads.pooled import pool_max, pool_mean
+from boustro.heads.pooled import pool_max, pool_mean, text_loss
 
 SIDE_FEATURES = 4
 """In the other text; not in it; not in it, with a capital or a digit; marked (`tasks.labellings.pairs`)."""
@@ -75,7 +75,7 @@ def _sides(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class PairHead(Head):
-    """Classes of pairs. Targets are class ids (P,); the prediction for a pair is the probabilities (C,)."""
+    """Classes of pairs. Targets are class ids (P,); the prediction for a pair is its scores (C,), before softmax."""
 
     labelling = "pair"
     parts = 2
@@ -87,11 +87,10 @@ class PairHead(Head):
 
     def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Tensor) -> Tensor:
         """Mean cross-entropy over pairs."""
-        scores = self.scores(vectors, lengths)
-        return F.cross_entropy(scores, targets.to(scores.device))
+        return text_loss(self.scores(vectors, lengths), targets)
 
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:
-        return list(self.scores(vectors, lengths).softmax(-1).cpu().numpy())
+        return list(self.scores(vectors, lengths).cpu().numpy())
 
 
 class PairScoreHead(PairHead):

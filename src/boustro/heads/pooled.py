@@ -1,7 +1,9 @@
-"""A head that assigns one class to a whole text, from the vectors of its words.
+"""A head that scores the classes of a whole text, from the vectors of its words.
 
-    mlp-pool      z = ReLU(W1 · h),               p = softmax(W2 · [mean z; max z])
-    bilstm-pool   z = [LSTM→(h); LSTM←(h)],       p = softmax(W · max z)
+    mlp-pool      z = ReLU(W1 · h),               scores = W2 · [mean z; max z]
+    bilstm-pool   z = [LSTM→(h); LSTM←(h)],       scores = W · max z
+
+With one class per text the probabilities are softmax(scores), with several sigmoid(scores).
 
 Mean and maximum are taken over the words of a text; both are 0 for a text without words. There is no padding, and the
 scores of a text depend on nothing else in its batch.
@@ -64,8 +66,23 @@ class PooledBiLSTM(BiLSTM):
         return self.leave(pool_max(self.states(x, lengths), lengths))
 
 
+TextTargets = Tensor | tuple[Tensor, Tensor]
+"""Class ids (S,); ids and the weight of each class (C,); or membership (S, C), floating point, for several classes."""
+
+
+def text_loss(scores: Float[Tensor, "S C"], targets: TextTargets) -> Tensor:
+    """Mean cross-entropy over texts; for membership that of every class by itself, summed."""
+    if isinstance(targets, tuple):
+        ids, weights = (part.to(scores.device) for part in targets)
+        return F.cross_entropy(scores, ids, weights)
+    targets = targets.to(scores.device)
+    if targets.is_floating_point():
+        return F.binary_cross_entropy_with_logits(scores, targets, reduction="sum") / max(1, len(scores))
+    return F.cross_entropy(scores, targets)
+
+
 class PooledHead(Head):
-    """Classes of texts. Targets are class ids (S,); the prediction for a text is the probabilities (C,)."""
+    """Classes of texts. The prediction for a text is its scores (C,), before softmax or sigmoid."""
 
     labelling = "class"
 
@@ -74,10 +91,9 @@ class PooledHead(Head):
         check_lengths(lengths, len(vectors))
         return self.body(self.project(vectors), lengths.to(vectors.device))
 
-    def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Int[Tensor, " S"]) -> Tensor:
-        """Mean cross-entropy over texts."""
-        scores = self.scores(vectors, lengths)
-        return F.cross_entropy(scores, targets.to(scores.device))
+    def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: TextTargets) -> Tensor:
+        """See `text_loss`."""
+        return text_loss(self.scores(vectors, lengths), targets)
 
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[np.ndarray]:
-        return list(self.scores(vectors, lengths).softmax(-1).cpu().numpy())
+        return list(self.scores(vectors, lengths).cpu().numpy())

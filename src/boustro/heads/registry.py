@@ -2,7 +2,8 @@
 
     linear, mlp, block, bilstm     a tag per word        `heads.bodies`, `heads.tagging`
     span                           spans                 `heads.span`
-    mlp-pool, bilstm-pool          a class per text      `heads.pooled`
+    mlp-pool, bilstm-pool          classes of a text     `heads.pooled`
+    ridge-pool                     a class per text      `heads.ridge_pool`
     pair, pair-score               a class or a number   `heads.pairs`
     answer                         answers to questions  `heads.questions`
 
@@ -19,6 +20,7 @@ from boustro.heads.options import HeadOptions
 from boustro.heads.pairs import Comparison, PairHead, PairScoreHead
 from boustro.heads.pooled import PooledBiLSTM, PooledHead, PooledMLP
 from boustro.heads.questions import QuestionHead, SpanReader
+from boustro.heads.ridge_pool import PooledRidge, RidgeSums
 from boustro.heads.span.head import SpanHead, SpanScorer
 from boustro.heads.tagging import TaggingHead
 
@@ -38,6 +40,7 @@ HEADS: dict[str, HeadKind] = {
     "span": HeadKind(SpanHead, SpanScorer),
     "mlp-pool": HeadKind(PooledHead, PooledMLP),
     "bilstm-pool": HeadKind(PooledHead, PooledBiLSTM),
+    "ridge-pool": HeadKind(PooledRidge, RidgeSums),
     "answer": HeadKind(QuestionHead, SpanReader),
     "pair": HeadKind(PairHead, Comparison),
     "pair-score": HeadKind(PairScoreHead, Comparison),

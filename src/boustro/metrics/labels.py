@@ -1,18 +1,25 @@
-"""Scores of one label per word (part of speech) or per text (topic): accuracy, and figures per label.
+"""Scores of labels: one per word (part of speech), one per text (topic), or several per text (topics).
 
     gold DET NOUN VERB, predicted DET VERB VERB  →  accuracy 66.7; NOUN recall 0; VERB precision 50, recall 100
+    gold {a, b} {c}, predicted {a} {c}           →  micro F1 80, exact match 50
 
 Accuracy is not called F1. With one label each, micro precision, recall and F1 over all labels equal the accuracy, so
-only the figures of a single label are named precision, recall and F1.
+only the figures of a single label, and their mean over labels (macro F1), have these names.
+
+The Matthews correlation is that of Gorodkin 2004, equation 8, which for two labels is Matthews 1975: with n units, c of
+them right, and for each label k t_k gold and p_k predicted ones,
+
+    (c n - Σ t_k p_k) / √((n² - Σ p_k²) (n² - Σ t_k²))
 """
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from boustro.given import as_tags
-from boustro.metrics.spans import SpanCounts
+from boustro.metrics.spans import SpanCounts, total_counts
 
 Unit = Literal["words", "texts"]
 
@@ -29,6 +36,8 @@ class LabelScore:
     per_label: dict[str, SpanCounts]
     """How many units have the label in the reference, in the prediction, and in both."""
     signature: dict[str, str] = field(default_factory=dict)
+    confusion: dict[str, dict[str, int]] = field(default_factory=dict)
+    """For texts, how often each gold label got each answer; what never occurred is left out."""
     measure: ClassVar[str] = "accuracy"
 
     @property
@@ -39,13 +48,75 @@ class LabelScore:
 
     value = accuracy  # the score by which models are compared
 
-    def to_dict(self) -> dict:
-        """The output of `--json`; the figures of a label in percent."""
+    @property
+    def macro_f1(self) -> float:
+        """The mean of the labels' F1, percent."""
+        return _macro_f1(self.per_label)
+
+    @property
+    def mcc(self) -> float:
+        """The Matthews correlation, times 100; 0 where all units have one label, in the reference or in the answers."""
+        counts, n = self.per_label.values(), self.num_labelled
+        right, agreed = sum(c.correct for c in counts), sum(c.gold * c.predicted for c in counts)
+        spread = (n * n - sum(c.predicted**2 for c in counts)) * (n * n - sum(c.gold**2 for c in counts))
+        return 100 * (right * n - agreed) / math.sqrt(spread) if spread else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The output of `--json`; the figures of a label in percent. `mcc` is there for two labels."""
+        of_texts: dict[str, Any] = {}
+        if self.unit == "texts":
+            of_texts = {"macro_f1": self.macro_f1} | ({"mcc": self.mcc} if len(self.per_label) <= 2 else {})
         return {
             "accuracy": self.accuracy,
-            "per_label": {label: counts.to_dict(f"num_{self.unit}") for label, counts in self.per_label.items()},
+            **of_texts,
+            "per_label": _per_label(self.per_label, self.unit),
+            **({"confusion": self.confusion} if self.unit == "texts" else {}),
             "num_sentences": self.num_sentences,
             f"num_{self.unit}": self.num_labelled,
+            "signature": self.signature,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSetScore:
+    """Scores of several labels per text; `signature` describes the metric and the data."""
+
+    num_texts: int
+    num_exact: int
+    """Texts with all labels right and no other."""
+    per_label: dict[str, SpanCounts]
+    """How many texts have the label in the reference, in the prediction, and in both."""
+    signature: dict[str, str] = field(default_factory=dict)
+    measure: ClassVar[str] = "micro F1"
+
+    @property
+    def total(self) -> SpanCounts:
+        """All labels together, whose precision, recall and F1 are the micro averages."""
+        return total_counts(self.per_label)
+
+    @property
+    def value(self) -> float:
+        """Micro F1, by which models are compared."""
+        return self.total.f1
+
+    @property
+    def macro_f1(self) -> float:
+        """The mean of the labels' F1, percent."""
+        return _macro_f1(self.per_label)
+
+    @property
+    def exact_match(self) -> float:
+        """Share of texts with exactly the reference's labels, percent; 0 where there is none."""
+        return 100 * self.num_exact / self.num_texts if self.num_texts else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The output of `--json`; all figures in percent."""
+        return {
+            **self.total.to_dict("num_labels"),
+            "macro_f1": self.macro_f1,
+            "exact_match": self.exact_match,
+            "per_label": _per_label(self.per_label, "texts"),
+            "num_texts": self.num_texts,
             "signature": self.signature,
         }
 
@@ -75,10 +146,37 @@ def score_text_labels(
     return _score("texts", len(gold), gold, predicted, signature)
 
 
+def score_label_sets(
+    gold: Sequence[Collection[str]], predicted: Sequence[Collection[str]], signature: dict[str, str] | None = None
+) -> LabelSetScore:
+    """Compare the labels of texts, any number each; `ValueError` where the numbers of texts differ."""
+    if len(gold) != len(predicted):
+        raise ValueError(f"gold labels of {len(gold)} texts and predicted ones of {len(predicted)}")
+    pairs = [(set(a), set(b)) for a, b in zip(gold, predicted, strict=True)]
+    wanted = Counter(label for a, _ in pairs for label in a)
+    got = Counter(label for _, b in pairs for label in b)
+    right = Counter(label for a, b in pairs for label in a & b)
+    per_label = {label: SpanCounts(wanted[label], got[label], right[label]) for label in sorted(wanted | got)}
+    exact = sum(a == b for a, b in pairs)
+    return LabelSetScore(len(pairs), exact, per_label, {"metric": "micro F1 over labels", **(signature or {})})
+
+
+def _per_label(counts: Mapping[str, SpanCounts], unit: Unit) -> dict[str, dict[str, Any]]:
+    return {label: own.to_dict(f"num_{unit}") for label, own in counts.items()}
+
+
+def _macro_f1(counts: Mapping[str, SpanCounts]) -> float:
+    return sum(own.f1 for own in counts.values()) / len(counts) if counts else 0.0
+
+
 def _score(
     unit: Unit, num_sentences: int, gold: Sequence[str], predicted: Sequence[str], signature: dict[str, str] | None
 ) -> LabelScore:
     wanted, got = Counter(gold), Counter(predicted)
-    right = Counter(a for a, b in zip(gold, predicted, strict=True) if a == b)
-    per_label = {label: SpanCounts(wanted[label], got[label], right[label]) for label in sorted(wanted | got)}
-    return LabelScore(unit, len(gold), num_sentences, per_label, {"metric": "accuracy", **(signature or {})})
+    both = Counter(zip(gold, predicted, strict=True))
+    per_label = {label: SpanCounts(wanted[label], got[label], both[label, label]) for label in sorted(wanted | got)}
+    confusion: dict[str, dict[str, int]] = {}
+    for (a, b), count in sorted(both.items()) if unit == "texts" else ():
+        confusion.setdefault(a, {})[b] = count
+    signature = {"metric": "accuracy", **(signature or {})}
+    return LabelScore(unit, len(gold), num_sentences, per_label, signature, confusion)

@@ -31,6 +31,10 @@ def score_table(scores: Mapping[str, Any]) -> list[list[str]]:
         return _per_label(scores["per_type"] | {"all": scores}, "type", "entities")
     if "per_label" in scores:
         counted = "texts" if "num_texts" in scores else "words"
+        if "accuracy" not in scores:  # several labels per text
+            return _per_label(
+                scores["per_label"] | {"all": scores | {"num_texts": scores["num_labels"]}}, "label", counted
+            )
         total = ["all", "", "", f"accuracy {scores['accuracy']:.2f}", f"{scores[f'num_{counted}']:,}"]
         return [*_per_label(scores["per_label"], "label", counted), total]
     figures = {name: value for name, value in scores.items() if isinstance(value, (int, float))}

@@ -47,6 +47,24 @@ class Label:
         return {"label": self.label, "score": round(self.score, 4), "probabilities": rounded}
 
 
+@dataclass(frozen=True, slots=True)
+class LabelSet(Label):
+    """All labels of a text, in alphabetical order, perhaps none; `label` is the most probable one, answered or not."""
+
+    labels: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, answer: Answer) -> "LabelSet":
+        """The labels of an answer."""
+        probabilities = dict(answer.probabilities or {})
+        best = max(probabilities, key=lambda name: probabilities[name])
+        return cls(best, probabilities[best], probabilities, answer.tags)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Labels and rounded probabilities, as JSON can hold them."""
+        return {"labels": list(self.labels), "probabilities": Label.to_dict(self)["probabilities"]}
+
+
 class Part(NamedTuple):
     """An example that was made of an input, and the half-open range of each of its words in the input's text."""
 

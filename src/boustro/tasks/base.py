@@ -288,6 +288,7 @@ class Task(Contract[Input, Result]):
     def read_answers(self, outputs: Sequence[Any], examples: Sequence[Any]) -> list[Answer]:
         """The head's outputs for examples, as answers."""
         assert self.labelling is not None
+        outputs = self.complete(outputs, examples)
         return [self.labelling.read(output, e) for output, e in zip(outputs, examples, strict=True)]
 
     def trained_head(self) -> Head:

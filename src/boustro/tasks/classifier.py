@@ -1,29 +1,39 @@
-"""Classifier: one label for a text, such as its sentiment or its topic.
+"""Classifier: labels for a text, such as its sentiment or its topics.
 
     classifier = Classifier(encoder="starter").fit("train.jsonl", dev="dev.jsonl", seed=1)
     classifier.predict("A film to remember.")      # Label("positive", 0.93, {"negative": 0.07, "positive": 0.93})
 
-A text is one example, whatever the number of its sentences; the head pools the vectors of its words.
+A text is one example, whatever the number of its sentences; the head pools the vectors of its words. Data with `labels`
+give each text several labels or none, and the answers are a `LabelSet`.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
 
-from boustro.options import OptionError
-from boustro.tasks.answers import InputAnswer, Label, Part
+import numpy as np
+import torch
+
+from boustro.heads.inputs import Inputs
+from boustro.heads.ridge_pool import PooledRidge
+from boustro.heads.training import mix_all
+from boustro.options import OptionError, Seed
+from boustro.tasks.answers import InputAnswer, Label, LabelSet, Part
 from boustro.tasks.base import Task
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.tasks.data.texts import TextData, read_texts, whole_text
+from boustro.tasks.labellings.texts import WORDLESS, LabelSetLabelling, TextLabelling
 from boustro.tasks.render import as_html, as_terminal
+from boustro.tasks.words import Beside, fit_beside
 from boustro.types import Entity, Sentence
 
 
 class Classifier(Task[str, Label]):
-    """A frozen encoder and a trained head that gives a text one label.
+    """A frozen encoder and a trained head that labels texts.
 
     Args:
         encoder: Spec of the encoder, see `boustro.load_encoder`; by default the pair in the package.
-        head: bilstm-pool (the default) or mlp-pool.
+        head: bilstm-pool (the default), mlp-pool or ridge-pool.
         preset: "default".
         cache: Keep the features of training and development data on disk (a folder says where).
         device: cpu, cuda or mps; by default the best available.
@@ -39,6 +49,8 @@ class Classifier(Task[str, Label]):
 
     name = "classify"
     labellings = ("class",)
+    beside: Beside | None = None
+    """What stands beside the head with `words`."""
 
     @staticmethod
     def read(data: TextData) -> list[Sentence]:
@@ -49,7 +61,9 @@ class Classifier(Task[str, Label]):
     def read_counted(data: TextData, options: DataOptions) -> tuple[list[Sentence], Mapping[str, int]]:
         if options != DEFAULT_OPTIONS:
             raise OptionError("--scheme, --delimiter, --word-column and --tag-column are for tags; leave them out")
-        return read_texts(data), {}
+        texts = read_texts(data)
+        wordless = sum(not len(text) for text in texts)
+        return texts, {WORDLESS: wordless} if wordless else {}
 
     @staticmethod
     def split(given: str, name: str) -> Iterable[Part]:
@@ -57,18 +71,72 @@ class Classifier(Task[str, Label]):
         placed = whole_text(given, name)
         return [Part(placed.sentence, placed.places)]
 
+    def fit(self, train: Any, dev: Any | None = None, seed: Seed = 1, *how: Any, **reading: Any) -> Self:
+        """As `Task.fit`."""
+        self.beside = None
+        return super().fit(train, dev, seed, *how, **reading)
+
+    def finish(self, train: Sequence[Sentence], inputs: Inputs, seed: int) -> None:
+        if self.config.words:  # type: ignore[attr-defined]
+            self.beside = fit_beside(self, train, inputs, seed)
+
+    def complete(self, outputs: Sequence[Any], examples: Sequence[Sentence]) -> Sequence[Any]:
+        return outputs if self.beside is None else list(self.beside.add(outputs, examples, self._text_labelling()))
+
+    def save_rest(self, folder: Path) -> None:
+        if self.beside is not None:
+            self.beside.save(folder)
+
+    def load_rest(self, folder: Path) -> None:
+        self.beside = Beside.load(folder) if self.config.words else None  # type: ignore[attr-defined]
+
+    def predict_proba(self, texts: Iterable[str]) -> np.ndarray:
+        """(texts, labels): the probability of each label, in the order of `types`, which is scikit-learn's.
+
+        Raises `ValueError`, with the place, for what is not a string.
+        """
+        labels = self.stream([texts] if isinstance(texts, str) else texts)
+        return np.array([[label.probabilities[t] for t in self.types] for label in labels]).reshape(-1, len(self.types))
+
+    def add_examples(self, data: TextData) -> Self:
+        """Train a ridge-pool head on more texts, of new labels too, without the texts that it was trained on.
+
+        The result is that of training on all texts together, with the strength and the standardisation of the first
+        training. Raises `ValueError` for another head, with `words`, and for bad data.
+        """
+        head = self.trained_head()
+        if not isinstance(head, PooledRidge) or self.beside is not None:
+            raise ValueError("only a ridge-pool head without words can learn more texts; train again on all of them")
+        texts = self.read(data)
+        if any(text.label is None for text in texts):
+            raise ValueError("a ridge-pool head learns one label per text; give each text its label")
+        labels = tuple(sorted({*head.labels, *(str(text.label) for text in texts)}))
+        inputs = self.inputs(texts, cached=True)
+        with torch.no_grad():
+            batch = inputs.batch(np.arange(len(inputs)))
+            pooled = head.pool(batch.to_words(mix_all(head, inputs.streams)), batch.lengths)
+        self.labelling = TextLabelling("class", labels)
+        head.extend(labels, pooled, torch.from_numpy(self.labelling.ids(texts)))
+        self.record["texts_added"] = self.record.get("texts_added", 0) + len(texts)
+        return self
+
+    def _text_labelling(self) -> TextLabelling:
+        assert isinstance(self.labelling, TextLabelling)
+        return self.labelling
+
     def result(self, answer: InputAnswer[str]) -> Label:
-        """The most probable label."""
+        """The most probable label; a `LabelSet` where texts have several."""
         ((_, own),) = answer.parts
-        return Label.of(own)
+        return (LabelSet if isinstance(self.labelling, LabelSetLabelling) else Label).of(own)
 
     def show(self, answer: InputAnswer[str], form: str, colour: bool = False) -> Any:
         label = self.result(answer)
         if form == "jsonl":
             return {"text": answer.input} | label.to_dict()
-        marked = label.label, [Entity(label.label, 0, len(label.label), score=label.score)]
+        shown = ", ".join(label.labels) or "(no label)" if isinstance(label, LabelSet) else label.label
+        marked = shown, [Entity(shown, 0, len(shown), score=label.score)]
         if form == "html":
             return f"<p>{as_html(*marked)} {as_html(answer.input, [])}</p>"
         if colour:
             return as_terminal(*marked).append(f"  {answer.input}", style="default")
-        return f"{label.label}\t{label.score:.2f}\t{answer.input}"
+        return f"{shown}\t{label.score:.2f}\t{answer.input}"

@@ -68,9 +68,14 @@ class TaggerConfig(TaskConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierConfig(TaskConfig):
-    """Options of a Classifier."""
+    """Options of a Classifier; the defaults are what measurement favoured (docs/tasks.md)."""
 
     default_head: ClassVar[str] = "bilstm-pool"
+
+    words: bool = False
+    """Put TF-IDF of words and word pairs beside the encoder, weighed on parts of the training set left out."""
+    class_weights: Literal["balanced"] | None = None
+    """balanced: in training every label counts the same, however many texts have it."""
 
     epochs: Count = 10
     """Passes over the training data."""

@@ -6,10 +6,12 @@ running text, which may become several examples. What the head learns from examp
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from boustro.given import as_text
+from boustro.heads.inputs import Inputs
 from boustro.tasks.answers import Input, InputAnswer, Part
 from boustro.tasks.data.reading import DataOptions
 from boustro.types import Sentence
@@ -72,3 +74,21 @@ class Contract(ABC, Generic[Input, Result]):
     @abstractmethod
     def show(self, answer: InputAnswer[Input], form: str, colour: bool = False) -> Any:
         """The answer for an input, printable, in one of `formats`; jsonl is a dict."""
+
+    # A task may have more than a head.
+
+    def finish(self, train: Sequence[Any], inputs: Inputs, seed: int) -> None:
+        """Train what stands beside the trained head. By default there is nothing."""
+        return None
+
+    def complete(self, outputs: Sequence[Any], examples: Sequence[Any]) -> Sequence[Any]:
+        """The head's outputs for examples, and what stands beside the head. By default the former."""
+        return outputs
+
+    def save_rest(self, folder: Path) -> None:
+        """Write what stands beside the head into the folder of the task."""
+        return None
+
+    def load_rest(self, folder: Path) -> None:
+        """Read what `save_rest` wrote."""
+        return None

@@ -53,6 +53,7 @@ def fit_task(task: "Task[Any, Any]", train: Sequence[Any], dev: Sequence[Any] | 
         dev=on_dev,
         device=task.device,
     )
+    task.finish(train, inputs, seed)
     dev_scores = _calibrated_scores(task, dev, dev_inputs) if dev and dev_inputs else None
     task.record = {
         "seed": seed,
@@ -74,7 +75,9 @@ def _calibrated_scores(task: "Task[Any, Any]", dev: Sequence[Any], inputs: Input
     mixed = mix_all(head, inputs.streams)
     if (gold := labelling.gold(dev)) is not None:
         head.calibrate(predict_mixed(head, mixed, inputs, candidates=True), gold)
-    return task.score(dev, task.read_answers(predict_mixed(head, mixed, inputs), dev)).to_dict()
+    outputs = predict_mixed(head, mixed, inputs)
+    labelling.calibrate(task.complete(outputs, dev), dev)
+    return task.score(dev, task.read_answers(outputs, dev)).to_dict()
 
 
 def _facts(encoder: Encoder, head: Head, log: TrainLog) -> dict[str, Any]:

@@ -55,6 +55,7 @@ def save_task(task: "Task[Any, Any]", path: str | Path) -> None:
     with write_folder(path, TASKS[task.name].folder) as folder:
         save_file({name: t.cpu().contiguous() for name, t in head.state_dict().items()}, folder / "head.safetensors")
         write_file(folder / "config.json", json.dumps(config, indent=1, ensure_ascii=False))
+        task.save_rest(folder)
         write_card(folder, Path(path).resolve().name)
 
 
@@ -82,6 +83,7 @@ def load_task(
             side=int(saved.get("side", 0)),
         )
         task.head.load_state_dict(load_file(path / "head.safetensors"))
+        task.load_rest(path)
         task.record = saved["record"]
         task._trained_on = weights_of(saved["encoder_identity"])
     task.device, task._wanted_device = place, device

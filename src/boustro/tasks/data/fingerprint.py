@@ -10,7 +10,7 @@ from boustro.types import Sentence
 
 def data_fingerprint(examples: Sequence[Any]) -> str:
     """Of sentences: words, tags, documents and, where they are known, overlapping entities, the spaces between words
-    and the label of a text. Of other examples: all their fields except `where`."""
+    and the labels of a text. Of other examples: all their fields except `where`."""
     return fingerprint([_facts(example) for example in examples])
 
 
@@ -30,4 +30,6 @@ def _sentence_facts(s: Sentence) -> list[Any]:
         facts.append("".join(" " if space else "_" for space in s.spaces))
     if s.label is not None:
         facts.append({"label": s.label})
+    if s.labels is not None:
+        facts.append({"labels": sorted(s.labels)})
     return facts

@@ -8,7 +8,8 @@ from boustro.tasks.data.jsonl import records_of
 from boustro.tasks.data.pairs import KEYS, LABEL_KEYS, SCORE_KEY
 from boustro.tasks.data.questions import holds_questions
 from boustro.tasks.data.records import WORD_KEYS
-from boustro.tasks.data.texts import LABEL_KEY, TEXT_KEYS
+from boustro.tasks.data.tables import is_table, named_rows
+from boustro.tasks.data.texts import LABEL_KEY, LABELS_KEY, TEXT_KEYS, are_labels, is_label
 from boustro.text.documents import read_lines
 
 Record = Mapping[str, Any]
@@ -16,7 +17,8 @@ Record = Mapping[str, Any]
 
 def _labelled_text(record: Record) -> bool:
     has_text = any(isinstance(record.get(key), str) for key in TEXT_KEYS) and not any(k in record for k in WORD_KEYS)
-    return has_text and isinstance(record.get(LABEL_KEY), (str, int))
+    labels = record.get(LABELS_KEY)
+    return has_text and (is_label(record.get(LABEL_KEY)) or (bool(labels) and are_labels(labels)))
 
 
 def _is_pair(record: Record) -> bool:
@@ -32,13 +34,13 @@ SUITS: dict[str, Callable[[Record], bool]] = {
 
 
 def guess_task(path: Path | None) -> str:
-    """The task that a JSON lines file is for; "tag" for any other file, and where no record says more."""
-    if path is None or ".json" not in path.name or not path.is_file():
+    """The task that a JSON lines, CSV or TSV file is for; "tag" for any other file, and where no record says more."""
+    if path is None or not path.is_file() or not (".json" in path.name or is_table(path)):
         return "tag"
-    if holds_questions(path):
+    if not is_table(path) and holds_questions(path):
         return "qa"
     try:
-        _, record = next(records_of(path, read_lines(path)))
+        _, record = next(iter(named_rows(path) or ()) if is_table(path) else records_of(path, read_lines(path)))
     except (OSError, ValueError, StopIteration):
         return "tag"
     return next((name for name, suits in SUITS.items() if isinstance(record, Mapping) and suits(record)), "tag")

@@ -119,10 +119,11 @@ def flatten_entities(entities: Iterable[Entity]) -> tuple[Entity, ...]:
 def gold_entities(sentence: Sentence) -> tuple[Entity, ...]:
     """A sentence's entities, over words: those that it names, overlapping or not, else what its BIO tags say.
 
-    The label of a text is an entity that covers it.
+    Each label of a text is an entity that covers it.
     """
-    if sentence.label is not None:
-        return (Entity(sentence.label, 0, len(sentence)),)
+    if sentence.label is not None or sentence.labels is not None:
+        labels = sentence.labels or (() if sentence.label is None else (sentence.label,))
+        return tuple(Entity(label, 0, len(sentence)) for label in labels)
     return sentence.entities if sentence.entities is not None else tuple(extract_spans(sentence.tags or ()))
 
 

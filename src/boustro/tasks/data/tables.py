@@ -1,4 +1,4 @@
-"""Data sets of the Hugging Face Hub and data frames, to sentences.
+"""Data sets of the Hugging Face Hub, data frames, CSV and TSV files, to sentences or to rows.
 
     hf:NAME, hf:USER/NAME, hf:USER/NAME/CONFIGURATION      on the Hub (or in its local cache)
     hf:./FOLDER                                            written by `save_to_disk`, or a folder of data files
@@ -8,26 +8,73 @@ A row is a record (see `records`); numbers of a ClassLabel become their names. A
 with lists in its columns, or one row per word, with a column that names its sentence. pandas is not imported.
 """
 
+import csv
 from collections.abc import Iterable, Iterator
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
-from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, RawData
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, RawData, missing_file
 from boustro.tasks.data.records import read_records
+from boustro.text.documents import OPENERS, read_lines
 
 PREFIX = "hf:"
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
 WORDS = ("word", "words", "token", "tokens", "form")
 TAGS = ("tag", "tags", "ner_tag", "ner_tags", "ner", "label", "labels", "pos", "upos")
 SENTENCES = ("sentence_id", "sent_id", "sentence #", "sentence", "sentence_idx")
 DOCUMENTS = ("document", "document_id", "doc_id")
 
 
-def read_hub(name: str, options: DataOptions = DEFAULT_OPTIONS) -> RawData:
-    """Sentences of a data set named `hf:NAME[/CONFIGURATION][:SPLIT]`.
+def named_rows(data: Any) -> list[tuple[str, Any]] | None:
+    """(place, row) of a data set, a data frame, or a CSV or TSV file whose first line names its columns; else `None`.
 
-    Raises `FileNotFoundError` if it is not found, `ValueError` if a split must be named, and the errors of
-    `read_records`, with the row's number.
+    Raises `FileNotFoundError`, and `ValueError` with the place for a row with more cells than there are columns.
+    """
+    if isinstance(data, (str, Path)):
+        if str(data).startswith(PREFIX):
+            data = open_hub(str(data))
+        else:
+            path = Path(data)
+            return _csv_rows(path, DELIMITERS[_suffix(path)]) if is_table(path) else None
+    if hasattr(data, "column_names"):
+        return [(f"row {number} of the data set", row) for number, row in enumerate(_dataset_rows(data), start=1)]
+    if hasattr(data, "columns") and hasattr(data, "to_dict"):
+        return [(f"row {number} of the given table", row) for number, row in enumerate(_frame_rows(data), start=1)]
+    return None
+
+
+def is_table(path: Path) -> bool:
+    """Whether the name is that of a CSV or TSV file, compressed or not."""
+    return _suffix(path) in DELIMITERS
+
+
+def _suffix(path: Path) -> str:
+    return next((s.lower() for s in reversed(path.suffixes) if s not in OPENERS), "")
+
+
+def _csv_rows(path: Path, delimiter: str) -> list[tuple[str, Any]]:
+    if not path.is_file():
+        raise missing_file(path, "labelled texts are expected")
+    reader = csv.DictReader((line + "\n" for _, line in read_lines(path)), delimiter=delimiter)
+    rows = []
+    for row in reader:
+        if None in row:
+            columns = ", ".join(map(str, reader.fieldnames or ()))
+            raise ValueError(f"{path}:{reader.line_num}: more cells than columns ({columns}); quote a cell with commas")
+        rows.append((f"{path}:{reader.line_num}", row))
+    return rows
+
+
+def read_hub(name: str, options: DataOptions = DEFAULT_OPTIONS) -> RawData:
+    """Sentences of a data set named `hf:NAME[/CONFIGURATION][:SPLIT]`; raises as `open_hub` and `read_records`."""
+    return read_dataset(open_hub(name), name, options)
+
+
+def open_hub(name: str) -> Any:
+    """The `datasets.Dataset` named `hf:NAME[/CONFIGURATION][:SPLIT]`.
+
+    Raises `FileNotFoundError` if it is not found, and `ValueError` if a split must be named.
     """
     import datasets
 
@@ -46,16 +93,23 @@ def read_hub(name: str, options: DataOptions = DEFAULT_OPTIONS) -> RawData:
             problem = f"no split {split!r}" if split else f"name a split, such as {name}:{splits[0]}"
             raise ValueError(f"{name}: {problem} (there are {', '.join(splits)})")
         found = found[split or splits[0]]
-    return read_dataset(found, name, options)
+    return found
 
 
 def read_dataset(dataset: Any, name: str = "the given data set", options: DataOptions = DEFAULT_OPTIONS) -> RawData:
     """Sentences of a `datasets.Dataset`; each row is a record."""
     if isinstance(dataset, dict):
         raise ValueError(f"{name} has several splits; give one of them ({', '.join(dataset)})")
+    return read_records(enumerate(_dataset_rows(dataset), start=1), name, "data set", options)
+
+
+def _dataset_rows(dataset: Any) -> Iterator[dict[str, Any]]:
     features = dataset.features or {}
-    rows = ({column: _decode(value, features.get(column)) for column, value in row.items()} for row in dataset)
-    return read_records(enumerate(rows, start=1), name, "data set", options)
+    return ({column: _decode(value, features.get(column)) for column, value in row.items()} for row in dataset)
+
+
+def _frame_rows(frame: Any) -> list[dict[str, Any]]:
+    return [{str(k): _plain(v) for k, v in row.items()} for row in frame.to_dict("records")]
 
 
 def read_frame(frame: Any, options: DataOptions = DEFAULT_OPTIONS) -> RawData:
@@ -64,7 +118,7 @@ def read_frame(frame: Any, options: DataOptions = DEFAULT_OPTIONS) -> RawData:
     Raises `ValueError` if no column names the sentence of a word, and for a missing word.
     """
     name, form = "the given table", "data frame"
-    rows = [{str(k): _plain(v) for k, v in row.items()} for row in frame.to_dict("records")]
+    rows = _frame_rows(frame)
     columns = [str(column) for column in frame.columns]
     word = _column(columns, WORDS if options.word_column is None else (str(options.word_column),))
     if word is None or (rows and not isinstance(rows[0][word], str | float | None)):

@@ -1,9 +1,11 @@
-"""Labelled texts: one label for a text.
+"""Labelled texts: one label for a text, or several.
 
     {"text": "A film to remember.", "label": "positive"}   JSON lines; also "sentence", and integers as labels
-    [("A film to remember.", "positive"), …]               Python pairs; dicts as above
+    {"text": "Rain stops play.", "labels": ["sport", "weather"]}      several labels, or an empty list
+    [("A film to remember.", "positive"), …]               Python pairs, a list for several labels; dicts as above
+    text,label                                             CSV and TSV files with a head line, data frames, hf:NAME
 
-A text becomes one `Sentence` with all its words, whatever the number of its sentences, and its `label`.
+A text becomes one `Sentence` with all its words, whatever the number of its sentences, and its `label` or `labels`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,19 +15,25 @@ from typing import Any, TypeAlias
 
 from boustro.errors import shorten
 from boustro.tasks.data.jsonl import read_named
+from boustro.tasks.data.tables import named_rows
 from boustro.text.words import Placed, split_text
 from boustro.types import Sentence
 
-TEXT_KEYS, LABEL_KEY = ("text", "sentence"), "label"
+TEXT_KEYS, LABEL_KEY, LABELS_KEY = ("text", "sentence"), "label", "labels"
 TextData: TypeAlias = str | Path | Iterable[Any]
+"""A file, `hf:NAME`, (text, label) pairs, dicts, `Sentence`s, a `datasets.Dataset` or a pandas data frame."""
 
 
 def read_texts(data: TextData) -> list[Sentence]:
-    """Labelled texts of a JSON lines file, of (text, label) pairs, or of dicts.
+    """Labelled texts, see the module.
 
     Raises `FileNotFoundError`, and `ValueError` with file:line for a record without a text or a label.
     """
-    return read_named(data, "text", _sentence)
+    if (rows := named_rows(data)) is None:
+        return read_named(data, "text", _sentence)
+    if found := [_sentence(row, where) for where, row in rows]:
+        return found
+    raise ValueError(f"{data if isinstance(data, (str, Path)) else 'the given table'}: no labelled text")
 
 
 def whole_text(text: str, document: str = "") -> Placed:
@@ -47,6 +55,22 @@ def _sentence(record: Any, where: str) -> Sentence:
     label = record.get(LABEL_KEY)
     if not isinstance(text, str):
         raise ValueError(f"{where}: no text under {' or '.join(TEXT_KEYS)} (found: {', '.join(map(str, record))})")
-    if isinstance(label, bool) or not isinstance(label, (str, int)) or not str(label).strip():
+    sentence = replace(whole_text(text).sentence, where=where)
+    several = label if isinstance(label, (list, tuple)) else record.get(LABELS_KEY) if label is None else None
+    if several is not None and are_labels(several):
+        return replace(sentence, labels=tuple(dict.fromkeys(map(str, several))))
+    if LABELS_KEY in record and label is None:
+        raise ValueError(f"{where}: the labels under {LABELS_KEY!r} are {shorten(several)}; expected a list of names")
+    if not is_label(label):
         raise ValueError(f"{where}: the label under {LABEL_KEY!r} is {shorten(label)}; expected a name or a number")
-    return replace(whole_text(text).sentence, label=str(label), where=where)
+    return replace(sentence, label=str(label))
+
+
+def is_label(value: Any) -> bool:
+    """Whether this names a label: a text or a whole number."""
+    return isinstance(value, (str, int)) and not isinstance(value, bool) and bool(str(value).strip())
+
+
+def are_labels(value: Any) -> bool:
+    """Whether this is a list of labels, perhaps empty."""
+    return isinstance(value, (list, tuple)) and all(map(is_label, value))

@@ -2,7 +2,7 @@
 
     tags     a tag or a label for every word    TagLabelling, WordLabelling
     spans    entities, which may be nested      SpanLabelling
-    class    one label per text                 TextLabelling
+    class    one label per text, or several     TextLabelling, LabelSetLabelling
     pair     one label per pair of texts        PairLabelling, with a number instead PairScoreLabelling
     answers  the words that answer a question   QuestionLabelling
 
@@ -24,7 +24,7 @@ from boustro.tasks.labellings.pairs import PairLabelling, PairScoreLabelling
 from boustro.tasks.labellings.questions import QuestionLabelling
 from boustro.tasks.labellings.spans import SpanLabelling
 from boustro.tasks.labellings.tags import TagLabelling, WordLabelling
-from boustro.tasks.labellings.texts import TextLabelling
+from boustro.tasks.labellings.texts import LabelSetLabelling, TextLabelling
 
 LEARNED: dict[str, type[Labelling]] = {
     "tags": TagLabelling,
@@ -39,6 +39,7 @@ SAVED: dict[str, type[Labelling]] = {
     **LEARNED,
     **dict.fromkeys(("bio", "io", "bioes"), TagLabelling),
     "labels": WordLabelling,
+    "label-set": LabelSetLabelling,
 }
 """By the scheme that a folder names."""
 

@@ -63,6 +63,10 @@ class Labelling(ABC):
         """What the head is calibrated on, where it is."""
         return None
 
+    def calibrate(self, outputs: Sequence[Any], examples: Sequence[Any]) -> None:
+        """Set what is chosen on the development set, from the head's outputs there. By default nothing."""
+        return None
+
     def longest(self, examples: Sequence[Any]) -> int | None:
         """Length in words of the longest span that the head should find; `None` for no limit."""
         return None

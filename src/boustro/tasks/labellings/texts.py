@@ -1,5 +1,6 @@
-"""One label per text or pair of texts, from a set that the training data show."""
+"""One label per text or pair of texts, from a set that the training data show; or several labels per text."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,47 +8,161 @@ import numpy as np
 import torch
 
 from boustro.heads.training import Targets
-from boustro.metrics.labels import LabelScore, score_text_labels
+from boustro.metrics.labels import LabelScore, LabelSetScore, score_label_sets, score_text_labels
 from boustro.tasks.answers import Answer
 from boustro.tasks.config import TaskConfig
 from boustro.tasks.data import data_name
 from boustro.tasks.labellings.base import Labelling
 from boustro.types import Entity
 
+UNSEEN = "dev texts with a label that the training data never show"
+WORDLESS = "texts without a word"
+
 
 class TextLabelling(Labelling):
-    """One label per text; scored by accuracy."""
+    """One label per text; scored by accuracy.
+
+    Attributes:
+        weights: While a head is trained, how much each label counts in its loss; `None` where all count the same.
+    """
+
+    weights: np.ndarray | None = None
 
     scheme_name = "class"
 
     @classmethod
-    def learn(cls, examples: Sequence[Any], config: TaskConfig) -> "TextLabelling":
-        """The labels of the training set in alphabetical order."""
-        labels = sorted({s.label for s in examples if s.label is not None})
+    def learn(cls, examples: Sequence[Any], config: TaskConfig) -> Labelling:
+        """The labels of the training set in alphabetical order; several per text where an example has `labels`."""
+        if any(getattr(example, "labels", None) is not None for example in examples):
+            return LabelSetLabelling.learn(examples, config)
+        found = Counter(s.label for s in examples if s.label is not None)
+        labels = sorted(found)
         if len(labels) < 2:
-            found = f"only the label {labels[0]}" if labels else "no label"
-            raise ValueError(f"{data_name(examples)}: {found}, so there is nothing to learn; give two labels at least")
-        return cls(cls.scheme_name, labels)
+            only = f"only the label {labels[0]}" if labels else "no label"
+            raise ValueError(f"{data_name(examples)}: {only}, so there is nothing to learn; give two labels at least")
+        learned = cls(cls.scheme_name, labels)
+        if getattr(config, "class_weights", None) == "balanced":
+            counts = np.array([found[label] for label in labels])
+            learned.weights = counts.sum() / (len(labels) * counts)
+        return learned
 
     def gold_labels(self, examples: Sequence[Any]) -> list[str]:
         return [s.label for s in examples if s.label is not None]
 
     def unpredictable(self, train: Sequence[Any], dev: Sequence[Any], max_span: int) -> dict[str, int]:
         known = set(self.labels)
-        count = sum(s.label not in known for s in dev)
-        return {"dev texts with a label that the training data never show": count} if count else {}
+        counts = {
+            UNSEEN: sum(any(label not in known for label in self.gold_labels([s])) for s in dev),
+            WORDLESS: sum(not len(s) for s in (*train, *dev) if hasattr(s, "words")),
+        }
+        return {what: count for what, count in counts.items() if count}
+
+    def ids(self, examples: Sequence[Any]) -> np.ndarray:
+        """(S,) class ids, or (S, C) membership: what a head learns."""
+        number = {label: i for i, label in enumerate(self.labels)}
+        return np.array([number[label] for label in self.gold_labels(examples)], np.int64)
 
     def targets(self, examples: Sequence[Any]) -> Targets:
-        ids = {label: i for i, label in enumerate(self.labels)}
-        labels = torch.tensor([ids[s.label] for s in examples if s.label is not None], dtype=torch.int64)
-        return lambda numbers, rows: labels[torch.from_numpy(numbers)].to(rows.device)
+        ids = torch.from_numpy(self.ids(examples))
+        if self.weights is None:
+            return lambda numbers, rows: ids[torch.from_numpy(numbers)].to(rows.device)
+        weights = torch.from_numpy(self.weights).float()
+        return lambda numbers, rows: (ids[torch.from_numpy(numbers)], weights)
+
+    @staticmethod
+    def log_probabilities(scores: np.ndarray) -> np.ndarray:
+        """(S, C) scores as log softmax."""
+        shifted = scores - scores.max(1, keepdims=True)
+        return shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
+
+    def loss(self, scores: np.ndarray, ids: np.ndarray) -> float:
+        """Mean cross-entropy of scores (S, C)."""
+        return -float(self.log_probabilities(scores)[np.arange(len(ids)), ids].mean())
 
     def read(self, output: np.ndarray, example: Any) -> Answer:
-        best = int(output.argmax())
-        label, score = self.labels[best], float(output[best])
+        probabilities = np.exp(self.log_probabilities(output[None])[0])
+        best = int(probabilities.argmax())
+        label, score = self.labels[best], float(probabilities[best])
         entities = (Entity(label, 0, len(example), score=score),) if len(example) else ()
-        probabilities = dict(zip(self.labels, map(float, output), strict=True))
-        return Answer((label,), (score,), entities, probabilities)
+        return Answer((label,), (score,), entities, dict(zip(self.labels, map(float, probabilities), strict=True)))
 
-    def score(self, examples: Sequence[Any], answers: Sequence[Answer], signature: dict[str, str]) -> LabelScore:
+    def score(
+        self, examples: Sequence[Any], answers: Sequence[Answer], signature: dict[str, str]
+    ) -> LabelScore | LabelSetScore:
         return score_text_labels(self.gold_labels(examples), [a.tags[0] for a in answers], signature)
+
+
+class LabelSetLabelling(TextLabelling):
+    """Any number of labels per text, each with a probability of its own; scored by micro F1.
+
+    A label is answered where its probability is above `threshold`: 0.5, or what is best on the development set.
+    """
+
+    def __init__(self, scheme: Any, labels: Sequence[str], threshold: float = 0.5) -> None:
+        super().__init__(scheme, labels)
+        self.threshold = threshold
+
+    @classmethod
+    def learn(cls, examples: Sequence[Any], config: TaskConfig) -> "LabelSetLabelling":
+        """The labels of the training set in alphabetical order; a text with one `label` has that one."""
+        labels = sorted({label for s in examples for label in label_set(s)})
+        if not labels:
+            raise ValueError(f"{data_name(examples)}: no label, so there is nothing to learn")
+        if getattr(config, "class_weights", None):
+            raise ValueError(f"{data_name(examples)}: --class-weights is for one label per text; leave it out")
+        return cls("label-set", labels)
+
+    def to_dict(self) -> dict[str, Any]:
+        return super().to_dict() | {"threshold": self.threshold}
+
+    def gold_labels(self, examples: Sequence[Any]) -> list[str]:
+        return [label for s in examples for label in label_set(s)]
+
+    def ids(self, examples: Sequence[Any]) -> np.ndarray:
+        found = np.zeros((len(examples), len(self.labels)), np.float32)
+        number = {label: i for i, label in enumerate(self.labels)}
+        for row, example in zip(found, examples, strict=True):
+            row[[number[label] for label in label_set(example) if label in number]] = 1
+        return found
+
+    @staticmethod
+    def log_probabilities(scores: np.ndarray) -> np.ndarray:
+        """(S, C): the scores themselves, log-odds; the labels are independent."""
+        return scores
+
+    def loss(self, scores: np.ndarray, ids: np.ndarray) -> float:
+        return float((np.logaddexp(0, scores) - ids * scores).sum(1).mean())
+
+    def calibrate(self, outputs: Sequence[np.ndarray], examples: Sequence[Any]) -> None:
+        """Set the threshold of the best micro F1; every gold label counts, also one that training never showed."""
+        p, gold = _sigmoid(np.stack(outputs)).ravel(), self.ids(examples).ravel()
+        order = np.argsort(-p, kind="stable")
+        p, right = p[order], np.cumsum(gold[order])
+        f1 = 2 * right / (np.arange(1, len(p) + 1) + len(self.gold_labels(examples)))
+        below = np.append(p[1:], 0.0)
+        f1[p == below] = -1  # no threshold is between equal probabilities
+        best = int(f1.argmax())
+        self.threshold = float((p[best] + below[best]) / 2)
+
+    def read(self, output: np.ndarray, example: Any) -> Answer:
+        probabilities = dict(zip(self.labels, map(float, _sigmoid(output)), strict=True))
+        chosen = tuple(label for label, p in probabilities.items() if p > self.threshold)
+        scores = tuple(probabilities[label] for label in chosen)
+        pairs = zip(chosen, scores, strict=True) if len(example) else ()
+        entities = tuple(Entity(label, 0, len(example), score=score) for label, score in pairs)
+        return Answer(chosen, scores, entities, probabilities)
+
+    def score(self, examples: Sequence[Any], answers: Sequence[Answer], signature: dict[str, str]) -> LabelSetScore:
+        how = {"threshold": f"{self.threshold:.4f}"}
+        return score_label_sets([label_set(s) for s in examples], [a.tags for a in answers], how | signature)
+
+
+def label_set(example: Any) -> tuple[str, ...]:
+    """The labels of a text, whether it may have several or one."""
+    if example.labels is not None:
+        return example.labels
+    return () if example.label is None else (example.label,)
+
+
+def _sigmoid(scores: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-scores.astype(np.float64)))

@@ -1,0 +1,128 @@
+"""A head for texts without gradient descent: ridge regression on the mean and the maximum of the words' vectors.
+
+    x = [mean h; max h]        W = (Σ (x - x̄)(x - x̄)ᵀ + strength · I)⁻¹ Σ (x - x̄) yᵀ        scores = scale · (W · x + b)
+
+The sums are stored with the head, so that texts can be added later, of new classes too: the result is that of solving
+for all texts together with the same strength. The strength has the least squared error on each text left out in turn,
+and the scale the least cross-entropy there. The layers are averaged.
+
+Source: `heads.closed_form`. S texts, d width of h, e = 2 d, C classes.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from boustro.heads.base import Head
+from boustro.heads.closed_form import LabelledWords, ridge, ridge_held_out
+from boustro.heads.layout import check_lengths
+from boustro.heads.options import HeadOptions
+from boustro.heads.pooled import pool_max, pool_mean
+
+SCALES = tuple(float(s) for s in 2.0 ** np.arange(0, 7, 0.5))
+
+
+class RidgeSums(nn.Module):
+    """The sums over texts and the solution; `anchor` (e,) is what x is measured from, so that sums are exact."""
+
+    anchor: Tensor
+    total: Tensor
+    gram: Tensor
+    moments: Tensor
+    counts: Tensor
+    strength: Tensor
+    scale: Tensor
+
+    def __init__(self, width: int, num_labels: int, options: HeadOptions) -> None:
+        super().__init__()
+        wide = 2 * width
+        shapes = {"anchor": (wide,), "total": (wide,), "gram": (wide, wide), "moments": (wide, num_labels)}
+        for name, shape in {**shapes, "counts": (num_labels,), "strength": (), "scale": ()}.items():
+            self.register_buffer(name, torch.zeros(shape))
+        self.weight = nn.Parameter(torch.zeros(num_labels, wide), requires_grad=False)
+        self.bias = nn.Parameter(torch.zeros(num_labels), requires_grad=False)
+
+    def add(self, x: Float[Tensor, "S e"], ids: Int[Tensor, " S"]) -> None:
+        """Add texts to the sums."""
+        own = x - self.anchor
+        onehot = nn.functional.one_hot(ids, len(self.counts)).to(x)
+        self.total += own.sum(0)
+        self.gram += own.T @ own
+        self.moments += own.T @ onehot
+        self.counts += onehot.sum(0)
+
+    def solve(self) -> None:
+        """Set weight and bias from the sums."""
+        total, gram, moments, counts = (getattr(self, n).double().cpu() for n in ("total", "gram", "moments", "counts"))
+        mean, number = total / counts.sum(), counts.sum()
+        gram = gram - number * mean[:, None] * mean
+        gram.diagonal().add_(float(self.strength))
+        weight = torch.linalg.solve(gram, moments - mean[:, None] * counts).T  # (C, e)
+        self.weight.copy_(weight)
+        self.bias.copy_(counts / number - weight @ (mean + self.anchor.double().cpu()))
+
+
+class PooledRidge(Head):
+    """See the module. Targets are class ids (S,); the prediction for a text is its scores (C,), before softmax."""
+
+    labelling = "class"
+    closed_form = True
+    body: RidgeSums  # type: ignore[assignment]
+
+    def pool(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "S e"]:
+        """x of each text; `ValueError` where `lengths` do not sum to N."""
+        check_lengths(lengths, len(vectors))
+        h, lengths = self.project(vectors), lengths.to(vectors.device)
+        return torch.cat([pool_mean(h, lengths), pool_max(h, lengths)], dim=1)
+
+    def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Any) -> Tensor:
+        """Mean cross-entropy, which training does not use."""
+        scores = self._scores(self.pool(vectors, lengths))
+        return nn.functional.cross_entropy(scores, targets.to(scores.device))
+
+    def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[np.ndarray]:
+        return list(self._scores(self.pool(vectors, lengths)).cpu().numpy())
+
+    @torch.no_grad()
+    def solve(self, pooled: Float[Tensor, "S e"], targets: Any) -> None:
+        """Train on texts; `ValueError` for class weights and for several labels per text."""
+        if isinstance(targets, tuple) or targets.is_floating_point():
+            raise ValueError(
+                "a ridge-pool head learns one label per text, each text counting the same; use another head"
+            )
+        x, ids, body = pooled.cpu().numpy(), targets.cpu().numpy(), self.body
+        texts = LabelledWords(x, ids, len(self.labels), np.arange(len(ids) + 1))
+        strength = ridge(texts).strength
+        held_out = ridge_held_out(texts, [strength])[0]
+        body.strength.fill_(strength)
+        body.scale.fill_(min(SCALES, key=lambda scale: _cross_entropy(scale * held_out, ids)))
+        body.anchor.copy_(pooled.mean(0))
+        for name in ("total", "gram", "moments", "counts"):
+            getattr(body, name).zero_()
+        body.add(pooled, targets.to(pooled.device))
+        body.solve()
+
+    @torch.no_grad()
+    def extend(self, labels: tuple[str, ...], pooled: Float[Tensor, "S e"], ids: Int[Tensor, " S"]) -> None:
+        """Add texts; `ids` are places in `labels`, which contain those known already, in any order."""
+        known = [labels.index(label) for label in self.labels]
+        old, device = self.body, self.body.weight.device
+        body = RidgeSums(old.gram.shape[0] // 2, len(labels), self.options).to(device)
+        for name in ("anchor", "total", "gram", "strength", "scale"):
+            getattr(body, name).copy_(getattr(old, name))
+        body.moments[:, known] = old.moments
+        body.counts[known] = old.counts
+        body.add(pooled.to(device), ids.to(device))
+        body.solve()
+        self.body, self.labels = body, labels
+
+    def _scores(self, x: Float[Tensor, "S e"]) -> Float[Tensor, "S C"]:
+        return self.body.scale * (x @ self.body.weight.T + self.body.bias)
+
+
+def _cross_entropy(scores: np.ndarray, ids: np.ndarray) -> float:
+    shifted = scores - scores.max(1, keepdims=True)
+    return float((np.log(np.exp(shifted).sum(1)) - shifted[np.arange(len(ids)), ids]).mean())

@@ -1,0 +1,97 @@
+"""TF-IDF beside the head of a classifier: trained on the same texts, weighed on parts of them that were left out.
+
+words.json           the terms, and the weights of head and words
+words.safetensors    the linear model of `heads.words`
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.numpy import load_file, save_file
+
+from boustro.heads.inputs import Inputs
+from boustro.heads.registry import make_head
+from boustro.heads.training import predict_inputs, propose_batch, train_head
+from boustro.heads.words import WordModel, choose_weights, fit_words, folds
+from boustro.store import read_json, write_file
+from boustro.tasks.base import Task
+from boustro.tasks.labellings.texts import TextLabelling
+from boustro.types import Sentence
+
+CONFIG, WEIGHTS = "words.json", "words.safetensors"
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A model of words, and how much it and the head count."""
+
+    model: WordModel
+    head_weight: float
+    words_weight: float
+
+    def add(self, outputs: Sequence[np.ndarray], texts: Sequence[Sentence], labelling: TextLabelling) -> np.ndarray:
+        """(S, C): the head's scores for texts and those of their words, weighed."""
+        if not len(texts):
+            return np.zeros((0, len(labelling.labels)))
+        head, words = labelling.log_probabilities(np.stack(outputs)), self._words(texts, labelling)
+        return self.head_weight * head + self.words_weight * words
+
+    def _words(self, texts: Sequence[Sentence], labelling: TextLabelling) -> np.ndarray:
+        return labelling.log_probabilities(self.model.scores([text.words for text in texts]))
+
+    def save(self, folder: Path) -> None:
+        """Write both files into a folder."""
+        own = {"head_weight": self.head_weight, "words_weight": self.words_weight, "terms": self.model.vocabulary}
+        write_file(folder / CONFIG, json.dumps(own, ensure_ascii=False))
+        save_file({name: getattr(self.model, name) for name in ("idf", "weight", "bias")}, folder / WEIGHTS)
+
+    @classmethod
+    def load(cls, folder: Path) -> "Beside":
+        """Read what `save` wrote."""
+        own = read_json(folder / CONFIG)
+        return cls(WordModel(own["terms"], **load_file(folder / WEIGHTS)), own["head_weight"], own["words_weight"])
+
+
+def fit_beside(task: Task[Any, Any], texts: Sequence[Sentence], inputs: Inputs, seed: int) -> Beside:
+    """The model of words for a task whose head is trained, with weights for both."""
+    labelling = task.labelling
+    assert isinstance(labelling, TextLabelling)
+    head_scores, word_scores, left_out = [], [], []
+    for kept, left in folds(len(texts), seed):
+        head_scores.append(_head_scores(task, texts, inputs, kept, left, seed))
+        words = _fit(labelling, [texts[n] for n in kept]).scores([texts[n].words for n in left])
+        word_scores.append(labelling.log_probabilities(words))
+        left_out.append(left)
+    gold = labelling.ids([texts[n] for n in np.concatenate(left_out)])
+    weights = choose_weights(np.concatenate(head_scores), np.concatenate(word_scores), gold, labelling.loss)
+    return Beside(_fit(labelling, texts), *weights)
+
+
+def _fit(labelling: TextLabelling, texts: Sequence[Sentence]) -> WordModel:
+    return fit_words([text.words for text in texts], labelling.ids(texts), len(labelling.labels))
+
+
+def _head_scores(
+    task: Task[Any, Any], texts: Sequence[Sentence], inputs: Inputs, kept: np.ndarray, left: np.ndarray, seed: int
+) -> np.ndarray:
+    """(len(left), C): scores for texts left out, of a head such as the task's that was trained on the others."""
+    made, labelling = task.trained_head(), task.labelling
+    assert isinstance(labelling, TextLabelling)
+    torch.manual_seed(seed)
+    head = make_head(made.kind, made.options, made.streams, made.labels)
+    own, others = (Inputs(inputs.streams, inputs.lengths, inputs.parts[numbers]) for numbers in (kept, left))
+    train_head(
+        head,
+        own,
+        labelling.targets([texts[n] for n in kept]),
+        task.config,
+        seed=seed,
+        batch_sentences=task.config.batch_sentences or propose_batch(len(kept)),
+        device=task.device,
+    )
+    return labelling.log_probabilities(np.stack(predict_inputs(head, others)))

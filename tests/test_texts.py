@@ -1,0 +1,342 @@
+"""Labelled texts in every form, several labels, weights, probabilities, words beside the head, more texts later."""
+
+import json
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from datasets import ClassLabel, Dataset, Features, Value
+from sklearn.metrics import f1_score
+from sklearn.utils.class_weight import compute_class_weight
+
+import boustro
+from boustro.cli.main import main
+from boustro.heads.closed_form import LabelledWords, ridge
+from boustro.heads.options import HeadOptions
+from boustro.heads.pooled import text_loss
+from boustro.heads.registry import make_head
+from boustro.heads.words import choose_weights, fit_words, folds, terms
+from boustro.tasks.config import ClassifierConfig
+from boustro.tasks.data.guess import guess_task
+from boustro.tasks.data.texts import read_texts
+from boustro.tasks.explain import word_effects
+from boustro.tasks.labellings import make_labelling, open_labelling
+from boustro.tasks.labellings.texts import LabelSetLabelling
+from boustro.types import Sentence
+
+NAMES = ["Ada", "Brandt", "Lisse", "Vellmar", "Okonkwo", "Calloway", "Mira", "Tobias"]
+TEXTS = [
+    (text, label)
+    for name in NAMES
+    for text, label in (
+        (f"{name} closed the harbour.", "port"),
+        (f"{name} sold umbrellas in the rain.", "shop"),
+        (f"The tunnel of {name} is dark.", "rail"),
+    )
+]
+SETS = [
+    (text, labels)
+    for name in NAMES
+    for text, labels in (
+        (f"{name} closed the harbour.", ["port"]),
+        (f"{name} sold umbrellas at the harbour.", ["shop", "port"]),
+        (f"{name} slept.", []),
+    )
+]
+SMALL = {"epochs": 15, "lr": 1e-2, "dropout": 0.0, "hidden": 16}
+
+
+@pytest.fixture(scope="module")
+def lm(tiny_lm):
+    return str(tiny_lm("llama", sentinel=True))
+
+
+# Reading
+
+
+def test_every_form_gives_the_same_texts(tmp_path):
+    rows = [{"text": 'Ada said "no", twice.', "label": "x"}, {"text": "Mira left.", "label": "y"}]
+    wanted = read_texts([(row["text"], row["label"]) for row in rows])
+    frame = pd.DataFrame(rows)
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.rename(columns={"text": "sentence"}).to_csv(tmp_path / "a.tsv", index=False, sep="\t")
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    features = Features({"text": Value("string"), "label": ClassLabel(names=["x", "y"])})
+    dataset = Dataset.from_list([row | {"label": "xy".index(row["label"])} for row in rows], features)
+    dataset.save_to_disk(str(tmp_path / "saved"))
+    given = [tmp_path / "a.csv", tmp_path / "a.tsv", tmp_path / "a.jsonl", rows, frame, dataset]
+    for data in [*given, f"hf:{tmp_path / 'saved'}"]:
+        found = read_texts(data)
+        assert [(s.words, s.spaces, s.label) for s in found] == [(s.words, s.spaces, s.label) for s in wanted]
+    assert read_texts(tmp_path / "a.csv")[1].where == f"{tmp_path / 'a.csv'}:3"
+    assert all(guess_task(tmp_path / name) == "classify" for name in ("a.csv", "a.tsv", "a.jsonl"))
+
+
+def test_several_labels_are_a_list_of_names():
+    found = read_texts([("a", ["x", "y", "x"]), {"text": "b", "labels": [3]}, {"sentence": "c", "labels": []}])
+    assert [s.labels for s in found] == [("x", "y"), ("3",), ()] and [s.label for s in found] == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("record", "holds"),
+    [
+        ({"text": "a", "label": 0}, True),
+        ({"text": "a", "labels": ["x"]}, True),
+        ({"text": "a", "labels": [[0, 1, "PER"]]}, False),
+        ({"text": "a", "labels": []}, False),
+        ({"text": "a", "tokens": ["a"], "labels": ["O"]}, False),
+        ({"words": ["a"], "tags": ["O"]}, False),
+    ],
+)
+def test_the_columns_say_whether_a_file_holds_texts(record, holds, tmp_path):
+    (tmp_path / "a.jsonl").write_text(json.dumps(record))
+    assert (guess_task(tmp_path / "a.jsonl") == "classify") is holds
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("text,label\na,b,x\n", "a.csv:2: more cells than columns"),
+        ("text,label\nonly text\n", "a.csv:2: the label under 'label' is None"),
+        ("words,label\na,x\n", "a.csv:2: no text under text or sentence"),
+        ("text,label\n", "a.csv: no labelled text"),
+        ("text,label\na,  \n", "a.csv:2: the label under 'label' is '  '"),
+    ],
+)
+def test_a_bad_table_is_named_with_its_line(content, message, tmp_path):
+    (tmp_path / "a.csv").write_text(content)
+    with pytest.raises(ValueError, match=message):
+        read_texts(tmp_path / "a.csv")
+    with pytest.raises(FileNotFoundError, match=r"b.csv: no such file \(did you mean 'a.csv'|b.csv: no such file"):
+        read_texts(tmp_path / "b.csv")
+
+
+def test_bad_labels_are_named():
+    with pytest.raises(ValueError, match="the labels under 'labels' are 'x'; expected a list"):
+        read_texts([{"text": "a", "labels": "x"}])
+
+
+# Losses and labellings
+
+
+def test_losses_are_those_of_torch():
+    scores, ids = torch.randn(4, 3), torch.tensor([0, 2, 1, 2])
+    weights, member = torch.tensor([1.0, 2.0, 0.5]), torch.randint(0, 2, (4, 3)).float()
+    functional = torch.nn.functional
+    torch.testing.assert_close(text_loss(scores, ids), functional.cross_entropy(scores, ids))
+    torch.testing.assert_close(text_loss(scores, (ids, weights)), functional.cross_entropy(scores, ids, weights))
+    wanted = 3 * functional.binary_cross_entropy_with_logits(scores, member)
+    torch.testing.assert_close(text_loss(scores, member), wanted)
+
+
+def test_balanced_weights_are_scikit_learns():
+    texts = [Sentence((word,), label=word) for word in "aaaabbc"]
+    labelling = make_labelling("mlp-pool", texts, ClassifierConfig(class_weights="balanced"))
+    wanted = compute_class_weight("balanced", classes=np.array(list("abc")), y=list("aaaabbc"))
+    np.testing.assert_allclose(labelling.weights, wanted)
+    ids, weights = labelling.targets(texts)(np.array([6, 0]), torch.zeros(0))
+    assert ids.tolist() == [2, 0] and weights.tolist() == pytest.approx(wanted.tolist())
+
+
+def test_the_threshold_has_the_best_micro_f1():
+    generator = np.random.default_rng(0)
+    texts = [Sentence(("a",), labels=tuple(np.array(list("xyz"))[generator.random(3) < 0.3])) for _ in range(30)]
+    texts.append(Sentence(("a",), labels=("unseen",)))
+    labelling = LabelSetLabelling("label-set", "xyz")
+    gold = labelling.ids(texts)
+    outputs = (2 * gold - 1 + 1.5 * generator.normal(size=gold.shape)).round(1)  # some equal ones
+    labelling.calibrate(outputs, texts)
+    padded = np.pad(gold, ((0, 0), (0, 1)))
+    padded[-1, -1] = 1
+    tried = {
+        threshold: f1_score(padded, np.pad(1 / (1 + np.exp(-outputs)) > threshold, ((0, 0), (0, 1))), average="micro")
+        for threshold in (*np.linspace(0, 1, 201), labelling.threshold)
+    }
+    assert tried[labelling.threshold] == pytest.approx(max(tried.values()))
+    opened = open_labelling(**json.loads(json.dumps(labelling.to_dict())))
+    assert opened.threshold == labelling.threshold and opened.labels == labelling.labels
+    score = opened.score(texts, [opened.read(o, s) for o, s in zip(outputs, texts, strict=True)], {})
+    assert score.value == pytest.approx(100 * max(tried.values()))
+
+
+# Several labels
+
+
+def test_several_labels_train_save_open_and_agree(lm, tmp_path, capsys):
+    rows = [json.dumps({"text": text, "labels": labels}) for text, labels in SETS]
+    (tmp_path / "a.jsonl").write_text("\n".join(rows))
+    train = ["--train", str(tmp_path / "a.jsonl"), "--dev", str(tmp_path / "a.jsonl")]
+    small = ["--epochs", "15", "--lr", "0.01", "--dropout", "0", "--hidden", "16", "--head", "mlp-pool"]
+    out = str(tmp_path / "m")
+    assert main(["fit", "--encoder", lm, *train, *small, "--out", out, "--json", str(tmp_path / "s.json")]) == 0
+    shown = capsys.readouterr().out
+    score = json.loads((tmp_path / "s.json").read_text())
+    assert score["f1"] > 90 and score["exact_match"] > 80 and score["num_texts"] == len(SETS), shown
+    opened = boustro.Classifier.from_pretrained(out)
+    found = opened.predict([text for text, _ in SETS])
+    assert sum(set(f.labels) == set(labels) for f, (_, labels) in zip(found, SETS, strict=True)) > 0.8 * len(SETS)
+    table = opened.predict_proba([text for text, _ in SETS])
+    assert table.shape == (len(SETS), 2) and table[0] == pytest.approx(
+        [found[0].probabilities[t] for t in opened.types]
+    )
+    (tmp_path / "t.txt").write_text("Ada sold umbrellas at the harbour.\nAda slept.\n")
+    assert main(["predict", out, str(tmp_path / "t.txt"), "--format", "jsonl"]) == 0
+    assert set(json.loads(capsys.readouterr().out.splitlines()[0])) == {"text", "labels", "probabilities"}
+    assert main(["predict", out, str(tmp_path / "t.txt")]) == 0
+    assert main(["evaluate", out, str(tmp_path / "a.jsonl"), "--json", str(tmp_path / "e.json")]) == 0
+    assert json.loads((tmp_path / "e.json").read_text()) == score
+    with pytest.raises(ValueError, match="--class-weights is for one label per text"):
+        boustro.Classifier(lm, "mlp-pool", class_weights="balanced").fit(SETS)
+
+
+# One label
+
+
+def test_probabilities_are_an_array_in_the_order_of_the_labels(lm):
+    model = boustro.Classifier(lm, "mlp-pool", **{**SMALL, "epochs": 2}).fit(TEXTS)
+    table = model.predict_proba(text for text, _ in TEXTS)
+    assert table.shape == (24, 3) and table.sum(1) == pytest.approx(np.ones(24))
+    assert model.types == ["port", "rail", "shop"] and model.predict_proba([]).shape == (0, 3)
+    assert [model.types[i] for i in table.argmax(1)] == [f.label for f in model.predict([t for t, _ in TEXTS])]
+    np.testing.assert_allclose(model.predict_proba("Ada"), model.predict_proba(["Ada"]))
+
+
+def test_an_empty_text_is_counted_and_a_long_one_read_in_windows(lm):
+    long = ("the harbour " * 2000, "port")
+    model = boustro.Classifier(lm, "mlp-pool", **{**SMALL, "epochs": 1}).fit(
+        [*TEXTS, ("", "shop"), (" \n", "shop"), long]
+    )
+    notices = model.record["notices"]
+    assert notices["texts without a word"] == 2 and any("window" in what for what in notices), notices
+    assert model.predict("").label in model.types
+
+
+# Words beside the head
+
+
+def test_the_model_of_words_is_tf_idf_and_logistic_regression():
+    texts = [["Red", "car"], ["red", "Boat"], ["blue", "boat"], ["blue", "car", "blue"]]
+    model = fit_words(texts, np.array([0, 0, 2, 2]), 3)
+    assert terms(["No", "fun"]) == ["no", "fun", "no fun"] and "blue car" in model.vocabulary
+    row, known = model._vectors([["blue", "BLUE", "car", "green"]]).toarray()[0], model.vocabulary
+    counts = {"blue": 2, "car": 1, "blue car": 1}
+    seen = {"blue": 2, "car": 2, "blue car": 1}
+    wanted = {t: (1 + math.log(c)) * (math.log(5 / (1 + seen[t])) + 1) for t, c in counts.items()}
+    length = math.sqrt(sum(x * x for x in wanted.values()))
+    assert {known[i]: row[i] for i in row.nonzero()[0]} == pytest.approx({t: x / length for t, x in wanted.items()})
+    scores = model.scores([["red"], ["blue"], []])
+    assert scores.argmax(1)[:2].tolist() == [0, 2] and scores[2] == pytest.approx(model.bias)
+    several = fit_words(texts, np.array([[1, 0], [1, 1], [0, 1], [0, 0]]), 2).scores(texts)
+    assert (several[:, 0] > 0).tolist() == [True, True, False, False]
+
+
+def test_weights_follow_the_part_that_is_right():
+    labelling = make_labelling("mlp-pool", [Sentence((), label=x) for x in "ab"], ClassifierConfig())
+    generator, gold = np.random.default_rng(0), np.arange(4000) % 2
+    right = labelling.log_probabilities(3.0 * np.eye(2)[gold] + generator.normal(size=(4000, 2)))
+    noise = labelling.log_probabilities(generator.normal(size=(4000, 2)))
+    head, words = choose_weights(right, noise, gold, labelling.loss)
+    assert words < 0.2 * head
+    head, words = choose_weights(noise, right, gold, labelling.loss)
+    assert head < 0.2 * words
+    assert choose_weights(right, -right, gold, labelling.loss)[1] == 0
+
+
+def test_every_text_of_a_small_set_is_left_out_once():
+    parts = list(folds(12, 1))
+    assert len(parts) == 5 and sorted(n for _, left in parts for n in left) == list(range(12))
+    assert all(set(kept) | set(left) == set(range(12)) and not set(kept) & set(left) for kept, left in parts)
+    ((kept, left),) = folds(5000, 1)
+    assert len(left) == 1000 and len(kept) == 4000
+
+
+@pytest.mark.parametrize("data", [TEXTS, SETS])
+def test_words_beside_the_head_open_in_a_new_process(lm, data, tmp_path):
+    model = boustro.Classifier(lm, "mlp-pool", words=True, **{**SMALL, "epochs": 3}).fit(data, dev=data)
+    assert model.beside is not None and model.beside.words_weight > 0
+    texts = ["Ada sold umbrellas.", "The harbour", "", "unknown"]
+    model.save_pretrained(tmp_path / "m")
+    assert {"words.json", "words.safetensors"} <= {p.name for p in (tmp_path / "m").iterdir()}
+    code = (
+        f"import boustro; m = boustro.Classifier.from_pretrained({str(tmp_path / 'm')!r}); "
+        f"print(m.predict_proba({texts!r}).tolist()); print(m.evaluate({data!r}).value)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
+    np.testing.assert_allclose(json.loads(out[0]), model.predict_proba(texts), atol=1e-5)
+    assert float(out[1]) == pytest.approx(model.evaluate(data).value)
+    again = model.fit(data, seed=2)  # what stood beside the earlier head is forgotten
+    assert again.beside is not None and again.record["seed"] == 2
+
+
+# More texts and labels later
+
+
+def test_ridge_is_the_closed_form_over_mean_and_maximum(lm):
+    model = boustro.Classifier(lm, "ridge-pool").fit(TEXTS, dev=TEXTS)
+    assert model.record["dev_scores"]["accuracy"] > 90
+    head, inputs = model.trained_head(), model.inputs(read_texts(TEXTS))
+    batch = inputs.batch(np.arange(len(inputs)))
+    mixed = head.mix([torch.from_numpy(np.array(s)) for s in inputs.streams]).detach()
+    x = head.pool(batch.to_words(mixed), batch.lengths).numpy()
+    ids = model.labelling.ids(read_texts(TEXTS))
+    solved = ridge(LabelledWords(x, ids, 3, np.arange(25)))
+    assert float(head.body.strength) == pytest.approx(solved.strength, rel=1e-3)
+    wanted = x @ solved.weight.T + solved.bias
+    found = (x @ head.body.weight.T.numpy()) + head.body.bias.numpy()
+    np.testing.assert_allclose(found, wanted, atol=2e-3)
+
+
+def test_texts_added_later_are_as_texts_trained_on(lm, tmp_path):
+    old, new = [row for row in TEXTS if row[1] != "rail"], [row for row in TEXTS if row[1] == "rail"]
+    model = boustro.Classifier(lm, "ridge-pool").fit(old)
+    strength = float(model.trained_head().body.strength)
+    before = model.predict_proba("Ada closed the harbour.")
+    model.add_examples(new)
+    assert model.types == ["port", "rail", "shop"] and model.record["texts_added"] == len(new)
+    assert model.predict("The tunnel of Ada is dark.").label == "rail" and before.shape == (1, 2)
+    head, inputs = model.trained_head(), model.inputs(read_texts(TEXTS))
+    batch = inputs.batch(np.arange(len(inputs)))
+    mixed = head.mix([torch.from_numpy(np.array(s)) for s in inputs.streams]).detach()
+    x = head.pool(batch.to_words(mixed), batch.lengths).numpy()
+    solved = ridge(LabelledWords(x, model.labelling.ids(read_texts(TEXTS)), 3, np.arange(25)), strength)
+    found = x @ head.body.weight.T.numpy() + head.body.bias.numpy()
+    np.testing.assert_allclose(found, x @ solved.weight.T + solved.bias, atol=2e-3)
+    model.save_pretrained(tmp_path / "m")
+    opened = boustro.Classifier.from_pretrained(tmp_path / "m")
+    np.testing.assert_array_equal(opened.predict_proba(["Ada"]), model.predict_proba(["Ada"]))
+    assert opened.add_examples([("Lisse slept.", "rest")]).types == ["port", "rail", "rest", "shop"]
+
+
+def test_what_a_ridge_head_cannot_learn_is_said(lm):
+    with pytest.raises(ValueError, match="one label per text"):
+        boustro.Classifier(lm, "ridge-pool").fit(SETS)
+    with pytest.raises(ValueError, match="each text counting the same"):
+        boustro.Classifier(lm, "ridge-pool", class_weights="balanced").fit(TEXTS)
+    model = boustro.Classifier(lm, "mlp-pool", **{**SMALL, "epochs": 1}).fit(TEXTS)
+    with pytest.raises(ValueError, match="only a ridge-pool head"):
+        model.add_examples(TEXTS)
+    head = make_head("ridge-pool", HeadOptions(), ((2, 4),), ("a", "b"))
+    with pytest.raises(ValueError, match="sum to 2, but there are 3 words"):
+        head.predict(torch.zeros(3, 4), torch.tensor([2]))
+
+
+# Explanation
+
+
+def test_the_effect_of_a_word_is_the_probability_that_goes_without_it(lm):
+    model = boustro.Classifier(lm, "mlp-pool", **SMALL).fit(TEXTS)
+    text = "Ada closed the harbour."
+    effects = word_effects(model, text)
+    assert [(e.word, text[e.start : e.end]) for e in effects] == [
+        (w, w) for w in ("Ada", "closed", "the", "harbour", ".")
+    ]
+    label, whole = model.predict(text).label, model.predict(text).score
+    shorter = Sentence(("Ada", "closed", "the", "."), spaces=(True, True, True, False))
+    assert effects[3].effect == pytest.approx(whole - model.answer([shorter])[0].probabilities[label], abs=1e-5)
+    assert word_effects(model, "") == [] and word_effects(model, "Ada", label="rail")[0].word == "Ada"
+    with pytest.raises(ValueError, match=r"unknown label .rain.*rail"):
+        word_effects(model, text, label="rain")
