@@ -43,8 +43,8 @@ def fit(
 
     Args:
         train: Training set. tag: CoNLL columns, CoNLL-U, JSON lines, or hf:NAME for a data set of the Hugging Face Hub;
-            classify: JSON lines, CSV or TSV with a text and its label or labels; pair, similarity: with two texts and a label or a score;
-            qa: with context, question and answers, or SQuAD's JSON.
+            classify: JSON lines, CSV or TSV with a text and its label or labels; pair, similarity: JSON lines with two
+            texts and a label or a score; qa: with context, question and answers, or SQuAD's JSON.
         out: Folder to write.
         dev: Development set, which chooses the best epoch. Without it the last epoch is kept.
         task: tag (entities, or a label per word), classify (a label per text), pair (a label per pair of texts),

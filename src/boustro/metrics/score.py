@@ -32,9 +32,8 @@ def score_table(scores: Mapping[str, Any]) -> list[list[str]]:
     if "per_label" in scores:
         counted = "texts" if "num_texts" in scores else "words"
         if "accuracy" not in scores:  # several labels per text
-            return _per_label(
-                scores["per_label"] | {"all": scores | {"num_texts": scores["num_labels"]}}, "label", counted
-            )
+            total = {**scores, "num_texts": scores["num_labels"]}
+            return _per_label({**scores["per_label"], "all": total}, "label", counted)
         total = ["all", "", "", f"accuracy {scores['accuracy']:.2f}", f"{scores[f'num_{counted}']:,}"]
         return [*_per_label(scores["per_label"], "label", counted), total]
     figures = {name: value for name, value in scores.items() if isinstance(value, (int, float))}
