@@ -3,7 +3,7 @@
     sentence   the sentence with the largest weighted share of the question's words (TF-IDF overlap)
     window     the six words with the most of the question's words around them, and few of their own (sliding window)
 
-    python bench/questions.py train.jsonl dev.jsonl --folders answerer-pair answerer-forward
+    python bench/questions.py --train train.jsonl --dev dev.jsonl --folders answerer-pair answerer-forward
 
 The cue of an answer is the nearest word of the context that matches a rare word of the question. A forward LM has read
 the cue where the answer follows it. Sources: Richardson, Burges and Renshaw 2013 (sliding window); Rajpurkar et al.
