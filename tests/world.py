@@ -39,6 +39,7 @@ GOOD = {
     "wsd": "fit {senses.jsonl} --out {out} --encoder {lm}",
     "compare": f"{STUDY} --heads linear --seeds 1 --epochs 1",
     "fewshot": f"{STUDY} --heads ridge --shots 1 --draws 1",
+    "geometry": "measure {corpus.txt} --encoder {lm}",
     "cache": "list --folder {cache}",
     "check": "{train.conll}",
     "doctor": "",

@@ -36,6 +36,7 @@ COMMANDS = {
     "embed": ("boustro.embeddings.commands", "embed", "write one vector per text"),
     "embed-fit": ("boustro.embeddings.commands", "embed_fit", "statistics or a trained head for vectors of texts"),
     "similarity": ("boustro.embeddings.commands", "similarity", "find the texts most like a query"),
+    "geometry": ("boustro.studies.geometry.command", "geometry", "measure and draw how word vectors lie"),
     "cache": ("boustro.cli.cache", "cache", "list or clear the cached features"),
     "check": ("boustro.tasks.check", "check", "report on labelled data before training on it"),
     "doctor": ("boustro.cli.doctor", "doctor", "print what a bug report should say"),

@@ -1,0 +1,76 @@
+"""`boustro geometry measure` and `map`: how word vectors lie in their space, in numbers and as a picture.
+
+torch is imported when the command runs, so that its help does not wait for it.
+"""
+
+from pathlib import Path
+from typing import Any, Literal
+
+from tyro.conf import Positional
+
+from boustro.options import Count, OptionError, Seed, check_options
+from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_errors, print_notices
+
+MOST_SENTENCES = 1000
+
+
+def geometry(
+    action: Positional[Literal["measure", "map"]],
+    data: Positional[Path],
+    encoder: str = "starter",
+    pairs: Path | None = None,
+    pooling: str | None = None,
+    word: str | None = None,
+    layers: str = "last",
+    transform: Literal["raw", "standardised", "top-removed", "whitened"] = "standardised",
+    projection: Literal["pca", "umap"] = "pca",
+    seed: Seed = 1,
+    sentences: Count = MOST_SENTENCES,
+    out: Path | None = None,
+    json: Path | None = None,
+    run: RunOptions = DEFAULT_RUN,
+) -> None:
+    """Measure how alike word vectors are, layer by layer, or draw the occurrences of a word.
+
+    Args:
+        action: measure: a table of anisotropy, rogue dimensions, self-similarity and intra-sentence similarity. map: a
+            page with the occurrences of --word, coloured by sense.
+        data: measure: a text file, a document per line. map: sense-tagged text, as boustro wsd reads it.
+        encoder: Spec of the encoder.
+        pairs: measure: also correlate cosines with people's judgements of word pairs in context (JSON lines with
+            context1, start1, context2, start2 and score), under every transform of the last layer.
+        pooling: Where a word is read. By default what suits the encoder.
+        word: map: the lemma whose occurrences are drawn.
+        layers: map: layers to read, side by side. measure reads all.
+        transform: map: what is done to the vectors before they are projected.
+        projection: map: pca, or umap (needs the package umap-learn).
+        seed: map: of UMAP.
+        sentences: measure: read this many sentences. map: draw at most so many occurrences.
+        out: map: the HTML page to write.
+        json: Write the figures of measure to this file (- for standard output).
+    """
+    check_options(geometry, locals())
+    if (action == "map") != (word is not None and out is not None):
+        raise OptionError("geometry map needs --word and --out" if action == "map" else "--word and --out are for map")
+    from boustro.encoders.spec import load_encoder
+
+    reading: dict[str, Any] = {"pooling": pooling, "device": run.device, "cache": run.cache or None}
+    with only_errors(run.quiet):
+        check_output(json)
+        if word is not None and out is not None:
+            from boustro.studies.geometry.map import draw_map
+
+            opened = load_encoder(encoder, layers, **reading)
+            draw_map(opened, data, word, out, transform, projection, seed, sentences)
+            return
+        from boustro.studies.geometry.pairs import correlate, read_word_pairs
+        from boustro.studies.geometry.table import measure_layers, print_figures
+
+        judged = read_word_pairs(pairs) if pairs else []
+        opened = load_encoder(encoder, "all", **reading)
+        figures: dict[str, Any] = {"encoder": encoder, "layers": measure_layers(opened, data, sentences)}
+        print_notices(opened.counts)
+        if judged:
+            figures["pairs"] = len(judged)
+            figures["spearman"] = correlate(load_encoder(encoder, "last", **reading), judged)
+        give(figures, json, lambda: print_figures(figures), indent=1)

@@ -1,0 +1,94 @@
+"""A map of a word's occurrences: two dimensions of their vectors, coloured by sense, the sentence on hover.
+
+One HTML page with an inline picture and without scripts; equal input gives equal bytes. The projection is PCA
+(scikit-learn), or UMAP with a fixed seed where umap-learn is installed.
+"""
+
+import html
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from boustro.encoders.base import Encoder
+from boustro.heads.transforms import TRANSFORMS
+from boustro.store import check_file, write_file
+from boustro.studies.report.page import stylesheet
+from boustro.studies.report.svg import NUM_SERIES, Scale, number, picture
+from boustro.tasks.senses.examples import SenseData
+from boustro.tasks.senses.reading import read_senses
+
+SIZE, MARGIN, RADIUS = 480, 16, 4
+OTHER = "other senses"
+
+
+def draw_map(
+    encoder: Encoder, data: Path, word: str, out: Path, transform: str, projection: str, seed: int, most: int
+) -> None:
+    """Write the page; `ValueError` where the word occurs fewer than three times."""
+    check_file(out)
+    lemma = word.lower().replace(" ", "_")
+    read = read_senses(data)
+    items = [item for item in read.sentences if any(target.entry[0] == lemma for target in item.targets)]
+    read = SenseData(read.name, items)  # only these sentences are encoded
+    rows = [row for row, target in enumerate(read.targets()) if target.entry[0] == lemma][:most]
+    if len(rows) < 3:
+        raise ValueError(f"{data}: {word!r} is {len(rows)} times among the words with a sense; a map needs three")
+    features = encoder.encode_all([item.sentence for item in read.sentences])
+    places = np.array(read.positions())[rows]
+    x = np.concatenate([np.asarray(s[places], np.float32).reshape(len(rows), -1) for s in features.streams], axis=1)
+    points = project(TRANSFORMS[transform].fit(x).apply(x), projection, seed)
+    labels = [(read.targets()[row].keys or ("unknown sense",))[0] for row in rows]
+    write_file(out, page(f"{word}: {len(rows)} occurrences", points, labels, contexts(read, rows)))
+
+
+def project(vectors: np.ndarray, projection: str, seed: int) -> np.ndarray:
+    """(n, 2) of `vectors` (n, d); `ImportError` with the command that installs UMAP where it is missing."""
+    if projection == "umap":
+        try:
+            from umap import UMAP  # type: ignore[import-not-found]
+        except ImportError as error:
+            raise ImportError('the projection umap needs umap-learn: pip install "boustro[umap]"') from error
+        return np.asarray(UMAP(random_state=seed, n_neighbors=min(15, len(vectors) - 1)).fit_transform(vectors))
+    from sklearn.decomposition import PCA
+
+    return PCA(2, svd_solver="full").fit_transform(np.asarray(vectors, np.float64))
+
+
+def contexts(data: SenseData, rows: Sequence[int]) -> list[str]:
+    """The sentence of each target, its word between brackets."""
+    found = [
+        " ".join(f"[{w}]" if n == target.word else w for n, w in enumerate(item.sentence.words))
+        for item in data.sentences
+        for target in item.targets
+    ]
+    return [found[row] for row in rows]
+
+
+def page(title: str, points: np.ndarray, labels: Sequence[str], sentences: Sequence[str]) -> str:
+    """The HTML page; the most frequent labels have a colour each, the rest share one."""
+    ranked = sorted(Counter(labels).items(), key=lambda pair: (-pair[1], pair[0]))
+    shown = [label for label, _ in ranked[: NUM_SERIES if len(ranked) <= NUM_SERIES else NUM_SERIES - 1]]
+    style = {label: f"s{min(place, len(shown))}" for place, (label, _) in enumerate(ranked)}
+    (left, low), (right, high) = points.min(0), points.max(0)
+    across, up = Scale(left, right, MARGIN, SIZE - MARGIN), Scale(low, high, SIZE - MARGIN, MARGIN)
+    marks = [
+        f'<circle class="{style[label]}" cx="{number(across(x))}" cy="{number(up(y))}" r="{RADIUS}" fill-opacity=".65">'
+        f"<title>{html.escape(f'{label}: {sentence}')}</title></circle>"
+        for (x, y), label, sentence in zip(points.tolist(), labels, sentences, strict=True)
+    ]
+    counts = {label: n for label, n in ranked if label in shown}
+    if rest := sum(n for label, n in ranked if label not in shown):
+        counts[OTHER], style[OTHER] = rest, f"s{len(shown)}"
+    legend = "".join(
+        f'<span style="--c:var(--{style[label]})">{html.escape(label)} ({n})</span>' for label, n in counts.items()
+    )
+    name = html.escape(title)
+    return (
+        "<!doctype html><html lang=en><head><meta charset=utf-8>"
+        "<meta name=viewport content='width=device-width,initial-scale=1'>"
+        f"<title>{name}</title><style>{stylesheet([])}</style></head>\n<body><div class=page><main><h1>{name}</h1>"
+        f"<p class=legend>{legend}</p><figure>{picture(SIZE, SIZE, title, *marks)}"
+        "<figcaption>Point at a dot to read its sentence.</figcaption></figure></main></div></body></html>\n"
+    )
