@@ -27,6 +27,7 @@ SMALL = {
     "fit": "--epochs 1",
     "compare": "--epochs 1 --seeds 1 --hidden 16 --train-sentences 8",
     "fewshot": "--draws 2 --shots 1 --budget 2 --epochs 2",
+    "embed-fit": "--epochs 1 --hidden 8",
 }
 """Options that every run of a command gets, instead of the page's values where it names them."""
 SMALL_BY_DATA = {"--shards": "--tokens 32 --segment-length 16 --batch-segments 2", "--train": "--epochs 1"}
@@ -65,6 +66,10 @@ RECORD = "".join(f'{name}() {{ printf "%s\\0" {name} "$@" $\'\\n\' >&3; }}\n' fo
 
 QUESTIONS = '{"question": "Who left?", "context": "Ada left.", "answers": [{"text": "Ada", "start": 0}]}\n'
 TEXTS = '{"text": "Ada left.", "label": "news"}\n{"text": "It rained.", "label": "weather"}\n'
+SIMILAR = "".join(
+    json.dumps({"sentence1": first, "sentence2": second, "score": score}) + "\n"
+    for first, second, score in (("Ada left.", "Ada went away.", 5), ("Ada left.", "It rained.", 0))
+)
 
 
 def make_folder(folder: Path) -> Path:
@@ -89,6 +94,7 @@ def make_folder(folder: Path) -> Path:
         _write(folder / name, TEXTS)
     for name in ("questions.jsonl", "dev-questions.jsonl"):
         _write(folder / name, QUESTIONS)
+    _write(folder / "similar.jsonl", SIMILAR)
     _write(folder / "recipe.yaml", "train: train.conll\nepochs: 1\n")
     _write(folder / "dev.conllu", CONLLU)
     _write(folder / "answers.txt", "Ada;x;B-PER\nleft;x;O\n")
