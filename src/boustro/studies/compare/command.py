@@ -33,13 +33,13 @@ def compare(
 
     Args:
         encoders: Specs of encoders, such as starter-forward starter.
-        task: tag (entities) or classify (a label per text). By default as the training set has it.
-        heads: Heads. tag: linear, mlp, block, bilstm or span; classify: mlp-pool or bilstm-pool.
+        task: tag, classify, pair, similarity or qa (boustro fit describes them). By default as the training set has it.
+        heads: Kinds of head, as for boustro fit. By default the task's own.
         seeds: Number of seeds; the seeds 1, 2, … are used.
         vary: Options to vary, such as pooling=exit,exit+before layers=last,all. Every combination is a system.
         reference: The system that differences are measured from, by its name in the table. By default the best on dev.
         cases: The two systems of the case study. By default the best one, and one that differs from it in one thing.
-        train_sentences: Train on the first N sentences only.
+        train_sentences: Train on the first N examples only.
     """
     check_options(compare, locals())
     from boustro.studies.compare.grid import Grid

@@ -26,7 +26,8 @@ from boustro.tasks.config import TaskConfig
 from boustro.tasks.data import data_name
 from boustro.tasks.data.schemes import gold_entities
 from boustro.tasks.labellings.questions import answer_text
-from boustro.types import Entity
+from boustro.tasks.parts import distinct_parts
+from boustro.types import Entity, Sentence
 
 
 class StudiedTask:
@@ -69,6 +70,13 @@ class StudiedTask:
     def make(self, encoder: str, head: str, **options: Any) -> Task[Any, Any]:
         """An untrained task; `ValueError` for a head or an option that it does not have."""
         return task_class(self.name)(encoder, head, **options)
+
+    def sentences(self, examples: Sequence[Any]) -> tuple[list[Sentence], np.ndarray]:
+        """What is encoded, each sentence of a task of several parts once; (examples, parts) numbers of these."""
+        parts = [task_class(self.name).parts(example) for example in examples]
+        if all(len(own) == 1 for own in parts):
+            return [own[0] for own in parts], np.arange(len(parts))[:, None]
+        return distinct_parts(parts)
 
     def words(self, example: Any) -> Sequence[str]:
         """The words that entities are over."""

@@ -39,7 +39,8 @@ def fewshot(
 
     Args:
         encoders: Specs of encoders, such as starter-forward starter.
-        task: tag (entities) or classify (a label per text). By default as the training set has it.
+        task: tag (entities), classify (a label per text) or pair (a label per pair). By default as the training set
+            has it.
         shots: Sentences per entity type, or texts per label (the K of K-shot).
         draws: Number of random draws per K. The paper's protocol has one.
         heads: Heads; auto is the one that measurement favoured at each K.
@@ -56,9 +57,11 @@ def fewshot(
     studied, paper = studied_task(task), protocol == "paper"
     for scheme in tags:
         if scheme not in ("auto", *studied.shot_tags):
-            raise OptionError(f"--tags {scheme}: for {task} there are {', '.join(studied.shot_tags)}")
+            raise OptionError(f"--tags {scheme}: for {task} there are {', '.join(studied.shot_tags) or 'none'}")
     if paper and task != "tag":
         raise OptionError("--protocol paper is defined for entities; use --protocol sound")
+    if not studied.shot_tags:
+        raise OptionError(f"--task {task}: there are no few-shot heads for it; use boustro compare")
     sets = data.read(task, reading)
     study = ShotStudy(
         encoders=tuple(dict.fromkeys(encoders)),
@@ -68,7 +71,7 @@ def fewshot(
         protocol=protocol,
         budget=budget,
         options=training,
-        task=studied,
+        task=studied_task(task, sets["train"]),
         run=run,
         train=sets["train"],
         dev=sets["dev"],

@@ -98,9 +98,9 @@ def _keys(sentences: Sequence[Sentence]) -> list[bytes]:
     seen: Counter[tuple] = Counter()
     keys = []
     for sentence in sentences:
-        content = (sentence.words, sentence.tags, sentence.label)
-        seen[content] += 1
         labels = sentence.tags or () if sentence.label is None else (sentence.label,)
+        content = (sentence.words, labels, sentence.label)
+        seen[content] += 1
         text = "\x1f".join((str(seen[content]), *sentence.words, "\x1e", *labels))
         keys.append(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
     return keys

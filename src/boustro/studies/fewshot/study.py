@@ -50,6 +50,8 @@ class ShotStudy(Study):
     def __post_init__(self) -> None:
         if not (self.encoders and self.shots and self.num_draws > 0 and self.heads and self.budget > 0):
             raise ValueError("nothing to compare: give at least one encoder, one K, one draw and one head")
+        if not self.task.shot_tags:
+            raise ValueError(f"{data_name(self.train)}: there are no few-shot heads for several labels per text")
         if not self.types:
             raise ValueError(
                 f"{data_name(self.train)}: there are no {self.task.units} with a label, so there is nothing to learn"
@@ -140,8 +142,8 @@ class ShotStudy(Study):
         return self._latest[what, spec]
 
     def _reader(self, spec: str) -> FeatureReader:
-        options, pooled = self.options, not self.task.has_positions
-        return FeatureReader(self._encoder(spec), self.train, options.layers, options.standardise, pooled)
+        options = self.options
+        return FeatureReader(self._encoder(spec), self.train, options.layers, options.standardise, self.task)
 
     def _encoder(self, spec: str) -> Encoder:
         options = {field.name: getattr(self.options, field.name) for field in fields(ReadingOptions)}
