@@ -1,6 +1,7 @@
 """boustro check: what it says about labelled files, in words and as JSON, and what it does with bad ones."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -125,7 +126,7 @@ def test_plain_labels_can_be_fitted_but_not_compared(file, capsys, tmp_path):
     assert main(["compare", "--encoders", "starter", *data]) == 1
     assert "'NOUN' marks no entity, and entities are compared" in capsys.readouterr().err
     assert main(["fit", *data, "--epochs", "1"]) == 0
-    assert "accuracy 100.00 over 1 words" in capsys.readouterr().out
+    assert "accuracy 100.00" in capsys.readouterr().out
     assert main(["evaluate", str(tmp_path / "out"), name, "--json", "-"]) == 0
     assert '"accuracy": 100.0' in capsys.readouterr().out
 
@@ -147,3 +148,58 @@ def test_real_data_is_read_whole(name, options, expected, shared_data, capsys):
     sentences, words, counts = expected
     assert (report["num_sentences"], report["num_words"]) == (sentences, words)
     assert counts.items() <= report["counts"].items()
+
+
+def jsonl(*records):
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+def test_texts_are_counted_by_label_and_searched_for_leakage(file, capsys):
+    train = jsonl(
+        {"text": "A good boat.", "label": "up"},
+        {"text": "A good boat.", "label": "down"},
+        {"text": "", "label": "up"},
+        {"text": "A bad boat.", "label": "down"},
+    )
+    dev = jsonl({"text": "A bad boat.", "label": "down"}, {"text": "Rain.", "label": "rain"})
+    assert main(["check", file("train.jsonl", train), file("dev.jsonl", dev)]) == 0
+    assert capsys.readouterr().out == (
+        "train.jsonl: 4 texts, 12 words\n"
+        "  down               2 texts\n"
+        "  up                 2 texts\n"
+        "  1 texts with an empty text\n"
+        "    train.jsonl:3: a text without a word\n"
+        "  1 texts with different labels elsewhere\n"
+        "    train.jsonl:2: labelled differently at train.jsonl:1\n"
+        "  1 texts occur more than once\n"
+        "  in this file only: up\n"
+        "dev.jsonl: 2 texts, 6 words\n"
+        "  down               1 texts\n"
+        "  rain               1 texts\n"
+        "  0 texts occur more than once\n"
+        "  1 texts are also in train.jsonl\n"
+        "  in this file only: rain\n"
+    )
+
+
+def test_pairs_and_scores_are_checked(file, capsys):
+    pair = {"sentence1": "It rained.", "sentence2": "Rain fell."}
+    train = jsonl(pair | {"score": 4.5}, {"sentence1": "Ada left.", "sentence2": "It rained.", "score": 1})
+    dev = jsonl(pair | {"score": 3}, {"sentence1": "It snowed.", "sentence2": "Ada left.", "score": 0})
+    assert main(["check", file("train.jsonl", train), file("dev.jsonl", dev), "--json", "r.json"]) == 0
+    out = capsys.readouterr().out
+    assert "train.jsonl: 2 pairs, 12 words\n  scores: lowest 1, mean 2.75, highest 4.5\n" in out
+    assert "dev.jsonl:1: labelled differently at train.jsonl:1" in out and "1 pairs are also in train.jsonl" in out
+    assert "2 pairs share a text with train.jsonl" in out
+    assert [report["task"] for report in json.loads(Path("r.json").read_text("utf-8"))] == ["similarity"] * 2
+
+
+def test_answers_that_are_not_at_their_offset_are_counted(file, capsys):
+    context = "Ada Brandt sold the harbour in May."
+    right = {"context": context, "question": "Who?", "answers": [{"text": "Ada Brandt", "start": 0}]}
+    moved = {"context": context, "question": "When?", "answers": [{"text": "May", "start": 30}]}
+    many = [right | {"question": f"Who sold boat {n}?"} for n in range(30)]
+    assert main(["check", file("qa.jsonl", jsonl(*many, moved, right | {"answers": []}))]) == 0
+    out = capsys.readouterr().out
+    assert "qa.jsonl: 32 questions" in out and "with an answer      31 questions" in out
+    assert "1 answers that do not stand at their offset" in out and "without an answer" in out

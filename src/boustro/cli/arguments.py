@@ -39,7 +39,7 @@ def prepare(command: Command, arguments: list[str], prog: str) -> tuple[Command,
     elif task not in TASKS:  # the command line refuses an unknown one
         from boustro.tasks.data.guess import guess_task
 
-        train = peek(arguments, "train") or recipe.get("train")
+        train = peek(arguments, "train") or recipe.get("train") or _first_file(arguments)
         task = guess_task(Path(str(train)) if train else None)
     specialised = with_defaults(command, task)
     known, option = options_of(specialised), preset_option(specialised)
@@ -202,6 +202,13 @@ def peek(arguments: list[str], option: str) -> str | None:
         return take(arguments, option)[1]
     except OptionError:
         return None  # tyro says it better
+
+
+def _first_file(arguments: list[str]) -> str | None:
+    """The first word that is neither an option nor, possibly, its value."""
+    pairs = zip(["", *arguments], arguments, strict=False)
+    given = (word for before, word in pairs if not before.startswith("--") or "=" in before)
+    return next((word for word in given if not word.startswith("-")), None)
 
 
 def _dashed(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,21 +10,27 @@ A file that cannot be read is reported like the others, and then the command fai
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
 from tyro.conf import Positional
 
 from boustro.output import check_output, give
+from boustro.tasks import task_class
 from boustro.tasks.data import load_data
-from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Labelled
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.tasks.data.schemes import gold_entities
-from boustro.types import Sentence
 
 SHOWN = 5
-Known = dict[tuple[str, ...], tuple[str, Sentence]]
-"""Sentences by their words: the first file with them, and the sentence there."""
+EXAMPLES = {"tag": "sentences", "classify": "texts", "pair": "pairs", "similarity": "pairs", "qa": "questions"}
+GOLD = ("tags", "entities", "label", "labels", "score", "answers")
+"""What examples say of the reference, each task one or two of these."""
+Words = tuple[tuple[str, ...], ...]
+Known = dict[Words, tuple[str, Any]]
+"""Examples by the words of their parts: the first file with them, and the example there."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,43 +39,57 @@ class DataReport:
 
     file: str
     error: str | None = None
+    task: str = "tag"
     form: str = ""
     scheme: str = ""
-    num_sentences: int = 0
+    num_sentences: int = 0  # or texts, pairs, questions: examples of the task
     num_words: int = 0
     num_documents: int = 0
-    counts: dict[str, int] = field(default_factory=dict)  # entities per type, or words per label (scheme labels)
+    counts: dict[str, int] = field(default_factory=dict)  # entities per type, words per label, or examples per label
+    scores: dict[str, float] = field(default_factory=dict)  # of numbers: lowest, mean and highest
     notes: dict[str, list[str]] = field(default_factory=dict)  # what was changed, with every place
-    num_repeated: int = 0  # sentences that occur earlier in this file
-    contradictions: list[str] = field(default_factory=list)  # sentences that occur earlier with other labels
-    also_in: dict[str, int] = field(default_factory=dict)  # the number of sentences that an earlier file also has
+    notices: dict[str, int] = field(default_factory=dict)  # the same, where the places are not known
+    empty: list[str] = field(default_factory=list)  # examples with a text that has no word
+    num_repeated: int = 0  # examples that occur earlier in this file
+    contradictions: list[str] = field(default_factory=list)  # examples that occur earlier with another reference
+    also_in: dict[str, int] = field(default_factory=dict)  # the number of examples that an earlier file also has
+    shares_with: dict[str, int] = field(default_factory=dict)  # the number with one text that an earlier file also has
     only_here: list[str] = field(default_factory=list)  # labels that no other file has
 
 
-def check(data: Positional[tuple[Path, ...]], options: DataOptions = DEFAULT_OPTIONS, json: Path | None = None) -> None:
-    """Report on labelled data: scheme, counts per type, repaired tags, duplicates, and leakage between files.
+def check(
+    data: Positional[tuple[Path, ...]],
+    task: str = "tag",
+    options: DataOptions = DEFAULT_OPTIONS,
+    json: Path | None = None,
+) -> None:
+    """Report on labelled data: counts per label, repaired tags, empty texts, duplicates, and leakage between files.
 
     Args:
-        data: CoNLL columns, CoNLL-U, JSON lines or hf:NAME; give training, development and test data together.
+        data: Files as boustro fit takes them; give training, development and test data together.
+        task: What they are labelled for. By default as the first file has it.
         json: Write the full report to this file, with every place (- for standard output).
     """
     if not data:
-        raise ValueError("no data given; name at least one file of labelled sentences")
+        raise ValueError("no data given; name at least one file of labelled data")
     check_output(json)
-    reports = report_files(data, options)
+    reports = report_files(data, options, task)
     shown = "\n".join(line for report in reports for line in _lines(report))
     give([asdict(report) for report in reports], json, lambda: print(shown), indent=1)
     if unread := [report.file for report in reports if report.error is not None]:
         raise ValueError(f"{len(unread)} of {len(reports)} cannot be read: {', '.join(unread)}")
 
 
-def report_files(data: Sequence[Path], options: DataOptions = DEFAULT_OPTIONS) -> list[DataReport]:
+def report_files(data: Sequence[Path], options: DataOptions = DEFAULT_OPTIONS, task: str = "tag") -> list[DataReport]:
     """One report per file, in order; each file is searched for duplicates within it and in earlier files."""
     known: Known = {}
+    texts: dict[tuple[str, ...], str] = {}
     reports = []
     for path in data:
         try:
-            reports.append(_report(load_data(path, options), known))
+            report, examples = (_read_tagged if task == "tag" else _read)(path, options, task)
+            _compare(report, examples, task, known, texts)
+            reports.append(report)
         except (ValueError, OSError) as error:
             reports.append(DataReport(file=str(path), error=str(error)))
     for report in reports if len(reports) > 1 else ():
@@ -78,50 +98,92 @@ def report_files(data: Sequence[Path], options: DataOptions = DEFAULT_OPTIONS) -
     return reports
 
 
-def _report(labelled: Labelled, known: Known) -> DataReport:
-    sentences, name = labelled.sentences, labelled.name
+def _read_tagged(path: Path, options: DataOptions, task: str) -> tuple[DataReport, Sequence[Any]]:
+    labelled = load_data(path, options)
     if labelled.scheme == "labels":
-        counts = Counter(tag for s in sentences for tag in s.tags or ())
+        counts = Counter(tag for s in labelled.sentences for tag in s.tags or ())
     else:
-        counts = Counter(e.label for s in sentences for e in gold_entities(s))
+        counts = Counter(e.label for s in labelled.sentences for e in gold_entities(s))
     report = DataReport(
-        file=name,
+        file=labelled.name,
         form=labelled.form,
         scheme=labelled.scheme,
-        num_sentences=len(sentences),
-        num_words=sum(len(s) for s in sentences),
-        num_documents=len({s.document for s in sentences if s.document}),
+        num_documents=len({s.document for s in labelled.sentences if s.document}),
         counts=dict(sorted(counts.items())),
     )
     for note in labelled.notes:
         report.notes.setdefault(note.what, []).append(str(note))
+    return report, labelled.sentences
+
+
+def _read(path: Path, options: DataOptions, task: str) -> tuple[DataReport, Sequence[Any]]:
+    examples, notices = task_class(task).read_counted(path, options)
+    counts = Counter(label for example in examples for label in _labels(example))
+    report = DataReport(file=str(path), task=task, counts=dict(sorted(counts.items())), notices=dict(notices))
+    numbers = [e.score for e in examples if isinstance(getattr(e, "score", None), float)]
+    if numbers:
+        found = (min(numbers), fmean(numbers), max(numbers))
+        report.scores = dict(zip(("lowest", "mean", "highest"), found, strict=True))
+    return report, examples
+
+
+def _labels(example: Any) -> Iterable[str]:
+    """The labels of a text or a pair; whether a question has an answer."""
+    if (answers := getattr(example, "answers", None)) is not None:
+        return ["with an answer" if answers else "without an answer"]
+    if (several := getattr(example, "labels", None)) is not None:
+        return several
+    return [example.label] if getattr(example, "label", None) is not None else []
+
+
+def _compare(
+    report: DataReport, examples: Sequence[Any], task: str, known: Known, texts: dict[tuple[str, ...], str]
+) -> None:
+    """Count examples and words, and find what is empty or occurs earlier."""
     earlier: Counter[str] = Counter()
-    for sentence in sentences:
-        file, first = known.setdefault(sentence.words, (name, sentence))
-        if first is sentence:
-            continue
-        earlier[file] += 1
-        if (first.tags, first.entities) != (sentence.tags, sentence.entities):
-            report.contradictions.append(f"{sentence.where}: labelled differently at {first.where}")
-    report.num_repeated = earlier.pop(name, 0)
-    report.also_in = dict(earlier)
-    return report
+    shared: Counter[str] = Counter()
+    parts_of = task_class(task).parts if task != "tag" else lambda example: (example,)  # imports torch
+    for example in examples:
+        words = tuple(part.words for part in parts_of(example))
+        report.num_words += sum(map(len, words))
+        if not all(words):
+            report.empty.append(f"{example.where}: a text without a word")
+        file, first = known.setdefault(words, (report.file, example))
+        if first is not example:
+            earlier[file] += 1
+            if any(getattr(first, name, None) != getattr(example, name, None) for name in GOLD):
+                report.contradictions.append(f"{example.where}: labelled differently at {first.where}")
+        if len(words) > 1:
+            homes = {texts.setdefault(own, report.file) for own in words if own}
+            shared.update(homes - {report.file})
+    report.num_sentences = len(examples)
+    report.num_repeated = earlier.pop(report.file, 0)
+    report.also_in, report.shares_with = dict(earlier), dict(shared)
 
 
 def _lines(report: DataReport) -> list[str]:
     if report.error is not None:
         return [f"{report.file}: cannot be read", f"  {report.error}"]
-    unit = "words" if report.scheme == "labels" else "entities"
-    lines = [
-        f"{report.file}: {report.num_sentences:,} sentences, {report.num_words:,} words, "
-        f"{report.num_documents:,} documents, scheme {report.scheme.upper()} ({report.form})"
-    ]
-    lines += [f"  {label:12} {count:7,} {unit}" for label, count in report.counts.items()]
-    for what, places in (*report.notes.items(), ("sentences with different labels elsewhere", report.contradictions)):
-        lines += [f"  {len(places):,} {what}"] if places else []
-        lines += [f"    {place}" for place in places[:SHOWN]]
-        lines += [f"    … and {len(places) - SHOWN:,} more"] if len(places) > SHOWN else []
-    lines.append(f"  {report.num_repeated:,} sentences occur more than once")
-    lines += [f"  {count:,} sentences are also in {other}" for other, count in report.also_in.items()]
+    what = EXAMPLES.get(report.task, "examples")
+    unit = what if report.task != "tag" else "words" if report.scheme == "labels" else "entities"
+    opening = f"{report.file}: {report.num_sentences:,} {what}, {report.num_words:,} words"
+    if report.task == "tag":
+        opening += f", {report.num_documents:,} documents, scheme {report.scheme.upper()} ({report.form})"
+    lines = [opening, *(f"  {label:12} {count:7,} {unit}" for label, count in report.counts.items())]
+    if report.scores:
+        lines.append("  scores: " + ", ".join(f"{name} {value:g}" for name, value in report.scores.items()))
+    lines += [f"  {count:,} {notice}" for notice, count in report.notices.items()]
+    places: Mapping[str, list[str]] = {
+        **report.notes,
+        f"{what} with an empty text": report.empty,
+        f"{what} with different labels elsewhere": report.contradictions,
+    }
+    for note, found in places.items():
+        lines += [f"  {len(found):,} {note}"] if found else []
+        lines += [f"    {place}" for place in found[:SHOWN]]
+        lines += [f"    … and {len(found) - SHOWN:,} more"] if len(found) > SHOWN else []
+    lines.append(f"  {report.num_repeated:,} {what} occur more than once")
+    lines += [f"  {count:,} {what} are also in {other}" for other, count in report.also_in.items()]
+    lines += [f"  {count:,} {what} share a text with {other}" for other, count in report.shares_with.items()]
     lines += [f"  in this file only: {', '.join(report.only_here)}"] if report.only_here else []
     return lines
