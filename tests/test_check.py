@@ -167,7 +167,7 @@ def test_texts_are_counted_by_label_and_searched_for_leakage(file, capsys):
         "train.jsonl: 4 texts, 12 words\n"
         "  down               2 texts\n"
         "  up                 2 texts\n"
-        "  1 texts with an empty text\n"
+        "  1 texts without a word\n"
         "    train.jsonl:3: a text without a word\n"
         "  1 texts with different labels elsewhere\n"
         "    train.jsonl:2: labelled differently at train.jsonl:1\n"

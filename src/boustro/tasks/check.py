@@ -172,12 +172,12 @@ def _lines(report: DataReport) -> list[str]:
     lines = [opening, *(f"  {label:12} {count:7,} {unit}" for label, count in report.counts.items())]
     if report.scores:
         lines.append("  scores: " + ", ".join(f"{name} {value:g}" for name, value in report.scores.items()))
-    lines += [f"  {count:,} {notice}" for notice, count in report.notices.items()]
     places: Mapping[str, list[str]] = {
         **report.notes,
-        f"{what} with an empty text": report.empty,
+        f"{what} without a word": report.empty,
         f"{what} with different labels elsewhere": report.contradictions,
     }
+    lines += [f"  {count:,} {notice}" for notice, count in report.notices.items() if notice not in places]
     for note, found in places.items():
         lines += [f"  {len(found):,} {note}"] if found else []
         lines += [f"    {place}" for place in found[:SHOWN]]

@@ -26,6 +26,7 @@ from boustro.tasks.config import TaskConfig
 from boustro.tasks.data import data_name
 from boustro.tasks.data.schemes import gold_entities
 from boustro.tasks.labellings.questions import answer_text
+from boustro.tasks.labellings.texts import label_set
 from boustro.tasks.parts import distinct_parts
 from boustro.types import Entity, Sentence
 
@@ -182,7 +183,7 @@ class LabelSetTask(LabelTask):
     shot_tags = shot_heads = ()
 
     def gold(self, example: Any) -> list[Entity]:
-        return [Entity(label, 0, max(1, len(example))) for label in sorted(set(example.labels or ()))]
+        return [Entity(label, 0, max(1, len(example))) for label in sorted(set(label_set(example)))]
 
 
 class AnswerTask(StudiedTask):
