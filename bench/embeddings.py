@@ -41,6 +41,7 @@ UNTRAINED = [
 TRAINED = [
     ("starter", "0"),
     ("starter", "0,2"),
+    (FORWARD, "0"),
     (FORWARD, "0,2"),
     (f"{FORWARD}+{FORWARD}", "0,2"),
     ("starter", "-1"),
