@@ -65,6 +65,8 @@ PROGRAMS = ("boustro", "torchrun", "accelerate", "python", "tail")
 RECORD = "".join(f'{name}() {{ printf "%s\\0" {name} "$@" $\'\\n\' >&3; }}\n' for name in PROGRAMS)  # one write each
 
 QUESTIONS = '{"question": "Who left?", "context": "Ada left.", "answers": [{"text": "Ada", "start": 0}]}\n'
+PAIRS = '{"sentence1": "a", "sentence2": "a", "label": 1}\n{"sentence1": "a", "sentence2": "b", "label": 0}\n'
+SCORED = PAIRS.replace("label", "score")
 TEXTS = '{"text": "Ada left.", "label": "news"}\n{"text": "It rained.", "label": "weather"}\n'
 SIMILAR = "".join(
     json.dumps({"sentence1": first, "sentence2": second, "score": score}) + "\n"
@@ -92,6 +94,9 @@ def make_folder(folder: Path) -> Path:
         _write(folder / name / "dev.txt", LABELLED)
     for name in ("texts.jsonl", "dev-texts.jsonl"):
         _write(folder / name, TEXTS)
+    for name in ("pairs.jsonl", "dev-pairs.jsonl", "scored.jsonl"):
+        _write(folder / name, SCORED if name == "scored.jsonl" else PAIRS)
+    _write(folder / "two-columns.txt", "Ada left.\tAda went.\n")
     for name in ("questions.jsonl", "dev-questions.jsonl"):
         _write(folder / name, QUESTIONS)
     _write(folder / "similar.jsonl", SIMILAR)

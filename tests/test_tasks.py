@@ -1,0 +1,88 @@
+"""Every task learns, answers, is saved and opens again on every kind of encoder."""
+
+import json
+
+import pytest
+
+from boustro.tasks import TASKS, task_class
+from boustro.tasks.data.guess import guess_task
+from world import make_world
+
+SPECS = ("{lm}", "{back}", "{lm}+{back}", "masked:{masked}", "unmasked:{lm}", "repeated:{lm}", "elmo:{elmo}",
+         "fused:{fusion}", "unmasked:{adapted}")  # fmt: skip
+CONTEXT = "Ada Brandt left Vellmar in May."
+RECORDS = {
+    "tag": [{"words": ["Ada", "left"], "tags": ["B-PER", "O"]}, {"words": ["It", "rained"], "tags": ["O", "O"]}],
+    "classify": [{"text": "Ada left.", "label": "news"}, {"text": "It rained.", "label": "weather"}],
+    "pair": [
+        {"sentence1": "Ada left.", "sentence2": "Ada went.", "label": 1},
+        {"sentence1": "Ada left.", "sentence2": "It rained.", "label": 0},
+    ],
+    "similarity": [
+        {"sentence1": "Ada left.", "sentence2": "Ada went.", "score": 4.5},
+        {"sentence1": "Ada left.", "sentence2": "It rained.", "score": 0.5},
+    ],
+    "qa": [
+        {"context": CONTEXT, "question": "Who left?", "answers": [{"text": "Ada Brandt", "start": 0}]},
+        {"context": CONTEXT, "question": "When?", "answers": [{"text": "May", "start": 27}]},
+    ],
+}
+"""A training set for each task."""
+INPUTS = {
+    "tag": "Ada left.",
+    "classify": "Ada left.",
+    "pair": ("Ada left.", "It rained."),
+    "similarity": ("Ada left.", "It rained."),
+    "qa": {"context": CONTEXT, "question": "Who?"},
+}
+
+
+@pytest.fixture(scope="module")
+def world(tiny_lm, tmp_path_factory):
+    return make_world(tmp_path_factory.mktemp("world"), tiny_lm)
+
+
+def test_every_task_is_tried():
+    assert RECORDS.keys() == INPUTS.keys() == TASKS.keys()
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("name", RECORDS)
+def test_a_task_on_every_encoder(name, spec, world, tmp_path):
+    cls = task_class(name)
+    task = cls(world.fill(spec), hidden=8, epochs=1, cache=False).fit(RECORDS[name], RECORDS[name], seed=1)
+    score = task.evaluate(RECORDS[name])
+    assert -100 <= score.value <= 100 and task.record["dev_scores"] == score.to_dict()
+    task.save_pretrained(tmp_path / "task")
+    again = cls.from_pretrained(tmp_path / "task", cache=False)
+    assert again.predict(INPUTS[name]) == task.predict(INPUTS[name])
+    assert len(again.predict([INPUTS[name]] * 2)) == 2
+    for form in cls.formats:
+        shown = again.show(again.answer_inputs([INPUTS[name]])[0], form)
+        assert json.dumps(shown) if form == "jsonl" else isinstance(shown, str)
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_the_task_is_found_in_the_data(name, tmp_path):
+    path = tmp_path / "train.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in RECORDS[name]))
+    assert guess_task(path) == name
+
+
+@pytest.mark.parametrize("name", [name for name in RECORDS if name != "tag"])
+def test_texts_without_a_word_and_very_long_ones_are_answered(name, world):
+    task = task_class(name)(world["lm"], hidden=8, epochs=1, cache=False).fit(RECORDS[name], seed=1)
+    for text in ("", " \n", "word " * 3000):
+        if name == "qa" and not text.strip():
+            with pytest.raises(ValueError, match="the context is empty"):
+                task.predict({"context": text, "question": "Who?"})
+            continue
+        given = {"classify": text, "qa": {"context": text, "question": "Who?"}}.get(name, (text, "Ada left."))
+        assert task.predict(given) is not None
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_what_is_no_input_is_refused_with_its_place(name, world):
+    task = task_class(name)(world["lm"], hidden=8, epochs=1, cache=False).fit(RECORDS[name], seed=1)
+    with pytest.raises(ValueError, match=r" 2\b"):
+        task.predict([INPUTS[name], 7])
