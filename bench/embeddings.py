@@ -16,8 +16,9 @@ import tyro
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 import boustro
-from boustro.embeddings.data import read_pairs
-from boustro.embeddings.training import correlate, score_pairs
+from boustro.embeddings.training import score_pairs
+from boustro.metrics.similarity import score_correlation
+from boustro.tasks.data.pairs import read_pairs
 
 FORWARD = "starter-forward"
 UNTRAINED = [
@@ -60,7 +61,7 @@ def main(
     model: Path | None = None,
 ) -> None:
     """Print one row per system."""
-    pairs = read_pairs(dev)
+    pairs = read_pairs(dev, "score")
     texts, dev_texts = (texts_of(path) for path in (train, dev))
     if rows == "untrained":
         print(f"TF-IDF | {tf_idf(texts, dev_texts, [pair.score for pair in pairs]):.2f}", flush=True)
@@ -96,7 +97,7 @@ def tf_idf(texts: list[str], pairs: list[str], scores: list[float]) -> float:
     """Cosines of TF-IDF vectors of words in lower case."""
     vectors = TfidfVectorizer(token_pattern=r"\w+", sublinear_tf=True).fit(texts)
     first, second = (vectors.transform(pairs[part::2]) for part in (0, 1))
-    return correlate(np.asarray(first.multiply(second).sum(1)).ravel(), scores)
+    return score_correlation(scores, np.asarray(first.multiply(second).sum(1)).ravel()).spearman
 
 
 if __name__ == "__main__":

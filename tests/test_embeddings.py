@@ -11,7 +11,7 @@ from scipy.stats import pearsonr, spearmanr
 
 import boustro
 from boustro.cli.main import main
-from boustro.embeddings.data import neighbours, read_pairs, read_rows
+from boustro.embeddings.data import neighbours, read_rows
 from boustro.embeddings.encoder import EMPTY, cosines, echo_spec
 from boustro.embeddings.losses import contrast, cosent
 from boustro.embeddings.pooling import WordFrequencies, first_component, pool_words, remove_component
@@ -244,22 +244,6 @@ def test_what_is_refused(tiny_pair, tiny_lm, fitted, tmp_path):
     other = f"{tiny_lm('llama', seed=5, sentinel=True)}+{tiny_lm('llama', 'backward', seed=1, sentinel=True)}"
     with pytest.raises(ValueError, match="is not the one that this sentence encoder was made with"):
         boustro.SentenceEncoder.from_pretrained(tmp_path / "e", encoder=other)
-
-
-@pytest.mark.parametrize(
-    ("record", "message"),
-    [
-        ({"sentence1": "a", "score": 1}, "p.jsonl:1: no text under 'sentence2' (found: sentence1, score)"),
-        ({"sentence1": "a", "sentence2": "b", "score": "high"}, "p.jsonl:1: the score under 'score' is 'high'"),
-        (["a"], "p.jsonl:1: expected two texts and a score"),
-    ],
-)
-def test_pairs_with_a_mistake_are_named(tmp_path, record, message):
-    path = tmp_path / "p.jsonl"
-    path.write_text(json.dumps(record) + "\n")
-    with pytest.raises(ValueError) as caught:
-        read_pairs(path)
-    assert message in str(caught.value)
 
 
 def test_rows_keep_their_order_and_empty_lines(tmp_path):

@@ -1,33 +1,20 @@
-"""What sentence embeddings read: texts that stay in order, scored pairs, neighbouring sentences.
+"""What sentence embeddings read: texts that stay in order, neighbouring sentences. (`tasks.data.pairs` reads pairs.)
 
-texts.txt                                     a text a line; an empty line is a text without words
-texts.jsonl                                   {"text": "Ada left."} a line
-{"sentence1": …, "sentence2": …, "score": 4.2}    JSON lines of pairs; (first, second, score) in Python
+texts.txt       a text a line; an empty line is a text without words
+texts.jsonl     {"text": "Ada left."} a line
 """
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from boustro.errors import shorten
-from boustro.tasks.data.jsonl import read_named, records_of
+from boustro.tasks.data.jsonl import records_of
 from boustro.tasks.data.reading import missing_file
-from boustro.tasks.data.texts import TEXT_KEYS, whole_text
+from boustro.tasks.data.texts import TEXT_KEYS
 from boustro.text.documents import read_lines
 from boustro.text.words import split_text
 from boustro.types import Sentence
-
-PAIR_KEYS = ("sentence1", "sentence2", "score")
-
-
-class ScoredPair(NamedTuple):
-    """Two texts and how alike they are."""
-
-    first: Sentence
-    second: Sentence
-    score: float
 
 
 def read_rows(file: str | Path) -> Iterator[str]:
@@ -53,14 +40,6 @@ def read_rows(file: str | Path) -> Iterator[str]:
         yield text
 
 
-def read_pairs(data: Any) -> list[ScoredPair]:
-    """Scored pairs of a JSON lines file, of (first, second, score) triples, or of dicts.
-
-    Raises `FileNotFoundError`, and `ValueError` with the place for a record that is no scored pair.
-    """
-    return read_named(data, "pair", _pair)
-
-
 def neighbours(documents: Iterable[str], least: int = 4, most: int | None = None) -> list[tuple[Sentence, Sentence]]:
     """Sentences that follow each other in a document, each in one pair at most.
 
@@ -83,19 +62,3 @@ def _pairs_of(document: str, least: int) -> Iterator[tuple[Sentence, Sentence]]:
         if number > taken and min(len(first), len(second)) >= least:
             taken = number + 1
             yield first, second
-
-
-def _pair(record: Any, where: str) -> ScoredPair:
-    if isinstance(record, ScoredPair):
-        return record
-    if isinstance(record, (list, tuple)) and len(record) == 3:
-        record = dict(zip(PAIR_KEYS, record, strict=True))
-    if not isinstance(record, Mapping):
-        raise ValueError(f"{where}: expected two texts and a score, got {shorten(record)}")
-    first, second, score = (record.get(key) for key in PAIR_KEYS)
-    for key, text in zip(PAIR_KEYS, (first, second), strict=False):
-        if not isinstance(text, str):
-            raise ValueError(f"{where}: no text under {key!r} (found: {', '.join(map(str, record))})")
-    if isinstance(score, bool) or not isinstance(score, (int, float)) or not math.isfinite(score):
-        raise ValueError(f"{where}: the score under {PAIR_KEYS[2]!r} is {shorten(score)}; expected a number")
-    return ScoredPair(whole_text(first).sentence, whole_text(second).sentence, float(score))  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from boustro.embeddings.data import neighbours, read_pairs
+from boustro.embeddings.data import neighbours
 from boustro.embeddings.encoder import SentenceEncoder
 from boustro.embeddings.head import EmbeddingHead
 from boustro.embeddings.options import EmbedTraining
@@ -27,8 +27,10 @@ from boustro.encoders.spec import with_cache
 from boustro.heads.inputs import Inputs
 from boustro.heads.layout import sentence_starts
 from boustro.heads.training import Dev, mix_all, predict_inputs, train_head
-from boustro.metrics.significance import Statistic, pearson, spearman
+from boustro.metrics.similarity import score_correlation
 from boustro.options import Seed, check_options
+from boustro.tasks.data.pairs import Pair, read_pairs
+from boustro.tasks.parts import distinct_parts
 from boustro.types import Sentence
 
 Model = TypeVar("Model", bound=SentenceEncoder)
@@ -64,7 +66,7 @@ def fit_pairs(
     """Train the head of `model` on scored pairs; with `dev`, keep the epoch with the best rank correlation there.
 
     Args:
-        pairs: Scored pairs, see `embeddings.data.read_pairs`.
+        pairs: Scored pairs, see `tasks.data.pairs.read_pairs`.
         dev: The same.
         cache: Keep the features on disk.
         training: Fields of `EmbedTraining`.
@@ -72,37 +74,33 @@ def fit_pairs(
     Raises `ValueError` with file:line for bad data, and where all scores are equal.
     """
     check_options(fit_pairs, {"seed": seed})
-    train = read_pairs(pairs)
-    scores = np.array([pair.score for pair in train], np.float32)
+    train = read_pairs(pairs, "score")
+    scores = np.array(_scores(train), np.float32)
     if len(np.unique(scores)) < 2:
         raise ValueError("all pairs have the same score; training needs pairs that are more and less alike")
-    held_out = read_pairs(dev) if dev is not None else None
-    return _fit(model, [p[:2] for p in train], scores, held_out, seed, EmbedTraining(**training), cache)
+    held_out = read_pairs(dev, "score") if dev is not None else None
+    return _fit(model, [pair.parts for pair in train], scores, held_out, seed, EmbedTraining(**training), cache)
 
 
 def score_pairs(model: SentenceEncoder, data: Any) -> dict[str, float]:
     """Pearson and Spearman correlation, in percent, of the cosines with the scores of pairs."""
-    pairs = read_pairs(data)
+    pairs = read_pairs(data, "score")
     first, second = model.embed([pair.first for pair in pairs]), model.embed([pair.second for pair in pairs])
     lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
     cosines = (first * second).sum(1) / lengths.clip(1e-12)
-    scores = [pair.score for pair in pairs]
-    return {"pearson": correlate(cosines, scores, pearson), "spearman": correlate(cosines, scores)}
+    score = score_correlation(_scores(pairs), cosines.tolist())
+    return {"pearson": score.pearson, "spearman": score.spearman}
 
 
-def correlate(
-    cosines: Sequence[float] | np.ndarray, scores: Sequence[float] | np.ndarray, measure: Statistic = spearman
-) -> float:
-    """Their correlation in percent; 0 where one side does not vary."""
-    values = np.stack([np.asarray(scores, np.float64), np.asarray(cosines, np.float64)], axis=1)
-    return float(measure(values[None], np.ones((1, len(values))))[0, 0])
+def _scores(pairs: Sequence[Pair]) -> list[float]:
+    return [pair.score for pair in pairs if pair.score is not None]
 
 
 def _fit(
     model: Model,
-    pairs: Sequence[Sequence[Sentence]],
+    pairs: Sequence[tuple[Sentence, Sentence]],
     scores: np.ndarray | None,
-    dev: Sequence[Any] | None,
+    dev: Sequence[Pair] | None,
     seed: int,
     training: EmbedTraining,
     cache: bool,
@@ -113,8 +111,9 @@ def _fit(
     inputs = _inputs(model, pairs, cache)
     on_dev = None
     if dev:
-        gold = [pair.score for pair in dev]
-        on_dev = Dev(_inputs(model, [pair[:2] for pair in dev], cache), lambda found: correlate(found, gold))
+        gold = _scores(dev)
+        dev_inputs = _inputs(model, [pair.parts for pair in dev], cache)
+        on_dev = Dev(dev_inputs, lambda found: score_correlation(gold, found).spearman)
     encoded = time.monotonic()
     torch.manual_seed(seed)
     head = model.head
@@ -149,18 +148,9 @@ def _fit(
     return model
 
 
-def _inputs(model: SentenceEncoder, pairs: Sequence[Sequence[Sentence]], cache: bool) -> Inputs:
+def _inputs(model: SentenceEncoder, pairs: Sequence[tuple[Sentence, Sentence]], cache: bool) -> Inputs:
     """The features of every different text, once, the pairs as numbers of texts, and the weights of words."""
-    numbers: dict[tuple[Any, Any], int] = {}
-    texts: list[Sentence] = []
-    parts = np.empty((len(pairs), 2), np.int64)
-    for row, pair in enumerate(pairs):
-        for part, sentence in enumerate(pair):
-            key = (sentence.words, sentence.spaces)
-            if key not in numbers:
-                numbers[key] = len(texts)
-                texts.append(sentence)
-            parts[row, part] = numbers[key]
+    texts, parts = distinct_parts(pairs)
     encoder = with_cache(model.encoder()) if cache else model.encoder()
     features = encoder.encode_all(texts)
     side = model.word_weights([sentence for pair in pairs for sentence in pair])

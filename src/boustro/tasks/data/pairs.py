@@ -7,6 +7,7 @@
 The last form marks a word in each text, by its half-open range of characters ("word in context").
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -95,7 +96,7 @@ def _pair(record: Any, where: str, gold: Gold) -> Pair:
     assert isinstance(record, Mapping)
     if gold == SCORE_KEY:
         score = record.get(SCORE_KEY)
-        if isinstance(score, bool) or not isinstance(score, (int, float)) or score != score:
+        if isinstance(score, bool) or not isinstance(score, (int, float)) or not math.isfinite(score):
             raise ValueError(f"{where}: the score under {SCORE_KEY!r} is {shorten(score)}; expected a number")
         return replace(pair, score=float(score))
     label = next((record[key] for key in LABEL_KEYS if key in record), None)
