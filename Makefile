@@ -6,8 +6,8 @@ BIN := $(VENV)/bin
 # Each test file in one of as many processes as there are cores: what its tests share is made once.
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
 # Encoders, heads and training.
-COMPUTING := adapt copies crf elmo encoders fusion heads loss masked optimizer pretrain pretrain_objectives roads \
-	sequence_heads span_head tagger warm_start
+COMPUTING := adapt copies crf elmo embeddings encoders fusion heads loss masked optimizer pairs pretrain pretrain_objectives \
+	questions roads sequence_heads span_head tagger tasks warm_start
 
 .PHONY: demo test test-bf16 check install format clean
 
