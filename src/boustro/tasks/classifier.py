@@ -17,10 +17,10 @@ import torch
 from boustro.heads.inputs import Inputs
 from boustro.heads.ridge_pool import PooledRidge
 from boustro.heads.training import mix_all
-from boustro.options import OptionError, Seed
+from boustro.options import Seed
 from boustro.tasks.answers import InputAnswer, Label, LabelSet, Part
 from boustro.tasks.base import Task
-from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
+from boustro.tasks.data.reading import DataOptions, refuse_tag_options
 from boustro.tasks.data.texts import TextData, read_texts, whole_text
 from boustro.tasks.labellings.texts import WORDLESS, LabelSetLabelling, TextLabelling
 from boustro.tasks.render import as_html, as_terminal
@@ -59,8 +59,7 @@ class Classifier(Task[str, Label]):
 
     @staticmethod
     def read_counted(data: TextData, options: DataOptions) -> tuple[list[Sentence], Mapping[str, int]]:
-        if options != DEFAULT_OPTIONS:
-            raise OptionError("--scheme, --delimiter, --word-column and --tag-column are for tags; leave them out")
+        refuse_tag_options(options)
         texts = read_texts(data)
         wordless = sum(not len(text) for text in texts)
         return texts, {WORDLESS: wordless} if wordless else {}

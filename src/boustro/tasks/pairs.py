@@ -9,12 +9,11 @@ Each text is read once, by itself; the head compares the two (`heads.pairs`).
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
-from boustro.options import OptionError
 from boustro.tasks.answers import InputAnswer, Label, Part
 from boustro.tasks.base import Task
 from boustro.tasks.data.jsonl import parse_record
 from boustro.tasks.data.pairs import KEYS, Gold, Pair, make_pair, read_pairs
-from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
+from boustro.tasks.data.reading import DataOptions, refuse_tag_options
 from boustro.types import Sentence
 
 Result = TypeVar("Result")
@@ -35,8 +34,7 @@ class PairTask(Task[Texts, Result]):
 
     @classmethod
     def read_counted(cls, data: Any, options: DataOptions) -> tuple[list[Pair], Mapping[str, int]]:
-        if options != DEFAULT_OPTIONS:
-            raise OptionError("--scheme, --delimiter, --word-column and --tag-column are for tags; leave them out")
+        refuse_tag_options(options)
         return cls.read(data), {}
 
     @staticmethod

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 from boustro.heads.questions import NO_ANSWER
-from boustro.options import OptionError
 from boustro.tasks.answers import InputAnswer, Part
 from boustro.tasks.base import Task
 from boustro.tasks.data.questions import Question, QuestionData, as_question, parse_question, read_questions
-from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
+from boustro.tasks.data.reading import DataOptions, refuse_tag_options
 from boustro.tasks.render import as_html, as_terminal
 from boustro.types import Entity, Sentence
 
@@ -71,8 +70,7 @@ class QuestionAnswerer(Task[Question, SpanAnswer]):
 
     @staticmethod
     def read_counted(data: QuestionData, options: DataOptions) -> tuple[list[Question], Mapping[str, int]]:
-        if options != DEFAULT_OPTIONS:
-            raise OptionError("--scheme, --delimiter, --word-column and --tag-column are for tags; leave them out")
+        refuse_tag_options(options)
         questions, notes = read_questions(data)
         return questions, Counter(note.what for note in notes)
 

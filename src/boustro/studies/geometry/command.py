@@ -3,6 +3,7 @@
 torch is imported when the command runs, so that its help does not wait for it.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,19 +15,39 @@ from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_err
 MOST_SENTENCES = 1000
 
 
+@dataclass(frozen=True, kw_only=True)
+class MapOptions:
+    """What `geometry map` draws, and where to."""
+
+    word: str | None = None
+    """map: the lemma whose occurrences are drawn."""
+    layers: str = "last"
+    """map: layers to read, side by side. measure reads all."""
+    transform: Literal["raw", "standardised", "top-removed", "whitened"] = "standardised"
+    """map: what is done to the vectors before they are projected."""
+    projection: Literal["pca", "umap"] = "pca"
+    """map: pca, or umap (needs the package umap-learn)."""
+    seed: Seed = 1
+    """map: of UMAP."""
+    out: Path | None = None
+    """map: the HTML page to write."""
+
+    def __post_init__(self) -> None:
+        """Raises `OptionError` for a value outside its option's range."""
+        check_options(self)
+
+
+DEFAULT_MAP = MapOptions()
+
+
 def geometry(
     action: Positional[Literal["measure", "map"]],
     data: Positional[Path],
     encoder: str = "starter",
     pairs: Path | None = None,
     pooling: str | None = None,
-    word: str | None = None,
-    layers: str = "last",
-    transform: Literal["raw", "standardised", "top-removed", "whitened"] = "standardised",
-    projection: Literal["pca", "umap"] = "pca",
-    seed: Seed = 1,
     sentences: Count = MOST_SENTENCES,
-    out: Path | None = None,
+    drawing: MapOptions = DEFAULT_MAP,
     json: Path | None = None,
     run: RunOptions = DEFAULT_RUN,
 ) -> None:
@@ -40,16 +61,11 @@ def geometry(
         pairs: measure: also correlate cosines with people's judgements of word pairs in context (JSON lines with
             context1, start1, context2, start2 and score), under every transform of the last layer.
         pooling: Where a word is read. By default what suits the encoder.
-        word: map: the lemma whose occurrences are drawn.
-        layers: map: layers to read, side by side. measure reads all.
-        transform: map: what is done to the vectors before they are projected.
-        projection: map: pca, or umap (needs the package umap-learn).
-        seed: map: of UMAP.
         sentences: measure: read this many sentences. map: draw at most so many occurrences.
-        out: map: the HTML page to write.
         json: Write the figures of measure to this file (- for standard output).
     """
     check_options(geometry, locals())
+    word, out = drawing.word, drawing.out
     if (action == "map") != (word is not None and out is not None):
         raise OptionError("geometry map needs --word and --out" if action == "map" else "--word and --out are for map")
     from boustro.encoders.spec import load_encoder
@@ -60,8 +76,8 @@ def geometry(
         if word is not None and out is not None:
             from boustro.studies.geometry.map import draw_map
 
-            opened = load_encoder(encoder, layers, **reading)
-            draw_map(opened, data, word, out, transform, projection, seed, sentences)
+            opened = load_encoder(encoder, drawing.layers, **reading)
+            draw_map(opened, data, word, out, drawing.transform, drawing.projection, drawing.seed, sentences)
             return
         from boustro.studies.geometry.pairs import correlate, read_word_pairs
         from boustro.studies.geometry.table import measure_layers, print_figures

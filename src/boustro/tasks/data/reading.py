@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from boustro.choose import suggestion
-from boustro.options import check_options
+from boustro.options import OptionError, check_options
 from boustro.tasks.data.schemes import Scheme, check_scheme, encode_tags, flatten_entities, invalid_tags, to_bio
 from boustro.types import Sentence
 
@@ -38,6 +38,14 @@ class DataOptions:
 
 
 DEFAULT_OPTIONS = DataOptions()
+
+
+def refuse_tag_options(options: DataOptions) -> None:
+    """`OptionError` where options are given that only data with tags have."""
+    if options != DEFAULT_OPTIONS:
+        raise OptionError("--scheme, --delimiter, --word-column and --tag-column are for tags; leave them out")
+
+
 Lines = Sequence[tuple[int, str]]
 """The input of a file's reader: line numbers, from 1, and lines."""
 
