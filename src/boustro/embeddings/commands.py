@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
-from boustro.embeddings.options import EmbedOptions, EmbedTraining
+from boustro.embeddings.options import EmbedData, EmbedOptions, EmbedTraining
 from boustro.options import Count, OptionError, Seed, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_errors, print_notices
 from boustro.store import check_file, claim, write_file
@@ -94,11 +94,7 @@ def similarity(
 
 def embed_fit(
     out: Path,
-    texts: Path | None = None,
-    neighbours: bool = False,
-    pairs: Path | None = None,
-    dev: Path | None = None,
-    most: Count | None = FIT_TEXTS,
+    data: EmbedData = EmbedData(),  # noqa: B008 (frozen)
     encoder: str = "starter",
     seed: Seed = 1,
     embedding: EmbedOptions = DEFAULT_OPTIONS,
@@ -111,21 +107,14 @@ def embed_fit(
 
     Args:
         out: Folder to write.
-        texts: Raw texts, one a line or JSON lines. Alone they give the statistics; with --neighbours, training.
-        neighbours: Train on sentences that follow each other in a text.
-        pairs: Train on scored pairs: JSON lines with sentence1, sentence2 and score.
-        dev: Scored pairs that choose the best epoch.
-        most: With --neighbours the most pairs of sentences, else the most texts.
         encoder: Spec of the encoder.
         seed: Random seed of the head's weights, the order of examples and dropout.
         json: Write the correlations on the development set to this file (- for standard output).
         overwrite: Replace an existing folder of sentence embeddings at --out.
     """
     check_options(embed_fit, locals())
-    if texts is None and pairs is None:
+    if data.texts is None and data.pairs is None:
         raise OptionError("nothing to learn from; give --texts, --pairs or both")
-    if neighbours and texts is None:
-        raise OptionError("--neighbours needs raw texts; give --texts")
     from itertools import islice
 
     from boustro.embeddings.data import read_rows
@@ -140,16 +129,16 @@ def embed_fit(
         with claim(out, KIND, overwrite):
             model = SentenceEncoder(encoder, device=run.device, **vars(embedding))
             options = {**vars(training), "cache": run.cache}
-            if neighbours and texts:
-                model.fit_neighbours(read_rows(texts), seed, most=most, **options)
-            elif texts:
-                model.fit(islice(read_rows(texts), most))
-            if pairs:
-                model.fit_pairs(pairs, dev, seed, **options)
+            if data.neighbours and data.texts:
+                model.fit_neighbours(read_rows(data.texts), seed, most=data.most, **options)
+            elif data.texts:
+                model.fit(islice(read_rows(data.texts), data.most))
+            if data.pairs:
+                model.fit_pairs(data.pairs, data.dev, seed, **options)
             model.save_pretrained(out)
         print_notices(model.counts)
-        if dev:
-            scores = score_pairs(model, dev)
+        if data.dev:
+            scores = score_pairs(model, data.dev)
             give(scores, json, lambda: print("  ".join(f"{name} {x:.2f}" for name, x in scores.items())), indent=1)
 
 

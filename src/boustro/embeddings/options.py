@@ -1,11 +1,34 @@
 """What can be chosen about sentence embeddings. torch is not imported here: command lines list these options."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from boustro.encoders.options import Precision
 from boustro.heads.options import HeadOptions, StepOptions, TrainOptions
-from boustro.options import Count, Dropout, Positive, Width, check_options
+from boustro.options import Count, Dropout, OptionError, Positive, Width, check_options
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbedData:
+    """What `embed-fit` learns from."""
+
+    texts: Path | None = None
+    """Raw texts, one a line or JSON lines. Alone they give the statistics; with --neighbours, training."""
+    neighbours: bool = False
+    """Train on sentences that follow each other in a text."""
+    pairs: Path | None = None
+    """Train on scored pairs: JSON lines with sentence1, sentence2 and score."""
+    dev: Path | None = None
+    """Scored pairs that choose the best epoch."""
+    most: Count | None = 50_000
+    """With --neighbours the most pairs of sentences, else the most texts."""
+
+    def __post_init__(self) -> None:
+        """Raises `OptionError` for a value outside its option's range, and for --neighbours without texts."""
+        check_options(self)
+        if self.neighbours and self.texts is None:
+            raise OptionError("--neighbours needs raw texts; give --texts")
 
 
 @dataclass(frozen=True, kw_only=True)
