@@ -115,6 +115,8 @@ def embed_fit(
     check_options(embed_fit, locals())
     if data.texts is None and data.pairs is None:
         raise OptionError("nothing to learn from; give --texts, --pairs or both")
+    if data.neighbours and data.texts is None:
+        raise OptionError("--neighbours needs raw texts; give --texts")
     from itertools import islice
 
     from boustro.embeddings.data import read_rows

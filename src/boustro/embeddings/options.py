@@ -6,7 +6,7 @@ from typing import Literal
 
 from boustro.encoders.options import Precision
 from boustro.heads.options import HeadOptions, StepOptions, TrainOptions
-from boustro.options import Count, Dropout, OptionError, Positive, Width, check_options
+from boustro.options import Count, Dropout, Positive, Width, check_options
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,10 +25,8 @@ class EmbedData:
     """With --neighbours the most pairs of sentences, else the most texts."""
 
     def __post_init__(self) -> None:
-        """Raises `OptionError` for a value outside its option's range, and for --neighbours without texts."""
+        """Raises `OptionError` for a value outside its option's range."""
         check_options(self)
-        if self.neighbours and self.texts is None:
-            raise OptionError("--neighbours needs raw texts; give --texts")
 
 
 @dataclass(frozen=True, kw_only=True)

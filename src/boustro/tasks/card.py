@@ -93,9 +93,11 @@ def _metadata(config: dict[str, Any], name: str) -> ModelCardData:
 def _summary(config: dict[str, Any], name: str) -> str:
     types = ", ".join(map(_cell, open_labelling(**config["labelling"]).types))
     does = f"{TASKS[config['task']].does} {types}".strip(" .")
+    kind = TASKS[config["task"]].folder.replace("_", " ")
+    what = f"{'An' if kind[0] in 'aeiou' else 'A'} {kind} trained with Boustro {config['version']}"
     return (
-        f"# {name}\n\n{does}. A {TASKS[config['task']].folder} trained with Boustro {config['version']}: the language "
-        f"models of its encoder are frozen, and a light head (`{config['head']}`) is trained on their hidden states. "
+        f"# {name}\n\n{does}. {what}: the language models of its encoder "
+        f"are frozen, and a light head (`{config['head']}`) is trained on their hidden states. "
         "Contains only the head's weights; the language models are loaded by name, see Encoder."
     )
 
