@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from boustro.cli.main import main
+from boustro.heads.transforms import unit
 from boustro.metrics.senses import count_senses
 from boustro.tasks.senses.centroids import (
     MOST_FREQUENT,
@@ -17,7 +18,6 @@ from boustro.tasks.senses.centroids import (
     group_occurrences,
     held_out_credit,
     make_centroids,
-    unit,
 )
 from boustro.tasks.senses.examples import SenseSentence, Target
 from boustro.tasks.senses.inventory import make_entry, read_wordnet

@@ -4,15 +4,15 @@ torch is imported when a command runs, so that its help does not wait for it.
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from rich.console import Console
 from tqdm import tqdm
 from tyro.conf import Positional
 
-from boustro.metrics.score import Score, score_table
+from boustro.metrics.score import score_table
 from boustro.options import OptionError, Seed, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, as_json, check_output, give, only_errors, print_notices
 from boustro.store import claim
@@ -79,9 +79,8 @@ def fit(
             f"after {record['encode_seconds']:.0f} s of encoding; best epoch {record['best_epoch']}",
             file=sys.stderr,
         )
-        if dev_sentences:
-            score = model.score(dev_sentences, model.answer(dev_sentences, cached=True))
-            give(score.to_dict(), json, lambda: _print_score(score), indent=1)
+        if scores := record["dev_scores"]:
+            give(scores, json, lambda: _print_scores(scores), indent=1)
 
 
 def evaluate(
@@ -106,9 +105,9 @@ def evaluate(
         sentences = read_examples(kind, data, reading)
         model = kind.from_pretrained(folder, encoder=encoder, cache=run.cache, device=run.device)
         print_notices(model.unknown_labels(sentences))
-        score = model.score(sentences, model.answer(sentences, cached=True))
+        scores = model.score(sentences, model.answer(sentences, cached=True)).to_dict()
         print_notices(model.encoder(cached=True).counts)
-        give(score.to_dict(), json, lambda: _print_score(score), indent=1)
+        give(scores, json, lambda: _print_scores(scores), indent=1)
 
 
 def predict(
@@ -179,8 +178,8 @@ def _refuse_missing(files: Sequence[str]) -> None:
             raise FileNotFoundError(f"{file}: no such file; give a text file, or - for standard input")
 
 
-def _print_score(score: Score) -> None:
-    heads, *rows = score_table(score.to_dict())
+def _print_scores(scores: Mapping[str, Any]) -> None:
+    heads, *rows = score_table(scores)
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
     for row in (heads, *rows):
         first, *others = zip(row, widths, strict=True)

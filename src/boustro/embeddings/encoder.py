@@ -22,13 +22,13 @@ from boustro.embeddings.head import EmbeddingHead
 from boustro.embeddings.options import EmbedOptions
 from boustro.embeddings.pooling import WordFrequencies, first_component, pool_words, remove_component
 from boustro.encoders.base import Encoder
+from boustro.encoders.frozen import refuse_other_weights
 from boustro.encoders.spec import load_encoder, split_kind, split_revision, split_spec
 from boustro.given import as_texts
-from boustro.heads.transforms import TRANSFORMS, Transform
+from boustro.heads.transforms import TRANSFORMS, Transform, unit
 from boustro.models.hardware import find_device
 from boustro.options import Count, Seed, check_options
 from boustro.tasks.data.texts import whole_text
-from boustro.tasks.folder import weights_of
 from boustro.types import Sentence
 
 EMPTY = "texts without a word; their vectors are zero"
@@ -94,11 +94,8 @@ class SentenceEncoder:
             made = load_encoder(
                 spec, options.layers, options.states, device=str(self.device), dtype=options.dtype, context="sentence"
             )
-            if self._trained_on is not None and self._trained_on != weights_of(made.identity()):
-                raise ValueError(
-                    f"the model at {self.encoder_spec!r} is not the one that this sentence encoder was made with; "
-                    "name the right one with --encoder, or make it again"
-                )
+            what = "this sentence encoder was made with"
+            refuse_other_weights(made, self.encoder_spec, self._trained_on, what, "make it again")
             self._encoder = made
         return self._encoder
 
@@ -150,7 +147,7 @@ class SentenceEncoder:
         read = self.read([sentences] if single else sentences)
         vectors = self.embed(read, batch_size, show_progress_bar)
         if normalize_embeddings:
-            vectors /= np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-12)
+            vectors = unit(vectors)
         if convert_to_tensor or not convert_to_numpy:
             tensors = torch.from_numpy(vectors)
             return tensors[0] if single else tensors if convert_to_tensor else list(tensors)
@@ -265,8 +262,7 @@ class SentenceEncoder:
 
 def cosines(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """(n, m) between rows (n, d) and (m, d); 0 for a zero vector."""
-    unit = [x / np.linalg.norm(x, axis=1, keepdims=True).clip(1e-12) for x in (first, second)]
-    return unit[0] @ unit[1].T
+    return unit(first) @ unit(second).T
 
 
 def echo_spec(spec: str) -> str:

@@ -20,11 +20,11 @@ from boustro import __version__
 from boustro.embeddings.encoder import SentenceEncoder
 from boustro.embeddings.head import EmbeddingHead
 from boustro.embeddings.pooling import WordFrequencies
+from boustro.encoders.frozen import naming_folder, weights_of
 from boustro.encoders.spec import exact_spec
 from boustro.heads.options import HeadOptions
 from boustro.heads.transforms import TRANSFORMS
 from boustro.store import read_folder, read_json, write_file, write_folder
-from boustro.tasks.folder import weights_of
 
 KIND = "sentence_encoder"
 COMPONENT = "component"  # an array in STATISTICS
@@ -80,8 +80,6 @@ def load_encoder_folder(
         model.record = saved["record"]
         model._trained_on = weights_of(saved["encoder_identity"])
     model.encoder_spec = encoder or model.encoder_spec
-    try:
+    with naming_folder(path):
         model.encoder()
-    except FileNotFoundError as error:
-        raise FileNotFoundError(f"{path}: its encoder was not found ({error}); name it with --encoder") from error
     return model

@@ -5,6 +5,8 @@ frozen.open(cached=True).encode_all(sentences)
 frozen.to_dict()       # {"encoder": the exact spec, "encoder_identity": …}, for the folder of what was trained
 """
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -40,11 +42,7 @@ class FrozenEncoder:
             options = {name: value for name, value in asdict(self.reading).items() if value is not None}
             own = with_cache(self.open(), self.cache) if cached else None
             made = own or load_encoder(self.spec, device=self.device, **options)
-            if self.trained_on is not None and self.trained_on != weights_of(made.identity()):
-                raise ValueError(
-                    f"the model at {self.spec!r} is not the one that this folder was trained on; "
-                    "name the right one with --encoder, or train again"
-                )
+            refuse_other_weights(made, self.spec, self.trained_on, "this folder was trained on", "train again")
             self._opened[cached] = made
         return self._opened[cached]
 
@@ -52,6 +50,23 @@ class FrozenEncoder:
         """The exact spec and the identity, as a folder's config.json holds them."""
         identity = self.open(cached=True).identity()
         return {"encoder": exact_spec(self.spec, identity), "encoder_identity": identity}
+
+
+def refuse_other_weights(encoder: Encoder, spec: str, weights: list[Any] | None, what: str, otherwise: str) -> None:
+    """`ValueError` where the LMs at a spec are not these `weights_of`; `None` is any. `what` they were made for."""
+    if weights is not None and weights != weights_of(encoder.identity()):
+        raise ValueError(
+            f"the model at {spec!r} is not the one that {what}; name the right one with --encoder, or {otherwise}"
+        )
+
+
+@contextlib.contextmanager
+def naming_folder(path: Path) -> Iterator[None]:
+    """A block that opens the encoder of a folder; where there is none, the error names the folder and --encoder."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{path}: its encoder was not found ({error}); name it with --encoder") from error
 
 
 def weights_of(identity: dict[str, Any]) -> list[Any]:

@@ -21,7 +21,7 @@ from typing import Any, Self, overload
 
 from boustro import __version__
 from boustro.encoders.base import Encoder
-from boustro.encoders.frozen import weights_of
+from boustro.encoders.frozen import refuse_other_weights, weights_of
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.spec import exact_spec, load_encoder, with_cache
 from boustro.given import as_sentences, iterate
@@ -137,11 +137,8 @@ class Task(Contract[Input, Result]):
                 if cached
                 else load_encoder(self.encoder_spec, device=str(self.device), **options)
             )
-            if self._trained_on is not None and self._trained_on != weights_of(made.identity()):
-                raise ValueError(
-                    f"the model at {self.encoder_spec!r} is not the one that this head was trained on; "
-                    "name the right one with --encoder, or train again"
-                )
+            what = "this head was trained on"
+            refuse_other_weights(made, self.encoder_spec, self._trained_on, what, "train again")
             self._encoders[cached] = made
         return self._encoders[cached]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from safetensors.torch import load_file, save_file
 
 from boustro import __version__
-from boustro.encoders.frozen import weights_of
+from boustro.encoders.frozen import naming_folder, weights_of
 from boustro.encoders.spec import exact_spec
 from boustro.heads.registry import make_head
 from boustro.models.hardware import find_device
@@ -89,10 +89,8 @@ def load_task(
     task.device, task._wanted_device = place, device
     task.head.to(task.device)
     task.encoder_spec = encoder or task.encoder_spec
-    try:
+    with naming_folder(path):
         task.encoder()
-    except FileNotFoundError as error:
-        raise FileNotFoundError(f"{path}: its encoder was not found ({error}); name it with --encoder") from error
     return task
 
 

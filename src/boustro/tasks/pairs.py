@@ -7,7 +7,7 @@ Each text is read once, by itself; the head compares the two (`heads.pairs`).
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from boustro.tasks.answers import InputAnswer, Label, Part
 from boustro.tasks.base import Task
@@ -18,6 +18,13 @@ from boustro.types import Sentence
 
 Result = TypeVar("Result")
 Texts = tuple[str, str]
+
+
+class AskedPair(NamedTuple):
+    """A pair as it was given, with all its keys, and as an example."""
+
+    record: Mapping[str, Any]
+    pair: Pair
 
 
 class PairTask(Task[Texts, Result]):
@@ -43,31 +50,33 @@ class PairTask(Task[Texts, Result]):
 
     @staticmethod
     def is_input(given: Any) -> bool:
-        return isinstance(given, Mapping) or (isinstance(given, tuple) and [type(t) for t in given] == [str, str])
+        texts = isinstance(given, tuple) and [type(t) for t in given] == [str, str]
+        return texts or isinstance(given, (Mapping, AskedPair))
 
     @staticmethod
-    def as_input(given: Any, place: str) -> Any:
-        make_pair(given, place)
-        return given
+    def as_input(given: Any, place: str) -> AskedPair:
+        if isinstance(given, AskedPair):
+            return given
+        pair = make_pair(given, place)
+        return AskedPair(given if isinstance(given, Mapping) else dict(zip(KEYS[0], given, strict=True)), pair)
 
-    @staticmethod
-    def parse_line(line: str, place: str) -> Any:
+    @classmethod
+    def parse_line(cls, line: str, place: str) -> AskedPair:
         """A JSON object with two texts, or two texts with a tab between them."""
-        given = parse_record(line, place) if line.lstrip().startswith("{") else tuple(line.split("\t"))
-        make_pair(given, place)
-        return given
+        return cls.as_input(
+            parse_record(line, place) if line.lstrip().startswith("{") else tuple(line.split("\t")), place
+        )
 
     @staticmethod
-    def split(given: Any, name: str) -> Iterable[Part]:
-        return [Part(make_pair(given, name))]
+    def split(given: AskedPair, name: str) -> Iterable[Part]:
+        return [Part(given.pair)]
 
-    def show(self, answer: InputAnswer[Texts], form: str, colour: bool = False) -> Any:
+    def show(self, answer: InputAnswer[Any], form: str, colour: bool = False) -> Any:
         result, given = self.result(answer), answer.input
         shown = result.to_dict() if isinstance(result, Label) else {"score": result}
         if form == "jsonl":
-            return (dict(given) if isinstance(given, Mapping) else dict(zip(KEYS[0], given, strict=True))) | shown
-        texts = answer.parts[0][0].example.texts
-        return "\t".join([*(str(value) for value in shown.values() if not isinstance(value, dict)), *texts])
+            return dict(given.record) | shown
+        return "\t".join([*(str(value) for value in shown.values() if not isinstance(value, dict)), *given.pair.texts])
 
 
 class PairClassifier(PairTask[Label]):

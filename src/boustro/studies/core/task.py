@@ -10,6 +10,7 @@ answers that are labels or spans are entities over the example's words too, so o
     NumberTask      a number; no entities                                         Spearman's correlation
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,7 +32,7 @@ from boustro.tasks.parts import distinct_parts
 from boustro.types import Entity, Sentence
 
 
-class StudiedTask:
+class StudiedTask(ABC):
     """A task by its name in `boustro.tasks.TASKS`, and how its results are counted and described."""
 
     metric: str
@@ -87,13 +88,13 @@ class StudiedTask:
         """What is said above the words."""
         return ""
 
+    @abstractmethod
     def gold(self, example: Any) -> list[Entity]:
         """The reference, each entity once."""
-        raise NotImplementedError
 
+    @abstractmethod
     def found(self, example: Any, answer: Answer) -> Sequence[Entity]:
         """The answer, with scores."""
-        raise NotImplementedError
 
     def reference(self, example: Any) -> str:
         """The reference as text."""
@@ -119,7 +120,8 @@ class StudiedTask:
         return [[entity in gold for entity in predicted] for gold, predicted in pairs]
 
     def check_data(self, name: str, examples: Sequence[Any]) -> None:
-        """`ValueError` for data that cannot be studied; `name` is train, dev or test."""
+        """`ValueError` for data that cannot be studied; `name` is train, dev or test. By default nothing is refused."""
+        return None
 
     def count_hidden(self, examples: Sequence[Any]) -> int:
         """Entities inside or across another one, which tags cannot represent: tags hold the outermost only."""

@@ -18,6 +18,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from boustro.heads.transforms import unit
+
 LEAST_OCCURRENCES = 5
 
 
@@ -41,16 +43,16 @@ def measure(vectors: np.ndarray, words: Sequence[str], lengths: Sequence[int]) -
     if len(vectors) < 2 or len(vectors) != len(words) or len(words) != sum(lengths):
         raise ValueError(f"{len(vectors)} vectors of {len(words)} words in sentences of {sum(lengths)}; two are needed")
     x = np.asarray(vectors, np.float64)
-    unit = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
-    parts = pair_parts(unit)
+    units = unit(x)
+    parts = pair_parts(units)
     mean = float(parts.sum())
     rogue = int(np.abs(parts).argmax())
     rows: dict[str, list[int]] = {}
     for row, word in enumerate(words):
         rows.setdefault(word.lower(), []).append(row)
-    own = [pair_parts(unit[found]).sum() for found in rows.values() if len(found) >= LEAST_OCCURRENCES]
+    own = [pair_parts(units[found]).sum() for found in rows.values() if len(found) >= LEAST_OCCURRENCES]
     bounds = np.concatenate([[0], np.cumsum(lengths)])
-    inside = [_to_mean(x[a:b], unit[a:b]) for a, b in pairwise(bounds) if b - a > 1]
+    inside = [_to_mean(x[a:b], units[a:b]) for a, b in pairwise(bounds) if b - a > 1]
     return Geometry(
         anisotropy=mean,
         rogue_share=100 * float(parts[rogue]) / mean if mean else 0.0,
@@ -60,11 +62,10 @@ def measure(vectors: np.ndarray, words: Sequence[str], lengths: Sequence[int]) -
     )
 
 
-def pair_parts(unit: np.ndarray) -> np.ndarray:
-    """(d,) what each dimension adds to the mean cosine of all pairs of `unit` (n, d); n is at least 2."""
-    return (np.square(unit.sum(0)) - np.square(unit).sum(0)) / (len(unit) * (len(unit) - 1))
+def pair_parts(units: np.ndarray) -> np.ndarray:
+    """(d,) what each dimension adds to the mean cosine of all pairs of `units` (n, d); n is at least 2."""
+    return (np.square(units.sum(0)) - np.square(units).sum(0)) / (len(units) * (len(units) - 1))
 
 
-def _to_mean(vectors: np.ndarray, unit: np.ndarray) -> float:
-    mean = vectors.mean(0)
-    return float((unit @ (mean / max(np.linalg.norm(mean), 1e-12))).mean())
+def _to_mean(vectors: np.ndarray, units: np.ndarray) -> float:
+    return float((units @ unit(vectors.mean(0))).mean())

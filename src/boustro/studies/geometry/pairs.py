@@ -15,7 +15,7 @@ import numpy as np
 
 from boustro.encoders.base import Encoder
 from boustro.errors import shorten
-from boustro.heads.transforms import TRANSFORMS
+from boustro.heads.transforms import TRANSFORMS, unit
 from boustro.metrics.similarity import correlation, ranks
 from boustro.tasks.data.jsonl import read_named
 from boustro.types import Sentence
@@ -49,8 +49,7 @@ def correlate(encoder: Encoder, pairs: list[WordPair]) -> dict[str, float]:
     scores = ranks(np.array([pair.score for pair in pairs]))
     found = {}
     for name, kind in TRANSFORMS.items():
-        x = kind.fit(sample).apply(vectors)
-        x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
+        x = unit(kind.fit(sample).apply(vectors))
         found[name] = 100 * correlation(ranks((x[::2] * x[1::2]).sum(1)), scores)
     return found
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from boustro.heads.transforms import unit
 from boustro.tasks.senses.inventory import Entry
 
 PRIORS = (0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.12, 0.15, 0.2, 0.3)
@@ -38,7 +39,7 @@ class Centroids:
     def rank(self, vector: np.ndarray, entry: Entry, prior: float) -> list[tuple[str, float]]:
         """The senses of a known entry with their scores, the best first; equal scores in the order of the keys."""
         start, stop = self.entries[entry]
-        cosines = self.vectors[start:stop].astype(np.float32) @ unit(vector)
+        cosines = self.vectors[start:stop].astype(np.float32) @ unit(np.asarray(vector, np.float32))
         scores = cosines + prior * np.log(self.counts[start:stop] + 1)
         return [(self.keys[start + i], float(scores[i])) for i in np.argsort(-scores, kind="stable")]
 
@@ -68,12 +69,6 @@ class Centroids:
         if vectors.ndim != 2 or len(vectors) != len(keys):
             raise ValueError(f"vectors of shape {vectors.shape} for {len(keys)} senses")
         return cls(entries, keys, np.array(counts, np.int64), vectors)
-
-
-def unit(vectors: np.ndarray) -> np.ndarray:
-    """(..., d) each with length 1, float32; a zero vector stays."""
-    vectors = np.asarray(vectors, np.float32)
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
 
 
 def group_occurrences(entries: Sequence[Entry], keys: Sequence[Sequence[str]]) -> dict[Entry, dict[str, np.ndarray]]:

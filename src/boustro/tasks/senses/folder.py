@@ -14,7 +14,7 @@ import numpy as np
 from safetensors.numpy import load_file, save_file
 
 from boustro import __version__
-from boustro.encoders.frozen import weights_of
+from boustro.encoders.frozen import naming_folder, weights_of
 from boustro.heads.transforms import TRANSFORMS
 from boustro.store import read_folder, read_json, write_file, write_folder
 from boustro.tasks.senses.centroids import Centroids
@@ -65,8 +65,6 @@ def load_senses(
         tagger.first = {(lemma, pos): key for lemma, pos, key in senses["first"]}
         tagger.prior, tagger.record = config["prior"], config["record"]
         tagger.encoder.trained_on = weights_of(config["encoder_identity"])
-    try:
+    with naming_folder(path):
         tagger.encoder.open()
-    except FileNotFoundError as error:
-        raise FileNotFoundError(f"{path}: its encoder was not found ({error}); name it with --encoder") from error
     return tagger

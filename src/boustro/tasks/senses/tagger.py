@@ -21,7 +21,7 @@ from boustro import __version__
 from boustro.encoders.base import Features
 from boustro.encoders.frozen import FrozenEncoder
 from boustro.encoders.options import ReadingOptions
-from boustro.heads.transforms import TRANSFORMS, Transform
+from boustro.heads.transforms import TRANSFORMS, Transform, unit
 from boustro.metrics.senses import SenseScore, count_senses
 from boustro.options import check_options
 from boustro.tasks.senses.centroids import (
@@ -33,7 +33,6 @@ from boustro.tasks.senses.centroids import (
     group_occurrences,
     held_out_credit,
     make_centroids,
-    unit,
 )
 from boustro.tasks.senses.examples import SenseData, SenseSentence, Target
 from boustro.tasks.senses.folder import load_senses, save_senses
