@@ -1,0 +1,245 @@
+"""What our web apps share: options, who may ask, one shape of errors, and a server that starts and stops cleanly.
+
+    app = make_app("boustro", HttpOptions(), open_paths={"/"})
+    @app.get("/x")
+    async def x(): raise Refused(404, "unknown_model", "there is no model ner")
+    run_app(app, HttpOptions())
+
+Every error of an app has one shape:
+
+    {"error": {"code": "unknown_model", "message": "there is no model ner"}}
+
+A request must name a host of ours (a page elsewhere cannot reach a server on 127.0.0.1 through a name of its own, "DNS
+rebinding"), may not come from the page of another origin, and needs the bearer token where there is one. Nothing here
+knows a model, and there is no TLS: that is the work of a proxy before the server.
+"""
+
+import contextlib
+import errno
+import hmac
+import socket
+import sys
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
+
+from boustro.options import PositiveOrZero, Range, check_options
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+    from starlette.responses import Response
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+EVERY_ADDRESS = ("0.0.0.0", "::", "")
+CODES = {400: "bad_request", 404: "not_found", 405: "method_not_allowed"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class HttpOptions:
+    """Where a server listens, and who may ask."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on; 0.0.0.0 is all addresses of the machine."""
+    port: Annotated[int, Range(0, 65535)] = 8000
+    """Port to listen on; 0 takes a free one."""
+    token_file: Path | None = None
+    """File with the tokens that requests may give (Authorization: Bearer TOKEN), one a line. By default none."""
+    allow_hosts: tuple[str, ...] = ()
+    """Names under which clients may address the server. By default its own; any name with --host 0.0.0.0."""
+    allow_origins: tuple[str, ...] = ()
+    """Web origins, such as https://example.org, whose pages may ask. By default only the server's own pages."""
+    grace_seconds: PositiveOrZero = 30.0
+    """How long a stopping server waits for the requests that it has taken."""
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+class Refused(Exception):
+    """A request that cannot be answered: an HTTP status, a code for programs and a sentence for people."""
+
+    def __init__(self, status: int, code: str, message: str, **headers: str) -> None:
+        super().__init__(message)
+        self.status, self.code, self.headers = status, code, headers
+
+    def to_dict(self) -> dict[str, Any]:
+        """The body of the answer; a half character of the request is escaped."""
+        return {"error": {"code": self.code, "message": str(self).encode("utf-8", "backslashreplace").decode()}}
+
+    def response(self) -> "Response":
+        """The answer."""
+        from starlette.responses import JSONResponse
+
+        headers = {name.replace("_", "-"): value for name, value in self.headers.items()}
+        return JSONResponse(self.to_dict(), self.status, headers)
+
+
+def require_serve(what: str) -> None:
+    """`ImportError` with the command to install, where the packages of the extra are missing."""
+    try:
+        import fastapi  # noqa: F401
+        import prometheus_client  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise ImportError(f"{what} needs {error.name}; install it with: pip install 'boustro[serve]'") from error
+
+
+def make_app(title: str, http: HttpOptions, open_paths: Collection[str] = (), **options: Any) -> "FastAPI":
+    """An app without routes: errors in our shape, and a guard before it. `options` are FastAPI's.
+
+    Paths in `open_paths` need no token. Raises `OSError` or `ValueError` for the file of tokens.
+    """
+    require_serve(title)
+    from fastapi import FastAPI
+    from fastapi.exceptions import RequestValidationError
+    from starlette.exceptions import HTTPException
+    from starlette.middleware.cors import CORSMiddleware
+
+    # FastAPI's own page of documentation loads scripts from another address.
+    app = FastAPI(title=title, docs_url=None, redoc_url=None, **options)
+
+    async def refused(_: Any, error: Any) -> "Response":
+        return error.response()
+
+    async def not_valid(_: Any, error: Any) -> "Response":
+        return _invalid(error.errors()).response()
+
+    async def unknown(_: Any, error: Any) -> "Response":
+        return Refused(error.status_code, CODES.get(error.status_code, "refused"), str(error.detail)).response()
+
+    async def broken(_: Any, error: Exception) -> "Response":
+        return Refused(500, "internal", f"this is a bug of ours ({type(error).__name__}); the log says more").response()
+
+    app.add_exception_handler(Refused, refused)
+    app.add_exception_handler(RequestValidationError, not_valid)
+    app.add_exception_handler(HTTPException, unknown)
+    app.add_exception_handler(Exception, broken)
+    app.add_middleware(Guard, http=http, tokens=read_tokens(http.token_file), open_paths=open_paths)  # type: ignore[arg-type]
+    if http.allow_origins:
+        allowed = {"allow_methods": ["GET", "POST"], "allow_headers": ["Authorization", "Content-Type"]}
+        app.add_middleware(CORSMiddleware, allow_origins=list(http.allow_origins), **allowed)  # type: ignore[arg-type]
+    return app
+
+
+class Guard:
+    """ASGI middleware that refuses requests for other hosts, from other origins, and without the token."""
+
+    def __init__(self, app: Any, *, http: HttpOptions, tokens: Collection[str], open_paths: Collection[str]) -> None:
+        self.app, self.origins, self.open_paths = app, http.allow_origins, frozenset(open_paths)
+        self.tokens = [token.encode() for token in tokens]
+        self.hosts = {name.lower() for name in http.allow_hosts}
+        if http.host not in EVERY_ADDRESS:
+            self.hosts |= {http.host.lower(), *(LOOPBACK if http.host in LOOPBACK else ())}
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        refusal = self.refusal(scope) if scope["type"] == "http" else None
+        await (refusal.response() if refusal else self.app)(scope, receive, send)
+
+    def refusal(self, scope: Any) -> Refused | None:
+        """Why a request is refused, if it is."""
+        headers = dict(scope["headers"])
+        host, origin = (headers.get(name, b"").decode("latin-1") for name in (b"host", b"origin"))
+        if self.hosts and host_name(host) not in self.hosts:
+            return Refused(403, "host", f"this server does not answer for the host {host!r}; see --allow-hosts")
+        if origin and origin not in self.origins and address_in(origin) != host.lower():
+            return Refused(403, "origin", f"pages of {origin!r} may not ask this server; see --allow-origins")
+        if self.tokens and scope["path"] not in self.open_paths:
+            scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+            same = [hmac.compare_digest(given.strip(), token) for token in self.tokens]  # all, in constant time
+            if scheme.lower() != b"bearer" or not any(same):
+                message = "this server needs a token that it knows: Authorization: Bearer TOKEN"
+                return Refused(401, "token", message, WWW_Authenticate="Bearer")
+        return None
+
+
+def host_name(header: str) -> str:
+    """`"LocalHost:8000"` → `"localhost"`, `"[::1]:8000"` → `"::1"`"""
+    try:
+        return urlsplit(f"//{header}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def address_in(origin: str) -> str | None:
+    """The host and port of an origin, as a Host header has them; `None` for `null` and for what is none."""
+    with contextlib.suppress(ValueError):
+        return urlsplit(origin).netloc.lower() or None
+    return None
+
+
+def read_tokens(file: Path | None) -> list[str]:
+    """The tokens of a file, one per line; `ValueError` where it holds none, or one that no header can have."""
+    if file is None:
+        return []
+    try:
+        tokens = [line.strip() for line in file.read_text("ascii").splitlines() if line.strip()]
+    except UnicodeDecodeError:
+        raise ValueError(f"{file}: a token may have only ASCII characters") from None
+    if not tokens:
+        raise ValueError(f"{file}: no token in this file; write one per line")
+    return tokens
+
+
+def listen(http: HttpOptions) -> socket.socket:
+    """A listening socket; `OSError` with what to do where the address or the port cannot be had."""
+    where = f"{http.host or '0.0.0.0'}, port {http.port}"
+    try:
+        found = socket.getaddrinfo(http.host or None, http.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (socket.gaierror, UnicodeError):
+        raise OSError(f"{http.host}: no address of this name; name an address of this machine with --host") from None
+    family, kind, protocol, _, address = found[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(2048)
+    except OSError as error:
+        listener.close()
+        advice = {
+            errno.EADDRINUSE: "another program listens there; choose another --port, or 0 for a free one",
+            errno.EACCES: "this needs more rights; choose a --port from 1024 on",
+            errno.EADDRNOTAVAIL: "this machine does not have that address; choose another --host",
+        }.get(error.errno or 0, str(error.strerror))
+        raise OSError(f"{where}: {advice}") from None
+    return listener
+
+
+def address_of(listener: socket.socket) -> str:
+    """`http://127.0.0.1:8000`"""
+    host, port = listener.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def run_app(
+    app: Any, http: HttpOptions, listener: socket.socket | None = None, stopping: Callable[[], None] | None = None
+) -> None:
+    """Serve until SIGTERM or SIGINT; then finish what was taken, within the grace, and return.
+
+    `stopping` is called when the signal comes. Raises as `listen` does.
+    """
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        def handle_exit(self, sig: int, frame: Any) -> None:  # uvicorn's own would end the program by the signal
+            if stopping is not None:
+                stopping()
+            self.force_exit = self.should_exit  # at the second one
+            self.should_exit = True
+
+    with listener or listen(http) as bound:
+        print(f"{address_of(bound)} (Ctrl+C stops)", file=sys.stderr, flush=True)
+        grace = None if http.grace_seconds == 0 else max(1, round(http.grace_seconds))
+        config = uvicorn.Config(app, log_level="error", access_log=False, timeout_graceful_shutdown=grace)
+        Server(config).run([bound])
+
+
+def _invalid(problems: Any) -> Refused:
+    """Why a body does not fit: 400 where it is no JSON, else 422 with the first place that is wrong."""
+    first = problems[0]
+    said = f"{first['msg'][:1].lower()}{first['msg'][1:]}"
+    if first["type"] == "json_invalid":
+        return Refused(400, "not_json", f"the body is not JSON: {first.get('ctx', {}).get('error', said)}")
+    place = ".".join(str(part) for part in first["loc"] if part != "body") or "the body"
+    return Refused(422, "not_valid", f"{place}: {said}")
