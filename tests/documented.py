@@ -39,6 +39,7 @@ TINY = {
     "bert-mini": "bert-tiny",
     "electra-mini": "electra-tiny",
     "eurobert-mini": "eurobert-tiny",
+    "biglm-mini": "biglm-tiny",
     "/shared/shards": "shards",
     "/shared/my-backward": "my-backward",
 }

@@ -11,7 +11,7 @@ from transformers.masking_utils import create_bidirectional_mask, packed_sequenc
 
 from boustro.models.masked import HEADS, MaskedLMWithLoss, encode, prediction_head
 from boustro.models.packing import packed_attention, packed_positions
-from boustro.models.presets import MASKED_PRESETS, make_config, make_generator_config, make_masked_config
+from boustro.models.presets import FAMILIES, make_config, make_generator_config, make_masked_config
 from boustro.objectives.examples import collate, keyed_generator
 from boustro.objectives.masked import masked
 from boustro.objectives.masking import Masking
@@ -20,7 +20,7 @@ from test_masked_objective import dense_targets
 VOCABULARY, END, MASK, PAD, LENGTH = 60, 0, 59, 58, 24
 SPECIAL = np.isin(np.arange(VOCABULARY), [END, MASK])
 MASKING = Masking(mask_id=MASK, end_id=END, special=SPECIAL, rate=0.3)
-kinds = pytest.mark.parametrize("kind", MASKED_PRESETS)
+kinds = pytest.mark.parametrize("kind", FAMILIES)
 heads = pytest.mark.parametrize("kind", HEADS)
 
 
@@ -38,7 +38,7 @@ def make_pieces(**options) -> Pieces:
 
 def make_tiny_config(kind: str):
     """A preset of one layer; what has no preset, from its config.json, ModernBERT with both kinds of block."""
-    if kind in MASKED_PRESETS:
+    if kind in FAMILIES:
         config = make_masked_config(f"{kind}-tiny", make_pieces(), LENGTH)
         config.num_hidden_layers = 1
         return config

@@ -25,6 +25,7 @@ from tokenizer_kinds import TINY
 
 STEPS, LENGTH, BATCH, MICRO = 4, 24, 4, 2
 PRESETS = {"masked": "eurobert-tiny", "span": "bert-tiny", "replaced": "electra-tiny", "sentence-pair": "bert-tiny"}
+PRESETS |= {"prefix-suffix": "eurobert-tiny"}
 BESIDE = {"span": "boundary.", "replaced": "generator."}
 """What is trained beside the LM, by the objectives that do so."""
 objectives = pytest.mark.parametrize("objective", PRESETS)
@@ -52,9 +53,10 @@ def command(shards):
     """command(objective, out, *options) → four steps of two micro-batches; a later option replaces one of its name."""
 
     def make(objective: str, out: Path, *options: object) -> list[str]:
+        unit = RECIPES[objective].units[-1] if objective in RECIPES else "word"
         given = {"--objective": objective, "--preset": PRESETS.get(objective, "mini"), "--shards": shards, "--out": out}
         given |= {"--segment-length": LENGTH, "--batch-segments": BATCH, "--micro-batch-segments": MICRO}
-        given |= {"--tokens": STEPS * BATCH * LENGTH, "--hide": "word", "--mask-rate": 0.3}
+        given |= {"--tokens": STEPS * BATCH * LENGTH, "--hide": unit, "--mask-rate": 0.3}
         given |= {"--validation": shards, "--evaluations": 2}
         for name in set(given) & set(options):
             given.pop(name)

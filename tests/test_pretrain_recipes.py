@@ -22,10 +22,10 @@ TEXT = ["The ferry to Vellmar leaves at seven, unbelievably late.", "Nobody read
     [
         (LlamaConfig(), "causal", ["causal"]),
         (GPT2Config(), "causal", ["causal"]),
-        (BertConfig(), "masked", ["masked", "span", "sentence-pair"]),
+        (BertConfig(), "masked", ["masked", "span", "sentence-pair", "prefix-suffix"]),
         (BertConfig(is_decoder=True), "causal", ["causal"]),
-        (EuroBertConfig(), "masked", ["masked", "span"]),
-        (ElectraConfig(), "masked", ["masked", "span", "replaced"]),
+        (EuroBertConfig(), "masked", ["masked", "span", "prefix-suffix"]),
+        (ElectraConfig(), "masked", ["masked", "span", "replaced", "prefix-suffix"]),
         (T5Config(), None, []),
     ],
 )

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any, get_args, get_origin, get_type_hints
 
 from boustro.embeddings.options import EmbedOptions, EmbedTraining
+from boustro.objectives.split import Split
 from boustro.output import RunOptions
 from boustro.pretrain.config import PretrainConfig
 from boustro.roads.options import AdaptConfig, ElmoConfig, FuseConfig
@@ -30,6 +31,7 @@ TABLES: dict[str, type] = {
     "Labelled data": DataOptions,
     "How a command runs": RunOptions,
     "`pretrain`": PretrainConfig,
+    "`pretrain --objective prefix-suffix`: `Split`": Split,
     "`fuse`": FuseConfig,
     "`adapt`": AdaptConfig,
     "`elmo`": ElmoConfig,

@@ -70,11 +70,14 @@ def _summed_loss(
         logits = head(part).float()
         return logits if finish is None else finish(logits)
 
+    known = targets != -100
+    if not bool(known.all()):
+        rows, targets = rows[known], targets[known]
     if torch.is_grad_enabled():
         trained = [parameter for parameter in head.parameters() if parameter.requires_grad]
         return _SummedLoss.apply(logits_of, chunk_rows, targets, rows, *trained)  # type: ignore[return-value]
     chunks = zip(rows.split(chunk_rows), targets.split(chunk_rows), strict=True)
-    losses = [F.cross_entropy(logits_of(x), y, ignore_index=-100, reduction="sum") for x, y in chunks]
+    losses = [F.cross_entropy(logits_of(x), y, reduction="sum") for x, y in chunks]
     return torch.stack(losses).sum()
 
 
@@ -93,21 +96,17 @@ class _SummedLoss(torch.autograd.Function):
         rows: Float[Tensor, "N D"],
         *parameters: Tensor,
     ) -> Float[Tensor, ""]:
-        all_known = bool((targets != -100).all())
         total = rows.new_zeros((), dtype=torch.float32)
         by_row, by_parameter = torch.empty_like(rows), [torch.zeros_like(p) for p in parameters]
         for start in range(0, len(rows), chunk_rows):
             part = rows[start : start + chunk_rows].detach().requires_grad_()
-            wanted = targets[start : start + chunk_rows, None]
-            known, target = wanted != -100, wanted.clamp_min(0)
+            target = targets[start : start + chunk_rows, None]
             with torch.enable_grad():
                 logits = logits_of(part)
             errors = logits.detach().softmax(-1)
             log_sums = logits.detach().amax(-1, keepdim=True) - errors.amax(-1, keepdim=True).log()
-            total += ((log_sums - logits.detach().gather(1, target)) * known).sum()
+            total += (log_sums - logits.detach().gather(1, target)).sum()
             errors.scatter_add_(1, target, errors.new_full(target.shape, -1.0))
-            if not all_known:
-                errors *= known
             gradients = torch.autograd.grad(logits, (part, *parameters), errors)
             by_row[start : start + chunk_rows] = gradients[0]
             for own, added in zip(by_parameter, gradients[1:], strict=True):

@@ -14,7 +14,7 @@ Sources: BERT, section 3.1; Jurafsky & Martin, 11.2.
 import operator
 
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from transformers import BertForPreTraining, PreTrainedModel
 
@@ -47,9 +47,15 @@ class MaskedLMWithLoss(nn.Module):
         prediction_head(lm)  # raises now, not at the first batch
 
     def forward(
-        self, input_ids: Ids, positions: Slots, targets: Slots, documents: Ids, num_targets: Scalar | None = None
+        self,
+        input_ids: Ids,
+        positions: Slots,
+        targets: Slots,
+        documents: Ids,
+        suffix: Bool[Tensor, "B T"] | None = None,
+        num_targets: Scalar | None = None,
     ) -> dict[str, Scalar]:
-        states = encode(self.lm, input_ids, documents)
+        states = encode(self.lm, input_ids, documents, suffix)
         return {"loss": self.masked_loss(states, positions, targets, num_targets)}
 
     def masked_loss(
@@ -86,11 +92,13 @@ class PairLMWithLoss(MaskedLMWithLoss):
         return {"loss": masked + pair, "masked_loss": masked, "pair_loss": pair}
 
 
-def encode(lm: PreTrainedModel, input_ids: Ids, documents: Ids, **segments: Tensor) -> Float[Tensor, "B T D"]:
-    """The last hidden states, each document encoded as if it were alone."""
+def encode(
+    lm: PreTrainedModel, input_ids: Ids, documents: Ids, suffix: Bool[Tensor, "B T"] | None = None, **segments: Tensor
+) -> Float[Tensor, "B T D"]:
+    """The last hidden states, each document encoded as if it were alone, and its prefix as if it had no `suffix`."""
     return lm.base_model(
         input_ids=input_ids,
-        attention_mask=packed_attention(documents, lm.config, lm.dtype),
+        attention_mask=packed_attention(documents, lm.config, lm.dtype, suffix),
         position_ids=packed_positions(documents) + first_position(lm.config),
         **segments,
     ).last_hidden_state

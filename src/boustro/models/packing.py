@@ -8,7 +8,15 @@
                . . 1 1 1
 
 Padding, -1, counts as a document of its own, so no piece sees it and no row of the mask is empty. For models that see
-both sides; a causal LM needs only the restarted positions. B segments, T pieces.
+both sides; a causal LM needs only the restarted positions. Where a document has a suffix, its prefix does not see it:
+
+    suffix     [0, 1, 0, 0, 1]       1 . . . .
+                                     1 1 . . .
+                                     . . 1 1 .
+                                     . . 1 1 .
+                                     . . 1 1 1
+
+B segments, T pieces.
 """
 
 import torch
@@ -20,14 +28,20 @@ Mask = Bool[Tensor, "B 1 T T"] | Float[Tensor, "B 1 T T"]
 
 
 def packed_attention(
-    documents: Int[Tensor, "B T"], config: PretrainedConfig, dtype: torch.dtype = torch.float32
+    documents: Int[Tensor, "B T"],
+    config: PretrainedConfig,
+    dtype: torch.dtype = torch.float32,
+    suffix: Bool[Tensor, "B T"] | None = None,
 ) -> Mask | dict[str, Mask]:
     """The mask in the form that the model's attention takes: boolean for sdpa, added to the scores for eager.
 
-    An architecture that also has blocks with a sliding window (ModernBERT) gets one mask per kind of block. Raises
-    `ValueError` for an attention that takes no such mask (with flash attention documents would leak).
+    Pieces of the `suffix` are seen by each other only. An architecture that also has blocks with a sliding window
+    (ModernBERT) gets one mask per kind of block. Raises `ValueError` for an attention that takes no such mask (with
+    flash attention documents would leak).
     """
     same = documents[:, None, :, None] == documents[:, None, None, :]
+    if suffix is not None:
+        same = same & (~suffix[:, None, None, :] | suffix[:, None, :, None])
     if "sliding_attention" not in (getattr(config, "layer_types", None) or ()):
         return _formatted(same, config, dtype)
     places = torch.arange(documents.shape[1], device=documents.device)

@@ -5,9 +5,12 @@
     bert-*              post-norm, learned positions, GELU, dropout, two segments: BERT
     eurobert-*          the Llama block without a causal mask: a modern masked LM
     electra-*           BERT's block with ELECTRA's embeddings; `make_generator_config` makes its generator
+    biglm-*             as eurobert-*, and the sizes of the BiGLM paper: 136m, 360m, 1.3b and 3.5b
 
-Masked presets have the sizes tiny, mini, small and base. Any other architecture is a path to its `config.json`; the
-head of a masked one must be in `models.masked`. Sources: BERT, section 3; EuroBERT, 2.1; ELECTRA, appendix A.
+Masked presets have the sizes tiny, mini, small and base. With its own vocabulary of 50,304 pieces the paper's table 7
+gives 135M, 363M, 1.31B and, for "3.5B", 2.49B parameters. Any other architecture is a path to its `config.json`; the
+head of a masked one must be in `models.masked`. Sources: BERT, section 3; EuroBERT, 2.1; ELECTRA, appendix A; BiGLM,
+table 7 and the published feed-forward widths.
 """
 
 import copy
@@ -55,15 +58,36 @@ def _sized(make: Make, gated: bool = False, **fixed: Any) -> Make:
     )
 
 
+def _shaped(width: int, layers: int, heads: int, key_value_heads: int, forward_width: int, spread: float) -> Make:
+    """What makes a EuroBERT of exactly this shape, of what depends on the vocabulary."""
+    shape = {"hidden_size": width, "num_hidden_layers": layers, "num_attention_heads": heads}
+    shape |= {"num_key_value_heads": key_value_heads, "intermediate_size": forward_width, "initializer_range": spread}
+    return lambda **common: EuroBertConfig(**copy.deepcopy(AS_LLAMA), **shape, **common)
+
+
 ROTARY = {"rope_type": "default", "rope_theta": 10_000.0}  # Llama's, so that a EuroBERT can start from a Llama
+AS_LLAMA: dict[str, Any] = {"tie_word_embeddings": True, "rope_parameters": ROTARY, "rms_norm_eps": 1e-6}
 LLAMA = _sized(LlamaConfig, gated=True, tie_word_embeddings=True)
 PRESETS: dict[str, Make] = {"gpt2-base": GPT2Config}
 PRESETS |= {size: partial(LLAMA, *SIZES[size]) for size in ("tiny", "mini", "small")}
-MASKED_PRESETS: dict[str, Make] = {
+FAMILIES: dict[str, Make] = {
     "bert": _sized(BertConfig),
     "eurobert": _sized(EuroBertConfig, gated=True, tie_word_embeddings=True, rope_parameters=ROTARY),
     "electra": lambda width, *given, **common: _sized(ElectraConfig, embedding_size=width)(width, *given, **common),
+    "biglm": _sized(EuroBertConfig, gated=True, **AS_LLAMA),
 }
+"""Masked architectures, from a hidden width and a number of layers."""
+BIGLM = {
+    "136m": (576, 30, 9, 3, 1536, 0.02),
+    "360m": (960, 32, 15, 5, 2560, 0.02),
+    "1.3b": (2048, 24, 32, 32, 5461, 0.013),
+    "3.5b": (2560, 30, 20, 20, 6826, 0.013),
+}
+"""Hidden width, layers, heads, key-value heads, feed-forward width, spread of the initial weights."""
+MASKED_PRESETS: dict[str, Make] = {
+    f"{family}-{size}": partial(make, *shape) for family, make in FAMILIES.items() for size, shape in SIZES.items()
+}
+MASKED_PRESETS |= {f"biglm-{size}": _shaped(*shape) for size, shape in BIGLM.items()}
 
 
 def make_config(preset: str, vocab_size: int, max_pieces: int, end_of_text_id: int) -> PretrainedConfig:
@@ -99,8 +123,7 @@ def _unknown(what: str, name: str, known: list[str]) -> str:
 
 def is_masked_preset(name: str) -> bool:
     """Whether `make_masked_config` knows this name."""
-    kind, _, size = name.partition("-")
-    return kind in MASKED_PRESETS and size in SIZES
+    return name in MASKED_PRESETS
 
 
 def make_masked_config(preset: str, tokenizer: Any, max_pieces: int) -> PretrainedConfig:
@@ -110,8 +133,7 @@ def make_masked_config(preset: str, tokenizer: Any, max_pieces: int) -> Pretrain
     without the padding piece from which RoBERTa counts its positions.
     """
     if not is_masked_preset(preset) and not Path(preset).exists():
-        known = [f"{kind}-{size}" for kind in MASKED_PRESETS for size in SIZES]
-        raise ValueError(_unknown("masked preset", preset, known))
+        raise ValueError(_unknown("masked preset", preset, list(MASKED_PRESETS)))
     if tokenizer.mask_token_id is None:
         raise ValueError(
             f"preset {preset!r} needs a tokenizer with a mask piece; add one with "
@@ -128,8 +150,7 @@ def make_masked_config(preset: str, tokenizer: Any, max_pieces: int) -> Pretrain
         "mask_token_id": tokenizer.mask_token_id,
     }
     if is_masked_preset(preset):
-        kind, size = preset.split("-")
-        return MASKED_PRESETS[kind](*SIZES[size], **fitted)
+        return MASKED_PRESETS[preset](**fitted)
     with reading(preset, "name another config"):
         made = AutoConfig.from_pretrained(preset)
     made.update(fitted)

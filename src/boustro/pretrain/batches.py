@@ -7,7 +7,7 @@ index), so a batch is the same whichever process makes it.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,12 +18,13 @@ from torch.utils.data import Dataset
 from boustro.objectives.causal import causal
 from boustro.objectives.examples import IGNORED, collate, keyed_generator
 from boustro.objectives.masking import Masking, make_masking
+from boustro.objectives.prefix_suffix import prefix_suffix
 from boustro.objectives.sentence_pair import NUM_FRAME_PIECES, Chunk, Frame, PairPlan, sentence_pair
 from boustro.objectives.words import sentence_ends
 from boustro.pretrain.config import PretrainConfig
 from boustro.pretrain.distributed import all_reduce_sum, num_processes, process_index, say
 from boustro.pretrain.signals import wait_for_parent
-from boustro.text.segments import Example, Source, document_places
+from boustro.text.segments import Example, Segments, Source, document_places
 from boustro.text.shards import Shards
 from boustro.text.tokenizers import with_special_pieces
 
@@ -91,6 +92,26 @@ def counted(examples: Sequence[Any]) -> dict[str, Any]:
     """Examples as a batch, and its number of targets as an int, so that no GPU has to be waited for."""
     batch = collate(examples)
     return {**batch, "num_targets": int((batch["targets"] != IGNORED).sum())}
+
+
+def prefix_suffix_batch(examples: Sequence[Example], run: Collator) -> dict[str, Any]:
+    """Segments whose documents are split in two, with pieces hidden in both parts."""
+    return masked_batch(partial(prefix_suffix, split=run.config.split), examples, run)
+
+
+def read_splits(shards: Shards, config: PretrainConfig, seed: int | None) -> Segments:
+    """The segments of some shards, of which some documents must be long enough to be split; the others are counted."""
+    start, stop, _ = document_places(shards)
+    least, lengths = config.split.least_pieces, stop - start - 1  # without the end-of-text piece
+    short = lengths < least
+    if short.all() or config.segment_length < least:
+        raise ValueError(
+            f"{shards.path}: no document is long enough to be split in two: --least-pieces is {least:,}, the longest "
+            f"has {lengths.max():,} and a segment {config.segment_length:,}; lower it, or choose another objective"
+        )
+    if short.any():
+        say(f"{shards.path}: {short.sum():,} of {len(short):,} documents are not split: under {least:,} pieces")
+    return Segments(shards, config.segment_length, seed)
 
 
 class PairExample(NamedTuple):

@@ -4,12 +4,13 @@ torch is not imported here, because a command's help lists these options.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from tyro.conf import arg
 
+from boustro.objectives.split import Split
 from boustro.options import Count, CountOrZero, PositiveOrZero, Range, Seed, Share, ShareAboveZero, check_options
 from boustro.types import Direction
 
@@ -62,18 +63,20 @@ class PretrainConfig(RunConfig):
     out: Path
     """Where to write the model folder."""
     objective: str = "causal"
-    """Training objective: causal, masked, span, replaced or sentence-pair."""
+    """Training objective: causal, masked, span, replaced, sentence-pair or prefix-suffix."""
     direction: Direction = "backward"
     """Reading direction of a causal LM."""
     preset: str | None = None
-    """Architecture: gpt2-base, tiny, mini or small for a causal LM; bert-, eurobert- or electra- and a size, such as
-    bert-mini, for a masked LM; or a path to a transformers config.json. By default mini, or for a causal LM the
+    """Architecture: gpt2-base, tiny, mini or small for a causal LM; bert-, eurobert-, electra- or biglm- and a size,
+    such as bert-mini, for a masked LM; or a path to a transformers config.json. By default mini, or for a causal LM the
     architecture of --init-from."""
     mask_rate: ShareAboveZero = 0.15
-    """Share of the pieces that a masked LM must predict (all objectives except causal)."""
+    """Share of the pieces that a masked LM must predict (all objectives except causal and prefix-suffix)."""
     hide: Literal["piece", "word"] = "piece"
     """What is hidden as a unit: single pieces or whole words. For span: whether spans are runs of pieces or of
     words."""
+    split: Split = field(default_factory=Split)
+    """How the objective prefix-suffix splits documents and hides pieces."""
     init_from: str | None = None
     """Initialise all weights from this LM, a folder or a name on the Hub, with the same architecture and tokenizer.
     Learned positions beyond --segment-length are dropped."""
@@ -130,4 +133,4 @@ def run_facts(config: RunConfig, options: tuple[str, ...], **more: Any) -> dict[
     mixed precision are not facts: they only change rounding, so a run may be resumed with other values.
     """
     facts = {name: getattr(config, name) for name in (*DECIDING, *options)} | more
-    return json.loads(json.dumps(facts, default=str))
+    return json.loads(json.dumps(facts, default=lambda value: asdict(value) if is_dataclass(value) else str(value)))

@@ -5,6 +5,7 @@
     span            hidden spans, each piece from the span's boundary too      any masked LM
     replaced        which pieces a small generator has replaced                electra
     sentence-pair   hidden pieces, and whether two texts are consecutive       bert
+    prefix-suffix   hidden runs of a prefix, which sees itself, and a suffix   any masked LM
 
 A new objective is a pure function in a file of `boustro.objectives` and an entry in `RECIPES`. `check_objective` finds
 before a run what would fail late or not at all: a masked architecture under the causal objective sees what it must
@@ -30,7 +31,16 @@ from boustro.objectives.masked import masked
 from boustro.objectives.replaced import replaced
 from boustro.objectives.span import span
 from boustro.objectives.words import word_starts
-from boustro.pretrain.batches import Collator, causal_batch, masked_batch, pair_batch, read_pairs, run_masking
+from boustro.pretrain.batches import (
+    Collator,
+    causal_batch,
+    masked_batch,
+    pair_batch,
+    prefix_suffix_batch,
+    read_pairs,
+    read_splits,
+    run_masking,
+)
 from boustro.pretrain.config import PretrainConfig
 from boustro.text.segments import Segments, Source
 from boustro.text.shards import Shards
@@ -44,6 +54,8 @@ class Recipe:
     """The kind of model that it trains."""
     model_types: tuple[str, ...] = ()
     """The architectures that have the heads it needs; empty for any of the kind."""
+    units: tuple[str, ...] = ("piece", "word")
+    """What it can hide as a unit."""
     special: tuple[str, ...] = ()
     """Special pieces that it needs."""
     family: str = ""
@@ -58,6 +70,8 @@ class Recipe:
         shards, config.segment_length, seed
     )
     """Shards, options and a seed (None: in corpus order) → examples."""
+    records: Callable[[PretrainConfig], dict[str, Any]] = lambda config: {}
+    """What the model's config says of its training."""
 
     def collator(self, config: PretrainConfig, shards: Shards) -> Collator:
         """What makes the run's batches."""
@@ -81,10 +95,10 @@ class Recipe:
         if self.kind == "causal":
             make = config_like if preset == config.init_from else make_config
             made = make(preset, shards.config["vocab_size"], config.segment_length, shards.config["end_of_text_id"])
-            made.update({"direction": config.direction, "sentinel": True})
         else:
             made = make_masked_config(preset, tokenizer, config.segment_length)
             run_masking(collator)  # raises now, not at the first batch
+        made.update(self.records(config))
         check_objective(config.objective, made, tokenizer, config.hide)
         return made
 
@@ -92,7 +106,13 @@ class Recipe:
 _hiding = partial(Recipe, kind="masked", special=("mask",))
 _of_any_architecture = partial(_hiding, family="eurobert", model=AutoModelForMaskedLM)
 RECIPES: dict[str, Recipe] = {
-    "causal": Recipe(kind="causal", model=AutoModelForCausalLM, with_loss=LMWithLoss, make_batch=causal_batch),
+    "causal": Recipe(
+        kind="causal",
+        model=AutoModelForCausalLM,
+        with_loss=LMWithLoss,
+        make_batch=causal_batch,
+        records=lambda config: {"direction": config.direction, "sentinel": True},
+    ),
     "masked": _of_any_architecture(with_loss=MaskedLMWithLoss, make_batch=partial(masked_batch, masked)),
     "span": _of_any_architecture(with_loss=SpanLMWithLoss, make_batch=partial(masked_batch, span)),
     "replaced": _hiding(
@@ -110,6 +130,15 @@ RECIPES: dict[str, Recipe] = {
         with_loss=PairLMWithLoss,
         make_batch=pair_batch,
         read=read_pairs,
+    ),
+    "prefix-suffix": _hiding(
+        units=("piece",),
+        family="biglm",
+        model=AutoModelForMaskedLM,
+        with_loss=MaskedLMWithLoss,
+        make_batch=prefix_suffix_batch,
+        read=read_splits,
+        records=lambda config: {"prefix_attention": config.split.prefix_attention},
     ),
 }
 
@@ -148,5 +177,7 @@ def check_objective(
             f"it with tokenizer.add_special_tokens({{{added}}}), save the tokenizer and tokenize the corpus with it "
             f"(objectives that do not need it: {', '.join(without)})"
         )
+    if hide not in recipe.units:
+        raise ValueError(f"objective {name!r} hides runs of single pieces; leave out --hide {hide}")
     if hide == "word" and recipe.kind == "masked":
         word_starts(tokenizer)  # raises where words cannot be found

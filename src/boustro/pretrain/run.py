@@ -25,7 +25,7 @@ from boustro.text.shards import Shards
 
 KIND = "model"
 FACTS = ("objective", "mask_rate", "hide", "direction", "init_from", "init_embeddings_from", "tokens")
-FACTS += ("segment_length", "batch_segments", "schedule")
+FACTS += ("segment_length", "batch_segments", "schedule", "split")
 """Options that decide the weights, besides those of every run."""
 
 
