@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from boustro.cli.commands import read_batches
 from boustro.cli.main import COMMANDS, main, set_environment, usage
 from boustro.tasks.data import read_data
 from boustro.tasks.data.conll import format_conll, format_document
 from boustro.tasks.data.schemes import gold_entities
 from boustro.tasks.tagger import Tagger
+from boustro.text.documents import read_batches
 
 DATA = [
     (["Ada", "said", "boats", "cost", "3", "million", "."], ["B-PER", "O", "O", "O", "O", "O", "O"]),

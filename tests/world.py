@@ -23,7 +23,7 @@ LABELLED = [
     ("Nobody reads .".split(), "O O O".split()),
 ]
 DATA = ("train.conll", "train.conllu", "train.jsonl", "train.json", "spans.jsonl")
-TEXTS = ("corpus.txt", "corpus.jsonl")
+TEXTS = ("corpus.txt", "corpus.jsonl", "gaps.txt")
 STUDY = "--train {train.conll} --dev {train.conll} --out {out} --encoders {lm}"
 STEPS = "--tokens 64 --segment-length 16 --batch-segments 2"
 GOOD = {
@@ -34,6 +34,7 @@ GOOD = {
     "adapt": f"--lm {{lm}} --shards {{shards}} --out {{out}} {STEPS}",
     "elmo": "{corpus.txt} --out {out} --width 8 --cells 16 --words 50 --letter-window 1",
     "fit": "--train {train.conll} --out {out} --encoder {lm} --head linear --epochs 1",
+    "infill": "{gaps.txt} --model {lm}+{back} --read-on 4",
     "evaluate": "{tagger} {train.conll}",
     "predict": "{tagger} {corpus.txt}",
     "embed": "{corpus.txt} --out {out} --encoder {lm}",
@@ -120,7 +121,7 @@ def _write_texts(folder: Path) -> None:
     nested = [{"text": "Ada left Port Lisse.", "entities": [[0, 3, "PER"], [9, 19, "LOC"], [14, 19, "PER"]]}] * 3
     records = [{"words": words, "labels": tags, "document": f"d{n // 2}"} for n, (words, tags) in enumerate(LABELLED)]
     contents = [format_conll(LABELLED), UD, rows(*records), f"[{','.join(rows(*records).splitlines())}]", rows(*nested)]
-    contents += ["\n\n".join(texts), rows(*({"text": text} for text in texts))]
+    contents += ["\n\n".join(texts), rows(*({"text": text} for text in texts)), "Ada left ___ .\n___ reads ___.\n"]
     for name, content in zip((*DATA, *TEXTS), contents, strict=True):
         (folder / name).write_text(content, "utf-8")
     sensed = [{"words": words, "senses": [[0, words[0], "NN", [f"{words[0]}-1"]]]} for words, _ in LABELLED]

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from boustro.embeddings.encoder import SentenceEncoder as SentenceEncoder
     from boustro.encoders.spec import load_encoder as load_encoder
+    from boustro.generation.both_ends.infiller import Filled as Filled
+    from boustro.generation.both_ends.infiller import Infiller as Infiller
     from boustro.metrics.labels import LabelScore as LabelScore
     from boustro.metrics.questions import AnswerScore as AnswerScore
     from boustro.metrics.spans import SpanScore as SpanScore
@@ -41,6 +43,8 @@ __version__ = "0.1.0"
 _HOMES = {
     "SentenceEncoder": "boustro.embeddings.encoder",
     "load_encoder": "boustro.encoders.spec",
+    "Filled": "boustro.generation.both_ends.infiller",
+    "Infiller": "boustro.generation.both_ends.infiller",
     "LabelScore": "boustro.metrics.labels",
     "AnswerScore": "boustro.metrics.questions",
     "SpanScore": "boustro.metrics.spans",

@@ -4,7 +4,7 @@ torch is imported when a command runs, so that its help does not wait for it.
 """
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,9 +20,7 @@ from boustro.tasks import TASKS, read_examples, task_class, task_of
 from boustro.tasks.config import TaskConfig
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.tasks.render import html_head
-from boustro.text.documents import is_stream, read_arriving
-
-PREDICT_LINES = 256
+from boustro.text.documents import read_batches
 
 
 def fit(
@@ -151,23 +149,6 @@ def predict(
             sys.stdout.flush()
             bar.update(len(batch))
         print_notices(model.encoder().counts)
-
-
-def read_batches(files: Sequence[str]) -> Iterator[list[tuple[str, str, str]]]:
-    """(file, file:line, line) of all files, PREDICT_LINES at a time, fewer where the next line has not come yet."""
-    batch: list[tuple[str, str, str]] = []
-    for file in files:
-        if batch and is_stream(file):  # opening it may take long
-            yield batch
-            batch = []
-        for line in read_arriving(Path(file)):
-            if line is not None:
-                batch.append((file, f"{'standard input' if file == '-' else file}:{line[0]}", line[1]))
-            if batch and (line is None or len(batch) == PREDICT_LINES):
-                yield batch
-                batch = []
-    if batch:
-        yield batch
 
 
 def _refuse_missing(files: Sequence[str]) -> None:

@@ -31,6 +31,7 @@ COMMANDS = {
     "evaluate": ("boustro.cli.commands", "evaluate", "score a trained folder on labelled examples"),
     "predict": ("boustro.cli.commands", "predict", "label text"),
     "wsd": ("boustro.tasks.senses.command", "wsd", "name the senses of words (fit, evaluate, predict)"),
+    "infill": ("boustro.generation.both_ends.command", "infill", "fill the gaps of texts from both ends"),
     "compare": ("boustro.studies.compare.command", "compare", "encoders x heads x seeds, as a table and a report"),
     "fewshot": ("boustro.studies.fewshot.command", "fewshot", "encoders with few labelled sentences, as curves"),
     "embed": ("boustro.embeddings.commands", "embed", "write one vector per text"),

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any, get_args, get_origin, get_type_hints
 
 from boustro.embeddings.options import EmbedOptions, EmbedTraining
+from boustro.generation.both_ends.options import InfillOptions
 from boustro.objectives.split import Split
 from boustro.output import RunOptions
 from boustro.pretrain.config import PretrainConfig
@@ -27,6 +28,7 @@ TABLES: dict[str, type] = {
     "`fewshot`": ShotOptions,
     "`embed`, `similarity` and `embed-fit`, `SentenceEncoder`: `EmbedOptions`": EmbedOptions,
     "`embed-fit`: `EmbedTraining`": EmbedTraining,
+    "`infill`, `Infiller`: `InfillOptions`": InfillOptions,
     "`wsd fit`, `SenseTagger`: `SenseOptions`": SenseOptions,
     "Labelled data": DataOptions,
     "How a command runs": RunOptions,

@@ -118,8 +118,8 @@ def lms_of(pair: Encoder) -> tuple[LMEncoder, LMEncoder]:
     forward, backward = parts if len(parts) == 2 else (None, None)
     if type(forward) is not LMEncoder or type(backward) is not LMEncoder or forward.backward or not backward.backward:
         raise ValueError(
-            f"{pair.spec}: a fusion takes a forward LM and a backward LM, in this order; if a backward LM's config "
-            "does not say so, name it backward:PATH"
+            f"{pair.spec}: expected a forward LM and a backward LM, in this order; if a backward LM's config does not "
+            "say so, name it backward:PATH"
         )
     return forward, backward
 

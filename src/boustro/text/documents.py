@@ -13,7 +13,7 @@ import lzma
 import select
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Literal, TypeVar
 
@@ -95,6 +95,23 @@ def read_arriving(path: Path) -> Iterator[tuple[int, str] | None]:
             if isinstance(error, OSError) and error.errno is not None:  # an error of the disk, not of the file
                 raise
             raise ValueError(f"{name}: the compressed file is damaged after line {number}: {error}") from error
+
+
+def read_batches(files: Sequence[str], most: int = 256) -> Iterator[list[tuple[str, str, str]]]:
+    """(file, file:line, line) of all files, `most` at a time, fewer where the next line has not come yet."""
+    batch: list[tuple[str, str, str]] = []
+    for file in files:
+        if batch and is_stream(file):  # opening it may take long
+            yield batch
+            batch = []
+        for line in read_arriving(Path(file)):
+            if line is not None:
+                batch.append((file, f"{'standard input' if file == '-' else file}:{line[0]}", line[1]))
+            if batch and (line is None or len(batch) == most):
+                yield batch
+                batch = []
+    if batch:
+        yield batch
 
 
 def _split_lines(file: Any) -> Iterator[bytes | None]:

@@ -1,0 +1,1 @@
+"""Writing text: a model folder in, text and scores out."""

@@ -1,0 +1,89 @@
+"""`boustro infill`: fill the gaps of texts from both ends.
+
+torch is imported when the command runs, so that its help does not wait for it.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from rich.console import Console
+from rich.text import Text
+from tqdm import tqdm
+from tyro.conf import Positional
+
+from boustro.generation.both_ends.options import InfillOptions
+from boustro.output import as_json, only_errors, print_notices
+from boustro.text.documents import read_batches
+
+DEFAULT_OPTIONS = InfillOptions()
+LINES = 16
+
+
+def infill(
+    text: Positional[str],
+    model: str = "starter",
+    format: Literal["text", "jsonl"] = "text",
+    infilling: InfillOptions = DEFAULT_OPTIONS,
+    device: str | None = None,
+    quiet: bool = False,
+) -> None:
+    """Fill the gaps of texts (___, three underscores) with a forward and a backward LM, which write from both ends.
+
+    Args:
+        text: A text with gaps, a file with one a line (.gz, .bz2, .xz too), or - for standard input.
+        model: Spec of a forward and a backward LM over one vocabulary, such as starter or gpt2+./backward.
+        format: text (with --candidates also the other fillings of each gap, after a tab) or jsonl (an object a line,
+            with the places of the gaps).
+        device: cpu, cuda or mps. By default the best available.
+        quiet: Write nothing to standard error except errors.
+    """
+    from boustro.generation.both_ends.infiller import Infiller
+
+    console = Console(highlight=False, soft_wrap=True)
+    with (
+        only_errors(quiet),
+        tqdm(desc="filling", unit=" texts", disable=console.is_terminal or None, leave=False) as bar,
+    ):
+        batches = _batches(text)
+        infiller, number = Infiller(model, device=device, **vars(infilling)), 0
+        for batch in batches:
+            for found in infiller.fill_batch(batch, number):
+                if format == "jsonl":
+                    print(as_json(found.to_dict()))
+                else:
+                    console.print(_shown(found)) if console.is_terminal else print(_shown(found).plain)
+            sys.stdout.flush()
+            number += len(batch)
+            bar.update(len(batch))
+        print_notices(infiller.counts)
+
+
+def _batches(text: str) -> Iterator[list[tuple[str, str]]]:
+    """(text, place) of a text itself, or of the lines of a file as they arrive."""
+    if text == "-" or _exists(text):
+        if Path(text).is_dir():
+            raise ValueError(f"{text} is a folder; name a text file in it")
+        return ([(line, place) for _, place, line in batch] for batch in read_batches([text], LINES))
+    if "___" not in text and "\n" not in text and Path(text).suffix:
+        raise FileNotFoundError(f"{text}: no such file, and as a text it has no gap; mark each gap with ___")
+    return iter([[(text, "the text")]])
+
+
+def _exists(text: str) -> bool:
+    try:
+        return bool(text) and Path(text).exists()
+    except (OSError, ValueError):  # too long for a path
+        return False
+
+
+def _shown(found) -> Text:
+    """A filled text, what was written in bold, and the other candidates."""
+    shown = Text(found.filled)
+    for gap in found.gaps:
+        shown.stylize("bold", gap.start, gap.end)
+    for gap in found.gaps:
+        if gap.others:
+            shown.append("\t" + " | ".join(other.text for other in gap.others))
+    return shown

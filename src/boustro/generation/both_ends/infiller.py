@@ -1,0 +1,157 @@
+"""Texts with gaps in, filled texts out; any number of gaps a text, one after the other from left to right.
+
+    >>> infiller = boustro.Infiller("starter", tokens_per_gap="1")
+    >>> infiller.fill("He was born in ___ and died in London.").filled
+    'He was born in London and died in London.'
+
+A gap is filled from the text on its left, in which the gaps before it are filled already, and the text on its right up
+to the next gap. Nothing outside the gaps changes.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
+from typing import Any, overload
+
+from boustro.choose import choose
+from boustro.encoders.options import Precision
+from boustro.generation.both_ends.filling import RANKINGS, VARIANTS, Filling, Gap, context_room, fill_gaps
+from boustro.generation.both_ends.options import InfillOptions
+from boustro.generation.both_ends.pair import Pair
+from boustro.generation.both_ends.text import TextPieces, split_gaps
+from boustro.given import as_text, iterate
+from boustro.options import check_options
+
+BATCH_TEXTS = 16
+BROKEN = "gaps with bytes that are no whole character, shown as \N{REPLACEMENT CHARACTER}"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A text for a gap; `log_prob` is f + b − γ · u of its pieces, in nats, which is not normalised."""
+
+    text: str
+    log_prob: float
+
+
+@dataclass(frozen=True, slots=True)
+class FilledGap:
+    """What was written at `[start, end)` of the filled text, and the other candidates for the gap, the best first."""
+
+    start: int
+    end: int
+    text: str
+    log_prob: float
+    others: tuple[Candidate, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A text with gaps, the same filled, and its gaps."""
+
+    text: str
+    filled: str
+    gaps: tuple[FilledGap, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it; `others` only where there are any."""
+        gaps = [{name: value for name, value in asdict(gap).items() if value != ()} for gap in self.gaps]
+        return {"text": self.text, "filled": self.filled, "gaps": gaps}
+
+
+class Infiller:
+    """A forward and a backward LM that fill the gaps (`___`) of texts from both ends.
+
+    Attributes:
+        options: An `InfillOptions`.
+        pair: The two LMs.
+        counts: What was noticed, such as contexts that were cut to the window, and how often.
+    """
+
+    def __init__(
+        self, model: str = "starter", *, device: str | None = None, dtype: Precision | None = None, **options: Any
+    ) -> None:
+        """Load the pair.
+
+        Args:
+            model: Spec of a forward and a backward LM over one vocabulary, see `boustro.load_encoder`.
+            device: cpu, cuda or mps; by default the best available.
+            dtype: Precision of the computation, by default the fastest on this machine.
+            options: Fields of `InfillOptions`.
+
+        Raises `ValueError` for an option outside its range, for anything but such a pair and for a gap that does not
+        fit into its window, and `FileNotFoundError` for a missing model.
+        """
+        check_options(Infiller.__init__, locals())
+        self.options = InfillOptions(**options)
+        choose(self.options.variant, VARIANTS, "variant")
+        choose(self.options.ranking, RANKINGS, "ranking")
+        self.pair = Pair.load(model, device, dtype)
+        self.pieces, self.counts = TextPieces(self.pair.tokenizer), Counter[str]()
+        self._room = context_room(self.pair, self.options)
+
+    @overload
+    def fill(self, given: str) -> Filled: ...
+    @overload
+    def fill(self, given: Iterable[str]) -> list[Filled]: ...
+    def fill(self, given: str | Iterable[str]) -> Filled | list[Filled]:
+        """Fill the gaps of a text, or of several.
+
+        Raises `ValueError`, with the text's number, for an empty text and for one without a gap.
+        """
+        return next(self.stream([given])) if isinstance(given, str) else list(self.stream(given))
+
+    def stream(self, texts: Iterable[str]) -> Iterator[Filled]:
+        """What `fill` returns, text by text; `BATCH_TEXTS` texts are filled together."""
+        rest, number = iterate(texts, "a text or several"), 0
+        while some := list(islice(rest, BATCH_TEXTS)):
+            yield from self.fill_batch([(text, f"text {n}") for n, text in enumerate(some, number + 1)], number)
+            number += len(some)
+
+    def fill_batch(self, texts: Sequence[tuple[str, str]], first: int = 0) -> list[Filled]:
+        """Fill (text, place for messages) pairs together; random numbers depend on the text's number, from `first`."""
+        parts = [_checked(text, place) for text, place in texts]
+        filled, gaps = [own[0] for own in parts], [[] for _ in parts]
+        for turn in range(max(map(len, parts), default=1) - 1):
+            rows = [row for row, own in enumerate(parts) if turn + 1 < len(own)]
+            asked = [self._gap(filled[row], parts[row], turn, (first + row, turn)) for row in rows]
+            found = fill_gaps(self.pair, asked, self._asked_options())
+            for row, gap, fillings in zip(rows, asked, found, strict=True):
+                best, *others = self._candidates(fillings, bool(gap.spaced))
+                start = len(filled[row])
+                gaps[row].append(FilledGap(start, start + len(best.text), best.text, best.log_prob, tuple(others)))
+                filled[row] += best.text + parts[row][turn + 1]
+        return [Filled(text, *own) for (text, _), *own in zip(texts, filled, map(tuple, gaps), strict=True)]
+
+    def _gap(self, left: str, parts: Sequence[str], turn: int, key: tuple[int, ...]) -> Gap:
+        """The gap after `left`; what lies behind the next gap is not read."""
+        right, more = parts[turn + 1], turn + 2 < len(parts)
+        before, spaced = self.pieces.left(left)
+        after = self.pieces.right(right.removesuffix(" ") if more else right)
+        if max(len(before), len(after)) > self._room:
+            self.counts[f"gaps with more text around them than the pair reads: the nearest {self._room} pieces"] += 1
+        return Gap(before, after, spaced, key)
+
+    def _asked_options(self) -> InfillOptions:
+        """One filling more than are shown where two may say the same in other pieces."""
+        options = self.options
+        return options if options.variant != "beam" else replace(options, candidates=options.beam)
+
+    def _candidates(self, fillings: Sequence[Filling], spaced: bool) -> list[Candidate]:
+        texts: dict[str, float] = {}
+        for filling in fillings:
+            texts.setdefault(self.pieces.text(filling.pieces, spaced), filling.joint)
+        found = [Candidate(text, log_prob) for text, log_prob in texts.items()][: self.options.candidates]
+        self.counts[BROKEN] += "\N{REPLACEMENT CHARACTER}" in found[0].text
+        return found
+
+
+def _checked(text: str, place: str) -> list[str]:
+    """The parts between the gaps; `ValueError` where there are none."""
+    parts = split_gaps(as_text(text, place))
+    if not text.strip():
+        raise ValueError(f"{place} is empty; give a text with a gap (___)")
+    if len(parts) == 1:
+        raise ValueError(f"{place} has no gap; mark each gap with three underscores (___)")
+    return parts

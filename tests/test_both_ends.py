@@ -1,0 +1,208 @@
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from boustro.generation.both_ends.filling import VARIANTS, Gap, context_room, fill_gaps
+from boustro.generation.both_ends.options import InfillOptions
+from boustro.generation.both_ends.pair import Ends, Pair
+from boustro.generation.both_ends.reader import Reader
+from boustro.generation.sampling import draw_pieces
+from conftest import KINDS
+
+CONTEXTS = [([5, 7, 9, 300, 41], [12, 380]), ([77, 8], [6, 6, 6, 250, 90, 31]), ([], [14]), ([390] * 9, [])]
+GAPS = [Gap(*CONTEXTS[n], spaced, (n,)) for n, spaced in enumerate([None, True, False, True])]
+
+
+@pytest.fixture(scope="module")
+def pair(tiny_pair) -> Pair:
+    return Pair.load(tiny_pair, dtype="float32")
+
+
+def log_probs(reader: Reader, context, written) -> torch.Tensor:
+    """(W + 1, V) of every piece written and of the next, by one pass over everything, without padding or cache."""
+    reading = [*(reversed(context) if reader.backward else context)]
+    if reader.lm.config.sentinel or not reading:
+        reading = [reader.lm.config.eos_token_id, *reading]
+    with torch.inference_mode():
+        found = reader.lm(torch.tensor([[*reading, *written]])).logits[0].float().log_softmax(-1)
+    return found[len(reading) - 1 :]
+
+
+@pytest.mark.parametrize("sentinel", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_cached_and_padded_reading_is_plain_reading(tiny_lm, kind, sentinel):
+    pair = Pair.load(
+        f"{tiny_lm(kind, sentinel=sentinel)}+{tiny_lm(kind, 'backward', seed=1, sentinel=sentinel)}", dtype="float32"
+    )
+    written = [[4], [], [3, 5, 6], [9, 9]]
+    for reader, side in ((pair.forward, 0), (pair.backward, 1)):
+        contexts = [own[side] for own in CONTEXTS]
+        read = reader.read(contexts)
+        for rows in ([0, 1, 2, 3], [3, 0, 0, 1]):
+            following, scores = read.next(written, rows), read.scores(written, rows)
+            for n, row in enumerate(rows):
+                plain = log_probs(reader, contexts[row], written[n])
+                torch.testing.assert_close(following[n], plain[-1], atol=1e-4, rtol=0)
+                own = torch.stack([plain[i, piece] for i, piece in enumerate(written[n])] or [torch.tensor(0.0)])
+                torch.testing.assert_close(scores[n].sum(), own.sum(), atol=2e-4, rtol=0)
+
+
+def reference(pair: Pair, gap: Gap, length: int, name: str, weight: float) -> list[int]:
+    """One gap, one pass over everything for every decision, in the words of the definition."""
+    left: list[int] = []
+    right: list[int] = []
+    for step in range(length):
+        f = log_probs(pair.forward, gap.left, left)[-1].clone()
+        b = log_probs(pair.backward, gap.right, right)[-1].clone()
+        f[~pair.writable] = b[~pair.writable] = -torch.inf
+        if gap.spaced is not None:
+            wrong = pair.spaced != gap.spaced
+            if not left:
+                f[wrong] = -torch.inf
+            if len(right) == length - 1:
+                b[wrong] = -torch.inf
+        if step == length - 1 and name not in ("forward", "backward"):
+            left.append(int((f + b - weight * pair.unigram).argmax()))
+        elif {
+            "surer-first": bool(f.max() >= b.max()),
+            "alternate": step % 2 == 0,
+        }.get(name, name.startswith("forward")):
+            left.append(int(f.argmax()))
+        else:
+            right.append(int(b.argmax()))
+    return left + right[::-1]
+
+
+@pytest.mark.parametrize("name", [name for name in VARIANTS if name != "beam"])
+def test_a_variant_is_its_definition(pair, name):
+    for length in (1, 2, 3, 5):
+        options = InfillOptions(variant=name, tokens_per_gap=str(length), ranking="joint", unigram_weight=0.5)
+        found = fill_gaps(pair, GAPS, options)
+        assert [list(own[0].pieces) for own in found] == [reference(pair, gap, length, name, 0.5) for gap in GAPS]
+
+
+def test_a_beam_of_one_is_surer_first(pair):
+    common = {"tokens_per_gap": "4", "ranking": "joint"}
+    greedy = fill_gaps(pair, GAPS, InfillOptions(variant="surer-first", **common))
+    assert fill_gaps(pair, GAPS, InfillOptions(variant="beam", beam=1, **common)) == greedy
+
+
+def test_a_wide_beam_finds_the_best_of_all_fillings(tiny_pair):
+    pair, few = Pair.load(tiny_pair, dtype="float32"), [30, 31, 32, 33]
+    pair.writable[:] = False
+    pair.writable[few] = True
+    gap = Gap(*CONTEXTS[0])
+    options = InfillOptions(variant="beam", beam=200, tokens_per_gap="3", ranking="joint", candidates=64)
+    (found,) = fill_gaps(pair, [gap], options)
+    scores = {}
+    for middle in np.ndindex(4, 4, 4):
+        pieces = [few[i] for i in middle]
+        f, b = log_probs(pair.forward, gap.left, pieces), log_probs(pair.backward, gap.right, pieces[::-1])
+        sides = sum(f[i, p] + b[2 - i, p] for i, p in enumerate(pieces))
+        scores[tuple(pieces)] = float(sides - 0.75 * pair.unigram[pieces].sum())
+    assert [own.pieces for own in found] == sorted(scores, key=lambda pieces: -scores[pieces])
+    np.testing.assert_allclose([own.score for own in found], sorted(scores.values(), reverse=True), atol=1e-3)
+    assert [own.joint for own in found] == [own.score for own in found]
+
+
+def test_a_beam_is_not_worse_than_the_greedy_filling_on_the_whole(pair):
+    rng = np.random.default_rng(1)
+    gaps = [Gap(rng.integers(20, 400, 8).tolist(), rng.integers(20, 400, 8).tolist()) for _ in range(20)]
+    totals = []
+    for size in (1, 8):
+        options = InfillOptions(beam=size, tokens_per_gap="4", ranking="around", read_on=4)
+        totals.append(sum(own[0].score for own in fill_gaps(pair, gaps, options)))
+    assert totals[1] > totals[0] + 1
+
+
+def test_the_score_around_is_the_probability_of_the_text_in_both_directions(pair):
+    left, right, middle = [5, 7, 9, 300, 41], [12, 380, 44], [21, 33]
+    found = Ends(pair, [(left, right)]).around([middle], [0], 2)
+    ahead, behind = [21, 33, 12, 380], [33, 21, 41, 300]
+    f, b = log_probs(pair.forward, left, ahead), log_probs(pair.backward, right, behind)
+    wanted = sum(f[i, p] for i, p in enumerate(ahead)) + sum(b[i, p] for i, p in enumerate(behind))
+    torch.testing.assert_close(found[0], wanted, atol=1e-3, rtol=0)
+
+
+def test_joint_scores_of_middles_with_contexts_of_their_own(pair):
+    lefts, rights = zip(*CONTEXTS, strict=True)
+    middles = [[21], [22, 23, 24], [25, 26], [27]]
+    found = pair.joint_scores(lefts, middles, rights, 0.5)
+    for score, left, middle, right in zip(found, lefts, middles, rights, strict=True):
+        f, b = log_probs(pair.forward, left, middle), log_probs(pair.backward, right, middle[::-1])
+        wanted = sum(f[i, p] + b[-2 - i, p] - 0.5 * pair.unigram[p] for i, p in enumerate(middle))
+        torch.testing.assert_close(score, wanted, atol=1e-3, rtol=0)
+    long = [[*range(20, 320)]]
+    (cut,) = pair.joint_scores(long, [[21]], long)  # does not fit: the nearest pieces are read
+    room = pair.window - 1
+    assert cut == pair.joint_scores([long[0][-room:]], [[21]], [long[0][:room]])[0]
+    assert len(pair.joint_scores([], [], [])) == 0
+
+
+def test_the_unigram_is_what_both_predict_after_their_start_piece(pair):
+    both = [log_probs(reader, [], [])[-1].exp() for reader in (pair.forward, pair.backward)]
+    torch.testing.assert_close(pair.unigram.exp(), sum(both) / 2)
+    assert pair.unigram.exp().sum().item() == pytest.approx(1, abs=1e-5)
+
+
+def test_lengths_are_compared_and_the_best_is_first(pair):
+    options = InfillOptions(variant="surer-first", tokens_per_gap="1-3", ranking="mean", candidates=1)
+    single = [
+        fill_gaps(pair, GAPS, InfillOptions(variant="surer-first", tokens_per_gap=str(n), ranking="mean"))
+        for n in (1, 2, 3)
+    ]
+    best = [max((own[row][0] for own in single), key=lambda filling: filling.score) for row in range(len(GAPS))]
+    found = [own[0] for own in fill_gaps(pair, GAPS, options)]
+    assert [own.pieces for own in found] == [own.pieces for own in best]
+    assert len({len(own.pieces) for own in found}) > 1
+
+
+def test_what_is_drawn_depends_on_the_seed_and_the_gap_alone(pair):
+    options = {"variant": "surer-first", "tokens_per_gap": "3", "temperature": 1.0, "candidates": 4, "read_on": 4}
+    first, again, other = (fill_gaps(pair, GAPS, InfillOptions(seed=seed, **options)) for seed in (1, 1, 2))
+    assert first == again and first != other and max(map(len, first)) > 1
+    (alone,) = fill_gaps(pair, GAPS[1:2], InfillOptions(seed=1, **options))
+    assert [own.pieces for own in alone] == [own.pieces for own in first[1]]
+
+
+def test_draws_follow_the_probabilities():
+    shares = torch.tensor([0.1, 0.6, 0.0, 0.3])
+    uniforms = torch.linspace(0, 1, 10_001)[:-1]
+    rows = shares.log().expand(10_000, -1)
+    drawn = draw_pieces(rows, 1.0, 1.0, uniforms).bincount(minlength=4) / 10_000
+    torch.testing.assert_close(drawn, shares, atol=2e-3, rtol=0)
+    kept = draw_pieces(rows, 1.0, 0.61, uniforms).bincount(minlength=4) / 10_000
+    torch.testing.assert_close(kept, torch.tensor([0.0, 2 / 3, 0.0, 1 / 3]), atol=2e-3, rtol=0)
+    assert set(draw_pieces(rows, 1.0, 0.6, uniforms).tolist()) == {1}
+    sharp = draw_pieces(rows, 0.5, 1.0, uniforms).bincount(minlength=4) / 10_000
+    torch.testing.assert_close(sharp, shares**2 / (shares**2).sum(), atol=2e-3, rtol=0)
+    assert draw_pieces(rows[:2]).tolist() == [1, 1]
+    assert draw_pieces(rows[:1], 1.0, 1e-9, torch.tensor([0.999])).tolist() == [1]
+
+
+def test_context_beyond_the_window_is_cut_to_what_is_nearest(pair):
+    options = InfillOptions(tokens_per_gap="2", read_on=4, variant="surer-first")
+    room = context_room(pair, options)
+    assert room == pair.forward.window - 1 - 2 - 4
+    left, right = [*range(20, 20 + 2 * room)], [*range(300, 300 + 2 * room)]
+    right = [piece % 400 + 1 for piece in right]
+    long, cut = fill_gaps(pair, [Gap(left, right), Gap(left[-room:], right[:room])], options)
+    assert long == cut
+    with pytest.raises(ValueError, match=re.escape("no room for a context: the pair reads 63 pieces")):
+        context_room(pair, InfillOptions(tokens_per_gap="60"))
+
+
+def test_options_that_do_not_fit_each_other():
+    for wrong, said in (
+        ({"tokens_per_gap": "0"}, "1 to 64"),
+        ({"tokens_per_gap": "4-2"}, "1-4"),
+        ({"tokens_per_gap": "a"}, "'a'"),
+        ({"temperature": 1.0}, "beam draws nothing"),
+        ({"candidates": 2, "variant": "alternate"}, "--temperature above 0"),
+        ({"candidates": 9, "beam": 2}, "--beam of at least 9"),
+        ({"top_p": 0.0}, "above 0"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(said)):
+            InfillOptions(**wrong)
