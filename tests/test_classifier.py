@@ -136,7 +136,7 @@ def test_compare_and_fewshot_judge_by_accuracy(pair, data, tmp_path, capsys):
     assert main(["fewshot", *words, "--shots", "1", "4", "--draws", "3", "--out", str(tmp_path / "b")]) == 0
     results = json.loads((tmp_path / "b/results.json").read_text())
     assert results["signature"]["metric"] == "accuracy"
-    assert {point["head"] for point in results["points"]} == {"ridge, label"}
+    assert {point["head"] for point in results["points"]} == {"lda, label"}
     for point in results["points"]:
         assert point["sentences"] == [2 * point["shots"]] * 3
         for value in point["score"]["values"]:

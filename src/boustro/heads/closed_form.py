@@ -106,13 +106,14 @@ def lda(words: LabelledWords, strength: float) -> LinearSolution:
     This is scikit-learn's LinearDiscriminantAnalysis(solver="lsqr", shrinkage=strength) in r instead of d dimensions,
     which is ten to thirty times as fast.
     """
-    _, z, axes = words.principal
+    values, z, axes = words.principal
     counts = words.onehot.sum(0)
     means = words.onehot.T @ z / np.maximum(counts, 1)[:, None]  # (C, r)
     within = z - means[words.tags]
     covariance = within.T @ within / words.num_words
     shrunk = (1 - strength) * covariance
-    shrunk[np.diag_indices_from(shrunk)] += strength * np.trace(covariance) / words.width
+    spread = max(np.trace(covariance), 1e-6 * values.sum() / words.num_words)  # one word per tag has no variance within
+    shrunk[np.diag_indices_from(shrunk)] += strength * spread / words.width
     weight = np.linalg.solve(shrunk, means.T)  # (r, C)
     prior = np.log(np.maximum(counts, 1e-30) / words.num_words)
     return words.solution(weight.T @ axes, prior - 0.5 * (means.T * weight).sum(0), strength)

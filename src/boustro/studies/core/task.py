@@ -162,7 +162,7 @@ class LabelTask(StudiedTask):
     metric = credit = "accuracy"
     rules = (("metric", "accuracy"),)
     shot_tags = ("label",)
-    shot_heads = ((0, ("ridge", "label")),)
+    shot_heads = ((0, ("lda", "label")),)
 
     def __init__(self, name: str) -> None:
         self.examples = "pairs" if name == "pair" else "texts"

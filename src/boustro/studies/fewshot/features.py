@@ -16,21 +16,28 @@ import torch
 
 from boustro.encoders.base import Encoder, Features
 from boustro.encoders.spec import load_encoder
-from boustro.heads.factored import Runs, mean_vectors
 from boustro.heads.layout import sentence_rows
 from boustro.heads.mix import LayerMix
 from boustro.studies.core.task import TAG, StudiedTask
 from boustro.studies.fewshot.options import UPPER
+from boustro.studies.fewshot.views import Views
+from boustro.types import Sentence
 
 BLOCK_WORDS = 8192
+SCALED = 4096
+"""Training texts or pairs that the scales of their vectors come from."""
 
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """One vector per word, (words, d) float16; `starts` (sentences + 1,) is the first word of each sentence."""
+    """One vector per word, (words, d) float16; `starts` (sentences + 1,) is the first word of each sentence.
+
+    A text or pair has one vector, as if it were one word, whose blocks are those of `views`.
+    """
 
     words: np.ndarray
     starts: np.ndarray
+    views: Views | None = None
 
 
 def reading_encoder(
@@ -62,37 +69,39 @@ class FeatureReader:
         task: StudiedTask = TAG,
     ) -> None:
         """Encode the training set; `layers` as in `reading_encoder`. Without positions (`task`) there is one vector
-        per example, as if it had one word: the mean of its words', or |u - v| and u · v of the two means of a pair."""
+        per example, made by `Views`."""
         self.encoder, self.task = encoder, task
         self._first_layer = [(s.num_layers - 1) // 2 if layers == UPPER else 0 for s in encoder.streams]
-        sentences, self._parts = task.sentences(train)
-        self._train = encoder.encode_all(sentences)
+        self._texts, self._parts = task.sentences(train)
+        self._train = encoder.encode_all(self._texts)
         self._mixes = []
         for stream, shape, first in zip(self._train.streams, encoder.streams, self._first_layer, strict=True):
             self._mixes.append(LayerMix(shape.num_layers - first, shape.width, standardise))
             self._mixes[-1].fit_standardisation(stream[:, first:])
+        self._views = None if task.has_positions else Views(self._texts, self._parts)
+        if self._views:
+            some = self._parts[np.linspace(0, len(train) - 1, min(len(train), SCALED), dtype=int)]
+            self._views.fit(*self._words(self._train, some), self._texts, some)
 
     def train_vectors(self, examples: np.ndarray) -> Vectors:
         """Of the training examples with these numbers, in this order."""
-        return self._units(self._train, self._parts[examples])
+        return self._units(self._train, self._texts, self._parts[examples])
 
     def vectors(self, examples: Sequence[Any]) -> Vectors:
         """Of other examples."""
         sentences, parts = self.task.sentences(examples)
-        return self._units(self.encoder.encode_all(sentences), parts)
+        return self._units(self.encoder.encode_all(sentences), sentences, parts)
 
-    def _units(self, features: Features, parts: np.ndarray) -> Vectors:
-        rows, starts = sentence_rows(features.starts, parts.ravel())
-        words = self._mix(features.streams, rows)
-        if self.task.has_positions:
+    def _units(self, features: Features, texts: Sequence[Sentence], parts: np.ndarray) -> Vectors:
+        words, starts = self._words(features, parts)
+        if self._views is None:
             return Vectors(words, starts)
-        means = np.zeros((parts.size, words.shape[1]), np.float32)  # a text without words stays 0
-        full = np.diff(starts) > 0
-        means[full] = mean_vectors(words, Runs(starts[:-1][full], starts[1:][full]))
-        if parts.shape[1] == 2:
-            one, other = means[::2], means[1::2]
-            means = np.concatenate([np.abs(one - other), one * other], 1)
-        return Vectors(means.astype(np.float16), np.arange(len(parts) + 1))
+        return Vectors(self._views.vectors(words, starts, texts, parts), np.arange(len(parts) + 1), self._views)
+
+    def _words(self, features: Features, parts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The words of texts, one after another, (words, d), and the first word of each."""
+        rows, starts = sentence_rows(features.starts, parts.ravel())
+        return self._mix(features.streams, rows), starts
 
     @torch.inference_mode()
     def _mix(self, streams: Sequence[np.ndarray], rows: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ draws are one stack, which predicts in one pass.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 
 import numpy as np
 import torch
@@ -28,6 +29,7 @@ from boustro.metrics.spans import parse_tag
 from boustro.studies.core.task import StudiedTask
 from boustro.studies.fewshot.features import Vectors
 from boustro.studies.fewshot.options import ShotOptions
+from boustro.studies.fewshot.views import solve_best
 
 WITH_CRF = "+crf"
 ENTITY = "entity"
@@ -61,11 +63,12 @@ class LabelledVectors:
 
 @dataclass(frozen=True, slots=True)
 class DrawTags:
-    """(draws, words) ids of the predicted tags, and the strengths of closed forms, per draw."""
+    """(draws, words) ids of the predicted tags; of closed forms the strengths and, for texts, the blocks, per draw."""
 
     ids: np.ndarray
     tags: list[str]
     strengths: list[list[float]]
+    blocks: Sequence[str] = ()
 
 
 def tag_words(
@@ -74,9 +77,7 @@ def tag_words(
     """The tags of the words `asked`, from one head per draw (numbers of sentences of `train`)."""
     starts, words, crf = train.vectors.starts, train.vectors.words, head.endswith(WITH_CRF)
     if tags == "label":
-        labels = text_tags(train.types)
-        heads, strengths = _train(head, words, starts, train.tags, labels, draws, options)
-        return DrawTags(heads.best_tags(asked.words), labels, [[s] for s in strengths])
+        return _label_texts(head, train, draws, options, asked)
     if tags != "factored":
         labels, wanted = _relabel(train, RELABEL[tags])
         heads, strengths = _train(head, words, starts, wanted, labels, draws, options)
@@ -104,6 +105,23 @@ def tag_words(
         found[draw] = compose_tags(runs, types, len(row), len(train.types))
     strengths = [list(pair) for pair in zip(where_strengths, what_strengths, strict=True)]
     return DrawTags(found, factored_tags(train.types), strengths)
+
+
+def _label_texts(
+    head: str, train: LabelledVectors, draws: Sequence[np.ndarray], options: ShotOptions, asked: Vectors
+) -> DrawTags:
+    """The labels of texts or pairs. Closed forms choose what they read; others read the mean."""
+    views, labels, vectors = asked.views, text_tags(train.types), train.vectors.words
+    assert views is not None
+    if head in PASSES:
+        mean = views.blocks["mean"]
+        heads, _ = _train(head, vectors[:, mean], train.vectors.starts, train.tags, labels, draws, options)
+        return DrawTags(heads.best_tags(asked.words[:, mean]), labels, [])
+    solve = partial(_solve_closed, head)
+    solved = [solve_best(views, vectors[draw], train.tags[draw], len(labels), solve) for draw in draws]
+    heads = _stacked([solution for solution, _ in solved], labels)
+    strengths = [[solution.strength] for solution, _ in solved]
+    return DrawTags(heads.best_tags(asked.words), labels, strengths, [blocks for _, blocks in solved])
 
 
 def text_tags(types: Sequence[str]) -> list[str]:
@@ -138,19 +156,23 @@ def _train(
     if kind in PASSES:
         runs = [run_of(options, draw, seed) for seed, draw in enumerate(draws, start=1)]
         return train_stacked(kind, vectors, starts, tags, labels, runs, options.hidden, bool(crf)), []
-    solved = [_solve(head, vectors, starts, tags, len(labels), draw) for draw in draws]
+    solved = []
+    for draw in draws:
+        rows, own = sentence_rows(starts, draw)
+        words = LabelledWords(vectors[rows].astype(np.float32), tags[rows], len(labels), own)
+        solved.append(_solve_closed(head, words))
+    return _stacked(solved, labels), [s.strength for s in solved]
+
+
+def _stacked(solved: Sequence[LinearSolution], labels: Sequence[str]) -> StackedHeads:
     stack = {
         "body.1.weight": torch.from_numpy(np.stack([s.weight for s in solved])),
         "body.1.bias": torch.from_numpy(np.stack([s.bias for s in solved])),
     }
-    return StackedHeads("linear", tuple(labels), stack), [s.strength for s in solved]
+    return StackedHeads("linear", tuple(labels), stack)
 
 
-def _solve(
-    head: str, vectors: np.ndarray, starts: np.ndarray, tags: np.ndarray, num_tags: int, draw: np.ndarray
-) -> LinearSolution:
-    rows, own = sentence_rows(starts, draw)
-    words = LabelledWords(vectors[rows].astype(np.float32), tags[rows], num_tags, own)
+def _solve_closed(head: str, words: LabelledWords) -> LinearSolution:
     fixed = FIXED_STRENGTHS.get(head)
     unit = words.squared_length if head == "logistic" else 1.0
     return CLOSED_FORMS[head](words, None if fixed is None else fixed * unit)

@@ -66,7 +66,8 @@ def sound_rows(
     for number, (draw, ids) in enumerate(zip(draws, tagged.ids, strict=True)):
         found = find_spans(ids, tagged.tags, judged.vectors.starts, judged.gold.labels)
         row = {"draw": number + 1, **_sizes(study, draw), **_scores(compare_spans(judged.gold, found), tags == "label")}
-        rows.append(row | ({"strengths": tagged.strengths[number]} if tagged.strengths else {}))
+        row |= {"strengths": tagged.strengths[number]} if tagged.strengths else {}
+        rows.append(row | ({"blocks": tagged.blocks[number]} if tagged.blocks else {}))
     return rows
 
 
