@@ -24,9 +24,9 @@ EXPLAINED = {
         "K examples per type or label are drawn at random, several times; the examples of a smaller K are among those "
         "of a larger one, and all encoders get the same draws, heads and settings. Nothing is selected on the scored "
         "sentences, and no development set is used: settings were fixed beforehand, and a strength of "
-        "regularisation, where it is selected, is selected by leaving out training sentences; so is what closed forms "
-        "read of a text: the mean of its words, its first word, the principal axes of TF-IDF; of a pair: differences and "
-        "products, and how the words match."
+        "regularisation, where it is selected, is selected by leaving out training sentences. So is what closed forms "
+        "read of a text (the mean of its words, its first word, the principal axes of TF-IDF) or of a pair "
+        "(differences and products, how the words match)."
     ),
     "paper": (
         "The backward-LM paper's protocol, for comparison with its Figure 1: the first K sentences of each type that "
