@@ -4,6 +4,7 @@ import json
 import math
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -22,8 +23,9 @@ from boustro.heads.registry import make_head
 from boustro.heads.words import choose_weights, fit_words, folds, terms
 from boustro.tasks.config import ClassifierConfig
 from boustro.tasks.data.guess import guess_task
+from boustro.tasks.data.pairs import read_pairs
 from boustro.tasks.data.texts import read_texts
-from boustro.tasks.explain import word_effects
+from boustro.tasks.explain import effects, word_effects
 from boustro.tasks.labellings import make_labelling, open_labelling
 from boustro.tasks.labellings.texts import LabelSetLabelling
 from boustro.types import Sentence
@@ -325,6 +327,52 @@ def test_what_a_ridge_head_cannot_learn_is_said(lm):
 
 
 # Explanation
+
+
+def test_the_words_of_a_pair_are_left_out_of_their_own_text(lm):
+    pairs = [(f"{n} sold it.", f"{n} bought it.", "no") for n in NAMES]
+    pairs += [(f"{n} left.", f"{n} left.", "yes") for n in NAMES]
+    model = boustro.PairClassifier(lm, **SMALL).fit(pairs)
+    record = {"sentence1": "Ada sold it.", "sentence2": "Ada left now.", "start1": 4, "end1": 8, "start2": 4, "end2": 8}
+    pair = replace(read_pairs([record | {"label": "no"}], "label")[0], label=None)
+    assert pair.words == ("Ada", "sold", "it", ".", "|", "Ada", "left", "now", ".") and pair.marks == ({1}, {1})
+    (found,) = effects(model, [pair], "no")
+    changes = {"sentence1": "sold it.", "start1": 0, "end1": 4}, {"sentence2": "Ada left."}
+    whole = model.answer([pair])[0].probabilities["no"]
+    for place, change in zip((0, 7), changes, strict=True):
+        (shorter,) = read_pairs([record | change | {"label": "no"}], "label")
+        assert found[place] == pytest.approx(whole - model.answer([shorter])[0].probabilities["no"], abs=1e-5)
+    assert len(found) == 9 and found[4] == 0
+
+
+def test_a_report_says_which_words_moved_a_confident_mistake(lm, tmp_path):
+    for name, records in (("train", TEXTS), ("dev", [("Ada closed the harbour.", "shop"), *TEXTS[:6]])):
+        lines = [json.dumps({"text": text, "label": label}) for text, label in records]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
+    words = ["--train", str(tmp_path / "train.jsonl"), "--dev", str(tmp_path / "dev.jsonl")]
+    words += ["--out", str(tmp_path / "out")]
+    small = [
+        "--seeds",
+        "1",
+        "--heads",
+        "mlp-pool",
+        "--epochs",
+        "15",
+        "--lr",
+        "0.01",
+        "--hidden",
+        "16",
+        "--dropout",
+        "0",
+    ]
+    assert main(["compare", "--task", "classify", "--encoders", lm, *words, *small]) == 0
+    mistake = json.loads((tmp_path / "out/results.json").read_text())["mistakes"][0]
+    assert mistake["answers"][next(iter(mistake["answers"]))]["said"] == "port"
+    moved = dict(mistake["effects"])
+    assert set(moved) <= {"Ada", "closed", "the", "harbour", "."} and max(map(abs, moved.values())) > 0.01
+    assert f"{mistake['effects'][0][0]} {mistake['effects'][0][1]:+.2f}" in (tmp_path / "out/report.md").read_text(
+        "utf-8"
+    )
 
 
 def test_the_effect_of_a_word_is_the_probability_that_goes_without_it(lm):

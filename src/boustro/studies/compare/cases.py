@@ -28,7 +28,7 @@ Members = list[tuple[int, Entity]]
 @dataclass(frozen=True, slots=True)
 class Answers:
     """The answers of one system and seed: per example the entities and, in the same order, their scores; then (N, C)
-    values for the statistic, and the answers as text."""
+    values for the statistic, the answers as text, and how much each word counted, where that was computed."""
 
     words: Sequence[Sequence[str]]
     gold: Sequence[Sequence[Entity]]
@@ -36,6 +36,7 @@ class Answers:
     scores: Sequence[Sequence[float]]
     values: np.ndarray = field(default_factory=lambda: np.empty((0, 3)))
     said: Sequence[str] = ()
+    effects: Mapping[int, Sequence[float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

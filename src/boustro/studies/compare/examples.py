@@ -14,7 +14,8 @@ from boustro.studies.compare.cases import MAX_BROKEN, MAX_FIXED, Answers
 from boustro.studies.core.task import StudiedTask
 
 CHANGE = 0.25
-MOST_WORDS, MOST_MISTAKES = 60, 8
+MOST_WORDS, MOST_MISTAKES, MOST_EFFECTS = 60, 8, 6
+LEAST_EFFECT = 0.01
 
 
 def differing(
@@ -55,10 +56,21 @@ def differing(
 
 def confident_mistakes(task: StudiedTask, examples: Sequence[Any], name: str, answers: Answers) -> list[dict[str, Any]]:
     """The wrong answers of one system with the highest scores; of numbers the worst."""
-    credits = task.credits(answers.values)
+    chosen = surest_mistakes(task, answers.values, answers.scores)
+    return [show(task, examples[i], i, {name: answers}, "wrong") for i in chosen]
+
+
+def surest_mistakes(task: StudiedTask, values: np.ndarray, scores: Sequence[Sequence[float]]) -> list[int]:
+    """The numbers of the examples that `confident_mistakes` shows, from (N, C) values and the scores of answers."""
+    credits = task.credits(values)
     wrong = np.flatnonzero(credits < (0.5 if task.has_scores else 1)).tolist()
-    order = sorted(wrong, key=lambda i: (-max(answers.scores[i], default=0), credits[i], i))
-    return [show(task, examples[i], i, {name: answers}, "wrong") for i in order[:MOST_MISTAKES]]
+    return sorted(wrong, key=lambda i: (-max(scores[i], default=0), credits[i], i))[:MOST_MISTAKES]
+
+
+def strongest(words: Sequence[str], effects: Sequence[float]) -> list[list[Any]]:
+    """[word, effect] of the words that counted most for an answer or against it, by size."""
+    order = sorted(range(len(effects)), key=lambda i: (-abs(effects[i]), i))
+    return [[words[i], round(effects[i], 3)] for i in order[:MOST_EFFECTS] if abs(effects[i]) >= LEAST_EFFECT]
 
 
 def show(task: StudiedTask, example: Any, index: int, systems: Mapping[str, Answers], kind: str) -> dict[str, Any]:
@@ -82,6 +94,7 @@ def show(task: StudiedTask, example: Any, index: int, systems: Mapping[str, Answ
             }
             for name, own in systems.items()
         },
+        "effects": strongest(answers.words[index], answers.effects.get(index, ())) if len(systems) == 1 else [],
     }
 
 

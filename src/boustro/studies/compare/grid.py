@@ -14,16 +14,21 @@ import torch
 from rich.table import Table
 
 from boustro.encoders.base import Encoder
+from boustro.metrics.significance import entity_counts
 from boustro.metrics.spans import score_entities
 from boustro.models.memory import PeakMemory
 from boustro.store import write_file
+from boustro.studies.compare.examples import MOST_WORDS, surest_mistakes
 from boustro.studies.compare.report import REPORT, score_table
 from boustro.studies.compare.results import summarise
 from boustro.studies.core.plan import PROBE_SENTENCES, num_words
 from boustro.studies.core.study import Cell, Study
 from boustro.studies.core.systems import System, find_name, name_systems
+from boustro.studies.core.task import LabelSetTask, LabelTask
 from boustro.tasks.answers import Answer
 from boustro.tasks.base import Task
+from boustro.tasks.explain import effects
+from boustro.types import Entity
 
 SPEED_WORDS = 1000
 
@@ -89,6 +94,7 @@ class Grid(Study):
         scores: dict[str, Any] = {"config": config, "seed": cell.number, "record": model.record}
         for name, answers in answered.items():
             scores[name], rows = self._judge(model, self.data()[name], answers)
+            self._explain(model, self.data()[name], rows)
             write_file(folder / f"{name}.jsonl", "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in rows))
         model.save_pretrained(folder / "trained")
         encoder = model.encoder(cached=True)
@@ -115,7 +121,7 @@ class Grid(Study):
         }
         rows = []
         for example, answer, wanted, got, value in zip(examples, answers, gold, found, values, strict=True):
-            row = {
+            row: dict[str, Any] = {
                 "words": task.words(example),
                 "gold": [(e.label, e.start, e.end) for e in wanted],
                 "entities": [(e.label, e.start, e.end) for e in got],
@@ -125,6 +131,17 @@ class Grid(Study):
                 row |= {"answer": task.said(example, answer)}
             rows.append(row if task.has_labels else row | {"values": value.tolist()})
         return scores, rows
+
+    def _explain(self, model: Task[Any, Any], examples: Sequence[Any], rows: Sequence[dict[str, Any]]) -> None:
+        """Add to the rows of the surest mistakes how much each word counted, where an answer is one label of a text."""
+        task = self.task
+        if not isinstance(task, LabelTask) or isinstance(task, LabelSetTask):
+            return
+        values = entity_counts(*([[Entity(*e) for e in row[side]] for row in rows] for side in ("gold", "entities")))
+        chosen = surest_mistakes(task, values, [row["scores"] for row in rows])
+        chosen = [i for i in chosen if len(examples[i].words) <= MOST_WORDS]
+        for i, found in zip(chosen, effects(model, [examples[i] for i in chosen]), strict=True):
+            rows[i]["effects"] = [round(effect, 4) for effect in found]
 
     def encoder(self, system: System) -> Encoder:
         context = {} if any(sentence.document for sentence in self.train) else {"context": "sentence"}  # as `fit` does

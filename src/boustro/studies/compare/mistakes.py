@@ -221,6 +221,8 @@ def confident(results: Results) -> Section | None:
         return None
     title = "Most confident mistakes" if results["task"]["has_scores"] else "Largest errors"
     text = f"Of {name} with seed {results['pair_seeds'][0]}. Some of these may be mistakes of the reference."
+    if any(s.get("effects") for s in shown):
+        text += " Below an answer: how much less probable it is without a word (and, below 0, how much more)."
     return Section("confident", title, [Prose(text), *(_example(s, results) for s in shown)])
 
 
@@ -235,7 +237,7 @@ def _example(shown: dict[str, Any], results: Results) -> ExampleSentence | Examp
         ]
         heading = " · ".join(part for part in (shown["kind"], shown["title"], where) if part)
         marked = [Entity("answer", *span) for span in shown["marked"]]
-        return ExampleAnswers(heading, shown["words"], marked, shown["reference"], answers)
+        return ExampleAnswers(heading, shown["words"], marked, shown["reference"], answers, shown["effects"])
     right = first if shown["kind"] == "broken" else second
     label, start, end = shown["entity"]
     name = " ".join(shown["words"][start:end])

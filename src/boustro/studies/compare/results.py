@@ -71,7 +71,8 @@ def read_answers(cell: Cell, name: str, words: Sequence[Sequence[str]], gold: Se
         scores = [row["scores"] for row in rows]
         told = [row["values"] for row in rows if "values" in row]  # else the entities say them
         values = np.array(told, float) if told else entity_counts(gold, entities)
-        return Answers(words, gold, entities, scores, values, [row.get("answer", "") for row in rows])
+        effects = {i: row["effects"] for i, row in enumerate(rows) if "effects" in row}
+        return Answers(words, gold, entities, scores, values, [row.get("answer", "") for row in rows], effects)
 
 
 def summarise(grid: "Grid", cells: Sequence[Cell]) -> dict[str, Any]:

@@ -80,7 +80,7 @@ class ExampleSentence:
 class ExampleAnswers:
     """A text with some words marked, its reference, and the answers of several systems: (system, answer, score, right).
 
-    `right` is None for an answer that is neither right nor wrong.
+    `right` is None for an answer that is neither right nor wrong; `effects` are (word, how much it counted).
     """
 
     heading: str
@@ -88,6 +88,7 @@ class ExampleAnswers:
     marked: Sequence[Entity]
     reference: str
     answers: Sequence[tuple[str, str, float | None, bool | None]]
+    effects: Sequence[tuple[str, float]] = ()
 
     @property
     def lines(self) -> list[tuple[str, str, str]]:
@@ -96,6 +97,8 @@ class ExampleAnswers:
         for who, said, score, right in self.answers:
             sign = "" if right is None else " ✓" if right else " ✗"
             rows.append((f"{who}{sign}", said, "" if score is None else f"{score:.2f}"))
+        if self.effects:
+            rows.append(("words", ", ".join(f"{word} {effect:+.2f}" for word, effect in self.effects), ""))
         return rows
 
 
