@@ -22,6 +22,7 @@ RECORDS = {
         {"sentence1": "Ada left.", "sentence2": "Ada went.", "score": 4.5},
         {"sentence1": "Ada left.", "sentence2": "It rained.", "score": 0.5},
     ],
+    "regress": [{"text": "Ada left.", "score": 2}, {"text": "It rained.", "score": 4.5}],
     "qa": [
         {"context": CONTEXT, "question": "Who left?", "answers": [{"text": "Ada Brandt", "start": 0}]},
         {"context": CONTEXT, "question": "When?", "answers": [{"text": "May", "start": 27}]},
@@ -33,6 +34,7 @@ INPUTS = {
     "classify": "Ada left.",
     "pair": ("Ada left.", "It rained."),
     "similarity": ("Ada left.", "It rained."),
+    "regress": "Ada left.",
     "qa": {"context": CONTEXT, "question": "Who?"},
 }
 

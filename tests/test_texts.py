@@ -388,3 +388,30 @@ def test_the_effect_of_a_word_is_the_probability_that_goes_without_it(lm):
     assert word_effects(model, "") == [] and word_effects(model, "Ada", label="rail")[0].word == "Ada"
     with pytest.raises(ValueError, match=r"unknown label .rain.*rail"):
         word_effects(model, text, label="rain")
+
+
+def test_a_regressor_learns_a_number_per_text(lm, tmp_path):
+    scored = [(text, 4.0 if label == "port" else 1.0) for text, label in TEXTS]
+    model = boustro.TextRegressor(lm, **SMALL).fit(scored, scored, seed=1)
+    assert model.predict("Mira closed the harbour.") > 3 > 2 > model.predict("The tunnel of Mira is dark.")
+    score = model.evaluate(scored)
+    assert score.pearson > 95 and model.record["dev_scores"]["spearman"] == score.spearman
+    model.save_pretrained(tmp_path / "r")
+    again = boustro.TextRegressor.from_pretrained(tmp_path / "r")
+    assert again.predict(["Ada slept.", ""]) == model.predict(["Ada slept.", ""])
+    with pytest.raises(ValueError, match="classifier"):
+        boustro.Classifier.from_pretrained(tmp_path / "r")
+
+
+def test_scores_are_read_from_tables_and_refused_with_their_place(lm, tmp_path, capsys):
+    table = tmp_path / "t.csv"
+    table.write_text("text,score\nAda left.,1.5\nIt rained.,-2\n")
+    assert [s.score for s in read_texts(table, "score")] == [1.5, -2.0] and guess_task(table) == "regress"
+    for value in ("", "many", "nan", "inf"):
+        table.write_text(f"text,score\nAda left.,1.5\nIt rained.,{value}\n")
+        with pytest.raises(ValueError, match=r"t\.csv:3: the score under 'score' is .*expected a number"):
+            read_texts(table, "score")
+    with pytest.raises(ValueError, match="expected a number"):
+        read_texts([("Ada left.", True)], "score")
+    with pytest.raises(ValueError, match="all scores are equal"):
+        boustro.TextRegressor(lm).fit([("Ada left.", 1), ("It rained.", 1)])

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from boustro.tasks.config import ClassifierConfig as ClassifierConfig
     from boustro.tasks.config import PairConfig as PairConfig
     from boustro.tasks.config import QuestionConfig as QuestionConfig
+    from boustro.tasks.config import RegressionConfig as RegressionConfig
     from boustro.tasks.config import SimilarityConfig as SimilarityConfig
     from boustro.tasks.config import TaggerConfig as TaggerConfig
     from boustro.tasks.data import read_data as read_data
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from boustro.tasks.pairs import PairRegressor as PairRegressor
     from boustro.tasks.questions import QuestionAnswerer as QuestionAnswerer
     from boustro.tasks.questions import SpanAnswer as SpanAnswer
+    from boustro.tasks.regressor import TextRegressor as TextRegressor
     from boustro.tasks.senses.examples import SenseSentence as SenseSentence
     from boustro.tasks.senses.examples import Target as Target
     from boustro.tasks.senses.tagger import Sense as Sense
@@ -56,6 +58,8 @@ _HOMES = {
     "Label": "boustro.tasks.answers",
     "ClassifierConfig": "boustro.tasks.config",
     "QuestionConfig": "boustro.tasks.config",
+    "RegressionConfig": "boustro.tasks.config",
+    "TextRegressor": "boustro.tasks.regressor",
     "TaggerConfig": "boustro.tasks.config",
     "read_data": "boustro.tasks.data",
     "Answer": "boustro.tasks.answers",

@@ -41,7 +41,8 @@ class Sentence:
     the same `document` belong together; without a name, a sentence stands alone. `where` is `file:line`,
     for messages. `entities`, over words, are there when some overlap, which tags cannot say: the tags then
     hold the outermost. `None` means what the tags say (`tasks.data.schemes.gold_entities` gives either). `label` is
-    that of a whole text, whose words are then all here; `labels` are those of a text that may have several or none.
+    that of a whole text, whose words are then all here; `labels` are those of a text that may have several or none;
+    `score` is its number.
     """
 
     words: tuple[str, ...]
@@ -52,6 +53,7 @@ class Sentence:
     entities: tuple[Entity, ...] | None = None
     label: str | None = None
     labels: tuple[str, ...] | None = None
+    score: float | None = None
 
     def __len__(self) -> int:
         return len(self.words)

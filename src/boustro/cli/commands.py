@@ -41,16 +41,16 @@ def fit(
 
     Args:
         train: Training set. tag: CoNLL columns, CoNLL-U, JSON lines, or hf:NAME for a data set of the Hugging Face Hub;
-            classify: JSON lines, CSV or TSV with a text and its label or labels; pair, similarity: JSON lines with two
-            texts and a label or a score; qa: with context, question and answers, or SQuAD's JSON.
+            classify, regress: JSON lines, CSV or TSV with a text and its label, labels or score; pair, similarity: JSON
+            lines with two texts and a label or a score; qa: with context, question and answers, or SQuAD's JSON.
         out: Folder to write.
         dev: Development set, which chooses the best epoch. Without it the last epoch is kept.
         task: tag (entities, or a label per word), classify (a label per text), pair (a label per pair of texts),
-            similarity (a score per pair) or qa (answers to questions about a context). By default as the training set
-            has it.
+            similarity (a score per pair), regress (a score per text) or qa (answers to questions about a context). By
+            default as the training set has it.
         encoder: Spec of the encoder, such as starter, gpt2 or gpt2+./backward.
-        head: Kind of head. tag: linear, mlp, block, bilstm or span; classify: mlp-pool, bilstm-pool or
-            ridge-pool; pair: pair; similarity: pair-score; qa: answer.
+        head: Kind of head. tag: linear, mlp, block, bilstm or span; classify: mlp-pool, bilstm-pool or ridge-pool;
+            pair: pair; similarity: pair-score; regress: score-pool; qa: answer.
         seed: Random seed of the head's weights, the order of examples and dropout.
         json: Write the scores on the development set to this file (- for standard output).
         overwrite: Replace an existing folder of this task at --out.

@@ -1,7 +1,8 @@
-"""A head that scores the classes of a whole text, from the vectors of its words.
+"""Heads that score the classes of a whole text, or give it a number, from the vectors of its words.
 
     mlp-pool      z = ReLU(W1 · h),               scores = W2 · [mean z; max z]
     bilstm-pool   z = [LSTM→(h); LSTM←(h)],       scores = W · max z
+    score-pool    mlp-pool with one score: the number in standard deviations of the training scores
 
 With one class per text the probabilities are softmax(scores), with several sigmoid(scores).
 
@@ -14,7 +15,8 @@ section 3.3.
 N words of a batch, S texts, d width, h hidden width, C classes.
 """
 
-import numpy as np
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
@@ -95,5 +97,18 @@ class PooledHead(Head):
         """See `text_loss`."""
         return text_loss(self.scores(vectors, lengths), targets)
 
-    def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[np.ndarray]:
+    def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:
         return list(self.scores(vectors, lengths).cpu().numpy())
+
+
+class PooledScoreHead(PooledHead):
+    """A number for each text, in standard deviations of the training scores. Targets are numbers (S,)."""
+
+    labelling = "score"
+
+    def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Tensor) -> Tensor:
+        """Mean squared error over texts."""
+        return F.mse_loss(self.scores(vectors, lengths)[:, 0], targets.to(vectors.device))
+
+    def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:
+        return self.scores(vectors, lengths)[:, 0].tolist()

@@ -4,6 +4,7 @@
     span                           spans                 `heads.span`
     mlp-pool, bilstm-pool          classes of a text     `heads.pooled`
     ridge-pool                     a class per text      `heads.ridge_pool`
+    score-pool                     a number per text     `heads.pooled`
     pair, pair-score               a class or a number   `heads.pairs`
     answer                         answers to questions  `heads.questions`
 
@@ -18,7 +19,7 @@ from boustro.heads.base import Head, MakeBody
 from boustro.heads.bodies import BiLSTM, Block, linear, mlp
 from boustro.heads.options import HeadOptions
 from boustro.heads.pairs import Comparison, PairHead, PairScoreHead
-from boustro.heads.pooled import PooledBiLSTM, PooledHead, PooledMLP
+from boustro.heads.pooled import PooledBiLSTM, PooledHead, PooledMLP, PooledScoreHead
 from boustro.heads.questions import QuestionHead, SpanReader
 from boustro.heads.ridge_pool import PooledRidge, RidgeSums
 from boustro.heads.span.head import SpanHead, SpanScorer
@@ -41,6 +42,7 @@ HEADS: dict[str, HeadKind] = {
     "mlp-pool": HeadKind(PooledHead, PooledMLP),
     "bilstm-pool": HeadKind(PooledHead, PooledBiLSTM),
     "ridge-pool": HeadKind(PooledRidge, RidgeSums),
+    "score-pool": HeadKind(PooledScoreHead, PooledMLP),
     "answer": HeadKind(QuestionHead, SpanReader),
     "pair": HeadKind(PairHead, Comparison),
     "pair-score": HeadKind(PairScoreHead, Comparison),

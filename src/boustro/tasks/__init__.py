@@ -5,6 +5,7 @@ classify   one label for a text                     tasks.classifier.Classifier
 qa         the words that answer a question         tasks.questions.QuestionAnswerer
 pair       one label for two texts                  tasks.pairs.PairClassifier
 similarity a score for two texts                    tasks.pairs.PairRegressor
+regress    a score for one text                     tasks.regressor.TextRegressor
 
 A task is one file and one line here. What is common to all tasks is written once, in `tasks.base`.
 """
@@ -22,6 +23,7 @@ from boustro.tasks.config import (
     ClassifierConfig,
     PairConfig,
     QuestionConfig,
+    RegressionConfig,
     SimilarityConfig,
     TaggerConfig,
     TaskConfig,
@@ -42,6 +44,8 @@ class Entry:
     config: type[TaskConfig]
     folder: str
     """The kind of folder that the task writes."""
+    examples: str = "texts"
+    """What labelled data have one of in each record, in the plural."""
     pipeline: str = "text-classification"
     """The task's name on the Hugging Face Hub."""
     does: str = "Labels texts as one of"
@@ -60,6 +64,7 @@ TASKS = {
         "Tagger",
         TaggerConfig,
         "tagger",
+        examples="sentences",
         pipeline="token-classification",
         does="Finds entities in text:",
         answer="label, start, end, text, score",
@@ -71,6 +76,7 @@ TASKS = {
         "PairClassifier",
         PairConfig,
         "pair_classifier",
+        examples="pairs",
         does="Labels pairs of texts as one of",
         example='("Ada Brandt flew.", "She took a plane.")',
     ),
@@ -79,10 +85,20 @@ TASKS = {
         "PairRegressor",
         SimilarityConfig,
         "pair_regressor",
+        examples="pairs",
         pipeline="sentence-similarity",
         does="Scores pairs of texts",
         answer="a number",
         example='("Ada Brandt flew.", "She took a plane.")',
+        metrics={"spearman": "Spearman's correlation", "pearson": "Pearson's correlation"},
+    ),
+    "regress": Entry(
+        "boustro.tasks.regressor",
+        "TextRegressor",
+        RegressionConfig,
+        "regressor",
+        does="Scores texts",
+        answer="a number",
         metrics={"spearman": "Spearman's correlation", "pearson": "Pearson's correlation"},
     ),
     "qa": Entry(
@@ -90,6 +106,7 @@ TASKS = {
         "QuestionAnswerer",
         QuestionConfig,
         "answerer",
+        examples="questions",
         pipeline="question-answering",
         does="Finds in the context of a question the",
         answer="text, start, end, score, best",

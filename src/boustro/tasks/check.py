@@ -19,13 +19,12 @@ from typing import Any
 from tyro.conf import Positional
 
 from boustro.output import check_output, give
-from boustro.tasks import task_class
+from boustro.tasks import TASKS, task_class
 from boustro.tasks.data import load_data
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.tasks.data.schemes import gold_entities
 
 SHOWN = 5
-EXAMPLES = {"tag": "sentences", "classify": "texts", "pair": "pairs", "similarity": "pairs", "qa": "questions"}
 GOLD = ("tags", "entities", "label", "labels", "score", "answers")
 """What examples say of the reference, each task one or two of these."""
 Words = tuple[tuple[str, ...], ...]
@@ -164,7 +163,7 @@ def _compare(
 def _lines(report: DataReport) -> list[str]:
     if report.error is not None:
         return [f"{report.file}: cannot be read", f"  {report.error}"]
-    what = EXAMPLES.get(report.task, "examples")
+    what = TASKS[report.task].examples
     unit = what if report.task != "tag" else "words" if report.scheme == "labels" else "entities"
     opening = f"{report.file}: {report.num_sentences:,} {what}, {report.num_words:,} words"
     if report.task == "tag":

@@ -20,9 +20,9 @@ from boustro.heads.training import mix_all
 from boustro.options import Seed
 from boustro.tasks.answers import InputAnswer, Label, LabelSet, Part
 from boustro.tasks.base import Task
-from boustro.tasks.data.reading import DataOptions, refuse_tag_options
-from boustro.tasks.data.texts import TextData, read_texts, whole_text
-from boustro.tasks.labellings.texts import WORDLESS, LabelSetLabelling, TextLabelling
+from boustro.tasks.data.reading import DataOptions
+from boustro.tasks.data.texts import TextData, count_wordless, read_texts, whole_text
+from boustro.tasks.labellings.texts import LabelSetLabelling, TextLabelling
 from boustro.tasks.render import as_html, as_terminal
 from boustro.tasks.words import Beside, fit_beside
 from boustro.types import Entity, Sentence
@@ -59,10 +59,7 @@ class Classifier(Task[str, Label]):
 
     @staticmethod
     def read_counted(data: TextData, options: DataOptions) -> tuple[list[Sentence], Mapping[str, int]]:
-        refuse_tag_options(options)
-        texts = read_texts(data)
-        wordless = sum(not len(text) for text in texts)
-        return texts, {WORDLESS: wordless} if wordless else {}
+        return count_wordless(read_texts(data), options)
 
     @staticmethod
     def split(given: str, name: str) -> Iterable[Part]:

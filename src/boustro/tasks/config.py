@@ -84,6 +84,18 @@ class ClassifierConfig(TaskConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RegressionConfig(TaskConfig):
+    """Options of a TextRegressor."""
+
+    default_head: ClassVar[str] = "score-pool"
+
+    epochs: Count = 10
+    """Passes over the training data."""
+    dropout: Dropout = 0.3
+    """Dropout probability inside the head."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class QuestionConfig(TaskConfig):
     """Options of a QuestionAnswerer; the defaults are what measurement favoured (docs/tasks.md)."""
 

@@ -38,7 +38,7 @@ class StudiedTask(ABC):
     metric: str
     """The score in tables."""
     examples: str
-    """What is scored, in the plural."""
+    """What is scored, in the plural, as `TASKS` says."""
     units: str = ""
     """What is counted in an example; by default the example itself."""
     label: str = "label"
@@ -62,7 +62,8 @@ class StudiedTask(ABC):
     """(fewest shots, (head, tags)): what `auto` means at that many shots (docs/log.md)."""
 
     def __init__(self, name: str) -> None:
-        self.name, self.units = name, self.units or self.examples
+        self.name, self.examples = name, TASKS[name].examples
+        self.units = self.units or self.examples
 
     @property
     def config(self) -> type[TaskConfig]:
@@ -132,7 +133,7 @@ class EntityTask(StudiedTask):
     """Entities in sentences."""
 
     metric, credit = "F1", "recall"
-    examples, units, label = "sentences", "entities", "type"
+    units, label = "entities", "type"
     has_positions = True
     rules = (("metric", "entity F1"), ("repair", REPAIR_RULE), ("scheme", "BIO"))
     shot_tags = ("bio", "io", "factored")
@@ -164,10 +165,6 @@ class LabelTask(StudiedTask):
     shot_tags = ("label",)
     shot_heads = ((0, ("lda", "label")),)
 
-    def __init__(self, name: str) -> None:
-        self.examples = "pairs" if name == "pair" else "texts"
-        super().__init__(name)
-
     def gold(self, example: Any) -> list[Entity]:
         return [Entity(example.label, 0, max(1, len(example)))]
 
@@ -192,7 +189,6 @@ class AnswerTask(StudiedTask):
     """Answers to questions: spans of a context, one of them or none."""
 
     metric = credit = "F1"
-    examples = "questions"
     has_labels = has_confusions = False
     rules = (("metric", "mean F1 of questions, with SQuAD's normalisation"),)
 
@@ -228,10 +224,9 @@ class AnswerTask(StudiedTask):
 
 
 class NumberTask(StudiedTask):
-    """A number per pair of texts."""
+    """A number per text or pair of texts."""
 
     metric, credit = "Spearman", "agreement of ranks"
-    examples = "pairs"
     has_labels = has_confusions = has_scores = False
     statistic = staticmethod(spearman)
     rules = (("metric", "Spearman's correlation of ranks, times 100"),)
@@ -263,6 +258,7 @@ BY_LABELLING: dict[str, type[StudiedTask]] = {
     "tags": EntityTask,
     "class": LabelTask,
     "pair": LabelTask,
+    "score": NumberTask,
     "pair-score": NumberTask,
     "answers": AnswerTask,
 }

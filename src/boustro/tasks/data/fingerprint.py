@@ -10,7 +10,7 @@ from boustro.types import Sentence
 
 def data_fingerprint(examples: Sequence[Any]) -> str:
     """Of sentences: words, tags, documents and, where they are known, overlapping entities, the spaces between words
-    and the labels of a text. Of other examples: all their fields except `where`."""
+    and the labels or the score of a text. Of other examples: all their fields except `where`."""
     return fingerprint([_facts(example) for example in examples])
 
 
@@ -32,4 +32,6 @@ def _sentence_facts(s: Sentence) -> list[Any]:
         facts.append({"label": s.label})
     if s.labels is not None:
         facts.append({"labels": sorted(s.labels)})
+    if s.score is not None:
+        facts.append({"score": s.score})
     return facts

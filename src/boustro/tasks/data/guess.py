@@ -5,20 +5,23 @@ from pathlib import Path
 from typing import Any
 
 from boustro.tasks.data.jsonl import records_of
-from boustro.tasks.data.pairs import KEYS, LABEL_KEYS, SCORE_KEY
+from boustro.tasks.data.pairs import KEYS, LABEL_KEYS
 from boustro.tasks.data.questions import holds_questions
 from boustro.tasks.data.records import WORD_KEYS
 from boustro.tasks.data.tables import is_table, named_rows
-from boustro.tasks.data.texts import LABEL_KEY, LABELS_KEY, TEXT_KEYS, are_labels, is_label
+from boustro.tasks.data.texts import LABEL_KEY, LABELS_KEY, SCORE_KEY, TEXT_KEYS, are_labels, is_label
 from boustro.text.documents import read_lines
 
 Record = Mapping[str, Any]
 
 
+def _is_text(record: Record) -> bool:
+    return any(isinstance(record.get(key), str) for key in TEXT_KEYS) and not any(k in record for k in WORD_KEYS)
+
+
 def _labelled_text(record: Record) -> bool:
-    has_text = any(isinstance(record.get(key), str) for key in TEXT_KEYS) and not any(k in record for k in WORD_KEYS)
     labels = record.get(LABELS_KEY)
-    return has_text and (is_label(record.get(LABEL_KEY)) or (bool(labels) and are_labels(labels)))
+    return _is_text(record) and (is_label(record.get(LABEL_KEY)) or (bool(labels) and are_labels(labels)))
 
 
 def _is_pair(record: Record) -> bool:
@@ -29,6 +32,7 @@ SUITS: dict[str, Callable[[Record], bool]] = {
     "classify": _labelled_text,
     "pair": lambda record: _is_pair(record) and any(key in record for key in LABEL_KEYS),
     "similarity": lambda record: _is_pair(record) and SCORE_KEY in record,
+    "regress": lambda record: _is_text(record) and SCORE_KEY in record,
 }
 """The tasks by name; the first whose records these are."""
 

@@ -7,20 +7,18 @@
 The last form marks a word in each text, by its half-open range of characters ("word in context").
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from boustro.errors import shorten
 from boustro.given import as_text
 from boustro.tasks.data.jsonl import read_named
-from boustro.tasks.data.texts import whole_text
+from boustro.tasks.data.texts import SCORE_KEY, Gold, as_score, whole_text
 from boustro.types import Sentence
 
 KEYS = (("sentence1", "sentence2"), ("text1", "text2"), ("premise", "hypothesis"), ("question1", "question2"))
-LABEL_KEYS, SCORE_KEY = ("label", "same"), "score"
-Gold = Literal["label", "score"]
+LABEL_KEYS = "label", "same"
 Marks = tuple[frozenset[int], frozenset[int]]
 
 
@@ -95,10 +93,7 @@ def _pair(record: Any, where: str, gold: Gold) -> Pair:
     pair = make_pair(record, where)
     assert isinstance(record, Mapping)
     if gold == SCORE_KEY:
-        score = record.get(SCORE_KEY)
-        if isinstance(score, bool) or not isinstance(score, (int, float)) or not math.isfinite(score):
-            raise ValueError(f"{where}: the score under {SCORE_KEY!r} is {shorten(score)}; expected a number")
-        return replace(pair, score=float(score))
+        return replace(pair, score=as_score(record.get(SCORE_KEY), where))
     label = next((record[key] for key in LABEL_KEYS if key in record), None)
     if not isinstance(label, (str, int)) or not str(label).strip():
         names = " or ".join(map(repr, LABEL_KEYS))

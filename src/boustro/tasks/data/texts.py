@@ -2,38 +2,50 @@
 
     {"text": "A film to remember.", "label": "positive"}   JSON lines; also "sentence", and integers as labels
     {"text": "Rain stops play.", "labels": ["sport", "weather"]}      several labels, or an empty list
+    {"text": "A film to remember.", "score": 4.5}          a number instead
     [("A film to remember.", "positive"), …]               Python pairs, a list for several labels; dicts as above
     text,label                                             CSV and TSV files with a head line, data frames, hf:NAME
 
 A text becomes one `Sentence` with all its words, whatever the number of its sentences, and its `label` or `labels`.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from boustro.errors import shorten
 from boustro.tasks.data.jsonl import read_named
+from boustro.tasks.data.reading import DataOptions, refuse_tag_options
 from boustro.tasks.data.tables import named_rows
 from boustro.text.words import Placed, split_text
 from boustro.types import Sentence
 
-TEXT_KEYS, LABEL_KEY, LABELS_KEY = ("text", "sentence"), "label", "labels"
+TEXT_KEYS, LABEL_KEY, LABELS_KEY, SCORE_KEY = ("text", "sentence"), "label", "labels", "score"
+WORDLESS = "texts without a word"
+Gold = Literal["label", "score"]
 TextData: TypeAlias = str | Path | Iterable[Any]
 """A file, `hf:NAME`, (text, label) pairs, dicts, `Sentence`s, a `datasets.Dataset` or a pandas data frame."""
 
 
-def read_texts(data: TextData) -> list[Sentence]:
-    """Labelled texts, see the module.
+def read_texts(data: TextData, gold: Gold = "label") -> list[Sentence]:
+    """Labelled or scored texts, see the module.
 
-    Raises `FileNotFoundError`, and `ValueError` with file:line for a record without a text or a label.
+    Raises `FileNotFoundError`, and `ValueError` with file:line for a record without a text or without its gold value.
     """
     if (rows := named_rows(data)) is None:
-        return read_named(data, "text", _sentence)
-    if found := [_sentence(row, where) for where, row in rows]:
+        return read_named(data, "text", lambda record, where: _sentence(record, where, gold))
+    if found := [_sentence(row, where, gold) for where, row in rows]:
         return found
     raise ValueError(f"{data if isinstance(data, (str, Path)) else 'the given table'}: no labelled text")
+
+
+def count_wordless(texts: list[Sentence], options: DataOptions) -> tuple[list[Sentence], Mapping[str, int]]:
+    """Texts that were read, and how many have no word; `ValueError` for options that are about tags."""
+    refuse_tag_options(options)
+    wordless = sum(not len(text) for text in texts)
+    return texts, {WORDLESS: wordless} if wordless else {}
 
 
 def whole_text(text: str, document: str = "") -> Placed:
@@ -44,18 +56,31 @@ def whole_text(text: str, document: str = "") -> Placed:
     return Placed(Sentence(words, spaces=spaces, document=document), tuple(p for part in parts for p in part.places))
 
 
-def _sentence(record: Any, where: str) -> Sentence:
+def as_score(value: Any, where: str) -> float:
+    """A number as it is under `SCORE_KEY`, also as text (in a table); `ValueError` with the place for anything else."""
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"{where}: the score under {SCORE_KEY!r} is {shorten(value)}; expected a number")
+    return number
+
+
+def _sentence(record: Any, where: str, gold: Gold) -> Sentence:
     if isinstance(record, Sentence):  # read before
         return record
     if isinstance(record, (list, tuple)) and len(record) == 2:
-        record = {TEXT_KEYS[0]: record[0], LABEL_KEY: record[1]}
+        record = {TEXT_KEYS[0]: record[0], gold: record[1]}
     if not isinstance(record, Mapping):
-        raise ValueError(f"{where}: expected a text and its label, got {shorten(record)}")
+        raise ValueError(f"{where}: expected a text and its {gold}, got {shorten(record)}")
     text = next((record[key] for key in TEXT_KEYS if key in record), None)
     label = record.get(LABEL_KEY)
     if not isinstance(text, str):
         raise ValueError(f"{where}: no text under {' or '.join(TEXT_KEYS)} (found: {', '.join(map(str, record))})")
     sentence = replace(whole_text(text).sentence, where=where)
+    if gold == SCORE_KEY:
+        return replace(sentence, score=as_score(record.get(SCORE_KEY), where))
     several = label if isinstance(label, (list, tuple)) else record.get(LABELS_KEY) if label is None else None
     if several is not None and are_labels(several):
         return replace(sentence, labels=tuple(dict.fromkeys(map(str, several))))

@@ -3,7 +3,8 @@
     tags     a tag or a label for every word    TagLabelling, WordLabelling
     spans    entities, which may be nested      SpanLabelling
     class    one label per text, or several     TextLabelling, LabelSetLabelling
-    pair     one label per pair of texts        PairLabelling, with a number instead PairScoreLabelling
+    pair     one label per pair of texts        PairLabelling
+    score    a number per text                  ScoreLabelling; per pair ("pair-score") PairScoreLabelling
     answers  the words that answer a question   QuestionLabelling
 
 Every answer has entities over words, so that whatever counts, compares or shows entities serves all of them: the label
@@ -22,6 +23,7 @@ from boustro.tasks.labellings.base import Labelling
 from boustro.tasks.labellings.entities import EntityLabelling
 from boustro.tasks.labellings.pairs import PairLabelling, PairScoreLabelling
 from boustro.tasks.labellings.questions import QuestionLabelling
+from boustro.tasks.labellings.scores import ScoreLabelling
 from boustro.tasks.labellings.spans import SpanLabelling
 from boustro.tasks.labellings.tags import TagLabelling, WordLabelling
 from boustro.tasks.labellings.texts import LabelSetLabelling, TextLabelling
@@ -31,6 +33,7 @@ LEARNED: dict[str, type[Labelling]] = {
     "spans": SpanLabelling,
     "class": TextLabelling,
     "pair": PairLabelling,
+    "score": ScoreLabelling,
     "pair-score": PairScoreLabelling,
     "answers": QuestionLabelling,
 }

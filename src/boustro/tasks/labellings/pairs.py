@@ -8,16 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
 from boustro.heads.pairs import SIDE_FEATURES
-from boustro.heads.training import Targets
-from boustro.metrics.similarity import CorrelationScore, score_correlation
-from boustro.tasks.answers import Answer
-from boustro.tasks.config import TaskConfig
-from boustro.tasks.data import data_name
 from boustro.tasks.data.pairs import Pair
-from boustro.tasks.labellings.base import Labelling
+from boustro.tasks.labellings.scores import ScoreLabelling
 from boustro.tasks.labellings.texts import TextLabelling
 
 
@@ -44,43 +38,10 @@ class PairLabelling(TextLabelling):
         return side_features(examples)
 
 
-class PairScoreLabelling(Labelling):
-    """A number per pair, learned with mean 0 and standard deviation 1; scored by correlation."""
+class PairScoreLabelling(ScoreLabelling):
+    """A number per pair."""
 
-    def __init__(self, scheme: Any, labels: Sequence[str], mean: float, deviation: float) -> None:
-        super().__init__(scheme, labels)
-        self.mean, self.deviation = mean, deviation
-
-    @classmethod
-    def learn(cls, examples: Sequence[Pair], config: TaskConfig) -> "PairScoreLabelling":
-        """`ValueError` where all scores are equal."""
-        scores = _scores(examples)
-        if not scores.std() > 0:
-            raise ValueError(f"{data_name(examples)}: all scores are equal, so there is nothing to learn")
-        return cls("pair-score", ("score",), float(scores.mean()), float(scores.std()))
-
-    @property
-    def types(self) -> tuple[str, ...]:
-        """None: an answer has no label."""
-        return ()
-
-    def to_dict(self) -> dict[str, Any]:
-        return super().to_dict() | {"mean": self.mean, "deviation": self.deviation}
+    scheme_name = "pair-score"
 
     def side(self, examples: Sequence[Any]) -> np.ndarray:
         return side_features(examples)
-
-    def targets(self, examples: Sequence[Pair]) -> Targets:
-        scores = torch.from_numpy((_scores(examples) - self.mean) / self.deviation).float()
-        return lambda numbers, rows: scores[torch.from_numpy(numbers)].to(rows.device)
-
-    def read(self, output: float, example: Pair) -> Answer:
-        return Answer(value=output * self.deviation + self.mean)
-
-    def score(self, examples: Sequence[Pair], answers: Sequence[Answer], signature: dict[str, str]) -> CorrelationScore:
-        predicted = [a.value for a in answers if a.value is not None]
-        return score_correlation(_scores(examples).tolist(), predicted, signature)
-
-
-def _scores(pairs: Sequence[Pair]) -> np.ndarray:
-    return np.array([pair.score for pair in pairs], np.float64)

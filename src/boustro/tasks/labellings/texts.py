@@ -12,11 +12,11 @@ from boustro.metrics.labels import LabelScore, LabelSetScore, score_label_sets, 
 from boustro.tasks.answers import Answer
 from boustro.tasks.config import TaskConfig
 from boustro.tasks.data import data_name
+from boustro.tasks.data.texts import WORDLESS
 from boustro.tasks.labellings.base import Labelling
 from boustro.types import Entity
 
 UNSEEN = "dev texts with a label that the training data never show"
-WORDLESS = "texts without a word"
 
 
 class TextLabelling(Labelling):

@@ -1,0 +1,57 @@
+"""TextRegressor: a number for a text, such as a rating or how hard it is to read.
+
+TextRegressor(encoder="starter").fit("train.jsonl", dev="dev.jsonl").predict("A film to remember.")     # 4.31
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from boustro.tasks.answers import InputAnswer
+from boustro.tasks.base import Task
+from boustro.tasks.classifier import Classifier
+from boustro.tasks.data.reading import DataOptions
+from boustro.tasks.data.texts import TextData, count_wordless, read_texts
+from boustro.types import Sentence
+
+
+class TextRegressor(Task[str, float]):
+    """A frozen encoder and a trained head that gives a text a number; scored by Pearson's and Spearman's correlation.
+
+    Args:
+        encoder: Spec of the encoder, see `boustro.load_encoder`; by default the pair in the package.
+        head: score-pool (the default).
+        preset: "default".
+        cache: Keep the features of training and development data on disk (a folder says where).
+        device: cpu, cuda or mps; by default the best available.
+        options: Fields of `boustro.RegressionConfig`, over the preset's.
+
+    Raises `ValueError` for an unknown head, preset or option, and for a value outside its range.
+
+    Example:
+        >>> regressor = boustro.TextRegressor(encoder="starter")
+        >>> regressor.fit([("A film to remember.", 4.5), ("Two hours lost.", 1)], seed=1)
+        >>> regressor.predict("A film to forget.")
+    """
+
+    name = "regress"
+    labellings = ("score",)
+    formats = ("text", "jsonl")
+
+    @staticmethod
+    def read(data: TextData) -> list[Sentence]:
+        """See `boustro.tasks.data.texts.read_texts`."""
+        return read_texts(data, "score")
+
+    @classmethod
+    def read_counted(cls, data: TextData, options: DataOptions) -> tuple[list[Sentence], Mapping[str, int]]:
+        return count_wordless(cls.read(data), options)
+
+    split = staticmethod(Classifier.split)
+
+    def result(self, answer: InputAnswer[str]) -> float:
+        """The score."""
+        return round(float(answer.parts[0][1].value or 0.0), 4)
+
+    def show(self, answer: InputAnswer[str], form: str, colour: bool = False) -> Any:
+        score = self.result(answer)
+        return {"text": answer.input, "score": score} if form == "jsonl" else f"{score}\t{answer.input}"
