@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy.stats import pearsonr, spearmanr
@@ -11,7 +12,7 @@ import boustro
 from boustro.cli.main import main
 from boustro.heads.options import PairOptions
 from boustro.heads.pairs import SIDE_FEATURES, Comparison
-from boustro.metrics.similarity import ranks, score_correlation
+from boustro.metrics.similarity import score_correlation
 from boustro.tasks.data.guess import guess_task
 from boustro.tasks.data.pairs import make_pair, read_pairs
 from boustro.tasks.labellings.pairs import side_features
@@ -104,7 +105,7 @@ def test_correlations_are_scipys():
             [score.pearson, score.spearman], [100 * f(x, y)[0] for f in (pearsonr, spearmanr)], atol=1e-9
         )
     assert score_correlation([1, 2], [3, 3]).spearman == 0
-    assert ranks(np.array([5, 9, 5])).tolist() == [1.5, 3, 1.5]
+    assert score_correlation([], []).spearman == 0
     with pytest.raises(ValueError, match="2 gold scores and 1"):
         score_correlation([1, 2], [1])
 
@@ -162,3 +163,16 @@ def test_the_command_line_finds_the_task_in_the_data(lm, tmp_path, capsys):
     assert "task: pair" in capsys.readouterr().err
     assert main(["evaluate", str(tmp_path / "o2"), labelled]) == 0
     assert "accuracy" in capsys.readouterr().out
+
+
+def test_pairs_are_read_from_tables(tmp_path):
+    table = tmp_path / "pairs.csv"
+    table.write_text('sentence1,sentence2,score\nAda left.,"Ada went, too.",4.5\nAda left.,It rained.,0\n')
+    pairs = read_pairs(table, "score")
+    assert [(pair.texts[1], pair.score) for pair in pairs] == [("Ada went, too.", 4.5), ("It rained.", 0.0)]
+    assert pairs[1].where == f"{table}:3" and guess_task(table) == "similarity"
+    frame = pd.DataFrame({"premise": ["Ada left."], "hypothesis": ["Ada went."], "label": [1]})
+    assert read_pairs(frame, "label")[0].label == "1"
+    table.write_text("sentence1,sentence2,label\nAda left.,It rained.,\n")
+    with pytest.raises(ValueError, match=r"pairs\.csv:2: the label under 'label' or 'same' is ''"):
+        read_pairs(table, "label")

@@ -2,7 +2,7 @@
 
     gold 1 2 3, predicted 10 20 90   →  Pearson 91.8, Spearman 100
 
-Both are 0 where one side is constant. Spearman's is Pearson's of the ranks; equal values share their mean rank.
+Both are 0 where one side is constant; see `metrics.significance` for equal values.
 """
 
 from collections.abc import Sequence
@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
+
+from boustro.metrics.significance import pearson, spearman
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +40,7 @@ def score_correlation(
     """Compare numbers; `ValueError` where there are not as many of both."""
     if len(gold) != len(predicted):
         raise ValueError(f"{len(gold)} gold scores and {len(predicted)} predicted ones")
-    x, y = np.asarray(gold, float), np.asarray(predicted, float)
-    pearson, spearman = correlation(x, y), correlation(ranks(x), ranks(y))
-    return CorrelationScore(100 * pearson, 100 * spearman, len(x), {"metric": "Spearman", **(signature or {})})
-
-
-def correlation(x: np.ndarray, y: np.ndarray) -> float:
-    """Pearson's correlation, from -1 to 1; 0 where one side is constant."""
-    x, y = x - x.mean() if len(x) else x, y - y.mean() if len(y) else y
-    scale = np.sqrt((x @ x) * (y @ y))
-    return float(x @ y / scale) if scale > 0 else 0.0
-
-
-def ranks(x: np.ndarray) -> np.ndarray:
-    """Ranks from 1; equal values share their mean rank: `[5, 9, 5]` → `[1.5, 3, 1.5]`."""
-    _, group, count = np.unique(x, return_inverse=True, return_counts=True)
-    return (np.cumsum(count) - (count - 1) / 2)[group]
+    values = np.column_stack([gold, predicted]).astype(float).reshape(1, -1, 2)
+    once = np.ones(values.shape[:2])
+    found = (float(statistic(values, once)[0, 0]) if len(gold) else 0.0 for statistic in (pearson, spearman))
+    return CorrelationScore(*found, len(gold), {"metric": "Spearman", **(signature or {})})

@@ -16,8 +16,8 @@ import numpy as np
 from boustro.encoders.base import Encoder
 from boustro.errors import shorten
 from boustro.heads.transforms import TRANSFORMS, unit
-from boustro.metrics.similarity import correlation, ranks
-from boustro.tasks.data.jsonl import read_named
+from boustro.metrics.similarity import score_correlation
+from boustro.tasks.data.named import read_named
 from boustro.types import Sentence
 
 MOST_FITTED = 50_000
@@ -46,11 +46,11 @@ def correlate(encoder: Encoder, pairs: list[WordPair]) -> dict[str, float]:
     wide = [np.asarray(stream).reshape(len(stream), -1) for stream in features.streams]
     sample = np.concatenate([array[::step] for array in wide], axis=1).astype(np.float32)
     vectors = np.concatenate([array[places] for array in wide], axis=1).astype(np.float32)
-    scores = ranks(np.array([pair.score for pair in pairs]))
+    scores = [pair.score for pair in pairs]
     found = {}
     for name, kind in TRANSFORMS.items():
         x = unit(kind.fit(sample).apply(vectors))
-        found[name] = 100 * correlation(ranks((x[::2] * x[1::2]).sum(1)), scores)
+        found[name] = score_correlation(scores, (x[::2] * x[1::2]).sum(1).tolist()).spearman
     return found
 
 

@@ -8,16 +8,14 @@ one list of records.
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from boustro.given import as_list
-from boustro.tasks.data.reading import DataOptions, Lines, RawData, missing_file
+from boustro.tasks.data.reading import DataOptions, Lines, RawData
 from boustro.tasks.data.records import read_records
-from boustro.text.documents import OPENERS, read_lines
+from boustro.text.documents import OPENERS
 
-T = TypeVar("T")
 SPACE, END = re.compile(r"\s*"), re.compile(r"\]\s*\Z")
 
 
@@ -35,29 +33,6 @@ def records_of(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[i
         if text.lstrip().startswith("["):
             return _items(text, path)
     return ((number, parse_record(line, f"{path}:{number}")) for number, line in lines if line.strip())
-
-
-def read_named(data: Any, what: str, read: Callable[[Any, str], T]) -> list[T]:
-    """Labelled examples of a JSON lines file, or of any iterable of records.
-
-    Args:
-        what: What an example is called in messages: "text", "pair", …
-        read: An example from a record and its place.
-
-    Raises `FileNotFoundError`, and `ValueError` where there is no example; `read` raises for a record that is none.
-    """
-    if isinstance(data, (str, Path)):
-        path = Path(data)
-        if not path.is_file():
-            raise missing_file(path, f"labelled {what}s are expected, as JSON lines")
-        named = [(f"{path}:{number}", record) for number, record in records_of(path, read_lines(path))]
-    else:
-        items = as_list(data, f"a file of labelled {what}s, or a list of them")
-        named = [(f"{what} {number} of the given data", item) for number, item in enumerate(items, start=1)]
-    found = [read(record, where) for where, record in named]
-    if not found:
-        raise ValueError(f"{data if isinstance(data, (str, Path)) else 'the given data'}: no labelled {what}")
-    return found
 
 
 def _items(text: str, path: Path) -> Iterator[tuple[int, Any]]:

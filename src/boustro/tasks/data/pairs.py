@@ -13,7 +13,7 @@ from typing import Any
 
 from boustro.errors import shorten
 from boustro.given import as_text
-from boustro.tasks.data.jsonl import read_named
+from boustro.tasks.data.named import read_named
 from boustro.tasks.data.texts import SCORE_KEY, Gold, as_score, whole_text
 from boustro.types import Sentence
 

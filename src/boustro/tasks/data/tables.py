@@ -55,7 +55,7 @@ def _suffix(path: Path) -> str:
 
 def _csv_rows(path: Path, delimiter: str) -> list[tuple[str, Any]]:
     if not path.is_file():
-        raise missing_file(path, "labelled texts are expected")
+        raise missing_file(path, "labelled examples are expected")
     reader = csv.DictReader((line + "\n" for _, line in read_lines(path)), delimiter=delimiter)
     rows = []
     for row in reader:

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from boustro.errors import shorten
-from boustro.tasks.data.jsonl import read_named
+from boustro.tasks.data.named import read_named
 from boustro.tasks.data.reading import DataOptions, refuse_tag_options
-from boustro.tasks.data.tables import named_rows
 from boustro.text.words import Placed, split_text
 from boustro.types import Sentence
 
@@ -34,11 +33,7 @@ def read_texts(data: TextData, gold: Gold = "label") -> list[Sentence]:
 
     Raises `FileNotFoundError`, and `ValueError` with file:line for a record without a text or without its gold value.
     """
-    if (rows := named_rows(data)) is None:
-        return read_named(data, "text", lambda record, where: _sentence(record, where, gold))
-    if found := [_sentence(row, where, gold) for where, row in rows]:
-        return found
-    raise ValueError(f"{data if isinstance(data, (str, Path)) else 'the given table'}: no labelled text")
+    return read_named(data, "text", lambda record, where: _sentence(record, where, gold))
 
 
 def count_wordless(texts: list[Sentence], options: DataOptions) -> tuple[list[Sentence], Mapping[str, int]]:

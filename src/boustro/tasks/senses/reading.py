@@ -15,7 +15,7 @@ from typing import Any
 
 from boustro.errors import shorten
 from boustro.given import refuse_no_texts
-from boustro.tasks.data.jsonl import read_named
+from boustro.tasks.data.named import read_named
 from boustro.tasks.data.reading import missing_file
 from boustro.tasks.data.records import WORD_KEYS
 from boustro.tasks.senses.examples import SenseData, SenseSentence, Target
