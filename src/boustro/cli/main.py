@@ -30,6 +30,7 @@ COMMANDS = {
     "fit": ("boustro.cli.commands", "fit", "train a tagger or a classifier on labelled examples"),
     "evaluate": ("boustro.cli.commands", "evaluate", "score a trained folder on labelled examples"),
     "predict": ("boustro.cli.commands", "predict", "label text"),
+    "serve": ("boustro.serve.command", "serve", "trained folders over HTTP, with a page (needs fastapi)"),
     "wsd": ("boustro.tasks.senses.command", "wsd", "name the senses of words (fit, evaluate, predict)"),
     "infill": ("boustro.generation.both_ends.command", "infill", "fill the gaps of texts from both ends"),
     "compare": ("boustro.studies.compare.command", "compare", "encoders x heads x seeds, as a table and a report"),

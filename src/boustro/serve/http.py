@@ -14,6 +14,7 @@ rebinding"), may not come from the page of another origin, and needs the bearer 
 knows a model, and there is no TLS: that is the work of a proxy before the server.
 """
 
+import asyncio
 import contextlib
 import errno
 import hmac
@@ -33,7 +34,10 @@ if TYPE_CHECKING:
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 EVERY_ADDRESS = ("0.0.0.0", "::", "")
-CODES = {400: "bad_request", 404: "not_found", 405: "method_not_allowed"}
+KEEP_ALIVE_SECONDS = 75
+DRAIN_BYTES, DRAIN_SECONDS = 1 << 24, 5.0
+"""How much of a body is read, and forgotten, and for how long, before a request is refused."""
+CODES = {400: "not_json", 404: "not_found", 405: "method_not_allowed"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,10 +90,23 @@ def require_serve(what: str) -> None:
         raise ImportError(f"{what} needs {error.name}; install it with: pip install 'boustro[serve]'") from error
 
 
-def make_app(title: str, http: HttpOptions, open_paths: Collection[str] = (), **options: Any) -> "FastAPI":
-    """An app without routes: errors in our shape, and a guard before it. `options` are FastAPI's.
+def make_app(
+    title: str,
+    http: HttpOptions,
+    open_paths: Collection[str] = (),
+    behind_guard: Callable[["FastAPI"], None] = lambda app: None,
+    **options: Any,
+) -> "FastAPI":
+    """An app without routes: errors in our shape, and a guard before it.
 
-    Paths in `open_paths` need no token. Raises `OSError` or `ValueError` for the file of tokens.
+    Args:
+        title: Its name.
+        http: Who may ask.
+        open_paths: Paths that need no token.
+        behind_guard: Adds middleware that only sees requests that may ask.
+        options: FastAPI's.
+
+    Raises `OSError` or `ValueError` for the file of tokens.
     """
     require_serve(title)
     from fastapi import FastAPI
@@ -116,6 +133,7 @@ def make_app(title: str, http: HttpOptions, open_paths: Collection[str] = (), **
     app.add_exception_handler(RequestValidationError, not_valid)
     app.add_exception_handler(HTTPException, unknown)
     app.add_exception_handler(Exception, broken)
+    behind_guard(app)
     app.add_middleware(Guard, http=http, tokens=read_tokens(http.token_file), open_paths=open_paths)  # type: ignore[arg-type]
     if http.allow_origins:
         allowed = {"allow_methods": ["GET", "POST"], "allow_headers": ["Authorization", "Content-Type"]}
@@ -135,7 +153,11 @@ class Guard:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         refusal = self.refusal(scope) if scope["type"] == "http" else None
-        await (refusal.response() if refusal else self.app)(scope, receive, send)
+        if refusal:
+            await drain(receive)
+            await refusal.response()(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
 
     def refusal(self, scope: Any) -> Refused | None:
         """Why a request is refused, if it is."""
@@ -152,6 +174,16 @@ class Guard:
                 message = "this server needs a token that it knows: Authorization: Bearer TOKEN"
                 return Refused(401, "token", message, WWW_Authenticate="Bearer")
         return None
+
+
+async def drain(receive: Any) -> None:
+    """Read a body, within bounds, and forget it: a client that is still sending would see a reset, not a refusal."""
+    size, more = 0, True
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(DRAIN_SECONDS):
+            while more and size < DRAIN_BYTES:
+                message = await receive()
+                size, more = size + len(message.get("body", b"")), message.get("more_body", False)
 
 
 def host_name(header: str) -> str:
@@ -231,7 +263,13 @@ def run_app(
     with listener or listen(http) as bound:
         print(f"{address_of(bound)} (Ctrl+C stops)", file=sys.stderr, flush=True)
         grace = None if http.grace_seconds == 0 else max(1, round(http.grace_seconds))
-        config = uvicorn.Config(app, log_level="error", access_log=False, timeout_graceful_shutdown=grace)
+        config = uvicorn.Config(
+            app,
+            log_level="error",
+            access_log=False,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=grace,
+        )
         Server(config).run([bound])
 
 

@@ -125,10 +125,13 @@ class Classifier(Task[str, Label]):
         ((_, own),) = answer.parts
         return (LabelSet if isinstance(self.labelling, LabelSetLabelling) else Label).of(own)
 
+    def to_record(self, answer: InputAnswer[str]) -> dict[str, Any]:
+        return self.result(answer).to_dict()
+
     def show(self, answer: InputAnswer[str], form: str, colour: bool = False) -> Any:
         label = self.result(answer)
         if form == "jsonl":
-            return {"text": answer.input} | label.to_dict()
+            return {"text": answer.input} | self.to_record(answer)
         shown = ", ".join(label.labels) or "(no label)" if isinstance(label, LabelSet) else label.label
         marked = shown, [Entity(shown, 0, len(shown), score=label.score)]
         if form == "html":

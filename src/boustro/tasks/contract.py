@@ -31,6 +31,8 @@ class Contract(ABC, Generic[Input, Result]):
 
     given: ClassVar[str] = "a text"
     """What an input is, for messages."""
+    example: ClassVar[Any] = "Ada Brandt flew to Port Lisse."
+    """An input as JSON has it, see `parse_value`."""
 
     @staticmethod
     @abstractmethod
@@ -62,6 +64,15 @@ class Contract(ABC, Generic[Input, Result]):
         """The input on a line of a file; `ValueError`, with the place, where there is none."""
         return line
 
+    @classmethod
+    def parse_value(cls, value: Any, place: str) -> Any:
+        """The input that a JSON value stands for: a text, or an object with a `text`; `ValueError` for others."""
+        if isinstance(value, Mapping):
+            if "text" not in value:
+                raise ValueError(f"{place}: no text under 'text' (found: {', '.join(map(str, value)) or 'nothing'})")
+            value = value["text"]
+        return cls.as_input(value, place)
+
     @staticmethod
     @abstractmethod
     def split(given: Any, name: str) -> Iterable[Part]:
@@ -72,8 +83,12 @@ class Contract(ABC, Generic[Input, Result]):
         """What `predict` returns for an input."""
 
     @abstractmethod
+    def to_record(self, answer: InputAnswer[Input]) -> dict[str, Any]:
+        """What the answer says, without the input, as JSON can hold it."""
+
+    @abstractmethod
     def show(self, answer: InputAnswer[Input], form: str, colour: bool = False) -> Any:
-        """The answer for an input, printable, in one of `formats`; jsonl is a dict."""
+        """The answer for an input, printable, in one of `formats`; jsonl is a dict, with the input."""
 
     # A task may have more than a head.
 

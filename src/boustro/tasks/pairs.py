@@ -32,6 +32,7 @@ class PairTask(Task[Texts, Result]):
     """What both tasks share. An input is a tuple of two texts, or a dict as in the training data."""
 
     given = "a pair of texts"
+    example = ("Ada Brandt flew.", "She took a plane.")
     formats = ("text", "jsonl")
     gold: ClassVar[Gold]
 
@@ -61,6 +62,8 @@ class PairTask(Task[Texts, Result]):
         pair = make_pair(given, place)
         return AskedPair(given if isinstance(given, Mapping) else dict(zip(KEYS[0], given, strict=True)), pair)
 
+    parse_value = as_input
+
     @classmethod
     def parse_line(cls, line: str, place: str) -> AskedPair:
         """A JSON object with two texts, or two texts with a tab between them."""
@@ -72,9 +75,12 @@ class PairTask(Task[Texts, Result]):
     def split(given: AskedPair, name: str) -> Iterable[Part]:
         return [Part(given.pair)]
 
+    def to_record(self, answer: InputAnswer[Any]) -> dict[str, Any]:
+        result = self.result(answer)
+        return result.to_dict() if isinstance(result, Label) else {"score": result}
+
     def show(self, answer: InputAnswer[Any], form: str, colour: bool = False) -> Any:
-        result, given = self.result(answer), answer.input
-        shown = result.to_dict() if isinstance(result, Label) else {"score": result}
+        shown, given = self.to_record(answer), answer.input
         if form == "jsonl":
             return dict(given.record) | shown
         return "\t".join([*(str(value) for value in shown.values() if not isinstance(value, dict)), *given.pair.texts])

@@ -36,6 +36,10 @@ class SpanAnswer:
     score: float
     best: tuple["SpanAnswer", ...] = ()
 
+    def to_dict(self) -> dict[str, Any]:
+        """Its own fields, without the other spans, as JSON can hold them."""
+        return {"answer": self.text, "start": self.start, "end": self.end, "score": round(self.score, 4)}
+
 
 class QuestionAnswerer(Task[Question, SpanAnswer]):
     """A frozen encoder and a trained head that finds the answer to a question in a context.
@@ -59,6 +63,7 @@ class QuestionAnswerer(Task[Question, SpanAnswer]):
     name = "qa"
     labellings = ("answers",)
     given = "a question and its context"
+    example = {"question": "Who flew?", "context": "Ada Brandt flew to Port Lisse."}  # noqa: RUF012 (never changed)
 
     @staticmethod
     def read(data: QuestionData) -> list[Question]:
@@ -78,7 +83,7 @@ class QuestionAnswerer(Task[Question, SpanAnswer]):
     def parts(example: Question) -> tuple[Sentence, ...]:
         return example.question, example.context
 
-    as_input = staticmethod(as_question)
+    as_input = parse_value = staticmethod(as_question)
     parse_line = staticmethod(parse_question)
 
     @staticmethod
@@ -117,13 +122,15 @@ class QuestionAnswerer(Task[Question, SpanAnswer]):
             return SpanAnswer("", 0, 0, min(1.0, best[0].score * math.exp(own.value or 0.0)), best)
         return SpanAnswer(best[0].text, best[0].start, best[0].end, best[0].score, best)
 
+    def to_record(self, answer: InputAnswer[Question]) -> dict[str, Any]:
+        found = self.result(answer)
+        return {**found.to_dict(), "best": [span.to_dict() for span in found.best]}
+
     def show(self, answer: InputAnswer[Question], form: str, colour: bool = False) -> Any:
         found, asked = self.result(answer), answer.input
         question = "".join(" " * s + w for w, s in zip(asked.question.words, asked.question.spaces or (), strict=False))
         if form == "jsonl":
-            spans = [{"answer": s.text, "start": s.start, "end": s.end, "score": round(s.score, 4)} for s in found.best]
-            own = {"answer": found.text, "start": found.start, "end": found.end, "score": round(found.score, 4)}
-            return {"question": question.strip(), **own, "best": spans}
+            return {"question": question.strip(), **self.to_record(answer)}
         marked = [Entity("answer", found.start, found.end, found.text, found.score)] if found.text else []
         if form == "html":
             return f"<p><b>{as_html(question.strip(), [])}</b><br>{as_html(asked.text, marked)}</p>"

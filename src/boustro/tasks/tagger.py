@@ -5,15 +5,18 @@ tagger.predict("Jane Villanueva of United Airlines spoke.")   # [Entity("PER", 0
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from boustro.given import as_sentence
 from boustro.tasks.answers import InputAnswer, Part
 from boustro.tasks.base import Task
 from boustro.tasks.data import Data, load_data, read_data
 from boustro.tasks.data.conll import format_document
 from boustro.tasks.data.reading import DataOptions
+from boustro.tasks.data.records import WORD_KEYS
 from boustro.tasks.data.schemes import Scheme
-from boustro.tasks.render import as_html, as_terminal, as_text
+from boustro.tasks.render import as_html, as_terminal, as_text, word_entities
 from boustro.text.words import split_text
 from boustro.types import Entity, Sentence
 
@@ -55,22 +58,51 @@ class Tagger(Task[str, list[Entity]]):
         return labelled.sentences, labelled.counts()
 
     @staticmethod
-    def split(given: str, name: str) -> Iterable[Part]:
-        """The sentences of the text."""
+    def as_input(given: Any, place: str) -> str | Sentence:
+        """A text, or a sentence that is split into words already."""
+        return as_sentence(given, place) if isinstance(given, Sentence) else Task.as_input(given, place)
+
+    @classmethod
+    def parse_value(cls, value: Any, place: str) -> str | Sentence:
+        """A text, a list of words, or an object with either."""
+        if isinstance(value, Mapping):
+            value = next((value[key] for key in WORD_KEYS if isinstance(value.get(key), list)), value)
+        return as_sentence(value, place) if isinstance(value, list) else super().parse_value(value, place)
+
+    @staticmethod
+    def split(given: str | Sentence, name: str) -> Iterable[Part]:
+        """The sentences of the text; words are one sentence, of its own document where it names one."""
+        if isinstance(given, Sentence):
+            return [Part(replace(given, document=given.document or name))] if len(given) else []
         return (Part(placed.sentence, placed.places) for placed in split_text(given, name))
 
     def result(self, answer: InputAnswer[str]) -> list[Entity]:
-        """Entities over the characters of the text, in order; their scores are the geometric mean of their tags'."""
-        return answer.entities
+        """Entities over the characters of the text, in order; their scores are the geometric mean of their tags'.
+
+        Of a sentence that was given as words, entities are over words.
+        """
+        if not isinstance(answer.input, Sentence):
+            return answer.entities
+        words, found = answer.input.words, [e for _, own in answer.parts for e in own.entities]
+        return [replace(e, text=" ".join(words[e.start : e.end]), score=round(e.score or 0, 4)) for e in found]
+
+    def to_record(self, answer: InputAnswer[str]) -> dict[str, Any]:
+        entities = {"entities": [e.to_dict() for e in self.result(answer)]}
+        if not isinstance(answer.input, Sentence):
+            return entities
+        return {"tags": [tag for _, own in answer.parts for tag in own.tags]} | entities
 
     def show(self, answer: InputAnswer[str], form: str, colour: bool = False) -> Any:
+        words = isinstance(answer.input, Sentence)
         if form == "jsonl":
-            return {"text": answer.input, "entities": [e.to_dict() for e in answer.entities]}
+            own = {"words": list(answer.input.words)} if isinstance(answer.input, Sentence) else {"text": answer.input}
+            return own | self.to_record(answer)
         if form == "conll":
             return format_document([(part.example.words, own.tags) for part, own in answer.parts])
+        shown = word_entities(answer.input.words, self.result(answer)) if words else (answer.input, answer.entities)
         if form == "html":
-            return f"<p>{as_html(answer.input, answer.entities)}</p>"
-        return (as_terminal if colour else as_text)(answer.input, answer.entities)
+            return f"<p>{as_html(*shown)}</p>"
+        return (as_terminal if colour else as_text)(*shown)
 
     def tag(self, sentences: Iterable[Sentence | Sequence[str]], cached: bool = False) -> list[tuple[str, ...]]:
         """BIO tags of sentences that are split into words already."""

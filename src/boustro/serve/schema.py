@@ -1,0 +1,90 @@
+"""What requests contain and what answers look like, for validation and for `/openapi.json`."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+INPUT = (
+    "tag, classify: a text. tag also takes a list of words. pair, similarity: two texts, or an object with sentence1 "
+    "and sentence2. qa: an object with question and context. senses: an object with words and senses."
+)
+
+
+class Request(BaseModel):
+    """Inputs for a model."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    inputs: Annotated[list[Any], Field(description=INPUT, examples=[["Ada Brandt flew to Port Lisse."]])]
+    model: Annotated[str | None, Field(description="Name of the model; not needed where there is only one.")] = None
+
+
+class PredictRequest(Request):
+    """Inputs to label."""
+
+    min_score: Annotated[
+        float | None, Field(ge=0, le=1, description="Leave out entities with a lower probability (tag only).")
+    ] = None
+    recall: Annotated[float | None, Field(gt=0, le=1, description="Not available yet: refused where it is given.")] = (
+        None
+    )
+
+
+class EmbedRequest(Request):
+    """Texts to embed."""
+
+    normalize: Annotated[bool, Field(description="Divide each vector by its length.")] = False
+
+
+class PredictAnswer(BaseModel):
+    """An output for every input, in order."""
+
+    model: str
+    task: str
+    outputs: Annotated[
+        list[dict[str, Any]],
+        Field(
+            description="tag: entities with label, start, end (half-open, in code points; in words for a list "
+            "of words), text and score. Other tasks: their own fields.",
+            examples=[[{"entities": [{"label": "PER", "start": 0, "end": 10, "text": "Ada Brandt", "score": 0.98}]}]],
+        ),
+    ]
+
+
+class EmbedAnswer(BaseModel):
+    """A vector for every text, in order."""
+
+    model: str
+    width: int
+    vectors: list[list[float]]
+
+
+class Problem(BaseModel):
+    """An error: a code for programs and a sentence for people."""
+
+    code: str
+    message: str
+
+
+class ErrorAnswer(BaseModel):
+    """The answer to every request that cannot be answered."""
+
+    error: Problem
+
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorAnswer, "description": what}
+    for status, what in {
+        400: "not JSON, or an option that the model does not have",
+        401: "no token, or an unknown one",
+        403: "a host or an origin that is not allowed",
+        404: "no such model",
+        408: "the body came too slowly",
+        413: "too large",
+        415: "not application/json",
+        422: "JSON, but not what is expected",
+        429: "too much at once; Retry-After says when to come back",
+        503: "starting or stopping",
+        504: "not answered in time",
+    }.items()
+}

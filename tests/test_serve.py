@@ -1,0 +1,454 @@
+"""The service: the answers of `predict` over HTTP, its bounds, and its errors; models are in this process."""
+
+import json
+import os
+import threading
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("fastapi", reason="needs boustro[serve]")
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+import boustro
+from boustro.cli.main import main
+from boustro.serve.app import Service, make_service
+from boustro.serve.http import HttpOptions
+from boustro.serve.models import open_model
+from boustro.serve.options import ServeLimits
+from boustro.serve.served import find_model, name_folders
+from boustro.tasks import TASKS, task_class
+from served import JSON_INPUTS, SENSES, Puppet, make_folders, plain, same
+from test_tasks import INPUTS
+
+OWN = "http://127.0.0.1:8000"
+CASES = int(os.environ.get("BOUSTRO_SERVE_CASES", "300"))
+TEXTS = ["Ada Brandt left Vellmar.", "", "Okonkwo 🦬 sold\u00a0boats in Lisse.", "שלום Ada"]
+TEXTS += ["e\u0301 Ada\r\nIn Lisse it rained."]
+
+
+@pytest.fixture(scope="module")
+def folders(tiny_lm, tmp_path_factory):
+    return make_folders(tmp_path_factory.mktemp("served"), str(tiny_lm("llama")))
+
+
+@pytest.fixture(scope="module")
+def client(folders):
+    opened = {name: open_model(name, folder) for name, folder in folders.items()}
+    with client_of(opened) as client:
+        yield client
+
+
+def client_of(models, http=HttpOptions(), **limits) -> TestClient:  # noqa: B008 (frozen)
+    service = Service(lambda: {model.name: model for model in models.values()}, ServeLimits(**limits))
+    client = TestClient(make_service(service, http), base_url=OWN, raise_server_exceptions=False)
+    client.service = service  # type: ignore[attr-defined]
+
+    class Ready:
+        def __enter__(self):
+            client.__enter__()
+            while service.state == "starting" and service.failure is None:
+                time.sleep(0.01)
+            return client
+
+        def __exit__(self, *error):
+            client.__exit__(*error)
+
+    return Ready()  # type: ignore[return-value]
+
+
+def one(model=None, **limits):
+    return client_of({"puppet": model or Puppet()}, **limits)
+
+
+def ask(client, *inputs, path="/v1/predict", **rest):
+    return client.post(path, json={"inputs": list(inputs), **rest})
+
+
+def error(response) -> tuple[int, str]:
+    assert response.headers["x-request-id"]
+    body = response.json()["error"]
+    assert body.keys() == {"code", "message"} and body["message"].strip()
+    return response.status_code, body["code"]
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_task_answers_as_predict_does(name, client, folders):
+    task = task_class(name).from_pretrained(folders[name], cache=False)
+    answer = ask(client, JSON_INPUTS[name], JSON_INPUTS[name], model=name)
+    assert answer.status_code == 200, answer.text
+    expected = plain([task.to_record(a) for a in task.answer_inputs([INPUTS[name]] * 2)])
+    assert answer.json() == {"model": name, "task": name, "outputs": expected}
+    assert answer.json()["outputs"][0]
+
+
+def test_offsets_are_code_points_and_every_input_has_its_output(client, folders):
+    tagger = boustro.Tagger.from_pretrained(folders["tag"], cache=False)
+    outputs = ask(client, *TEXTS, model="tag").json()["outputs"]
+    assert same(outputs, [{"entities": [e.to_dict() for e in found]} for found in tagger.predict(TEXTS)])
+    assert sum(len(output["entities"]) for output in outputs) > 2
+    for text, output in zip(TEXTS, outputs, strict=True):
+        assert all(e["text"] == text[e["start"] : e["end"]] for e in output["entities"])
+
+
+def test_words_and_objects_are_inputs_too(client, folders):
+    words = ["Ada", "Brandt", "left", "Vellmar", "."]
+    outputs = ask(client, words, {"words": words}, {"tokens": words}, {"text": "Ada left."}, [], model="tag").json()[
+        "outputs"
+    ]
+    tags = boustro.Tagger.from_pretrained(folders["tag"], cache=False).tag([words])[0]
+    assert outputs[0] == outputs[1] == outputs[2] and outputs[0]["tags"] == list(tags)
+    assert all(e["text"] == " ".join(words[e["start"] : e["end"]]) for e in outputs[0]["entities"])
+    assert outputs[0]["entities"] and "tags" not in outputs[3] and outputs[4] == {"tags": [], "entities": []}
+
+
+def test_senses_and_vectors(client, folders):
+    tagger = boustro.SenseTagger.from_pretrained(folders["senses"], cache=False)
+    outputs = ask(client, SENSES[0], model="senses").json()["outputs"]
+    assert outputs[0]["senses"][0]["key"] in ("bank%1", "bank%2")
+    assert outputs[0]["senses"][0]["how"] == "centroid" and tagger.record["senses"] == 2
+    texts = ["Ada left.", "", "It rained."]
+    vectors = ask(client, *texts, model="embed", path="/v1/embed").json()
+    expected = boustro.SentenceEncoder.from_pretrained(folders["embed"]).encode(texts)
+    np.testing.assert_allclose(vectors["vectors"], expected, atol=1e-3)
+    assert vectors["width"] == expected.shape[1]
+    units = ask(client, *texts, model="embed", path="/v1/embed", normalize=True).json()["vectors"]
+    np.testing.assert_allclose(np.linalg.norm(units, axis=1), [1, 0, 1], atol=1e-6)
+
+
+def test_min_score_leaves_out_entities(client):
+    every = ask(client, *TEXTS, model="tag").json()["outputs"]
+    scores = sorted(e["score"] for output in every for e in output["entities"])
+    kept = ask(client, *TEXTS, model="tag", min_score=scores[1]).json()["outputs"]
+    assert sum(len(output["entities"]) for output in kept) == len(scores) - scores.index(scores[1]) < len(scores)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b"{", (400, "not_json")),
+        (b"", (422, "not_valid")),
+        (b"\xff\xfe", (400, "not_json")),
+        (b"[" * 100_000, (400, "not_json")),
+        ({"inputs": []}, 200),
+        ({"inputs": "Ada"}, (422, "not_valid")),
+        ({"inputs": ["Ada"], "modle": "tag"}, (422, "not_valid")),
+        ({"inputs": [7]}, (422, "not_valid")),
+        ({"inputs": [["Ada", 7]]}, (422, "not_valid")),
+        ({"inputs": [{"txt": "Ada"}]}, (422, "not_valid")),
+        (b'{"model": "tag", "inputs": ["\\ud800"]}', (422, "not_valid")),
+        (b'{"model": "\\ud800", "inputs": ["x"]}', (404, "unknown_model")),
+        ({"inputs": ["Ada"], "model": "tga"}, (404, "unknown_model")),
+        ({"inputs": ["Ada"], "model": None}, (400, "unknown_model")),
+        ({"inputs": ["Ada"], "min_score": 2}, (422, "not_valid")),
+        (b'{"model": "tag", "inputs": ["Ada"], "min_score": NaN}', (422, "not_valid")),
+        ({"inputs": ["Ada"], "recall": 0.9}, (400, "no_recall")),
+        ({"inputs": ["Ada"], "model": "classify", "min_score": 0.5}, (400, "no_min_score")),
+        ({"inputs": ["Ada"], "model": "embed"}, (400, "wrong_task")),
+        ({"inputs": ["Ada"], "model": "qa"}, (422, "not_valid")),
+        ({"inputs": ["Ada"], "model": "senses"}, (422, "not_valid")),
+        ({"inputs": ["a" * 100_001]}, (413, "input_too_large")),
+        ({"inputs": ["a"] * 1001}, (413, "too_many_inputs")),
+        ({"inputs": ["a" * 99_000] * 11}, (413, "too_large")),
+    ],
+    ids=lambda value: str(value)[:50],
+)
+def test_bad_requests_are_refused_in_one_shape(body, expected, client):
+    content = body if isinstance(body, bytes) else json.dumps({"model": "tag"} | body).encode()
+    answer = client.post("/v1/predict", content=content, headers={"content-type": "application/json"})
+    assert answer.status_code == 200 if expected == 200 else error(answer) == expected
+
+
+def test_messages_say_where_and_what_to_do(client):
+    message = ask(client, "Ada", ["x", 7], model="tag").json()["error"]["message"]
+    assert message == "input 2, word 2 is 7, which is not a string"
+    assert "did you mean 'tag'" in ask(client, "Ada", model="tagg").json()["error"]["message"]
+    assert "boustro embed-fit" in ask(client, "Ada", model="tag", path="/v1/embed").json()["error"]["message"]
+    assert error(client.post("/v1/predict", content=b"inputs=x", headers={"content-type": "text/plain"})) == (
+        415,
+        "not_json",
+    )
+    assert error(client.get("/v1/predict")) == (405, "method_not_allowed")
+    assert error(client.get("/v2")) == (404, "not_found")
+
+
+def test_a_request_keeps_its_id(client):
+    assert client.get("/livez", headers={"x-request-id": "abc-1"}).headers["x-request-id"] == "abc-1"
+    assert client.get("/livez", headers={"x-request-id": "a b\x7f"}).headers["x-request-id"] != "a b\x7f"
+
+
+def test_too_much_at_once_is_told_to_come_back():
+    go_on = threading.Event()
+
+    def act(inputs):
+        go_on.wait(30)
+        return [{"entities": []} for _ in inputs]
+
+    model = Puppet()
+    with one(model, requests=2, waiting=10) as client:
+        model.act, answers = act, []
+        threads = [threading.Thread(target=lambda: answers.append(ask(client, "a" * 9).status_code)) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        while client.service.figures.open._value.get() < 2:
+            time.sleep(0.01)
+        refused = ask(client, "b")
+        assert error(refused) == (429, "too_many_requests") and refused.headers["retry-after"] == "1"
+        assert client.get("/readyz").status_code == 200  # what does not compute is always answered
+        go_on.set()
+        for thread in threads:
+            thread.join()
+        assert answers == [200, 200] and ask(client, "b").status_code == 200
+
+
+def test_a_full_queue_is_told_to_come_back():
+    go_on, model = threading.Event(), Puppet()
+
+    def act(inputs):
+        go_on.wait(30)
+        return [{"entities": []} for _ in inputs]
+
+    with one(model, waiting=5, batch=1) as client:
+        model.act = act
+        threads = [threading.Thread(target=ask, args=(client, "a" * 6, "b" * 6)) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        while client.service.batcher.waiting < 6:
+            time.sleep(0.01)
+        refused = ask(client, "c")
+        assert error(refused) == (429, "queue_full") and int(refused.headers["retry-after"]) >= 1
+        go_on.set()
+        for thread in threads:
+            thread.join()
+
+
+def test_what_takes_too_long_is_given_up_and_a_failure_is_said(capfd):
+    def act(inputs):
+        if "fail" in inputs:
+            raise RuntimeError("secret text")
+        time.sleep(1.5 if "slow" in inputs else 0)
+        return [{"entities": []} for _ in inputs]
+
+    with one(Puppet(act=act), timeout=0.5) as client:
+        assert error(ask(client, "slow")) == (504, "timeout")
+        time.sleep(1.5)
+        failed = ask(client, "fail")
+        assert error(failed) == (500, "internal") and "secret" not in failed.text
+        logged = json.loads(capfd.readouterr().err.splitlines()[-1])
+        assert (logged["status"], logged["error"]) == (500, "RuntimeError") and "act" in logged["trace"][-1]
+        assert "secret" not in str(logged)
+        assert ask(client, "quick").status_code == 200
+
+
+def test_before_the_models_are_open_and_after_the_end_it_says_so():
+    go_on = threading.Event()
+
+    def open_models():
+        go_on.wait(30)
+        return {"puppet": Puppet()}
+
+    service = Service(open_models, ServeLimits())
+    with TestClient(make_service(service, HttpOptions()), base_url=OWN) as client:
+        for path in ("/readyz", "/health"):
+            assert (client.get(path).status_code, client.get(path).json()) == (503, {"status": "starting"})
+        assert client.get("/livez").status_code == 200
+        refused = ask(client, "a")
+        assert error(refused) == (503, "starting") and refused.headers["retry-after"]
+        assert error(client.get("/v1/models")) == (503, "starting")
+        go_on.set()
+        while client.get("/readyz").status_code != 200:
+            time.sleep(0.01)
+        assert ask(client, "a").status_code == 200
+        service.stop()
+        assert error(ask(client, "a")) == (503, "stopping") and client.get("/readyz").status_code == 503
+
+
+def test_a_file_is_answered_line_by_line(client):
+    lines = [
+        '{"id": 1, "text": "Ada left."}',
+        "",
+        '"Ada left."',
+        "nonsense",
+        '{"id": 2}',
+        '["Ada", "left"]',
+        '"\\ud800"',
+        "[" * 5000,
+    ]
+    lines += [json.dumps({"id": n, "text": f"Ada left {n} boats."}) for n in range(200)]
+    answer = client.post("/v1/predict/file?model=tag", content="\r\n".join(lines).encode() + b"\n\xff")
+    assert answer.status_code == 200 and answer.headers["content-type"].startswith("application/x-ndjson")
+    found = [json.loads(line) for line in answer.text.splitlines()]
+    assert len(found) == len(lines)  # one blank line less, one of odd bytes more
+    assert found[0] == {"id": 1, "text": "Ada left.", **found[1]} and found[4].keys() == {"tags", "entities"}
+    assert [(f["error"]["code"], f["line"]) for f in (found[2], found[3], found[5], found[6], found[-1])] == [
+        ("not_json", 4), ("not_valid", 5), ("not_valid", 7), ("not_json", 8), ("not_json", len(lines) + 1)
+    ]  # fmt: skip
+    assert [record["id"] for record in found[7:-1]] == list(range(200)) and all("entities" in r for r in found[7:-1])
+    assert error(client.post("/v1/predict/file", content=b"x")) == (400, "unknown_model")
+    assert error(client.post("/v1/predict/file?model=embed", content=b"x")) == (400, "wrong_task")
+    assert error(client.post("/v1/predict/file?model=tag&min_score=7", content=b"x")) == (422, "not_valid")
+    assert client.post("/v1/predict/file?model=tag", content=b"").content == b""
+
+
+def test_a_line_without_an_end_is_refused_and_a_failure_is_that_of_its_line():
+    def act(inputs):
+        if "fail" in inputs:
+            raise RuntimeError
+        return [{"entities": []} for _ in inputs]
+
+    with one(Puppet(act=act), body_kb=1) as client:
+        answer = client.post("/v1/predict/file", content=b'"a"\n"' + b"b" * 5000)
+        assert json.loads(answer.text.splitlines()[-1])["error"]["code"] == "too_large"
+        answer = client.post("/v1/predict/file", content=b'"a"\n"fail"\n"b"')
+        first, second, third = map(json.loads, answer.text.splitlines())
+        assert first == third == {"entities": []} and second["error"]["code"] == "internal"
+
+
+def test_a_token_guards_what_computes(tmp_path):
+    file = tmp_path / "tokens"
+    file.write_text("open sesame")
+    with client_of({"puppet": Puppet()}, HttpOptions(token_file=file)) as client:
+        for path in ("/v1/models", "/metrics"):
+            assert error(client.get(path)) == (401, "token")
+        for path in ("/v1/predict", "/v1/embed", "/v1/predict/file"):
+            assert error(client.post(path, content=b"x" * 10_000_000)) == (401, "token")  # and not 413: nothing is read
+        for path in ("/", "/docs", "/livez", "/readyz", "/openapi.json"):
+            assert client.get(path).status_code == 200
+        assert (
+            client.post(
+                "/v1/predict", json={"inputs": ["a"]}, headers={"authorization": "Bearer open sesame"}
+            ).status_code
+            == 200
+        )
+
+
+def test_figures(client):
+    ask(client, "Ada left.", "It rained.", model="tag")
+    said = client.get("/metrics").text
+    for name in (
+        "requests_total",
+        "request_seconds_bucket",
+        "waiting_characters",
+        "open_requests",
+        "batch_inputs_count",
+    ):
+        assert f"boustro_{name}" in said
+    words = float(
+        next(line.split()[1] for line in said.splitlines() if line.startswith('boustro_words_total{model="tag"}'))
+    )
+    ask(client, "Ada left.", model="tag")
+    assert f'boustro_words_total{{model="tag"}} {words + 3}' in client.get("/metrics").text
+    client.get("/made/up/path")
+    assert "made" not in client.get("/metrics").text
+
+
+def test_the_log_has_no_texts(client, capfd):
+    ask(client, "Xyzzy left.", model="tag")
+    ask(client, ["Xyzzy", 7], model="tag")
+    logged = [json.loads(line) for line in capfd.readouterr().err.splitlines() if line.startswith("{")]
+    assert [(line["path"], line["status"]) for line in logged] == [("/v1/predict", 200), ("/v1/predict", 422)]
+    assert logged[0]["inputs"] == 1 and logged[0]["model"] == "tag" and "Xyzzy" not in str(logged)
+
+
+def test_pages_need_nothing_from_elsewhere(client):
+    for path in ("/", "/docs"):
+        page = client.get(path)
+        assert "default-src 'none'" in page.headers["content-security-policy"]
+        assert not any(word in page.text for word in ("http://", "https://", "src=", "@import", "innerHTML"))
+    described = client.get("/openapi.json").json()["paths"]
+    assert {
+        "/v1/predict",
+        "/v1/predict/file",
+        "/v1/embed",
+        "/v1/models",
+        "/livez",
+        "/readyz",
+        "/metrics",
+    } == described.keys()
+    assert all(path in page.text for path in described) and "min_score" in page.text
+
+
+def test_what_is_served(client):
+    served = {model["name"]: model for model in client.get("/v1/models").json()["models"]}
+    assert served["tag"]["labels"] == ["LOC", "PER"] == list(served["tag"]["colours"])
+    for name, model in served.items():
+        path = "/v1/embed" if name == "embed" else "/v1/predict"
+        assert ask(client, model["example"], model=name, path=path).status_code == 200
+
+
+def test_folders_have_names(folders, tmp_path):
+    assert name_folders([str(folders["tag"]), f"other={folders['tag']}"]) == {
+        "tag": folders["tag"],
+        "other": folders["tag"],
+    }
+    with pytest.raises(ValueError, match="two models are named tag"):
+        name_folders([str(folders["tag"]), str(folders["tag"])])
+    with pytest.raises(FileNotFoundError, match="no such folder"):
+        name_folders([str(tmp_path / "nowhere")])
+    with pytest.raises(ValueError, match="not one of the folders that can be served: tagger"):
+        name_folders([str(tmp_path)])
+    with pytest.raises(ValueError, match="name one of the models: a, b"):
+        find_model({"a": Puppet(), "b": Puppet()}, None)
+
+
+def test_a_folder_that_cannot_be_opened_ends_the_command(folders, tmp_path, capsys):
+    import shutil
+
+    broken = shutil.copytree(folders["tag"], tmp_path / "broken")
+    (broken / "head.safetensors").unlink()
+    assert main(["serve", str(broken), "--port", "0"]) == 1
+    assert "head.safetensors is missing" in capsys.readouterr().err.splitlines()[-1]
+    assert main(["serve", "--port", "0"]) == 2
+
+
+TEXT = st.text(st.characters(), max_size=60)
+KEYS = st.sampled_from("text words question context sentence1 sentence2 senses start1 a".split()) | st.text(max_size=3)
+PLAIN = st.none() | st.booleans() | st.floats() | st.integers() | TEXT
+VALUES = st.recursive(
+    PLAIN, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4), max_leaves=8
+)
+SENSED = {"words": st.lists(TEXT, max_size=4), "senses": st.lists(st.tuples(st.integers(-1, 5), TEXT, TEXT))}
+MARKS = {"start1": st.integers(-1, 9), "end1": st.integers(), "start2": st.integers(), "end2": st.integers()}
+LIKELY = (
+    TEXT
+    | st.lists(TEXT, max_size=5)
+    | st.fixed_dictionaries({"question": TEXT, "context": TEXT})
+    | st.fixed_dictionaries(SENSED)
+    | st.fixed_dictionaries({"sentence1": TEXT, "sentence2": TEXT}, optional=MARKS)
+)
+FURTHER = {
+    "model": st.sampled_from([*TASKS, "senses", "embed", "x"]) | VALUES,
+    "min_score": st.floats(0, 1) | VALUES,
+    "recall": VALUES,
+    "normalize": st.booleans() | VALUES,
+    "other": VALUES,
+}
+BODIES = st.fixed_dictionaries({"inputs": st.lists(LIKELY | VALUES, max_size=4) | VALUES}, optional=FURTHER)
+
+
+@settings(max_examples=CASES)
+@given(
+    path=st.sampled_from(["/v1/predict", "/v1/embed", "/v1/predict/file"]),
+    body=BODIES | VALUES | st.binary(max_size=200),
+    model=st.sampled_from([*TASKS, "senses", "embed"]),
+    cut=st.integers(0, 400) | st.none(),
+)
+def test_no_body_is_too_odd(client, path, body, model, cut):
+    """Whatever comes is answered, and never by a failure of ours; `BOUSTRO_SERVE_CASES` changes how many there are."""
+    if isinstance(body, dict) and "model" not in body:
+        body = {**body, "model": model}
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()[:cut]
+    if path.endswith("file"):
+        path, content = f"{path}?model={model}", content.replace(b", ", b"\n")
+    answer = client.post(path, content=content, headers={"content-type": "application/json"})
+    assert answer.status_code < 500, (content, answer.text)
+    assert '"internal"' not in answer.text, (content, answer.text)
+    if answer.status_code >= 400:
+        error(answer)
+    elif not path.startswith("/v1/predict/file"):
+        outputs = answer.json().get("outputs", answer.json().get("vectors"))
+        assert len(outputs) == len(body["inputs"])

@@ -1,0 +1,208 @@
+"""`boustro serve` in a process of its own: many clients, slow ones, broken ones, and signals."""
+
+import asyncio
+import http.client
+import json
+import os
+import random
+import re
+import signal
+import socket
+import threading
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+pytest.importorskip("fastapi", reason="needs boustro[serve]")
+
+import boustro
+from children import finish
+from served import TAGGED, make_folders, same, serving
+
+WORDS = [*sorted({word for record in TAGGED for word in record["words"]}), "Zürich", "🦬", "e\u0301toile", "1,250"]
+LINES = 1600  # twelve megabytes
+MEGABYTES = 400
+"""How much a server may grow under a thousand requests; their answers together have less than one."""
+
+
+@pytest.fixture(scope="module")
+def tagger_folder(tiny_pair, tmp_path_factory):
+    return make_folders(tmp_path_factory.mktemp("live"), tiny_pair)["tag"]
+
+
+@pytest.fixture(scope="module")
+def live(tagger_folder, tmp_path_factory):
+    """A server with small bounds: (address, process, what it writes to standard error)."""
+    errors = tmp_path_factory.mktemp("log") / "errors"
+    bounds = "--requests 150 --body-kb 256 --timeout 20 --batch 2000".split()
+    with serving([tagger_folder], errors, *bounds) as (address, process):
+        yield address, process, errors
+
+
+@pytest.fixture
+def tagger(tagger_folder, monkeypatch):
+    """The same tagger here, computing as the server does."""
+    monkeypatch.setenv("BOUSTRO_BF16", "0")
+    return boustro.Tagger.from_pretrained(tagger_folder, cache=False)
+
+
+def make_requests(count: int) -> list[list[str]]:
+    """Requests of one to four texts, all different, of one to thirty words; some with sixty texts."""
+    draw = random.Random(5)
+
+    def text(number: int) -> str:
+        return f"{number} " + " ".join(draw.choice(WORDS) for _ in range(draw.choice([1, 3, 8, 30])))
+
+    sizes = [60 if n % 100 == 7 else draw.choice([1, 1, 1, 2, 4]) for n in range(count)]
+    return [[text(1000 * n + k) for k in range(size)] for n, size in enumerate(sizes)]
+
+
+def expect(tagger: boustro.Tagger, requests: list[list[str]]) -> list[list[dict]]:
+    answers = iter(tagger.predict([text for texts in requests for text in texts]))
+    return [[{"entities": [e.to_dict() for e in next(answers)]} for _ in texts] for texts in requests]
+
+
+def memory(process) -> float:
+    """Resident megabytes."""
+    return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{process.pid}/status").read_text())[1]) / 1024
+
+
+def raw(address: str, data: bytes) -> socket.socket:
+    """A connection to a server after some bytes."""
+    host, port = address.removeprefix("http://").split(":")
+    connection = socket.create_connection((host, int(port)), timeout=60)
+    connection.sendall(data)
+    return connection
+
+
+def head(length: int, path: str = "/v1/predict") -> bytes:
+    kind = "Content-Type: application/json\r\n"
+    return f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{kind}Content-Length: {length}\r\n\r\n".encode()
+
+
+def test_a_thousand_requests_at_once_get_their_own_answers_in_bounded_memory(live, tagger):
+    address, process, _ = live
+    requests = make_requests(1000)
+    before, peak, refused = memory(process), 0.0, 0
+    answers: list = [None] * len(requests)
+
+    async def ask(client: httpx.AsyncClient, number: int) -> None:
+        nonlocal peak, refused
+        while answers[number] is None:
+            answer = await client.post("/v1/predict", json={"inputs": requests[number]})
+            if answer.status_code == 200:
+                answers[number] = answer.json()["outputs"]
+            else:
+                assert answer.status_code == 429 and int(answer.headers["retry-after"]) >= 1, answer.text
+                refused += 1
+                await asyncio.sleep(random.uniform(0.1, 1))
+            peak = max(peak, memory(process))
+
+    async def run() -> None:
+        limits = httpx.Limits(max_connections=None)
+        async with httpx.AsyncClient(base_url=address, timeout=300, limits=limits) as client:
+            await asyncio.gather(*(ask(client, number) for number in range(len(requests))))
+
+    asyncio.run(run())
+    wrong = [n for n, (a, b) in enumerate(zip(answers, expect(tagger, requests), strict=True)) if not same(a, b)]
+    assert not wrong and sum(len(output["entities"]) for outputs in answers for output in outputs) > 1000
+    assert refused > 0 and peak - before < MEGABYTES
+
+
+def test_a_slow_client_is_given_up_and_holds_up_nobody(tagger_folder, tmp_path):
+    with serving([tagger_folder], tmp_path / "errors", "--timeout", "2", "--requests", "5") as (address, _):
+        slow = [raw(address, head(1000) + b'{"inputs": [') for _ in range(4)]
+        assert httpx.post(f"{address}/v1/predict", json={"inputs": ["Ada left."]}, timeout=60).status_code == 200
+        for connection in slow:
+            assert b"408" in connection.recv(65536).splitlines()[0]
+            connection.close()
+        file = raw(address, head(1000, "/v1/predict/file") + b'"Ada left."\n"It')
+        said = b""
+        while b"slow_body" not in said:
+            part = file.recv(65536)
+            assert part, said
+            said += part
+        assert b'"entities"' in said
+        file.close()
+        assert httpx.post(f"{address}/v1/predict", json={"inputs": ["Ada left."]}, timeout=60).status_code == 200
+
+
+def test_broken_clients_leave_nothing_behind(live):
+    address, _, errors = live
+    body = json.dumps({"inputs": ["Ada left Vellmar."] * 200}).encode()
+    for number in range(60):
+        kinds = [
+            head(len(body)) + body,
+            head(len(body)) + body[:40],
+            head(9, "/v1/predict/file"),
+            b"\x16\x03\x01\x02",
+            b"GET",
+        ]
+        connection = raw(address, kinds[number % len(kinds)])
+        if number % 2:  # a reset, where the other half is an orderly end
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        connection.close()
+    end = time.monotonic() + 60
+    while "boustro_open_requests 0.0" not in httpx.get(f"{address}/metrics", timeout=60).text:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    assert httpx.post(f"{address}/v1/predict", json={"inputs": ["Ada left."]}, timeout=60).status_code == 200
+    assert "Traceback" not in errors.read_text()
+
+
+def test_a_large_file_comes_back_whole_to_a_client_that_reads_only_at_the_end(live, tagger):
+    """Its answers do not fit into what the connection holds: reading and answering must not wait for each other."""
+    address, process, _ = live
+    lines = [json.dumps({"id": n, "text": " ".join(WORDS[n % 7 :][:3]), "more": "x" * 8000}) for n in range(LINES)]
+    data, before = ("\n".join(lines) + "\n").encode(), memory(process)
+    assert len(data) > 12_000_000
+    with raw(address, head(len(data), "/v1/predict/file")) as connection:
+        connection.settimeout(300)
+        connection.sendall(data)
+        response = http.client.HTTPResponse(connection)
+        response.begin()
+        answers = [json.loads(line) for line in response]
+    assert [answer["id"] for answer in answers] == list(range(LINES))
+    expected = tagger.predict([json.loads(line)["text"] for line in lines[:7]])
+    assert same([a["entities"] for a in answers[:7]], [[e.to_dict() for e in found] for found in expected])
+    assert memory(process) - before < 60
+
+
+def test_sigterm_under_load_finishes_what_was_taken(tagger_folder, tmp_path, tagger):
+    requests = make_requests(200)
+    expected = expect(tagger, requests)
+    outcomes: list[str] = []
+    with serving([tagger_folder], tmp_path / "errors") as (address, process):
+        stop = threading.Event()
+
+        async def client(number: int, session: httpx.AsyncClient) -> None:
+            while not stop.is_set():
+                number = (number * 7 + 1) % len(requests)
+                try:
+                    answer = await session.post("/v1/predict", json={"inputs": requests[number]})
+                except httpx.RemoteProtocolError as error:  # an idle connection, closed before its next request
+                    assert "without sending a response" in str(error)
+                    return outcomes.append("closed")
+                except httpx.TransportError:
+                    return outcomes.append("not accepted")
+                if answer.status_code == 503:
+                    return outcomes.append(answer.json()["error"]["code"])
+                assert answer.status_code == 200 and same(answer.json()["outputs"], expected[number])
+                outcomes.append("right")
+                if len(outcomes) == 100:
+                    os.kill(process.pid, signal.SIGTERM)
+
+        async def run() -> None:
+            limits = httpx.Limits(max_connections=None)
+            async with httpx.AsyncClient(base_url=address, timeout=120, limits=limits) as session:
+                await asyncio.gather(*(client(number, session) for number in range(30)))
+
+        asyncio.run(run())
+        assert finish(process, 60) == 0
+    assert outcomes.count("right") >= 100
+    assert {*outcomes} <= {"right", "stopping", "closed", "not accepted"}
+    log = (tmp_path / "errors").read_text()
+    statuses = [json.loads(line)["status"] for line in log.splitlines() if line.startswith("{")]
+    assert statuses.count(200) == outcomes.count("right") and {*statuses} <= {200, 503}
