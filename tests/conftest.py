@@ -59,7 +59,7 @@ def _guard(method: str) -> Callable:
 
 
 def _guard_lookup(host, *arguments, _original=socket.getaddrinfo, **options):
-    if host not in (None, "", "127.0.0.1", "::1", "localhost"):
+    if host not in (None, "", "127.0.0.1", "::1", "localhost", "0.0.0.0", "::"):
         raise NetworkBlocked(f"a test tried to look up {host}; tests run without the network")
     return _original(host, *arguments, **options)
 

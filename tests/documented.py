@@ -25,6 +25,7 @@ SMALL = {
     "fuse": "--tokens 32 --segment-length 16 --batch-segments 2",
     "elmo": "--words 60 --width 8 --cells 16 --letter-window 1",
     "fit": "--epochs 1",
+    "serve": "--port 0",
     "compare": "--epochs 1 --seeds 1 --hidden 16 --train-sentences 8",
     "fewshot": "--draws 2 --shots 1 --budget 2 --epochs 2",
     "embed-fit": "--epochs 1 --hidden 8",
@@ -107,6 +108,7 @@ def make_folder(folder: Path) -> Path:
     for name in ("article.txt", "log.txt", "notes/a.txt", "notes/b.txt"):
         _write(folder / name, "Ada left.\nIt rained.\n")
     (folder / "letters.txt.gz").write_bytes(gzip.compress(b"Ada left.\n"))
+    _write(folder / "tokens.txt", "secret\n")
     _write(folder / "corpus.jsonl", CORPUS)
     with contextlib.chdir(folder):
         for command in MADE:

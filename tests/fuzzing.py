@@ -64,6 +64,7 @@ KNOWN_VALUES = {
     **dict.fromkeys(["--encoder", "--encoders", "--lm", "--forward", "--init-from"], SPECS),
     **dict.fromkeys(["--train", "--dev", "--test", "--shards", "--validation", "--folder"], PLACES),
     "--vary": VARIED,
+    "--host": ["", *"localhost 127.0.0.1 ::1 0.0.0.0 ::".split()],
 }
 
 

@@ -47,6 +47,8 @@ def world(tiny_lm, tmp_path_factory):
 @pytest.fixture
 def no_training(monkeypatch):
     """Runs stop where long work would begin."""
+    import uvicorn
+
     import boustro.studies.core.study
     import boustro.tasks.fitting
     import boustro.text.shards
@@ -54,6 +56,7 @@ def no_training(monkeypatch):
     def refuse(*arguments, **options):
         raise BrokenOff("this far and no further")
 
+    monkeypatch.setattr(uvicorn.Server, "run", refuse)
     train_head, train = boustro.tasks.fitting.train_head, PretrainTrainer.train
     monkeypatch.setattr(boustro.studies.core.study, "compute_cells", refuse)  # the demo's
     monkeypatch.setattr(boustro.text.shards, "ProcessPoolExecutor", refuse)

@@ -37,6 +37,7 @@ GOOD = {
     "infill": "{gaps.txt} --model {lm}+{back} --read-on 4",
     "evaluate": "{tagger} {train.conll}",
     "predict": "{tagger} {corpus.txt}",
+    "serve": "{tagger} --port 0",
     "embed": "{corpus.txt} --out {out} --encoder {lm}",
     "similarity": "{corpus.txt} --query Ada --encoder {lm}",
     "embed-fit": "--texts {corpus.txt} --out {out} --encoder {lm}",

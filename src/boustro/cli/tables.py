@@ -16,6 +16,8 @@ from boustro.objectives.split import Split
 from boustro.output import RunOptions
 from boustro.pretrain.config import PretrainConfig
 from boustro.roads.options import AdaptConfig, ElmoConfig, FuseConfig
+from boustro.serve.http import HttpOptions
+from boustro.serve.options import ServeLimits
 from boustro.studies.fewshot.options import ShotOptions
 from boustro.tasks.config import ClassifierConfig, QuestionConfig, TaggerConfig
 from boustro.tasks.data.reading import DataOptions
@@ -30,6 +32,8 @@ TABLES: dict[str, type] = {
     "`embed-fit`: `EmbedTraining`": EmbedTraining,
     "`infill`, `Infiller`: `InfillOptions`": InfillOptions,
     "`wsd fit`, `SenseTagger`: `SenseOptions`": SenseOptions,
+    "`serve`: where it listens, and who may ask": HttpOptions,
+    "`serve`: its bounds": ServeLimits,
     "Labelled data": DataOptions,
     "How a command runs": RunOptions,
     "`pretrain`": PretrainConfig,

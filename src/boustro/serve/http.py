@@ -219,7 +219,7 @@ def listen(http: HttpOptions) -> socket.socket:
     where = f"{http.host or '0.0.0.0'}, port {http.port}"
     try:
         found = socket.getaddrinfo(http.host or None, http.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except (socket.gaierror, UnicodeError):
+    except (socket.gaierror, ValueError):
         raise OSError(f"{http.host}: no address of this name; name an address of this machine with --host") from None
     family, kind, protocol, _, address = found[0]
     listener = socket.socket(family, kind, protocol)

@@ -18,7 +18,8 @@ STYLE = (
     ":root{color-scheme:light dark}body{font:1rem/1.6 system-ui,sans-serif;max-width:50rem;margin:2rem auto;"
     "padding:0 1rem;overflow-wrap:anywhere}h2{margin-top:2.5rem}code,pre{font:.9rem ui-monospace,monospace}"
     "pre{padding:.8rem;border:1px solid #8888;border-radius:.4rem;overflow:auto}table{border-collapse:collapse}"
-    "td,th{text-align:left;vertical-align:top;padding:.2rem 1rem .2rem 0}"
+    "td,th{text-align:left;vertical-align:top;padding:.2rem 1rem .2rem 0;overflow-wrap:break-word}"
+    "th,td code{white-space:nowrap}"
 )
 
 

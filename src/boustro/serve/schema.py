@@ -33,6 +33,7 @@ class PredictRequest(Request):
 class EmbedRequest(Request):
     """Texts to embed."""
 
+    inputs: Annotated[list[Any], Field(description="Texts.", examples=[["Ada Brandt flew to Port Lisse."]])]
     normalize: Annotated[bool, Field(description="Divide each vector by its length.")] = False
 
 
