@@ -62,7 +62,9 @@ class PairTask(Task[Texts, Result]):
         pair = make_pair(given, place)
         return AskedPair(given if isinstance(given, Mapping) else dict(zip(KEYS[0], given, strict=True)), pair)
 
-    parse_value = as_input
+    @classmethod
+    def parse_value(cls, value: Any, place: str) -> AskedPair:
+        return cls.as_input(value, place)
 
     @classmethod
     def parse_line(cls, line: str, place: str) -> AskedPair:

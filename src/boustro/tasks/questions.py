@@ -83,8 +83,12 @@ class QuestionAnswerer(Task[Question, SpanAnswer]):
     def parts(example: Question) -> tuple[Sentence, ...]:
         return example.question, example.context
 
-    as_input = parse_value = staticmethod(as_question)
+    as_input = staticmethod(as_question)
     parse_line = staticmethod(parse_question)
+
+    @classmethod
+    def parse_value(cls, value: Any, place: str) -> Question:
+        return cls.as_input(value, place)
 
     @staticmethod
     def is_input(given: Any) -> bool:

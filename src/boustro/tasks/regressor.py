@@ -52,6 +52,9 @@ class TextRegressor(Task[str, float]):
         """The score."""
         return round(float(answer.parts[0][1].value or 0.0), 4)
 
+    def to_record(self, answer: InputAnswer[str]) -> dict[str, Any]:
+        return {"score": self.result(answer)}
+
     def show(self, answer: InputAnswer[str], form: str, colour: bool = False) -> Any:
-        score = self.result(answer)
-        return {"text": answer.input, "score": score} if form == "jsonl" else f"{score}\t{answer.input}"
+        shown = {"text": answer.input} | self.to_record(answer)
+        return shown if form == "jsonl" else f"{shown['score']}\t{answer.input}"

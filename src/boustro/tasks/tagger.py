@@ -93,13 +93,13 @@ class Tagger(Task[str, list[Entity]]):
         return {"tags": [tag for _, own in answer.parts for tag in own.tags]} | entities
 
     def show(self, answer: InputAnswer[str], form: str, colour: bool = False) -> Any:
-        words = isinstance(answer.input, Sentence)
+        words = answer.input.words if isinstance(answer.input, Sentence) else None
         if form == "jsonl":
-            own = {"words": list(answer.input.words)} if isinstance(answer.input, Sentence) else {"text": answer.input}
-            return own | self.to_record(answer)
+            return ({"text": answer.input} if words is None else {"words": list(words)}) | self.to_record(answer)
         if form == "conll":
             return format_document([(part.example.words, own.tags) for part, own in answer.parts])
-        shown = word_entities(answer.input.words, self.result(answer)) if words else (answer.input, answer.entities)
+        found = self.result(answer)
+        shown = (answer.input, found) if words is None else word_entities(words, found)
         if form == "html":
             return f"<p>{as_html(*shown)}</p>"
         return (as_terminal if colour else as_text)(*shown)
