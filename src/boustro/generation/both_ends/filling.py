@@ -163,13 +163,17 @@ def fill_gaps(pair: Pair, gaps: Sequence[Gap], options: InfillOptions) -> list[l
     for start in range(0, len(gaps), BATCH_GAPS):
         part = gaps[start : start + BATCH_GAPS]
         contexts = [(nearest_left(gap.left, room), nearest_right(gap.right, room)) for gap in part]
-        ends = Ends(pair, contexts, [gap.spaced for gap in part])
-        middles: list[set[tuple[int, ...]]] = [set() for _ in part]
-        for length in options.lengths():
-            for row, middle in _fillings(ends, part, length, options):
-                middles[row].add(tuple(middle))
-        found += _ranked(ends, [sorted(own) for own in middles], options)
+        found += fill_between(Ends(pair, contexts, [gap.spaced for gap in part]), part, options)
     return found
+
+
+def fill_between(ends: Ends, gaps: Sequence[Gap], options: InfillOptions) -> list[list[Filling]]:
+    """The same for gaps whose contexts have been read."""
+    middles: list[set[tuple[int, ...]]] = [set() for _ in gaps]
+    for length in options.lengths():
+        for row, middle in _fillings(ends, gaps, length, options):
+            middles[row].add(tuple(middle))
+    return _ranked(ends, [sorted(own) for own in middles], options)
 
 
 def context_room(pair: Pair, options: InfillOptions) -> int:

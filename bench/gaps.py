@@ -1,0 +1,200 @@
+"""Gaps in text that no model has read: how many of the pieces are right, and what the choices inside are worth.
+
+    python bench/gaps.py --data ../shared/data --pieces 4 --gaps 1000 --seeds 1 2 3
+
+A gap is `--pieces` pieces within a paragraph of a held-back Wikipedia article. Every variant fills the same gaps, with
+`--context` pieces on each side. Differences are those to the forward LM with the same closing, with a paired bootstrap
+over gaps and draws of gaps. Seconds are of one processor, without reading the contexts, which
+are read once for all systems. `--lengths` instead measures how often each ranking finds a gap of unknown length, and
+`--unigrams` how the source of the unigram distribution and its weight matter.
+"""
+
+import bz2
+import json as jsonlib
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+import tyro
+from rich.console import Console
+from rich.table import Table
+from tqdm import tqdm
+
+from boustro.generation.both_ends.filling import BATCH_GAPS, RANKINGS, VARIANTS, Gap, fill_between
+from boustro.generation.both_ends.options import InfillOptions
+from boustro.generation.both_ends.pair import Ends, Pair
+from boustro.metrics.significance import bootstrap, difference
+from boustro.output import as_json, check_output
+from boustro.store import write_file
+
+BASELINE = "forward-closed"
+MARGIN = 16  # pieces of the article on each side of a gap, at least
+Drawn = list[tuple[Gap, tuple[int, ...]]]
+"""Gaps and what stands in them."""
+
+
+def main(
+    data: Path,
+    model: str = "starter",
+    pieces: int = 4,
+    gaps: int = 1000,
+    seeds: tuple[int, ...] = (1, 2, 3),
+    context: int = 120,
+    unigrams: bool = False,
+    lengths: bool = False,
+    json: Path | None = None,
+) -> None:
+    """Print a table.
+
+    Args:
+        data: The folder of the data sets.
+        model: Spec of the pair.
+        pieces: Pieces of a gap; with --lengths the longest.
+        gaps: Gaps of each draw.
+        seeds: Seeds of the draws of gaps.
+        context: Pieces on each side.
+        unigrams: Compare sources and weights of the unigram distribution.
+        lengths: Compare rankings of lengths from 1 to --pieces, all equally frequent.
+        json: Write the figures to this file.
+    """
+    check_output(json)
+    pair = Pair.load(model)
+    articles = list(_articles(pair, data / "wikipedia" / "validation.jsonl.bz2"))
+    sizes = range(1, pieces + 1) if lengths else range(pieces, pieces + 1)
+    draws = [draw_gaps(pair, articles, sizes, gaps, context, seed) for seed in seeds]
+    systems = _rankings(pair, pieces) if lengths else _unigrams(pair, data, pieces) if unigrams else _variants(pieces)
+    seconds, found = Counter(), {name: [[] for _ in seeds] for name in systems}
+    for number, drawn in enumerate(draws):
+        for start in tqdm(range(0, gaps, BATCH_GAPS), desc=f"draw {seeds[number]}"):
+            part = drawn[start : start + BATCH_GAPS]
+            ends = Ends(pair, [(gap.left, gap.right) for gap, _ in part])  # read once for all systems
+            for name, (prepare, options) in systems.items():
+                prepare()
+                started = time.process_time()
+                filled = fill_between(ends, [gap for gap, _ in part], options)
+                seconds[name] += time.process_time() - started
+                found[name][number] += [(own[0].pieces, gold) for own, (_, gold) in zip(filled, part, strict=True)]
+    rows = {name: {"seconds": seconds[name], **_figures(own)} for name, own in found.items()}
+    right = {name: np.array([[_right(*one) for one in draw] for draw in own])[..., None] for name, own in found.items()}
+    _compare(rows, right, next(iter(systems)) if BASELINE not in systems else BASELINE)
+    if json:
+        write_file(json, as_json({"model": model, "pieces": pieces, "gaps": gaps, "rows": rows}, 1))
+    _show(rows)
+
+
+def draw_gaps(
+    pair: Pair, articles: Sequence[Sequence[int]], sizes: Sequence[int], count: int, context: int, seed: int
+) -> Drawn:
+    """Gaps of all sizes in turn, at random places; none holds a special piece or one of white space alone."""
+    rng, writable = np.random.default_rng(seed), pair.writable.cpu().numpy()
+    found: Drawn = []
+    while len(found) < count:
+        size, article = sizes[len(found) % len(sizes)], articles[rng.integers(len(articles))]
+        if len(article) < size + 2 * MARGIN:
+            continue
+        start = int(rng.integers(MARGIN, len(article) - size - MARGIN + 1))
+        gold = tuple(article[start : start + size])
+        if writable[list(gold)].all():
+            left, right = article[max(0, start - context) : start], article[start + size : start + size + context]
+            found.append((Gap(left, right), gold))
+    return found
+
+
+def _right(pieces: Sequence[int], gold: Sequence[int]) -> float:
+    """The share of pieces that are right, of gaps of known length; else whether the whole gap is."""
+    if len(pieces) != len(gold):
+        return 0.0
+    return sum(a == b for a, b in zip(pieces, gold, strict=True)) / len(gold)
+
+
+def _figures(found: Sequence[Sequence[tuple[Sequence[int], Sequence[int]]]]) -> dict[str, float]:
+    shares = [100 * np.mean([_right(*one) for one in own]) for own in found]
+    whole = [100 * np.mean([tuple(a) == tuple(b) for a, b in own]) for own in found]
+    length = [100 * np.mean([len(a) == len(b) for a, b in own]) for own in found]
+    names = {"right": shares, "whole": whole, "length": length}
+    spread = {f"{name}_sd": float(np.std(values, ddof=min(1, len(values) - 1))) for name, values in names.items()}
+    return {name: float(np.mean(values)) for name, values in names.items()} | spread
+
+
+System = tuple[Callable[[], None], InfillOptions]
+
+
+def _variants(pieces: int) -> dict[str, System]:
+    """Every variant, then the beam under every ranking."""
+    common = {"tokens_per_gap": str(pieces), "ranking": "joint"}
+    names = [name for name in VARIANTS if name != "beam"]
+    found = {name: InfillOptions(variant=name, **common) for name in names}
+    found |= {f"beam, {rank}": InfillOptions(tokens_per_gap=str(pieces), ranking=rank) for rank in ("joint", "around")}
+    return {name: (_nothing, options) for name, options in found.items()}
+
+
+def _rankings(pair: Pair, pieces: int) -> dict[str, System]:
+    """Lengths that are searched, by every ranking; the fillings are the same."""
+    return {name: (_nothing, InfillOptions(tokens_per_gap=f"1-{pieces}", ranking=name)) for name in RANKINGS}
+
+
+def _unigrams(pair: Pair, data: Path, pieces: int) -> dict[str, System]:
+    """What the LMs predict after their start piece, and counts of training text, at several weights."""
+    own = pair.unigram
+    counts = torch.ones_like(own)
+    for article in islice(_articles(pair, data / "wikipedia" / "train-AA.jsonl.bz2"), 3000):
+        counts += torch.bincount(torch.tensor(article), minlength=len(own)).to(own)
+    counted = (counts / counts.sum()).log()
+    print(f"counts against the LMs' own: {(counted.exp() * (counted - own)).sum():.3f} nats", file=sys.stderr)
+
+    def use(unigram: torch.Tensor) -> Callable[[], None]:
+        return lambda: setattr(pair, "unigram", unigram)
+
+    return {
+        f"{name}, γ {weight}": (
+            use(unigram),
+            InfillOptions(
+                variant="surer-first", tokens_per_gap=str(pieces), ranking="joint", unigram_weight=float(weight)
+            ),
+        )
+        for name, unigram in (("LMs", own), ("counts", counted))
+        for weight in (0, 0.5, 0.75, 1)
+    }
+
+
+def _nothing() -> None:
+    """No preparation."""
+
+
+def _compare(rows: dict[str, dict[str, float]], right: dict[str, np.ndarray], baseline: str) -> None:
+    """Add the difference to the baseline, in points, with its 95% interval."""
+
+    def mean(values: np.ndarray, times: np.ndarray) -> np.ndarray:
+        return 100 * np.einsum("bn,sn->bs", times, values[..., 0]) / times.sum(1, keepdims=True)
+
+    for name, values in right.items():
+        if name != baseline:
+            gap = difference(*bootstrap(mean, [right[baseline], values]))
+            assert gap is not None
+            rows[name] |= {"points": gap.points, "low": gap.low, "high": gap.high}
+
+
+def _show(rows: dict[str, dict[str, float]]) -> None:
+    table = Table("", "pieces right", "whole gaps", "length right", "difference (95%)", "seconds")
+    for name, row in rows.items():
+        gap = f"{row['points']:+.1f} ({row['low']:+.1f} to {row['high']:+.1f})" if "points" in row else ""
+        cells = [f"{row[key]:.1f} ± {row[f'{key}_sd']:.1f}" for key in ("right", "whole", "length")]
+        table.add_row(name, *cells, gap, f"{row['seconds']:.0f}")
+    Console(width=120).print(table)
+
+
+def _articles(pair: Pair, path: Path) -> Iterator[list[int]]:
+    """The pieces of the articles of a file."""
+    with bz2.open(path, "rt", encoding="utf-8") as file:
+        for line in file:
+            text = jsonlib.loads(line)["text"]
+            yield pair.tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+
+
+if __name__ == "__main__":
+    tyro.cli(main)
