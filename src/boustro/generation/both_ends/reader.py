@@ -94,12 +94,17 @@ class Read:
 
     def scores(self, written: Sequence[Ids], rows: Sequence[int] | None = None) -> Tensor:
         """(N, W) log-probability of each piece written, given those before it; 0 beyond a row's own end."""
+        return self.judge(written, rows)[0]
+
+    def judge(self, written: Sequence[Ids], rows: Sequence[int] | None = None) -> tuple[Tensor, Tensor]:
+        """The same, and (N,) whether every piece of a row is the likeliest in its place."""
         width = max(map(len, written))
         wanted = torch.tensor([[*ids, *[0] * (width - len(ids))] for ids in written], device=self.reader.device)
         ends = torch.tensor([len(ids) for ids in written], device=self.reader.device)
         log_probs = self._log_probs(written, rows, lambda states, _: states[:, :width])
-        found = log_probs.gather(-1, wanted[..., None])[..., 0]
-        return found.masked_fill(torch.arange(width, device=found.device) >= ends[:, None], 0.0)
+        beyond = torch.arange(width, device=ends.device) >= ends[:, None]
+        found = log_probs.gather(-1, wanted[..., None])[..., 0].masked_fill(beyond, 0.0)
+        return found, ((log_probs.argmax(-1) == wanted) | beyond).all(-1)
 
     @torch.inference_mode()
     def _log_probs(self, written: Sequence[Ids], rows: Sequence[int] | None, pick: Any) -> Tensor:

@@ -1,0 +1,178 @@
+"""Continuation choice, a benchmark that small models can do, and multiple choice from files, with their controls.
+
+    python bench/continuation.py --data ../shared/data --items 500 --seeds 1 2 3
+    python bench/continuation.py --data ../shared/data --out continuation      # writes the items as JSON lines
+    python bench/continuation.py --questions ../shared/data/multiple_choice/openbookqa-train.jsonl
+
+The context is `--prefix` pieces of a held-back Wikipedia article, the choices are its true continuation and three
+others of the same number of pieces, all from the start of a word on: from other articles (easy), or from later in the
+same article (hard). Files hold `question`, `choices` and `answer`, the number of the right choice from 0. Scores are
+those of `boustro.generation.choices`, their intervals from a bootstrap over questions.
+"""
+
+import bz2
+import json as jsonlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from boustro.generation.both_ends.pair import Pair, nearest_left
+from boustro.generation.choices import CONTROLS, SCORES, best, weigh
+from boustro.metrics.significance import Difference, bootstrap, difference
+from boustro.output import as_json, check_output
+from boustro.store import write_file
+
+CHOICES = 4
+SLACK = 8
+"""Pieces within which the first word of a choice is looked for."""
+BASELINE = "forward"
+
+
+class Item(NamedTuple):
+    """Piece ids of a context and of its choices, their texts, and which is right."""
+
+    context: list[int]
+    choices: list[list[int]]
+    texts: list[str]
+    answer: int
+
+
+def main(
+    data: Path | None = None,
+    questions: tuple[Path, ...] = (),
+    model: str = "starter",
+    items: int = 500,
+    seeds: tuple[int, ...] = (1, 2, 3),
+    prefix: int = 96,
+    continuation: int = 32,
+    out: Path | None = None,
+    json: Path | None = None,
+) -> None:
+    """Print a table for each set.
+
+    Args:
+        data: The folder of the data sets.
+        questions: Files of questions, instead.
+        model: Spec of the pair.
+        items: Items of each draw.
+        seeds: Seeds of the draws of items.
+        prefix: Pieces of a context.
+        continuation: Pieces of a choice.
+        out: Write easy.jsonl and hard.jsonl, of the first seed, into this folder, and stop.
+        json: Write the figures to this file.
+    """
+    check_output(json)
+    pair, sets = Pair.load(model), {}
+    for path in questions:
+        sets[path.stem] = [read_questions(pair, path)]
+    if data is not None:
+        with bz2.open(data / "wikipedia" / "validation.jsonl.bz2", "rt", encoding="utf-8") as file:
+            texts = [jsonlib.loads(line)["text"] for line in file]
+        articles = pair.tokenizer(texts, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+        for name in ("easy", "hard"):
+            draws = [draw_items(pair, articles, name == "hard", items, prefix, continuation, seed) for seed in seeds]
+            sets[name] = draws
+    if out is not None:
+        for name, draws in sets.items():
+            rows = (
+                {"question": pair.tokenizer.decode(i.context), "choices": i.texts, "answer": i.answer} for i in draws[0]
+            )
+            write_file(out / f"{name}.jsonl", "".join(as_json(row) + "\n" for row in rows))
+        return
+    figures = {name: measure(pair, draws) for name, draws in sets.items()}
+    if json:
+        write_file(json, as_json({"model": model, "sets": figures}, 1))
+    for name, rows in figures.items():
+        show(f"{name}: {sum(map(len, sets[name])):,} questions", rows)
+
+
+def draw_items(
+    pair: Pair, articles: Sequence[Sequence[int]], hard: bool, count: int, prefix: int, size: int, seed: int
+) -> list[Item]:
+    """Items from random places. All choices begin with a word, do not overlap, and stand in a random order."""
+    rng, found = np.random.default_rng(seed), []
+    slot, starts = size + SLACK, pair.spaced.tolist()
+    long = [article for article in articles if len(article) >= prefix + (CHOICES if hard else 1) * slot]
+
+    def first_word(article: Sequence[int], place: int) -> int:
+        return next((n for n in range(place, place + SLACK) if starts[article[n]]), place)
+
+    while len(found) < count:
+        article = long[rng.integers(len(long))]
+        at = prefix + int(rng.integers(len(article) - prefix - (CHOICES if hard else 1) * slot + 1))
+        end = first_word(article, at)
+        if hard:  # the rest of the article in slots of one continuation each
+            slots = np.arange(at + slot, len(article) - slot + 1, slot)
+            places = [(article, first_word(article, int(s))) for s in rng.choice(slots, CHOICES - 1, replace=False)]
+        else:
+            chosen = [long[n] for n in rng.choice(len(long), CHOICES - 1, replace=False)]
+            places = [(own, first_word(own, int(rng.integers(len(own) - slot + 1)))) for own in chosen]
+        choices = [list(own[begin : begin + size]) for own, begin in ((article, end), *places)]
+        if not all(starts[choice[0]] for choice in choices):
+            continue
+        order = rng.permutation(CHOICES)
+        shuffled = [choices[i] for i in order]
+        texts = [pair.tokenizer.decode(own) for own in shuffled]
+        found.append(Item(list(article[end - prefix : end]), shuffled, texts, int(np.flatnonzero(order == 0)[0])))
+    return found
+
+
+def read_questions(pair: Pair, path: Path) -> list[Item]:
+    """The questions of a file; a choice follows its question after a space."""
+    found = []
+    for line in path.read_text("utf-8").splitlines():
+        row = jsonlib.loads(line)
+        context, *choices = pair.tokenizer(
+            [row["question"], *(f" {choice}" for choice in row["choices"])], add_special_tokens=False
+        )["input_ids"]
+        room = pair.window - max(map(len, choices))
+        found.append(Item(list(nearest_left(context, room)), choices, row["choices"], row["answer"]))
+    return found
+
+
+def measure(pair: Pair, draws: Sequence[Sequence[Item]]) -> dict[str, dict[str, float]]:
+    """Accuracy of every score in percent, with its interval and its difference to the forward LM."""
+    right: dict[str, list[list[bool]]] = {}
+    for items in draws:
+        sizes = [len(item.choices) for item in items]
+        contexts = [item.context for item in items for _ in item.choices]
+        choices = [choice for item in items for choice in item.choices]
+        evidence = weigh(contexts, choices, pair.forward, pair.backward)
+        found = {name: best(score.of(evidence), sizes) for name, score in {**CONTROLS, **SCORES}.items()}
+        found["characters"] = [int(np.argmax([len(text) for text in item.texts])) for item in items]
+        for name, chosen in found.items():
+            right.setdefault(name, []).append([c == item.answer for c, item in zip(chosen, items, strict=True)])
+    values = {name: np.array(own, float)[..., None] for name, own in right.items()}
+    drawn = dict(zip(values, bootstrap(accuracy, list(values.values())), strict=True))
+    rows = {}
+    for name, own in drawn.items():
+        low, high = np.quantile(own.resampled.mean(1), [0.025, 0.975])
+        gap: Difference | None = difference(drawn[BASELINE], own)
+        assert gap is not None
+        rows[name] = {"accuracy": float(own.scores.mean()), "low": float(low), "high": float(high)}
+        rows[name] |= {"points": gap.points, "points_low": gap.low, "points_high": gap.high}
+    return {name: rows[name] for name in ("characters", *CONTROLS, *SCORES)}
+
+
+def accuracy(values: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Percent of questions answered rightly."""
+    return 100 * np.einsum("bn,sn->bs", times, values[..., 0]) / times.sum(1, keepdims=True)
+
+
+def show(title: str, rows: dict[str, dict[str, float]]) -> None:
+    """Print a table."""
+    table = Table("", "accuracy (95%)", f"against {BASELINE} (95%)", title=title)
+    for name, row in rows.items():
+        gap = f"{row['points']:+.1f} ({row['points_low']:+.1f} to {row['points_high']:+.1f})"
+        own = f"{row['accuracy']:.1f} ({row['low']:.1f} to {row['high']:.1f})"
+        table.add_row(name, own, "" if name == BASELINE else gap)
+    Console(width=100).print(table)
+
+
+if __name__ == "__main__":
+    tyro.cli(main)
