@@ -33,6 +33,7 @@ COMMANDS = {
     "serve": ("boustro.serve.command", "serve", "trained folders over HTTP, with a page (needs fastapi)"),
     "wsd": ("boustro.tasks.senses.command", "wsd", "name the senses of words (fit, evaluate, predict)"),
     "infill": ("boustro.generation.both_ends.command", "infill", "fill the gaps of texts from both ends"),
+    "harness": ("boustro.generation.harness.command", "harness", "multiple choice without training (needs lm-eval)"),
     "compare": ("boustro.studies.compare.command", "compare", "encoders x heads x seeds, as a table and a report"),
     "fewshot": ("boustro.studies.fewshot.command", "fewshot", "encoders with few labelled sentences, as curves"),
     "embed": ("boustro.embeddings.commands", "embed", "write one vector per text"),

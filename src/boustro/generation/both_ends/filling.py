@@ -169,11 +169,16 @@ def fill_gaps(pair: Pair, gaps: Sequence[Gap], options: InfillOptions) -> list[l
 
 def fill_between(ends: Ends, gaps: Sequence[Gap], options: InfillOptions) -> list[list[Filling]]:
     """The same for gaps whose contexts have been read."""
-    middles: list[set[tuple[int, ...]]] = [set() for _ in gaps]
+    return rank_fillings(ends, find_fillings(ends, gaps, options), options)
+
+
+def find_fillings(ends: Ends, gaps: Sequence[Gap], options: InfillOptions) -> list[list[tuple[int, ...]]]:
+    """The pieces of every filling of each gap, of all lengths, in no order."""
+    found: list[set[tuple[int, ...]]] = [set() for _ in gaps]
     for length in options.lengths():
-        for row, middle in _fillings(ends, gaps, length, options):
-            middles[row].add(tuple(middle))
-    return _ranked(ends, [sorted(own) for own in middles], options)
+        for row, pieces in _fillings(ends, gaps, length, options):
+            found[row].add(tuple(pieces))
+    return [sorted(own) for own in found]
 
 
 def context_room(pair: Pair, options: InfillOptions) -> int:
@@ -212,7 +217,8 @@ def _chooser(keys: Sequence[tuple[int, ...]], options: InfillOptions) -> Choose:
     return choose
 
 
-def _ranked(ends: Ends, middles: list[list[tuple[int, ...]]], options: InfillOptions) -> list[list[Filling]]:
+def rank_fillings(ends: Ends, middles: list[list[tuple[int, ...]]], options: InfillOptions) -> list[list[Filling]]:
+    """The best fillings of each gap, scored and in order."""
     flat = [middle for own in middles for middle in own]
     rows = [row for row, own in enumerate(middles) for _ in own]
     joint = ends.joint(flat, rows, options.unigram_weight)

@@ -70,14 +70,14 @@ class Infiller:
     """
 
     def __init__(
-        self, model: str = "starter", *, device: str | None = None, dtype: Precision | None = None, **options: Any
+        self, model: str = "starter", *, device: str | None = None, dtype: Precision = "float32", **options: Any
     ) -> None:
         """Load the pair.
 
         Args:
             model: Spec of a forward and a backward LM over one vocabulary, see `boustro.load_encoder`.
             device: cpu, cuda or mps; by default the best available.
-            dtype: Precision of the computation, by default the fastest on this machine.
+            dtype: Precision of the computation; log-probabilities in bfloat16 are too coarse to be compared closely.
             options: Fields of `InfillOptions`.
 
         Raises `ValueError` for an option outside its range, for anything but such a pair and for a gap that does not

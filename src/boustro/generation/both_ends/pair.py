@@ -49,7 +49,7 @@ class Pair:
         self.spaced[: len(writable)] = torch.tensor(begin_with_space(tokenizer), device=self.device)
 
     @classmethod
-    def load(cls, spec: str = "starter", device: str | None = None, dtype: Precision | None = None) -> "Pair":
+    def load(cls, spec: str = "starter", device: str | None = None, dtype: Precision = "float32") -> "Pair":
         """The pair that a spec names. Raises as `load_encoder`, and `ValueError` for anything but such a pair."""
         names = split_spec(spec)
         for name in names:

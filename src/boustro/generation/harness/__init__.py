@@ -1,0 +1,1 @@
+"""Zero-shot multiple choice through lm-evaluation-harness, with its controls."""
