@@ -166,9 +166,7 @@ def test_tasks_that_cannot_be_read(tmp_path, name, rows, said):
         open_task(str(tmp_path / name) if name.endswith(".yaml") else name, tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("right", "said"), [((2, 0), "row 1: the right choice"), ((0, 2), "row 2: there are 2 choices")]
-)
+@pytest.mark.parametrize(("right", "said"), [((2, 0), "row 1: the right choice"), ((0, 2), "row 2: there are 2")])
 def test_a_right_choice_that_is_none_is_refused(tiny_pair, tmp_path, right, said):
     rows = [{"question": "a", "choices": ["b", "c"], "answer": n} for n in right]
     (tmp_path / "arc-easy-train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")

@@ -34,6 +34,7 @@ GOOD = {
     "adapt": f"--lm {{lm}} --shards {{shards}} --out {{out}} {STEPS}",
     "elmo": "{corpus.txt} --out {out} --width 8 --cells 16 --words 50 --letter-window 1",
     "fit": "--train {train.conll} --out {out} --encoder {lm} --head linear --epochs 1",
+    "harness": "--tasks openbookqa --data {choices} --model {lm}+{back}",
     "infill": "{gaps.txt} --model {lm}+{back} --read-on 4",
     "evaluate": "{tagger} {train.conll}",
     "predict": "{tagger} {corpus.txt}",
@@ -125,6 +126,9 @@ def _write_texts(folder: Path) -> None:
     contents += ["\n\n".join(texts), rows(*({"text": text} for text in texts)), "Ada left ___ .\n___ reads ___.\n"]
     for name, content in zip((*DATA, *TEXTS), contents, strict=True):
         (folder / name).write_text(content, "utf-8")
+    asked = {"question": "Ada left", "choices": [".", "Vellmar"], "answer": 0}
+    (folder / "choices").mkdir()
+    (folder / "choices" / "openbookqa-train.jsonl").write_text(rows(asked, asked), "utf-8")
     sensed = [{"words": words, "senses": [[0, words[0], "NN", [f"{words[0]}-1"]]]} for words, _ in LABELLED]
     (folder / "senses.jsonl").write_text(rows(*sensed), "utf-8")
 
