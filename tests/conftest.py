@@ -24,7 +24,8 @@ from jaxtyping import install_import_hook  # noqa: E402
 
 settings.register_profile("boustro", deadline=None, max_examples=50)  # a busy machine is no failure
 settings.load_profile("boustro")
-install_import_hook(["boustro.objectives", "boustro.models", "boustro.heads"], "beartype.beartype")
+CHECKED = ["boustro.objectives", "boustro.models", "boustro.heads", "boustro.generation"]
+install_import_hook(CHECKED, "beartype.beartype")
 
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
 KINDS = ("gpt2", "llama", "qwen3", "gpt_neox")

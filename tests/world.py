@@ -43,6 +43,8 @@ GOOD = {
     "similarity": "{corpus.txt} --query Ada --encoder {lm}",
     "embed-fit": "--texts {corpus.txt} --out {out} --encoder {lm}",
     "wsd": "fit {senses.jsonl} --out {out} --encoder {lm}",
+    "generate": "--model {biglm} {prompts.jsonl} --length 3 --steps 2",
+    "score": "--model {biglm} {prompts.jsonl}",
     "compare": f"{STUDY} --heads linear --seeds 1 --epochs 1",
     "fewshot": f"{STUDY} --heads ridge --shots 1 --draws 1",
     "geometry": "measure {corpus.txt} --encoder {lm}",
@@ -89,6 +91,8 @@ def make_world(folder: Path, tiny_lm: Callable[..., Path]) -> World:
     made = {"shards": "tokenize", "model": "pretrain", "fusion": "fuse", "adapted": "adapt", "elmo": "elmo"}
     for name, command in {**made, "study": "compare", "shots": "fewshot"}.items():
         _good(world.command(command, world[name]))
+    biglm = "--objective prefix-suffix --least-pieces 2 --preset biglm-tiny --no-compile"
+    _good(["pretrain", "--shards", world["shards"], "--out", world["biglm"], *f"{biglm} {STEPS}".split()])
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BOUSTRO_CACHE", world["cache"])
         _good(world.command("fit", world["tagger"]))
@@ -131,6 +135,8 @@ def _write_texts(folder: Path) -> None:
     (folder / "choices" / "openbookqa-train.jsonl").write_text(rows(asked, asked), "utf-8")
     sensed = [{"words": words, "senses": [[0, words[0], "NN", [f"{words[0]}-1"]]]} for words, _ in LABELLED]
     (folder / "senses.jsonl").write_text(rows(*sensed), "utf-8")
+    prompts = [{"prompt": words[0], "text": f" {words[1]}"} for words, _ in LABELLED]
+    (folder / "prompts.jsonl").write_text(rows(*prompts), "utf-8")
 
 
 def _write_masked(folder: Path, tokenizer: Path) -> None:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from boustro.encoders.spec import load_encoder as load_encoder
     from boustro.generation.both_ends.infiller import Filled as Filled
     from boustro.generation.both_ends.infiller import Infiller as Infiller
+    from boustro.generation.writer import Result as Result
+    from boustro.generation.writer import Writer as Writer
     from boustro.metrics.labels import LabelScore as LabelScore
     from boustro.metrics.questions import AnswerScore as AnswerScore
     from boustro.metrics.spans import SpanScore as SpanScore
@@ -47,6 +49,8 @@ _HOMES = {
     "load_encoder": "boustro.encoders.spec",
     "Filled": "boustro.generation.both_ends.infiller",
     "Infiller": "boustro.generation.both_ends.infiller",
+    "Result": "boustro.generation.writer",
+    "Writer": "boustro.generation.writer",
     "LabelScore": "boustro.metrics.labels",
     "AnswerScore": "boustro.metrics.questions",
     "SpanScore": "boustro.metrics.spans",

@@ -34,6 +34,8 @@ COMMANDS = {
     "wsd": ("boustro.tasks.senses.command", "wsd", "name the senses of words (fit, evaluate, predict)"),
     "infill": ("boustro.generation.both_ends.command", "infill", "fill the gaps of texts from both ends"),
     "harness": ("boustro.generation.harness.command", "harness", "multiple choice without training (needs lm-eval)"),
+    "generate": ("boustro.generation.command", "generate", "continue prompts with a masked or a causal LM"),
+    "score": ("boustro.generation.command", "score", "score texts after prompts"),
     "compare": ("boustro.studies.compare.command", "compare", "encoders x heads x seeds, as a table and a report"),
     "fewshot": ("boustro.studies.fewshot.command", "fewshot", "encoders with few labelled sentences, as curves"),
     "embed": ("boustro.embeddings.commands", "embed", "write one vector per text"),

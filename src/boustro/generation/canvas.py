@@ -1,0 +1,128 @@
+"""A prompt and the places to write on, as one batch: what a masked LM reads while a text is written or scored.
+
+    prompts [[5, 7, 2], [4]], 2 places      prefix     [5, 7, 2]    suffix  [M, M]      M: the mask piece
+                                                       [-, -, 4]            [M, M]      -: padding, on the left
+                                            documents  [0, 0, 0, 0, 0]
+                                                       [-1, -1, 0, 0, 0]
+
+Every row reads as if it were alone: padding is a document of its own, and positions count from the first true piece.
+A frame of the tokenizer (BERT's [CLS] … [SEP]) stands around the whole. B rows, P pieces of prefix, S places, V pieces.
+
+    read = canvas.reader(model)        read(suffix) → log-probabilities (B, S, V) of every place
+
+With the prefix mask the prefix never sees the suffix, so its keys and values are computed once and each reading costs S
+places in place of P + S (`PrefixCache`); the numbers are the same but for rounding. Source: BiGLM, section 2.1.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from transformers import DynamicCache
+
+from boustro.generation.models import MaskedLM
+from boustro.models.masked import encode, prediction_head
+from boustro.models.packing import packed_attention, packed_positions
+
+Read = Callable[[Int[Tensor, "B S"]], Float[Tensor, "B S V"]]
+"""Pieces of the suffix, mask pieces among them → log-probabilities of the pieces that can be written."""
+
+
+@dataclass(frozen=True)
+class Canvas:
+    """A batch of prompts, each followed by the same number of places."""
+
+    model: MaskedLM
+    prefix: Int[Tensor, "B P"]
+    """With padding on the left; the frame's pieces before the text included."""
+    padding: Bool[Tensor, "B P"]
+    num_places: int
+
+    @staticmethod
+    def of(model: MaskedLM, prompts: Sequence[Sequence[int]], num_places: int) -> "Canvas":
+        """Raises `ValueError` where a prompt and the places are longer than the model's window."""
+        rows = [[*model.before, *prompt] for prompt in prompts]
+        longest = max(map(len, rows))
+        model.refuse_longer(longest + num_places + len(model.after))
+        fill = model.mask_id
+        prefix = torch.tensor([[fill] * (longest - len(row)) + row for row in rows], device=model.device)
+        padding = torch.tensor([[True] * (longest - len(row)) + [False] * len(row) for row in rows], dtype=torch.bool)
+        shape = (len(rows), longest)
+        return Canvas(model, prefix.long().view(shape), padding.to(model.device).view(shape), num_places)
+
+    def blank(self) -> Int[Tensor, "B S"]:
+        """The places, all hidden."""
+        return self.prefix.new_full((len(self.prefix), self.num_places), self.model.mask_id)
+
+    def reader(self, cached: bool | None = None) -> Read:
+        """What reads the suffix; `cached` by default where the prefix can be computed once.
+
+        Raises `ValueError` for a cache with a model that does not allow it.
+        """
+        if cached:
+            self.model.refuse_cache()
+        reads_prefix_once = self.model.has_prefix_cache if cached is None else cached
+        read = self._cached() if reads_prefix_once and self.prefix.shape[1] else self._whole()
+        head, writable = prediction_head(self.model.lm), self.model.writable
+
+        @torch.inference_mode()
+        def log_probs(suffix: Int[Tensor, "B S"]) -> Float[Tensor, "B S V"]:
+            logits = head(read(suffix)[:, : self.num_places]).float()
+            return logits.masked_fill(~writable, -torch.inf).log_softmax(-1)
+
+        return log_probs
+
+    def _frame(self) -> tuple[Int[Tensor, "B T"], Bool[Tensor, "B T"] | None]:
+        """Documents, and which pieces the prefix does not see, of prefix, suffix and what stands after it."""
+        rows, seen = self.prefix.shape
+        tail = self.num_places + len(self.model.after)
+        documents = torch.cat([-self.padding.long(), self.prefix.new_zeros(rows, tail)], dim=1)
+        if not self.model.has_prefix_mask:
+            return documents, None
+        places = torch.arange(seen + tail, device=documents.device)
+        return documents, (places >= seen).expand_as(documents)
+
+    def _tail(self, suffix: Int[Tensor, "B S"]) -> Int[Tensor, "B Y"]:
+        """The suffix and what stands after it."""
+        after = suffix.new_tensor(self.model.after).expand(len(suffix), -1)
+        return torch.cat([suffix, after], dim=1)
+
+    def _whole(self) -> Callable[[Tensor], Tensor]:
+        """Prefix and suffix in every reading."""
+        documents, hidden = self._frame()
+
+        def states(suffix: Tensor) -> Tensor:
+            ids = torch.cat([self.prefix, self._tail(suffix)], dim=1)
+            return encode(self.model.lm, ids, documents, hidden)[:, self.prefix.shape[1] :]
+
+        return states
+
+    def _cached(self) -> Callable[[Tensor], Tensor]:
+        """The prefix once, then the suffix alone."""
+        (documents, hidden), seen, lm = self._frame(), self.prefix.shape[1], self.model.lm
+        body, positions = lm.base_model, packed_positions(documents)
+        mask = packed_attention(documents, lm.config, lm.dtype, hidden)
+        assert isinstance(mask, Tensor), "EuroBERT has one kind of block"
+        cache = DynamicCache()
+        with torch.inference_mode():
+            body(
+                input_ids=self.prefix,
+                attention_mask=mask[:, :, :seen, :seen],
+                position_ids=positions[:, :seen],
+                past_key_values=cache,
+            )
+
+        def states(suffix: Tensor) -> Tensor:
+            tail = self._tail(suffix)
+            found = body(
+                input_ids=tail,
+                attention_mask=mask[:, :, seen:],
+                position_ids=positions[:, seen:],
+                past_key_values=cache,
+            ).last_hidden_state
+            cache.crop(-tail.shape[1])
+            return found
+
+        return states

@@ -1,0 +1,124 @@
+"""`boustro generate` and `boustro score`.
+
+torch is imported when a command runs, so that its help does not wait for it.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tqdm import tqdm
+from tyro.conf import Positional
+
+from boustro.generation.options import GenerationConfig, Precision, ScoreConfig
+from boustro.options import check_options
+from boustro.output import as_json, only_errors
+from boustro.text.documents import read_batches
+
+if TYPE_CHECKING:
+    from boustro.generation.writer import Result, Writer
+
+LINES = 64
+DEFAULT_WRITING = GenerationConfig()
+DEFAULT_SCORING = ScoreConfig()
+
+
+def generate(
+    model: str,
+    file: Positional[str] = "-",
+    writing: GenerationConfig = DEFAULT_WRITING,
+    dtype: Precision = "float32",
+    device: str | None = None,
+    quiet: bool = False,
+) -> None:
+    """Continue prompts: one a line, or JSON lines with a prompt each; writes JSON lines as they are done.
+
+    Args:
+        model: A masked LM, such as one that boustro pretrain --objective prefix-suffix wrote, or a causal LM, such as
+            starter-forward or gpt2.
+        file: Prompts (.gz, .bz2, .xz too), or - for standard input. An object's other keys are kept.
+        dtype: Precision of the computation.
+        device: cpu, cuda or mps. By default the best available.
+        quiet: Write nothing to standard error except errors.
+    """
+    check_options(generate, locals())
+    _run(file, ("prompt",), "writing", quiet, lambda: _open(model, writing, dtype, device), lambda writer: writer.write)
+
+
+def score(
+    model: str,
+    file: Positional[str] = "-",
+    scoring: ScoreConfig = DEFAULT_SCORING,
+    dtype: Precision = "float32",
+    device: str | None = None,
+    quiet: bool = False,
+) -> None:
+    """Score texts after prompts: JSON lines with a prompt and a text each; writes them with log_prob and steps.
+
+    Args:
+        model: A masked or a causal LM.
+        file: Prompts and texts (.gz, .bz2, .xz too), or - for standard input. A text that continues its prompt begins
+            with its own space. An object's other keys are kept.
+        dtype: Precision of the computation.
+        device: cpu, cuda or mps. By default the best available.
+        quiet: Write nothing to standard error except errors.
+    """
+    check_options(score, locals())
+    keys = ("prompt", "text")
+    _run(file, keys, "scoring", quiet, lambda: _open(model, scoring, dtype, device), lambda writer: writer.score)
+
+
+def _open(model: str, options: Any, dtype: Precision, device: str | None) -> "Writer":
+    from boustro.generation.writer import Writer
+
+    return Writer(model, dtype=dtype, device=device, **vars(options))
+
+
+def _run(
+    file: str,
+    keys: tuple[str, ...],
+    what: str,
+    quiet: bool,
+    open_writer: "Callable[[], Writer]",
+    method: "Callable[[Writer], Callable[..., list[Result]]]",
+) -> None:
+    """Read records, give their values under `keys` to the writer's method, print the results."""
+    if file != "-" and not Path(file).exists():
+        raise FileNotFoundError(f"{file}: no such file; give a file, or - for standard input")
+    if Path(file).is_dir():
+        raise ValueError(f"{file} is a folder; name a file in it")
+    with only_errors(quiet), tqdm(desc=what, unit=" texts", disable=None, leave=False) as bar:
+        run, number = method(open_writer()), 0
+        for records in _records(file, keys):
+            given = [tuple(record[key] for key in keys) for _, record in records]
+            inputs = given if len(keys) > 1 else [one for (one,) in given]
+            results = run(inputs, number, [place for place, _ in records])
+            for (_, record), result in zip(records, results, strict=True):
+                print(as_json(record | result.to_dict()))
+            sys.stdout.flush()
+            number += len(records)
+            bar.update(len(records))
+
+
+def _records(file: str, keys: tuple[str, ...]) -> Iterator[list[tuple[str, dict[str, Any]]]]:
+    """(place, record) of the lines as they arrive; a line without an object is a prompt, if that is all."""
+    for batch in read_batches([file], LINES):
+        yield [(place, _record(line, place, keys)) for _, place, line in batch]
+
+
+def _record(line: str, place: str, keys: tuple[str, ...]) -> dict[str, Any]:
+    if not line.lstrip().startswith("{"):
+        if len(keys) == 1:
+            return {keys[0]: line}
+        raise ValueError(f'{place}: expected a JSON object such as {{"prompt": "The ferry", "text": " leaves."}}')
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{place}: not a JSON object ({error})") from None
+    for key in keys:
+        if not isinstance(record.get(key), str):
+            found = ", ".join(map(str, record)) or "nothing"
+            raise ValueError(f"{place}: no text under the key {key!r} (found: {found})")
+    return record

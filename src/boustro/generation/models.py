@@ -1,0 +1,144 @@
+"""The language models that write and score, with what they need to know of their vocabulary and their window.
+
+    open_lm("./my-biglm")        MaskedLM: hides, reads both ways, writes in any order
+    open_lm("starter-forward")   CausalLM: reads and writes from left to right
+
+A masked LM that `--objective prefix-suffix` trained says in its config what its prefix sees: with "prefix" the states
+of a prompt do not depend on what follows, so they can be computed once.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
+
+from boustro.encoders.loading import load_config
+from boustro.encoders.spec import locate
+from boustro.models.hardware import find_device
+from boustro.models.masked import prediction_head
+from boustro.models.pretrained import architecture_kind, first_position, load_pretrained
+from boustro.names import PAIRS
+from boustro.objectives.masking import special_pieces
+from boustro.text.tokenizers import end_of_text_id, load_tokenizer
+
+CACHING = ("eurobert",)
+"""Masked architectures whose body takes keys and values that were computed before."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenedLM:
+    """A loaded language model."""
+
+    name: str
+    lm: Any
+    tokenizer: Any
+    writable: Bool[Tensor, " V"]
+    """The pieces that can be written: all but special ones."""
+    window: int | None
+    """The most pieces that it reads, with its frame; None for any number."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return self.lm.device
+
+    def pieces(self, text: str) -> list[int]:
+        """The pieces of a text, without a frame."""
+        return self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+
+    def text(self, pieces: Sequence[int]) -> str:
+        """The text of pieces."""
+        return self.tokenizer.decode(pieces, clean_up_tokenization_spaces=False)
+
+    def refuse_longer(self, num_pieces: int) -> None:
+        """`ValueError` for more pieces than the window has."""
+        if self.window is not None and num_pieces > self.window:
+            raise ValueError(
+                f"the prompt and the text have {num_pieces:,} pieces together, and the window of {self.name} has "
+                f"{self.window:,}; give a shorter prompt or a smaller --length (nothing is cut)"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedLM(OpenedLM):
+    """A masked LM."""
+
+    mask_id: int
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    """What the tokenizer puts around every text: nothing, or BERT's [CLS] and [SEP]."""
+
+    @property
+    def has_prefix_mask(self) -> bool:
+        """Whether it was trained with a prefix that does not see what follows."""
+        return getattr(self.lm.config, "prefix_attention", None) == "prefix"
+
+    @property
+    def has_prefix_cache(self) -> bool:
+        """Whether the states of a prompt can be computed once."""
+        return self.has_prefix_mask and self.lm.config.model_type in CACHING
+
+    def refuse_cache(self) -> None:
+        """`ValueError` where they cannot."""
+        if not self.has_prefix_mask:
+            raise ValueError(
+                f"{self.name}: the prefix cache would change the results, because this model's prompt sees what "
+                "follows it; leave out --prefix-cache, or train with boustro pretrain --objective prefix-suffix"
+            )
+        if not self.has_prefix_cache:
+            raise ValueError(
+                f"{self.name}: a {self.lm.config.model_type} cannot reuse the states of a prompt (known: "
+                f"{', '.join(CACHING)}); leave out --prefix-cache"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CausalLM(OpenedLM):
+    """A forward causal LM."""
+
+    sentinel: tuple[int, ...]
+    """The piece at the start of every reading, if it was trained with one."""
+
+
+def open_lm(spec: str, device: str | None = None, dtype: str = "float32") -> MaskedLM | CausalLM:
+    """Load the model that a spec such as `starter-forward`, `./my-biglm` or `bert-base-cased` names.
+
+    Raises `FileNotFoundError` if there is none, and `ValueError` for a pair, a backward LM, a tokenizer of another
+    vocabulary, a masked LM without a mask piece, and an attention that takes no mask.
+    """
+    if spec in PAIRS:
+        raise ValueError(
+            f"{spec} is a pair of models, and one writes or scores; name one of them: {PAIRS[spec].split('+')[0]}"
+        )
+    path, revision = locate(spec)
+    config = load_config(path, revision)
+    kind, tokenizer = architecture_kind(config), load_tokenizer(path, revision)
+    if kind is None:
+        raise ValueError(f"{spec} is a {config.model_type}, neither a causal nor a masked LM")
+    if getattr(config, "direction", "forward") == "backward":
+        raise ValueError(f"{spec} is a backward LM, which cannot continue a text; name a forward or a masked LM")
+    make: Any = AutoModelForMaskedLM if kind == "masked" else AutoModelForCausalLM
+    target = find_device(device)
+    lm = load_pretrained(make, path, config=config, revision=revision, dtype=getattr(torch, dtype))
+    lm = lm.to(target).eval().requires_grad_(False)
+    rows = lm.get_input_embeddings().weight.shape[0]
+    if len(tokenizer) > rows:
+        raise ValueError(f"{spec}: the tokenizer has {len(tokenizer):,} pieces, the model only {rows:,}")
+    writable = torch.from_numpy(~special_pieces(tokenizer, rows)).to(target)
+    positions = getattr(config.get_text_config(), "max_position_embeddings", None)
+    window = None if positions is None else positions - first_position(config)
+    common = {"name": spec, "lm": lm, "tokenizer": tokenizer, "writable": writable, "window": window}
+    if kind == "causal":
+        sentinel = (end_of_text_id(tokenizer),) if getattr(config, "sentinel", False) else ()
+        return CausalLM(**common, sentinel=sentinel)
+    if tokenizer.mask_token_id is None:
+        raise ValueError(f"{spec}: its tokenizer has no mask piece, so it cannot hide what is to be written")
+    prediction_head(lm)  # raises now for an unknown head
+    framed = tokenizer(tokenizer.mask_token)["input_ids"]
+    place = framed.index(tokenizer.mask_token_id)
+    frame = {"before": tuple(framed[:place]), "after": tuple(framed[place + 1 :])}
+    return MaskedLM(**common, mask_id=tokenizer.mask_token_id, **frame)

@@ -1,0 +1,83 @@
+"""What can be chosen about writing and scoring. torch is not imported here: command lines list these options."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from boustro.options import Count, OptionError, PositiveOrZero, Range, Seed, ShareAboveZero, check_options
+
+SearchedLengths = Annotated[int, Range(2, 64)]
+Draws = Annotated[int, Range(1, 10_000)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerationConfig:
+    """How text is written."""
+
+    strategy: str | None = None
+    """mask-predict (all places at once, the least confident again), blocks (the same, a block at a time), gibbs (place
+    by place in random order, again and again), left-to-right, or causal (a causal LM's own generation). By default
+    mask-predict, or causal for a causal LM."""
+    length: Count = 32
+    """Pieces to write; for causal at most so many; with --num-length-candidates the longest length tried."""
+    num_length_candidates: SearchedLengths | None = None
+    """Write this many lengths up to --length, and keep the text with the highest mean log-probability of a piece."""
+    steps: Count | None = None
+    """mask-predict: how often the text is read; blocks: how often for each block; gibbs: how often each place is drawn.
+    By default 10, or fewer for a shorter text."""
+    block_length: Count = 8
+    """blocks: pieces of a block."""
+    temperature: PositiveOrZero | None = None
+    """Sampling temperature; 0 takes the likeliest piece. By default 1 for gibbs, else 0."""
+    top_p: ShareAboveZero = 1.0
+    """Sample from the likeliest pieces that together have this probability."""
+    seed: Seed = 1
+    """Seed of sampling; each prompt has its own random numbers, whatever the batch."""
+    prefix_cache: bool | None = None
+    """Compute the states of each prompt once. By default where that changes nothing: the model was trained with
+    --objective prefix-suffix and its prefix mask."""
+
+    def __post_init__(self) -> None:
+        """Raises `OptionError` for a value outside its option's range, and for more steps than pieces."""
+        check_options(self)
+        most = {"blocks": min(self.block_length, self.length), "gibbs": 2**31, "left-to-right": 2**31}
+        if self.steps and self.steps > most.get(str(self.strategy), self.length):
+            what = "block_length" if self.strategy == "blocks" else "length"
+            raise OptionError(
+                f"steps must be at most {what}, {most.get(str(self.strategy), self.length)}, not {self.steps}: every "
+                "step writes a piece or more"
+            )
+
+    def num_steps(self, num_pieces: int) -> int:
+        """The steps for a text (or block) of so many pieces."""
+        return min(self.steps or 10, num_pieces)
+
+    def sampling_temperature(self, default: float = 0.0) -> float:
+        """The temperature, or a strategy's own default."""
+        return default if self.temperature is None else self.temperature
+
+    def lengths(self) -> list[int]:
+        """The lengths to try: 32 in 4 candidates → [8, 16, 24, 32]."""
+        count = self.num_length_candidates or 1
+        return sorted({max(1, round(self.length * (n + 1) / count)) for n in range(count)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreConfig:
+    """How a text is scored, given a prompt."""
+
+    score: str | None = None
+    """duel and left-to-right (likelihoods), one-shot, gold-order, pseudo-log-likelihood, or bound (below a likelihood).
+    By default duel, or left-to-right for a causal LM."""
+    pmi: bool = False
+    """Subtract the score of the text without its prompt."""
+    samples: Draws = 16
+    """bound: how many random sets of hidden pieces are drawn."""
+    seed: Seed = 1
+    """bound: seed of the draws; each text has its own, whatever the batch."""
+    prefix_cache: bool | None = None
+    """Compute the states of each prompt once. By default where that changes nothing."""
+
+    __post_init__ = check_options
+
+
+Precision = Literal["float32", "bfloat16", "float16"]

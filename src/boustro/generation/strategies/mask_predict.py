@@ -1,0 +1,36 @@
+"""Mask-predict: all places are written at once; then the least confident are hidden and written again.
+
+    step 1 of 2   M   M    M   M      →   the ship ship left     confidence -0.2, -1.1, -2.5, -0.9
+    step 2 of 2   the M    M   left   →   the ship had left      ⌊4 · (1 - 1/2)⌋ = 2 places were hidden again
+
+After step t of T, ⌊N (1 - t / T)⌋ of N places are hidden again, those that were kept before included; the other pieces
+keep the confidence of the step in which they were written. The sum of the confidences ranks texts of one length; it is
+no likelihood. Source: Ghazvininejad et al. 2019, section 3.
+"""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from boustro.generation.draws import Draws, write_pieces
+from boustro.generation.options import GenerationConfig
+from boustro.generation.strategies.base import Blank, Read, Text
+
+
+def mask_predict(read: Read, blank: Blank, config: GenerationConfig, draws: Draws) -> Text:
+    """Write on every place of `blank`, with as many readings as steps."""
+    num_places = blank.shape[1]
+    steps, temperature = config.num_steps(num_places), config.sampling_temperature()
+    pieces, confidence = write_pieces(read(blank), draws, temperature, config.top_p)
+    for step in range(1, steps):
+        hidden = least_confident(confidence, num_places * (steps - step) // steps)
+        log_probs = read(torch.where(hidden, blank, pieces))
+        again, sure = write_pieces(log_probs, draws, temperature, config.top_p)
+        pieces, confidence = torch.where(hidden, again, pieces), torch.where(hidden, sure, confidence)
+    return Text(pieces, confidence.sum(1), steps)
+
+
+def least_confident(confidence: Float[Tensor, "B S"], count: int) -> Bool[Tensor, "B S"]:
+    """The `count` least confident places of each row; of equal ones the first."""
+    order = confidence.argsort(dim=1, stable=True)
+    return torch.zeros_like(confidence, dtype=torch.bool).scatter(1, order[:, :count], True)
