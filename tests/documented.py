@@ -29,6 +29,7 @@ SMALL = {
     "compare": "--epochs 1 --seeds 1 --hidden 16 --train-sentences 8",
     "fewshot": "--draws 2 --shots 1 --budget 2 --epochs 2",
     "embed-fit": "--epochs 1 --hidden 8",
+    "generate": "--length 4",
 }
 """Options that every run of a command gets, instead of the page's values where it names them."""
 SMALL_BY_DATA = {"--shards": "--tokens 32 --segment-length 16 --batch-segments 2", "--train": "--epochs 1"}
@@ -60,6 +61,7 @@ MADE = (
     "tokenize corpus.jsonl --tokenizer gpt2 --out shards",
     "pretrain --shards shards --preset mini --out my-forward",
     "fit --train train.conll --encoder starter --out ner",
+    "pretrain --objective prefix-suffix --preset biglm-mini --shards shards --out my-biglm",
 )
 DATA_SETS = ("conll2003", "wnut17", "crossner_politics")
 
@@ -105,6 +107,9 @@ def make_folder(folder: Path) -> Path:
     _write(folder / "recipe.yaml", "train: train.conll\nepochs: 1\n")
     _write(folder / "dev.conllu", CONLLU)
     _write(folder / "answers.txt", "Ada;x;B-PER\nleft;x;O\n")
+    _write(folder / "prompts.txt", "Ada left\nIt rained\n")
+    _write(folder / "prompts.jsonl", '{"prompt": "Ada left"}\n')
+    _write(folder / "pairs-of-text.jsonl", '{"prompt": "Ada left", "text": " for Vellmar."}\n')
     for name in ("article.txt", "log.txt", "notes/a.txt", "notes/b.txt"):
         _write(folder / name, "Ada left.\nIt rained.\n")
     (folder / "letters.txt.gz").write_bytes(gzip.compress(b"Ada left.\n"))

@@ -16,9 +16,10 @@ class Table:
     def __init__(self, seed: int, num_pieces: int, decimals: int = 2) -> None:
         self.seed, self.num_pieces, self.decimals, self.readings = seed, num_pieces, decimals, 0
 
-    def __call__(self, suffix: Tensor) -> Tensor:
+    def __call__(self, suffix: Tensor, places: Tensor | None = None) -> Tensor:
         self.readings += 1
-        return torch.stack([self.row(tuple(row)) for row in suffix.tolist()])
+        found = torch.stack([self.row(tuple(row)) for row in suffix.tolist()])
+        return found if places is None else torch.take_along_dim(found, places[..., None], 1)
 
     def row(self, pieces: tuple[int, ...]) -> Tensor:
         """(S, V); rounded logits, so that equal ones occur."""

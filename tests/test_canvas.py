@@ -47,6 +47,8 @@ def test_the_cached_run_is_the_uncached_one(make, kind):
         writable = wanted > -torch.inf
         assert (found > -torch.inf).equal(writable)
         assert (found[writable] - wanted[writable]).abs().max() < 1e-4
+        places = torch.tensor([[3, 0], [1, 1], [2, 3]])
+        torch.testing.assert_close(cached(suffix, places), torch.take_along_dim(found, places[..., None], 1))
 
 
 def test_the_cache_is_the_default_where_it_is_exact(make, monkeypatch):

@@ -106,13 +106,13 @@ class Pairs:
 
     joint = torch.tensor([[0.30, 0.02, 0.08], [0.05, 0.20, 0.05], [0.02, 0.08, 0.20]])
 
-    def __call__(self, suffix: torch.Tensor) -> torch.Tensor:
+    def __call__(self, suffix: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
         first, second = (torch.where(column < 3, column, 0) for column in suffix.T)
         hidden = (suffix == MASK)[..., None]
         left = torch.where(hidden[:, 1], self.joint.sum(1).expand(len(suffix), -1), self.joint.T[second])
         right = torch.where(hidden[:, 0], self.joint.sum(0).expand(len(suffix), -1), self.joint[first])
         both = torch.stack([left, right], dim=1)
-        return (both / both.sum(-1, keepdim=True)).log()
+        return torch.take_along_dim((both / both.sum(-1, keepdim=True)).log(), places[..., None], 1)
 
 
 def test_gibbs_draws_from_the_joint_distribution():

@@ -206,9 +206,7 @@ def test_what_cannot_be_read_is_refused_with_its_line(capsys, tmp_path, prefix, 
         (["--model", "{other}"], 1, "pieces, the model only"),
     ],
 )
-def test_models_and_options_that_do_not_fit_are_refused(
-    capsys, tmp_path, folders, options, code, message
-):
+def test_models_and_options_that_do_not_fit_are_refused(capsys, tmp_path, folders, options, code, message):
     (tmp_path / "prompts.txt").write_text("Ada\n")
     names = {name: str(folders / name) for name in ("prefix", "full", "causal", "back", "missing")}
     for name in ("unmasked", "other"):
@@ -251,6 +249,12 @@ def test_a_causal_lm_has_one_score(folders, score):
         boustro.Writer(str(folders / "causal"), score=score)
     with pytest.raises(ValueError, match=r"unknown score 'dual': .*did you mean 'duel'"):
         boustro.Writer(str(folders / "causal"), score="dual")
+
+
+@pytest.mark.parametrize(("given", "message"), [("Ada", "expected prompts, got str"), ([""], "prompt 1: .* is empty")])
+def test_what_is_no_prompt_is_refused(prefix, given, message):
+    with pytest.raises(ValueError, match=message):
+        boustro.Writer(prefix).write(given)
 
 
 def test_nothing_to_write_is_nothing_written(capsys, monkeypatch, prefix):

@@ -12,6 +12,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from boustro.embeddings.options import EmbedOptions, EmbedTraining
 from boustro.generation.both_ends.options import InfillOptions
+from boustro.generation.options import GenerationConfig, ScoreConfig
 from boustro.objectives.split import Split
 from boustro.output import RunOptions
 from boustro.pretrain.config import PretrainConfig
@@ -34,6 +35,8 @@ TABLES: dict[str, type] = {
     "`wsd fit`, `SenseTagger`: `SenseOptions`": SenseOptions,
     "`serve`: where it listens, and who may ask": HttpOptions,
     "`serve`: its bounds": ServeLimits,
+    "`generate`, `Writer`: `GenerationConfig`": GenerationConfig,
+    "`score`, `Writer`: `ScoreConfig`": ScoreConfig,
     "Labelled data": DataOptions,
     "How a command runs": RunOptions,
     "`pretrain`": PretrainConfig,

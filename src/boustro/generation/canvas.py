@@ -8,14 +8,16 @@
 Every row reads as if it were alone: padding is a document of its own, and positions count from the first true piece.
 A frame of the tokenizer (BERT's [CLS] … [SEP]) stands around the whole. B rows, P pieces of prefix, S places, V pieces.
 
-    read = canvas.reader(model)        read(suffix) → log-probabilities (B, S, V) of every place
+    read = canvas.reader()      read(suffix)            log-probabilities (B, S, V) of all places
+                                read(suffix, places)    of the places (B, K) alone: (B, K, V)
 
-With the prefix mask the prefix never sees the suffix, so its keys and values are computed once and each reading costs S
-places in place of P + S (`PrefixCache`); the numbers are the same but for rounding. Source: BiGLM, section 2.1.
+With the prefix mask the prefix never sees the suffix, so its keys and values are computed once, and each reading costs
+S places in place of P + S; the numbers are the same but for rounding. Source: BiGLM, section 2.1.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -23,11 +25,17 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from boustro.generation.models import MaskedLM
-from boustro.models.masked import encode, prediction_head
+from boustro.models.masked import at, encode, prediction_head
 from boustro.models.packing import packed_attention, packed_positions
 
-Read = Callable[[Int[Tensor, "B S"]], Float[Tensor, "B S V"]]
-"""Pieces of the suffix, mask pieces among them → log-probabilities of the pieces that can be written."""
+
+@runtime_checkable
+class Read(Protocol):
+    """Reads pieces of the suffix, mask pieces among them; gives log-probabilities of what can be written there."""
+
+    def __call__(
+        self, suffix: Int[Tensor, "B S"], places: Int[Tensor, "B K"] | None = None
+    ) -> Float[Tensor, "B K V"]: ...
 
 
 @dataclass(frozen=True)
@@ -68,8 +76,9 @@ class Canvas:
         head, writable = prediction_head(self.model.lm), self.model.writable
 
         @torch.inference_mode()
-        def log_probs(suffix: Int[Tensor, "B S"]) -> Float[Tensor, "B S V"]:
-            logits = head(read(suffix)[:, : self.num_places]).float()
+        def log_probs(suffix: Int[Tensor, "B S"], places: Int[Tensor, "B K"] | None = None) -> Float[Tensor, "B K V"]:
+            states = read(suffix)
+            logits = head(states[:, : self.num_places] if places is None else at(states, places)).float()
             return logits.masked_fill(~writable, -torch.inf).log_softmax(-1)
 
         return log_probs

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 from tyro.conf import Positional
 
-from boustro.generation.options import GenerationConfig, Precision, ScoreConfig
+from boustro.encoders.options import Precision
+from boustro.generation.options import GenerationConfig, ScoreConfig
 from boustro.options import check_options
 from boustro.output import as_json, only_errors
 from boustro.text.documents import read_batches

@@ -131,7 +131,7 @@ def open_lm(spec: str, device: str | None = None, dtype: str = "float32") -> Mas
     writable = torch.from_numpy(~special_pieces(tokenizer, rows)).to(target)
     positions = getattr(config.get_text_config(), "max_position_embeddings", None)
     window = None if positions is None else positions - first_position(config)
-    common = {"name": spec, "lm": lm, "tokenizer": tokenizer, "writable": writable, "window": window}
+    common: Any = {"name": spec, "lm": lm, "tokenizer": tokenizer, "writable": writable, "window": window}
     if kind == "causal":
         sentinel = (end_of_text_id(tokenizer),) if getattr(config, "sentinel", False) else ()
         return CausalLM(**common, sentinel=sentinel)
@@ -140,5 +140,5 @@ def open_lm(spec: str, device: str | None = None, dtype: str = "float32") -> Mas
     prediction_head(lm)  # raises now for an unknown head
     framed = tokenizer(tokenizer.mask_token)["input_ids"]
     place = framed.index(tokenizer.mask_token_id)
-    frame = {"before": tuple(framed[:place]), "after": tuple(framed[place + 1 :])}
-    return MaskedLM(**common, mask_id=tokenizer.mask_token_id, **frame)
+    before, after = tuple(framed[:place]), tuple(framed[place + 1 :])
+    return MaskedLM(**common, mask_id=tokenizer.mask_token_id, before=before, after=after)

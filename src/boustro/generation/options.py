@@ -1,7 +1,7 @@
 """What can be chosen about writing and scoring. torch is not imported here: command lines list these options."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated
 
 from boustro.options import Count, OptionError, PositiveOrZero, Range, Seed, ShareAboveZero, check_options
 
@@ -78,6 +78,3 @@ class ScoreConfig:
     """Compute the states of each prompt once. By default where that changes nothing."""
 
     __post_init__ = check_options
-
-
-Precision = Literal["float32", "bfloat16", "float16"]

@@ -13,15 +13,16 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from boustro.choose import choose
-from boustro.errors import shorten
+from boustro.encoders.options import Precision
 from boustro.generation.canvas import Canvas
 from boustro.generation.draws import Draws
 from boustro.generation.models import CausalLM, MaskedLM, open_lm
-from boustro.generation.options import GenerationConfig, Precision, ScoreConfig
+from boustro.generation.options import GenerationConfig, ScoreConfig
 from boustro.generation.scores import SCORES
 from boustro.generation.scores.causal import causal_log_probs
 from boustro.generation.strategies import find_strategy
 from boustro.generation.strategies.base import Written
+from boustro.given import as_list, as_text
 from boustro.text.documents import chunk_by_size
 
 BATCH = 8192
@@ -81,7 +82,7 @@ class Writer:
         `first` is the number of the first prompt in a longer input, on which its random numbers depend; `places` are
         the prompts' names in messages. Raises `ValueError` for an empty prompt and for one that is too long.
         """
-        prompts = list(prompts)
+        prompts = as_list(prompts, "prompts")
         names = places or [f"prompt {first + n + 1}" for n in range(len(prompts))]
         pieces = [self._pieces(prompt, "prompt", name) for prompt, name in zip(prompts, names, strict=True)]
         lengths = self.writing.lengths() if self.kind == "masked" else [self.writing.length]
@@ -108,7 +109,7 @@ class Writer:
 
         Raises `ValueError` for an empty prompt or text, for special pieces in a text, and for what is too long.
         """
-        pairs = list(pairs)
+        pairs = as_list(pairs, "pairs of a prompt and a text")
         names = places or [f"pair {first + n + 1}" for n in range(len(pairs))]
         prompts = [self._pieces(prompt, "prompt", name) for (prompt, _), name in zip(pairs, names, strict=True)]
         texts = [self._pieces(text, "text", name) for (_, text), name in zip(pairs, names, strict=True)]
@@ -167,9 +168,7 @@ class Writer:
         raise ValueError(f"{self.model.name} is a causal LM, whose own cache is always used; leave out --prefix-cache")
 
     def _pieces(self, text: str, what: str, name: str) -> list[int]:
-        if not isinstance(text, str):
-            raise ValueError(f"{name}: the {what} is {shorten(text)}, not a text")
-        if not (pieces := self.model.pieces(text)):
+        if not (pieces := self.model.pieces(as_text(text, f"{name}: the {what}"))):
             raise ValueError(f"{name}: the {what} is empty; a text is continued, or scored, after at least one piece")
         return pieces
 

@@ -4,7 +4,7 @@ torch is not imported here, because a command's help lists these options.
 """
 
 import json
-from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -133,4 +133,4 @@ def run_facts(config: RunConfig, options: tuple[str, ...], **more: Any) -> dict[
     mixed precision are not facts: they only change rounding, so a run may be resumed with other values.
     """
     facts = {name: getattr(config, name) for name in (*DECIDING, *options)} | more
-    return json.loads(json.dumps(facts, default=lambda value: asdict(value) if is_dataclass(value) else str(value)))
+    return json.loads(json.dumps(facts, default=lambda value: asdict(value) if isinstance(value, Split) else str(value)))

@@ -23,6 +23,6 @@ class Total(NamedTuple):
     """How often the LM read them."""
 
 
-def gold_log_probs(log_probs: Float[Tensor, "B S V"], gold: Gold) -> Float[Tensor, "B S"]:
-    """Those of the texts' own pieces."""
+def gold_log_probs(log_probs: Float[Tensor, "B K V"], gold: Int[Tensor, "B K"]) -> Float[Tensor, "B K"]:
+    """Those of the texts' own pieces, or of those on the places that were read."""
     return log_probs.gather(2, gold[..., None])[..., 0]

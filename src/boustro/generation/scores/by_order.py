@@ -22,8 +22,8 @@ from boustro.generation.draws import Draws
 from boustro.generation.options import ScoreConfig
 from boustro.generation.scores.base import Gold, Read, Total, gold_log_probs
 
-Preference = Callable[[Float[Tensor, "B S V"], Gold], Float[Tensor, "B S"]]
-"""Log-probabilities and the text → what decides the next place, the highest first."""
+Preference = Callable[[Float[Tensor, "B K V"], Int[Tensor, "B K"]], Float[Tensor, "B K"]]
+"""Of the hidden places, log-probabilities and the text's pieces → what decides the next place, the highest first."""
 
 
 def duel(read: Read, gold: Gold, blank: Gold, config: ScoreConfig, draws: Draws) -> Total:
@@ -38,17 +38,17 @@ def gold_order(read: Read, gold: Gold, blank: Gold, config: ScoreConfig, draws: 
 
 def left_to_right(read: Read, gold: Gold, blank: Gold, config: ScoreConfig, draws: Draws) -> Total:
     """The likelihood of writing from left to right."""
-    order = -torch.arange(gold.shape[1], device=gold.device, dtype=torch.float32)
-    return _revealed(read, gold, blank, lambda log_probs, gold: order.expand(gold.shape))
+    return _revealed(read, gold, blank, lambda log_probs, gold: torch.zeros_like(log_probs[..., 0]))
 
 
 def _revealed(read: Read, gold: Gold, blank: Gold, prefer: Preference) -> Total:
     pieces, total = blank, torch.zeros(len(gold), device=gold.device)
-    hidden = torch.ones_like(gold, dtype=torch.bool)
+    hidden = torch.arange(gold.shape[1], device=gold.device).expand(gold.shape)  # (B, K), from left to right
     for _ in range(gold.shape[1]):
-        log_probs = read(pieces)
-        wanted = prefer(log_probs, gold).masked_fill(~hidden, -torch.inf)
-        place: Int[Tensor, "B 1"] = wanted.argsort(dim=1, descending=True, stable=True)[:, :1]
-        total = total + gold_log_probs(log_probs, gold).gather(1, place)[:, 0]
-        pieces, hidden = pieces.scatter(1, place, gold.gather(1, place)), hidden.scatter(1, place, False)
+        log_probs, own = read(pieces, hidden), gold.gather(1, hidden)
+        order = prefer(log_probs, own).argsort(dim=1, descending=True, stable=True)
+        best, rest = order[:, :1], order[:, 1:].sort(dim=1).values
+        total = total + gold_log_probs(log_probs, own).gather(1, best)[:, 0]
+        pieces = pieces.scatter(1, hidden.gather(1, best), own.gather(1, best))
+        hidden = hidden.gather(1, rest)
     return Total(total, gold.shape[1])

@@ -1,7 +1,8 @@
 """What strategies share: their input and their output. B rows, S places, V pieces.
 
 A strategy of a masked LM is a function `(read, blank, config, draws) → Text`: it calls `read` with pieces on some
-places and the mask piece on the others, and gets log-probabilities for all of them. It knows nothing of the prompt.
+places and the mask piece on the others, and gets log-probabilities for the places that it names. It knows nothing of
+the prompt.
 """
 
 from dataclasses import dataclass

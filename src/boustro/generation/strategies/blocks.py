@@ -19,17 +19,15 @@ def blocks(read: Read, blank: Blank, config: GenerationConfig, draws: Draws) -> 
     length, num_places = min(config.block_length, blank.shape[1]), blank.shape[1]
     steps, readings = config.num_steps(length), 0
     pieces, total = blank.clone(), torch.zeros(len(blank), device=blank.device)
-    hidden = torch.ones_like(blank, dtype=torch.bool)
     for start in range(0, num_places, length):
-        inside = slice(start, min(start + length, num_places))
-        for count in shares(inside.stop - start, steps):
-            found, sure = write_pieces(read(pieces), draws, config.sampling_temperature(), config.top_p)
-            open_here = sure[:, inside].masked_fill(~hidden[:, inside], -torch.inf)
-            places = start + open_here.argsort(dim=1, descending=True, stable=True)[:, :count]
-            pieces = pieces.scatter(1, places, found.gather(1, places))
-            total = total + sure.gather(1, places).sum(1)
-            hidden = hidden.scatter(1, places, False)
-            readings += 1
+        places = torch.arange(start, min(start + length, num_places), device=blank.device).expand(len(blank), -1)
+        for count in shares(places.shape[1], steps):
+            found, sure = write_pieces(read(pieces, places), draws, config.sampling_temperature(), config.top_p)
+            order = sure.argsort(dim=1, descending=True, stable=True)
+            best, rest = order[:, :count], order[:, count:].sort(dim=1).values
+            pieces = pieces.scatter(1, places.gather(1, best), found.gather(1, best))
+            total, readings = total + sure.gather(1, best).sum(1), readings + 1
+            places = places.gather(1, rest)
     return Text(pieces, total, readings)
 
 

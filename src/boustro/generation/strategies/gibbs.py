@@ -20,8 +20,7 @@ def gibbs(read: Read, blank: Blank, config: GenerationConfig, draws: Draws) -> T
     for _ in range(steps):
         for place in draws.orders(num_places).to(blank.device).T[..., None]:  # (B, 1)
             pieces.scatter_(1, place, blank)
-            chosen = torch.take_along_dim(read(pieces), place[..., None], 1)  # (B, 1, V)
-            piece, chance = write_pieces(chosen, draws, config.sampling_temperature(1.0), config.top_p)
+            piece, chance = write_pieces(read(pieces, place), draws, config.sampling_temperature(1.0), config.top_p)
             pieces.scatter_(1, place, piece)
             chances.scatter_(1, place, chance)
     return Text(pieces, chances.sum(1), steps * num_places)

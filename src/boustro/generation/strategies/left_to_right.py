@@ -13,8 +13,8 @@ from boustro.generation.strategies.base import Blank, Read, Text
 def left_to_right(read: Read, blank: Blank, config: GenerationConfig, draws: Draws) -> Text:
     """Write place after place, with a reading for each."""
     pieces, total = blank.clone(), torch.zeros(len(blank), device=blank.device)
-    for place in range(blank.shape[1]):
-        log_probs = read(pieces)[:, place : place + 1]
-        piece, chance = write_pieces(log_probs, draws, config.sampling_temperature(), config.top_p)
-        pieces[:, place], total = piece[:, 0], total + chance[:, 0]
+    for number in range(blank.shape[1]):
+        place = torch.full_like(blank[:, :1], number)
+        piece, chance = write_pieces(read(pieces, place), draws, config.sampling_temperature(), config.top_p)
+        pieces, total = pieces.scatter(1, place, piece), total + chance[:, 0]
     return Text(pieces, total, blank.shape[1])

@@ -8,8 +8,7 @@ keep the confidence of the step in which they were written. The sum of the confi
 no likelihood. Source: Ghazvininejad et al. 2019, section 3.
 """
 
-import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from boustro.generation.draws import Draws, write_pieces
@@ -24,13 +23,12 @@ def mask_predict(read: Read, blank: Blank, config: GenerationConfig, draws: Draw
     pieces, confidence = write_pieces(read(blank), draws, temperature, config.top_p)
     for step in range(1, steps):
         hidden = least_confident(confidence, num_places * (steps - step) // steps)
-        log_probs = read(torch.where(hidden, blank, pieces))
+        log_probs = read(pieces.scatter(1, hidden, blank), hidden)
         again, sure = write_pieces(log_probs, draws, temperature, config.top_p)
-        pieces, confidence = torch.where(hidden, again, pieces), torch.where(hidden, sure, confidence)
+        pieces, confidence = pieces.scatter(1, hidden, again), confidence.scatter(1, hidden, sure)
     return Text(pieces, confidence.sum(1), steps)
 
 
-def least_confident(confidence: Float[Tensor, "B S"], count: int) -> Bool[Tensor, "B S"]:
+def least_confident(confidence: Float[Tensor, "B S"], count: int) -> Int[Tensor, "B K"]:
     """The `count` least confident places of each row; of equal ones the first."""
-    order = confidence.argsort(dim=1, stable=True)
-    return torch.zeros_like(confidence, dtype=torch.bool).scatter(1, order[:, :count], True)
+    return confidence.argsort(dim=1, stable=True)[:, :count]
