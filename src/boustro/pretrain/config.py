@@ -133,4 +133,6 @@ def run_facts(config: RunConfig, options: tuple[str, ...], **more: Any) -> dict[
     mixed precision are not facts: they only change rounding, so a run may be resumed with other values.
     """
     facts = {name: getattr(config, name) for name in (*DECIDING, *options)} | more
-    return json.loads(json.dumps(facts, default=lambda value: asdict(value) if isinstance(value, Split) else str(value)))
+    return json.loads(
+        json.dumps(facts, default=lambda value: asdict(value) if isinstance(value, Split) else str(value))
+    )
