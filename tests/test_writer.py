@@ -82,7 +82,7 @@ def test_a_text_written_in_an_order_has_its_likelihood_as_score(prefix):
         writer = boustro.Writer(prefix, length=5, block_length=5, score=score, **options)
         for prompt, written in zip(PROMPTS, writer.write(PROMPTS), strict=True):
             pieces = _pieces_written(writer, prompt)
-            (total,), _ = writer._scored([writer.model.pieces(prompt)], [pieces], 0)
+            (total,), _ = writer.score_pieces([writer.model.pieces(prompt)], [pieces])
             assert total == pytest.approx(written.log_prob, abs=1e-4)
 
 

@@ -117,18 +117,25 @@ class Writer:
             self._refuse_longer(len(prompt) + len(text), name)
             if not bool(self.model.writable[text].all()):
                 raise ValueError(f"{name}: the text has special pieces of {self.model.name}, which have no probability")
+        totals, readings = self.score_pieces(prompts, texts, first)
+        scored = zip(pairs, totals, readings, strict=True)
+        return [Result(prompt, text, total, count) for (prompt, text), total, count in scored]
+
+    def score_pieces(
+        self, prompts: Sequence[list[int]], texts: Sequence[list[int]], first: int = 0
+    ) -> tuple[list[float], list[int]]:
+        """The same from piece ids: the scores, and the numbers of readings."""
         totals, readings = self._scored(prompts, texts, first)
         if self.scoring.pmi:
             alone, more = self._scored([[]] * len(texts), texts, first)
             totals = [total - other for total, other in zip(totals, alone, strict=True)]
             readings = [count + other for count, other in zip(readings, more, strict=True)]
-        scored = zip(pairs, totals, readings, strict=True)
-        return [Result(prompt, text, total, count) for (prompt, text), total, count in scored]
+        return totals, readings
 
     def _scored(
         self, prompts: Sequence[list[int]], texts: Sequence[list[int]], first: int
     ) -> tuple[list[float], list[int]]:
-        """Totals and numbers of readings; texts of one length together."""
+        """Texts of one length together."""
         totals, readings = [0.0] * len(texts), [1] * len(texts)
         for rows in self._batches([len(prompt) for prompt in prompts], [len(text) for text in texts]):
             before, after = [prompts[row] for row in rows], [texts[row] for row in rows]
