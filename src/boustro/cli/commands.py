@@ -42,8 +42,8 @@ def fit(
     Args:
         train: Training set. tag: CoNLL columns, CoNLL-U, JSON lines, or hf:NAME for a data set of the Hugging Face Hub;
             classify, regress: JSON lines, CSV or TSV with a text and its label, labels or score; pair, similarity:
-            the same with two texts and a label or a score; qa: JSON lines with context, question and answers, or SQuAD's
-            JSON.
+            the same with two texts and a label or a score; qa: JSON lines with context, question and answers, or
+            SQuAD's JSON.
         out: Folder to write.
         dev: Development set, which chooses the best epoch. Without it the last epoch is kept.
         task: tag (entities, or a label per word), classify (a label per text), pair (a label per pair of texts),

@@ -13,6 +13,9 @@ from torch import Tensor
 from boustro.heads.base import Head
 from boustro.heads.crf.layer import CRF, viterbi
 
+LONGEST, LEAST = 12, 1e-5
+"""Words and probability of a candidate."""
+
 
 class TaggingHead(Head):
     """Tags of words; the output is the best valid sequence, under a CRF unless `options.crf` is False.
@@ -34,6 +37,15 @@ class TaggingHead(Head):
     def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Tensor) -> Tensor:
         scores = self.scores(vectors, lengths)
         return self.crf.loss(scores, targets, lengths) if self.crf else F.cross_entropy(scores, targets)
+
+    def candidates(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:
+        """Per sentence (start, end, number of the type, probability) of every entity that is not very improbable.
+
+        None without a CRF, since entities then have no probabilities.
+        """
+        if self.crf is None:
+            return [[] for _ in lengths]
+        return self.crf.spans(self.scores(vectors, lengths), lengths, self.options.max_span or LONGEST, LEAST)
 
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[tuple[np.ndarray, np.ndarray]]:
         scores = self.scores(vectors, lengths)

@@ -194,9 +194,9 @@ def predict_mixed(head: Head, mixed: Tensor, inputs: Inputs, candidates: bool = 
     return [answers[example] for example in range(len(inputs))]
 
 
-def predict_inputs(head: Head, inputs: Inputs) -> list[Any]:
+def predict_inputs(head: Head, inputs: Inputs, candidates: bool = False) -> list[Any]:
     """As `predict_mixed`, from features."""
-    return predict_mixed(head, mix_all(head, inputs.streams), inputs)
+    return predict_mixed(head, mix_all(head, inputs.streams), inputs, candidates)
 
 
 def _batches(num_examples: int, batch_sentences: int, generator: np.random.Generator) -> Iterator[np.ndarray]:

@@ -96,6 +96,10 @@ class Contract(ABC, Generic[Input, Result]):
         """Train what stands beside the trained head. By default there is nothing."""
         return None
 
+    def calibrate(self, candidates: Sequence[Any], gold: Any, dev: Sequence[Any]) -> None:
+        """Set what is chosen on the development set, from the head's candidates there. By default nothing."""
+        return None
+
     def complete(self, outputs: Sequence[Any], examples: Sequence[Any]) -> Sequence[Any]:
         """The head's outputs for examples, and what stands beside the head. By default the former."""
         return outputs

@@ -74,7 +74,9 @@ def _calibrated_scores(task: "Task[Any, Any]", dev: Sequence[Any], inputs: Input
     assert labelling is not None
     mixed = mix_all(head, inputs.streams)
     if (gold := labelling.gold(dev)) is not None:
-        head.calibrate(predict_mixed(head, mixed, inputs, candidates=True), gold)
+        candidates = predict_mixed(head, mixed, inputs, candidates=True)
+        head.calibrate(candidates, gold)
+        task.calibrate(candidates, gold, dev)
     outputs = predict_mixed(head, mixed, inputs)
     labelling.calibrate(task.complete(outputs, dev), dev)
     return task.score(dev, task.read_answers(outputs, dev)).to_dict()

@@ -6,16 +6,21 @@ tagger.predict("Jane Villanueva of United Airlines spoke.")   # [Entity("PER", 0
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
-from boustro.given import as_sentence
-from boustro.tasks.answers import InputAnswer, Part
+from boustro.given import as_sentence, as_sentences
+from boustro.heads.training import predict_inputs
+from boustro.options import Recall, Seed, check_options
+from boustro.tasks.answers import Answer, InputAnswer, Part
 from boustro.tasks.base import Task
 from boustro.tasks.data import Data, load_data, read_data
 from boustro.tasks.data.conll import format_document
 from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.data.records import WORD_KEYS
 from boustro.tasks.data.schemes import Scheme
+from boustro.tasks.labellings.entities import EntityLabelling
+from boustro.tasks.recall import RecallPromise, Watch
 from boustro.tasks.render import as_html, as_terminal, as_text, word_entities
 from boustro.text.words import split_text
 from boustro.types import Entity, Sentence
@@ -42,6 +47,11 @@ class Tagger(Task[str, list[Entity]]):
         >>> tagger.save_pretrained("ner")
         >>> tagger = boustro.Tagger.from_pretrained("ner")
     """
+
+    recall: float | None = None
+    """See `with_recall`."""
+    promise: RecallPromise | None = None
+    """What recall can be promised; `None` after a training without a development set, and for plain labels."""
 
     name = "tag"
     labellings = ("tags", "spans")
@@ -75,6 +85,63 @@ class Tagger(Task[str, list[Entity]]):
         if isinstance(given, Sentence):
             return [Part(replace(given, document=given.document or name))] if len(given) else []
         return (Part(placed.sentence, placed.places) for placed in split_text(given, name))
+
+    def fit(self, train: Any, dev: Any | None = None, seed: Seed = 1, *how: Any, **reading: Any) -> Self:
+        """As `Task.fit`; with `dev`, recall can be promised."""
+        self.promise = None
+        return super().fit(train, dev, seed, *how, **reading)
+
+    def calibrate(self, candidates: Sequence[Any], gold: Any, dev: Sequence[Sentence]) -> None:
+        if any(candidates):
+            self.promise = RecallPromise.learn(candidates, gold, sum(map(len, dev)))
+
+    def save_rest(self, folder: Path) -> None:
+        if self.promise is not None:
+            self.promise.save(folder)
+
+    def load_rest(self, folder: Path) -> None:
+        self.promise = RecallPromise.load(folder)
+
+    def with_recall(self, recall: Recall) -> Self:
+        """The same tagger, whose answers are longer lists that hold at least this share of all entities.
+
+        Args:
+            recall: The share, from 0.5 to 0.999.
+
+        An entity's score is then its probability; the entities of a list may overlap. See `tasks.recall` for what is
+        promised, and when. Raises `ValueError` where it cannot be: without a development set in training, for a head
+        without a CRF that is no span head, and where that set has too few entities.
+        """
+        check_options(Tagger.with_recall, {"recall": recall})
+        self.trained_head()
+        if self.promise is None:
+            raise ValueError(
+                "no recall can be promised for this tagger: train it with a development set, and with a CRF or a span "
+                "head"
+            )
+        made = object.__new__(type(self))
+        vars(made).update(vars(self), recall=recall, _least=self.promise.threshold(recall), _watch=Watch())
+        return made
+
+    def predict(self, given: Any, recall: Recall | None = None) -> Any:
+        """As `Task.predict`; with `recall`, as `with_recall`."""
+        return super().predict(given) if recall is None else self.with_recall(recall).predict(given)
+
+    def answer(self, examples: Iterable[Any], cached: bool = False) -> list[Answer]:
+        """As `Task.answer`."""
+        if self.recall is None:
+            return super().answer(examples, cached)
+        head, sentences = self.trained_head(), as_sentences(examples)
+        assert isinstance(self.labelling, EntityLabelling)
+        candidates = predict_inputs(head, self.inputs(sentences, cached), candidates=True)
+        self._watch.add(candidates, sum(map(len, sentences)))
+        likely = ([span for span in own if span[3] >= self._least] for own in candidates)
+        return [self.labelling.read_spans(own, s) for own, s in zip(likely, sentences, strict=True)]
+
+    def notices(self) -> dict[str, int]:
+        """As `Task.notices`, and why a promise about recall may not hold."""
+        warning = self._watch.warning(self.promise) if self.recall is not None and self.promise else ""
+        return super().notices() | ({f"words: {warning}": self._watch.num_words} if warning else {})
 
     def result(self, answer: InputAnswer[str]) -> list[Entity]:
         """Entities over the characters of the text, in order; their scores are the geometric mean of their tags'.

@@ -57,7 +57,7 @@ def log_partition(scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], chai
 @torch.no_grad()
 def expectations(scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], chain: Chain) -> Expected:
     """The log partition and its derivatives."""
-    ahead, back = _messages(scores, lengths, chain)
+    ahead, back = messages(scores, lengths, chain)
     tags = (ahead + back - scores).softmax(-1)
     at = edges(lengths, len(scores))
     left, right = scaled(ahead[at.followed]), scaled(back[at.followed + 1])
@@ -71,7 +71,7 @@ def expectations(scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], chain
 @torch.no_grad()
 def posteriors(scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], chain: Chain) -> Float[Tensor, "N C"]:
     """The probability of each tag at each word, given the whole sentence."""
-    ahead, back = _messages(scores, lengths, chain)
+    ahead, back = messages(scores, lengths, chain)
     return (ahead + back - scores).softmax(-1)
 
 
@@ -122,7 +122,7 @@ def scaled(message: Float[Tensor, "n C"]) -> Float[Tensor, "n C"]:
     return (message - message.amax(-1, keepdim=True)).exp()
 
 
-def _messages(scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], chain: Chain) -> Float[Tensor, "2 N C"]:
+def messages(scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], chain: Chain) -> Float[Tensor, "2 N C"]:
     """Log of the sums over all paths to a tag at a word, from either end; both include the word's own score."""
     edge = torch.stack([chain.starts, chain.ends])[:, None]
     links = torch.stack([chain.transitions, chain.transitions.T]).exp()

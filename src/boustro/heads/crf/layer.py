@@ -14,7 +14,6 @@ Source: Lafferty, McCallum and Pereira 2001; Jurafsky and Martin, chapter 11.4.3
 N words of a batch, end to end; S sentences (some may be empty); C tags.
 """
 
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -23,9 +22,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from boustro.heads.crf.chain import Chain, best_path, exact, log_partition, posteriors
+from boustro.heads.crf.spans import PREFIXED, Spans, entity_forms, span_posteriors
 from boustro.heads.layout import Edges, edges
 
-PREFIXED = re.compile("[BIES]-.")
 LOWEST = -1e6  # instead of log 0, so that a valid sequence is found even where all have probability 0
 
 
@@ -85,6 +84,11 @@ class CRF(nn.Module):
     def marginals(self, scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"]) -> Float[Tensor, "N C"]:
         """The probability of each tag at each word, summed over all valid sequences of its sentence."""
         return posteriors(*self._prepare(scores, lengths)).float().to(scores.device)
+
+    @torch.no_grad()
+    def spans(self, scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], longest: int, least: float) -> Spans:
+        """All entities of at most `longest` words and a probability of at least `least`; see `crf.spans`."""
+        return span_posteriors(*self._prepare(scores, lengths), entity_forms(self.tags), longest, least)
 
     def _prepare(self, scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Chain]:
         if scores.shape[1] != len(self.tags):

@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from boustro.heads.span.head import Gold
 from boustro.metrics.score import Score
 from boustro.metrics.spans import extract_spans, score_entities
 from boustro.tasks.answers import Answer
-from boustro.tasks.data.schemes import gold_entities
+from boustro.tasks.data.schemes import entities_to_bio, flatten_entities, gold_entities
 from boustro.tasks.labellings.base import Labelling
-from boustro.types import Sentence
+from boustro.types import Entity, Sentence
 
 UNSEEN = "dev entities with a label that the training data never show"
 
@@ -27,6 +30,20 @@ class EntityLabelling(Labelling):
         known = {tag for sentence in train for tag in sentence.tags or ()}
         count = sum(not set(s.tags[e.start : e.end]) <= known for s in dev if s.tags for e in extract_spans(s.tags))
         return {UNSEEN: count} if count else {}
+
+    def gold(self, examples: Sequence[Sentence]) -> Gold:
+        """(start, end, number of the label among `types`); -1 for a label that training never showed."""
+        ids = {label: i for i, label in enumerate(self.types)}
+        return [[(e.start, e.end, ids.get(e.label, -1)) for e in gold_entities(s)] for s in examples]
+
+    def read_spans(self, spans: Sequence[tuple[int, int, int, float]], example: Sentence) -> Answer:
+        """Entities from (start, end, number of the label, probability); the tags are those of the outermost."""
+        entities = sorted(Entity(self.types[label], start, end, score=p) for start, end, label, p in spans)
+        outermost = flatten_entities(entities)
+        scores = np.ones(len(example))
+        for e in outermost:
+            scores[e.start : e.end] = e.score
+        return Answer(entities_to_bio(outermost, len(example)), tuple(scores.tolist()), tuple(entities))
 
     def score(self, sentences: Sequence[Sentence], answers: Sequence[Answer], signature: dict[str, str]) -> Score:
         """Entity-level precision, recall and F1 of answers."""

@@ -2,16 +2,14 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from boustro.heads.span.head import Gold, count_unreachable, propose_max_span
+from boustro.heads.span.head import count_unreachable, propose_max_span
 from boustro.heads.training import Targets
 from boustro.metrics.spans import is_span_tag
 from boustro.tasks.answers import Answer
 from boustro.tasks.config import TaskConfig
-from boustro.tasks.data.schemes import entities_to_bio, flatten_entities, gold_entities
+from boustro.tasks.data.schemes import gold_entities
 from boustro.tasks.labellings.entities import EntityLabelling
-from boustro.types import Entity, Sentence
+from boustro.types import Sentence
 
 
 class SpanLabelling(EntityLabelling):
@@ -28,10 +26,6 @@ class SpanLabelling(EntityLabelling):
         gold = self.gold(sentences)
         return lambda numbers, _: [gold[n] for n in numbers]
 
-    def gold(self, sentences: Sequence[Sentence]) -> Gold:
-        ids = {label: i for i, label in enumerate(self.labels)}  # a label that training never showed is -1
-        return [[(e.start, e.end, ids.get(e.label, -1)) for e in gold_entities(s)] for s in sentences]
-
     def longest(self, sentences: Sequence[Sentence]) -> int:
         return propose_max_span(self.gold(sentences))
 
@@ -39,9 +33,4 @@ class SpanLabelling(EntityLabelling):
         return super().unpredictable(train, dev, max_span) | dict(count_unreachable(self.gold(train), max_span))
 
     def read(self, output: list[tuple[int, int, int, float]], example: Sentence) -> Answer:
-        entities = sorted(Entity(self.labels[label], start, end, score=p) for start, end, label, p in output)
-        outermost = flatten_entities(entities)
-        scores = np.ones(len(example))
-        for e in outermost:
-            scores[e.start : e.end] = e.score
-        return Answer(entities_to_bio(outermost, len(example)), tuple(scores.tolist()), tuple(entities))
+        return self.read_spans(output, example)

@@ -1,0 +1,106 @@
+"""A promise about recall: how probable an entity must be so that a list holds, say, 95% of all entities.
+
+    n labelled entities that were not trained on, with their probabilities under the model, ascending p_1 ≤ … ≤ p_n
+    the list   every candidate with a probability of at least p_k,   k = ⌊(1 - recall) · (n + 1)⌋
+
+An entity of new text is on the list with a probability of at least `recall`, if new entities come from the same
+distribution as the n; strictly, one by one, while those of a document are alike. Nothing is assumed of the model; a
+worse one needs a longer list. The entities are those of the development set, which also chose the epoch.
+
+Text of another kind breaks the promise. `Watch` compares how unsure the model is there and here: Σ p (1 - p) of all
+candidates, per word.
+
+Source: Vovk, Gammerman and Shafer 2005, chapter 4 (split conformal prediction); Angelopoulos and Bates 2021, section 1.
+"""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from boustro.store import read_json, write_file
+
+FILE = "recall.json"
+Spans = Sequence[tuple[int, int, int, float]]
+"""(start, end, number of the label, probability)"""
+ENOUGH_WORDS, MUCH_MORE = 200, 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class RecallPromise:
+    """The probabilities of the calibration set's entities, ascending, 0 for no candidate; and `Watch.unsure` there."""
+
+    probabilities: np.ndarray
+    unsure: float
+
+    @classmethod
+    def learn(
+        cls, candidates: Sequence[Spans], gold: Sequence[Sequence[tuple[int, int, int]]], num_words: int
+    ) -> "RecallPromise":
+        """From the candidates and the entities (start, end, number of the label) of the same sentences."""
+        found = [{span[:3]: span[3] for span in own} for own in candidates]
+        pairs = zip(found, gold, strict=True)
+        probabilities = sorted(own.get(entity, 0.0) for own, wanted in pairs for entity in wanted)
+        watch = Watch()
+        watch.add(candidates, num_words)
+        return cls(np.array(probabilities), watch.unsure)
+
+    def threshold(self, recall: float) -> float:
+        """The probability p_k; `ValueError` where the promise cannot be made."""
+        n = len(self.probabilities)
+        k = math.floor((1 - recall) * (n + 1) + 1e-9)
+        if k < 1:
+            raise ValueError(
+                f"a recall of {recall:g} cannot be promised from the {n} entities of the development set; it takes "
+                f"{math.ceil(recall / (1 - recall))} or more"
+            )
+        if self.probabilities[k - 1] <= 0:
+            missed = float((self.probabilities <= 0).mean())
+            raise ValueError(
+                f"a recall of {recall:g} cannot be promised: {missed:.1%} of the {n} entities of the development set "
+                "are never candidates, because their labels or lengths are not in the training set"
+            )
+        return float(self.probabilities[k - 1])
+
+    def save(self, folder: Path) -> None:
+        """Write the file into the folder of a tagger."""
+        own = {"unsure": self.unsure, "probabilities": [round(float(p), 9) for p in self.probabilities]}
+        write_file(folder / FILE, json.dumps(own))
+
+    @classmethod
+    def load(cls, folder: Path) -> "RecallPromise | None":
+        """Read what `save` wrote; `None` for a folder without it, from a training without development set."""
+        if not (folder / FILE).exists():
+            return None
+        own = read_json(folder / FILE)
+        return cls(np.array(own["probabilities"], np.float64), float(own["unsure"]))
+
+
+class Watch:
+    """How unsure the model is of the texts that it has read so far."""
+
+    def __init__(self) -> None:
+        self.variance, self.num_words = 0.0, 0
+
+    def add(self, candidates: Sequence[Spans], num_words: int) -> None:
+        """Count more sentences."""
+        self.variance += sum(p * (1 - p) for own in candidates for *_, p in own)
+        self.num_words += num_words
+
+    @property
+    def unsure(self) -> float:
+        """Σ p (1 - p) per word: the variance of the number of entities in a word's place, if they were independent."""
+        return self.variance / max(1, self.num_words)
+
+    def warning(self, promise: RecallPromise) -> str:
+        """Why the promise may not hold here; empty where nothing speaks against it."""
+        if self.num_words < ENOUGH_WORDS or self.unsure <= MUCH_MORE * promise.unsure:
+            return ""
+        ratio = f"{self.unsure / promise.unsure:.1f} times as unsure" if promise.unsure else "unsure"
+        return (
+            f"the model is {ratio} of these words as of its development set; the texts differ, and the list may hold "
+            "fewer entities than promised"
+        )

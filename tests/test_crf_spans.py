@@ -1,0 +1,75 @@
+"""Probabilities of entities under a CRF are those of all tag sequences that contain them."""
+
+from itertools import product
+
+import pytest
+import torch
+
+from boustro.heads.crf.layer import CRF
+from boustro.heads.crf.spans import entity_types
+from boustro.metrics.spans import extract_spans
+from boustro.tasks.data.schemes import to_bio
+
+SCHEMES = {
+    "bio": ("O", "B-X", "I-X", "B-Y", "I-Y"),
+    "bioes": ("O", "B-X", "I-X", "E-X", "S-X", "S-Y"),
+    "io": ("O", "X", "Y"),
+    "bio without I-Y": ("O", "B-X", "I-X", "B-Y"),
+}
+
+
+def random_crf(tags, seed):
+    torch.manual_seed(seed)
+    crf = CRF(tags)
+    for parameter in crf.parameters():
+        torch.nn.init.normal_(parameter)
+    return crf
+
+
+def by_enumeration(crf, scores, scheme):
+    """{(start, end, type): probability} over all valid tag sequences."""
+    found, total, tags = {}, 0.0, crf.tags
+    for ids in product(range(len(tags)), repeat=len(scores)):
+        try:
+            mean = crf.loss(scores, torch.tensor(ids), torch.tensor([len(scores)])).detach()
+        except ValueError:
+            continue
+        p = float(torch.exp(-mean.double() * len(scores)))
+        total += p
+        for entity in extract_spans(to_bio(tuple(tags[i] for i in ids), scheme.split()[0])):
+            key = (entity.start, entity.end, entity.label)
+            found[key] = found.get(key, 0.0) + p
+    assert total == pytest.approx(1, abs=1e-4)
+    return found
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_an_entity_is_as_probable_as_all_sequences_that_contain_it(scheme):
+    tags = SCHEMES[scheme]
+    crf, types = random_crf(tags, 3), entity_types(tags)
+    lengths = torch.tensor([3, 0, 1, 4])
+    scores = torch.randn(8, len(tags))
+    spans = crf.spans(scores, lengths, 4, 0.0)
+    for number, (own, block) in enumerate(zip(spans, scores.split(lengths.tolist()), strict=True)):
+        found = {(start, end, types[kind]): p for start, end, kind, p in own if p > 1e-12}
+        assert found == pytest.approx(by_enumeration(crf, block, scheme) if len(block) else {}, abs=1e-4), number
+        assert own == sorted(own)
+
+
+def test_longest_and_least_leave_candidates_out():
+    crf = random_crf(SCHEMES["bio"], 1)
+    scores, lengths = torch.randn(9, 5), torch.tensor([4, 5])
+    everything = crf.spans(scores, lengths, 5, 0.0)
+    some = crf.spans(scores, lengths, 2, 0.05)
+    kept = [[span for span in own if span[1] - span[0] <= 2 and span[3] >= 0.05] for own in everything]
+    assert some == kept and 0 < sum(map(len, some)) < sum(map(len, everything))
+
+
+def test_a_sentence_does_not_depend_on_its_batch():
+    crf = random_crf(SCHEMES["bioes"], 2)
+    scores = torch.randn(7, 6)
+    together = crf.spans(scores, torch.tensor([3, 4]), 4, 1e-6)
+    alone = [crf.spans(part, torch.tensor([len(part)]), 4, 1e-6)[0] for part in scores.split([3, 4])]
+    for own, others in zip(together, alone, strict=True):
+        assert [span[:3] for span in own] == [span[:3] for span in others]
+        assert [span[3] for span in own] == pytest.approx([span[3] for span in others], abs=1e-9)

@@ -1,0 +1,117 @@
+"""A promise about recall: the threshold, what it holds for, when it cannot be made, and when it may not hold."""
+
+import json
+
+import numpy as np
+import pytest
+
+import boustro
+from boustro.options import OptionError
+from boustro.tasks.recall import RecallPromise, Watch
+
+NAMES = ["Ada", "Mira", "Tobias", "Calloway", "Brandt", "Lisse", "Okonkwo", "Vellmar"]
+DATA = [
+    ([name, verb, *rest], ["B-PER", "O", *["O"] * len(rest)])
+    for name in NAMES
+    for verb, *rest in (("left", "early"), ("sold", "the", "boat"), ("slept", "."), ("saw", "rain", "and", "snow"))
+]
+
+
+def promise(probabilities, unsure=0.01):
+    return RecallPromise(np.sort(np.array(probabilities, float)), unsure)
+
+
+def test_the_threshold_by_hand():
+    ten = promise([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
+    assert ten.threshold(0.9) == 0.1  # k = floor(0.1 * 11) = 1
+    assert ten.threshold(0.8) == 0.2 and ten.threshold(0.5) == 0.5
+    assert promise(np.arange(1, 100) / 100).threshold(0.95) == 0.05  # k = 5
+
+
+def test_new_entities_are_found_as_often_as_promised():
+    rng = np.random.default_rng(0)
+    realised = []
+    for _ in range(200):
+        threshold = promise(rng.beta(2, 1, 199)).threshold(0.9)
+        realised.append((rng.beta(2, 1, 500) >= threshold).mean())
+    assert 0.90 <= np.mean(realised) < 0.91
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "recall", "message"),
+    [
+        ([0.5] * 18, 0.95, "from the 18 entities of the development set; it takes 19 or more"),
+        ([0.0] * 2 + [0.5] * 18, 0.9, r"10.0% of the 20 entities of the development set are never candidates"),
+    ],
+)
+def test_a_promise_that_cannot_be_made_is_refused(probabilities, recall, message):
+    with pytest.raises(ValueError, match=message):
+        promise(probabilities).threshold(recall)
+
+
+def test_gold_entities_have_the_probability_of_their_candidate():
+    candidates = [[(0, 1, 0, 0.9), (0, 2, 0, 0.05)], [(3, 4, 1, 0.4)]]
+    gold = [[(0, 2, 0)], [(3, 4, 1), (5, 6, -1)]]
+    learned = RecallPromise.learn(candidates, gold, num_words=10)
+    assert learned.probabilities.tolist() == [0.0, 0.05, 0.4]
+    assert learned.unsure == pytest.approx((0.9 * 0.1 + 0.05 * 0.95 + 0.4 * 0.6) / 10)
+
+
+def test_other_texts_are_noticed():
+    sure, unsure = [[(0, 1, 0, 0.99)]] * 100, [[(0, 1, 0, 0.5)]] * 100
+    watch = Watch()
+    watch.add(sure, 500)
+    assert not watch.warning(promise([0.5], watch.unsure))
+    other = Watch()
+    other.add(unsure, 500)
+    assert "25.3 times as unsure" in other.warning(promise([0.5], watch.unsure))
+    few = Watch()
+    few.add(unsure[:10], 50)
+    assert not few.warning(promise([0.5], watch.unsure))
+
+
+@pytest.fixture(scope="module")
+def lm(tiny_lm):
+    return str(tiny_lm("llama", sentinel=True))
+
+
+@pytest.fixture(scope="module")
+def tagger(lm):
+    return boustro.Tagger(lm, hidden=16, epochs=3, cache=False).fit(DATA, DATA, seed=1)
+
+
+@pytest.mark.parametrize("head", ["mlp", "span"])
+def test_a_list_holds_what_was_promised_on_its_own_calibration_set(lm, head, tmp_path):
+    tagger = boustro.Tagger(lm, head, hidden=16, epochs=4, cache=False).fit(DATA, DATA, seed=1)
+    tagger.save_pretrained(tmp_path / "t")
+    tagger = boustro.Tagger.from_pretrained(tmp_path / "t", cache=False)
+    lists = {}
+    for recall in (0.6, 0.9):
+        score = tagger.with_recall(recall).evaluate(DATA)
+        assert score.recall >= 100 * recall
+        lists[recall] = sum(map(len, tagger.predict([" ".join(words) for words, _ in DATA], recall=recall)))
+    assert lists[0.6] <= lists[0.9]
+    assert tagger.recall is None and tagger.predict("Ada left early") == tagger.predict(["Ada left early"])[0]
+
+
+def test_scores_are_probabilities_and_tags_fit(tagger):
+    (found,) = tagger.with_recall(0.9).answer([["Ada", "left", "early"]])
+    assert all(0 < e.score <= 1 for e in found.entities) and len(found.tags) == 3
+    assert any(e.label == "PER" and (e.start, e.end) == (0, 1) for e in found.entities)
+
+
+def test_without_a_promise_recall_is_refused(lm, tagger, tmp_path):
+    with pytest.raises(OptionError, match="at least 0.5 and at most 0.999"):
+        tagger.predict("Ada left.", recall=1.0)
+    with pytest.raises(ValueError, match="a recall of 0.999 cannot be promised from the 32 entities"):
+        tagger.predict("Ada left.", recall=0.999)
+    for made, dev in (
+        (boustro.Tagger(lm, hidden=8, epochs=1, cache=False), None),
+        (boustro.Tagger(lm, hidden=8, epochs=1, cache=False, crf=False), DATA),
+        (boustro.Tagger(lm, hidden=8, epochs=1, cache=False), [(["Ada", "left"], ["NOUN", "VERB"])]),
+    ):
+        made.fit(dev if dev and len(dev) == 1 else DATA, dev, seed=1)
+        with pytest.raises(ValueError, match="train it with a development set, and with a CRF or a span head"):
+            made.with_recall(0.9)
+    tagger.save_pretrained(tmp_path / "t")
+    assert len(json.loads((tmp_path / "t/recall.json").read_text())["probabilities"]) == 32
