@@ -13,7 +13,7 @@ from tqdm import tqdm
 from tyro.conf import Positional
 
 from boustro.metrics.score import score_table
-from boustro.options import OptionError, Seed, check_options
+from boustro.options import OptionError, Recall, Seed, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, as_json, check_output, give, only_errors, print_notices
 from boustro.store import claim
 from boustro.tasks import TASKS, read_examples, task_class, task_of
@@ -87,6 +87,7 @@ def evaluate(
     data: Positional[Path],
     json: Path | None = None,
     reading: DataOptions = DEFAULT_OPTIONS,
+    recall: Recall | None = None,
     encoder: str | None = None,
     run: RunOptions = DEFAULT_RUN,
 ) -> None:
@@ -96,16 +97,19 @@ def evaluate(
         folder: A folder that boustro fit wrote.
         data: Labelled examples, in any form that boustro fit takes.
         json: Write the scores to this file (- for standard output).
+        recall: Score the longer lists of boustro predict --recall.
         encoder: Where the encoder is now, if it has moved.
     """
     with only_errors(run.quiet):
         check_output(json)
         kind = task_class(task_of(folder))
+        _refuse_recall(kind, recall)
         sentences = read_examples(kind, data, reading)
         model = kind.from_pretrained(folder, encoder=encoder, cache=run.cache, device=run.device)
         print_notices(model.unknown_labels(sentences))
+        model = model if recall is None else model.with_recall(recall)
         scores = model.score(sentences, model.answer(sentences, cached=True)).to_dict()
-        print_notices(model.encoder(cached=True).counts)
+        print_notices(model.notices(cached=True))
         give(scores, json, lambda: _print_scores(scores), indent=1)
 
 
@@ -113,6 +117,7 @@ def predict(
     folder: Positional[Path],
     files: Positional[tuple[str, ...]] = ("-",),
     format: Literal["text", "jsonl", "conll", "html"] = "text",
+    recall: Recall | None = None,
     encoder: str | None = None,
     run: RunOptions = DEFAULT_RUN,
 ) -> None:
@@ -123,18 +128,24 @@ def predict(
         files: Text files (.gz, .bz2, .xz too), streams such as /dev/stdin, or - for standard input.
         format: text (coloured in a terminal), jsonl (one object per line, with character offsets, and with the file
             where there are several), conll (each line a document; taggers only) or html.
+        recall: Promise of a tagger that was trained with a development set: give every entity that is probable enough,
+            so that this share of all entities is among them, such as 0.95. Entities may then overlap.
         encoder: Where the encoder is now, if it has moved.
     """
     _refuse_missing(files)
     kind = task_class(task_of(folder))
     if format not in kind.formats:
         raise OptionError(f"--format {format}: a {kind.__name__} has {', '.join(kind.formats)}")
+    _refuse_recall(kind, recall)
+    if recall is not None and format == "conll":
+        raise OptionError("--format conll has no place for entities that overlap; give --recall with another format")
     console = Console(highlight=False, soft_wrap=True)
     with (
         only_errors(run.quiet),
         tqdm(desc="labelling", unit=" lines", disable=console.is_terminal or None, leave=False) as bar,
     ):
         model = kind.from_pretrained(folder, encoder=encoder, cache=run.cache, device=run.device)
+        model = model if recall is None else model.with_recall(recall)
         if format == "html":
             print(html_head(", ".join("Standard input" if file == "-" else file for file in files), model.types))
         for batch in read_batches(files):
@@ -149,7 +160,12 @@ def predict(
                     print(shown, end="" if format == "conll" else "\n")
             sys.stdout.flush()
             bar.update(len(batch))
-        print_notices(model.encoder().counts)
+        print_notices(model.notices())
+
+
+def _refuse_recall(kind: Any, recall: float | None) -> None:
+    if recall is not None and not hasattr(kind, "with_recall"):
+        raise OptionError(f"--recall is for taggers, and this is a {kind.__name__}; leave it out")
 
 
 def _refuse_missing(files: Sequence[str]) -> None:

@@ -230,9 +230,9 @@ class Task(Contract[Input, Result]):
             warnings.warn(f"{data_name(examples)}: {count:,} {what}", stacklevel=2)
         return self.score(examples, self.answer(examples, cached=True))
 
-    def notices(self) -> dict[str, int]:
-        """What happened to the words that were read, with how many: cut, not aligned, …"""
-        return dict(+self.encoder().counts)
+    def notices(self, cached: bool = False) -> dict[str, int]:
+        """What happened to the words that this encoder read, with how many: cut, not aligned, …"""
+        return dict(+self.encoder(cached).counts)
 
     def unknown_labels(self, examples: Sequence[Any]) -> dict[str, int]:
         """Gold labels that the head never answers, see `Labelling.unknown`."""

@@ -7,8 +7,8 @@ An entity of new text is on the list with a probability of at least `recall`, if
 distribution as the n; strictly, one by one, while those of a document are alike. Nothing is assumed of the model; a
 worse one needs a longer list. The entities are those of the development set, which also chose the epoch.
 
-Text of another kind breaks the promise. `Watch` compares how unsure the model is there and here: Σ p (1 - p) of all
-candidates, per word.
+Text of another kind breaks the promise. `Watch` compares how unsure the model is there and here: Σ p (1 - p) / Σ p over
+all candidates, the variance of the number of entities per expected entity. Not every such text is noticed.
 
 Source: Vovk, Gammerman and Shafer 2005, chapter 4 (split conformal prediction); Angelopoulos and Bates 2021, section 1.
 """
@@ -26,7 +26,10 @@ from boustro.store import read_json, write_file
 FILE = "recall.json"
 Spans = Sequence[tuple[int, int, int, float]]
 """(start, end, number of the label, probability)"""
-ENOUGH_WORDS, MUCH_MORE = 200, 1.5
+SLACK = 1e-3
+"""Relative: in another batch, or on another processor, the same words have slightly different probabilities."""
+ENOUGH, MUCH_MORE = 30, 1.5
+"""Expected entities, and the ratio of `Watch.unsure`, from which on texts are called different (docs/log.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +40,17 @@ class RecallPromise:
     unsure: float
 
     @classmethod
-    def learn(
-        cls, candidates: Sequence[Spans], gold: Sequence[Sequence[tuple[int, int, int]]], num_words: int
-    ) -> "RecallPromise":
+    def learn(cls, candidates: Sequence[Spans], gold: Sequence[Sequence[tuple[int, int, int]]]) -> "RecallPromise":
         """From the candidates and the entities (start, end, number of the label) of the same sentences."""
         found = [{span[:3]: span[3] for span in own} for own in candidates]
         pairs = zip(found, gold, strict=True)
         probabilities = sorted(own.get(entity, 0.0) for own, wanted in pairs for entity in wanted)
         watch = Watch()
-        watch.add(candidates, num_words)
+        watch.add(candidates)
         return cls(np.array(probabilities), watch.unsure)
 
     def threshold(self, recall: float) -> float:
-        """The probability p_k; `ValueError` where the promise cannot be made."""
+        """The probability p_k, a little lower; `ValueError` where the promise cannot be made."""
         n = len(self.probabilities)
         k = math.floor((1 - recall) * (n + 1) + 1e-9)
         if k < 1:
@@ -63,7 +64,7 @@ class RecallPromise:
                 f"a recall of {recall:g} cannot be promised: {missed:.1%} of the {n} entities of the development set "
                 "are never candidates, because their labels or lengths are not in the training set"
             )
-        return float(self.probabilities[k - 1])
+        return float(self.probabilities[k - 1]) * (1 - SLACK)
 
     def save(self, folder: Path) -> None:
         """Write the file into the folder of a tagger."""
@@ -80,27 +81,27 @@ class RecallPromise:
 
 
 class Watch:
-    """How unsure the model is of the texts that it has read so far."""
+    """How unsure the model is of the entities in the texts that it has read so far."""
 
     def __init__(self) -> None:
-        self.variance, self.num_words = 0.0, 0
+        self.variance = self.expected = 0.0
 
-    def add(self, candidates: Sequence[Spans], num_words: int) -> None:
+    def add(self, candidates: Sequence[Spans]) -> None:
         """Count more sentences."""
-        self.variance += sum(p * (1 - p) for own in candidates for *_, p in own)
-        self.num_words += num_words
+        p = np.array([span[3] for own in candidates for span in own])
+        self.variance += float((p * (1 - p)).sum())
+        self.expected += float(p.sum())
 
     @property
     def unsure(self) -> float:
-        """Σ p (1 - p) per word: the variance of the number of entities in a word's place, if they were independent."""
-        return self.variance / max(1, self.num_words)
+        """Σ p (1 - p) / Σ p: 0 where every candidate is certain, near 1 where every one is improbable."""
+        return self.variance / self.expected if self.expected else 0.0
 
     def warning(self, promise: RecallPromise) -> str:
         """Why the promise may not hold here; empty where nothing speaks against it."""
-        if self.num_words < ENOUGH_WORDS or self.unsure <= MUCH_MORE * promise.unsure:
+        if self.expected < ENOUGH or self.unsure <= MUCH_MORE * promise.unsure:
             return ""
-        ratio = f"{self.unsure / promise.unsure:.1f} times as unsure" if promise.unsure else "unsure"
         return (
-            f"the model is {ratio} of these words as of its development set; the texts differ, and the list may hold "
-            "fewer entities than promised"
+            f"entities are expected here, but the model is unsure of them ({self.unsure:.2f}, on its development set "
+            f"{promise.unsure:.2f}): the texts are of another kind, and fewer entities may be found than promised"
         )

@@ -93,7 +93,7 @@ class Tagger(Task[str, list[Entity]]):
 
     def calibrate(self, candidates: Sequence[Any], gold: Any, dev: Sequence[Sentence]) -> None:
         if any(candidates):
-            self.promise = RecallPromise.learn(candidates, gold, sum(map(len, dev)))
+            self.promise = RecallPromise.learn(candidates, gold)
 
     def save_rest(self, folder: Path) -> None:
         if self.promise is not None:
@@ -134,14 +134,14 @@ class Tagger(Task[str, list[Entity]]):
         head, sentences = self.trained_head(), as_sentences(examples)
         assert isinstance(self.labelling, EntityLabelling)
         candidates = predict_inputs(head, self.inputs(sentences, cached), candidates=True)
-        self._watch.add(candidates, sum(map(len, sentences)))
+        self._watch.add(candidates)
         likely = ([span for span in own if span[3] >= self._least] for own in candidates)
         return [self.labelling.read_spans(own, s) for own, s in zip(likely, sentences, strict=True)]
 
-    def notices(self) -> dict[str, int]:
+    def notices(self, cached: bool = False) -> dict[str, int]:
         """As `Task.notices`, and why a promise about recall may not hold."""
         warning = self._watch.warning(self.promise) if self.recall is not None and self.promise else ""
-        return super().notices() | ({f"words: {warning}": self._watch.num_words} if warning else {})
+        return super().notices(cached) | ({warning: round(self._watch.expected)} if warning else {})
 
     def result(self, answer: InputAnswer[str]) -> list[Entity]:
         """Entities over the characters of the text, in order; their scores are the geometric mean of their tags'.
