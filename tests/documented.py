@@ -60,7 +60,7 @@ CORPORA += ("data/wikipedia/validation", "data/novels/train")
 MADE = (
     "tokenize corpus.jsonl --tokenizer gpt2 --out shards",
     "pretrain --shards shards --preset mini --out my-forward",
-    "fit --train train.conll --encoder starter --out ner",
+    "fit --train train.conll --dev dev.conll --encoder starter --out ner",
     "pretrain --objective prefix-suffix --preset biglm-mini --shards shards --out my-biglm",
 )
 DATA_SETS = ("conll2003", "wnut17", "crossner_politics")
