@@ -31,6 +31,7 @@ COMMANDS = {
     "evaluate": ("boustro.cli.commands", "evaluate", "score a trained folder on labelled examples"),
     "predict": ("boustro.cli.commands", "predict", "label text"),
     "serve": ("boustro.serve.command", "serve", "trained folders over HTTP, with a page (needs fastapi)"),
+    "label": ("boustro.serve.labelling.command", "label", "label text on a page, with a tagger that learns from it"),
     "wsd": ("boustro.tasks.senses.command", "wsd", "name the senses of words (fit, evaluate, predict)"),
     "infill": ("boustro.generation.both_ends.command", "infill", "fill the gaps of texts from both ends"),
     "harness": ("boustro.generation.harness.command", "harness", "multiple choice without training (needs lm-eval)"),

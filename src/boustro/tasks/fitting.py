@@ -64,7 +64,7 @@ def fit_task(task: "Task[Any, Any]", train: Sequence[Any], dev: Sequence[Any] | 
         "train_seconds": round(time.monotonic() - encoded, 2),
         "dev_scores": dev_scores,
         "notices": {**+encoder.counts, **labelling.unpredictable(train, dev or [], head.options.max_span or 0)},
-        **_facts(encoder, head, log),
+        **head_facts(encoder, head, log),
     }
 
 
@@ -82,7 +82,7 @@ def _calibrated_scores(task: "Task[Any, Any]", dev: Sequence[Any], inputs: Input
     return task.score(dev, task.read_answers(outputs, dev)).to_dict()
 
 
-def _facts(encoder: Encoder, head: Head, log: TrainLog) -> dict[str, Any]:
+def head_facts(encoder: Encoder, head: Head, log: TrainLog) -> dict[str, Any]:
     """What a record says of the trained head."""
     shapes = zip(encoder.streams, head.mixes, strict=True)
     return {

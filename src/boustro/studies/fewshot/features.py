@@ -83,6 +83,11 @@ class FeatureReader:
             some = self._parts[np.linspace(0, len(train) - 1, min(len(train), SCALED), dtype=int)]
             self._views.fit(*self._words(self._train, some), self._texts, some)
 
+    @property
+    def mixes(self) -> list[tuple[int, LayerMix]]:
+        """Per stream the first layer that is used, and the average of it and the later ones."""
+        return list(zip(self._first_layer, self._mixes, strict=True))
+
     def train_vectors(self, examples: np.ndarray) -> Vectors:
         """Of the training examples with these numbers, in this order."""
         return self._units(self._train, self._texts, self._parts[examples])

@@ -1,0 +1,86 @@
+"""From an answer to the next suggestion: how long a labeller waits, with so many sentences to choose from.
+
+    python bench/label.py ../shared/data/ner/conll2003/train.txt --sentences 2000 --answers 300
+
+The whole way of a request without HTTP: the answer is written to the disk, learned, the next sentence chosen and its
+entities suggested. The answers are the gold ones.
+"""
+
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+import tyro
+
+from boustro.serve.labelling.answers import AnswerFile
+from boustro.serve.labelling.background import Background, Source
+from boustro.serve.labelling.session import Session
+from boustro.serve.labelling.texts import read_to_label
+from boustro.tasks.data.reading import DEFAULT_OPTIONS
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Seconds of each answer, and of the part that is writing to the disk."""
+
+    total: list[float]
+    written: list[float]
+
+    def show(self) -> str:
+        """Median, 95th percentile and the longest, in milliseconds."""
+        named = (("answer to suggestion", self.total), ("of that on the disk", self.written))
+        return "\n".join(
+            f"{name:22} median {1e3 * np.median(own):6.1f} ms   p95 {1e3 * np.quantile(own, 0.95):6.1f} ms   "
+            f"max {1e3 * max(own):6.1f} ms"
+            for name, own in named
+        )
+
+
+def measure(session: Session, work: Background, answers: int) -> Waits:
+    """Answer with the gold, sentence after sentence."""
+    total, written, write = [], [], session.file.write
+
+    def timed(rows) -> None:
+        started = time.perf_counter()
+        write(rows)
+        written.append(time.perf_counter() - started)
+
+    session.file.write = timed  # type: ignore[method-assign]
+    for _ in range(answers):
+        number = session.current
+        assert number is not None
+        started = time.perf_counter()
+        with session.lock:
+            session.answer(number, session.texts[number].gold or ())
+            session.view()
+        total.append(time.perf_counter() - started)
+        work.answered()
+    return Waits(total, written)
+
+
+def main(
+    texts: Path, encoder: str = "starter", sentences: int = 2000, answers: int = 300, threads: int | None = None
+) -> None:
+    """Measure on the first sentences of a labelled file."""
+    if threads:
+        torch.set_num_threads(threads)
+    found = read_to_label(texts, "auto", DEFAULT_OPTIONS)[:sentences]
+    labels = sorted({e.label for text in found for e in text.gold or ()})
+    with tempfile.TemporaryDirectory() as folder, AnswerFile(Path(folder) / "answers.jsonl").open() as file:
+        session = Session(found, file, labels)
+        started = time.perf_counter()
+        with Background(session, Source(encoder=encoder, cache=False)) as work:
+            work.wait_ready()
+            print(f"first sentences ready after {time.perf_counter() - started:.1f} s")
+            while len(session.pool) < len(found):
+                time.sleep(0.1)
+            words = sum(len(text.sentence) for text in found)
+            print(f"all {len(found):,} sentences ({words:,} words) after {time.perf_counter() - started:.1f} s")
+            print(measure(session, work, answers).show())
+
+
+if __name__ == "__main__":
+    tyro.cli(main)

@@ -1,0 +1,159 @@
+"""The file of answers: JSON lines that `boustro fit` reads, complete on the disk after every answer.
+
+    {"words": ["Ada", "left"], "spaces": [true, true], "entities": [{"start": 0, "end": 1, "label": "PER"}],
+     "note": "", "source": "news.txt:7"}
+
+Entities are over words, half-open. The whole file is written anew beside itself and renamed, so that after kill -9 or
+a full disk it is as it was before the answer or after it. Beside it lies what a training set has no place for: labels
+without an entity so far, and skipped sentences (`labelled.jsonl.session.json`). One session at a time has both.
+"""
+
+import contextlib
+import errno
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from boustro.locks import lock
+from boustro.output import as_json
+from boustro.store import read_json, write_file
+from boustro.tasks.data.conll import format_conll
+from boustro.tasks.data.jsonl import parse_record
+from boustro.tasks.data.offsets import read_spans
+from boustro.tasks.data.reading import Note
+from boustro.tasks.data.schemes import entities_to_bio, flatten_entities
+from boustro.text.documents import read_lines
+from boustro.types import Entity, Sentence
+
+FIELDS = ("words", "spaces", "entities", "note", "source")
+LONGEST_LABEL = 60
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A sentence as a person labelled it."""
+
+    sentence: Sentence
+    entities: tuple[Entity, ...]
+    note: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """A record of the file."""
+        spans = [{"start": e.start, "end": e.end, "label": e.label} for e in sorted(self.entities)]
+        words, spaces = list(self.sentence.words), self.sentence.spaces
+        return {
+            "words": words,
+            **({} if spaces is None else {"spaces": list(spaces)}),
+            "entities": spans,
+            "note": self.note,
+            "source": self.sentence.where,
+        }
+
+    @cached_property
+    def line(self) -> str:
+        """Its line of the file."""
+        return f"{as_json(self.to_dict())}\n"
+
+    def labelled(self) -> Sentence:
+        """For training: BIO tags of the outermost entities, and all of them where some overlap."""
+        flat = flatten_entities(self.entities)
+        hidden = None if len(flat) == len(self.entities) else tuple(sorted(self.entities))
+        tags = entities_to_bio(flat, len(self.sentence))
+        return Sentence(self.sentence.words, tags, self.sentence.spaces, where=self.sentence.where, entities=hidden)
+
+
+@dataclass(slots=True)
+class Beside:
+    """What is not in the file of answers."""
+
+    labels: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    """Fingerprints of the sentences' words."""
+
+
+class AnswerFile:
+    """The two files; hold `open` around their use."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.beside_path = path.with_name(f"{path.name}.session.json")
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator["AnswerFile"]:
+        """Be the only session with this file; `BlockingIOError` where another has it, `OSError` for a bad path."""
+        if self.path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "this is a folder; name a file", str(self.path))
+        held = contextlib.ExitStack()
+        with held:
+            try:
+                held.enter_context(lock(self.path.with_name(f"{self.path.name}.session"), wait=False))
+            except BlockingIOError as error:
+                message = "another boustro label has this file open; end it first, or choose another --out"
+                raise BlockingIOError(errno.EAGAIN, message, str(self.path)) from error
+            yield self
+
+    def read(self) -> list[Answer]:
+        """The answers so far; none where there is no file. `ValueError` with file:line for what is no answer."""
+        if not self.path.exists():
+            return []
+        return [self._answer(line, f"{self.path}:{n}") for n, line in read_lines(self.path) if line.strip()]
+
+    def read_beside(self) -> Beside:
+        """The labels and the skipped sentences; `ValueError` where the file is damaged."""
+        if not self.beside_path.exists():
+            return Beside()
+        found = read_json(self.beside_path)
+        labels, skipped = (found.get(name) if isinstance(found, dict) else None for name in ("labels", "skipped"))
+        for names in (labels, skipped):
+            if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+                raise ValueError(f"{self.beside_path}: damaged; remove it (the answers are in {self.path.name})")
+        return Beside([check_label(name) for name in labels or ()], list(skipped or ()))
+
+    def write(self, answers: Sequence[Answer]) -> None:
+        """Replace the file; when this returns, it is on the disk."""
+        write_file(self.path, "".join(answer.line for answer in answers))
+
+    def write_beside(self, beside: Beside) -> None:
+        """Replace the other file."""
+        write_file(self.beside_path, json.dumps({"labels": beside.labels, "skipped": beside.skipped}, indent=1) + "\n")
+
+    def export_conll(self, answers: Sequence[Answer]) -> tuple[Path, list[Note]]:
+        """Write CoNLL columns beside the file; returns where, and the overlapping entities that they cannot hold.
+
+        Raises `ValueError` for a word that columns cannot hold.
+        """
+        path, notes = self.path.with_suffix(".conll"), []
+        for answer in answers:
+            flat = flatten_entities(answer.entities)
+            notes += [Note("overlapping entities left out", answer.sentence.where)] * (len(answer.entities) - len(flat))
+        sentences = [answer.labelled() for answer in answers]
+        write_file(path, format_conll((s.words, s.tags or ()) for s in sentences))
+        return path, notes
+
+    def _answer(self, line: str, where: str) -> Answer:
+        record = parse_record(line, where)
+        words = record.get("words") if isinstance(record, dict) else None
+        if not isinstance(words, list) or not words or not all(isinstance(w, str) for w in words) or "source" not in record:
+            advice = "this is not an answer that boustro label wrote; choose another --out, or give the file to --train"
+            raise ValueError(f"{where}: {advice}")
+        spaces = record.get("spaces")
+        if spaces is not None and (not isinstance(spaces, list) or len(spaces) != len(words)):
+            raise ValueError(f"{where}: spaces must be a list of {len(words)} true or false, one per word")
+        entities = read_spans(record.get("entities"), len(words), "words", where)
+        for entity in entities:
+            check_label(entity.label, f"{where}: ")
+        sentence = Sentence(
+            tuple(words), spaces=None if spaces is None else tuple(map(bool, spaces)), where=str(record["source"])
+        )
+        return Answer(sentence, tuple(sorted(entities)), str(record.get("note") or ""))
+
+
+def check_label(name: str, where: str = "") -> str:
+    """A label as it can be written in every format; `ValueError` for another one."""
+    bare = name.strip()
+    if not bare or len(bare) > LONGEST_LABEL or bare == "O" or not bare.isprintable():
+        raise ValueError(f"{where}{name!r} is no label: it has 1 to {LONGEST_LABEL} printable characters, and is not O")
+    return bare

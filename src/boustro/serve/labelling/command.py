@@ -1,0 +1,152 @@
+"""`boustro label`: a page for labelling, with a tagger that learns from every answer; or a study of that.
+
+torch is imported when the command runs, so that its help does not wait for it.
+"""
+
+import contextlib
+import os
+import sys
+import webbrowser
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from tyro.conf import Positional
+
+from boustro.options import OptionError, check_options
+from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_errors
+from boustro.serve.labelling.options import LabelOptions, SimulateOptions
+from boustro.store import check_file, claim, write_file
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
+
+
+def label(
+    texts: Positional[Path | None] = None,
+    out: Path | None = None,
+    encoder: str = "starter",
+    session: LabelOptions = LabelOptions(),  # noqa: B008 (frozen)
+    study: SimulateOptions = SimulateOptions(),  # noqa: B008 (frozen)
+    json: Path | None = None,
+    overwrite: bool = False,
+    reading: DataOptions = DEFAULT_OPTIONS,
+    run: RunOptions = DEFAULT_RUN,
+) -> None:
+    """Label entities on a page in the browser, with a tagger that learns from every answer; Ctrl+C ends the session.
+
+    Every answer is on the disk before the next sentence shows, and the same command goes on where a session ended.
+    With --simulate: how many words must be read for a goal, in one order and in another.
+
+    Args:
+        texts: Texts to label: plain text, JSON lines or CoNLL columns; labels in them are kept aside as gold.
+        out: File of answers (JSON lines), which boustro fit reads. It is continued where it exists.
+        encoder: Spec of the encoder, such as starter, gpt2 or gpt2+./backward.
+        json: Write the figures of --simulate to this file (- for standard output).
+        overwrite: Replace an existing tagger folder at --out-tagger.
+    """
+    check_options(label, locals())
+    with only_errors(run.quiet):
+        if study.simulate:
+            _simulate(texts, encoder, session, study, json, reading, run)
+            return
+        if texts is None or out is None:
+            raise OptionError("name a file of texts and --out, such as boustro label texts.txt --out labelled.jsonl")
+        with contextlib.ExitStack() as held:
+            if session.out_tagger:
+                held.enter_context(claim(session.out_tagger, "tagger", overwrite))
+            _serve(texts, out, encoder, session, reading, run, held)
+
+
+def _serve(
+    texts: Path,
+    out: Path,
+    encoder: str,
+    options: LabelOptions,
+    reading: DataOptions,
+    run: RunOptions,
+    held: contextlib.ExitStack,
+) -> None:
+    from boustro.serve.http import HttpOptions, address_of, listen, require_serve
+
+    require_serve("boustro label")
+    os.environ.setdefault("TQDM_DISABLE", "1")
+    from boustro.serve import http
+    from boustro.serve.labelling.answers import AnswerFile
+    from boustro.serve.labelling.app import LabellingApp, new_token
+    from boustro.serve.labelling.background import Background, allows_nested
+    from boustro.serve.labelling.session import Session
+    from boustro.serve.labelling.start import make_source, starting_labels
+    from boustro.serve.labelling.texts import read_to_label
+
+    nested = allows_nested(options.head)
+    listening = HttpOptions(port=options.port, grace_seconds=1)
+    listener = held.enter_context(listen(listening))  # a port that is taken is said before a model is loaded
+    found = read_to_label(texts, options.form, reading)
+    file = held.enter_context(AnswerFile(out).open())
+    source = make_source(encoder, options, reading, run)
+    labels = starting_labels(options.labels, source)
+    session = Session(found, file, labels, options.order, nested)
+    print(
+        f"{texts}: {len(found):,} sentences; {out}: {session.resumed['answers']:,} answers so far"
+        + (f", {session.resumed['elsewhere']:,} of them to other texts" * bool(session.resumed["elsewhere"])),
+        file=sys.stderr,
+    )
+    with Background(session, source) as work:
+        token = new_token()
+        page = f"{address_of(listener)}/#{token}"
+        print(f"label at {page}", file=sys.stderr, flush=True)
+        app = LabellingApp(session, work, options.out_tagger).make(listening, token)
+        if options.browser:
+            webbrowser.open(page)
+        http.run_app(app, listening, listener)
+        print(f"{out}: {len(session.answers):,} answers", file=sys.stderr)
+        if options.out_tagger and session.answers:
+            _save(work, options.out_tagger)
+
+
+def _save(work: Any, folder: Path) -> None:
+    """The tagger at the end of a session; why there is none is said, and is no failure of the session."""
+    try:
+        tagger, what = work.best_tagger()
+        tagger.save_pretrained(folder)
+        print(f"{folder}: the tagger ({what})", file=sys.stderr)
+    except ValueError as error:
+        print(f"{folder}: not written: {error}", file=sys.stderr)
+
+
+def _simulate(
+    texts: Path | None,
+    encoder: str,
+    options: LabelOptions,
+    study: SimulateOptions,
+    json: Path | None,
+    reading: DataOptions,
+    run: RunOptions,
+) -> None:
+    if options.train is None or texts is not None:
+        raise OptionError("--simulate needs labelled sentences in --train, and no texts")
+    from dataclasses import replace
+
+    from boustro.encoders.spec import check_spec
+    from boustro.serve.labelling.charts import simulation_curves
+    from boustro.serve.labelling.simulate import read_gold, simulate
+    from boustro.studies.report.svg import standalone
+
+    check_output(json)
+    if study.svg:
+        check_file(study.svg)
+    encoders = study.encoders if study.encoders != SimulateOptions.encoders else (encoder,)
+    for spec in encoders:
+        check_spec(spec)
+    train, dev = read_gold(options.train, study.dev, reading)
+    how = {"cache": run.cache, "device": run.device}
+    results = simulate(train, dev, replace(study, encoders=encoders), options.pool, **how)
+    if study.svg:
+        write_file(study.svg, standalone(simulation_curves(results)))
+    give(results, json, lambda: _print_table(results))
+
+
+def _print_table(results: dict[str, Any]) -> None:
+    from boustro.serve.labelling.results import simulation_table
+
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    console.print(simulation_table(results))

@@ -1,0 +1,203 @@
+"""A tagger that learns a sentence in milliseconds, forgets it again, and is an ordinary `linear` tagger with a CRF.
+
+    inside   how much a word is inside an entity: a ridge regression on 0 and 1
+    kind     of which type: a ridge regression on one-hot types, learned from the mean vectors of entities
+
+    score of B-X and I-X = a · (inside - 1/2) + b · kind[X] - c        score of O = 0
+
+Both are linear in the word's vector, so their sum is a linear head over BIO tags. The scales a and b make the scores
+probabilities: they have the least cross-entropy on each answered sentence, scored without it. Entities that overlap are
+learned as their outermost ones. Two adjacent entities of one type are suggested as one.
+
+Sources: `heads.updated_ridge` (updates), `heads.factored` (why two regressions), `heads.closed_form` (held-out scores).
+Letters: N words, d width, T types.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from boustro.heads.crf.layer import CRF
+from boustro.heads.factored import Runs, factored_tags, mean_vectors
+from boustro.heads.updated_ridge import BIAS, Change, UpdatedRidge, times
+from boustro.tasks.data.schemes import flatten_entities
+from boustro.tasks.labellings.tags import TagLabelling
+from boustro.types import Entity, Sentence
+
+STRENGTH = 0.3
+"""Of both regressions, in units of the mean squared length of a vector: the best of 0.03 to 3 for 30 to 300 sentences
+of CoNLL-2003 (docs/labelling.md)."""
+SCALES = tuple(float(s) for s in 2.0 ** np.arange(1, 6.5, 0.5))
+FEWEST_TO_SCALE = 3  # answered sentences with an entity, before the scales are chosen
+SPLIT = -4.0  # the score of a new entity directly after one of its own type: the words' scores do not tell the two
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """An answered sentence as the regressions have it: its words, its entities' mean vectors, and their targets."""
+
+    words: np.ndarray  # (N, d)
+    inside: np.ndarray  # (N, 1)
+    means: np.ndarray  # (E, d)
+    kinds: np.ndarray  # (E, T)
+    prior: np.ndarray | None  # (N, T + 1): the part of its scores that is given
+
+
+@dataclass(frozen=True, slots=True)
+class Scales:
+    """a, b and c of the module."""
+
+    inside: float = 8.0
+    kind: float = 8.0
+    offset: float | None = None
+
+    def tag_scores(self, inside: np.ndarray, kinds: np.ndarray) -> np.ndarray:
+        """(N, 2 T + 1): the scores of O, B-… and I-…, from inside (N,) and kinds (N, T)."""
+        num_kinds = kinds.shape[1]
+        offset = math.log(num_kinds) if self.offset is None else self.offset
+        own = self.inside * (inside[:, None] - 0.5) + self.kind * kinds - offset
+        return np.hstack([np.zeros((len(own), 1), own.dtype), own, own])
+
+
+class LiveTagger:
+    """See the module. What `snapshot` gives does not change while this one goes on learning."""
+
+    def __init__(self, width: int, squared_length: float, labels: Sequence[str]) -> None:
+        """`squared_length` is the mean squared length of the vectors that it will read."""
+        strength = STRENGTH * max(squared_length, 1e-6)
+        self.labels = list(labels)
+        self.inside = UpdatedRidge(width, 1, strength)
+        self.kinds = UpdatedRidge(width, len(self.labels), strength)
+        self.learned: dict[int, Learned] = {}
+        self.scales = Scales()
+
+    def snapshot(self) -> "LiveTagger":
+        """The tagger as it is now; cheap, since updates replace arrays and do not change them."""
+        found = copy(self)
+        found.inside, found.kinds = copy(self.inside), copy(self.kinds)
+        found.labels, found.learned = [*self.labels], {**self.learned}
+        return found
+
+    def without(self, numbers: Iterable[int]) -> "LiveTagger":
+        """A tagger as this one was before it learned these sentences."""
+        found = self.snapshot()
+        found.scales = Scales()
+        for number in numbers:
+            found.forget(number)
+        return found
+
+    def add_label(self, label: str) -> None:
+        """One more type, which no answer has so far."""
+        self.labels.append(label)
+        self.kinds.widen()
+
+    def learn(
+        self, number: int, words: np.ndarray, entities: Sequence[Entity], prior: np.ndarray | None = None
+    ) -> tuple[Change, Change]:
+        """Learn sentence `number` with its vectors (N, d); returns what changed in `inside` and in `kinds`.
+
+        `prior` (N, T + 1) are scores, inside and then kinds, that are given: what lacks to the answer is learned.
+        """
+        assert number not in self.learned
+        flat = flatten_entities(entities)
+        runs = Runs(np.array([e.start for e in flat], np.int64), np.array([e.end for e in flat], np.int64))
+        inside = np.zeros((len(words), 1))
+        for entity in flat:
+            inside[entity.start : entity.end] = 1
+        kinds = np.eye(len(self.labels))[[self.labels.index(e.label) for e in flat]].reshape(-1, len(self.labels))
+        if prior is not None:
+            inside = inside - prior[:, :1]
+            kinds = kinds - mean_vectors(prior[:, 1:], runs)
+        example = self.learned[number] = Learned(words, inside, mean_vectors(words, runs), kinds, prior)
+        return self.inside.add(example.words, example.inside), self.kinds.add(example.means, example.kinds)
+
+    def forget(self, number: int) -> tuple[Change, Change]:
+        """As if the sentence had not been learned."""
+        example = self.learned.pop(number)
+        kinds = self._padded(example.kinds)
+        return self.inside.remove(example.words, example.inside), self.kinds.remove(example.means, kinds)
+
+    def scores(self, words: np.ndarray) -> np.ndarray:
+        """(N, T + 1): inside and kinds of words (N, d)."""
+        return times(words, np.hstack([self.inside.weight, self.kinds.weight]))
+
+    def full_scores(self, example: Learned) -> np.ndarray:
+        """The same of the words of an answer, with what is given of their scores."""
+        return self.scores(example.words) + self._given(example)
+
+    def decode(self, scores: np.ndarray, sentences: Sequence[Sentence]) -> list[tuple[Entity, ...]]:
+        """Entities, with their probabilities, of sentences whose words end to end have these scores (N, T + 1)."""
+        if not self.labels or not len(scores):
+            return [() for _ in sentences]
+        tags = self.scales.tag_scores(scores[:, 0], scores[:, 1:])
+        lengths = torch.tensor([len(s) for s in sentences])
+        crf, emissions = self.make_crf(), torch.from_numpy(tags)
+        ids = crf.decode(emissions, lengths)
+        chosen = crf.marginals(emissions, lengths).gather(1, ids[:, None]).squeeze(1)
+        labelling, ends = TagLabelling("bio", factored_tags(self.labels)), np.cumsum(lengths.numpy())[:-1]
+        split = zip(np.split(ids.numpy(), ends), np.split(chosen.numpy(), ends), sentences, strict=True)
+        return [labelling.read((own, p), sentence).entities for own, p, sentence in split]
+
+    def make_crf(self) -> CRF:
+        """The CRF over the tags of the labels."""
+        crf = CRF(factored_tags(self.labels))
+        with torch.no_grad():
+            crf.transitions[1:, 1 : 1 + len(self.labels)] = SPLIT
+        return crf
+
+    def held_out(self, numbers: Iterable[int]) -> dict[int, np.ndarray]:
+        """For each of these learned sentences its scores (N, T + 1) by the others alone, and what is given. Exact."""
+        found = {}
+        for number in numbers:
+            example = self.learned[number]
+            inside = self.inside.leave_out(example.words, example.inside)
+            kinds = self.kinds.leave_out(example.means, self._padded(example.kinds))
+            found[number] = times(example.words, np.hstack([inside, kinds])) + self._given(example)
+        return found
+
+    def rescale(self, held_out: Mapping[int, np.ndarray], gold: Mapping[int, Sequence[Entity]]) -> None:
+        """Choose the scales on held-out scores with their answers; not with few entities."""
+        if not self.labels or sum(bool(gold[n]) for n in held_out) < FEWEST_TO_SCALE:
+            return
+        inside = np.concatenate([scores[:, 0] for scores in held_out.values()])
+        masks = [np.zeros(len(scores), np.int64) for scores in held_out.values()]
+        means, kinds, within = [], [], []
+        for mask, (number, scores) in zip(masks, held_out.items(), strict=True):
+            for entity in flatten_entities(gold[number]):
+                mask[entity.start : entity.end] = 1
+                within.append(scores[entity.start : entity.end, 1:])
+                means.append(within[-1].mean(0))
+                kinds.append(self.labels.index(entity.label))
+        a = _best_scale(np.stack([np.zeros_like(inside), inside - 0.5], 1), np.concatenate(masks))
+        b = _best_scale(np.stack(means), np.array(kinds)) if len(self.labels) > 1 else 1.0
+        self.scales = Scales(a, b, float(_log_sum(b * np.concatenate(within)).mean()))
+
+    def linear(self) -> tuple[np.ndarray, np.ndarray]:
+        """The same as a linear map to the scores of tags: weight (2 T + 1, d) and bias (2 T + 1,), float32."""
+        both = np.hstack([self.inside.weight, self.kinds.weight])  # (d + 1, T + 1)
+        constant = self.scales.tag_scores(BIAS * both[-1:, 0], BIAS * both[-1:, 1:])[0]
+        none = Scales(self.scales.inside, self.scales.kind, 0.0).tag_scores(both[:-1, 0] + 0.5, both[:-1, 1:])
+        return none.T.astype(np.float32), constant.astype(np.float32)
+
+    def _given(self, example: Learned) -> np.ndarray | float:
+        return 0.0 if example.prior is None else np.hstack([example.prior[:, :1], self._padded(example.prior[:, 1:])])
+
+    def _padded(self, kinds: np.ndarray) -> np.ndarray:
+        """(…, T), with 0 for labels that are newer than the answer."""
+        return np.pad(kinds, ((0, 0), (0, len(self.labels) - kinds.shape[1])))
+
+
+def _best_scale(scores: np.ndarray, ids: np.ndarray) -> float:
+    """The scale with the least cross-entropy: scores (N, C), the right ones (N,)."""
+    rows = np.arange(len(ids))
+    return min(SCALES, key=lambda s: float((_log_sum(s * scores) - s * scores[rows, ids]).mean()))
+
+
+def _log_sum(scores: np.ndarray) -> np.ndarray:
+    """(N,): log Σ exp of each row."""
+    highest = scores.max(1)
+    return highest + np.log(np.exp(scores - highest[:, None]).sum(1))

@@ -1,0 +1,69 @@
+"""The options of `boustro label`. torch is not imported here: the command line lists them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from boustro.options import Count, Positive, Range, Seed, check_options
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelOptions:
+    """A labelling session."""
+
+    labels: tuple[str, ...] = ()
+    """Labels to start with; more can be added on the page."""
+    order: Literal["uncertain", "diverse", "in-order"] = "uncertain"
+    """Which sentence comes next: the one from which the tagger learns most, one unlike those answered, or the next."""
+    form: Literal["auto", "text", "jsonl", "conll"] = "auto"
+    """What the file of texts is. By default as its name and its first lines say."""
+    train: Path | None = None
+    """Labelled sentences to start from; with --simulate the gold that the simulated annotator answers with."""
+    tagger: Path | None = None
+    """Tagger folder to start from: its labels, its encoder, and its suggestions, which the answers correct."""
+    out_tagger: Path | None = None
+    """Folder for the tagger, written at the end and whenever the page asks for it."""
+    head: str = "mlp"
+    """Head that "finish training" trains: linear, mlp, block, bilstm, or span, with which entities may be nested."""
+    epochs: Count = 20
+    """Passes over the answers when training is finished."""
+    pool: Count = 4000
+    """Most unanswered sentences to choose the next one from; more are read as these are answered."""
+    port: Annotated[int, Range(0, 65535)] = 8080
+    """Port of the page on 127.0.0.1; 0 takes a free one."""
+    browser: bool = True
+    """Open the page in the default browser."""
+
+    def __post_init__(self) -> None:
+        """Raises `OptionError` for a value outside its option's range."""
+        check_options(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulateOptions:
+    """A study with a simulated annotator, in place of a session."""
+
+    simulate: bool = False
+    """Let a simulated annotator answer with the gold of --train, and measure what its answers are worth."""
+    dev: Path | None = None
+    """Labelled sentences to score on. By default a fifth of --train, which is not answered."""
+    encoders: tuple[str, ...] = ("starter",)
+    """Encoders to compare."""
+    orders: tuple[Literal["uncertain", "diverse", "in-order", "random"], ...] = ("uncertain", "random", "in-order")
+    """Orders to compare."""
+    seeds: Count = 10
+    """Runs of every order, each with sentences of its own to choose from."""
+    words: Count = 6000
+    """Words that the annotator reads at most."""
+    goal: Annotated[float, Range(0, 100)] = 70.0
+    """Entity F1 whose cost in words is reported."""
+    growth: Positive = 1.2
+    """Factor from one number of words at which the tagger is scored to the next; above 1."""
+    first_seed: Seed = 1
+    """The first of the seeds, which follow each other."""
+    svg: Path | None = None
+    """Write the curves to this file."""
+
+    def __post_init__(self) -> None:
+        """Raises `OptionError` for a value outside its option's range."""
+        check_options(self)

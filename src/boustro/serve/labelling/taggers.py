@@ -1,0 +1,170 @@
+"""What a session leaves behind: its live tagger as an ordinary tagger folder, and a better one trained at leisure.
+
+    make_tagger(live, reader, spec, answers)     head linear with a CRF: the very scores that the session showed
+    finish(spec, head, answers, live)            head mlp (or another) with a CRF by gradient descent, if it is better
+
+Whether it is better is decided on answers that neither has seen: five parts, each tagged by both after they learned the
+other four. `boustro predict` opens both folders.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from boustro.encoders.base import Encoder
+from boustro.heads.factored import factored_tags
+from boustro.heads.inputs import Inputs
+from boustro.heads.layout import sentence_rows, sentence_starts
+from boustro.heads.registry import make_head
+from boustro.heads.training import TrainLog, predict_inputs, propose_batch, train_head
+from boustro.metrics.spans import score_entities
+from boustro.serve.labelling.answers import Answer
+from boustro.serve.labelling.live import LiveTagger
+from boustro.studies.fewshot.features import FeatureReader
+from boustro.tasks.fitting import head_facts
+from boustro.tasks.folder import describe
+from boustro.tasks.labellings import make_labelling
+from boustro.tasks.labellings.tags import TagLabelling
+from boustro.tasks.tagger import Tagger
+from boustro.types import Entity, Sentence
+
+FOLDS = 5
+FEWEST = 10
+"""Answers with an entity that `finish` needs."""
+NEVER = -1e4  # the weight, before softmax, of a layer that is not read
+
+
+def make_tagger(
+    live: LiveTagger, reader: FeatureReader, spec: str, train: Sequence[Sentence], **options: Any
+) -> Tagger:
+    """The tagger as an ordinary one; `options` are Tagger's.
+
+    Raises `ValueError` for a tagger that has no labels or was started from another tagger, whose scores are not its own.
+    """
+    if not live.labels or not live.learned:
+        raise ValueError("there is no tagger yet: answer a sentence first")
+    if any(example.prior is not None for example in live.learned.values()):
+        raise ValueError(
+            "this session corrects the tagger it was started from, which makes no folder of its own; finish training, "
+            "and save the result"
+        )
+    tagger = Tagger(spec, "linear", context="sentence", **options)
+    tagger.labelling = TagLabelling("bio", factored_tags(live.labels))
+    streams = tuple((s.num_layers, s.width) for s in reader.encoder.streams)
+    head = tagger.head = make_head("linear", tagger.config, streams, tagger.labelling.labels)
+    weight, bias = live.linear()
+    with torch.no_grad():
+        for mix, (first, fitted) in zip(head.mixes, reader.mixes, strict=True):
+            mix.mean[first:].copy_(fitted.mean)  # type: ignore[operator, index]
+            mix.scale[first:].copy_(fitted.scale)  # type: ignore[operator, index]
+            if mix.weights is not None:
+                mix.weights[:first] = NEVER  # type: ignore[operator, index]
+        head.body[1].weight.copy_(torch.from_numpy(weight))  # type: ignore[index, operator]
+        head.body[1].bias.copy_(torch.from_numpy(bias))  # type: ignore[index, operator]
+    head.crf.load_state_dict(live.make_crf().state_dict())  # type: ignore[union-attr, operator]
+    head.to(tagger.device)
+    tagger.record = _record(reader.encoder, head, train)
+    return tagger
+
+
+def _record(encoder: Encoder, head: Any, train: Sequence[Sentence]) -> dict[str, Any]:
+    """As `tasks.fitting` writes it."""
+    facts = {"seed": 0, "batch_sentences": len(train), "encode_seconds": 0.0, "train_seconds": 0.0, "notices": {}}
+    return {
+        **facts,
+        "train": describe(train),
+        "dev": None,
+        "dev_scores": None,
+        **head_facts(encoder, head, TrainLog([0.0], [], 1)),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A trained tagger, and F1 in percent of it and of the live one on answers that neither had learned."""
+
+    tagger: Tagger
+    f1: float
+    live_f1: float
+    sentences: int
+
+    @property
+    def better(self) -> bool:
+        """Whether it is kept."""
+        return self.f1 > self.live_f1
+
+
+def finish(
+    spec: str, head: str, answers: Mapping[int, Answer], live: LiveTagger, seed: int = 1, **options: Any
+) -> Finished:
+    """Train a head on all answers, and say how good such heads are on parts left out; takes a minute or so.
+
+    `ValueError` where there are too few answers, and for an unknown head.
+    """
+    if sum(bool(answer.entities) for answer in answers.values()) < FEWEST:
+        raise ValueError(f"finish training when at least {FEWEST} answered sentences have an entity")
+    options = {"context": "sentence", **options}
+    sentences = [answer.labelled() for answer in answers.values()]
+    gold = [answer.entities for answer in answers.values()]
+    parts = _parts(len(sentences), seed)
+    tagger = Tagger(spec, head, **options)
+    found = _left_out(tagger, sentences, parts, seed)
+    live_found = _live_left_out(live, answers, parts)
+    f1, live_f1 = (round(score_entities(gold, own, {}).value, 1) for own in (found, live_found))
+    tagger.fit(sentences, seed=seed)
+    return Finished(tagger, f1, live_f1, len(sentences))
+
+
+def _parts(size: int, seed: int) -> list[np.ndarray]:
+    return [np.sort(part) for part in np.array_split(np.random.default_rng(seed).permutation(size), FOLDS)]
+
+
+def _left_out(
+    tagger: Tagger, sentences: Sequence[Sentence], parts: Sequence[np.ndarray], seed: int
+) -> list[tuple[Entity, ...]]:
+    """Each part's entities from a head that was trained on the others; the features are computed once."""
+    found: list[tuple[Entity, ...]] = [()] * len(sentences)
+    tagger.labelling = make_labelling(tagger.head_kind, sentences, tagger.config)
+    inputs = tagger.inputs(sentences)
+    for part in parts:
+        rest = np.setdiff1d(np.arange(len(sentences)), part)
+        train = [sentences[n] for n in rest]
+        labelling = make_labelling(tagger.head_kind, train, tagger.config)
+        torch.manual_seed(seed)
+        head = make_head(
+            tagger.head_kind,
+            replace(tagger.config, max_span=tagger.config.max_span or labelling.longest(train)),
+            streams=tuple((s.num_layers, s.width) for s in tagger.encoder().streams),
+            labels=labelling.labels,
+        )
+        batch = tagger.config.batch_sentences or propose_batch(len(train))
+        how = {"seed": seed, "batch_sentences": batch, "device": tagger.device}
+        train_head(head, _select(inputs, rest), labelling.targets(train), tagger.config, **how)
+        for number, output in zip(part, predict_inputs(head, _select(inputs, part)), strict=True):
+            found[number] = labelling.read(output, sentences[number]).entities
+    return found
+
+
+def _select(inputs: Inputs, sentences: np.ndarray) -> Inputs:
+    """The features of some of the sentences."""
+    rows = sentence_rows(sentence_starts(inputs.lengths), sentences)[0]
+    return Inputs([stream[rows] for stream in inputs.streams], inputs.lengths[sentences])
+
+
+def _live_left_out(
+    live: LiveTagger, answers: Mapping[int, Answer], parts: Sequence[np.ndarray]
+) -> list[tuple[Entity, ...]]:
+    """The same of the live tagger, whose scales stay."""
+    numbers = [*answers]
+    found: list[tuple[Entity, ...]] = [()] * len(numbers)
+    for part in parts:
+        own = [numbers[n] for n in part]
+        rest = live.without(own)
+        rest.scales = live.scales
+        scores = np.concatenate([rest.full_scores(live.learned[n]) for n in own])
+        for place, entities in zip(part, rest.decode(scores, [answers[n].sentence for n in own]), strict=True):
+            found[place] = entities
+    return found

@@ -1,0 +1,133 @@
+"""The sentences to be labelled: from plain text, JSON lines or CoNLL columns; labels in them are kept aside as gold.
+
+    Ada left.                                  text: a line, or several sentences
+    {"text": "Ada left."}                      JSON lines: also with entities; or words, with tags or entities
+    Ada B-PER                                  CoNLL columns or CoNLL-U: words and gold tags
+
+A sentence is read by itself, not in its document: what is answered is a selection in no order, and a tagger that is
+trained on it reads as the session did. What a file is, is told by its name, and else by its first lines: lines with the
+same number of columns of which the last is a tag are CoNLL.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from boustro.choose import choose
+from boustro.errors import shorten
+from boustro.given import refuse_no_texts
+from boustro.metrics.spans import is_span_tag
+from boustro.output import print_notices
+from boustro.store import fingerprint
+from boustro.tasks.data import load_data, sniff
+from boustro.tasks.data.conllu import read_conllu
+from boustro.tasks.data.jsonl import records_of
+from boustro.tasks.data.reading import DataOptions, missing_file
+from boustro.tasks.data.records import SPAN_KEYS, TAG_KEYS, TEXT_KEY, WORD_KEYS
+from boustro.tasks.data.schemes import ALL_LETTERS, gold_entities
+from boustro.text.documents import OPENERS, read_lines
+from boustro.text.words import split_text
+from boustro.types import Entity, Sentence
+
+Form = Literal["auto", "text", "jsonl", "conll"]
+FORMS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".txt": "auto"}
+FORMS |= dict.fromkeys((".conll", ".conllu", ".conllup", ".iob", ".iob2", ".bio", ".tsv"), "conll")
+LOOKED_AT = 200  # lines
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A sentence to label, with `where` as file:line, and its gold entities over words where the file has them."""
+
+    sentence: Sentence
+    gold: tuple[Entity, ...] | None = None
+
+    @property
+    def key(self) -> str:
+        """A fingerprint of its words."""
+        return fingerprint(self.sentence.words)
+
+
+def read_to_label(path: Path, form: Form, options: DataOptions) -> list[Text]:
+    """All sentences of a file that have a word; what was repaired is printed on standard error.
+
+    Raises `FileNotFoundError`, and `ValueError` with file:line for what cannot be read, and for a file without words.
+    """
+    if not path.is_file():
+        raise missing_file(path, "texts to label are expected")
+    lines = list(read_lines(path))
+    read = choose(form if form != "auto" else _form(path, lines), READERS, "form")
+    found = [_refuse_half_characters(text) for text in read(path, lines, options)]
+    if not found:
+        raise ValueError(f"{path}: there is no text in this file, so there is nothing to label")
+    return found
+
+
+def _form(path: Path, lines: Sequence[tuple[int, str]]) -> str:
+    suffix = next((s.lower() for s in reversed(path.suffixes) if s not in OPENERS), "")
+    named = FORMS.get(suffix, "auto")
+    if named != "auto":
+        return named
+    full = [line for _, line in lines[:LOOKED_AT] if line.strip() and not line.startswith(("-DOCSTART-", "#"))]
+    if full and full[0].startswith("{"):
+        return "jsonl"
+    rows = [line.split("\t") if "\t" in line else line.split() for line in full]
+    columns = {len(row) for row in rows}
+    tagged = len(columns) == 1 and min(columns) > 1 and all(is_span_tag(row[-1].strip(), ALL_LETTERS) for row in rows)
+    return "conll" if tagged or sniff(lines) is read_conllu else "text"
+
+
+def _from_text(path: Path, lines: Sequence[tuple[int, str]], options: DataOptions) -> Iterator[Text]:
+    for number, line in lines:
+        for placed in split_text(line):
+            yield Text(replace(placed.sentence, where=f"{path}:{number}"))
+
+
+def _from_conll(path: Path, lines: Sequence[tuple[int, str]], options: DataOptions) -> Iterator[Text]:
+    yield from _labelled(path, options)
+
+
+def _from_jsonl(path: Path, lines: Sequence[tuple[int, str]], options: DataOptions) -> Iterator[Text]:
+    records = list(records_of(path, lines))
+    keys = {*TAG_KEYS, *SPAN_KEYS} if options.tag_column is None else {str(options.tag_column)}
+    if records and all(isinstance(record, dict) and keys & record.keys() for _, record in records):
+        yield from _labelled(path, options)
+        return
+    for number, record in records:
+        for sentence in _unlabelled(record, f"{path}:{number}"):
+            yield Text(replace(sentence, document="", where=f"{path}:{number}"))
+
+
+def _unlabelled(record: Any, where: str) -> Iterator[Sentence]:
+    """The sentences of a record: a text, or an object with a text or with words."""
+    given = record if isinstance(record, dict) else {TEXT_KEY: record}
+    words = next((given[key] for key in WORD_KEYS if isinstance(given.get(key), list)), None)
+    if words is not None:
+        refuse_no_texts(words, f"{where}, word")
+        yield from [Sentence(tuple(words))] if words else []
+    elif isinstance(text := given.get(TEXT_KEY), str):
+        yield from (placed.sentence for placed in split_text(text))
+    else:
+        raise ValueError(f"{where}: no {TEXT_KEY} and no words in {shorten(record)}")
+
+
+def _refuse_half_characters(text: Text) -> Text:
+    """JSON can contain half of a surrogate pair, which no file can hold."""
+    for word in text.sentence.words:
+        if any("\ud800" <= letter <= "\udfff" for letter in word):
+            raise ValueError(f"{text.sentence.where}: {shorten(word)} contains half a character")
+    return text
+
+
+def _labelled(path: Path, options: DataOptions) -> Iterator[Text]:
+    data = load_data(path, options)
+    print_notices({f"{what} ({path}; boustro check lists them)": n for what, n in data.counts().items()})
+    if data.scheme == "labels":
+        raise ValueError(f"{path}: its tags label every word; boustro label is for entities (--scheme io for bare types)")
+    for sentence in data.sentences:
+        if sentence.words:
+            yield Text(replace(sentence, tags=None, entities=None, document=""), gold_entities(sentence))
+
+
+READERS = {"text": _from_text, "jsonl": _from_jsonl, "conll": _from_conll}
