@@ -1,8 +1,8 @@
 """A page in Chromium, driven through its pipe (`--remote-debugging-pipe`): no driver, no port, no package.
 
-    with open_browser() as browser:
-        page = browser.open("http://127.0.0.1:8000/", dark=True, width=400)
-        page.press("Enter"); page.text("#sentence"); page.run("document.title"); page.screenshot(path)
+with open_browser() as browser:
+    page = browser.open("http://127.0.0.1:8000/", dark=True, width=400)
+    page.press("Enter"); page.text("#sentence"); page.run("document.title"); page.screenshot(path)
 """
 
 import base64

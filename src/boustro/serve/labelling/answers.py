@@ -30,6 +30,7 @@ from boustro.types import Entity, Sentence
 
 FIELDS = ("words", "spaces", "entities", "note", "source")
 LONGEST_LABEL = 60
+NO_ANSWER = "this is not an answer that boustro label wrote; choose another --out, or give the file to --train"
 
 
 @dataclass(frozen=True)
@@ -135,10 +136,9 @@ class AnswerFile:
 
     def _answer(self, line: str, where: str) -> Answer:
         record = parse_record(line, where)
-        words = record.get("words") if isinstance(record, dict) else None
-        if not isinstance(words, list) or not words or not all(isinstance(w, str) for w in words) or "source" not in record:
-            advice = "this is not an answer that boustro label wrote; choose another --out, or give the file to --train"
-            raise ValueError(f"{where}: {advice}")
+        words = record.get("words") if isinstance(record, dict) and "source" in record else None
+        if not isinstance(words, list) or not words or not all(isinstance(w, str) for w in words):
+            raise ValueError(f"{where}: {NO_ANSWER}")
         spaces = record.get("spaces")
         if spaces is not None and (not isinstance(spaces, list) or len(spaces) != len(words)):
             raise ValueError(f"{where}: spaces must be a list of {len(words)} true or false, one per word")

@@ -73,7 +73,12 @@ class LabellingApp:
 
         app = make_app("boustro label", http, openapi_url=None)
         app.add_middleware(Guard, http=http, tokens=[token], open_paths=OPEN)  # type: ignore[arg-type]
-        actions = {"finish": self._finish, "compare": self._compare, "export": self._export, "tagger": self._save_tagger}
+        actions = {
+            "finish": self._finish,
+            "compare": self._compare,
+            "export": self._export,
+            "tagger": self._save_tagger,
+        }
 
         @app.get("/")
         def page() -> HTMLResponse:
@@ -198,7 +203,9 @@ class LabellingApp:
         words, mine, theirs = answer.sentence.words, entity_keys(answer.entities), entity_keys(gold)
 
         def named(keys: set[tuple[str, int, int]]) -> list[str]:
-            return [f"{' '.join(words[start:end])} ({label})" for label, start, end in sorted(keys, key=lambda k: k[1:])]
+            return [
+                f"{' '.join(words[start:end])} ({label})" for label, start, end in sorted(keys, key=lambda k: k[1:])
+            ]
 
         return {"number": number, "only_answer": named(mine - theirs), "only_gold": named(theirs - mine)}
 

@@ -240,5 +240,3 @@ def _chunks(numbers: list[int]) -> list[list[int]]:
 def allows_nested(head: str) -> bool:
     """Whether a kind of head finds entities inside each other; `ValueError` for an unknown kind."""
     return head_class(head).labelling == "spans"
-
-

@@ -20,7 +20,10 @@ def session_curve(points: Sequence[Point]) -> str:
     line = [(across(p.words), panel.scale(p.f1)) for p in points]
     last = points[-1]
     parts = [*_grid(panel, [0, 50, 100]), path(line, "l s0"), dots(line, "s0", 4)]
-    parts += [text(panel.left, 126, "0", "start", "m"), text(panel.right, 126, f"{last.words:,} words read", "end", "m")]
+    parts += [
+        text(panel.left, 126, "0", "start", "m"),
+        text(panel.right, 126, f"{last.words:,} words read", "end", "m"),
+    ]
     title = f"F1 by words read: {last.f1:.1f} after {last.words:,} words"
     return picture(WIDTH, 132, title, *parts)
 

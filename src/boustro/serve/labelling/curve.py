@@ -1,4 +1,4 @@
-"""How good the tagger of a session is, by the answers themselves: each sentence tagged by a tagger that learned all others.
+"""How good the tagger of a session is: each answered sentence, tagged by a tagger that learned all others.
 
 A closed form gives that without training again (`LiveTagger.held_out`). The sentences that `uncertain` chooses are
 harder than the average, so the curve is a lower bound of what the tagger does on the rest.

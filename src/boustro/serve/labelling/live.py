@@ -16,7 +16,7 @@ Letters: N words, d width, T types.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -49,7 +49,7 @@ class Learned:
 
 @dataclass(frozen=True, slots=True)
 class Scales:
-    """a, b and c of the module."""
+    """a, b and c of the module. Without c the kinds of each word are normalised: `inside` alone finds entities."""
 
     inside: float = 8.0
     kind: float = 8.0
@@ -57,8 +57,7 @@ class Scales:
 
     def tag_scores(self, inside: np.ndarray, kinds: np.ndarray) -> np.ndarray:
         """(N, 2 T + 1): the scores of O, B-… and I-…, from inside (N,) and kinds (N, T)."""
-        num_kinds = kinds.shape[1]
-        offset = math.log(num_kinds) if self.offset is None else self.offset
+        offset = _log_sum(self.kind * kinds)[:, None] if self.offset is None else self.offset
         own = self.inside * (inside[:, None] - 0.5) + self.kind * kinds - offset
         return np.hstack([np.zeros((len(own), 1), own.dtype), own, own])
 
@@ -108,7 +107,7 @@ class LiveTagger:
         inside = np.zeros((len(words), 1))
         for entity in flat:
             inside[entity.start : entity.end] = 1
-        kinds = np.eye(len(self.labels))[[self.labels.index(e.label) for e in flat]].reshape(-1, len(self.labels))
+        kinds = np.eye(len(self.labels))[np.array([self.labels.index(e.label) for e in flat], np.int64)]
         if prior is not None:
             inside = inside - prior[:, :1]
             kinds = kinds - mean_vectors(prior[:, 1:], runs)
@@ -179,8 +178,12 @@ class LiveTagger:
     def linear(self) -> tuple[np.ndarray, np.ndarray]:
         """The same as a linear map to the scores of tags: weight (2 T + 1, d) and bias (2 T + 1,), float32."""
         both = np.hstack([self.inside.weight, self.kinds.weight])  # (d + 1, T + 1)
-        constant = self.scales.tag_scores(BIAS * both[-1:, 0], BIAS * both[-1:, 1:])[0]
-        none = Scales(self.scales.inside, self.scales.kind, 0.0).tag_scores(both[:-1, 0] + 0.5, both[:-1, 1:])
+        offset = self.scales.offset
+        if offset is None:  # no scales have been chosen: that of the mean entity
+            means = np.concatenate([times(example.means, self.kinds.weight) for example in self.learned.values()])
+            offset = float(_log_sum(self.scales.kind * means).mean()) if len(means) else math.log(len(self.labels))
+        constant = replace(self.scales, offset=offset).tag_scores(BIAS * both[-1:, 0], BIAS * both[-1:, 1:])[0]
+        none = replace(self.scales, offset=0.0).tag_scores(both[:-1, 0] + 0.5, both[:-1, 1:])
         return none.T.astype(np.float32), constant.astype(np.float32)
 
     def _given(self, example: Learned) -> np.ndarray | float:

@@ -156,4 +156,3 @@ def uncertainty(scores: np.ndarray, scales: Scales) -> np.ndarray:
 
 def _entropy(probabilities: np.ndarray) -> np.ndarray:
     return -(probabilities * np.log(probabilities + 1e-9)).sum(1)
-

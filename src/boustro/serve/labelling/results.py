@@ -17,7 +17,13 @@ def simulation_table(results: Mapping[str, Any]) -> Table:
     columns = [words for words in COLUMNS if words <= most] or [most]
     goal, num_seeds = results["goal"], len(results["seeds"])
     table = Table(title=f"Entity F1 by words read: mean and standard deviation of {num_seeds} runs")
-    for name in ("encoder", "order", *(f"{words:,} words" for words in columns), f"words to F1 {goal:g}", "of random's"):
+    for name in (
+        "encoder",
+        "order",
+        *(f"{words:,} words" for words in columns),
+        f"words to F1 {goal:g}",
+        "of random's",
+    ):
         table.add_column(name, justify="left" if name in ("encoder", "order") else "right")
     for run in results["runs"]:
         scores = [_shown([at(curve, words) for curve in run["curves"]], "{:.1f}") for words in columns]

@@ -1,4 +1,4 @@
-"""A labelling session: which sentence is shown, what was answered, and what the tagger makes of it. No HTTP, no threads.
+"""A labelling session: the sentence that is shown, what was answered, and what the tagger makes of it; without HTTP.
 
     session = Session(texts, file, labels=["PER", "LOC"])
     session.attach(numbers, vectors)      sentences that have been encoded: the first one is shown
@@ -26,6 +26,8 @@ from boustro.serve.labelling.texts import Text
 from boustro.studies.fewshot.features import Vectors
 from boustro.tasks.data.schemes import flatten_entities
 from boustro.types import Entity
+
+ORDERS: dict[str, Order] = {"uncertain": "uncertain", "diverse": "diverse", "in-order": "in-order"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,7 @@ class Session:
     # What happens
 
     def attach(self, numbers: Sequence[int], vectors: Vectors, prior: np.ndarray | None = None) -> None:
-        """Sentences have been encoded; `prior` (words, labels + 1) are scores that are given, see `LiveTagger.learn`."""
+        """Sentences have been encoded; `prior` (words, labels + 1) is that of `LiveTagger.learn`."""
         if self.tagger is None:
             squared = float(np.square(vectors.words.astype(np.float32)).sum()) / max(1, len(vectors.words))
             self.tagger = LiveTagger(vectors.words.shape[1], squared, self.labels)
@@ -167,7 +169,9 @@ class Session:
         """
         self._check_current(number)
         sentence = self.texts[number].sentence
-        self._do(Step(number, self.answers.get(number), Answer(sentence, self._entities(number, entities), note.strip())))
+        self._do(
+            Step(number, self.answers.get(number), Answer(sentence, self._entities(number, entities), note.strip()))
+        )
         self.future.clear()
 
     def skip(self, number: int) -> None:
@@ -234,7 +238,7 @@ class Session:
 
     def set_order(self, order: str) -> None:
         """Another order, from the next sentence on; the one on the screen stays."""
-        self.order = choose(order, {"uncertain": "uncertain", "diverse": "diverse", "in-order": "in-order"}, "order")  # type: ignore[assignment]
+        self.order = choose(order, ORDERS, "order")
 
     def restore_skipped(self) -> None:
         """Ask for the skipped sentences again."""

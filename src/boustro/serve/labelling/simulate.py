@@ -1,4 +1,4 @@
-"""What an order is worth: an annotator who always answers with the gold, and the tagger's F1 by the words that were read.
+"""What an order is worth: an annotator who answers with the gold, and the tagger's F1 by the words that were read.
 
     uncertain, diverse   as in a session (`pool`), each answer before the next choice
     random               the sentences in a random order
@@ -148,7 +148,9 @@ def _budgets(most: int, growth: float) -> list[int]:
     return sorted({min(most, round(FIRST_WORDS * growth**n)) for n in range(count + 1)})
 
 
-def _summary(encoder: str, order: str, curves: list[list[dict[str, Any]]], goal: float, seconds: float) -> dict[str, Any]:
+def _summary(
+    encoder: str, order: str, curves: list[list[dict[str, Any]]], goal: float, seconds: float
+) -> dict[str, Any]:
     costs = [cost(curve, goal) for curve in curves]
     reached = [c for c in costs if c is not None]
     return {

@@ -30,7 +30,7 @@ def make_source(encoder: str, options: LabelOptions, reading: DataOptions, run: 
     tagger = Tagger.from_pretrained(options.tagger, cache=run.cache, device=run.device)
     if encoder not in ("starter", tagger.encoder_spec):
         raise OptionError("--tagger has an encoder of its own; leave --encoder out")
-    if not all(tag == "O" or tag[1:2] == "-" for tag in tagger.labelling.labels) and tagger.labelling.scheme == "labels":  # type: ignore[union-attr]
+    if tagger.labelling is None or tagger.labelling.scheme == "labels":
         raise ValueError(f"{options.tagger} labels every word; boustro label is for entities")
     kept = {name: getattr(tagger.config, name) for name in ("pooling", "spacing", "sentinel", "dtype")}
     tagger.read_single_sentences()

@@ -42,7 +42,7 @@ def make_tagger(
 ) -> Tagger:
     """The tagger as an ordinary one; `options` are Tagger's.
 
-    Raises `ValueError` for a tagger that has no labels or was started from another tagger, whose scores are not its own.
+    Raises `ValueError` for a tagger without labels, and for one that corrects another tagger.
     """
     if not live.labels or not live.learned:
         raise ValueError("there is no tagger yet: answer a sentence first")

@@ -124,7 +124,7 @@ def _labelled(path: Path, options: DataOptions) -> Iterator[Text]:
     data = load_data(path, options)
     print_notices({f"{what} ({path}; boustro check lists them)": n for what, n in data.counts().items()})
     if data.scheme == "labels":
-        raise ValueError(f"{path}: its tags label every word; boustro label is for entities (--scheme io for bare types)")
+        raise ValueError(f"{path}: its tags label every word, and not entities; with --scheme io they are types")
     for sentence in data.sentences:
         if sentence.words:
             yield Text(replace(sentence, tags=None, entities=None, document=""), gold_entities(sentence))

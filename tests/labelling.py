@@ -1,0 +1,68 @@
+"""A labelling session without an encoder: the vector of a word is drawn from its letters, so equal words are alike."""
+
+import contextlib
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from boustro.serve.labelling.answers import AnswerFile
+from boustro.serve.labelling.session import Session
+from boustro.serve.labelling.texts import Text
+from boustro.studies.fewshot.features import Vectors
+from boustro.types import Entity, Sentence
+
+WIDTH = 24
+NAMES, PLACES = ("Ada", "Okonkwo", "Brandt", "Ines"), ("Vellmar", "Lisse", "Zürich", "Torvik")
+
+
+def texts(number: int = 12) -> list[Text]:
+    """`Ada left Vellmar .`, and so on; sentence n has the source t:n."""
+    return [text(f"{NAMES[n % 4]} {('left', 'saw', 'sold')[n % 3]} {PLACES[n // 4 % 4]} .", n) for n in range(number)]
+
+
+def text(words: str, number: int = 0) -> Text:
+    return Text(Sentence(tuple(words.split(" ")), where=f"t:{number}"))
+
+
+def right(session: Session, number: int) -> list[Entity]:
+    """What a person would answer."""
+    words = session.texts[number].sentence.words
+    kinds = dict.fromkeys(NAMES, "PER") | dict.fromkeys(PLACES, "LOC")
+    return [Entity(kinds[word], i, i + 1) for i, word in enumerate(words) if word in kinds]
+
+
+def vectors(sentences: Sequence[Sentence]) -> Vectors:
+    """(words, WIDTH) of all sentences, end to end."""
+    rows = [vector(word) for sentence in sentences for word in sentence.words]
+    starts = np.cumsum([0, *map(len, sentences)])
+    return Vectors(np.array(rows, np.float16).reshape(-1, WIDTH), starts)
+
+
+def vector(word: str) -> np.ndarray:
+    seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:4], "big")
+    return np.random.default_rng(seed).normal(size=WIDTH)
+
+
+def attach(session: Session, numbers: Sequence[int] | None = None) -> Session:
+    """All sentences, or some, are encoded."""
+    numbers = list(range(len(session.texts))) if numbers is None else list(numbers)
+    session.attach(numbers, vectors([session.texts[n].sentence for n in numbers]))
+    return session
+
+
+@contextlib.contextmanager
+def session_at(path: Path, number: int = 12, **options) -> Iterator[Session]:
+    """A session with its file open and all sentences ready."""
+    given = {"labels": ("PER", "LOC"), **options}
+    with AnswerFile(path).open() as file:
+        yield attach(Session(texts(number), file, **given))
+
+
+def answer(session: Session, note: str = "") -> int:
+    """The right answer for the sentence on the screen, whose number is returned."""
+    number = session.current
+    assert number is not None
+    session.answer(number, right(session, number), note)
+    return number

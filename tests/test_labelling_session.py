@@ -1,0 +1,407 @@
+"""A labelling session: what is on the disk is what was answered, undo has no end, and the tagger learns and forgets."""
+
+import json
+import os
+import signal
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from boustro.serve.labelling import answers as answers_module
+from boustro.serve.labelling.answers import AnswerFile
+from boustro.serve.labelling.curve import measure, retrace
+from boustro.serve.labelling.live import LiveTagger
+from boustro.serve.labelling.session import Session, Stale
+from boustro.tasks.data import load_data
+from boustro.types import Entity, Sentence
+from children import finish, start
+from labelling import answer, attach, right, session_at, text, texts, vectors
+
+
+def on_disk(path):
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def spans(entities):
+    return {(e.label, e.start, e.end) for e in entities}
+
+
+def test_answers_are_learned_and_written_before_the_next_sentence(tmp_path):
+    path = tmp_path / "answers.jsonl"
+    with session_at(path) as session:
+        for count in range(1, 9):
+            number = answer(session)
+            assert on_disk(path)[-1]["words"] == list(session.texts[number].sentence.words)
+            assert len(on_disk(path)) == count and session.current != number
+        view = session.view()["sentence"]
+        assert spans(session.suggest(view["number"])) == spans(right(session, view["number"]))
+        assert view["entities"] and all(0.2 < e["score"] <= 1 for e in view["entities"])
+        assert session.counts() == {"PER": 8, "LOC": 8} and session.words_answered == 32
+    assert [spans(s) for s in map(entities_of, load_data(path).sentences)] == [
+        {(e["label"], e["start"], e["end"]) for e in row["entities"]} for row in on_disk(path)
+    ]
+
+
+def entities_of(sentence):
+    from boustro.tasks.data.schemes import gold_entities
+
+    return gold_entities(sentence)
+
+
+def test_a_session_goes_on_where_it_ended(tmp_path):
+    path = tmp_path / "answers.jsonl"
+    with session_at(path) as session:
+        done = [answer(session, note=f"n{i}") for i in range(4)]
+        session.skip(aside := session.current)
+        session.add_label("ORG")
+    with session_at(path, labels=()) as again:
+        assert [*again.answers] == done and again.skipped == {aside}
+        assert again.labels == ["PER", "LOC", "ORG"] or set(again.labels) == {"PER", "LOC", "ORG"}
+        assert [a.note for a in again.answers.values()] == ["n0", "n1", "n2", "n3"]
+        assert again.current not in {*done, aside}
+        assert again.suggest(again.current) == session.suggest(again.current)
+        for number in reversed(done):  # also over the restart
+            again.undo()
+            assert again.current == number
+        assert on_disk(path) == []
+
+
+def test_answers_to_other_texts_are_kept_and_learned(tmp_path):
+    path = tmp_path / "answers.jsonl"
+    with session_at(path) as session:
+        answer(session)
+        answer(session)
+    with AnswerFile(path).open() as file:
+        other = attach(Session([text("Nobody reads .")], file))
+        assert other.resumed == {"answers": 2, "elsewhere": 2} and set(other.tagger.learned) == {1, 2}
+        other.answer(0, [])
+    assert len(on_disk(path)) == 3
+
+
+class Model:
+    """What a session should be, written down naively."""
+
+    def __init__(self):
+        self.answers, self.skipped, self.past, self.future = {}, set(), [], []
+
+    def do(self, number, value):
+        self.past.append((number, self.answers.get(number), number in self.skipped))
+        self.put(number, value, value is None)
+
+    def put(self, number, value, skipped):
+        if value is None:
+            self.answers.pop(number, None)
+        else:
+            self.answers[number] = value
+        self.skipped.discard(number)
+        if skipped:
+            self.skipped.add(number)
+
+    def turn(self, source, target):
+        number, value, skipped = source.pop()
+        target.append((number, self.answers.get(number), number in self.skipped))
+        self.put(number, value, skipped)
+
+
+STEPS = st.lists(st.sampled_from(["right", "none", "skip", "undo", "redo", "back", "ahead", "label"]), max_size=30)
+
+
+@settings(max_examples=40)
+@given(STEPS)
+def test_any_sequence_of_steps_leaves_what_was_meant(tmp_path_factory, steps):
+    path = tmp_path_factory.mktemp("session") / "answers.jsonl"
+    model, used = Model(), {"PER", "LOC"}
+    with session_at(path, number=6) as session:
+        fresh = Session(texts(6), AnswerFile(path.with_name("fresh.jsonl")), ("PER", "LOC"))
+        for name in steps:
+            number = session.current
+            if name in ("right", "none") and number is not None:
+                value = right(session, number) if name == "right" else []
+                session.answer(number, value)
+                model.do(number, tuple(value))
+                model.future.clear()
+            elif name == "skip" and number is not None and number not in session.answers:
+                session.skip(number)
+                model.do(number, None)
+                model.future.clear()
+            elif name == "undo" and model.past:
+                session.undo()
+                model.turn(model.past, model.future)
+            elif name == "redo" and model.future:
+                session.redo()
+                model.turn(model.future, model.past)
+            elif name == "back":
+                session.look_back()
+            elif name == "ahead":
+                session.look_ahead()
+            elif name == "label":
+                used.add(session.add_label(f"L{len(used)}"))
+            assert {n: a.entities for n, a in session.answers.items()} == model.answers
+            assert session.skipped == model.skipped and set(session.tagger.learned) == set(model.answers)
+            assert (len(session.past), len(session.future)) == (len(model.past), len(model.future))
+        rows = on_disk(path) if path.exists() else []
+        assert [r["words"] for r in rows] == [list(a.sentence.words) for a in session.answers.values()]
+        # The tagger is as if it had only ever seen the answers that are left.
+        for label in session.labels[2:]:
+            fresh.labels.append(label)
+        attach(fresh)
+        for number, own in session.answers.items():
+            fresh.pool.update(*fresh.tagger.learn(number, fresh.pool.vectors(number), own.entities))
+        for number in range(6):
+            np.testing.assert_allclose(session.pool.scores(number), fresh.pool.scores(number), atol=2e-3)
+            np.testing.assert_allclose(
+                session.pool._places[number][0].leverage, fresh.pool._places[number][0].leverage, rtol=2e-2, atol=1e-2
+            )
+
+
+def test_an_undone_answer_is_shown_again_and_an_edit_keeps_its_place(tmp_path):
+    path = tmp_path / "answers.jsonl"
+    with session_at(path) as session:
+        first, second = answer(session), answer(session)
+        session.undo()
+        view = session.view()["sentence"]
+        assert view["number"] == second and view["is"] == "undone"
+        assert {e["label"] for e in view["entities"]} == {"PER", "LOC"}
+        session.redo()
+        session.look_back()
+        session.look_back()
+        assert session.view()["sentence"]["is"] == "answered" and session.current == first
+        session.answer(first, [], "empty after all")
+        assert [row["note"] for row in on_disk(path)] == ["empty after all", ""]
+        assert session.current not in (first, second)
+        session.undo()
+        assert session.current == first and len(session.answers[first].entities) == 2
+        session.look_ahead()
+        session.look_ahead()
+        assert session.view()["sentence"]["is"] == "suggested"
+
+
+def test_what_cannot_be_is_refused_and_changes_nothing(tmp_path):
+    path = tmp_path / "answers.jsonl"
+    with session_at(path) as session:
+        number = session.current
+        wrong = {
+            "outside the 4 words": [Entity("PER", 0, 5)],
+            "no label 'X'": [Entity("X", 0, 1)],
+            "overlap": [Entity("PER", 0, 2), Entity("LOC", 1, 3)],
+        }
+        for message, entities in wrong.items():
+            with pytest.raises(ValueError, match=message):
+                session.answer(number, entities)
+        with pytest.raises(Stale):
+            session.answer(number + 1, [])
+        with pytest.raises(ValueError, match="nothing to undo"):
+            session.undo()
+        with pytest.raises(ValueError, match="nothing to do again"):
+            session.redo()
+        for name in ("", "  ", "O", "a\tb", "x" * 61, "PER"):
+            with pytest.raises(ValueError, match=r"is no label|already"):
+                session.add_label(name)
+        assert session.current == number and not session.answers and not path.exists()
+
+
+def test_nothing_changes_where_the_disk_is_full(tmp_path, monkeypatch):
+    path = tmp_path / "answers.jsonl"
+    with session_at(path) as session:
+        answer(session)
+        before, number = path.read_bytes(), session.current
+
+        def full(*given):
+            raise OSError(28, "No space left on device", str(path))
+
+        monkeypatch.setattr(answers_module, "write_file", full)
+        for act in (
+            lambda: answer(session),
+            lambda: session.skip(number),
+            session.undo,
+            lambda: session.add_label("N"),
+        ):
+            with pytest.raises(OSError, match="No space"):
+                act()
+        assert path.read_bytes() == before and session.current == number and len(session.answers) == 1
+        assert not session.skipped and session.labels == ["PER", "LOC"] and len(session.past) == 1
+
+
+def test_nested_entities_are_kept_where_they_are_allowed(tmp_path):
+    path = tmp_path / "answers.jsonl"
+    with session_at(path, nested=True) as session:
+        session.answer(session.current, [Entity("PER", 0, 3), Entity("LOC", 2, 3), Entity("PER", 2, 3)])
+        answer(session)
+        exported, notes = session.file.export_conll([*session.answers.values()])
+        assert len(notes) == 2
+    (read, _) = load_data(path).sentences
+    assert len(read.entities) == 3 and read.tags == ("B-PER", "I-PER", "I-PER", "O")
+    assert load_data(exported).sentences[0].tags == read.tags
+
+
+def test_right_to_left_wide_and_hostile_words_come_back(tmp_path):
+    path = tmp_path / "answers.jsonl"
+    lines = [
+        "زار أحمد القاهرة",
+        "日本 東京 に 行く",
+        "<script>alert(1)</script> & 'x' \"y\"",
+        "👩‍👩‍👧 \u202eevil a\u0301",
+    ]
+    with AnswerFile(path).open() as file:
+        session = attach(Session([text(line, n) for n, line in enumerate(lines)], file, ["<b>"], order="in-order"))
+        for number in range(4):
+            session.answer(number, [Entity("<b>", 0, 1)], note="<i>")
+    assert [" ".join(s.words) for s in load_data(path).sentences] == lines
+    with AnswerFile(path).open() as file:
+        assert len(Session([text(line, n) for n, line in enumerate(lines)], file).answers) == 4
+
+
+def test_one_label_and_no_labels(tmp_path):
+    with session_at(tmp_path / "one.jsonl", labels=("PER",)) as session:
+        for _ in range(6):
+            number = session.current
+            session.answer(number, [e for e in right(session, number) if e.label == "PER"])
+        assert {e.label for e in session.suggest(session.current)} == {"PER"}
+    with session_at(tmp_path / "none.jsonl", labels=()) as session:
+        assert session.view()["sentence"]["entities"] == []
+        session.answer(session.current, [])
+        assert session.suggest(session.current) == ()
+        session.add_label("PER")
+        session.answer(session.current, [Entity("PER", 0, 1)])
+
+
+def test_orders(tmp_path):
+    with session_at(tmp_path / "a.jsonl", order="in-order") as session:
+        assert [answer(session) for _ in range(12)] == list(range(12)) and session.current is None
+        session.undo()
+        assert session.current == 11
+    odd = [*texts(12), text("Quokka zebra yak xylophone")]
+    with AnswerFile(tmp_path / "b.jsonl").open() as file:
+        session = attach(Session(odd, file, ["PER", "LOC"], order="diverse"))
+        seen = [answer(session) for _ in range(9)]
+        assert session.current == 12 or 12 in seen
+        with pytest.raises(ValueError, match="known are uncertain"):
+            session.set_order("uncertian")
+
+
+def test_skipped_sentences_come_back_when_asked_for(tmp_path):
+    with session_at(tmp_path / "a.jsonl", number=3) as session:
+        for _ in range(3):
+            session.skip(session.current)
+        assert session.current is None and session.view()["sentence"] is None
+        session.restore_skipped()
+        assert session.current is not None and not session.skipped
+
+
+def test_a_second_session_with_the_file_is_refused(tmp_path):
+    path = tmp_path / "answers.jsonl"
+    with AnswerFile(path).open(), pytest.raises(BlockingIOError, match="another boustro label"):
+        child_cannot_open(path)
+    with AnswerFile(path).open():
+        pass
+
+
+def child_cannot_open(path):
+    """In another process: a thread that holds a lock may take it again."""
+    errors = path.with_suffix(".errors")
+    if finish(start(open_session, None, errors, str(path))) == 3:
+        raise BlockingIOError(11, errors.read_text(), str(path))
+
+
+def open_session(path):
+    from pathlib import Path
+
+    try:
+        with AnswerFile(Path(path)).open():
+            os._exit(0)
+    except BlockingIOError as error:
+        os.write(2, str(error).encode())
+        os._exit(3)
+
+
+@pytest.mark.parametrize("sync_number", [1, 2, 5, 6, 9])
+def test_kill_9_loses_at_most_the_sentence_on_the_screen(tmp_path, sync_number):
+    path = tmp_path / "answers.jsonl"
+    assert finish(start(answer_until_killed, None, tmp_path / "errors", str(path), sync_number)) == -signal.SIGKILL
+    told = (tmp_path / "told").read_text().split() if (tmp_path / "told").exists() else []
+    rows = on_disk(path) if path.exists() else []
+    assert len(told) <= len(rows) <= len(told) + 1, (tmp_path / "errors").read_text()
+    with session_at(path) as again:
+        assert len(again.answers) == len(rows)
+        answer(again)
+    assert len(on_disk(path)) == len(rows) + 1
+    assert not [p for p in tmp_path.iterdir() if p.name.endswith(".staging")]
+
+
+def answer_until_killed(path, number):
+    from pathlib import Path
+
+    from children import killed_in_sync
+
+    killed_in_sync(number)
+    with session_at(Path(path)) as session:
+        for _ in range(12):
+            shown = answer(session)
+            with Path(path).with_name("told").open("a") as told:
+                told.write(f"{shown}\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "not a JSON object"),
+        ('{"words": ["a"], "tags": ["O"]}', "not an answer that boustro label wrote"),
+        ('{"words": ["a"], "entities": [[0, 2, "X"]], "source": ""}', "outside the 1 words"),
+        ('{"words": ["a"], "entities": [[0, 1, "O"]], "source": ""}', "is no label"),
+        ('{"words": ["a"], "spaces": [], "entities": [], "source": ""}', "spaces must be"),
+    ],
+)
+def test_a_file_of_something_else_is_refused_and_left_alone(tmp_path, line, message):
+    path = tmp_path / "answers.jsonl"
+    path.write_text(f"{line}\n")
+    with AnswerFile(path).open() as file, pytest.raises(ValueError, match=f"answers.jsonl:1: .*{message}"):
+        Session(texts(), file)
+    assert path.read_text() == f"{line}\n"
+
+
+def test_held_out_scores_are_those_of_training_without_the_sentence(tmp_path):
+    with session_at(tmp_path / "a.jsonl") as session:
+        done = [answer(session) for _ in range(6)]
+        scores = session.tagger.held_out(done)
+        for number in done:
+            rest = session.tagger.without([number])
+            np.testing.assert_allclose(scores[number], rest.scores(session.pool.vectors(number)), atol=1e-4)
+        assert set(session.tagger.learned) == set(done)
+
+
+def test_the_curve_of_a_resumed_session_is_that_of_the_session(tmp_path):
+    with session_at(tmp_path / "a.jsonl", order="in-order") as session:
+        points = []
+        for _ in range(12):
+            answer(session)
+            if len(session.answers) in (4, 5, 6, 8, 10, 12):
+                points.append(measure(session.tagger.snapshot(), session.answers))
+        again = [*retrace(session.tagger.snapshot(), session.answers)]
+        assert [p.sentences for p in again] == [4, 5, 6, 8, 10, 12] and again == points
+        assert again[-1].f1 > again[0].f1
+
+
+def test_the_linear_map_has_the_scores_of_the_tagger(tmp_path):
+    with session_at(tmp_path / "a.jsonl") as session:
+        for _ in range(6):
+            answer(session)
+        live = session.tagger
+        live.rescale(live.held_out(session.answers), {n: a.entities for n, a in session.answers.items()})
+        words = vectors([Sentence(("Ada", "left", "Torvik"))]).words.astype(np.float32)
+        weight, bias = live.linear()
+        scores = live.scores(words)
+        np.testing.assert_allclose(
+            words @ weight.T + bias, live.scales.tag_scores(scores[:, 0], scores[:, 1:]), atol=1e-4
+        )
+
+
+def test_a_prior_is_what_is_suggested_before_the_first_answer_and_corrected_after_it():
+    live, words = LiveTagger(4, 4.0, ["PER", "LOC"]), np.eye(4, dtype=np.float32)[:2]
+    prior = np.array([[0.9, 0.9, 0.1], [0.1, 0.5, 0.5]], np.float32)
+    sentence = Sentence(("Ada", "left"))
+    assert spans(live.decode(live.scores(words) + prior, [sentence])[0]) == {("PER", 0, 1)}
+    for number in range(3):
+        live.learn(number, words, [Entity("LOC", 0, 1)], prior)
+    assert spans(live.decode(live.scores(words) + prior, [sentence])[0]) == {("LOC", 0, 1)}
