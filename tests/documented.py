@@ -26,6 +26,7 @@ SMALL = {
     "elmo": "--words 60 --width 8 --cells 16 --letter-window 1",
     "fit": "--epochs 1",
     "serve": "--port 0",
+    "label": "--port 0 --no-browser",
     "compare": "--epochs 1 --seeds 1 --hidden 16 --train-sentences 8",
     "fewshot": "--draws 2 --shots 1 --budget 2 --epochs 2",
     "embed-fit": "--epochs 1 --hidden 8",

@@ -57,6 +57,7 @@ def no_training(monkeypatch):
         raise BrokenOff("this far and no further")
 
     monkeypatch.setattr(uvicorn.Server, "run", refuse)
+    monkeypatch.setattr("webbrowser.open", refuse)
     train_head, train = boustro.tasks.fitting.train_head, PretrainTrainer.train
     monkeypatch.setattr(boustro.studies.core.study, "compute_cells", refuse)  # the demo's
     monkeypatch.setattr(boustro.text.shards, "ProcessPoolExecutor", refuse)

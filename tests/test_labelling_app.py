@@ -137,7 +137,9 @@ def test_hostile_bodies_change_nothing(client, name, body, status):
     assert client.post("state").json() == before
 
 
-@pytest.mark.parametrize(("content", "status"), [(b"{", 400), (b"[]", 422), (b"[" * 50_000, 400), (b" " * 2**20 + b" ", 413)])
+@pytest.mark.parametrize(
+    ("content", "status"), [(b"{", 400), (b"[]", 422), (b"[" * 50_000, 400), (b" " * 2**20 + b" ", 413)]
+)
 def test_bodies_that_are_no_objects(client, content, status):
     headers = {"Authorization": f"Bearer {TOKEN}", "X-Boustro-Key": client.key}
     assert client.http.post("/api/undo", headers=headers, content=content).status_code == status

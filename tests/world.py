@@ -39,6 +39,7 @@ GOOD = {
     "evaluate": "{tagger} {train.conll}",
     "predict": "{tagger} {corpus.txt}",
     "serve": "{tagger} --port 0",
+    "label": "{corpus.txt} --out {out} --labels PER --encoder {lm} --port 0 --no-browser",
     "embed": "{corpus.txt} --out {out} --encoder {lm}",
     "similarity": "{corpus.txt} --query Ada --encoder {lm}",
     "embed-fit": "--texts {corpus.txt} --out {out} --encoder {lm}",

@@ -18,6 +18,7 @@ from boustro.output import RunOptions
 from boustro.pretrain.config import PretrainConfig
 from boustro.roads.options import AdaptConfig, ElmoConfig, FuseConfig
 from boustro.serve.http import HttpOptions
+from boustro.serve.labelling.options import LabelOptions, SimulateOptions
 from boustro.serve.options import ServeLimits
 from boustro.studies.fewshot.options import ShotOptions
 from boustro.tasks.config import ClassifierConfig, QuestionConfig, TaggerConfig
@@ -35,6 +36,8 @@ TABLES: dict[str, type] = {
     "`wsd fit`, `SenseTagger`: `SenseOptions`": SenseOptions,
     "`serve`: where it listens, and who may ask": HttpOptions,
     "`serve`: its bounds": ServeLimits,
+    "`label`": LabelOptions,
+    "`label --simulate`": SimulateOptions,
     "`generate`, `Writer`: `GenerationConfig`": GenerationConfig,
     "`score`, `Writer`: `ScoreConfig`": ScoreConfig,
     "Labelled data": DataOptions,

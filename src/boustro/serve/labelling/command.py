@@ -106,6 +106,7 @@ def _serve(
 def _save(work: Any, folder: Path) -> None:
     """The tagger at the end of a session; why there is none is said, and is no failure of the session."""
     try:
+        work.wait_ready()  # a session that ends before its texts have been read
         tagger, what = work.best_tagger()
         tagger.save_pretrained(folder)
         print(f"{folder}: the tagger ({what})", file=sys.stderr)

@@ -1,0 +1,300 @@
+"""Labelling with an encoder: what is read, what runs beside the session, the folders it leaves, and the simulation."""
+
+import json
+import os
+import time
+
+import numpy as np
+import pytest
+
+import boustro
+from boustro.cli.main import main
+from boustro.serve.labelling.answers import Answer, AnswerFile
+from boustro.serve.labelling.background import Background, Source
+from boustro.serve.labelling.charts import session_curve, simulation_curves
+from boustro.serve.labelling.curve import Point
+from boustro.serve.labelling.session import Session
+from boustro.serve.labelling.simulate import cost
+from boustro.serve.labelling.texts import read_to_label
+from boustro.tasks.data.conll import format_conll
+from boustro.tasks.data.reading import DEFAULT_OPTIONS
+from boustro.types import Entity
+from children import finish, start
+from labelling import answer, right, texts
+
+GOLD = [(t.sentence.words, ["B-PER", "O", "B-LOC", "O"]) for t in texts(24)]
+
+
+@pytest.fixture
+def work(tiny_lm, tmp_path):
+    """A session over 24 sentences that a tiny LM has read, and what runs beside it."""
+    with AnswerFile(tmp_path / "answers.jsonl").open() as file:
+        session = Session(texts(24), file, ["PER", "LOC"])
+        with Background(session, Source(encoder=str(tiny_lm("llama")), cache=False, training={"epochs": 2})) as work:
+            assert work.wait_ready(60)
+            yield work
+
+
+def answer_with_lock(work, count):
+    for _ in range(count):
+        with work.session.lock:
+            answer(work.session)
+        work.answered()
+
+
+def wait_for(condition, seconds=60.0):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def found(entities):
+    return [(e.label, e.start, e.end) for e in entities]
+
+
+def test_the_live_tagger_is_an_ordinary_folder(work, tmp_path, capsys):
+    with pytest.raises(ValueError, match="answer a sentence first"):
+        work.best_tagger()
+    answer_with_lock(work, 12)
+    wait_for(lambda: len(work.points) >= 3)
+    tagger, what = work.best_tagger()
+    tagger.save_pretrained(tmp_path / "ner")
+    assert what == "live, 12 answers"
+    opened = boustro.Tagger.from_pretrained(tmp_path / "ner", cache=False)
+    assert opened.types == ["LOC", "PER"]
+    sentences = [t.sentence for t in work.session.texts]
+    for number, read in enumerate(opened.answer(sentences)):
+        shown = work.session.suggest(number)
+        assert found(read.entities) == found(shown)
+        np.testing.assert_allclose([e.score for e in read.entities], [e.score for e in shown], atol=0.02)
+    (tmp_path / "a.txt").write_text("Ada left Vellmar.\n")
+    assert main(["predict", str(tmp_path / "ner"), str(tmp_path / "a.txt"), "--format", "jsonl"]) == 0
+    assert json.loads(capsys.readouterr().out)["text"] == "Ada left Vellmar."
+
+
+def test_answers_train_an_ordinary_tagger(work, tmp_path, tiny_lm):
+    answer_with_lock(work, 6)
+    folder = str(tmp_path / "fitted")
+    path = str(work.session.file.path)
+    assert main(["fit", "--train", path, "--out", folder, "--encoder", str(tiny_lm("llama")), "--epochs", "1"]) == 0
+    conll, _ = work.session.file.export_conll([*work.session.answers.values()])
+    assert main(["evaluate", folder, str(conll)]) == 0
+
+
+def test_training_is_finished_in_the_background(work):
+    work.start_finishing()
+    wait_for(lambda: not work.finishing)
+    assert "at least 10" in work.finish_problem and work.finished is None
+    answer_with_lock(work, 14)
+    work.start_finishing()
+    with pytest.raises(ValueError, match="being trained already"):
+        work.start_finishing()
+    answer_with_lock(work, 2)  # labelling goes on
+    wait_for(lambda: not work.finishing)
+    assert not work.finish_problem and work.finished is not None and work.finished.sentences >= 14
+    assert 0 <= work.finished.f1 <= 100 and 0 <= work.finished.live_f1 <= 100
+    tagger, what = work.best_tagger()
+    assert what.startswith("mlp" if work.finished.better else "live") and tagger.types == ["LOC", "PER"]
+
+
+def test_nested_entities_train_a_span_head(tiny_lm, tmp_path):
+    with AnswerFile(tmp_path / "answers.jsonl").open() as file:
+        session = Session(texts(14), file, ["PER", "LOC"], nested=True)
+        source = Source(encoder=str(tiny_lm("llama")), cache=False, head="span", training={"epochs": 1, "hidden": 8})
+        with Background(session, source) as work:
+            work.wait_ready(60)
+            for _ in range(12):
+                with session.lock:
+                    session.answer(session.current, [*right(session, session.current), Entity("PER", 0, 3)])
+            work.start_finishing()
+            wait_for(lambda: not work.finishing)
+            assert not work.finish_problem and work.finished.tagger.head_kind == "span"
+
+
+def test_a_session_that_was_killed_comes_back_with_its_curve(work, tiny_lm):
+    answer_with_lock(work, 12)
+    wait_for(lambda: work.points and work.points[-1].sentences >= 10)
+    again = Session(texts(24), work.session.file, ["PER", "LOC"])
+    with Background(again, Source(encoder=str(tiny_lm("llama")), cache=False)) as other:
+        other.wait_ready(60)
+        wait_for(lambda: bool(other.points))
+        assert set(again.tagger.learned) == set(again.answers) and len(again.answers) == 12
+        for number in range(24):
+            np.testing.assert_allclose(again.pool.scores(number), work.session.pool.scores(number), atol=0.02)
+        assert [p.sentences for p in other.points] == [4, 5, 6, 8, 10, 12]
+
+
+def test_only_a_pool_is_encoded_and_more_when_it_is_answered(tiny_lm, tmp_path, monkeypatch):
+    from boustro.serve.labelling import background
+
+    monkeypatch.setattr(background, "FIRST_SENTENCES", 4)
+    monkeypatch.setattr(background, "CHUNK_SENTENCES", 4)
+    with AnswerFile(tmp_path / "answers.jsonl").open() as file:
+        session = Session(texts(24), file, ["PER", "LOC"])
+        with Background(session, Source(encoder=str(tiny_lm("llama")), cache=False, pool=8)) as work:
+            work.wait_ready(60)
+            wait_for(lambda: len(session.pool) == 8)
+            time.sleep(0.3)
+            assert len(session.pool) == 8
+            answer_with_lock(work, 3)
+            wait_for(lambda: len(session.pool) == 12)
+
+
+def test_a_start_from_examples(tiny_lm, tmp_path):
+    examples = tuple(Answer(t.sentence, tuple(right(_only(t), 0))) for t in texts(8))
+    with AnswerFile(tmp_path / "answers.jsonl").open() as file:
+        session = Session(texts(12), file)
+        with Background(session, Source(encoder=str(tiny_lm("llama")), cache=False, examples=examples)) as work:
+            work.wait_ready(60)
+            assert sorted(session.labels) == ["LOC", "PER"] and len(session.tagger.learned) == 8
+            assert session.suggest(session.current)
+            answer_with_lock(work, 1)
+            assert len((tmp_path / "answers.jsonl").read_text().splitlines()) == 1
+
+
+def _only(text):
+    class One:
+        texts = (text,)
+
+    return One
+
+
+def test_a_start_from_a_tagger(tiny_lm, tmp_path):
+    lm = str(tiny_lm("llama"))
+    tagger = boustro.Tagger(lm, "mlp", epochs=25, cache=False).fit(GOLD)
+    source = Source(encoder=lm, tagger=tagger, cache=False, reading={})
+    with AnswerFile(tmp_path / "answers.jsonl").open() as file:
+        session = Session(texts(12), file, tagger.types)
+        with Background(session, source) as work:
+            work.wait_ready(60)
+            sentences = [t.sentence for t in session.texts]
+            said = [found(a.entities) for a in tagger.answer(sentences)]
+            assert any(said) and [found(session.suggest(n)) for n in range(12)] == said
+            for _ in range(4):  # from now on, names are places
+                with session.lock:
+                    session.answer(session.current, [Entity("LOC", 0, 1)])
+            with pytest.raises(ValueError, match="finish training"):
+                work.live_tagger()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentences", "gold"),
+    [
+        ("a.txt", "Ada left. It rained.\n\n  \nLisse\n", 3, False),
+        ("a.txt", "Ada B-PER\nleft O\n\nIt O\n", 2, True),
+        ("a.txt", "no tags here\nnone there too\n", 2, False),
+        ("a.conll", "Ada B-PER\nleft O\n\n", 1, True),
+        ("a.jsonl", '{"text": "Ada left. It rained."}\n{"words": ["a", "b"]}\n"One more."\n', 4, False),
+        ("a.jsonl", '{"text": "Ada left.", "entities": [[0, 3, "PER"]]}\n', 1, True),
+        ("a.jsonl", '{"words": ["Ada"], "tags": ["B-PER"], "text": "Ada"}\n', 1, True),
+        ("noname", '{"text": "Ada left."}\n', 1, False),
+    ],
+)
+def test_texts_are_read_as_what_they_are(file, name, content, sentences, gold):
+    read = read_to_label(file(name, content), "auto", DEFAULT_OPTIONS)
+    assert len(read) == sentences and all((text.gold is not None) == gold for text in read)
+    assert all(not text.sentence.document and text.sentence.where for text in read)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.txt", "", "there is no text"),
+        ("a.txt", " \n\n", "there is no text"),
+        ("a.jsonl", '{"title": "x"}\n', r"a.jsonl:1: no text and no words"),
+        ("a.jsonl", "{\n", r"a.jsonl:1: not a JSON object"),
+        ("a.jsonl", '{"text": "\\ud800"}\n', "half a character"),
+        ("a.jsonl", '{"words": ["a", 1]}\n', r"a.jsonl:1, word 2 is 1"),
+        ("a.conll", "Ada NOUN\n\n", "is not a valid"),
+        ("a.txt", b"\xff", r"a.txt:1: byte 0xff is not UTF-8"),
+    ],
+)
+def test_texts_that_cannot_be_read(file, name, content, message):
+    with pytest.raises(ValueError, match=message):
+        read_to_label(file(name, content), "auto", DEFAULT_OPTIONS)
+
+
+def test_mistakes_of_the_command_line(file, tmp_path, tiny_lm, capsys, monkeypatch):
+    monkeypatch.setattr("uvicorn.Server.run", lambda *_: None)
+    lm, out = str(tiny_lm("llama")), str(tmp_path / "answers.jsonl")
+    text = str(file("a.txt", "Ada left.\n"))
+    good = ["label", text, "--out", out, "--encoder", lm, "--port", "0", "--no-browser"]
+    for arguments, code, message in (
+        (good, 0, "label at http://127.0.0.1:"),
+        (["label"], 2, "name a file of texts"),
+        (["label", text], 2, "name a file of texts"),
+        (["label", "--simulate"], 2, "--simulate needs labelled sentences"),
+        ([*good, "--head", "spam"], 1, "unknown head 'spam'"),
+        ([*good, "--labels", "O"], 1, "'O' is no label"),
+        ([*good, "--train", text], 1, "these have no labels"),
+        ([*good, "--tagger", str(tmp_path / "none")], 1, "no such folder"),
+        (["label", str(tmp_path / "b.txt"), "--out", out], 1, "b.txt: no such file"),
+        ([*good[:3], str(tmp_path), *good[4:]], 1, "this is a folder"),
+        ([*good[:3], text, *good[4:]], 1, "a.txt:1: not a JSON object"),
+    ):
+        assert main(arguments) == code, (arguments, capsys.readouterr().err)
+        assert message in capsys.readouterr().err, arguments
+    assert (tmp_path / "a.txt").read_text() == "Ada left.\n"
+
+
+def test_the_tagger_is_saved_when_the_session_ends(tmp_path, tiny_lm, monkeypatch, capsys):
+    path, out, lm = tmp_path / "a.conll", tmp_path / "answers.jsonl", str(tiny_lm("llama"))
+    path.write_text(format_conll(GOLD))
+    monkeypatch.setattr("uvicorn.Server.run", lambda *_: None)
+    command = ["label", str(path), "--out", str(out), "--encoder", lm, "--port", "0", "--no-browser"]
+    command += ["--out-tagger", str(tmp_path / "ner")]
+    assert main(command) == 0 and not (tmp_path / "ner").exists()
+    with AnswerFile(out).open() as file:
+        session = Session(read_to_label(path, "auto", DEFAULT_OPTIONS), file, ["PER", "LOC"])
+        file.write([Answer(t.sentence, t.gold or ()) for t in session.texts[:12]])
+    assert main(command) == 0
+    assert "12 answers so far" in capsys.readouterr().err
+    assert boustro.Tagger.from_pretrained(tmp_path / "ner").types == ["LOC", "PER"]
+    assert main(command) == 1 and "--overwrite" in capsys.readouterr().err
+
+
+def test_a_second_process_is_refused(tmp_path, tiny_lm):
+    path, out, errors = tmp_path / "a.txt", tmp_path / "answers.jsonl", tmp_path / "errors"
+    path.write_text("Ada left.\n")
+    command = ["label", str(path), "--out", str(out), "--encoder", str(tiny_lm("llama")), "--port", "0", "--no-browser"]
+    with AnswerFile(out).open():
+        assert finish(start(os.getpid, command, errors)) == 1
+    assert "another boustro label has this file open" in errors.read_text()
+
+
+def test_the_simulation(tmp_path, tiny_lm, capsys):
+    train, svg = tmp_path / "train.conll", tmp_path / "curve.svg"
+    train.write_text(format_conll(GOLD * 3))
+    command = ["label", "--simulate", "--train", str(train), "--encoder", str(tiny_lm("llama")), "--seeds", "2"]
+    command += ["--orders", "uncertain", "random", "in-order", "diverse", "--words", "60", "--growth", "1.5"]
+    assert main([*command, "--no-cache", "--goal", "5", "--svg", str(svg), "--json", str(tmp_path / "r.json")]) == 0
+    assert "of random's" in capsys.readouterr().out
+    results = json.loads((tmp_path / "r.json").read_text())
+    assert [run["order"] for run in results["runs"]] == ["uncertain", "random", "in-order", "diverse"]
+    assert results["train"] == 58 and results["dev"] == 14  # a fifth is held out
+    for run in results["runs"]:
+        assert len(run["curves"]) == 2
+        for curve in run["curves"]:
+            words = [point["words"] for point in curve]
+            assert words == sorted(set(words)) and words[0] >= 60 and words[-1] >= 60
+            assert all(0 <= p["f1"] <= 100 and p["entities"] == 2 * p["sentences"] for p in curve)
+    assert svg.read_text().startswith("<svg") and "words read" in svg.read_text()
+    assert main([*command, "--no-cache", "--json", str(tmp_path / "s.json")]) == 0
+    again = json.loads((tmp_path / "s.json").read_text())
+    assert [r["curves"] for r in again["runs"]] == [r["curves"] for r in results["runs"]]
+
+
+def test_the_cost_of_a_goal():
+    curve = [{"words": 100, "f1": 40.0}, {"words": 200, "f1": 60.0}, {"words": 300, "f1": 50.0}]
+    assert cost(curve, 50) == 150 and cost(curve, 40) == 100 and cost(curve, 60) == 200 and cost(curve, 61) is None
+    assert cost([], 1) is None
+
+
+def test_pictures():
+    drawn = session_curve([Point(4, 40, 10.0), Point(8, 90, 55.5)])
+    assert "55.5 after 90 words" in drawn and drawn.count("h0") == 2
+    assert session_curve([]) == ""
+    point = {"words": 200, "f1": 30.0}
+    runs = [{"encoder": f"<{e}>", "order": "random", "curves": [[point, {"words": 400, "f1": 50.0}]]} for e in "ab"]
+    assert "&lt;a&gt;" in simulation_curves({"runs": runs, "goal": 70.0})
