@@ -23,6 +23,7 @@ from boustro.serve.options import ServeLimits
 from boustro.serve.served import find_model, name_folders
 from boustro.tasks import TASKS, task_class
 from served import JSON_INPUTS, SENSES, Puppet, make_folders, plain, same
+from test_recall import DATA
 from test_tasks import INPUTS
 
 OWN = "http://127.0.0.1:8000"
@@ -146,7 +147,9 @@ def test_min_score_leaves_out_entities(client):
         ({"inputs": ["Ada"], "model": None}, (400, "unknown_model")),
         ({"inputs": ["Ada"], "min_score": 2}, (422, "not_valid")),
         (b'{"model": "tag", "inputs": ["Ada"], "min_score": NaN}', (422, "not_valid")),
-        ({"inputs": ["Ada"], "recall": 0.9}, (400, "no_recall")),
+        ({"inputs": ["Ada"], "model": "tag", "recall": 0.9}, (400, "no_recall")),
+        ({"inputs": ["Ada"], "model": "classify", "recall": 0.9}, (400, "no_recall")),
+        ({"inputs": ["Ada"], "model": "tag", "recall": 1}, (422, "not_valid")),
         ({"inputs": ["Ada"], "model": "classify", "min_score": 0.5}, (400, "no_min_score")),
         ({"inputs": ["Ada"], "model": "embed"}, (400, "wrong_task")),
         ({"inputs": ["Ada"], "model": "qa"}, (422, "not_valid")),
@@ -452,3 +455,16 @@ def test_no_body_is_too_odd(client, path, body, model, cut):
     elif not path.startswith("/v1/predict/file"):
         outputs = answer.json().get("outputs", answer.json().get("vectors"))
         assert len(outputs) == len(body["inputs"])
+
+
+def test_a_recall_asked_for_gives_longer_lists(tiny_lm, tmp_path):
+    tagger = boustro.Tagger(str(tiny_lm("llama")), hidden=16, epochs=2, cache=False).fit(DATA, DATA, seed=1)
+    tagger.save_pretrained(tmp_path / "t")
+    texts = [" ".join(words) for words, _ in DATA[:8]]
+    with client_of({"t": open_model("t", tmp_path / "t")}) as client:
+        for recall in (0.6, 0.95, 0.6):
+            found = [[e["text"] for e in o["entities"]] for o in ask(client, *texts, recall=recall).json()["outputs"]]
+            assert found == [[e.text for e in own] for own in tagger.predict(texts, recall=recall)]
+        lines = client.post("/v1/predict/file?recall=0.6", content="\n".join(map(json.dumps, texts))).text.splitlines()
+        assert [[e["text"] for e in json.loads(line)["entities"]] for line in lines] == found
+        assert sum(map(len, found)) > 0

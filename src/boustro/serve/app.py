@@ -142,7 +142,7 @@ def _add_predictions(app: FastAPI, service: Service) -> None:
         model = service.find(asked.model)
         if model.task == EMBED:
             raise Refused(400, "wrong_task", f"{model.name} is a sentence encoder; ask it at /v1/embed")
-        refuse_options(model, asked)
+        model = with_options(model, asked)
         outputs = await within(service, request, service.answer(model, asked.inputs))
         return answered(request, {"model": model.name, "task": model.task, "outputs": above(outputs, asked.min_score)})
 
@@ -163,7 +163,10 @@ def _add_predictions(app: FastAPI, service: Service) -> None:
 
     @app.post("/v1/predict/file", responses=ERRORS, response_class=StreamingResponse)
     async def predict_file(
-        request: Request, model: str | None = None, min_score: Annotated[float | None, Query(ge=0, le=1)] = None
+        request: Request,
+        model: str | None = None,
+        min_score: Annotated[float | None, Query(ge=0, le=1)] = None,
+        recall: Annotated[float | None, Query(ge=0.5, le=0.999)] = None,
     ) -> Any:
         """Label JSON lines: a line of answer for each line, in order, while the file is still being sent.
 
@@ -171,10 +174,10 @@ def _add_predictions(app: FastAPI, service: Service) -> None:
         read is answered by an error, and the rest goes on. A blank line is left out.
         """
         found = service.find(model)
-        asked = PredictRequest(inputs=[], min_score=min_score)
+        asked = PredictRequest(inputs=[], min_score=min_score, recall=recall)
         if found.task == EMBED:
             raise Refused(400, "wrong_task", f"{found.name} is a sentence encoder; ask it at /v1/embed")
-        refuse_options(found, asked)
+        found = with_options(found, asked)
         lines = answer_file(service, found, request.stream(), lambda outputs: above(outputs, min_score))
         return Lines(lines, media_type="application/x-ndjson")
 
@@ -215,14 +218,15 @@ def _add_pages(app: FastAPI) -> None:
         return HTMLResponse(documentation(app.openapi()), headers=PAGE_HEADERS)
 
 
-def refuse_options(model: Served, asked: PredictRequest) -> None:
-    """`Refused` for an option that the model does not have."""
-    if asked.recall is not None:
-        message = "recall: this version cannot promise a recall; leave the option out, or give min_score"
-        raise Refused(400, "no_recall", message)
+def with_options(model: Served, asked: PredictRequest) -> Served:
+    """The model with what the request asks for; `Refused` for an option that it does not have."""
     if asked.min_score is not None and model.task != "tag":
         message = f"min_score is for entities; {model.name} is a model of the task {model.task}"
         raise Refused(400, "no_min_score", message)
+    try:
+        return model if asked.recall is None else model.with_recall(asked.recall)
+    except ValueError as error:
+        raise Refused(400, "no_recall", str(error)) from None
 
 
 def above(outputs: Sequence[Any], min_score: float | None) -> list[Any]:

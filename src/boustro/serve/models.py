@@ -21,6 +21,9 @@ from boustro.tasks.data.texts import whole_text
 from boustro.tasks.senses.folder import KIND as SENSE_TAGGER
 from boustro.tasks.senses.reading import read_senses
 from boustro.tasks.senses.tagger import SenseTagger
+from boustro.tasks.tagger import Tagger
+
+MOST_RECALLS = 32
 
 
 class ServedTask(Served):
@@ -29,9 +32,18 @@ class ServedTask(Served):
     def __init__(self, name: str, model: Task[Any, Any]) -> None:
         self.name, self.task, self.example = name, model.name, model.example
         self.model, self.labels = model, model.types
+        self._recalls: dict[float, Served] = {}
 
     def parse(self, value: Any, place: str) -> Any:
         return self.model.parse_value(value, place)
+
+    def with_recall(self, recall: float) -> Served:
+        if not isinstance(self.model, Tagger):
+            return super().with_recall(recall)
+        made = self._recalls.get(recall) or ServedTask(self.name, self.model.with_recall(recall))
+        if len(self._recalls) < MOST_RECALLS:  # requests with the same model are computed together
+            self._recalls[recall] = made
+        return made
 
     def answer(self, inputs: Sequence[Any]) -> Answered:
         answers = self.model.answer_inputs(inputs)

@@ -25,9 +25,10 @@ class PredictRequest(Request):
     min_score: Annotated[
         float | None, Field(ge=0, le=1, description="Leave out entities with a lower probability (tag only).")
     ] = None
-    recall: Annotated[float | None, Field(gt=0, le=1, description="Not available yet: refused where it is given.")] = (
-        None
-    )
+    recall: Annotated[
+        float | None,
+        Field(ge=0.5, le=0.999, description="Longer lists that hold this share of all entities (tag only)."),
+    ] = None
 
 
 class EmbedRequest(Request):

@@ -42,6 +42,10 @@ class Served(ABC):
     def answer(self, inputs: Sequence[Any]) -> Answered:
         """What the model says of each input."""
 
+    def with_recall(self, recall: float) -> "Served":
+        """The same model with longer lists of entities, see `Tagger.with_recall`; `ValueError` where it has none."""
+        raise ValueError(f"recall is for entities; {self.name} is a model of the task {self.task}")
+
     def to_dict(self) -> dict[str, Any]:
         """What `/v1/models` says; the colours of labels are for the page."""
         chosen = page_colours(self.labels).items()
