@@ -1,0 +1,280 @@
+"""The labelling page in Chromium: keyboard, mouse, two tabs, hostile texts, and no address but its own."""
+
+import json
+import threading
+
+import pytest
+
+from boustro.serve.http import HttpOptions, address_of, listen, run_app
+from boustro.serve.labelling.answers import AnswerFile
+from boustro.serve.labelling.app import LabellingApp
+from boustro.serve.labelling.background import Background, Source
+from boustro.serve.labelling.session import Session
+from browser import needs_chromium, open_browser
+from labelling import answer, attach, session_at, text
+
+pytestmark = needs_chromium
+TOKEN = "secret-of-the-page"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with open_browser() as found:
+        yield found
+
+
+@pytest.fixture
+def served(monkeypatch):
+    """served(session) → the address of its page."""
+    stops = []
+
+    def serve(session):
+        import uvicorn
+
+        made = []
+        monkeypatch.setattr(uvicorn.Server, "install_signal_handlers", lambda self: None, raising=False)
+        init = uvicorn.Server.__init__
+
+        def kept(self, *given, **named):
+            init(self, *given, **named)
+            made.append(self)
+
+        monkeypatch.setattr(uvicorn.Server, "__init__", kept)
+        http = HttpOptions(port=0, grace_seconds=1)
+        listener = listen(http)
+        app = LabellingApp(session, Background(session, Source())).make(http, TOKEN)
+        thread = threading.Thread(target=run_app, args=(app, http, listener), daemon=True)
+        address = f"{address_of(listener)}/#{TOKEN}"
+        thread.start()
+        stops.append((made, thread))
+        return address
+
+    yield serve
+    for made, thread in stops:
+        for server in made:
+            server.should_exit = True
+        thread.join(20)
+
+
+def open_page(browser, address, **how):
+    page = browser.open(address, **how)
+    page.wait("document.querySelector('#sentence .w') && !busy")
+    return page
+
+
+def settled(page):
+    page.wait("!busy")
+
+
+def entities(page):
+    return page.run("entities.map(e => [e.label, e.start, e.end])")
+
+
+def on_disk(path):
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def test_a_sentence_is_labelled_with_the_keyboard(browser, served, tmp_path):
+    path = tmp_path / "answers.jsonl"
+    with session_at(path, order="in-order") as session:
+        page = open_page(browser, served(session))
+        for key in ("ArrowRight", "1", "ArrowRight", "ArrowRight"):  # Ada: PER; left, Vellmar
+            page.press(key)
+        page.press("ArrowRight", shift=True)  # Vellmar .
+        page.press("2")
+        assert entities(page) == [["PER", 0, 1], ["LOC", 2, 4]]
+        page.press("Delete")
+        page.press("ArrowLeft")
+        page.press("2")
+        page.press("n")
+        page.write("sure")
+        page.press("Enter")
+        page.wait("state.answered === 1 && !busy")
+        (row,) = on_disk(path)
+        assert [(e["start"], e["end"], e["label"]) for e in row["entities"]] == [(0, 1, "PER"), (2, 3, "LOC")]
+        assert row["note"] == "sure"
+        page.press("u")
+        page.wait("state.answered === 0 && !busy")
+        assert on_disk(path) == [] and page.text("#kind") == "undone" and len(entities(page)) == 2
+        page.press("z", control=True, shift=True)
+        page.wait("state.answered === 1 && !busy")
+        page.press("s")
+        page.wait("state.skipped === 1 && !busy")
+        page.press("b")
+        page.wait("state.sentence.is === 'answered' && !busy")
+        page.press("f")
+        page.wait("state.sentence.is === 'suggested' && !busy")
+        page.press("+")
+        page.write("NEW")
+        page.press("Enter")
+        page.wait("state.labels.includes('NEW') && !busy")
+        assert session.labels == ["PER", "LOC", "NEW"]
+        assert page.errors() == [] and page.text("#problem").strip() in ("", "continue here")
+        page.close()
+
+
+def test_a_sentence_is_labelled_with_the_mouse(browser, served, tmp_path):
+    path = tmp_path / "answers.jsonl"
+    with session_at(path, order="in-order") as session:
+        page = open_page(browser, served(session))
+        page.drag(".w[data-i='0']", ".w[data-i='1']")
+        page.click("#labels button:nth-child(1)")
+        page.click("#labels button:nth-child(2)")  # stays: every tap gets it
+        page.click(".w[data-i='2']")
+        assert entities(page) == [["PER", 0, 2], ["LOC", 2, 3]]
+        page.click("#sentence mark .chip")
+        assert entities(page) == [["LOC", 2, 3]]
+        page.click("#accept")
+        page.wait("state.answered === 1 && !busy")
+        page.click("#undo")
+        page.wait("state.answered === 0 && !busy")
+        page.click("#redo")
+        page.wait("state.answered === 1 && !busy")
+        assert [(e["label"], e["start"], e["end"]) for e in on_disk(path)[0]["entities"]] == [("LOC", 2, 3)]
+        assert page.errors() == []
+        page.close()
+
+
+def test_suggestions_are_shown_with_confidence_and_accepted_with_enter(browser, served, tmp_path):
+    path = tmp_path / "answers.jsonl"
+    with session_at(path) as session:
+        for _ in range(8):
+            answer(session)
+        page = open_page(browser, served(session))
+        shown = page.run("[...document.querySelectorAll('#sentence mark.suggested .chip')].map(c => c.textContent)")
+        assert len(shown) == 2 and all("%" in chip for chip in shown) and {c[:3] for c in shown} == {"PER", "LOC"}
+        wanted = entities(page)
+        page.press("Enter")
+        page.wait("state.answered === 9 && !busy")
+        assert [[e["label"], e["start"], e["end"]] for e in on_disk(path)[-1]["entities"]] == wanted
+        page.wait("[...document.querySelectorAll('#counts dd')].map(d => d.textContent).join() === '9,9'")
+        page.wait("document.querySelectorAll('#unsure button').length > 0")
+        page.click("#unsure button")
+        settled(page)
+        page.close()
+
+
+def test_a_second_tab_is_refused_until_it_insists(browser, served, tmp_path):
+    with session_at(tmp_path / "answers.jsonl") as session:
+        address = served(session)
+        first = open_page(browser, address)
+        second = browser.open(address)
+        second.wait("document.querySelector('#problem')?.hidden === false")
+        assert "open in another tab" in second.text("#problem") and not second.run("!!document.querySelector('.w')")
+        second.click("#insist")
+        second.wait("document.querySelector('.w') && !busy")
+        first.press("Enter")
+        first.wait("document.querySelector('#problem')?.hidden === false")
+        assert "open in another tab" in first.text("#problem") and not session.answers
+        second.press("Enter")
+        second.wait("state.answered === 1")
+        first.close()
+        second.close()
+
+
+def test_without_the_token_there_is_nothing(browser, served, tmp_path):
+    with session_at(tmp_path / "answers.jsonl") as session:
+        page = browser.open(served(session).replace(TOKEN, "wrong"))
+        page.wait("document.querySelector('#problem')?.hidden === false")
+        assert "no token" in page.text("#problem") and not page.run("!!document.querySelector('.w')")
+        page.close()
+
+
+def test_the_page_asks_nobody_else_and_hides_its_token(browser, served, tmp_path):
+    with session_at(tmp_path / "answers.jsonl") as session:
+        address = served(session)
+        page = open_page(browser, address)
+        page.wait("document.querySelectorAll('#counts dd').length === 2")
+        own = address.split("/#")[0]
+        asked = page.addresses() - {"about:blank"}
+        assert asked and all(url.startswith(own) for url in asked)
+        assert TOKEN not in page.run("location.href")
+        page.close()
+
+
+def test_texts_and_labels_are_text(browser, served, tmp_path):
+    hostile = "<img src=x onerror=alert(1)> </mark><script>document.title='x'</script> & \" ' \u202e"
+    with AnswerFile(tmp_path / "answers.jsonl").open() as file:
+        session = attach(Session([text(hostile), text("b c", 1)], file, ["<b onclick=x>"], order="in-order"))
+        page = open_page(browser, served(session))
+        page.press("ArrowRight")
+        page.press("1")
+        words = page.run("[...document.querySelectorAll('#sentence .w')].map(w => w.textContent).join(' ')")
+        assert words == hostile and page.text("title") == "boustro label"
+        assert page.run("document.querySelectorAll('#sentence img, #sentence script, #labels b').length") == 0
+        assert page.text("#labels button").startswith("<b onclick=x>")
+        page.press("Enter")
+        page.wait("state.answered === 1 && !busy")
+        assert page.run("document.querySelectorAll('#counts b').length") == 0
+        page.close()
+
+
+def test_right_to_left_text_is_read_from_the_right(browser, served, tmp_path):
+    with AnswerFile(tmp_path / "answers.jsonl").open() as file:
+        session = attach(Session([text("زار أحمد القاهرة أمس")], file, ["PER"], order="in-order"))
+        page = open_page(browser, served(session))
+        assert page.run("getComputedStyle(document.querySelector('#sentence')).direction") == "rtl"
+        places = page.run("[...document.querySelectorAll('#sentence .w')].map(w => w.getBoundingClientRect().x)")
+        assert places == sorted(places, reverse=True)
+        page.press("ArrowLeft")
+        page.press("ArrowLeft")  # onwards
+        page.press("1")
+        assert entities(page) == [["PER", 1, 2]]
+        page.close()
+
+
+def test_nested_entities_are_drawn_inside_each_other(browser, served, tmp_path):
+    with session_at(tmp_path / "answers.jsonl", nested=True, order="in-order") as session:
+        page = open_page(browser, served(session))
+        page.drag(".w[data-i='0']", ".w[data-i='2']")
+        page.press("1")
+        page.run("(choose([1, 4]), 1)")  # crosses the first one
+        page.press("2")
+        page.run("(choose([2, 3]), 1)")
+        page.press("2")
+        assert sorted(entities(page)) == [["LOC", 1, 4], ["LOC", 2, 3], ["PER", 0, 3]]
+        assert page.run("document.querySelectorAll('#sentence mark mark').length") >= 2
+        assert page.run("document.querySelectorAll('#sentence .chip').length") == 3
+        assert page.run("document.querySelectorAll('#sentence .w').length") == 4
+        page.press("Enter")
+        page.wait("state.answered === 1 && !busy")
+        page.close()
+
+
+CONTRAST = """(() => {
+  const rgb = c => c.match(/[\\d.]+/g).map(Number);
+  const light = c => { const [r, g, b] = rgb(c).map(v => { v /= 255; return v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4; });
+    return .2126 * r + .7152 * g + .0722 * b; };
+  const behind = n => { for (; n; n = n.parentElement) { const b = getComputedStyle(n).backgroundColor;
+    if (rgb(b).length < 4 || rgb(b)[3] > 0) return b; } return getComputedStyle(document.body).backgroundColor; };
+  const bad = [];
+  for (const n of document.querySelectorAll('body *')) {
+    const own = [...n.childNodes].some(c => c.nodeType === 3 && c.textContent.trim());
+    if (!own || !n.offsetParent || n.disabled || n.closest('svg')) continue;
+    const a = light(getComputedStyle(n).color), b = light(behind(n));
+    const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+    if (ratio < 4.5) bad.push([n.tagName, n.className, n.textContent.slice(0, 20), ratio.toFixed(2)]);
+  }
+  return bad;
+})()"""
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_all_text_can_be_read(browser, served, tmp_path, dark):
+    with session_at(tmp_path / "answers.jsonl", labels=("PER", "LOC", "ORG", "MISC", "Disease")) as session:
+        for _ in range(8):
+            answer(session)
+        page = open_page(browser, served(session), dark=dark)
+        page.wait("document.querySelectorAll('#counts dd').length === 5")
+        page.drag(".w[data-i='0']", ".w[data-i='1']")
+        assert page.run(CONTRAST) == []
+        page.close()
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_nothing_is_wider_than_the_window(browser, served, tmp_path, width):
+    with AnswerFile(tmp_path / "answers.jsonl").open() as file:
+        session = attach(Session([text("x" * 300 + " and " + "word " * 150 + "."), text("b", 1)], file, ["PER"]))
+        page = open_page(browser, served(session), width=width)
+        assert page.run("document.documentElement.scrollWidth") <= width
+        page.close()
