@@ -62,7 +62,9 @@ SURROUNDINGS = {
 KNOWN_VALUES = {
     **dict.fromkeys(["--json", "--out"], WRITTEN),
     **dict.fromkeys(["--encoder", "--encoders", "--lm", "--forward", "--init-from"], SPECS),
-    **dict.fromkeys(["--train", "--dev", "--test", "--shards", "--validation", "--folder"], PLACES),
+    **dict.fromkeys(
+        ["--train", "--dev", "--test", "--shards", "--validation", "--folder", "--errors", "--token-file"], PLACES
+    ),
     "--vary": VARIED,
     "--host": ["", *"localhost 127.0.0.1 ::1 0.0.0.0 ::".split()],
 }
@@ -111,7 +113,8 @@ class Case:
         again = {"--overwrite", "--resume"} & {*arguments} or arguments[:1] in (["compare"], ["fewshot"])
         for option, value in pairwise(arguments):
             place = Path(os.path.normpath(self.folder / value))
-            if option == "--json":
+            overwritten = "--overwrite" in arguments and option in ("--errors", "--out") and arguments[0] == "predict"
+            if option == "--json" or overwritten:
                 self.mine += [p for p in (place, Path(os.path.realpath(place))) if _is_file(p)]
             if option == "--out" and again and self.folder in place.parents and place.name not in NOT_OURS:
                 self.mine += [place.with_name(place.name + left) for left in ("", ".checkpoints", ".checkpoint")]

@@ -38,6 +38,7 @@ GOOD = {
     "infill": "{gaps.txt} --model {lm}+{back} --read-on 4",
     "evaluate": "{tagger} {train.conll}",
     "predict": "{tagger} {corpus.txt}",
+    "batch": "{tagger} {texts} {out}",
     "serve": "{tagger} --port 0",
     "label": "{corpus.txt} --out {out} --labels PER --encoder {lm} --port 0 --no-browser",
     "embed": "{corpus.txt} --out {out} --encoder {lm}",
@@ -134,6 +135,8 @@ def _write_texts(folder: Path) -> None:
     asked = {"question": "Ada left", "choices": [".", "Vellmar"], "answer": 0}
     (folder / "choices").mkdir()
     (folder / "choices" / "openbookqa-train.jsonl").write_text(rows(asked, asked), "utf-8")
+    (folder / "texts").mkdir()
+    shutil.copy(folder / TEXTS[1], folder / "texts")
     sensed = [{"words": words, "senses": [[0, words[0], "NN", [f"{words[0]}-1"]]]} for words, _ in LABELLED]
     (folder / "senses.jsonl").write_text(rows(*sensed), "utf-8")
     prompts = [{"prompt": words[0], "text": f" {words[1]}"} for words, _ in LABELLED]

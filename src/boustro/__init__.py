@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from boustro.metrics.labels import LabelScore as LabelScore
     from boustro.metrics.questions import AnswerScore as AnswerScore
     from boustro.metrics.spans import SpanScore as SpanScore
+    from boustro.serve.batch.predictor import Predictor as Predictor
     from boustro.tasks.answers import Answer as Answer
     from boustro.tasks.answers import Label as Label
     from boustro.tasks.classifier import Classifier as Classifier
@@ -51,6 +52,7 @@ _HOMES = {
     "Infiller": "boustro.generation.both_ends.infiller",
     "Result": "boustro.generation.writer",
     "Writer": "boustro.generation.writer",
+    "Predictor": "boustro.serve.batch.predictor",
     "LabelScore": "boustro.metrics.labels",
     "AnswerScore": "boustro.metrics.questions",
     "SpanScore": "boustro.metrics.spans",

@@ -26,9 +26,9 @@ class RunOptions:
 DEFAULT_RUN = RunOptions()
 
 
-def as_json(value: object, indent: int | None = None) -> str:
-    """JSON as every file and every option of ours has it."""
-    return json.dumps(value, ensure_ascii=False, indent=indent)
+def as_json(value: object, indent: int | None = None, default: Callable[[object], object] | None = None) -> str:
+    """JSON as every file and every option of ours has it; `default` makes values of other types fit."""
+    return json.dumps(value, ensure_ascii=False, indent=indent, default=default)
 
 
 def check_output(file: Path | None) -> None:

@@ -4,23 +4,20 @@ torch is imported when a command runs, so that its help does not wait for it.
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from rich.console import Console
-from tqdm import tqdm
 from tyro.conf import Positional
 
 from boustro.metrics.score import score_table
 from boustro.options import OptionError, Recall, Seed, check_options
-from boustro.output import DEFAULT_RUN, RunOptions, as_json, check_output, give, only_errors, print_notices
+from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_errors, print_notices
+from boustro.serve.batch.options import DEFAULT_OUTPUT, OutputOptions
 from boustro.store import claim
 from boustro.tasks import TASKS, read_examples, task_class, task_of
 from boustro.tasks.config import TaskConfig
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
-from boustro.tasks.render import html_head
-from boustro.text.documents import read_batches
 
 
 def fit(
@@ -116,9 +113,11 @@ def evaluate(
 def predict(
     folder: Positional[Path],
     files: Positional[tuple[str, ...]] = ("-",),
-    format: Literal["text", "jsonl", "conll", "html"] = "text",
+    format: Literal["text", "jsonl", "conll", "html"] | None = None,
+    reads: Literal["text", "jsonl", "conll", "conllu", "parquet", "arrow"] | None = None,
     recall: Recall | None = None,
     encoder: str | None = None,
+    output: OutputOptions = DEFAULT_OUTPUT,
     run: RunOptions = DEFAULT_RUN,
 ) -> None:
     """Label text, one document per line, each line as soon as it is read.
@@ -127,53 +126,24 @@ def predict(
         folder: A folder that boustro fit wrote.
         files: Text files (.gz, .bz2, .xz too), streams such as /dev/stdin, or - for standard input.
         format: text (coloured in a terminal), jsonl (one object per line, with character offsets, and with the file
-            where there are several), conll (each line a document; taggers only) or html.
+            where there are several), conll (each line a document; taggers only) or html. By default as --out ends, else
+            text.
+        reads: What the files hold. By default as they end (.jsonl, .conll, .conllu, .parquet, .arrow), else lines of
+            text.
         recall: Promise of a tagger that was trained with a development set: give every entity that is probable enough,
             so that this share of all entities is among them, such as 0.95. Entities may then overlap.
         encoder: Where the encoder is now, if it has moved.
     """
-    _refuse_missing(files)
-    kind = task_class(task_of(folder))
-    if format not in kind.formats:
-        raise OptionError(f"--format {format}: a {kind.__name__} has {', '.join(kind.formats)}")
-    _refuse_recall(kind, recall)
-    if recall is not None and format == "conll":
-        raise OptionError("--format conll has no place for entities that overlap; give --recall with another format")
-    console = Console(highlight=False, soft_wrap=True)
-    with (
-        only_errors(run.quiet),
-        tqdm(desc="labelling", unit=" lines", disable=console.is_terminal or None, leave=False) as bar,
-    ):
-        model = kind.from_pretrained(folder, encoder=encoder, cache=run.cache, device=run.device)
-        model = model if recall is None else model.with_recall(recall)
-        if format == "html":
-            print(html_head(", ".join("Standard input" if file == "-" else file for file in files), model.types))
-        for batch in read_batches(files):
-            inputs = [kind.parse_line(line, place) for _, place, line in batch]
-            for (file, *_), answer in zip(batch, model.answer_inputs(inputs), strict=True):
-                shown = model.show(answer, format, colour=console.is_terminal)
-                if format == "jsonl":
-                    print(as_json(shown | ({"file": file} if len(files) > 1 else {})))
-                elif format == "text" and console.is_terminal:
-                    console.print(shown)
-                else:
-                    print(shown, end="" if format == "conll" else "\n")
-            sys.stdout.flush()
-            bar.update(len(batch))
-        print_notices(model.notices())
+    check_options(predict, locals())
+    _refuse_recall(task_class(task_of(folder)), recall)
+    from boustro.serve.batch.predict import predict_files
+
+    predict_files(folder, files, format, reads, recall, encoder, output, run)
 
 
 def _refuse_recall(kind: Any, recall: float | None) -> None:
     if recall is not None and not hasattr(kind, "with_recall"):
         raise OptionError(f"--recall is for taggers, and this is a {kind.__name__}; leave it out")
-
-
-def _refuse_missing(files: Sequence[str]) -> None:
-    for file in files:
-        if Path(file).is_dir():
-            raise ValueError(f"{file} is a folder; name the text files in it")
-        if file != "-" and not Path(file).exists():
-            raise FileNotFoundError(f"{file}: no such file; give a text file, or - for standard input")
 
 
 def _print_scores(scores: Mapping[str, Any]) -> None:

@@ -30,6 +30,7 @@ COMMANDS = {
     "fit": ("boustro.cli.commands", "fit", "train a tagger or a classifier on labelled examples"),
     "evaluate": ("boustro.cli.commands", "evaluate", "score a trained folder on labelled examples"),
     "predict": ("boustro.cli.commands", "predict", "label text"),
+    "batch": ("boustro.serve.batch.command", "batch", "label a folder of shards, here or on a Ray cluster"),
     "serve": ("boustro.serve.command", "serve", "trained folders over HTTP, with a page (needs fastapi)"),
     "label": ("boustro.serve.labelling.command", "label", "label text on a page, with a tagger that learns from it"),
     "wsd": ("boustro.tasks.senses.command", "wsd", "name the senses of words (fit, evaluate, predict)"),

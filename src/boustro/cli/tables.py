@@ -17,6 +17,7 @@ from boustro.objectives.split import Split
 from boustro.output import RunOptions
 from boustro.pretrain.config import PretrainConfig
 from boustro.roads.options import AdaptConfig, ElmoConfig, FuseConfig
+from boustro.serve.batch.options import OutputOptions
 from boustro.serve.http import HttpOptions
 from boustro.serve.labelling.options import LabelOptions, SimulateOptions
 from boustro.serve.options import ServeLimits
@@ -34,6 +35,7 @@ TABLES: dict[str, type] = {
     "`embed-fit`: `EmbedTraining`": EmbedTraining,
     "`infill`, `Infiller`: `InfillOptions`": InfillOptions,
     "`wsd fit`, `SenseTagger`: `SenseOptions`": SenseOptions,
+    "`predict`: where answers go": OutputOptions,
     "`serve`: where it listens, and who may ask": HttpOptions,
     "`serve`: its bounds": ServeLimits,
     "`label`": LabelOptions,

@@ -15,7 +15,7 @@ from boustro.options import Recall, Seed, check_options
 from boustro.tasks.answers import Answer, InputAnswer, Part
 from boustro.tasks.base import Task
 from boustro.tasks.data import Data, load_data, read_data
-from boustro.tasks.data.conll import format_document
+from boustro.tasks.data.conll import format_conll, format_document
 from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.data.records import WORD_KEYS
 from boustro.tasks.data.schemes import Scheme
@@ -164,7 +164,8 @@ class Tagger(Task[str, list[Entity]]):
         if form == "jsonl":
             return ({"text": answer.input} if words is None else {"words": list(words)}) | self.to_record(answer)
         if form == "conll":
-            return format_document([(part.example.words, own.tags) for part, own in answer.parts])
+            tagged = [(part.example.words, own.tags) for part, own in answer.parts]
+            return format_document(tagged) if words is None else format_conll(tagged)
         found = self.result(answer)
         shown = (answer.input, found) if words is None else word_entities(words, found)
         if form == "html":

@@ -75,26 +75,37 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 def read_arriving(path: Path) -> Iterator[tuple[int, str] | None]:
     """The same, and `None` whenever the next line has not arrived yet (pipes, terminals); `-` is standard input."""
-    name = "standard input" if path == STANDARD_INPUT else path
+    return (item and (item[0], decode_line(path, *item)) for item in read_raw(path))
+
+
+def decode_line(path: Path, number: int, line: bytes) -> str:
+    """A line that `read_raw` gave as text; `ValueError`, with `file:line`, where it is not UTF-8."""
+    try:
+        return line.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{_name(path)}:{number}: byte 0x{line[error.start]:02x} is not UTF-8; "
+            "convert the file first, for example with iconv -f latin1 -t utf8"
+        ) from error
+
+
+def read_raw(path: Path) -> Iterator[tuple[int, bytes] | None]:
+    """The same as bytes."""
     with _open_binary(path) as file:
         number = 0
         try:
             for line in _split_lines(file):
-                if line is None:
-                    yield None
-                    continue
-                number += 1
-                try:
-                    yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
-                except UnicodeDecodeError as error:
-                    raise ValueError(
-                        f"{name}:{number}: byte 0x{line[error.start]:02x} is not UTF-8; "
-                        "convert the file first, for example with iconv -f latin1 -t utf8"
-                    ) from error
+                number += line is not None
+                yield None if line is None else (number, line)
         except (EOFError, lzma.LZMAError, zlib.error, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:  # an error of the disk, not of the file
                 raise
-            raise ValueError(f"{name}: the compressed file is damaged after line {number}: {error}") from error
+            message = f"{_name(path)}: the compressed file is damaged after line {number}: {error}"
+            raise ValueError(message) from error
+
+
+def _name(path: Path) -> str:
+    return "standard input" if path == STANDARD_INPUT else str(path)
 
 
 def read_batches(files: Sequence[str], most: int = 256) -> Iterator[list[tuple[str, str, str]]]:

@@ -1,0 +1,168 @@
+"""A callable that labels rows with a trained folder, here or in processes of its own.
+
+    labeller = Labeller(Path("ner"), "jsonl")
+    labeller(rows).shown        # ['{"text": "Ada left.", "entities": […]}', …]
+
+It can be pickled: the folder is opened by the process that uses it, when it uses it.
+"""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from functools import cached_property
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from boustro.errors import lacks_memory, reason
+from boustro.output import as_json
+from boustro.serve.batch.rows import Row
+from boustro.store import content_fingerprint, kind_of, open_folder
+from boustro.tasks import task_class, task_of
+from boustro.tasks.base import Task
+from boustro.tasks.data.conll import DOCUMENT_START
+
+AHEAD = 3
+"""Batches that wait for each process."""
+
+
+class Labelled(NamedTuple):
+    """What is printed for rows, in order, the problems of those that have no answer, and what was noticed so far."""
+
+    shown: list[Any]
+    problems: list[dict[str, str]]
+    counts: dict[str, int]
+    process: int
+
+
+@dataclass
+class Labeller:
+    """How rows are labelled and shown.
+
+    Attributes:
+        folder: A folder that `boustro fit` wrote.
+        form: One of the task's formats.
+        encoder, device, cache: As for `from_pretrained`.
+        recall: A promise of a tagger, see `Tagger.with_recall`.
+        colour: Whether answers are shown in colour.
+        with_file: Whether JSON names the file of a row.
+        keep_going: Whether a row without an answer is a problem, and not an error.
+    """
+
+    folder: Path
+    form: str
+    encoder: str | None = None
+    device: str | None = None
+    cache: bool = True
+    recall: float | None = None
+    colour: bool = False
+    with_file: bool = False
+    keep_going: bool = False
+
+    @property
+    def task(self) -> type[Task[Any, Any]]:
+        """The task's class."""
+        return task_class(task_of(self.folder))
+
+    @cached_property
+    def model(self) -> Task[Any, Any]:
+        """The folder, opened."""
+        found: Any = self.task.from_pretrained(self.folder, encoder=self.encoder, cache=self.cache, device=self.device)
+        return found if self.recall is None else found.with_recall(self.recall)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "model"}
+
+    def __call__(self, rows: Sequence[Row]) -> Labelled:
+        """What the model says of rows.
+
+        Raises `ValueError` for the first row that is no input, and what the model raises, unless `keep_going`.
+        """
+        shown, problems = [], []
+        for row, answer in zip(rows, self._answers(rows), strict=True):
+            if isinstance(answer, Exception):
+                problems.append({"place": row.place, "error": reason(answer)})
+            else:
+                shown.append(self._show(row, answer))
+        return Labelled(shown, problems, dict(self.model.notices()), os.getpid())
+
+    def _answers(self, rows: Sequence[Row]) -> list[Any]:
+        found = [self._try(row.parse, self.task) for row in rows]
+        good = [given for given in found if not isinstance(given, Exception)]
+        answers = self._try(self.model.answer_inputs, good)
+        if isinstance(answers, Exception):  # one of them is at fault
+            answers = [self._try(lambda given: self.model.answer_inputs([given])[0], given) for given in good]
+        rest = iter(answers)
+        return [given if isinstance(given, Exception) else next(rest) for given in found]
+
+    def _try(self, call: Callable[[Any], Any], given: Any) -> Any:
+        try:
+            return call(given)
+        except Exception as error:
+            if not self.keep_going or lacks_memory(error):
+                raise
+            return error
+
+    def _show(self, row: Row, answer: Any) -> Any:
+        shown = self.model.show(answer, self.form, colour=self.colour)
+        if self.form == "jsonl":
+            own = row.fields | self.model.to_record(answer) if row.fields else shown
+            return as_json(own | ({"file": row.file} if self.with_file else {}), default=str) + "\n"
+        if self.form == "conll":
+            return f"{DOCUMENT_START}\tO\n\n{shown}" if row.opens else shown
+        return shown if self.colour else f"{shown}\n"
+
+
+def model_fingerprint(folder: Path) -> str:
+    """One fingerprint of a trained folder: of its head, its options, and which weights its encoder has."""
+    return content_fingerprint(open_folder(folder, str(kind_of(folder))))
+
+
+def label_batches(labeller: Labeller, batches: Iterable[list[Row]], workers: int = 1) -> Iterator[tuple[int, Labelled]]:
+    """(rows, what they became) of every batch, in order; with more than one worker, in processes of their own."""
+    if workers <= 1:
+        yield from ((len(batch), labeller(batch)) for batch in batches)
+        return
+    yield from in_processes(labeller, batches, workers, len)
+
+
+def in_processes(
+    work: Callable[[Any], Any], items: Iterable[Any], workers: int, size: Callable[[Any], int] = lambda item: 1
+) -> Iterator[tuple[int, Any]]:
+    """(size of the item, its result), in order, from so many new processes, which share the cores.
+
+    Raises what `work` raises, and `OSError` where a process dies.
+    """
+    threads = max(1, (os.cpu_count() or 1) // workers)
+    waiting: deque[tuple[int, Future[Any]]] = deque()
+    with ProcessPoolExecutor(workers, get_context("spawn"), _start, (work, threads)) as pool:
+        try:
+            for item in items:
+                waiting.append((size(item), pool.submit(_work, item)))
+                if len(waiting) >= AHEAD * workers:
+                    number, future = waiting.popleft()
+                    yield number, future.result()
+            while waiting:
+                number, future = waiting.popleft()
+                yield number, future.result()
+        except BrokenProcessPool:
+            raise OSError("a process died, perhaps for lack of memory; take fewer --workers, and --resume") from None
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+_own: dict[str, Callable[[Any], Any]] = {}
+
+
+def _start(work: Callable[[Any], Any], threads: int) -> None:
+    import torch
+
+    torch.set_num_threads(threads)
+    _own["work"] = work
+
+
+def _work(item: Any) -> Any:
+    return _own["work"](item)

@@ -1,0 +1,32 @@
+"""Where `predict` writes, and with how many processes."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from boustro.options import Count, OptionError, check_options
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputOptions:
+    """Where answers go."""
+
+    out: Path | None = None
+    """File to write, complete or absent: .jsonl, .conll, .html, .parquet, .arrow, else text; by default standard
+    output."""
+    resume: bool = False
+    """Go on where a killed run that wrote --out was."""
+    overwrite: bool = False
+    """Replace existing files at --out and --errors."""
+    errors: Path | None = None
+    """Write the rows that cannot be read or answered to this file, as JSON lines, and go on. By default the first ends
+    the run."""
+    workers: Count = 1
+    """Processes that label; each opens the folder, and they share the cores."""
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        if self.out is None and self.resume:
+            raise OptionError("--resume needs --out, the file to write")
+
+
+DEFAULT_OUTPUT = OutputOptions()

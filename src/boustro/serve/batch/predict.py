@@ -1,0 +1,167 @@
+"""`boustro predict`: rows of files in, answers on standard output or in a file, in order and in constant memory."""
+
+import contextlib
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from rich.console import Console
+from tqdm import tqdm
+
+from boustro.options import OptionError
+from boustro.output import RunOptions, as_json, only_errors, print_notices
+from boustro.serve.batch.growing import check_target, grow
+from boustro.serve.batch.labeller import Labelled, Labeller, label_batches, model_fingerprint
+from boustro.serve.batch.options import OutputOptions
+from boustro.serve.batch.rows import FORMS, Form, in_batches, read_rows, refuse_missing
+from boustro.store import fingerprint
+from boustro.tasks import task_class, task_of
+from boustro.tasks.render import html_head
+from boustro.text.documents import is_stream
+
+ROWS = 256
+TABLES = ("parquet", "arrow")
+PROBLEMS = "rows without an answer"
+
+
+def predict_files(
+    folder: Path,
+    files: Sequence[str],
+    form: str | None,
+    reads: Form | None,
+    recall: float | None,
+    encoder: str | None,
+    output: OutputOptions,
+    run: RunOptions,
+) -> None:
+    """See `boustro.cli.commands.predict`."""
+    refuse_missing(files)
+    _refuse_own_input(files, output)
+    kind, made = task_class(task_of(folder)), _form_of(output.out)
+    table = made in TABLES
+    form = form or ("jsonl" if table else made if made in kind.formats else "text")
+    if form not in kind.formats or (table and form != "jsonl"):
+        allowed = ("jsonl",) if table else kind.formats
+        raise OptionError(f"--format {form}: {f'a {kind.__name__}' if not table else made} has {', '.join(allowed)}")
+    if recall is not None and form == "conll":
+        raise OptionError("--format conll has no place for entities that overlap; give --recall with another format")
+    if output.resume and any(file == "-" or is_stream(file) for file in files):
+        raise OptionError("--resume reads its files again, which a stream does not allow; name files")
+    console = Console(highlight=False, soft_wrap=True)
+    colour = form == "text" and output.out is None and output.workers == 1 and console.is_terminal
+    opening = {"encoder": encoder, "device": run.device, "cache": run.cache, "recall": recall}
+    showing_how = {"colour": colour, "with_file": len(files) > 1, "keep_going": output.errors is not None}
+    labeller = Labeller(folder, form, **opening, **showing_how)
+    showing = output.out is None and console.is_terminal
+    with only_errors(run.quiet), tqdm(desc="labelling", unit=" rows", disable=showing or None, leave=False) as bar:
+        if output.workers == 1:
+            _ = labeller.model  # errors in the folder come before the output is touched
+        head = _html_head(labeller, files) if form == "html" else ""
+        if output.out is None:
+            found = _print(labeller, files, reads, output, head, console, bar)
+        else:
+            found = _write(output.out, labeller, files, reads, output, head, bar, table)
+        print_notices(found)
+
+
+def _print(
+    labeller: Labeller,
+    files: Sequence[str],
+    reads: Form | None,
+    output: OutputOptions,
+    head: str,
+    console: Console,
+    bar: tqdm,
+) -> Counter[str]:
+    counts = _Counts()
+    with contextlib.ExitStack() as stack:
+        errors = None
+        if output.errors is not None:
+            check_target(output.errors, output.overwrite, "--errors")
+            errors = stack.enter_context(output.errors.open("w", encoding="utf-8"))
+        if head:
+            print(head)
+        for rows, labelled in label_batches(labeller, in_batches(read_rows(files, reads), ROWS), output.workers):
+            for shown in labelled.shown:
+                console.print(shown) if labeller.colour else print(shown, end="")
+            sys.stdout.flush()
+            if errors is not None:
+                errors.writelines(f"{as_json(problem)}\n" for problem in labelled.problems)
+            counts.add(labelled)
+            bar.update(rows)
+    return counts.total()
+
+
+def _write(
+    out: Path,
+    labeller: Labeller,
+    files: Sequence[str],
+    reads: Form | None,
+    output: OutputOptions,
+    head: str,
+    bar: tqdm,
+    table: bool,
+) -> Counter[str]:
+    counts = _Counts()
+    sizes = [Path(file).stat().st_size if Path(file).is_file() else -1 for file in files]
+    key = fingerprint(
+        model_fingerprint(labeller.folder), labeller.form, reads, labeller.recall, list(zip(files, sizes, strict=True))
+    )
+    how = {"errors": output.errors, "resume": output.resume, "overwrite": output.overwrite, "table": table}
+    with grow(out, key, **how) as growing:
+        if head and not growing.done:
+            growing.add(0, [f"{head}\n"], [])
+        rows = read_rows(files, reads)
+        if growing.done:
+            bar.update(growing.done)
+            _skip(rows, growing.done)
+        for number, labelled in label_batches(labeller, in_batches(rows, ROWS), output.workers):
+            growing.add(number, labelled.shown, labelled.problems)
+            counts.add(labelled)
+            bar.update(number)
+        done = growing.done
+    print(f"{out}: {done:,} rows", file=sys.stderr)
+    return counts.total()
+
+
+def _refuse_own_input(files: Sequence[str], output: OutputOptions) -> None:
+    """`OptionError` where the answers would be written over what is read, or over each other."""
+    read = {Path(file).resolve() for file in files if file != "-"}
+    written = [path.resolve() for path in (output.out, output.errors) if path is not None]
+    for path in written:
+        if path in read or written.count(path) > 1:
+            raise OptionError(f"{path} would be written over; name another file for --out or --errors")
+
+
+def _skip(rows: Iterator, number: int) -> None:
+    """Leave out so many rows."""
+    present = (row for row in rows if row is not None)
+    next(islice(present, number - 1, number), None)
+
+
+class _Counts:
+    """What was noticed, by the process that noticed it, and the rows without an answer."""
+
+    def __init__(self) -> None:
+        self._noticed: dict[int, dict[str, int]] = {}
+        self._problems = 0
+
+    def add(self, labelled: Labelled) -> None:
+        self._noticed[labelled.process] = labelled.counts  # since the process began
+        self._problems += len(labelled.problems)
+
+    def total(self) -> Counter[str]:
+        return sum(map(Counter, self._noticed.values()), Counter({PROBLEMS: self._problems}))
+
+
+def _form_of(out: Path | None) -> str:
+    """The format that an ending names; text for any other."""
+    ending = out.suffix.lower() if out else ""
+    return "html" if ending in (".html", ".htm") else str(FORMS.get(ending, "text"))
+
+
+def _html_head(labeller: Labeller, files: Sequence[str]) -> str:
+    names = ("Standard input" if file == "-" else file for file in files)
+    return html_head(", ".join(names), labeller.model.types)

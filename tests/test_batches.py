@@ -1,0 +1,390 @@
+"""Batches without end: rows of every form, files that grow and are resumed, the callable on columns, and shards."""
+
+import json
+import os
+import pickle
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from boustro.cli.main import main
+from boustro.serve.batch.growing import grow
+from boustro.serve.batch.rows import form_of, in_batches, read_rows
+from boustro.serve.batch.tables import read_table, write_table
+from boustro.tasks.tagger import Tagger
+from children import finish, start
+from served import TAGGED, plain, same
+
+pa = pytest.importorskip("pyarrow")
+
+TEXTS = [" ".join(TAGGED[n % 4]["words"][: 1 + n % 5]) + f" {n}" for n in range(900)]
+
+
+@pytest.fixture(scope="module")
+def folder(tiny_lm, tmp_path_factory):
+    path = tmp_path_factory.mktemp("batches") / "ner"
+    Tagger(str(tiny_lm("llama")), cache=False, epochs=8, lr=0.01).fit(TAGGED, seed=1).save_pretrained(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def tagger(folder):
+    return Tagger.from_pretrained(folder, cache=False)
+
+
+def lines(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def run(*arguments: object) -> None:
+    assert main([*map(str, arguments), "--quiet"]) == 0, arguments
+
+
+def expect(tagger: Tagger, texts: list[str]) -> list[dict]:
+    return [
+        {"text": t, "entities": plain([e.to_dict() for e in found])}
+        for t, found in zip(texts, tagger.predict(texts), strict=True)
+    ]
+
+
+def write_records(path: Path, texts: list[str]) -> Path:
+    path.write_text("".join(json.dumps({"id": n, "text": text}) + "\n" for n, text in enumerate(texts)), "utf-8")
+    return path
+
+
+def test_forms_are_those_of_the_endings():
+    names = {"a.txt": "text", "a": "text", "a.jsonl.gz": "jsonl", "a.b.CONLL": "conll", "x.conllu": "conllu"}
+    names |= {"x.parquet": "parquet", "x.feather": "arrow", "x.arrow": "arrow", "a.gz": "text"}
+    assert {name: form_of(name) for name in names} == names
+
+
+def test_sentences_of_columns_with_their_documents(file):
+    conll = "-DOCSTART- -X- O\n\n# a comment\nAda NNP B-PER\nleft VBD O\n\nIt O O\n\n-DOCSTART- -X- O\n\n# O O\nEnd"
+    rows = list(read_rows([str(file("a.conll", conll))]))
+    assert [row.value.words for row in rows] == [("Ada", "left"), ("It",), ("#", "End")]
+    assert [row.opens for row in rows] == [True, False, True]
+    documents = [row.value.document for row in rows]
+    assert documents[0] == documents[1] != documents[2]
+    ud = "# newdoc\n1-2\tdon't\t_\n1\tdo\t_\n2\tn't\t_\n2.1\tx\t_\n\n1\tgo\t_\n"
+    assert [row.value.words for row in read_rows([str(file("a.conllu", ud))])] == [("do", "n't"), ("go",)]
+    broken = list(read_rows([str(file("b.conll", b"Ada O\n\n\xff O\nx O\n\nIt O\n"))]))
+    assert [bool(row.problem) for row in broken] == [False, True, False] and ":3: byte 0xff" in broken[1].problem
+
+
+def test_batches_end_where_documents_do(file):
+    conll = "".join(f"-DOCSTART- O\n\n{'word O' + chr(10) * 2}" * 1 + "word O\n\n" * n for n in range(6))
+    batches = list(in_batches(read_rows([str(file("a.conll", conll))]), 4))
+    assert sum(map(len, batches)) == 21 and all(batch[0].opens for batch in batches)
+
+
+def test_json_lines_conll_and_tables_come_out_as_they_went_in(folder, tagger, tmp_path):
+    source = write_records(tmp_path / "in.jsonl", TEXTS[:300])
+    run("predict", folder, source, "--out", tmp_path / "out.jsonl")
+    expected = [{"id": n, **record} for n, record in enumerate(expect(tagger, TEXTS[:300]))]
+    assert same(lines(tmp_path / "out.jsonl"), expected) and any(r["entities"] for r in expected)
+    tables = []
+    for name in ("a.parquet", "a.arrow"):
+        run("predict", folder, source, "--out", tmp_path / name)
+        tables.append(list(read_table(tmp_path / name, form_of(name))))
+        run("predict", folder, tmp_path / name, "--out", tmp_path / f"{name}.jsonl")
+        assert same(lines(tmp_path / f"{name}.jsonl"), expected)
+    assert same(tables, [expected, expected])
+    words = [record["words"] for record in TAGGED[:4]]
+    (tmp_path / "in.conll").write_text("\n\n".join("\n".join(sentence) for sentence in words) + "\n")
+    run("predict", folder, tmp_path / "in.conll", "--out", tmp_path / "out.conll")
+    found = [block.split("\n") for block in (tmp_path / "out.conll").read_text().strip().split("\n\n")]
+    tags = [
+        [(w, t) for w, t in zip(sentence, own, strict=True)]
+        for sentence, own in zip(words, tagger.tag(words), strict=True)
+    ]
+    assert [[tuple(line.split("\t")) for line in block] for block in found] == tags
+
+
+def test_a_table_has_the_columns_of_all_rows(tmp_path):
+    records = [{"a": [], "b": None}] * 1500 + [{"a": [{"x": 1, "y": "z"}], "b": 0.5, "c": "late"}]
+    source = tmp_path / "x.jsonl"
+    source.write_text("".join(json.dumps(record) + "\n" for record in records))
+    for form in ("parquet", "arrow"):
+        assert write_table(source, tmp_path / "t", form) == 1501
+        found = list(read_table(tmp_path / "t", form))
+        assert found[0] == {"a": [], "b": None, "c": None} and found[-1] == records[-1]
+    source.write_text('{"a": 1}\n{"a": {"b": 1}}\n')
+    with pytest.raises(ValueError, match="do not fit into one table"):
+        write_table(source, tmp_path / "t", "parquet")
+    with pytest.raises(ValueError, match="not a table of Parquet"):
+        list(read_table(source, "parquet"))
+
+
+def test_rows_that_cannot_be_read_are_written_down_and_the_rest_goes_on(folder, tagger, tmp_path, capsys):
+    source = tmp_path / "in.jsonl"
+    source.write_bytes(
+        b'{"text": "Ada left"}\nnonsense\n{"id": 3}\n"\\ud800"\n\xff\n\n{"text": 7}\n{"text": "It rained"}\n'
+    )
+    assert main(["predict", str(folder), str(source), "--out", str(tmp_path / "out.jsonl")]) == 1
+    assert f"{source}:2: not a JSON object" in capsys.readouterr().err
+    arguments = ["--out", tmp_path / "out.jsonl", "--errors", tmp_path / "bad.jsonl"]
+    assert main(["predict", str(folder), str(source), *map(str, arguments)]) == 0
+    assert "note: 5 rows without an answer" in capsys.readouterr().err
+    assert same(lines(tmp_path / "out.jsonl"), expect(tagger, ["Ada left", "It rained"]))
+    assert [problem["place"] for problem in lines(tmp_path / "bad.jsonl")] == [f"{source}:{n}" for n in (2, 3, 4, 5, 7)]
+
+
+def test_an_input_at_which_the_model_fails_is_a_row_without_an_answer(folder, tmp_path, monkeypatch):
+    original = Tagger.answer_inputs
+
+    def fails(self, inputs, first=1):
+        if any("poison" in text for text in inputs):
+            raise RuntimeError("too odd")
+        return original(self, inputs, first)
+
+    monkeypatch.setattr(Tagger, "answer_inputs", fails)
+    source = write_records(tmp_path / "in.jsonl", ["Ada left", "poison", "It rained"])
+    run("predict", folder, source, "--out", tmp_path / "out.jsonl", "--errors", tmp_path / "bad.jsonl")
+    assert [record["id"] for record in lines(tmp_path / "out.jsonl")] == [0, 2]
+    assert lines(tmp_path / "bad.jsonl") == [{"place": f"{source}:2", "error": "too odd"}]
+
+
+def test_several_processes_keep_the_order(folder, tmp_path):
+    source = write_records(tmp_path / "in.jsonl", TEXTS)
+    run("predict", folder, source, "--out", tmp_path / "one.jsonl")
+    run("predict", folder, source, "--out", tmp_path / "two.jsonl", "--workers", "2")
+    assert (
+        same(lines(tmp_path / "two.jsonl"), lines(tmp_path / "one.jsonl")) and len(lines(tmp_path / "one.jsonl")) == 900
+    )
+
+
+def killed_in_batch(number: int, fast: bool = True) -> None:
+    """kill -9 in the middle of the batch of this number, with the state saved after every batch."""
+    from boustro.serve.batch import growing
+
+    growing.SAVE_SECONDS = 0.0
+    original, calls = Tagger.answer_inputs, []
+
+    def fatal(self, inputs, first=1):
+        calls.append(1)
+        if len(calls) == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return original(self, inputs, first)
+
+    Tagger.answer_inputs = fatal
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_a_killed_run_goes_on_where_it_was(folder, tmp_path, ending):
+    source = write_records(tmp_path / "in.jsonl", TEXTS)
+    with source.open("a") as file:
+        file.write("nonsense\n" + json.dumps({"id": 900, "text": "Ada left"}) + "\n")
+    whole, out = tmp_path / f"whole.{ending}", tmp_path / f"out.{ending}"
+    run("predict", folder, source, "--out", whole, "--errors", tmp_path / "whole.bad")
+    arguments = ["predict", folder, source, "--out", out, "--errors", tmp_path / "bad"]
+    command = [*map(str, arguments), "--quiet"]
+    assert finish(start(killed_in_batch, command, tmp_path / "errors", 3)) == -signal.SIGKILL
+    state = json.loads((tmp_path / f"out.{ending}.progress").read_text())
+    assert state["rows"] == 512 and not out.exists()
+    part = tmp_path / f"out.{ending}.part"
+    with part.open("a") as file:
+        file.write('{"id": 512, "te')  # what a kill leaves of a line
+    assert finish(start(killed_in_batch, [*command, "--resume"], tmp_path / "errors", 3)) == 0, (
+        tmp_path / "errors"
+    ).read_text()
+    assert (
+        out.read_bytes() == whole.read_bytes()
+        and (tmp_path / "bad").read_bytes() == (tmp_path / "whole.bad").read_bytes()
+    )
+    assert not part.exists() and not (tmp_path / f"out.{ending}.progress").exists()
+
+
+def test_another_run_is_not_resumed_and_nothing_is_replaced(folder, tmp_path, capsys):
+    out = tmp_path / "out.jsonl"
+    source = write_records(tmp_path / "in.jsonl", TEXTS[:3])
+    with pytest.raises(KeyboardInterrupt), grow(out, "other") as growing:
+        growing.add(1, ["x\n"], [])
+        growing.save()
+        raise KeyboardInterrupt
+    arguments = ["predict", str(folder), str(source), "--out", str(out)]
+    assert main([*arguments, "--resume"]) == 1 and "begun with another model" in capsys.readouterr().err
+    assert main(arguments) == 0  # anew
+    assert main(arguments) == 1 and "--overwrite" in capsys.readouterr().err
+    before = out.read_bytes()
+    assert main([*arguments, "--overwrite"]) == 0 and out.read_bytes() == before
+    with grow(tmp_path / "held", "x"), ThreadPoolExecutor(1) as elsewhere:  # a thread may take its own lock again
+        assert elsewhere.submit(main, [*arguments[:-1], str(tmp_path / "held")]).result() == 1
+    assert "another run is writing here" in capsys.readouterr().err
+    for place in ("/dev/null", str(tmp_path)):  # a device would become a file
+        assert main([*arguments[:-1], place, "--overwrite"]) == 1
+    assert not Path("/dev/null").is_file()
+    for option in ("--out", "--errors"):
+        assert main([*arguments, "--overwrite", option, str(source)]) == 2
+    assert main(["predict", str(folder), str(source), "--errors", str(out)]) == 1
+    assert out.read_bytes() == before and len(lines(source)) == 3
+    assert main(["predict", str(folder), str(source), "--resume"]) == 2
+    assert main(["predict", str(folder), "-", "--out", str(out), "--resume"]) == 2
+    assert main(["predict", str(folder), str(source), "--out", str(tmp_path / "x.parquet"), "--format", "text"]) == 2
+
+
+def test_memory_does_not_grow_with_the_file(folder, tmp_path):
+    """A file of fifty megabytes, most of it in one field, is never in memory whole."""
+    source, log = tmp_path / "in.jsonl", tmp_path / "memory"
+    with source.open("w") as file:
+        for n in range(1500):
+            file.write(json.dumps({"text": "Ada left", "more": "x" * 35_000, "id": n}) + "\n")
+    command = ["predict", str(folder), str(source), "--out", str(tmp_path / "out.jsonl"), "--quiet"]
+    assert finish(start(measured, command, tmp_path / "errors", str(log))) == 0
+    first, *_, last = map(int, log.read_text().split())
+    assert (last - first) / 1024 < 40 and (tmp_path / "out.jsonl").stat().st_size > 50_000_000
+
+
+def measured(log: str) -> None:
+    """The peak of memory, in kB, is written down after every batch."""
+    import resource
+
+    from boustro.serve.batch.growing import Growing
+
+    add = Growing.add
+
+    def adding(self, *arguments):
+        add(self, *arguments)
+        with Path(log).open("a") as file:
+            file.write(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}\n")
+
+    Growing.add = adding
+
+
+def test_the_predictor_is_a_callable_on_columns(folder, tagger, tmp_path):
+    import datasets
+    import pandas
+
+    from boustro import Predictor
+
+    predictor = pickle.loads(pickle.dumps(Predictor(folder)))
+    columns = {"id": list(range(8)), "text": TEXTS[:8]}
+    expected = [record["entities"] for record in expect(tagger, TEXTS[:8])]
+    found = predictor(columns)
+    assert (
+        found["id"] == columns["id"]
+        and same(found["entities"], expected)
+        and "model" not in pickle.loads(pickle.dumps(predictor)).__dict__
+    )
+    frame = pandas.DataFrame(columns)
+    assert same(pandas.DataFrame(predictor(frame))["entities"].tolist(), expected)
+    mapped = datasets.Dataset.from_dict(columns).map(predictor, batched=True, batch_size=3)
+    assert same(list(mapped["entities"]), expected) and mapped.column_names == ["id", "text", "entities"]
+    assert predictor({"text": []}) == {"text": []}
+    assert same(Predictor(folder, text="body")({"body": TEXTS[:2]})["entities"], expected[:2])
+    words = predictor({"words": [["Ada", "left"]]})
+    assert words["tags"] == [list(tagger.tag([["Ada", "left"]])[0])]
+    with pytest.raises(ValueError, match="row 2 is 7, which is not a string"):
+        predictor({"text": ["Ada", 7]})
+    with pytest.raises(ValueError, match="not one of the folders"):
+        Predictor(tmp_path)
+
+
+def make_shards(place: Path, count: int, rows: int) -> Path:
+    place.mkdir()
+    for number in range(count):
+        write_records(place / f"part-{number:03}.jsonl", [f"{text} {number}" for text in TEXTS[:rows]])
+    (place / "part-001.jsonl").open("a").write("poison\n")
+    return place
+
+
+def test_shards_are_answered_each_once_and_another_model_is_refused(folder, tagger, tmp_path, capsys):
+    source, out = make_shards(tmp_path / "in", 3, 40), tmp_path / "out"
+    (source / "more").mkdir()
+    (source / "more" / "words.conll").write_text("Ada\nleft\n")
+    (source / ".hidden").write_text("x")
+    run("batch", folder, source, out, "--json", tmp_path / "a.json")
+    assert json.loads((tmp_path / "a.json").read_text()) | {"worker_seconds": 0} == {
+        "shards": 4, "shards_before": 0, "rows": 122, "problems": 1, "worker_seconds": 0
+    }  # fmt: skip
+    found = lines(out / "part-002.jsonl")
+    assert same([{k: r[k] for k in ("text", "entities")} for r in found], expect(tagger, [r["text"] for r in found]))
+    assert [(problem["shard"], problem["place"]) for problem in lines(out / "errors.jsonl")] == [
+        ("part-001.jsonl", f"{source / 'part-001.jsonl'}:41")
+    ]
+    assert lines(out / "more" / "words.jsonl")[0].keys() == {"words", "tags", "entities"}
+    before = {path: path.stat().st_mtime_ns for path in out.rglob("part*.jsonl")}
+    (out / "part-000.jsonl").unlink()
+    whole = lines(out / "part-002.jsonl")
+    run("batch", folder, source, out, "--workers", "2", "--json", tmp_path / "b.json")
+    assert json.loads((tmp_path / "b.json").read_text())["shards"] == 1 and lines(out / "part-002.jsonl") == whole
+    assert {p: t for p, t in before.items() if p.stat().st_mtime_ns != t}.keys() == {out / "part-000.jsonl"}
+    other = tmp_path / "other"
+    Tagger.from_pretrained(folder, cache=False).fit(TAGGED[:4], seed=2).save_pretrained(other)
+    assert main(["batch", str(other), str(source), str(out)]) == 1
+    assert "holds the answers of another model" in capsys.readouterr().err
+    assert main(["batch", str(folder), str(source), str(out), "--format", "parquet"]) == 1
+    assert main(["batch", str(folder), str(source), str(source)]) == 1 and "holds no job" in capsys.readouterr().err
+    write_records(source / "part-002.ndjson", ["x"])
+    assert main(["batch", str(folder), str(source), str(tmp_path / "new")]) == 1
+    assert "would both be written to" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_ray_does_what_one_process_does_although_an_actor_and_the_driver_are_killed(folder, tmp_path):
+    pytest.importorskip("ray", reason="needs boustro[ray]")
+    source = make_shards(tmp_path / "in", 40, 60)
+    run("batch", folder, source, tmp_path / "local")
+    command = ["batch", str(folder), str(source), str(tmp_path / "out"), "--engine", "ray", "--workers", "2"]
+    log = tmp_path / "done"
+    inherited = {"PYTHONPATH": f"{os.environ.get('PYTHONPATH', '')}:{Path(__file__).parent}", "OMP_NUM_THREADS": "1"}
+    driver = start(logged_job, command, tmp_path / "errors", str(log), **inherited)
+    finished = lambda: len(list((tmp_path / "out").glob("part-*.jsonl")))  # noqa: E731
+
+    def wait(number: int) -> None:
+        end = time.monotonic() + 240
+        while finished() < number:
+            assert driver.is_alive() and time.monotonic() < end, (tmp_path / "errors").read_text()
+            time.sleep(0.02)
+
+    wait(10)
+    os.kill(int(log.read_text().split()[-1].split("/")[1]), signal.SIGKILL)  # the actor that ended a shard last
+    wait(20)
+    driver.kill()
+    finish(driver)
+    time.sleep(2)  # its actors end with it
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("part-*.jsonl")}
+    assert 20 <= len(before) < 40
+    again = start(logged_job, command, tmp_path / "errors", str(log), **inherited)
+    assert finish(again) == 0, (tmp_path / "errors").read_text()
+    for path in (tmp_path / "local").glob("*.jsonl"):
+        assert (tmp_path / "out" / path.name).read_bytes() == path.read_bytes()
+    assert all(path.stat().st_mtime_ns == then for path, then in before.items())
+    shards = [word.split("/")[0] for word in log.read_text().split()]
+    assert len(shards) == len({*shards}) == 40 and len({word.split("/")[1] for word in log.read_text().split()}) >= 4
+    assert [problem["shard"] for problem in lines(tmp_path / "out" / "errors.jsonl")] == ["part-001.jsonl"]
+
+
+def logged_job(log: str) -> None:
+    """Jobs that write down every shard that they have finished, and their process."""
+    os.environ["BOUSTRO_TEST_LOG"] = log
+    from boustro.serve.batch import shards
+
+    shards.Worker = LoggedWorker
+
+
+class LoggedWorker:
+    """`shards.Worker`, and a line in a file for every shard."""
+
+    def __init__(self, job) -> None:
+        from boustro.serve.batch.shards import Worker
+
+        self.worker, self.log = Worker(job), os.environ["BOUSTRO_TEST_LOG"]
+
+    def __call__(self, batch):
+        done = self.worker(batch)
+        for text in done["done"]:
+            record = json.loads(text)
+            if record["rows"]:
+                with Path(self.log).open("a") as file:
+                    file.write(f"{record['shard']}/{record['process']}\n")
+        return done
+
+
+def test_without_ray_the_command_says_what_to_install(folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(__import__("sys").modules, "ray", None)
+    source = make_shards(tmp_path / "in", 2, 2)
+    assert main(["batch", str(folder), str(source), str(tmp_path / "out"), "--engine", "ray"]) == 1
+    assert "pip install 'boustro[ray]'" in capsys.readouterr().err
