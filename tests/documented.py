@@ -27,6 +27,8 @@ SMALL = {
     "fit": "--epochs 1",
     "serve": "--port 0",
     "label": "--port 0 --no-browser",
+    "predict": "--workers 1",
+    "batch": "--workers 1",
     "compare": "--epochs 1 --seeds 1 --hidden 16 --train-sentences 8",
     "fewshot": "--draws 2 --shots 1 --budget 2 --epochs 2",
     "embed-fit": "--epochs 1 --hidden 8",
@@ -119,6 +121,8 @@ def make_folder(folder: Path) -> Path:
     with contextlib.chdir(folder):
         for command in MADE:
             assert main(make_small(command.split())) == 0
+    (folder / "texts").mkdir()
+    _write(folder / "texts" / "a.jsonl", CORPUS)
     for name in SHARDS:
         shutil.copytree(folder / "shards", folder / name)
     for name in CORPORA:
