@@ -276,5 +276,7 @@ def test_nothing_is_wider_than_the_window(browser, served, tmp_path, width):
     with AnswerFile(tmp_path / "answers.jsonl").open() as file:
         session = attach(Session([text("x" * 300 + " and " + "word " * 150 + "."), text("b", 1)], file, ["PER"]))
         page = open_page(browser, served(session), width=width)
+        wide = "[...document.querySelectorAll('body *')].filter(n => n.getBoundingClientRect().right > innerWidth)"
+        assert page.run(f"{wide}.map(n => n.outerHTML.slice(0, 80))") == []
         assert page.run("document.documentElement.scrollWidth") <= width
         page.close()
