@@ -1,6 +1,6 @@
 """From an answer to the next suggestion: how long a labeller waits, with so many sentences to choose from.
 
-    python bench/label.py ../shared/data/ner/conll2003/train.txt --sentences 2000 --answers 300
+    python bench/label.py --texts train.conll --sentences 2000 --answers 300
 
 The whole way of a request without HTTP: the answer is written to the disk, learned, the next sentence chosen and its
 entities suggested. The answers are the gold ones.

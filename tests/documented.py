@@ -26,7 +26,7 @@ SMALL = {
     "elmo": "--words 60 --width 8 --cells 16 --letter-window 1",
     "fit": "--epochs 1",
     "serve": "--port 0",
-    "label": "--port 0 --no-browser",
+    "label": "--port 0 --no-browser --seeds 1 --words 40 --epochs 1",
     "predict": "--workers 1",
     "batch": "--workers 1",
     "compare": "--epochs 1 --seeds 1 --hidden 16 --train-sentences 8",
@@ -103,6 +103,9 @@ def make_folder(folder: Path) -> Path:
         _write(folder / name, TEXTS)
     for name in ("pairs.jsonl", "dev-pairs.jsonl", "scored.jsonl"):
         _write(folder / name, SCORED if name == "scored.jsonl" else PAIRS)
+    _write(folder / "texts.txt", "Ada left. It rained.\n")
+    _write(folder / "nested.jsonl", '{"text": "Ada left Port Lisse.", "entities": [[9, 19, "LOC"], [14, 19, "PER"]]}\n')
+    _write(folder / "answers.jsonl", '{"words": ["Ada", "left"], "entities": [[0, 1, "PER"]], "source": ""}\n')
     _write(folder / "two-columns.txt", "Ada left.\tAda went.\n")
     for name in ("questions.jsonl", "dev-questions.jsonl"):
         _write(folder / name, QUESTIONS)
