@@ -6,7 +6,9 @@ import pytest
 import torch
 
 from boustro.heads.crf.layer import CRF
-from boustro.heads.crf.spans import entity_types
+from boustro.heads.crf.spans import best_spans, entity_types
+from boustro.heads.options import HeadOptions
+from boustro.heads.registry import make_head
 from boustro.metrics.spans import extract_spans
 from boustro.tasks.data.schemes import to_bio
 
@@ -73,3 +75,39 @@ def test_a_sentence_does_not_depend_on_its_batch():
     for own, others in zip(together, alone, strict=True):
         assert [span[:3] for span in own] == [span[:3] for span in others]
         assert [span[3] for span in own] == pytest.approx([span[3] for span in others], abs=1e-9)
+
+
+def test_a_threshold_takes_the_most_probable_of_overlapping_entities():
+    found = [(0, 2, 0, 0.4), (1, 3, 0, 0.5), (3, 4, 1, 0.3), (4, 6, 0, 0.9), (5, 6, 1, 0.95)]
+    assert best_spans(found) == [(1, 3, 0, 0.5), (3, 4, 1, 0.3), (5, 6, 1, 0.95)]
+    assert best_spans([(0, 1, 0, 0.4), (1, 2, 0, 0.5), (2, 3, 1, 0.3)], joined=True) == [(1, 2, 0, 0.5), (2, 3, 1, 0.3)]
+
+
+@pytest.mark.parametrize("scheme", ["bio", "bioes", "io"])
+def test_tags_under_a_threshold_are_those_of_probable_entities(scheme):
+    tags = SCHEMES[scheme]
+    torch.manual_seed(4)
+    streams, lengths = ((1, 6),), torch.tensor([4, 0, 5])
+    head = make_head("linear", HeadOptions(threshold=0.2, dropout=0.0, max_span=5), streams, tags)
+    torch.nn.init.normal_(head.crf.transitions)
+    vectors = torch.randn(9, 6) * 3
+    head.eval()
+    with torch.inference_mode():
+        answers = head.predict(vectors, lengths)
+        spans = head.crf.spans(head.scores(vectors, lengths), lengths, 5, 0.2)
+    types, number = entity_types(tags), 0
+    for (ids, p), own in zip(answers, spans, strict=True):
+        wanted = best_spans(own, scheme == "io")
+        found = extract_spans(to_bio(tuple(tags[i] for i in ids), scheme))
+        assert [(e.start, e.end, e.label) for e in found] == [(a, b, types[kind]) for a, b, kind, _ in wanted]
+        for start, end, _, probability in wanted:
+            assert p[start:end] == pytest.approx([probability] * (end - start), rel=1e-6)
+        number += len(wanted)
+    assert number > 0
+
+
+@pytest.mark.parametrize(("kind", "options"), [("span", {}), ("mlp", {"crf": False}), ("mlp", {})])
+def test_a_threshold_needs_a_crf_over_entities(kind, options):
+    labels = ("NOUN", "VERB") if not options and kind == "mlp" else ("O", "B-X", "I-X")
+    with pytest.raises(ValueError, match="a threshold needs a CRF over the tags of entities; leave --threshold out"):
+        make_head(kind, HeadOptions(threshold=0.3, max_span=4, **options), ((1, 6),), labels)

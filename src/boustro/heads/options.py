@@ -24,8 +24,12 @@ class HeadOptions:
     """Decode with a conditional random field on top of the head. By default wherever the head scores tags."""
     decode: Literal["valid", "argmax"] = "valid"
     """Without a CRF: the best valid sequence of tags, or the best tag of each word."""
+    threshold: Annotated[float, Range(0.01, 0.99)] | None = None
+    """With a CRF: answer every entity that has at least this probability, of overlapping ones the most probable. Lower
+    finds more; half of the F1 that you expect is a good value. By default the best sequence of tags."""
     max_span: Annotated[int, Range(1, 1000)] | None = None
-    """Longest entity that a span head can find, in words. By default nearly all of the training data's fit."""
+    """Longest entity, in words, that a span head can find; by default nearly all of the training data's fit. The same
+    for --threshold, by default 12."""
 
 
 @dataclass(frozen=True, kw_only=True)

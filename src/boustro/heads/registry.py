@@ -66,9 +66,12 @@ def make_head(
         labels: Tags, entity types or classes; their order is that of the scores.
         side: Side features of each word, behind the streams'.
 
-    Raises `ValueError` for an unknown kind, and for a CRF on a head that does not score tags.
+    Raises `ValueError` for an unknown kind, for a CRF on a head that does not score tags, and for a threshold without
+    a CRF.
     """
     head, body = choose(kind, HEADS, "head")
     if options.crf and head.labelling != "tags":
         raise ValueError(f"a CRF needs a head that scores tags, which {kind} does not; leave --crf out")
+    if options.threshold is not None and (head.labelling != "tags" or options.crf is False or "O" not in labels):
+        raise ValueError("a threshold needs a CRF over the tags of entities; leave --threshold out")
     return head(kind, body, options, streams, labels, side)

@@ -6,12 +6,14 @@ N words of a batch, end to end; W words of a sentence; d width; C tags.
 from typing import Any
 
 import numpy as np
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
 from boustro.heads.base import Head
 from boustro.heads.crf.layer import CRF, viterbi
+from boustro.heads.crf.spans import best_spans, entity_forms
 
 LONGEST, LEAST = 12, 1e-5
 """Words and probability of a candidate."""
@@ -19,6 +21,9 @@ LONGEST, LEAST = 12, 1e-5
 
 class TaggingHead(Head):
     """Tags of words; the output is the best valid sequence, under a CRF unless `options.crf` is False.
+
+    With `options.threshold` the output is every entity that is probable enough instead: the answer of the best expected
+    F1 has those above half of that F1 (Lipton, Elkan and Narayanaswamy 2014).
 
     Targets are tag ids (N,). The prediction for a sentence is (tag ids (W,), their probabilities (W,)).
     """
@@ -50,10 +55,33 @@ class TaggingHead(Head):
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[tuple[np.ndarray, np.ndarray]]:
         scores = self.scores(vectors, lengths)
         if self.crf:
-            ids, probabilities = self.crf.decode(scores, lengths), self.crf.marginals(scores, lengths)
+            probabilities = self.crf.marginals(scores, lengths)
+            if self.options.threshold is not None:
+                return self._likely(scores, lengths, probabilities, self.options.threshold)
+            ids = self.crf.decode(scores, lengths)
         else:
             probabilities = scores.softmax(-1)
             ids = viterbi(scores, lengths, self.labels) if self.options.decode == "valid" else scores.argmax(-1)
         chosen = probabilities.gather(1, ids[:, None]).squeeze(1)
-        ends = np.cumsum(lengths.cpu().numpy())[:-1]
-        return list(zip(np.split(ids.cpu().numpy(), ends), np.split(chosen.cpu().numpy(), ends), strict=True))
+        return _per_sentence(ids, chosen, lengths)
+
+    def _likely(
+        self, scores: Float[Tensor, "N C"], lengths: Tensor, probabilities: Float[Tensor, "N C"], least: float
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The tags of the entities that are probable enough; the words of an entity have its probability."""
+        assert self.crf is not None
+        outside, forms = self.labels.index("O"), entity_forms(self.labels)
+        ids = torch.full((len(scores),), outside)
+        chosen = probabilities[:, outside].cpu()
+        starts = (lengths.cumsum(0) - lengths).tolist()
+        found = self.crf.spans(scores, lengths, self.options.max_span or LONGEST, least)
+        for begin, spans in zip(starts, found, strict=True):
+            for start, end, kind, p in best_spans(spans, forms[0].joined):
+                ids[begin + start : begin + end] = torch.tensor(forms[kind].tags(end - start))
+                chosen[begin + start : begin + end] = p
+        return _per_sentence(ids, chosen, lengths)
+
+
+def _per_sentence(ids: Tensor, probabilities: Tensor, lengths: Tensor) -> list[tuple[np.ndarray, np.ndarray]]:
+    ends = np.cumsum(lengths.cpu().numpy())[:-1]
+    return list(zip(np.split(ids.cpu().numpy(), ends), np.split(probabilities.cpu().numpy(), ends), strict=True))

@@ -23,8 +23,10 @@ from boustro.heads.layout import edges
 
 PREFIXED = re.compile("[BIES]-.")
 
-Spans = list[list[tuple[int, int, int, float]]]
-"""Per sentence (start, end, number of the type, probability), in order of position."""
+Span = tuple[int, int, int, float]
+"""Start, end, number of the type, probability."""
+Spans = list[list[Span]]
+"""Per sentence, in order of position."""
 
 
 class Form(NamedTuple):
@@ -40,12 +42,29 @@ class Form(NamedTuple):
     continues: int
     joined: bool
 
+    def tags(self, size: int) -> list[int]:
+        """Those of an entity of so many words."""
+        return [self.single] if size == 1 else [self.first, *[self.inner] * (size - 2), self.last]
+
 
 def split_tag(tag: str) -> tuple[str, str]:
     """`B-PER` → `("B", "PER")`, `PER` (of the IO scheme) → `("*", "PER")`, `O` → `("", "")`."""
     if PREFIXED.match(tag):
         return tag[0], tag[2:]
     return ("", "") if tag == "O" else ("*", tag)
+
+
+def best_spans(found: Sequence[Span], joined: bool = False) -> list[Span]:
+    """The spans of one sentence that do not overlap a more probable one, in order of position.
+
+    With `joined`, spans of one type that touch overlap, too: in the IO scheme they would be one.
+    """
+    taken: list[Span] = []
+    for span in sorted(found, key=lambda s: (-s[3], *s[:3])):
+        gaps = ((max(span[0] - other[1], other[0] - span[1]), span[2] == other[2]) for other in taken)
+        if all(gap > 0 or (gap == 0 and not (joined and same)) for gap, same in gaps):
+            taken.append(span)
+    return sorted(taken)
 
 
 def entity_types(tags: Sequence[str]) -> list[str]:
