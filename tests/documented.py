@@ -33,6 +33,7 @@ SMALL = {
     "fewshot": "--draws 2 --shots 1 --budget 2 --epochs 2",
     "embed-fit": "--epochs 1 --hidden 8",
     "generate": "--length 4",
+    "seq2seq": "--epochs 1 --prompt-pieces 5",
 }
 """Options that every run of a command gets, instead of the page's values where it names them."""
 SMALL_BY_DATA = {"--shards": "--tokens 32 --segment-length 16 --batch-segments 2", "--train": "--epochs 1"}
@@ -113,6 +114,9 @@ def make_folder(folder: Path) -> Path:
     _write(folder / "recipe.yaml", "train: train.conll\nepochs: 1\n")
     _write(folder / "dev.conllu", CONLLU)
     _write(folder / "answers.txt", "Ada;x;B-PER\nleft;x;O\n")
+    for name in ("summaries.jsonl", "dev-summaries.jsonl"):
+        _write(folder / name, '{"source": "Ada left for Vellmar.", "targets": ["Ada left."]}\n')
+    _write(folder / "written.jsonl", '{"prompt": "Ada left.", "text": "Ada", "targets": ["Ada left."]}\n')
     _write(folder / "prompts.txt", "Ada left\nIt rained\n")
     _write(folder / "prompts.jsonl", '{"prompt": "Ada left"}\n')
     _write(folder / "pairs-of-text.jsonl", '{"prompt": "Ada left", "text": " for Vellmar."}\n')

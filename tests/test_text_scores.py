@@ -33,7 +33,7 @@ def tiny_vocabulary() -> MaskedLM:
     writable = torch.zeros(60, dtype=torch.bool)
     writable[10 : 10 + PIECES] = True
     common = {"name": "tiny", "lm": lm, "tokenizer": None, "writable": writable, "window": 24}
-    return MaskedLM(**common, mask_id=59, before=(), after=())
+    return MaskedLM(**common, mask_id=59, before=(), after=(), prompt_end=())
 
 
 @pytest.mark.parametrize("name", ["duel", "left-to-right", "one-shot"])

@@ -47,6 +47,8 @@ GOOD = {
     "wsd": "fit {senses.jsonl} --out {out} --encoder {lm}",
     "generate": "--model {biglm} {prompts.jsonl} --length 3 --steps 2",
     "score": "--model {biglm} {prompts.jsonl}",
+    "seq2seq": "--model {biglm} --train {prompts.jsonl} --target-key text --out {out} --epochs 1",
+    "rate": "{prompts.jsonl} --target-key text",
     "compare": f"{STUDY} --heads linear --seeds 1 --epochs 1",
     "fewshot": f"{STUDY} --heads ridge --shots 1 --draws 1",
     "geometry": "measure {corpus.txt} --encoder {lm}",

@@ -16,7 +16,7 @@ from boustro.generation.options import GenerationConfig, ScoreConfig
 from boustro.objectives.split import Split
 from boustro.output import RunOptions
 from boustro.pretrain.config import PretrainConfig
-from boustro.roads.options import AdaptConfig, ElmoConfig, FuseConfig
+from boustro.roads.options import AdaptConfig, ElmoConfig, FuseConfig, Seq2SeqConfig
 from boustro.serve.batch.options import OutputOptions
 from boustro.serve.http import HttpOptions
 from boustro.serve.labelling.options import LabelOptions, SimulateOptions
@@ -49,6 +49,7 @@ TABLES: dict[str, type] = {
     "`fuse`": FuseConfig,
     "`adapt`": AdaptConfig,
     "`elmo`": ElmoConfig,
+    "`seq2seq`": Seq2SeqConfig,
 }
 HEAD = """# Options
 

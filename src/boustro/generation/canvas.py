@@ -25,6 +25,7 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from boustro.generation.models import MaskedLM
+from boustro.models.length import likeliest_lengths
 from boustro.models.masked import at, encode, prediction_head
 from boustro.models.packing import packed_attention, packed_positions
 
@@ -63,6 +64,13 @@ class Canvas:
     def blank(self) -> Int[Tensor, "B S"]:
         """The places, all hidden."""
         return self.prefix.new_full((len(self.prefix), self.num_places), self.model.mask_id)
+
+    def likeliest_lengths(self, count: int, most: int) -> list[list[int]]:
+        """For each prompt the likeliest lengths that the model's length head expects."""
+        assert self.model.length_head is not None
+        with torch.inference_mode():
+            states = encode(self.model.lm, self.prefix, -self.padding.long())
+        return likeliest_lengths(self.model.length_head, states, ~self.padding, count, most)
 
     def reader(self, cached: bool | None = None) -> Read:
         """What reads the suffix; `cached` by default where the prefix can be computed once.

@@ -3,7 +3,6 @@
 torch is imported when a command runs, so that its help does not wait for it.
 """
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,8 +14,8 @@ from tyro.conf import Positional
 from boustro.encoders.options import Precision
 from boustro.generation.options import GenerationConfig, ScoreConfig
 from boustro.options import check_options
-from boustro.output import as_json, only_errors
-from boustro.text.documents import read_batches
+from boustro.output import as_json, only_errors, print_notices
+from boustro.text.documents import parse_record, read_batches
 
 if TYPE_CHECKING:
     from boustro.generation.writer import Result, Writer
@@ -91,7 +90,8 @@ def _run(
     if Path(file).is_dir():
         raise ValueError(f"{file} is a folder; name a file in it")
     with only_errors(quiet), tqdm(desc=what, unit=" texts", disable=None, leave=False) as bar:
-        run, number = method(open_writer()), 0
+        writer, number = open_writer(), 0
+        run = method(writer)
         for records in _records(file, keys):
             given = [tuple(record[key] for key in keys) for _, record in records]
             inputs = given if len(keys) > 1 else [one for (one,) in given]
@@ -101,6 +101,7 @@ def _run(
             sys.stdout.flush()
             number += len(records)
             bar.update(len(records))
+        print_notices(writer.counts)
 
 
 def _records(file: str, keys: tuple[str, ...]) -> Iterator[list[tuple[str, dict[str, Any]]]]:
@@ -114,10 +115,7 @@ def _record(line: str, place: str, keys: tuple[str, ...]) -> dict[str, Any]:
         if len(keys) == 1:
             return {keys[0]: line}
         raise ValueError(f'{place}: expected a JSON object such as {{"prompt": "The ferry", "text": " leaves."}}')
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{place}: not a JSON object ({error})") from None
+    record = parse_record(line, place)
     for key in keys:
         if not isinstance(record.get(key), str):
             found = ", ".join(map(str, record)) or "nothing"

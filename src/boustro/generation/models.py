@@ -19,6 +19,7 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 from boustro.encoders.loading import load_config
 from boustro.encoders.spec import locate
 from boustro.models.hardware import find_device
+from boustro.models.length import LengthHead
 from boustro.models.masked import prediction_head
 from boustro.models.pretrained import architecture_kind, first_position, load_pretrained
 from boustro.names import PAIRS
@@ -40,6 +41,11 @@ class OpenedLM:
     """The pieces that can be written: all but special ones."""
     window: int | None
     """The most pieces that it reads, with its frame; None for any number."""
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    """What stands around every reading: a causal LM's start piece, BERT's [CLS] and [SEP], or nothing."""
+    prompt_end: tuple[int, ...]
+    """What stands after a prompt: the end-of-text piece where the LM was fine-tuned on pairs."""
 
     @property
     def device(self) -> torch.device:
@@ -68,9 +74,8 @@ class MaskedLM(OpenedLM):
     """A masked LM."""
 
     mask_id: int
-    before: tuple[int, ...]
-    after: tuple[int, ...]
-    """What the tokenizer puts around every text: nothing, or BERT's [CLS] and [SEP]."""
+    length_head: LengthHead | None = None
+    """What expects a length from a prompt, where the LM was fine-tuned on pairs."""
 
     @property
     def has_prefix_mask(self) -> bool:
@@ -100,9 +105,6 @@ class MaskedLM(OpenedLM):
 class CausalLM(OpenedLM):
     """A forward causal LM."""
 
-    sentinel: tuple[int, ...]
-    """The piece at the start of every reading, if it was trained with one."""
-
 
 def open_lm(spec: str, device: str | None = None, dtype: str = "float32") -> MaskedLM | CausalLM:
     """Load the model that a spec such as `starter-forward`, `./my-biglm` or `bert-base-cased` names.
@@ -131,14 +133,18 @@ def open_lm(spec: str, device: str | None = None, dtype: str = "float32") -> Mas
     writable = torch.from_numpy(~special_pieces(tokenizer, rows)).to(target)
     positions = getattr(config.get_text_config(), "max_position_embeddings", None)
     window = None if positions is None else positions - first_position(config)
+    prompt_end = (end_of_text_id(tokenizer),) if getattr(config, "prompt_end", False) else ()
     common: Any = {"name": spec, "lm": lm, "tokenizer": tokenizer, "writable": writable, "window": window}
+    common["prompt_end"] = prompt_end
     if kind == "causal":
-        sentinel = (end_of_text_id(tokenizer),) if getattr(config, "sentinel", False) else ()
-        return CausalLM(**common, sentinel=sentinel)
+        before = (end_of_text_id(tokenizer),) if getattr(config, "sentinel", False) else ()
+        return CausalLM(**common, before=before, after=())
     if tokenizer.mask_token_id is None:
         raise ValueError(f"{spec}: its tokenizer has no mask piece, so it cannot hide what is to be written")
     prediction_head(lm)  # raises now for an unknown head
     framed = tokenizer(tokenizer.mask_token)["input_ids"]
     place = framed.index(tokenizer.mask_token_id)
     before, after = tuple(framed[:place]), tuple(framed[place + 1 :])
-    return MaskedLM(**common, mask_id=tokenizer.mask_token_id, before=before, after=after)
+    head = LengthHead.load(path)
+    head = head if head is None else head.to(target)
+    return MaskedLM(**common, mask_id=tokenizer.mask_token_id, before=before, after=after, length_head=head)

@@ -17,10 +17,14 @@ class GenerationConfig:
     """mask-predict (all places at once, the least confident again), blocks (the same, a block at a time), gibbs (place
     by place in random order, again and again), left-to-right, or causal (a causal LM's own generation). By default
     mask-predict, or causal for a causal LM."""
-    length: Count = 32
-    """Pieces to write; for causal at most so many; with --num-length-candidates the longest length tried."""
+    length: Count | None = None
+    """Pieces to write; for causal at most so many; with --num-length-candidates the longest length tried. By default
+    32, or what a model that boustro seq2seq fine-tuned expects."""
     num_length_candidates: SearchedLengths | None = None
-    """Write this many lengths up to --length, and keep the text with the highest mean log-probability of a piece."""
+    """Write this many lengths up to --length (the likeliest ones of a fine-tuned model), and keep the text with the
+    highest mean log-probability of a piece."""
+    prompt_pieces: Count | None = None
+    """Read only the first pieces of a prompt; how many were cut is said. By default nothing is cut."""
     steps: Count | None = None
     """mask-predict: how often the text is read; blocks: how often for each block; gibbs: how often each place is drawn.
     By default 10, or fewer for a shorter text."""
@@ -39,13 +43,16 @@ class GenerationConfig:
     def __post_init__(self) -> None:
         """Raises `OptionError` for a value outside its option's range, and for more steps than pieces."""
         check_options(self)
-        most = {"blocks": min(self.block_length, self.length), "gibbs": 2**31, "left-to-right": 2**31}
-        if self.steps and self.steps > most.get(str(self.strategy), self.length):
-            what = "block_length" if self.strategy == "blocks" else "length"
-            raise OptionError(
-                f"steps must be at most {what}, {most.get(str(self.strategy), self.length)}, not {self.steps}: every "
-                "step writes a piece or more"
-            )
+        blocks = self.strategy == "blocks"
+        most = min(self.block_length, self.longest) if blocks else self.longest
+        if self.steps and self.steps > most and self.strategy not in ("gibbs", "left-to-right"):
+            what = "block_length" if blocks else "length"
+            raise OptionError(f"steps must be at most {what}, {most}, not {self.steps}: a step writes a piece or more")
+
+    @property
+    def longest(self) -> int:
+        """The most pieces that are written."""
+        return self.length or 32
 
     def num_steps(self, num_pieces: int) -> int:
         """The steps for a text (or block) of so many pieces."""
@@ -58,7 +65,7 @@ class GenerationConfig:
     def lengths(self) -> list[int]:
         """The lengths to try: 32 in 4 candidates → [8, 16, 24, 32]."""
         count = self.num_length_candidates or 1
-        return sorted({max(1, round(self.length * (n + 1) / count)) for n in range(count)})
+        return sorted({max(1, round(self.longest * (n + 1) / count)) for n in range(count)})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ A prompt and its text are split into pieces one by one, so a text that continues
 Nothing is cut: what does not fit into the model's window is an error.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -72,6 +73,8 @@ class Writer:
             raise ValueError(
                 f"score {self.scoring.score!r} needs a masked LM, and {model} is a causal one, which has left-to-right"
             )
+        self.counts = Counter[str]()
+        """What was noticed, and how often."""
         self.score_of = choose(self.scoring.score or next(iter(SCORES)), SCORES, "score")
         if self.writing.prefix_cache or self.scoring.prefix_cache:
             self._masked().refuse_cache()
@@ -85,13 +88,16 @@ class Writer:
         prompts = as_list(prompts, "prompts")
         names = places or [f"prompt {first + n + 1}" for n in range(len(prompts))]
         pieces = [self._pieces(prompt, "prompt", name) for prompt, name in zip(prompts, names, strict=True)]
-        lengths = self.writing.lengths() if self.kind == "masked" else [self.writing.length]
         for row, name in zip(pieces, names, strict=True):
-            self._refuse_longer(len(row) + lengths[-1], name)
+            self._refuse_longer(len(row) + 1, name)
+        candidates = self._lengths(pieces)
+        for lengths in candidates:
+            for row, length, name in zip(pieces, lengths, names, strict=True):
+                self._refuse_longer(len(row) + length, name)
         best: list[Written | None] = [None] * len(prompts)
-        for length in lengths:
-            for rows in self._batches([len(row) for row in pieces], [length] * len(pieces)):
-                found = self._write([pieces[row] for row in rows], [first + row for row in rows], length)
+        for lengths in candidates:
+            for rows in self._batches([len(row) for row in pieces], lengths):
+                found = self._write([pieces[row] for row in rows], [first + row for row in rows], lengths[rows[0]])
                 for row, written in zip(rows, found, strict=True):
                     known = best[row]
                     if known is None or _mean(written) > _mean(known):
@@ -151,6 +157,21 @@ class Writer:
                 totals[row], readings[row] = total, count
         return totals, readings
 
+    def _lengths(self, prompts: Sequence[list[int]]) -> list[list[int]]:
+        """The lengths to try: for each try that of every prompt."""
+        config, model = self.writing, self.model
+        if isinstance(model, CausalLM):
+            return [[config.longest] * len(prompts)]
+        if model.length_head is None or (config.length and not config.num_length_candidates):
+            return [[length] * len(prompts) for length in config.lengths()]
+        found: list[list[int]] = [[] for _ in prompts]
+        most, count = config.length or model.length_head.scores.out_features, config.num_length_candidates or 1
+        for rows in self._batches([len(row) for row in prompts], [1] * len(prompts)):
+            canvas = Canvas.of(model, [prompts[row] for row in rows], 1)
+            for row, own in zip(rows, canvas.likeliest_lengths(count, most), strict=True):
+                found[row] = own
+        return [list(tried) for tried in zip(*found, strict=True)]
+
     def _write(self, prompts: list[list[int]], rows: list[int], length: int) -> list[Written]:
         if isinstance(self.model, CausalLM):
             return self.strategy(self.model, prompts, rows, length, self.writing)
@@ -177,12 +198,15 @@ class Writer:
     def _pieces(self, text: str, what: str, name: str) -> list[int]:
         if not (pieces := self.model.pieces(as_text(text, f"{name}: the {what}"))):
             raise ValueError(f"{name}: the {what} is empty; a text is continued, or scored, after at least one piece")
-        return pieces
+        most = self.writing.prompt_pieces
+        if what == "text":
+            return pieces
+        self.counts[f"prompts were cut to their first {most} pieces"] += most is not None and len(pieces) > most
+        return [*pieces[:most], *self.model.prompt_end]
 
     def _refuse_longer(self, num_pieces: int, name: str) -> None:
-        frame = self.model.sentinel if isinstance(self.model, CausalLM) else self.model.before + self.model.after
         try:
-            self.model.refuse_longer(num_pieces + len(frame))
+            self.model.refuse_longer(num_pieces + len(self.model.before) + len(self.model.after))
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
 

@@ -1,4 +1,4 @@
-"""`boustro fuse`, `boustro elmo` and `boustro adapt`.
+"""`boustro fuse`, `boustro elmo`, `boustro adapt` and `boustro seq2seq`.
 
 torch is imported when a command runs, so that --help is fast.
 """
@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from tqdm import tqdm
 from tyro.conf import arg
 
-from boustro.roads.options import AdaptConfig, ElmoConfig, FuseConfig
+from boustro.roads.options import AdaptConfig, ElmoConfig, FuseConfig, Seq2SeqConfig
 from boustro.text.documents import read_documents
 from boustro.text.words import split_text
 
@@ -61,3 +61,12 @@ def adapt(config: Annotated[AdaptConfig, arg(name="")]) -> dict[str, Any]:
         from boustro.roads.adapt_labels import adapt_to_labels
 
         return adapt_to_labels(config)
+
+
+def seq2seq(config: Annotated[Seq2SeqConfig, arg(name="")]) -> dict[str, Any]:
+    """Fine-tune a masked or a causal LM on pairs of a prompt and a target text, such as articles and summaries."""
+    from boustro.pretrain.output import run_output
+    from boustro.roads.seq2seq import KIND, train_seq2seq
+
+    with run_output(config, KIND):
+        return train_seq2seq(config)

@@ -1,4 +1,4 @@
-"""The options of `boustro fuse`, `boustro elmo` and `boustro adapt`.
+"""The options of `boustro fuse`, `boustro elmo`, `boustro adapt` and `boustro seq2seq`.
 
 torch is not imported here, because a command's help lists these options.
 """
@@ -180,3 +180,31 @@ class AdaptConfig(RunConfig):
                 for own, without in ((self.text, "shards"), (self.labels, "train"))
             )
             raise ValueError(f"these options cannot be combined: --shards takes {text}; --train takes {labels}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seq2SeqConfig(RunConfig):
+    """The options of `boustro seq2seq`."""
+
+    model: str
+    """The LM to fine-tune: a masked one, such as boustro pretrain --objective prefix-suffix wrote, or a causal one."""
+    train: Path
+    """Pairs: JSON lines with a prompt and a target text each (.gz, .bz2, .xz too)."""
+    out: Path
+    """Where to write the model folder, with which boustro generate writes."""
+    dev: Path | None = None
+    """Pairs for the validation loss."""
+    prompt_key: str = "prompt"
+    """The key of the prompt."""
+    target_key: str = "target"
+    """The key of the target; of a list of texts the first is taken."""
+    prompt_pieces: Count | None = None
+    """Read only the first pieces of a prompt. By default pairs that do not fit into the window are left out."""
+    epochs: Count = 3
+    """Passes over the pairs."""
+    batch_pairs: Count = 16
+    """Pairs per step."""
+    length_weight: PositiveOrZero = 0.1
+    """Weight of the loss of the target's length, which a masked LM with the prefix mask learns too."""
+    lr: PositiveOrZero = 1e-3
+    """Peak learning rate."""

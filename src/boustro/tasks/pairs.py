@@ -11,10 +11,10 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from boustro.tasks.answers import InputAnswer, Label, Part
 from boustro.tasks.base import Task
-from boustro.tasks.data.jsonl import parse_record
 from boustro.tasks.data.pairs import KEYS, Pair, make_pair, read_pairs
 from boustro.tasks.data.reading import DataOptions, refuse_tag_options
 from boustro.tasks.data.texts import Gold
+from boustro.text.documents import parse_record
 from boustro.types import Sentence
 
 Result = TypeVar("Result")

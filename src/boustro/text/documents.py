@@ -181,19 +181,27 @@ def _document(lines: list[str]) -> Iterator[str]:
         yield "\n".join(lines[full[0] : full[-1] + 1])
 
 
+def parse_record(line: str, where: str) -> Any:
+    """The value of a line of JSON; `ValueError`, with its place, where it is none."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{where}: not a JSON object ({error})") from None
+
+
+def read_values(path: Path) -> Iterator[tuple[str, Any]]:
+    """(file:line, value) of the lines of a JSON-lines file that are not blank. Raises as `parse_record`."""
+    named = ((f"{path}:{number}", line) for number, line in read_lines(path) if line.strip())
+    return ((place, parse_record(line, place)) for place, line in named)
+
+
 def _read_jsonl(path: Path, text_key: str) -> Iterator[str]:
-    for number, line in read_lines(path):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{path}:{number}: not a JSON object ({error})") from error
-        text = _text(record, text_key, f"{path}:{number}")
+    for place, record in read_values(path):
+        text = _text(record, text_key, place)
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise ValueError(f"{path}:{number}: the text holds half a character ({error.reason})") from error
+            raise ValueError(f"{place}: the text holds half a character ({error.reason})") from error
         if text.strip():
             yield text
 

@@ -5,7 +5,6 @@ sets. It is read here, not by `datasets`, so nothing is fetched or copied, and a
 use is an error with its line; the harness would fill in nothing.
 """
 
-import json
 import logging
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -17,7 +16,7 @@ import jinja2.meta
 from lm_eval.api.task import ConfigurableTask
 
 from boustro.choose import choose
-from boustro.text.documents import read_lines
+from boustro.text.documents import read_values
 
 TEMPLATES = ("doc_to_text", "doc_to_choice", "doc_to_target")
 SPLIT = "test"
@@ -75,18 +74,12 @@ def read_rows(path: Path, config: dict[str, Any], limit: int | None) -> list[dic
     """The rows that the templates can use; `ValueError`, with file:line, for others and for a file without any."""
     needed = set().union(*(_names(config[template]) for template in TEMPLATES))
     rows: list[dict[str, Any]] = []
-    for number, line in read_lines(path):
+    for place, row in read_values(path):
         if limit is not None and len(rows) == limit:
             break
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{path}:{number}: not a JSON object ({error})") from None
         if not isinstance(row, dict) or (missing := needed - row.keys()):
             lacking = ", ".join(sorted(missing)) if isinstance(row, dict) else "everything"
-            raise ValueError(f"{path}:{number}: the row lacks {lacking}, which the task {config['task']} uses")
+            raise ValueError(f"{place}: the row lacks {lacking}, which the task {config['task']} uses")
         rows.append({name: row[name] for name in sorted(needed)})
     if not rows:
         raise ValueError(f"{path}: no rows")

@@ -17,7 +17,7 @@ def causal_log_probs(
 
     Without a prompt the model needs a sentinel before the text; `ValueError` if it has none.
     """
-    rows = [[*model.sentinel, *prompt, *text] for prompt, text in zip(prompts, texts, strict=True)]
+    rows = [[*model.before, *prompt, *text] for prompt, text in zip(prompts, texts, strict=True)]
     if not all(len(row) > len(text) for row, text in zip(rows, texts, strict=True)):
         raise ValueError(f"{model.name} has no start piece, so nothing comes before a text without a prompt")
     longest = max(map(len, rows))

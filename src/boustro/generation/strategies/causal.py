@@ -32,7 +32,7 @@ def causal(
 
 
 def _write(model: CausalLM, prompts: Sequence[list[int]], length: int, options: dict) -> list[Written]:
-    readings = [[*model.sentinel, *prompt] for prompt in prompts]
+    readings = [[*model.before, *prompt] for prompt in prompts]
     longest = max(map(len, readings))
     model.refuse_longer(longest + length)
     end = model.tokenizer.eos_token_id

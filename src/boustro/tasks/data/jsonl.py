@@ -14,7 +14,7 @@ from typing import Any
 
 from boustro.tasks.data.reading import DataOptions, Lines, RawData
 from boustro.tasks.data.records import read_records
-from boustro.text.documents import OPENERS
+from boustro.text.documents import OPENERS, parse_record
 
 SPACE, END = re.compile(r"\s*"), re.compile(r"\]\s*\Z")
 
@@ -55,11 +55,3 @@ def _items(text: str, path: Path) -> Iterator[tuple[int, Any]]:
         elif text[position : position + 1] != "]":
             number = text.count("\n", 0, position) + 1
             raise ValueError(f"{path}:{number}: not a JSON list of records (expected a comma or ])")
-
-
-def parse_record(line: str, where: str) -> Any:
-    """The value of a line of JSON; `ValueError`, with its place, where it is none."""
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{where}: not a JSON object ({error})") from None

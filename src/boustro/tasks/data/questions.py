@@ -18,11 +18,11 @@ from typing import Any, TypeAlias
 
 from boustro.errors import shorten
 from boustro.given import as_list
-from boustro.tasks.data.jsonl import parse_record, records_of
+from boustro.tasks.data.jsonl import records_of
 from boustro.tasks.data.offsets import as_rows
 from boustro.tasks.data.reading import Note, missing_file
 from boustro.tasks.data.texts import whole_text
-from boustro.text.documents import read_lines
+from boustro.text.documents import parse_record, read_lines
 from boustro.text.words import Placed
 from boustro.types import Sentence
 
