@@ -17,7 +17,7 @@ The order is kind, number or range, path or name, revision: `unmasked:3-4:gpt2@6
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -123,17 +123,22 @@ def load_encoder(
     for name in split_spec(spec):
         bare, own_revision = split_revision(name)
         kind, number, path = resolve(bare)
-        given = {**options, "revision": own_revision or revision, "sentinel": sentinel}
-        own = {option: value for option, value in given.items() if value is not None}
-        if unknown := own.keys() - {*kind.options}:
-            raise ValueError(f"{name}: this kind of encoder has no option {', '.join(sorted(unknown))}")
-        own.pop("sentinel", None)  # is in `reading`
+        own = _own_options(name, kind, {**options, "revision": own_revision or revision, "sentinel": sentinel})
         tokenizer = parts[0].tokenizer if parts else None
         parts.append(kind.make(path, reading, spec=name, device=device, tokenizer=tokenizer, **number, **own))
     causal = [part for part in parts if isinstance(part, LMEncoder)]
     check_vocabularies([part.spec for part in causal], [part.vocabulary() for part in causal])
     encoder = parts[0] if len(parts) == 1 else ConcatEncoder(parts, spec)
     return with_cache(encoder, cache) if cache else encoder
+
+
+def _own_options(name: str, kind: Kind, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The given options of a part, less the sentinel, which is in `ReadingOptions`; `ValueError` for others."""
+    own = {option: value for option, value in given.items() if value is not None}
+    if unknown := own.keys() - {*kind.options}:
+        raise ValueError(f"{name}: this kind of encoder has no option {', '.join(sorted(unknown))}")
+    own.pop("sentinel", None)
+    return own
 
 
 def with_cache(encoder: Encoder, cache: bool | str | Path = True) -> Encoder:

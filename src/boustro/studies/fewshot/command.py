@@ -6,6 +6,7 @@ The features of each encoder are computed once; then hundreds of heads train in 
 command runs, so that its help appears at once.
 """
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from boustro.options import Count, OptionError, Range, check_options
@@ -54,14 +55,8 @@ def fewshot(
     from boustro.studies.core.task import studied_task
     from boustro.studies.fewshot.study import ShotStudy
 
-    studied, paper = studied_task(task), protocol == "paper"
-    for scheme in tags:
-        if scheme not in ("auto", *studied.shot_tags):
-            raise OptionError(f"--tags {scheme}: for {task} there are {', '.join(studied.shot_tags) or 'none'}")
-    if paper and task != "tag":
-        raise OptionError("--protocol paper is defined for entities; use --protocol sound")
-    if not studied.shot_tags:
-        raise OptionError(f"--task {task}: there are no few-shot heads for it; use boustro compare")
+    paper = protocol == "paper"
+    _refuse_unfit(task, studied_task(task).shot_tags, tags, paper)
     sets = data.read(task, reading)
     study = ShotStudy(
         encoders=tuple(dict.fromkeys(encoders)),
@@ -78,3 +73,14 @@ def fewshot(
         test=sets.get("test"),
     )
     run_study(study, run)
+
+
+def _refuse_unfit(task: str, known: Sequence[str], tags: Sequence[str], paper: bool) -> None:
+    """`OptionError` for a task without few-shot heads, and for tags or a protocol that it does not have."""
+    for scheme in tags:
+        if scheme not in ("auto", *known):
+            raise OptionError(f"--tags {scheme}: for {task} there are {', '.join(known) or 'none'}")
+    if paper and task != "tag":
+        raise OptionError("--protocol paper is defined for entities; use --protocol sound")
+    if not known:
+        raise OptionError(f"--task {task}: there are no few-shot heads for it; use boustro compare")

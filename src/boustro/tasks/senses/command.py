@@ -4,6 +4,7 @@ torch is imported when the command runs, so that its help does not wait for it.
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -16,7 +17,7 @@ from boustro.tasks.senses.options import SenseOptions
 
 if TYPE_CHECKING:
     from boustro.metrics.senses import SenseScore
-    from boustro.tasks.senses.tagger import SenseTagger
+    from boustro.tasks.senses.tagger import Sense, SenseTagger
 
 DEFAULT_SENSES = SenseOptions()
 UNKNOWN = "words without an answer: their lemma is not in the training data (nor in WordNet, where it was given)"
@@ -78,12 +79,16 @@ def wsd(
             score = tagger.score(data, answers)
             give(score.to_dict(), json, lambda: _print_score(score), indent=1)
             return
-        print_notices({UNKNOWN: sum(answer.key is None for answer in answers)})
-        for number, answer in enumerate(answers):
-            if format == "jsonl":
-                print(as_json(answer.to_dict()))
-            elif answer.key is not None:
-                print(answer.target.name or number, answer.key)
+        _print_answers(answers, format)
+
+
+def _print_answers(answers: "Sequence[Sense]", format: str) -> None:
+    print_notices({UNKNOWN: sum(answer.key is None for answer in answers)})
+    for number, answer in enumerate(answers):
+        if format == "jsonl":
+            print(as_json(answer.to_dict()))
+        elif answer.key is not None:
+            print(answer.target.name or number, answer.key)
 
 
 def _fit(tagger: "SenseTagger", train: Path, keys: Path | None, out: Path, overwrite: bool, json: Path | None) -> None:
