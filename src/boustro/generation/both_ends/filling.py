@@ -193,7 +193,7 @@ def context_room(pair: Pair, options: InfillOptions) -> int:
     return room
 
 
-def _fillings(ends: Ends, gaps: Sequence[Gap], length: int, options: InfillOptions) -> list[tuple[int, Sequence[int]]]:
+def _fillings(ends: Ends, gaps: Sequence[Gap], length: int, options: InfillOptions) -> Sequence[tuple[int, Ids]]:
     """(gap's number, pieces) of every filling of this length."""
     variant, weight = VARIANTS[options.variant], options.unigram_weight
     if variant.turn is None:
@@ -201,7 +201,8 @@ def _fillings(ends: Ends, gaps: Sequence[Gap], length: int, options: InfillOptio
     samples = options.candidates if options.temperature > 0 else 1
     rows = [row for row in range(len(gaps)) for _ in range(samples)]
     keys = [(*gaps[row].key, length, n % samples) for n, row in enumerate(rows)]
-    return list(zip(rows, write(ends, length, rows, _chooser(keys, options), weight, *variant), strict=True))
+    written = write(ends, length, rows, _chooser(keys, options), weight, variant.turn, variant.closed)
+    return list(zip(rows, written, strict=True))
 
 
 def _chooser(keys: Sequence[tuple[int, ...]], options: InfillOptions) -> Choose:

@@ -112,7 +112,8 @@ class Infiller:
     def fill_batch(self, texts: Sequence[tuple[str, str]], first: int = 0) -> list[Filled]:
         """Fill (text, place for messages) pairs together; random numbers depend on the text's number, from `first`."""
         parts = [_checked(text, place) for text, place in texts]
-        filled, gaps = [own[0] for own in parts], [[] for _ in parts]
+        filled: list[str] = [own[0] for own in parts]
+        gaps: list[list[FilledGap]] = [[] for _ in parts]
         for turn in range(max(map(len, parts), default=1) - 1):
             rows = [row for row, own in enumerate(parts) if turn + 1 < len(own)]
             asked = [self._gap(filled[row], parts[row], turn, (first + row, turn)) for row in rows]
@@ -122,7 +123,7 @@ class Infiller:
                 start = len(filled[row])
                 gaps[row].append(FilledGap(start, start + len(best.text), best.text, best.log_prob, tuple(others)))
                 filled[row] += best.text + parts[row][turn + 1]
-        return [Filled(text, *own) for (text, _), *own in zip(texts, filled, map(tuple, gaps), strict=True)]
+        return [Filled(text, filled[row], tuple(gaps[row])) for row, (text, _) in enumerate(texts)]
 
     def _gap(self, left: str, parts: Sequence[str], turn: int, key: tuple[int, ...]) -> Gap:
         """The gap after `left`; what lies behind the next gap is not read."""

@@ -31,7 +31,9 @@ class Reader:
 
     def __init__(self, encoder: LMEncoder) -> None:
         self.lm = encoder.language_model()
-        self.finish, self.head = find_finish(self.lm), self.lm.get_output_embeddings()
+        head = self.lm.get_output_embeddings()
+        assert head is not None, "a causal LM has a head"
+        self.finish, self.head = find_finish(self.lm), head
         self.spec, self.backward, self.window = encoder.spec, encoder.backward, encoder.max_pieces
         self.device = encoder.device
         self._sentinel, self._end = encoder.sentinel, end_of_text_id(encoder.tokenizer)

@@ -29,7 +29,6 @@ DEFAULTS = {(True, False): "forward", (False, True): "backward", (True, True): "
 """By whether there is a forward and a backward LM."""
 
 
-@register_model("boustro")
 class BoustroLM(TemplateLM):
     """A forward LM, a backward LM or a pair; `counts` is what was noticed, such as contexts that were cut."""
 
@@ -106,3 +105,6 @@ class BoustroLM(TemplateLM):
     def generate_until(self, requests: Any, disable_tqdm: bool = False) -> list[str]:
         """Not offered."""
         raise ValueError(MULTIPLE_CHOICE)
+
+
+register_model("boustro")(BoustroLM)  # as a decorator it would hide the type

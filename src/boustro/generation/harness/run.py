@@ -56,11 +56,13 @@ class Question:
 
 def answer(lm: Any, tasks: Mapping[str, ConfigurableTask]) -> dict[str, list[Question]]:
     """The questions of each task, in order, as the harness asked and judged them."""
-    golds = {name: [gold(task, doc, n) for n, doc in enumerate(task.eval_docs, 1)] for name, task in tasks.items()}
+    golds = {
+        name: [gold(task, dict(doc), n) for n, doc in enumerate(task.eval_docs, 1)] for name, task in tasks.items()
+    }
     found = simple_evaluate(
         model=lm, tasks=list(tasks.values()), task_manager=TaskManager(include_defaults=False), bootstrap_iters=0
     )
-    assert found is not None  # None on other processes only
+    assert found is not None and "samples" in found  # None on other processes only
     answered = {}
     for name, task in tasks.items():
         samples = sorted(found["samples"][task.config.task], key=lambda sample: sample["doc_id"])
