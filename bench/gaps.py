@@ -16,8 +16,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -29,6 +31,8 @@ from tqdm import tqdm
 from boustro.generation.both_ends.filling import BATCH_GAPS, RANKINGS, VARIANTS, Gap, find_fillings, rank_fillings
 from boustro.generation.both_ends.options import InfillOptions
 from boustro.generation.both_ends.pair import Ends, Pair
+from boustro.generation.masked_gaps import fill_masked
+from boustro.generation.models import open_lm
 from boustro.metrics.significance import bootstrap, difference
 from boustro.output import as_json, check_output
 from boustro.store import write_file
@@ -48,6 +52,7 @@ def main(
     context: int = 120,
     unigrams: bool = False,
     lengths: bool = False,
+    masked: str | None = None,
     json: Path | None = None,
 ) -> None:
     """Print a table.
@@ -60,6 +65,7 @@ def main(
         seeds: Seeds of the draws of gaps.
         context: Pieces on each side.
         unigrams: Compare sources and weights of the unigram distribution.
+        masked: A masked LM over the pair's vocabulary, to be compared and combined with the pair.
         lengths: Compare rankings of lengths from 1 to --pieces, all equally frequent.
         json: Write the figures to this file.
     """
@@ -69,21 +75,23 @@ def main(
     sizes = range(1, pieces + 1) if lengths else range(pieces, pieces + 1)
     draws = [draw_gaps(pair, articles, sizes, gaps, context, seed) for seed in seeds]
     systems = _rankings(pair, pieces) if lengths else _unigrams(pair, data, pieces) if unigrams else _variants(pieces)
+    if masked:
+        systems |= _masked(pair, masked, pieces)
     seconds, found = Counter(), {name: [[] for _ in seeds] for name in systems}
     for number, drawn in enumerate(draws):
         for start in tqdm(range(0, gaps, BATCH_GAPS), desc=f"draw {seeds[number]}"):
             part = drawn[start : start + BATCH_GAPS]
             ends = Ends(pair, [(gap.left, gap.right) for gap, _ in part])  # read once for all systems
             known, costs = {}, {}
-            for name, (prepare, options) in systems.items():
-                prepare()
-                key = prepare, replace(options, ranking="joint")  # fillings are ranked in several ways
+            for name, system in systems.items():
+                system.prepare()
+                key = system._replace(options=replace(system.options, ranking="joint"))  # ranked in several ways
                 if key not in known:
                     started = time.process_time()
-                    known[key] = find_fillings(ends, [gap for gap, _ in part], options)
+                    known[key] = system.find(ends, [gap for gap, _ in part], system.options)
                     costs[key] = time.process_time() - started
                 started = time.process_time()
-                filled = rank_fillings(ends, known[key], options)
+                filled = rank_fillings(ends, known[key], system.options)
                 seconds[name] += time.process_time() - started + costs[key]
                 found[name][number] += [(own[0].pieces, gold) for own, (_, gold) in zip(filled, part, strict=True)]
     rows = {name: {"seconds": seconds[name], **_figures(own)} for name, own in found.items()}
@@ -128,7 +136,16 @@ def _figures(found: Sequence[Sequence[tuple[Sequence[int], Sequence[int]]]]) -> 
     return {name: float(np.mean(values)) for name, values in names.items()} | spread
 
 
-System = tuple[Callable[[], None], InfillOptions]
+Finder = Callable[[Ends, Sequence[Gap], InfillOptions], list[list[tuple[int, ...]]]]
+"""Finds fillings of gaps."""
+
+
+class System(NamedTuple):
+    """How fillings are found and ranked; `prepare` is called before each batch."""
+
+    options: InfillOptions
+    find: Finder = find_fillings
+    prepare: Callable[[], None] = lambda: None
 
 
 def _variants(pieces: int) -> dict[str, System]:
@@ -137,12 +154,35 @@ def _variants(pieces: int) -> dict[str, System]:
     names = [name for name in VARIANTS if name != "beam"]
     found = {name: InfillOptions(variant=name, **common) for name in names}
     found |= {f"beam, {rank}": InfillOptions(tokens_per_gap=str(pieces), ranking=rank) for rank in ("joint", "around")}
-    return {name: (_nothing, options) for name, options in found.items()}
+    return {name: System(options) for name, options in found.items()}
 
 
 def _rankings(pair: Pair, pieces: int) -> dict[str, System]:
     """Lengths that are searched, by every ranking; the fillings are the same."""
-    return {name: (_nothing, InfillOptions(tokens_per_gap=f"1-{pieces}", ranking=name)) for name in RANKINGS}
+    return {name: System(InfillOptions(tokens_per_gap=f"1-{pieces}", ranking=name)) for name in RANKINGS}
+
+
+def _masked(pair: Pair, name: str, pieces: int) -> dict[str, System]:
+    """Mask-predict by a masked LM, its drafts ranked by the pair, and together with the pair's own fillings."""
+    model = open_lm(name)
+    vocabulary = pair.tokenizer.get_vocab()
+    if any(model.tokenizer.get_vocab().get(piece) != i for piece, i in vocabulary.items()):
+        raise ValueError(f"{name} has another vocabulary than the pair")
+
+    def draft(steps: int, ends: Ends, gaps: Sequence[Gap], options: InfillOptions) -> list[list[tuple[int, ...]]]:
+        return [[own] for own in fill_masked(model, ends.contexts, pieces, steps, pair.writable)]
+
+    def drafts(ends: Ends, gaps: Sequence[Gap], options: InfillOptions) -> list[list[tuple[int, ...]]]:
+        found = [draft(steps, ends, gaps, options) for steps in range(1, pieces + 1)]
+        return [sorted({own for (own,) in row}) for row in zip(*found, strict=True)]
+
+    def both(ends: Ends, gaps: Sequence[Gap], options: InfillOptions) -> list[list[tuple[int, ...]]]:
+        own = zip(drafts(ends, gaps, options), find_fillings(ends, gaps, options), strict=True)
+        return [sorted({*first, *second}) for first, second in own]
+
+    options = InfillOptions(tokens_per_gap=str(pieces))
+    steps = {f"mask-predict, T = {n}": System(options, partial(draft, n)) for n in sorted({1, pieces})}
+    return steps | {"drafts, around": System(options, drafts), "drafts and beam, around": System(options, both)}
 
 
 def _unigrams(pair: Pair, data: Path, pieces: int) -> dict[str, System]:
@@ -158,19 +198,15 @@ def _unigrams(pair: Pair, data: Path, pieces: int) -> dict[str, System]:
         return lambda: setattr(pair, "unigram", unigram)
 
     return {
-        f"{name}, γ {weight}": (
-            use(unigram),
+        f"{name}, γ {weight}": System(
             InfillOptions(
                 variant="surer-first", tokens_per_gap=str(pieces), ranking="joint", unigram_weight=float(weight)
             ),
+            prepare=use(unigram),
         )
         for name, unigram in (("LMs", own), ("counts", counted))
         for weight in (0, 0.5, 0.75, 1)
     }
-
-
-def _nothing() -> None:
-    """No preparation."""
 
 
 def _compare(rows: dict[str, dict[str, float]], right: dict[str, np.ndarray], baseline: str) -> None:
