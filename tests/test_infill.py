@@ -143,7 +143,7 @@ def test_models_that_cannot_fill(tiny_lm, tiny_pair, tmp_path):
 )
 def test_texts_that_cannot_be_filled(infiller, texts, said):
     with pytest.raises(ValueError, match=said):
-        infiller.fill(texts)
+        infiller.fill(iter(texts))
 
 
 def test_the_command_takes_a_text_a_file_and_standard_input(tiny_pair, file, monkeypatch):

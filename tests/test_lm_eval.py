@@ -3,6 +3,8 @@ import json
 import numpy as np
 import pytest
 
+from boustro import Writer
+from generators import write_masked_lm
 from test_choices import total
 from world import run
 
@@ -65,9 +67,9 @@ def test_the_harness_agrees_with_our_own_accuracy_item_by_item(tiny_pair, data, 
         for choice in row["choices"]:
             context, pieces = lm.tok_encode(row["question"]), lm.tok_encode(f" {choice}")
             parts = {
-                "forward": total(lm.forward, context, pieces),
-                "prior": total(lm.forward, [], pieces),
-                "backward": total(lm.backward, pieces, context[::-1]),
+                "forward": total(lm.judge.forward, context, pieces),
+                "prior": total(lm.judge.forward, [], pieces),
+                "backward": total(lm.judge.backward, pieces, context[::-1]),
             }
             signs, mean = SCORES[score]
             values.append(sum(sign * parts[name] for name, sign in signs.items()) / (len(pieces) if mean else 1))
@@ -97,15 +99,35 @@ def test_one_lm_answers_alone(tiny_pair, data):
     assert (alone.score, BoustroLM(forward).score, BoustroLM(tiny_pair).score) == ("backward", "forward", "pair-pmi")
     found, wanted = (answer(lm, {"a": open_task("arc_easy", data)})["a"] for lm in (alone, both))
     assert [own.scores for own in found] == [own.scores for own in wanted]
-    assert alone.prior([" it"]) == pytest.approx([total(alone.backward, [], alone.tok_encode(" it")[::-1])], abs=1e-3)
+    assert alone.prior([" it"]) == pytest.approx(
+        [total(alone.judge.backward, [], alone.tok_encode(" it")[::-1])], abs=1e-3
+    )
     for model, score, said in (
         (forward, "pair", "needs a backward LM"),
         (backward, "forward-pmi", "needs a forward LM"),
         (tiny_pair, "par", "did you mean 'pair'"),
-        (f"{forward}+{forward}", None, "one of each"),
+        (f"{forward}+{forward}", None, "one of each direction"),
     ):
         with pytest.raises(ValueError, match=said):
             BoustroLM(model, score)
+
+
+@pytest.mark.parametrize("score", ["one-shot", "duel", "one-shot-pmi", None])
+def test_a_masked_lm_answers_by_its_own_scores(tiny_tokenizer, data, tmp_path, score):
+    folder = str(write_masked_lm(tmp_path / "masked", tiny_tokenizer))
+    lm = BoustroLM(folder, score)
+    (questions,) = answer(lm, {"openbookqa": open_task("openbookqa", data)}).values()
+    name, pmi = (score or "one-shot-pmi").removesuffix("-pmi"), not score or score.endswith("-pmi")
+    writer = Writer(folder, score=name, pmi=pmi)
+    for question in questions:
+        wanted = [result.log_prob for result in writer.score(question.requests)]
+        np.testing.assert_allclose(question.scores, wanted, atol=1e-3)
+        assert question.right == (int(np.argmax(wanted)) == question.gold)
+    alone = [result.log_prob for result in Writer(folder, score=name).score([("It", " it")])]
+    with_pmi = [result.log_prob for result in Writer(folder, score=name, pmi=True).score([("It", " it")])]
+    assert lm.prior([" it"]) == pytest.approx([alone[0] - with_pmi[0]], abs=1e-3)
+    with pytest.raises(ValueError, match="unknown score of a masked LM 'forward'"):
+        BoustroLM(folder, "forward")
 
 
 def test_long_contexts_are_cut_on_the_left_and_counted(tiny_pair, tmp_path):
@@ -129,7 +151,7 @@ def test_accuracy_and_controls_by_hand():
         Question([("q", " c"), ("q", " longer"), ("q", " d")], [-1.0, -9.0, -2.0], 0, True, True),
         Question([("because Ada", " x"), ("because Ines", " x")], [-1.0, -2.0], 1, False, False),
     ]
-    found = accuracy_of("t", questions, [[-2, -1], [-1, -2, -3], [-3, -1]])
+    found = accuracy_of("t", questions, [[-2.0, -1.0], [-1.0, -2.0, -3.0], [-3.0, -1.0]])
     figures = (found.accuracy, found.by_length, found.longest, found.prior)
     assert found.questions == 3 and figures == pytest.approx((100 / 3, 200 / 3, 200 / 3, 200 / 3))
     assert found.chance == pytest.approx(100 * (1 / 2 + 1 / 3 + 1 / 2) / 3)

@@ -36,10 +36,10 @@ def harness(
     Args:
         tasks: arc_easy, arc_challenge, openbookqa, piqa, siqa, winogrande, continuation_easy, continuation_hard, or
             YAML files of the harness.
-        model: A forward LM, a backward LM, or a pair of them, such as starter.
+        model: A forward LM, a backward LM, a pair of them, such as starter, or a masked LM.
         data: The folder with the tasks' files of JSON lines.
-        score: forward, forward-mean, forward-pmi, backward, pair or pair-pmi. By default forward or backward for one
-            LM, and pair-pmi for a pair.
+        score: forward, forward-mean, forward-pmi, backward, pair or pair-pmi; of a masked LM one of boustro score's, or
+            one with -pmi. By default forward or backward for one LM, pair-pmi for a pair, one-shot-pmi for a masked LM.
         limit: Only so many questions of each task, the first ones.
         json: Write the figures to this file (- for standard output).
         device: cpu, cuda or mps. By default the best available.

@@ -1,0 +1,110 @@
+"""What scores the choices: causal LMs in one direction or both, or a masked LM.
+
+A judge is given pieces in text order, and says how well a continuation fits its context, and how likely it is alone.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+
+from boustro.choose import choose
+from boustro.encoders.lm import LMEncoder
+from boustro.encoders.loading import load_config
+from boustro.encoders.spec import load_encoder, locate, split_spec
+from boustro.generation.both_ends.reader import Ids, Reader
+from boustro.generation.choices import CONTROLS, SCORES, weigh
+from boustro.generation.models import MaskedLM
+from boustro.generation.scores import SCORES as MASKED_SCORES
+from boustro.generation.writer import Writer
+from boustro.models.pretrained import architecture_kind
+from boustro.store import kind_of
+
+DEFAULTS = {(True, False): "forward", (False, True): "backward", (True, True): "pair-pmi"}
+"""By whether there is a forward and a backward LM."""
+MASKED_DEFAULT, PMI = "one-shot-pmi", "-pmi"
+
+
+@runtime_checkable
+class Judge(Protocol):
+    """`score` is the name of what is computed, `window` the most pieces of a context and a continuation."""
+
+    tokenizer: Any
+    score: str
+    window: int
+
+    def judge(self, contexts: Sequence[Ids], continuations: Sequence[Ids]) -> tuple[list[float], list[bool]]:
+        """How well each continuation fits, and whether it is the one that a forward LM would write."""
+        ...
+
+    def prior(self, continuations: Sequence[Ids]) -> list[float]:
+        """Log-probabilities without a context."""
+        ...
+
+
+def open_judge(model: str, score: str | None, device: str | None) -> Judge:
+    """The judge that a spec and the name of a score make; `ValueError` for what does not fit together."""
+    names = split_spec(model)
+    path, revision = locate(names[0])
+    transformer = len(names) == 1 and kind_of(path) in (None, "model")
+    if transformer and architecture_kind(load_config(path, revision)) == "masked":
+        return MaskedJudge(model.removeprefix("masked:"), score or MASKED_DEFAULT, device)
+    return CausalJudge(model, score, device)
+
+
+class CausalJudge:
+    """A forward LM, a backward LM or one of each; the scores of `generation.choices`."""
+
+    def __init__(self, model: str, score: str | None, device: str | None) -> None:
+        encoder = load_encoder(model, layers="last", device=device, dtype="float32")
+        parts = getattr(encoder, "parts", [encoder])
+        if not all(type(part) is LMEncoder for part in parts) or len({part.backward for part in parts}) < len(parts):
+            raise ValueError(f"{model}: expected a masked LM, a forward LM, a backward LM or one of each direction")
+        readers = {part.backward: Reader(part) for part in parts}
+        self.forward, self.backward = readers.get(False), readers.get(True)
+        self.tokenizer, self.window = parts[0].tokenizer, min(reader.window for reader in readers.values()) - 1
+        self.score = score or DEFAULTS[self.forward is not None, self.backward is not None]
+        needed = choose(self.score, SCORES, "score").signs
+        if (self.forward is None and needed.keys() - {"backward"}) or (self.backward is None and "backward" in needed):
+            lacking = "forward" if self.forward is None else "backward"
+            raise ValueError(f"the score {self.score} needs a {lacking} LM, and {model} has none")
+
+    def judge(self, contexts: Sequence[Ids], continuations: Sequence[Ids]) -> tuple[list[float], list[bool]]:
+        """As `Judge`."""
+        score = SCORES[self.score]
+        evidence = weigh(contexts, continuations, self.forward, self.backward, tuple(score.signs))
+        greedy = torch.zeros(len(contexts), dtype=torch.bool) if evidence.greedy is None else evidence.greedy
+        return score.of(evidence).tolist(), greedy.tolist()
+
+    def prior(self, continuations: Sequence[Ids]) -> list[float]:
+        """Of the forward LM, or else of the backward LM."""
+        reader, pieces = self.forward, continuations
+        if reader is None:
+            reader, pieces = self.backward, [list(reversed(own)) for own in continuations]
+        return CONTROLS["prior"].of(weigh([()] * len(pieces), pieces, reader, wanted=("prior",))).tolist()
+
+
+class MaskedJudge:
+    """A masked LM; the scores of `generation.scores`, with `-pmi` less the score without the context."""
+
+    def __init__(self, model: str, score: str, device: str | None) -> None:
+        names = [name + ending for name in MASKED_SCORES for ending in ("", PMI)]
+        choose(score, dict.fromkeys(names), "score of a masked LM")
+        self.score, self._pmi = score, score.endswith(PMI)
+        self.writer = Writer(model, device=device, score=score.removesuffix(PMI))
+        lm = self.writer.model
+        assert isinstance(lm, MaskedLM)
+        self.tokenizer = lm.tokenizer
+        self.window = (lm.window or 2**31) - len(lm.before) - len(lm.after)
+
+    def judge(self, contexts: Sequence[Ids], continuations: Sequence[Ids]) -> tuple[list[float], list[bool]]:
+        """As `Judge`; no continuation is called what the LM would write."""
+        texts = [list(own) for own in continuations]
+        found, _ = self.writer.score_pieces([list(own) for own in contexts], texts)
+        if self._pmi:
+            found = [score - alone for score, alone in zip(found, self.prior(texts), strict=True)]
+        return found, [False] * len(texts)
+
+    def prior(self, continuations: Sequence[Ids]) -> list[float]:
+        """The score without a context."""
+        return self.writer.score_pieces([[]] * len(continuations), [list(own) for own in continuations])[0]
