@@ -74,6 +74,7 @@ RECORD = "".join(f'{name}() {{ printf "%s\\0" {name} "$@" $\'\\n\' >&3; }}\n' fo
 
 QUESTIONS = '{"question": "Who left?", "context": "Ada left.", "answers": [{"text": "Ada", "start": 0}]}\n'
 PAIRS = '{"sentence1": "a", "sentence2": "a", "label": 1}\n{"sentence1": "a", "sentence2": "b", "label": 0}\n'
+CHOICES = '{"question": "Ada left", "choices": ["it.", "rain"], "answer": 0}\n' * 2
 SCORED = PAIRS.replace("label", "score")
 TEXTS = '{"text": "Ada left.", "label": "news"}\n{"text": "It rained.", "label": "weather"}\n'
 SIMILAR = "".join(
@@ -107,6 +108,9 @@ def make_folder(folder: Path) -> Path:
     _write(folder / "texts.txt", "Ada left. It rained.\n")
     _write(folder / "nested.jsonl", '{"text": "Ada left Port Lisse.", "entities": [[9, 19, "LOC"], [14, 19, "PER"]]}\n')
     _write(folder / "answers.jsonl", '{"words": ["Ada", "left"], "entities": [[0, 1, "PER"]], "source": ""}\n')
+    _write(folder / "gaps.txt", "Ada ___ it.\n___ left.\n")
+    for name in ("openbookqa-train", "arc-easy-train", "easy"):
+        _write(folder / "choices" / f"{name}.jsonl", CHOICES)
     _write(folder / "two-columns.txt", "Ada left.\tAda went.\n")
     for name in ("questions.jsonl", "dev-questions.jsonl"):
         _write(folder / name, QUESTIONS)

@@ -106,7 +106,9 @@ class Infiller:
         """What `fill` returns, text by text; `BATCH_TEXTS` texts are filled together."""
         rest, number = iterate(texts, "a text or several"), 0
         while some := list(islice(rest, BATCH_TEXTS)):
-            yield from self.fill_batch([(text, f"text {n}") for n, text in enumerate(some, number + 1)], number)
+            places = [f"text {n}" for n in range(number + 1, number + 1 + len(some))]
+            given = [(as_text(text, place), place) for text, place in zip(some, places, strict=True)]
+            yield from self.fill_batch(given, number)
             number += len(some)
 
     def fill_batch(self, texts: Sequence[tuple[str, str]], first: int = 0) -> list[Filled]:
@@ -150,7 +152,7 @@ class Infiller:
 
 def _checked(text: str, place: str) -> list[str]:
     """The parts between the gaps; `ValueError` where there are none."""
-    parts = split_gaps(as_text(text, place))
+    parts = split_gaps(text)
     if not text.strip():
         raise ValueError(f"{place} is empty; give a text with a gap (___)")
     if len(parts) == 1:
