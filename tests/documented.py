@@ -120,7 +120,6 @@ def make_folder(folder: Path) -> Path:
     _write(folder / "answers.txt", "Ada;x;B-PER\nleft;x;O\n")
     for name in ("summaries.jsonl", "dev-summaries.jsonl"):
         _write(folder / name, '{"source": "Ada left for Vellmar.", "targets": ["Ada left."]}\n')
-    _write(folder / "written.jsonl", '{"prompt": "Ada left.", "text": "Ada", "targets": ["Ada left."]}\n')
     _write(folder / "prompts.txt", "Ada left\nIt rained\n")
     _write(folder / "prompts.jsonl", '{"prompt": "Ada left"}\n')
     _write(folder / "pairs-of-text.jsonl", '{"prompt": "Ada left", "text": " for Vellmar."}\n')

@@ -195,7 +195,7 @@ def without_counts(self, *arguments, **options):
     return batches, None
 
 
-@pytest.mark.parametrize("objective", ["replaced", "sentence-pair"])
+@pytest.mark.parametrize("objective", ["replaced", "sentence-pair", "prefix-suffix"])
 def test_two_processes_compute_what_one_does(command, straight, tmp_path, objective):
     """Dropout, the shared embeddings and the count of targets included."""
     assert test_processes.together(command(objective, tmp_path / "two"), tmp_path / "two") == [0, 0]

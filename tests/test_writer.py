@@ -149,6 +149,13 @@ def test_generate_writes_json_lines_in_the_order_of_the_prompts(capsys, tmp_path
         assert set(result.to_dict()) == {"prompt", "text", "log_prob", "steps"} and math.isfinite(record["log_prob"])
 
 
+def test_the_prompt_may_have_another_key(capsys, tmp_path, prefix):
+    (tmp_path / "p.jsonl").write_text('{"source": "Ada", "prompt": "no"}\n')
+    command = ["generate", "--model", prefix, tmp_path / "p.jsonl", "--length", 3, "--prompt-key", "source"]
+    (row,) = run(capsys, *command)
+    assert row["prompt"] == row["source"] == "Ada"
+
+
 def test_numbers_of_rows_go_on_over_the_lines_read_together(capsys, tmp_path, prefix, monkeypatch):
     (tmp_path / "prompts.txt").write_text("\n".join(PROMPTS) + "\n")
     command = ["generate", "--model", prefix, tmp_path / "prompts.txt", "--length", 4, "--temperature", 1]

@@ -28,6 +28,7 @@ DEFAULT_SCORING = ScoreConfig()
 def generate(
     model: str,
     file: Positional[str] = "-",
+    prompt_key: str = "prompt",
     writing: GenerationConfig = DEFAULT_WRITING,
     dtype: Precision = "float32",
     device: str | None = None,
@@ -39,12 +40,14 @@ def generate(
         model: A masked LM, such as one that boustro pretrain --objective prefix-suffix wrote, or a causal LM, such as
             starter-forward or gpt2.
         file: Prompts (.gz, .bz2, .xz too), or - for standard input. An object's other keys are kept.
+        prompt_key: The key of the prompt in JSON lines.
         dtype: Precision of the computation.
         device: cpu, cuda or mps. By default the best available.
         quiet: Write nothing to standard error except errors.
     """
     check_options(generate, locals())
-    _run(file, ("prompt",), "writing", quiet, lambda: _open(model, writing, dtype, device), lambda writer: writer.write)
+    keys = (prompt_key,)
+    _run(file, keys, "writing", quiet, lambda: _open(model, writing, dtype, device), lambda writer: writer.write)
 
 
 def score(

@@ -52,6 +52,15 @@ class OpenedLM:
         """Where it computes."""
         return self.lm.device
 
+    @property
+    def num_frame_pieces(self) -> int:
+        """How many pieces stand around every reading."""
+        return len(self.before) + len(self.after)
+
+    def room(self, prompt: Sequence[int]) -> int:
+        """How many pieces can be written after a prompt."""
+        return 2**31 if self.window is None else self.window - self.num_frame_pieces - len(prompt)
+
     def pieces(self, text: str) -> list[int]:
         """The pieces of a text, without a frame."""
         return self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]

@@ -61,7 +61,7 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 def _texts(record: dict[str, Any], key: str, place: str) -> list[str]:
     """A text, or several, under a key."""
     value = record.get(key)
-    texts = value if isinstance(value, list) else [value]
+    texts: list[Any] = value if isinstance(value, list) else [value]
     if not texts or not all(isinstance(text, str) for text in texts):
         raise ValueError(f"{place}: no text under the key {key!r} (found: {', '.join(map(str, record)) or 'nothing'})")
     return texts

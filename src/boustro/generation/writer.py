@@ -169,7 +169,7 @@ class Writer:
         for rows in self._batches([len(row) for row in prompts], [1] * len(prompts)):
             canvas = Canvas.of(model, [prompts[row] for row in rows], 1)
             for row, own in zip(rows, canvas.likeliest_lengths(count, most), strict=True):
-                found[row] = own
+                found[row] = [min(length, model.room(prompts[row])) for length in own]
         return [list(tried) for tried in zip(*found, strict=True)]
 
     def _write(self, prompts: list[list[int]], rows: list[int], length: int) -> list[Written]:
@@ -206,7 +206,7 @@ class Writer:
 
     def _refuse_longer(self, num_pieces: int, name: str) -> None:
         try:
-            self.model.refuse_longer(num_pieces + len(self.model.before) + len(self.model.after))
+            self.model.refuse_longer(num_pieces + self.model.num_frame_pieces)
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
 

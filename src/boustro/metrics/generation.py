@@ -126,7 +126,7 @@ def constant_text(training: Sequence[str], candidates: int = 200, seed: int = 0)
     if not training:
         raise ValueError("no training target to choose a constant text from")
     bags = [Counter(split_words(text)) for text in training]
-    chosen = np.random.default_rng(seed).permutation(len(training))[:candidates].tolist()
+    chosen: list[int] = np.random.default_rng(seed).permutation(len(training))[:candidates].tolist()
     return training[max(chosen, key=lambda number: sum(_bag_f1(bags[number], other) for other in bags))]
 
 

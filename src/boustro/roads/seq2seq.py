@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from boustro.generation.models import CausalLM, MaskedLM, open_lm
+from boustro.models.hardware import uses_bf16
 from boustro.models.length import LengthHead
 from boustro.models.loss import find_finish, lm_loss
 from boustro.models.masked import at, encode, prediction_head
@@ -84,7 +85,8 @@ def train_seq2seq(config: Seq2SeqConfig) -> dict[str, Any]:
 
     say(f"{config.model}: {sum(p.numel() for p in trained.parameters()) / 1e6:.1f}M parameters, {steps:,} steps")
     measured = Batches(-(-len(dev) // size), dev_batch) if dev else None
-    result = train(config, facts, trained, loss_of, Batches(steps, batch), measured, step_size=size, unit="pairs")
+    how: Any = {"step_size": size, "unit": "pairs", "bf16": uses_bf16(model.device)}
+    result = train(config, facts, trained, loss_of, Batches(steps, batch), measured, **how)
 
     def save(folder: Path) -> None:
         model.lm.config.prompt_end = True
