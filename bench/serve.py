@@ -4,7 +4,7 @@ Boustro serves the shipped pair with an mlp head, trained for a few epochs on th
 one route of FastAPI over the pipeline, run by uvicorn like ours, with one model of as many parameters as the two LMs
 together (randomly initialised: its weights do not affect its speed; its classifier finds no entity, so it has no work
 after the model). It is measured in two ways: each request in a thread of FastAPI's pool, and one request at a time; the
-better one counts.
+better one counts. On a machine with other load, answers per CPU second are the fairer measure.
 
     python bench/serve.py --seconds 15
 
@@ -15,6 +15,7 @@ sent again 50 ms later and is not in the latencies.
 
 import asyncio
 import json
+import math
 import multiprocessing
 import random
 import re
@@ -22,13 +23,14 @@ import socket
 import statistics
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from threading import Lock
 from typing import Any, Literal
 
+import psutil
 import tyro
 
 CONTEXT = multiprocessing.get_context("spawn")
@@ -38,7 +40,10 @@ SAMPLE = files("boustro") / "data" / "sample"
 
 @dataclass(frozen=True)
 class Figures:
-    """What some clients saw: answers and words a second, latencies in milliseconds, requests told to come back."""
+    """What some clients saw: answers and words a second, latencies in milliseconds, requests told to come back.
+
+    `cpu` are the milliseconds of all threads of the server for an answer, which other load changes least.
+    """
 
     requests: float
     words: float
@@ -46,6 +51,7 @@ class Figures:
     p95: float
     p99: float
     refused: int
+    cpu: float = math.nan
 
 
 def serve_boustro(folder: str, port: int) -> None:
@@ -121,6 +127,14 @@ def measure(port: int, texts: list[str], clients: int, seconds: float) -> Figure
     return Figures(len(times) / took, counts["words"] / took, cuts[49], cuts[94], cuts[98], counts["refused"])
 
 
+def measured(pid: int, work: Any, *arguments: Any) -> Figures:
+    """The figures of `work`, with the time of the server's processor."""
+    before = sum(psutil.Process(pid).cpu_times()[:2])
+    found = work(*arguments)
+    took = sum(psutil.Process(pid).cpu_times()[:2]) - before
+    return replace(found, cpu=1e3 * took / (found.requests * arguments[-1]))
+
+
 def wait(port: int, process: Any) -> None:
     """Until the server is ready."""
     while True:
@@ -151,7 +165,7 @@ def run(target: Any, texts: list[str], clients: tuple[int, ...], seconds: float)
     try:
         wait(port, process)
         measure(port, texts, 4, min(2, seconds))  # to warm up
-        return [measure(port, texts, number, seconds) for number in clients]
+        return [measured(process.pid, measure, port, texts, number, seconds) for number in clients]
     finally:
         process.terminate()
         process.join(60)
@@ -183,14 +197,19 @@ def main(
         }
         found = {name: run(target, texts, clients, seconds) for name, target in systems.items()}
     print(f"{len(texts)} sentences, {torch.get_num_threads()} threads, {size / 1e6:.1f}M parameters, {kind}")
-    print(f"{'':24} {'clients':>7} {'req/s':>7} {'words/s':>8} {'p50':>7} {'p95':>7} {'p99':>7} {'429':>6}")
+    print(
+        f"{'':24} {'clients':>7} {'req/s':>7} {'words/s':>8} {'p50':>7} {'p95':>7} {'p99':>7} {'429':>6} {'CPU ms':>7}"
+    )
     for name, rows in found.items():
         for number, f in zip(clients, rows, strict=True):
-            figures = f"{f.requests:7.1f} {f.words:8.0f} {f.p50:7.1f} {f.p95:7.1f} {f.p99:7.1f} {f.refused:6d}"
+            figures = (
+                f"{f.requests:7.1f} {f.words:8.0f} {f.p50:7.1f} {f.p95:7.1f} {f.p99:7.1f} {f.refused:6d} {f.cpu:7.1f}"
+            )
             print(f"{name:24} {number:7d} {figures}")
     for index, number in enumerate(clients):
-        ours, *others = (rows[index].requests for rows in found.values())
-        print(f"{number} clients: {ours / max(others):.2f} times the requests of the better pipeline")
+        ours, *others = (rows[index] for rows in found.values())
+        faster, cheaper = ours.requests / max(o.requests for o in others), min(o.cpu for o in others) / ours.cpu
+        print(f"{number} clients: {faster:.2f} times the answers of the better pipeline, {cheaper:.2f} per CPU second")
     if json_file:
         json_file.write_text(json.dumps({name: [vars(row) for row in rows] for name, rows in found.items()}, indent=1))
 
