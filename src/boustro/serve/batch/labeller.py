@@ -1,6 +1,6 @@
 """A callable that labels rows with a trained folder, here or in processes of its own.
 
-    labeller = Labeller(Path("ner"), "jsonl")
+    labeller = Labeller(Opened(Path("ner")), Shown("jsonl"))
     labeller(rows).shown        # ['{"text": "Ada left.", "entities": […]}', …]
 
 It can be pickled: the folder is opened by the process that uses it, when it uses it.
@@ -17,8 +17,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from boustro.errors import lacks_memory, reason
+from boustro.errors import reason
 from boustro.output import as_json
+from boustro.serve.batch.each import answer_each
 from boustro.serve.batch.rows import Row
 from boustro.store import content_fingerprint, kind_of, open_folder
 from boustro.tasks import task_class, task_of
@@ -38,43 +39,48 @@ class Labelled(NamedTuple):
     process: int
 
 
-@dataclass
-class Labeller:
-    """How rows are labelled and shown.
-
-    Attributes:
-        folder: A folder that `boustro fit` wrote.
-        form: One of the task's formats.
-        encoder, device, cache: As for `from_pretrained`.
-        recall: A promise of a tagger, see `Tagger.with_recall`.
-        colour: Whether answers are shown in colour.
-        with_file: Whether JSON names the file of a row.
-        keep_going: Whether a row without an answer is a problem, and not an error.
-    """
+@dataclass(frozen=True)
+class Opened:
+    """Which folder is opened, and how: see `Task.from_pretrained` and `Tagger.with_recall`."""
 
     folder: Path
-    form: str
     encoder: str | None = None
     device: str | None = None
     cache: bool = True
     recall: float | None = None
+
+
+@dataclass(frozen=True)
+class Shown:
+    """How answers are shown: in one of the task's formats, in colour, with the file of a row in JSON."""
+
+    form: str
     colour: bool = False
     with_file: bool = False
+
+
+@dataclass
+class Labeller:
+    """See the module. With `keep_going`, a row without an answer is a problem, and not an error."""
+
+    opened: Opened
+    shown: Shown
     keep_going: bool = False
 
-    @property
+    @cached_property
     def task(self) -> type[Task[Any, Any]]:
         """The task's class."""
-        return task_class(task_of(self.folder))
+        return task_class(task_of(self.opened.folder))
 
     @cached_property
     def model(self) -> Task[Any, Any]:
         """The folder, opened."""
-        found: Any = self.task.from_pretrained(self.folder, encoder=self.encoder, cache=self.cache, device=self.device)
-        return found if self.recall is None else found.with_recall(self.recall)
+        own = self.opened
+        found: Any = self.task.from_pretrained(own.folder, encoder=own.encoder, cache=own.cache, device=own.device)
+        return found if own.recall is None else found.with_recall(own.recall)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "model"}
+        return {name: value for name, value in vars(self).items() if name not in ("model", "task")}
 
     def __call__(self, rows: Sequence[Row]) -> Labelled:
         """What the model says of rows.
@@ -90,30 +96,19 @@ class Labeller:
         return Labelled(shown, problems, dict(self.model.notices()), os.getpid())
 
     def _answers(self, rows: Sequence[Row]) -> list[Any]:
-        found = [self._try(row.parse, self.task) for row in rows]
-        good = [given for given in found if not isinstance(given, Exception)]
-        answers = self._try(self.model.answer_inputs, good)
-        if isinstance(answers, Exception):  # one of them is at fault
-            answers = [self._try(lambda given: self.model.answer_inputs([given])[0], given) for given in good]
-        rest = iter(answers)
-        return [given if isinstance(given, Exception) else next(rest) for given in found]
-
-    def _try(self, call: Callable[[Any], Any], given: Any) -> Any:
-        try:
-            return call(given)
-        except Exception as error:
-            if not self.keep_going or lacks_memory(error):
-                raise
-            return error
+        if self.keep_going:
+            return answer_each(rows, lambda row: row.parse(self.task), self.model.answer_inputs)
+        return self.model.answer_inputs([row.parse(self.task) for row in rows])
 
     def _show(self, row: Row, answer: Any) -> Any:
-        shown = self.model.show(answer, self.form, colour=self.colour)
-        if self.form == "jsonl":
+        form = self.shown.form
+        shown = self.model.show(answer, form, colour=self.shown.colour)
+        if form == "jsonl":
             own = row.fields | self.model.to_record(answer) if row.fields else shown
-            return as_json(own | ({"file": row.file} if self.with_file else {}), default=str) + "\n"
-        if self.form == "conll":
+            return as_json(own | ({"file": row.file} if self.shown.with_file else {}), default=str) + "\n"
+        if form == "conll":
             return f"{DOCUMENT_START}\tO\n\n{shown}" if row.opens else shown
-        return shown if self.colour else f"{shown}\n"
+        return shown if self.shown.colour else f"{shown}\n"
 
 
 def model_fingerprint(folder: Path) -> str:

@@ -13,7 +13,7 @@ from tqdm import tqdm
 from boustro.options import OptionError
 from boustro.output import RunOptions, as_json, only_errors, print_notices
 from boustro.serve.batch.growing import check_target, grow
-from boustro.serve.batch.labeller import Labelled, Labeller, label_batches, model_fingerprint
+from boustro.serve.batch.labeller import Labelled, Labeller, Opened, Shown, label_batches, model_fingerprint
 from boustro.serve.batch.options import OutputOptions
 from boustro.serve.batch.rows import FORMS, Form, in_batches, read_rows, refuse_missing
 from boustro.store import fingerprint
@@ -51,9 +51,9 @@ def predict_files(
         raise OptionError("--resume reads its files again, which a stream does not allow; name files")
     console = Console(highlight=False, soft_wrap=True)
     colour = form == "text" and output.out is None and output.workers == 1 and console.is_terminal
-    opening = {"encoder": encoder, "device": run.device, "cache": run.cache, "recall": recall}
-    showing_how = {"colour": colour, "with_file": len(files) > 1, "keep_going": output.errors is not None}
-    labeller = Labeller(folder, form, **opening, **showing_how)
+    shown = Shown(form, colour, with_file=len(files) > 1)
+    opened = Opened(folder, encoder, run.device, run.cache, recall)
+    labeller = Labeller(opened, shown, keep_going=output.errors is not None)
     showing = output.out is None and console.is_terminal
     with only_errors(run.quiet), tqdm(desc="labelling", unit=" rows", disable=showing or None, leave=False) as bar:
         if output.workers == 1:
@@ -85,7 +85,7 @@ def _print(
             print(head)
         for rows, labelled in label_batches(labeller, in_batches(read_rows(files, reads), ROWS), output.workers):
             for shown in labelled.shown:
-                console.print(shown) if labeller.colour else print(shown, end="")
+                console.print(shown) if labeller.shown.colour else print(shown, end="")
             sys.stdout.flush()
             if errors is not None:
                 errors.writelines(f"{as_json(problem)}\n" for problem in labelled.problems)
@@ -106,12 +106,11 @@ def _write(
 ) -> Counter[str]:
     counts = _Counts()
     sizes = [Path(file).stat().st_size if Path(file).is_file() else -1 for file in files]
-    key = fingerprint(
-        model_fingerprint(labeller.folder), labeller.form, reads, labeller.recall, list(zip(files, sizes, strict=True))
-    )
+    asked = [labeller.shown.form, labeller.opened.recall, reads, list(zip(files, sizes, strict=True))]
+    key = fingerprint(model_fingerprint(labeller.opened.folder), asked)
     how = {"errors": output.errors, "resume": output.resume, "overwrite": output.overwrite, "table": table}
     with grow(out, key, **how) as growing:
-        if head and not growing.done:
+        if head and not growing.part.tell():
             growing.add(0, [f"{head}\n"], [])
         rows = read_rows(files, reads)
         if growing.done:

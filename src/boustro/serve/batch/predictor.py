@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from boustro.errors import lacks_memory
+from boustro.serve.batch.each import answer_each
 from boustro.serve.batch.rows import refuse_half_characters
 from boustro.serve.models import open_model
 from boustro.serve.served import EMBED, Served, name_folders
@@ -68,37 +68,22 @@ class Predictor:
     def answer(self, values: Sequence[Any], places: Sequence[str]) -> list[dict[str, Any]]:
         """The answers to values of JSON (rows); `ValueError`, with its place, for one that is no input."""
         inputs = [self._parse(value, place) for value, place in zip(values, places, strict=True)]
-        return [self._as_record(output) for output in self.model.answer(inputs).outputs]
+        return self._outputs(inputs)
 
     def answer_each(self, values: Sequence[Any], places: Sequence[str]) -> list[dict[str, Any] | Exception]:
         """The same, with an error in place of an answer."""
-        inputs: list[Any] = []
-        for value, place in zip(values, places, strict=True):
-            try:
-                inputs.append(self._parse(value, place))
-            except ValueError as error:
-                inputs.append(error)
-        good = [given for given in inputs if not isinstance(given, Exception)]
-        outputs = iter(self._outputs(good))
-        return [given if isinstance(given, Exception) else next(outputs) for given in inputs]
+        items = list(zip(values, places, strict=True))
+        return answer_each(items, lambda item: self._parse(*item), self._outputs)
 
-    def _outputs(self, inputs: Sequence[Any]) -> list[dict[str, Any] | Exception]:
-        """Answers; where the model fails, each input is asked alone."""
-        try:
-            return [self._as_record(output) for output in self.model.answer(inputs).outputs]
-        except Exception as error:
-            if lacks_memory(error):
-                raise
-            return [error] if len(inputs) == 1 else [self._outputs([given])[0] for given in inputs]
+    def _outputs(self, inputs: Sequence[Any]) -> list[dict[str, Any]]:
+        outputs = self.model.answer(inputs).outputs
+        return [output if isinstance(output, dict) else {"vector": output} for output in outputs]
 
     def _parse(self, value: Any, place: str) -> Any:
         if self.text != "text" and isinstance(value, Mapping) and self.text in value:
             value = {**value, "text": value[self.text]}
         refuse_half_characters(value, place)
         return self.model.parse(value["text"] if self.model.task == EMBED else value, place)
-
-    def _as_record(self, output: Any) -> dict[str, Any]:
-        return output if isinstance(output, dict) else {"vector": output}
 
 
 def _as_list(values: Any) -> list[Any]:

@@ -161,8 +161,8 @@ def run_ray(job: Job, shards: list[str], workers: int) -> Iterator[Done]:
     that $RAY_ADDRESS names, else starts one here. Raises `ImportError` where Ray is not installed.
     """
     try:
-        import ray
-        import ray.data
+        import ray  # pyright: ignore[reportMissingImports]
+        import ray.data  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise ImportError("--engine ray needs Ray; install it with: pip install 'boustro[ray]'") from error
     if not ray.is_initialized():
