@@ -243,7 +243,8 @@ def test_nested_entities_are_drawn_inside_each_other(browser, served, tmp_path):
 
 CONTRAST = """(() => {
   const rgb = c => c.match(/[\\d.]+/g).map(Number);
-  const light = c => { const [r, g, b] = rgb(c).map(v => { v /= 255; return v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4; });
+  const light = c => { const [r, g, b] = rgb(c).map(v => v / 255)
+      .map(v => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4);
     return .2126 * r + .7152 * g + .0722 * b; };
   const behind = n => { for (; n; n = n.parentElement) { const b = getComputedStyle(n).backgroundColor;
     if (rgb(b).length < 4 || rgb(b)[3] > 0) return b; } return getComputedStyle(document.body).backgroundColor; };

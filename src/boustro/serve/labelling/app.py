@@ -168,12 +168,15 @@ class LabellingApp:
         session = self.session
         if session.tagger is None or not session.answers:
             return []
-        left_out = session.answers.keys() | session.skipped | {session.next}
-        rows = session.pool.unsure(session.tagger.scales, left_out, UNSURE)
+        left_out = {*session.answers, *session.skipped, *([] if session.next is None else [session.next])}
+        rows = session.pool.unsure(session.tagger.scales, left_out, 10 * UNSURE)
         words = {number: session.texts[number].sentence.words for number, _, _ in rows}
+        first: dict[str, tuple[int, int]] = {}
+        for n, w, _ in rows:
+            first.setdefault(words[n][w].lower(), (n, w))
         return [
             {"number": n, "word": words[n][w], "before": words[n][max(0, w - 3) : w], "after": words[n][w + 1 : w + 4]}
-            for n, w, _ in rows
+            for n, w in [*first.values()][:UNSURE]
         ]
 
     def _finish(self) -> dict[str, Any]:
@@ -273,7 +276,7 @@ def _text(given: dict[str, Any], name: str) -> str:
 def _entities(given: dict[str, Any]) -> list[Entity]:
     rows, found = given.get("entities"), []
     for row in rows if isinstance(rows, list) else [None]:
-        parts = [row.get(name) for name in ("start", "end", "label")] if isinstance(row, dict) else []
+        parts: list[Any] = [row.get(name) for name in ("start", "end", "label")] if isinstance(row, dict) else []
         if [type(part) for part in parts] != [int, int, str]:
             raise Refused(422, "not_valid", "entities must be a list of objects with start, end and label")
         found.append(Entity(parts[2], parts[0], parts[1]))

@@ -6,15 +6,14 @@
 
 Orders:
 
-    uncertain   the highest mean over words of  uncertainty · leverage
-    diverse     the highest mean over words of  leverage
+    uncertain   the highest mean over words of  H(inside) · leverage + 3 · P(inside) · H(type) · leverage'
+    diverse     the highest mean over words of  leverage + leverage'
     in-order    the first
 
-The uncertainty of a word is the entropy of inside and outside, plus that of its type times how probably it is inside.
-The leverage says how much the word is unlike all that was answered. Alone, uncertainty asks again and again for the
-same hard words, and leverage for oddities; the product approximates what an answer would teach. The mean over words,
-and not the sum, because a person reads words. The first sentences, before there is anything to be uncertain with, come
-in a random order.
+H is an entropy; the two leverages are those of the regressions of inside and of types, and say how much the word is
+unlike all words, and all entities, that were answered. Alone, uncertainty asks again and again for the same hard words,
+and leverage for oddities; the product approximates what an answer would teach. The mean over words, and not the sum,
+because a person reads words. The first sentences, before there is anything to be uncertain of, come at random.
 
 Sources: Settles 2009, sections 3.1 and 3.7 (information density); MacKay 1992 (variance of a linear model).
 Letters: N words of a chunk, d width, T types.
@@ -31,6 +30,8 @@ from boustro.serve.labelling.live import LiveTagger, Scales
 from boustro.studies.fewshot.features import Vectors
 
 Order = Literal["uncertain", "diverse", "in-order"]
+ORDERS: dict[str, Order] = {"uncertain": "uncertain", "diverse": "diverse", "in-order": "in-order"}
+KINDS = 3.0  # how much more the type of a word counts than whether it is inside: types are what is learned last
 FIRST = 8
 """Answers before `uncertain` is used."""
 
@@ -43,15 +44,17 @@ class Chunk:
     starts: np.ndarray  # (sentences + 1,)
     vectors: np.ndarray  # (N, d) float32
     scores: np.ndarray  # (N, T + 1) float32: inside, kinds
-    leverage: np.ndarray  # (N,) float32
+    leverage: np.ndarray  # (N, 2) float32: in the regressions of inside and of kinds
     prior: np.ndarray | None  # (N, T + 1): the part of the scores that is given
 
     def update(self, inside: Change, kinds: Change) -> None:
         """After the tagger has changed; one matrix product."""
-        size = len(inside.weight.T), len(kinds.weight.T)
-        found = times(self.vectors, np.hstack([inside.weight, kinds.weight, inside.root]))
-        self.scores += found[:, : sum(size)]
-        self.leverage -= inside.sign * np.square(found[:, sum(size) :]).sum(1)
+        parts = (np.hstack([inside.weight, kinds.weight]), inside.root, kinds.root)
+        ends = np.cumsum([part.shape[1] for part in parts])[:-1]
+        weights, *roots = np.split(times(self.vectors, np.hstack(parts)), ends, axis=1)
+        self.scores += weights
+        for column, (change, root) in enumerate(zip((inside, kinds), roots, strict=True)):
+            self.leverage[:, column] -= change.sign * np.square(root).sum(1)
 
     def means(self, values: np.ndarray) -> np.ndarray:
         """(sentences,): the mean of each sentence's words; no sentence is empty."""
@@ -77,7 +80,7 @@ class Pool:
         """Add sentences, none of them empty."""
         words = vectors.words.astype(np.float32)
         scores = tagger.scores(words) + (0 if prior is None else prior)
-        leverage = tagger.inside.leverage(words)
+        leverage = np.stack([tagger.inside.leverage(words), tagger.kinds.leverage(words)], 1)
         chunk = Chunk(np.array(numbers), vectors.starts, words, scores.astype(np.float32), leverage, prior)
         self.chunks.append(chunk)
         for i, number in enumerate(numbers):
@@ -114,7 +117,7 @@ class Pool:
         """The next sentence that is not left out; `None` where there is none. `answered` is how many are."""
         best, found = -np.inf, None
         for chunk in self.chunks:
-            values = self._values(chunk, order if answered >= FIRST or order == "in-order" else "first", scales)
+            values = self._values(chunk, "first" if answered < FIRST and order != "in-order" else order, scales)
             for place in np.argsort(-values, kind="stable"):
                 if int(chunk.numbers[place]) not in left_out:
                     if values[place] > best:
@@ -126,7 +129,7 @@ class Pool:
         """(sentence, word, uncertainty) of the words that the tagger is least sure of, at most one per sentence."""
         found = []
         for chunk in self.chunks:
-            values = uncertainty(chunk.scores, scales)
+            values = np.sum(uncertainty(chunk.scores, scales), 0)
             for number, start, stop in zip(chunk.numbers.tolist(), chunk.starts, chunk.starts[1:], strict=False):
                 if number not in left_out:
                     word = int(values[start:stop].argmax())
@@ -140,18 +143,19 @@ class Pool:
         if order == "first":  # chunks come in a random order, and so do their sentences
             return -np.arange(len(chunk.numbers)) - 1e9 * self.chunks.index(chunk)
         if order == "diverse":
-            return chunk.means(chunk.leverage)
-        return chunk.means(uncertainty(chunk.scores, scales) * chunk.leverage)
+            return chunk.means(chunk.leverage.sum(1))
+        boundary, kind = uncertainty(chunk.scores, scales)
+        return chunk.means(boundary * chunk.leverage[:, 0] + KINDS * kind * chunk.leverage[:, 1])
 
 
-def uncertainty(scores: np.ndarray, scales: Scales) -> np.ndarray:
-    """(N,) in nats, from scores (N, T + 1)."""
+def uncertainty(scores: np.ndarray, scales: Scales) -> tuple[np.ndarray, np.ndarray]:
+    """(N,) whether words are inside, and (N,) of which type: in nats, from scores (N, T + 1)."""
     inside = 1 / (1 + np.exp(-scales.inside * np.clip(scores[:, 0] - 0.5, -4, 4)))
-    found = _entropy(np.stack([inside, 1 - inside], 1))
-    if scores.shape[1] > 2:
-        kinds = np.exp(scales.kind * (scores[:, 1:] - scores[:, 1:].max(1, keepdims=True)))
-        found += inside * _entropy(kinds / kinds.sum(1, keepdims=True))
-    return found
+    boundary = _entropy(np.stack([inside, 1 - inside], 1))
+    if scores.shape[1] < 3:
+        return boundary, np.zeros_like(boundary)
+    kinds = np.exp(scales.kind * (scores[:, 1:] - scores[:, 1:].max(1, keepdims=True)))
+    return boundary, inside * _entropy(kinds / kinds.sum(1, keepdims=True))
 
 
 def _entropy(probabilities: np.ndarray) -> np.ndarray:

@@ -21,13 +21,11 @@ import numpy as np
 from boustro.choose import choose
 from boustro.serve.labelling.answers import Answer, AnswerFile, Beside, check_label
 from boustro.serve.labelling.live import LiveTagger
-from boustro.serve.labelling.pool import Order, Pool
+from boustro.serve.labelling.pool import ORDERS, Order, Pool
 from boustro.serve.labelling.texts import Text
 from boustro.studies.fewshot.features import Vectors
 from boustro.tasks.data.schemes import flatten_entities
 from boustro.types import Entity
-
-ORDERS: dict[str, Order] = {"uncertain": "uncertain", "diverse": "diverse", "in-order": "in-order"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,8 @@ class Session:
         nested: bool = False,
     ) -> None:
         """Goes on where the file ends; raises as `AnswerFile.read`."""
-        self.texts, self.file, self.order, self.nested = list(texts), file, order, nested
+        self.texts, self.file, self.nested = list(texts), file, nested
+        self.order: Order = order
         self.lock = threading.RLock()
         self.pool, self.tagger = Pool(), None
         self.answers: dict[int, Answer] = {}

@@ -21,7 +21,7 @@ from tqdm import tqdm
 from boustro.metrics.spans import score_entities
 from boustro.serve.labelling.live import LiveTagger
 from boustro.serve.labelling.options import SimulateOptions
-from boustro.serve.labelling.pool import Pool
+from boustro.serve.labelling.pool import Order, Pool
 from boustro.studies.core.run import spread
 from boustro.studies.fewshot.features import FeatureReader, Vectors, reading_encoder
 from boustro.tasks import read_examples
@@ -31,6 +31,7 @@ from boustro.tasks.tagger import Tagger
 from boustro.types import Entity, Sentence
 
 FIRST_WORDS = 200
+CHOOSING: dict[str, Order] = {"uncertain": "uncertain", "diverse": "diverse"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +90,12 @@ def run(
     tagger = LiveTagger(gold.vectors.words.shape[1], float(squares), labels)
     waiting, left = [*budgets], _choices(gold, order, seed, pool)
     ready, answered, words = Pool(), set[int](), 0
-    chooses = order in ("uncertain", "diverse")
+    chooses = order in CHOOSING
     if chooses:
         ready.attach(left, gold.select(left), tagger)
     while waiting and len(answered) < len(left):
-        number = left[len(answered)]
-        if chooses:
-            number = ready.choose(order, len(answered), tagger.scales, answered)  # type: ignore[arg-type, assignment]
+        chosen = ready.choose(CHOOSING[order], len(answered), tagger.scales, answered) if chooses else None
+        number = left[len(answered)] if chosen is None else chosen
         changes = tagger.learn(number, gold.select([number]).words.astype(np.float32), gold.entities[number])
         if chooses:
             ready.update(*changes)
