@@ -1,0 +1,115 @@
+"""The page of the service in Chromium: texts of all kinds, several models, a token, and no address but its own."""
+
+import asyncio
+import threading
+from urllib.parse import quote
+
+import pytest
+
+pytest.importorskip("fastapi", reason="needs boustro[serve]")
+
+import uvicorn
+
+from boustro.serve.app import Service, make_service
+from boustro.serve.http import HttpOptions, address_of, listen
+from boustro.serve.options import ServeLimits
+from browser import needs_chromium, open_browser
+from served import Puppet
+
+pytestmark = needs_chromium
+TEXT = "🦬 <b>Ada</b> של Port Lisse & <script>document.title = 'owned'</script>"
+PLAIN = """(() => {
+  const copy = $("text").cloneNode(true);
+  copy.querySelectorAll("small").forEach(label => label.remove());
+  return copy.textContent;
+})()"""
+NAMES = {"Ada": "PER", "Port Lisse": "LOC", "Lisse": "<i>NAME</i>", "Lisse & <script>": "CROSSES"}
+
+
+def act(texts):
+    """The names wherever they stand: one inside another, and one that crosses another."""
+    places = [[(label, text.find(name), name) for name, label in NAMES.items() if name in text] for text in texts]
+    return [
+        {
+            "entities": [
+                {"label": n, "start": s, "end": s + len(t), "text": t, "score": 0.9 if len(n) > 3 else 0.8}
+                for n, s, t in own
+            ]
+        }
+        for own in places
+    ]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with open_browser() as found:
+        yield found
+
+
+@pytest.fixture
+def served():
+    """served(http) → the address of a service with two puppets."""
+    stops = []
+
+    def serve(**options) -> str:
+        first, second = (
+            Puppet("names", act),
+            Puppet("topics", lambda texts: [{"probabilities": {"a": 0.75, "b": 0.25}}] * len(texts)),
+        )
+        first.labels, second.task = [*NAMES.values()], "classify"
+        http = HttpOptions(port=0, **options)
+        service = Service(lambda: {"names": first, "topics": second}, ServeLimits())
+        listener = listen(http)
+        server = uvicorn.Server(uvicorn.Config(make_service(service, http), log_level="error"))
+        thread = threading.Thread(target=lambda: asyncio.run(server.serve([listener])), daemon=True)
+        address = address_of(listener)
+        thread.start()
+        stops.append((server, thread))
+        return address
+
+    yield serve
+    for server, thread in stops:
+        server.should_exit = True
+        thread.join(20)
+
+
+def open_page(browser, address, **how):
+    page = browser.open(address, **how)
+    page.wait("document.readyState === 'complete'")
+    return page
+
+
+def test_entities_stand_where_they_are_and_texts_stay_texts(browser, served):
+    address = served()
+    page = open_page(browser, f"{address}/#{quote(TEXT)}", width=400)
+    page.wait("!document.querySelector('#text').hidden")
+    marks = page.run("[...document.querySelectorAll('#text mark')].map(m => m.textContent)")
+    assert marks == ["AdaPER", "Port Lisse<i>NAME</i>LOC", "Lisse<i>NAME</i>"]
+    assert page.run("document.querySelectorAll('#text mark mark').length") == 1
+    shown = page.run(PLAIN)
+    assert shown == TEXT and page.run("document.title") != "owned"
+    assert page.run("document.querySelectorAll('#text b, #text script, #text i').length") == 0
+    assert page.run("document.querySelectorAll('#rows tr').length") == 5
+    assert page.run("document.documentElement.scrollWidth <= innerWidth")
+    page.run("$('least').value = 0.85; $('least').dispatchEvent(new Event('input'))")
+    assert page.run("[...document.querySelectorAll('#text mark')].map(m => m.textContent)") == [
+        "Lisse<i>NAME</i> & <script>CROSSES",  # nothing is left that it crosses
+        "Lisse<i>NAME</i>",
+    ]
+    assert "'inputs'" not in page.run("curl()") and "/v1/predict" in page.run("curl()")
+    page.run("$('model').value = 'topics'; $('model').dispatchEvent(new Event('change')); go()")
+    page.wait("document.querySelectorAll('#rows tr').length === 3")
+    assert "0.7500" in page.text("#rows")
+    assert all(place.startswith(address) for place in page.addresses())
+
+
+def test_a_token_is_asked_for(browser, served, tmp_path):
+    (tmp_path / "token").write_text("sesame")
+    page = open_page(browser, served(token_file=tmp_path / "token"), dark=True)
+    page.wait("!$('locked').hidden")
+    assert "token" in page.text("#problem")
+    page.run("$('token').value = 'sesame'; $('token').dispatchEvent(new Event('change'))")
+    page.wait("models.length === 2")
+    page.run("go()")
+    page.wait("answer !== null")
+    assert page.run("$('problem').hidden")
