@@ -322,6 +322,22 @@ def test_shards_are_answered_each_once_and_another_model_is_refused(folder, tagg
     assert "would both be written to" in capsys.readouterr().err
 
 
+def test_vectors_of_lines_of_text_in_a_table(tiny_lm, tmp_path):
+    from boustro import SentenceEncoder
+
+    encoder = SentenceEncoder(str(tiny_lm("llama"))).fit(TEXTS[:50])
+    encoder.save_pretrained(tmp_path / "vectors")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text("\n".join(TEXTS[:5]) + "\n\xff\n", "latin-1")
+    write_records(tmp_path / "in" / "b.jsonl", TEXTS[:5]).open("a").write('{"id": 5}\n')
+    run("batch", tmp_path / "vectors", tmp_path / "in", tmp_path / "out", "--format", "parquet")
+    expected = encoder.encode(TEXTS[:5]).tolist()
+    for name in ("a", "b"):
+        rows = list(read_table(tmp_path / "out" / f"{name}.parquet", "parquet"))
+        assert [row["text"] for row in rows] == TEXTS[:5] and same([row["vector"] for row in rows], expected, 1e-2)
+    assert [problem["shard"] for problem in lines(tmp_path / "out" / "errors.jsonl")] == ["a.txt", "b.jsonl"]
+
+
 @pytest.mark.slow
 def test_ray_does_what_one_process_does_although_an_actor_and_the_driver_are_killed(folder, tmp_path):
     pytest.importorskip("ray", reason="needs boustro[ray]")

@@ -11,7 +11,6 @@ from typing import Any
 from boustro.embeddings.encoder import SentenceEncoder
 from boustro.embeddings.folder import KIND as SENTENCE_ENCODER
 from boustro.errors import shorten
-from boustro.given import as_text
 from boustro.serve.served import EMBED, Answered, Served
 from boustro.store import kind_of
 from boustro.tasks import TASKS, task_class, task_of
@@ -79,7 +78,7 @@ class ServedVectors(Served):
         self.name, self.model = name, model
 
     def parse(self, value: Any, place: str) -> Any:
-        return whole_text(as_text(value, place)).sentence
+        return whole_text(Contract.parse_value(value, place)).sentence
 
     def answer(self, inputs: Sequence[Any]) -> Answered:
         return Answered(self.model.embed(inputs, progress=False).tolist(), sum(map(len, inputs)))

@@ -19,7 +19,7 @@ from typing import Any
 from boustro.serve.batch.each import answer_each
 from boustro.serve.batch.rows import refuse_half_characters
 from boustro.serve.models import open_model
-from boustro.serve.served import EMBED, Served, name_folders
+from boustro.serve.served import Served, name_folders
 
 
 class Predictor:
@@ -83,7 +83,7 @@ class Predictor:
         if self.text != "text" and isinstance(value, Mapping) and self.text in value:
             value = {**value, "text": value[self.text]}
         refuse_half_characters(value, place)
-        return self.model.parse(value["text"] if self.model.task == EMBED else value, place)
+        return self.model.parse(value, place)
 
 
 def _as_list(values: Any) -> list[Any]:
