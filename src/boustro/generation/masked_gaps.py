@@ -12,14 +12,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from boustro.generation.both_ends.reader import Ids
 from boustro.generation.canvas import Read
 from boustro.generation.draws import Draws
 from boustro.generation.models import MaskedLM
 from boustro.generation.options import GenerationConfig
 from boustro.generation.strategies.mask_predict import mask_predict
 from boustro.models.masked import at, encode, prediction_head
-
-Ids = Sequence[int]
 
 
 def fill_masked(

@@ -6,7 +6,7 @@ torch is imported when the command runs, so that its help does not wait for it.
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console
 from rich.text import Text
@@ -16,6 +16,9 @@ from tyro.conf import Positional
 from boustro.generation.both_ends.options import InfillOptions
 from boustro.output import as_json, only_errors, print_notices
 from boustro.text.documents import read_batches
+
+if TYPE_CHECKING:
+    from boustro.generation.both_ends.infiller import Filled
 
 DEFAULT_OPTIONS = InfillOptions()
 LINES = 16
@@ -78,7 +81,7 @@ def _exists(text: str) -> bool:
         return False
 
 
-def _shown(found) -> Text:
+def _shown(found: "Filled") -> Text:
     """A filled text, what was written in bold, and the other candidates."""
     shown = Text(found.filled)
     for gap in found.gaps:
