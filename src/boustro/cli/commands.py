@@ -102,7 +102,7 @@ def evaluate(
         kind = task_class(task_of(folder))
         _refuse_recall(kind, recall)
         sentences = read_examples(kind, data, reading)
-        model = kind.from_pretrained(folder, encoder=encoder, cache=run.cache, device=run.device)
+        model: Any = kind.from_pretrained(folder, encoder=encoder, cache=run.cache, device=run.device)
         print_notices(model.unknown_labels(sentences))
         model = model if recall is None else model.with_recall(recall)
         scores = model.score(sentences, model.answer(sentences, cached=True)).to_dict()

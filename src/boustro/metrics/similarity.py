@@ -42,5 +42,5 @@ def score_correlation(
         raise ValueError(f"{len(gold)} gold scores and {len(predicted)} predicted ones")
     values = np.column_stack([gold, predicted]).astype(float).reshape(1, -1, 2)
     once = np.ones(values.shape[:2])
-    found = (float(statistic(values, once)[0, 0]) if len(gold) else 0.0 for statistic in (pearson, spearman))
-    return CorrelationScore(*found, len(gold), {"metric": "Spearman", **(signature or {})})
+    by_value, by_rank = (float(f(values, once)[0, 0]) if len(gold) else 0.0 for f in (pearson, spearman))
+    return CorrelationScore(by_value, by_rank, len(gold), {"metric": "Spearman", **(signature or {})})

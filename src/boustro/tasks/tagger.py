@@ -50,6 +50,8 @@ class Tagger(Task[str, list[Entity]]):
 
     recall: float | None = None
     """See `with_recall`."""
+    _least: float = 0.0
+    _watch: Watch | None = None
     promise: RecallPromise | None = None
     """What recall can be promised; `None` after a training without a development set, and for plain labels."""
 
@@ -132,7 +134,7 @@ class Tagger(Task[str, list[Entity]]):
         if self.recall is None:
             return super().answer(examples, cached)
         head, sentences = self.trained_head(), as_sentences(examples)
-        assert isinstance(self.labelling, EntityLabelling)
+        assert isinstance(self.labelling, EntityLabelling) and self._watch is not None
         candidates = predict_inputs(head, self.inputs(sentences, cached), candidates=True)
         self._watch.add(candidates)
         likely = ([span for span in own if span[3] >= self._least] for own in candidates)
@@ -140,8 +142,10 @@ class Tagger(Task[str, list[Entity]]):
 
     def notices(self, cached: bool = False) -> dict[str, int]:
         """As `Task.notices`, and why a promise about recall may not hold."""
-        warning = self._watch.warning(self.promise) if self.recall is not None and self.promise else ""
-        return super().notices(cached) | ({warning: round(self._watch.expected)} if warning else {})
+        found = super().notices(cached)
+        if self._watch and self.promise and (warning := self._watch.warning(self.promise)):
+            found[warning] = round(self._watch.expected)
+        return found
 
     def result(self, answer: InputAnswer[str]) -> list[Entity]:
         """Entities over the characters of the text, in order; their scores are the geometric mean of their tags'.

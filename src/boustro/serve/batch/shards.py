@@ -10,6 +10,7 @@ a shard do not depend on how many workers there are.
 """
 
 import json
+import logging
 import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -167,8 +168,10 @@ def run_ray(job: Job, shards: list[str], workers: int) -> Iterator[Done]:
         raise ImportError("--engine ray needs Ray; install it with: pip install 'boustro[ray]'") from error
     if not ray.is_initialized():
         # Actors that hold every slot would leave none for reading the rows.
-        own = {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": max(os.cpu_count() or 1, 2 * workers)}
-        ray.init(include_dashboard=False, logging_level="ERROR", log_to_driver=False, **own)
+        own: dict[str, Any] = (
+            {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": max(os.cpu_count() or 1, 2 * workers)}
+        )
+        ray.init(include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False, **own)
     ray.data.DataContext.get_current().enable_progress_bars = False
     rows = ray.data.from_items([{"shard": shard} for shard in shards], override_num_blocks=len(shards))
     answered = rows.map_batches(

@@ -127,13 +127,13 @@ def _scales(views: Views, choice: Mapping[str, float]) -> np.ndarray:
 def _splits(ids: np.ndarray) -> Iterator[np.ndarray]:
     """Masks (N,) of examples to leave out, each label spread over the folds; a small draw is split repeatedly."""
     rng, wanted = np.random.default_rng(0), min(MOST_SPLITS, math.ceil(FOLDS * VALIDATED / len(ids)))
+    fold = np.zeros(len(ids), int)
     for number in range(wanted):
         if number % FOLDS == 0:
-            fold = np.zeros(len(ids), int)
             for label in np.unique(ids):
                 rows = rng.permutation(np.flatnonzero(ids == label))
                 fold[rows] = (np.arange(len(rows)) + rng.integers(FOLDS)) % FOLDS
-        left = fold == number % FOLDS
+        left = np.equal(fold, number % FOLDS)
         if left.any() and not left.all():
             yield left
 
@@ -145,7 +145,8 @@ def _principal_axes(tfidf: Any) -> np.ndarray:
     room = min(tfidf.shape) - 1
     if room < 1:
         return np.zeros((tfidf.shape[1], 1), np.float32)
-    return TruncatedSVD(min(AXES, room), random_state=0).fit(tfidf).components_.T.astype(np.float32)
+    axes: Any = TruncatedSVD(min(AXES, room), random_state=0).fit(tfidf).components_
+    return axes.T.astype(np.float32)
 
 
 def _matches(
