@@ -361,7 +361,7 @@ def test_what_does_not_fit_is_said(trained, pair, shards, tiny_lm, tmp_path, cap
     moved = tmp_path / "moved"
     shutil.copytree(pair[1], moved)
     for changed, message in (
-        (["--backward", pair[0]], "takes a forward LM and a backward LM, in this order"),
+        (["--backward", pair[0]], "expected a forward LM and a backward LM, in this order"),
         (["--forward", lm, "--backward", f"backward:{lm}"], "was made with another tokenizer"),
         (["--segment-length", 64], "read 63 pieces together"),
         (["--num-heads", 3], "width of 32 cannot be divided among 3 heads"),

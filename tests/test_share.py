@@ -156,7 +156,7 @@ def test_only_what_the_manifest_vouches_for_is_sent(folder, hub):
     (folder / "notes.txt").write_text("private")
     upload(folder, "ada/ner")
     sent = {p.name for p in (hub.home / "ada/ner/main").iterdir()}
-    assert sent == {"config.json", "head.safetensors", "manifest.json", "README.md", ".gitattributes"}
+    assert sent == {"config.json", "head.safetensors", "recall.json", "manifest.json", "README.md", ".gitattributes"}
 
 
 def test_a_damaged_folder_is_not_sent(folder, hub):
