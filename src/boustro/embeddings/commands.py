@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 DEFAULT_OPTIONS = EmbedOptions()
 BATCH_TEXTS = 1024
 FIT_TEXTS = 50_000
+MAGIC = b"\x93NUMPY"
+"""How every .npy file begins."""
 
 
 def embed(
@@ -47,6 +49,7 @@ def embed(
 
     with only_errors(run.quiet):
         check_file(out)
+        _refuse_other_file(out)
         texts, made = _open(file, encoder, model, fit, embedding, run)
         vectors = made.encode(texts, batch_size=BATCH_TEXTS, normalize_embeddings=normalize)
         content = io.BytesIO()
@@ -54,6 +57,14 @@ def embed(
         write_file(out, content.getvalue())
         print_notices(made.counts)
         print(f"{out}: {vectors.shape[0]:,} vectors of width {vectors.shape[1]:,}", file=sys.stderr)
+
+
+def _refuse_other_file(out: Path) -> None:
+    """`FileExistsError` for a file that is no array, which `embed` did not write."""
+    if out.is_file():
+        with out.open("rb") as file:
+            if file.read(len(MAGIC)) != MAGIC:
+                raise FileExistsError(f"{out} exists and is no array of vectors, so it is kept; choose another name")
 
 
 def similarity(
