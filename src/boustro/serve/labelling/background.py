@@ -212,8 +212,9 @@ class Background:
             live = session.tagger.snapshot()
             answers = {n: a for n, a in session.answers.items() if n in live.learned}
         if answers:
-            self.points.append(measure(live, answers))
-            with session.lock:
+            point = measure(live, answers)
+            with session.lock:  # whoever sees the point sees its scales
+                self.points.append(point)
                 session.tagger.scales = live.scales
 
     def _finish(self) -> None:
