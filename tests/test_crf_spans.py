@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from boustro.heads.crf.layer import CRF
-from boustro.heads.crf.spans import best_spans, entity_types
+from boustro.heads.crf.spans import entity_types
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import make_head
+from boustro.heads.span.decoding import overlaps, overlaps_or_joins, resolve
 from boustro.metrics.spans import extract_spans
 from boustro.tasks.data.schemes import to_bio
 
@@ -79,8 +80,9 @@ def test_a_sentence_does_not_depend_on_its_batch():
 
 def test_a_threshold_takes_the_most_probable_of_overlapping_entities():
     found = [(0, 2, 0, 0.4), (1, 3, 0, 0.5), (3, 4, 1, 0.3), (4, 6, 0, 0.9), (5, 6, 1, 0.95)]
-    assert best_spans(found) == [(1, 3, 0, 0.5), (3, 4, 1, 0.3), (5, 6, 1, 0.95)]
-    assert best_spans([(0, 1, 0, 0.4), (1, 2, 0, 0.5), (2, 3, 1, 0.3)], joined=True) == [(1, 2, 0, 0.5), (2, 3, 1, 0.3)]
+    assert resolve(found, overlaps) == [(1, 3, 0, 0.5), (3, 4, 1, 0.3), (5, 6, 1, 0.95)]
+    touching = [(0, 1, 0, 0.4), (1, 2, 0, 0.5), (2, 3, 1, 0.3)]
+    assert resolve(touching, overlaps_or_joins) == [(1, 2, 0, 0.5), (2, 3, 1, 0.3)]
 
 
 @pytest.mark.parametrize("scheme", ["bio", "bioes", "io"])
@@ -97,7 +99,7 @@ def test_tags_under_a_threshold_are_those_of_probable_entities(scheme):
         spans = head.crf.spans(head.scores(vectors, lengths), lengths, 5, 0.2)
     types, number = entity_types(tags), 0
     for (ids, p), own in zip(answers, spans, strict=True):
-        wanted = best_spans(own, scheme == "io")
+        wanted = resolve(own, overlaps_or_joins if scheme == "io" else overlaps)
         found = extract_spans(to_bio(tuple(tags[i] for i in ids), scheme))
         assert [(e.start, e.end, e.label) for e in found] == [(a, b, types[kind]) for a, b, kind, _ in wanted]
         for start, end, _, probability in wanted:

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from boustro.heads.base import Head
 from boustro.heads.crf.layer import CRF, viterbi
-from boustro.heads.crf.spans import best_spans, entity_forms
+from boustro.heads.crf.spans import entity_forms
+from boustro.heads.span.decoding import overlaps, overlaps_or_joins, resolve
 
 LONGEST, LEAST = 12, 1e-5
 """Words and probability of a candidate."""
@@ -71,12 +72,13 @@ class TaggingHead(Head):
         """The tags of the entities that are probable enough; the words of an entity have its probability."""
         assert self.crf is not None
         outside, forms = self.labels.index("O"), entity_forms(self.labels)
+        conflict = overlaps_or_joins if forms[0].joined else overlaps
         ids = torch.full((len(scores),), outside)
         chosen = probabilities[:, outside].cpu()
         starts = (lengths.cumsum(0) - lengths).tolist()
         found = self.crf.spans(scores, lengths, self.options.max_span or LONGEST, least)
         for begin, spans in zip(starts, found, strict=True):
-            for start, end, kind, p in best_spans(spans, forms[0].joined):
+            for start, end, kind, p in resolve(spans, conflict):
                 ids[begin + start : begin + end] = torch.tensor(forms[kind].tags(end - start))
                 chosen[begin + start : begin + end] = p
         return _per_sentence(ids, chosen, lengths)

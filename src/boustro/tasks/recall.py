@@ -21,11 +21,11 @@ from pathlib import Path
 
 import numpy as np
 
+from boustro.heads.span.decoding import FoundSpan, GoldSpan
 from boustro.store import read_json, write_file
 
 FILE = "recall.json"
-Spans = Sequence[tuple[int, int, int, float]]
-"""(start, end, number of the label, probability)"""
+Spans = Sequence[FoundSpan]
 SLACK = 1e-3
 """Relative: in another batch, or on another processor, the same words have slightly different probabilities."""
 ENOUGH, MUCH_MORE = 30, 1.5
@@ -40,7 +40,7 @@ class RecallPromise:
     unsure: float
 
     @classmethod
-    def learn(cls, candidates: Sequence[Spans], gold: Sequence[Sequence[tuple[int, int, int]]]) -> "RecallPromise":
+    def learn(cls, candidates: Sequence[Spans], gold: Sequence[Sequence[GoldSpan]]) -> "RecallPromise":
         """From the candidates and the entities (start, end, number of the label) of the same sentences."""
         found = [{span[:3]: span[3] for span in own} for own in candidates]
         pairs = zip(found, gold, strict=True)

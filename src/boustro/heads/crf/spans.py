@@ -20,12 +20,11 @@ from torch import Tensor
 
 from boustro.heads.crf.chain import Chain, messages
 from boustro.heads.layout import edges
+from boustro.heads.span.decoding import FoundSpan
 
 PREFIXED = re.compile("[BIES]-.")
 
-Span = tuple[int, int, int, float]
-"""Start, end, number of the type, probability."""
-Spans = list[list[Span]]
+Spans = list[list[FoundSpan]]
 """Per sentence, in order of position."""
 
 
@@ -52,19 +51,6 @@ def split_tag(tag: str) -> tuple[str, str]:
     if PREFIXED.match(tag):
         return tag[0], tag[2:]
     return ("", "") if tag == "O" else ("*", tag)
-
-
-def best_spans(found: Sequence[Span], joined: bool = False) -> list[Span]:
-    """The spans of one sentence that do not overlap a more probable one, in order of position.
-
-    With `joined`, spans of one type that touch overlap, too: in the IO scheme they would be one.
-    """
-    taken: list[Span] = []
-    for span in sorted(found, key=lambda s: (-s[3], *s[:3])):
-        gaps = ((max(span[0] - other[1], other[0] - span[1]), span[2] == other[2]) for other in taken)
-        if all(gap > 0 or (gap == 0 and not (joined and same)) for gap, same in gaps):
-            taken.append(span)
-    return sorted(taken)
 
 
 def entity_types(tags: Sequence[str]) -> list[str]:

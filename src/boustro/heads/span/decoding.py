@@ -11,7 +11,7 @@ the threshold of the best F1, exactly; it is mostly below 0.5, about half of tha
 Source: Jurafsky and Martin, chapter 11.5.2, "a calibrated threshold"; the rule for overlaps is Boustro's.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -25,14 +25,25 @@ def crosses(first: FoundSpan, second: FoundSpan) -> bool:
     return a < c < b < d or c < a < d < b or (a, b) == (c, d)
 
 
-def resolve(found: Sequence[FoundSpan]) -> list[FoundSpan]:
-    """The spans of one sentence without those that cross a more probable one, in order of position.
+def overlaps(first: FoundSpan, second: FoundSpan) -> bool:
+    """Whether they share words."""
+    return first[0] < second[1] and second[0] < first[1]
+
+
+def overlaps_or_joins(first: FoundSpan, second: FoundSpan) -> bool:
+    """The same, or they touch and have one label: in the IO scheme they would be one."""
+    touch = first[0] <= second[1] and second[0] <= first[1]
+    return (touch and first[2] == second[2]) or overlaps(first, second)
+
+
+def resolve(found: Sequence[FoundSpan], conflict: Callable[[FoundSpan, FoundSpan], bool] = crosses) -> list[FoundSpan]:
+    """The spans of one sentence without those that conflict with a more probable one, in order of position.
 
     Equally probable spans are taken from left to right, the shorter first.
     """
     taken = []
     for span in sorted(found, key=lambda s: (-s[3], *s[:3])):
-        if not any(crosses(span, other) for other in taken):
+        if not any(conflict(span, other) for other in taken):
             taken.append(span)
     return sorted(taken)
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from boustro.heads.span.decoding import FoundSpan
 from boustro.heads.span.head import Gold
 from boustro.metrics.score import Score
 from boustro.metrics.spans import extract_spans, score_entities
@@ -36,7 +37,7 @@ class EntityLabelling(Labelling):
         ids = {label: i for i, label in enumerate(self.types)}
         return [[(e.start, e.end, ids.get(e.label, -1)) for e in gold_entities(s)] for s in examples]
 
-    def read_spans(self, spans: Sequence[tuple[int, int, int, float]], example: Sentence) -> Answer:
+    def read_spans(self, spans: Sequence[FoundSpan], example: Sentence) -> Answer:
         """Entities from (start, end, number of the label, probability); the tags are those of the outermost."""
         entities = sorted(Entity(self.types[label], start, end, score=p) for start, end, label, p in spans)
         outermost = flatten_entities(entities)
