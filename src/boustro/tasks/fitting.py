@@ -13,7 +13,7 @@ from boustro.heads.inputs import Inputs
 from boustro.heads.registry import make_head
 from boustro.heads.training import Dev, TrainLog, mix_all, predict_mixed, propose_batch, train_head
 from boustro.tasks.folder import describe
-from boustro.tasks.labellings import make_labelling
+from boustro.tasks.labellings import Labelling, make_labelling
 
 if TYPE_CHECKING:
     from boustro.tasks.base import Task
@@ -33,13 +33,7 @@ def fit_task(task: "Task[Any, Any]", train: Sequence[Any], dev: Sequence[Any] | 
     encoded = time.monotonic()
     batch_sentences = config.batch_sentences or propose_batch(len(train))
     torch.manual_seed(seed)
-    head = task.head = make_head(
-        task.head_kind,
-        replace(config, max_span=config.max_span or labelling.longest(train)),
-        streams=tuple((s.num_layers, s.width) for s in encoder.streams),
-        labels=labelling.labels,
-        side=inputs.side_width,
-    )
+    head = task.head = new_head(task, labelling, train, encoder, inputs.side_width)
     on_dev = None
     if dev and dev_inputs:
         on_dev = Dev(dev_inputs, lambda outputs: task.score(dev, task.read_answers(outputs, dev)).value)
@@ -66,6 +60,19 @@ def fit_task(task: "Task[Any, Any]", train: Sequence[Any], dev: Sequence[Any] | 
         "notices": {**+encoder.counts, **labelling.unpredictable(train, dev or [], head.options.max_span or 0)},
         **head_facts(encoder, head, log),
     }
+
+
+def new_head(
+    task: "Task[Any, Any]", labelling: Labelling, train: Sequence[Any], encoder: Encoder, side: int = 0
+) -> Head:
+    """A head of the task's kind, untrained, for what these examples teach and the vectors of this encoder."""
+    return make_head(
+        task.head_kind,
+        replace(task.config, max_span=task.config.max_span or labelling.longest(train)),
+        streams=tuple((s.num_layers, s.width) for s in encoder.streams),
+        labels=labelling.labels,
+        side=side,
+    )
 
 
 def _calibrated_scores(task: "Task[Any, Any]", dev: Sequence[Any], inputs: Inputs) -> dict[str, Any]:

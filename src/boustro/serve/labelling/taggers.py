@@ -8,7 +8,7 @@ other four. `boustro predict` opens both folders.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from boustro.metrics.spans import score_entities
 from boustro.serve.labelling.answers import Answer
 from boustro.serve.labelling.live import LiveTagger
 from boustro.studies.fewshot.features import FeatureReader
-from boustro.tasks.fitting import head_facts
+from boustro.tasks.fitting import head_facts, new_head
 from boustro.tasks.folder import describe
 from boustro.tasks.labellings import make_labelling
 from boustro.tasks.labellings.tags import TagLabelling
@@ -134,12 +134,7 @@ def _left_out(
         train = [sentences[n] for n in rest]
         labelling = make_labelling(tagger.head_kind, train, tagger.config)
         torch.manual_seed(seed)
-        head = make_head(
-            tagger.head_kind,
-            replace(tagger.config, max_span=tagger.config.max_span or labelling.longest(train)),
-            streams=tuple((s.num_layers, s.width) for s in tagger.encoder().streams),
-            labels=labelling.labels,
-        )
+        head = new_head(tagger, labelling, train, tagger.encoder())
         batch = tagger.config.batch_sentences or propose_batch(len(train))
         how = {"seed": seed, "batch_sentences": batch, "device": tagger.device}
         train_head(head, _select(inputs, rest), labelling.targets(train), tagger.config, **how)
