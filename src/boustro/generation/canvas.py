@@ -39,6 +39,21 @@ class Read(Protocol):
     ) -> Float[Tensor, "B K V"]: ...
 
 
+def predicting(
+    model: MaskedLM, read: Callable[[Tensor], Tensor], num_places: int, writable: Bool[Tensor, " V"]
+) -> Read:
+    """Predicts writable pieces from `read`: suffix (B, S) → states (B, at least S, d), those of the suffix first."""
+    head = prediction_head(model.lm)
+
+    @torch.inference_mode()
+    def log_probs(suffix: Int[Tensor, "B S"], places: Int[Tensor, "B K"] | None = None) -> Float[Tensor, "B K V"]:
+        states = read(suffix)
+        logits = head(states[:, :num_places] if places is None else at(states, places)).float()
+        return logits.masked_fill(~writable, -torch.inf).log_softmax(-1)
+
+    return log_probs
+
+
 @dataclass(frozen=True)
 class Canvas:
     """A batch of prompts, each followed by the same number of places."""
@@ -81,15 +96,7 @@ class Canvas:
             self.model.refuse_cache()
         reads_prefix_once = self.model.has_prefix_cache if cached is None else cached
         read = self._cached() if reads_prefix_once and self.prefix.shape[1] else self._whole()
-        head, writable = prediction_head(self.model.lm), self.model.writable
-
-        @torch.inference_mode()
-        def log_probs(suffix: Int[Tensor, "B S"], places: Int[Tensor, "B K"] | None = None) -> Float[Tensor, "B K V"]:
-            states = read(suffix)
-            logits = head(states[:, : self.num_places] if places is None else at(states, places)).float()
-            return logits.masked_fill(~writable, -torch.inf).log_softmax(-1)
-
-        return log_probs
+        return predicting(self.model, read, self.num_places, self.model.writable)
 
     def _frame(self) -> tuple[Int[Tensor, "B T"], Bool[Tensor, "B T"] | None]:
         """Documents, and which pieces the prefix does not see, of prefix, suffix and what stands after it."""

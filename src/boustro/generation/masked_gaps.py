@@ -9,16 +9,16 @@ What a prefix mask hides from the left context is hidden here as in training. B 
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from boustro.generation.both_ends.reader import Ids
-from boustro.generation.canvas import Read
+from boustro.generation.canvas import Read, predicting
 from boustro.generation.draws import Draws
 from boustro.generation.models import MaskedLM
 from boustro.generation.options import GenerationConfig
 from boustro.generation.strategies.mask_predict import mask_predict
-from boustro.models.masked import at, encode, prediction_head
+from boustro.models.masked import encode
 
 
 def fill_masked(
@@ -59,13 +59,10 @@ def between(
     if writable is not None:
         allowed[: len(writable)] &= writable
         allowed[len(writable) :] = False
-    head = prediction_head(model.lm)
 
-    @torch.inference_mode()
-    def read(suffix: Int[Tensor, "B S"], places: Int[Tensor, "B K"] | None = None) -> Float[Tensor, "B K V"]:
+    def states(suffix: Tensor) -> Tensor:
         whole = torch.cat([pieces[:, :wide], suffix, pieces[:, wide + length :]], dim=1)
-        states = encode(model.lm, whole, documents, hidden)[:, wide : wide + length]
-        logits = head(states if places is None else at(states, places)).float()
-        return logits.masked_fill(~allowed, -torch.inf).log_softmax(-1)
+        return encode(model.lm, whole, documents, hidden)[:, wide:]
 
+    read = predicting(model, states, length, allowed)
     return read, pieces.new_full((len(contexts), length), mask)
