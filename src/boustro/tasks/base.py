@@ -137,8 +137,7 @@ class Task(Contract[Input, Result]):
                 if cached
                 else load_encoder(self.encoder_spec, device=str(self.device), **options)
             )
-            what = "this head was trained on"
-            refuse_other_weights(made, self.encoder_spec, self._trained_on, what, "train again")
+            refuse_other_weights(made, self.encoder_spec, self._trained_on, "this head was trained on", "train again")
             self._encoders[cached] = made
         return self._encoders[cached]
 
@@ -159,9 +158,8 @@ class Task(Contract[Input, Result]):
         Raises `ValueError` with file:line for bad data, and for a training set without labels.
         """
         check_options(Task.fit, {"seed": seed})
-        train = self.read(train, *how, **reading)
         dev = self.read(dev, *how, **reading) if dev is not None else None
-        fit_task(self, train, dev, seed)
+        fit_task(self, self.read(train, *how, **reading), dev, seed)
         return self
 
     def inputs(self, examples: Sequence[Any], cached: bool = False) -> Inputs:
@@ -200,10 +198,13 @@ class Task(Contract[Input, Result]):
 
     def stream(self, inputs: Iterable[Any], batch: int = PREDICT_INPUTS) -> Iterator[Result]:
         """What `predict` returns, input by input; only `batch` inputs are in memory at once."""
-        rest = iterate(inputs, f"{self.given} or several")
-        number = 0
+        return map(self.result, self.stream_answers(inputs, batch))
+
+    def stream_answers(self, inputs: Iterable[Any], batch: int = PREDICT_INPUTS) -> Iterator[InputAnswer[Input]]:
+        """The same as `answer_inputs`, input by input."""
+        rest, number = iterate(inputs, f"{self.given} or several"), 0
         while some := list(islice(rest, batch)):
-            yield from map(self.result, self.answer_inputs(some, number + 1))
+            yield from self.answer_inputs(some, number + 1)
             number += len(some)
 
     @overload
@@ -277,8 +278,7 @@ class Task(Contract[Input, Result]):
             path: A folder, or owner/name on the hub.
             revision: A branch, tag or commit of the hub.
             encoder: Where the encoder is now, if it has moved.
-            cache: As for the constructor.
-            device: As for the constructor.
+            cache, device: As for the constructor.
 
         Raises `FileNotFoundError` or `ValueError` when the folder is missing, incomplete, damaged or of another task,
         or when the LMs are not the ones that the head was trained on.
