@@ -75,7 +75,14 @@ def fit(
             f"after {record['encode_seconds']:.0f} s of encoding; best epoch {record['best_epoch']}",
             file=sys.stderr,
         )
+        if own := record.get("calibration"):
+            print(
+                f"temperature {own['temperature']:.2f}: calibration error {own['error']:.3f} instead of "
+                f"{own['error_before']:.3f}, on {own['answers']:,} answers for training examples left out",
+                file=sys.stderr,
+            )
         if scores := record["dev_scores"]:
+            scores = scores | ({"calibration": own} if (own := record["dev_calibration"]) else {})
             give(scores, json, lambda: _print_scores(scores), indent=1)
 
 
@@ -97,6 +104,8 @@ def evaluate(
         recall: Score the longer lists of boustro predict --recall.
         encoder: Where the encoder is now, if it has moved.
     """
+    from boustro.tasks.calibrate import calibration
+
     with only_errors(run.quiet):
         check_output(json)
         kind = task_class(task_of(folder))
@@ -105,7 +114,11 @@ def evaluate(
         model: Any = kind.from_pretrained(folder, encoder=encoder, cache=run.cache, device=run.device)
         print_notices(model.unknown_labels(sentences))
         model = model if recall is None else model.with_recall(recall)
-        scores = model.score(sentences, model.answer(sentences, cached=True)).to_dict()
+        answers = model.answer(sentences, cached=True)
+        scores = model.score(sentences, answers).to_dict()
+        known = iter([answers])  # the encoder reads again only to say what the temperature is worth
+        own = calibration(model, sentences, lambda: next(known, None) or model.answer(sentences, cached=True))
+        scores |= {"calibration": own} if own else {}
         print_notices(model.notices(cached=True))
         give(scores, json, lambda: _print_scores(scores), indent=1)
 
@@ -152,3 +165,6 @@ def _print_scores(scores: Mapping[str, Any]) -> None:
     for row in (heads, *rows):
         first, *others = zip(row, widths, strict=True)
         print(first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others), sep="  ")
+    if own := scores.get("calibration"):
+        before = f" ({own['error_before']:.3f} without its temperature)" if "error_before" in own else ""
+        print(f"calibration error  {own['error']:.3f}{before}")

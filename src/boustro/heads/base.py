@@ -40,6 +40,10 @@ class Head(nn.Module, ABC):
     """Sentences per example."""
     closed_form: ClassVar[bool] = False
     """Whether it is trained at once, by `solve(pool(vectors, lengths), targets)`, and not by its loss."""
+    has_temperature: ClassVar[bool] = False
+    """Whether `temperature` has an effect: it changes probabilities and no answer."""
+    temperature: float = 1.0
+    """What scores are divided by before they become probabilities, see `tasks.calibrate`."""
 
     def __init__(
         self,

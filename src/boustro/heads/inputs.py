@@ -66,6 +66,11 @@ class Inputs:
         """F, 0 without side features."""
         return 0 if self.side is None else self.side.shape[1]
 
+    def select(self, examples: np.ndarray) -> "Inputs":
+        """The examples with these numbers, as examples 0, 1, … over the same features."""
+        side = None if self.side is None else self.side[sentence_rows(self._own_starts, examples)[0]]
+        return Inputs(self.streams, self.lengths, self.parts[examples], side)
+
     def batch(self, examples: np.ndarray) -> Batch:
         """The examples with these numbers, in this order."""
         sentences = self.parts[examples].ravel()

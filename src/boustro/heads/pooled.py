@@ -84,9 +84,10 @@ def text_loss(scores: Float[Tensor, "S C"], targets: TextTargets) -> Tensor:
 
 
 class PooledHead(Head):
-    """Classes of texts. The prediction for a text is its scores (C,), before softmax or sigmoid."""
+    """Classes of texts. The prediction for a text is its scores (C,) / temperature, before softmax or sigmoid."""
 
     labelling = "class"
+    has_temperature = True
 
     def scores(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "S C"]:
         """A score (logit) for every class of every text; `ValueError` where `lengths` do not sum to N."""
@@ -98,13 +99,14 @@ class PooledHead(Head):
         return text_loss(self.scores(vectors, lengths), targets)
 
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:
-        return list(self.scores(vectors, lengths).cpu().numpy())
+        return list((self.scores(vectors, lengths) / self.temperature).cpu().numpy())
 
 
 class PooledScoreHead(PooledHead):
     """A number for each text, in standard deviations of the training scores. Targets are numbers (S,)."""
 
     labelling = "score"
+    has_temperature = False
 
     def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Tensor) -> Tensor:
         """Mean squared error over texts."""

@@ -30,6 +30,7 @@ class TaggingHead(Head):
     """
 
     labelling = "tags"
+    has_temperature = True
 
     def __init__(self, *given: Any) -> None:
         """As `Head`."""
@@ -51,20 +52,24 @@ class TaggingHead(Head):
         """
         if self.crf is None:
             return [[] for _ in lengths]
-        return self.crf.spans(self.scores(vectors, lengths), lengths, self.options.max_span or LONGEST, LEAST)
+        return self._spans(self.scores(vectors, lengths), lengths, LEAST)
 
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[tuple[np.ndarray, np.ndarray]]:
         scores = self.scores(vectors, lengths)
         if self.crf:
-            probabilities = self.crf.marginals(scores, lengths)
+            probabilities = self.crf.marginals(scores, lengths, self.temperature)
             if self.options.threshold is not None:
                 return self._likely(scores, lengths, probabilities, self.options.threshold)
             ids = self.crf.decode(scores, lengths)
         else:
-            probabilities = scores.softmax(-1)
+            probabilities = (scores / self.temperature).softmax(-1)
             ids = viterbi(scores, lengths, self.labels) if self.options.decode == "valid" else scores.argmax(-1)
         chosen = probabilities.gather(1, ids[:, None]).squeeze(1)
         return _per_sentence(ids, chosen, lengths)
+
+    def _spans(self, scores: Float[Tensor, "N C"], lengths: Tensor, least: float) -> list[Any]:
+        assert self.crf is not None
+        return self.crf.spans(scores, lengths, self.options.max_span or LONGEST, least, self.temperature)
 
     def _likely(
         self, scores: Float[Tensor, "N C"], lengths: Tensor, probabilities: Float[Tensor, "N C"], least: float
@@ -76,7 +81,7 @@ class TaggingHead(Head):
         ids = torch.full((len(scores),), outside)
         chosen = probabilities[:, outside].cpu()
         starts = (lengths.cumsum(0) - lengths).tolist()
-        found = self.crf.spans(scores, lengths, self.options.max_span or LONGEST, least)
+        found = self._spans(scores, lengths, least)
         for begin, spans in zip(starts, found, strict=True):
             for start, end, kind, p in resolve(spans, conflict):
                 ids[begin + start : begin + end] = torch.tensor(forms[kind].tags(end - start))

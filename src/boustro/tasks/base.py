@@ -83,9 +83,11 @@ class Task(Contract[Input, Result]):
         entry = TASKS[self.name]
         self.config: TaskConfig = entry.config.make(preset, **options)
         self.head_kind = head or entry.config.default_head
-        learns = head_class(self.head_kind).labelling  # an unknown kind is refused before anything is encoded
-        if learns not in self.labellings:
-            raise ValueError(f"a {self.head_kind} head is not for the task {self.name}: it answers {learns}")
+        kind = head_class(self.head_kind)  # an unknown kind is refused before anything is encoded
+        if kind.labelling not in self.labellings:
+            raise ValueError(f"a {self.head_kind} head is not for the task {self.name}: it answers {kind.labelling}")
+        if getattr(self.config, "calibrate", 0) and not kind.has_temperature:
+            raise ValueError(f"calibrate is not for a {self.head_kind} head, whose scores have no temperature")
         self.encoder_spec = encoder
         self.cache, self._wanted_device = cache, device
         self.device = find_device(device)

@@ -12,6 +12,8 @@ from boustro.heads.base import Head
 from boustro.heads.inputs import Inputs
 from boustro.heads.registry import make_head
 from boustro.heads.training import Dev, TrainLog, mix_all, predict_mixed, propose_batch, train_head
+from boustro.tasks.answers import Answer
+from boustro.tasks.calibrate import calibration, fit_temperature
 from boustro.tasks.folder import describe
 from boustro.tasks.labellings import Labelling, make_labelling
 
@@ -48,7 +50,8 @@ def fit_task(task: "Task[Any, Any]", train: Sequence[Any], dev: Sequence[Any] | 
         device=task.device,
     )
     task.finish(train, inputs, seed)
-    dev_scores = _calibrated_scores(task, dev, dev_inputs) if dev and dev_inputs else None
+    calibrated = fit_temperature(task, train, inputs, seed, on_dev) if getattr(config, "calibrate", 0) else None
+    dev_scores, dev_calibration = _calibrated_scores(task, dev, dev_inputs) if dev and dev_inputs else (None, {})
     task.record = {
         "seed": seed,
         "batch_sentences": batch_sentences,
@@ -57,6 +60,8 @@ def fit_task(task: "Task[Any, Any]", train: Sequence[Any], dev: Sequence[Any] | 
         "encode_seconds": round(encoded - started, 2),
         "train_seconds": round(time.monotonic() - encoded, 2),
         "dev_scores": dev_scores,
+        "dev_calibration": dev_calibration,
+        "calibration": calibrated,
         "notices": {**+encoder.counts, **labelling.unpredictable(train, dev or [], head.options.max_span or 0)},
         **head_facts(encoder, head, log),
     }
@@ -75,8 +80,10 @@ def new_head(
     )
 
 
-def _calibrated_scores(task: "Task[Any, Any]", dev: Sequence[Any], inputs: Inputs) -> dict[str, Any]:
-    """Set what the head chooses on the development set; returns the scores there."""
+def _calibrated_scores(
+    task: "Task[Any, Any]", dev: Sequence[Any], inputs: Inputs
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Set what the head chooses on the development set; returns the scores there, and how calibrated they are."""
     head, labelling = task.trained_head(), task.labelling
     assert labelling is not None
     mixed = mix_all(head, inputs.streams)
@@ -86,7 +93,11 @@ def _calibrated_scores(task: "Task[Any, Any]", dev: Sequence[Any], inputs: Input
         task.calibrate(candidates, gold, dev)
     outputs = predict_mixed(head, mixed, inputs)
     labelling.calibrate(task.complete(outputs, dev), dev)
-    return task.score(dev, task.read_answers(outputs, dev)).to_dict()
+
+    def answer() -> list[Answer]:
+        return task.read_answers(predict_mixed(head, mixed, inputs), dev)
+
+    return task.score(dev, task.read_answers(outputs, dev)).to_dict(), calibration(task, dev, answer)
 
 
 def head_facts(encoder: Encoder, head: Head, log: TrainLog) -> dict[str, Any]:

@@ -49,6 +49,7 @@ def save_task(task: "Task[Any, Any]", path: str | Path) -> None:
         "streams": head.streams,
         "max_span": head.options.max_span,
         "side": head.side,
+        "temperature": head.temperature,
         "labelling": labelling.to_dict(),
         "record": task.record,
     }
@@ -83,6 +84,7 @@ def load_task(
             side=int(saved.get("side", 0)),
         )
         task.head.load_state_dict(load_file(path / "head.safetensors"))
+        task.head.temperature = float(saved.get("temperature", 1.0))
         task.load_rest(path)
         task.record = saved["record"]
         task._trained_on = weights_of(saved["encoder_identity"])

@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from safetensors.numpy import load_file, save_file
 
 from boustro.heads.inputs import Inputs
-from boustro.heads.registry import make_head
-from boustro.heads.training import predict_inputs, propose_batch, train_head
+from boustro.heads.training import predict_inputs
 from boustro.heads.words import WordModel, choose_weights, fit_words, folds
 from boustro.store import read_json, write_file
 from boustro.tasks.base import Task
+from boustro.tasks.folds import train_on_part
 from boustro.tasks.labellings.texts import TextLabelling
 from boustro.types import Sentence
 
@@ -80,18 +79,7 @@ def _head_scores(
     task: Task[Any, Any], texts: Sequence[Sentence], inputs: Inputs, kept: np.ndarray, left: np.ndarray, seed: int
 ) -> np.ndarray:
     """(len(left), C): scores for texts left out, of a head such as the task's that was trained on the others."""
-    made, labelling = task.trained_head(), task.labelling
+    labelling = task.labelling
     assert isinstance(labelling, TextLabelling)
-    torch.manual_seed(seed)
-    head = make_head(made.kind, made.options, made.streams, made.labels)
-    own, others = (Inputs(inputs.streams, inputs.lengths, inputs.parts[numbers]) for numbers in (kept, left))
-    train_head(
-        head,
-        own,
-        labelling.targets([texts[n] for n in kept]),
-        task.config,
-        seed=seed,
-        batch_sentences=task.config.batch_sentences or propose_batch(len(kept)),
-        device=task.device,
-    )
-    return labelling.log_probabilities(np.stack(predict_inputs(head, others)))
+    head = train_on_part(task, texts, inputs, kept, seed)
+    return labelling.log_probabilities(np.stack(predict_inputs(head, inputs.select(left))))

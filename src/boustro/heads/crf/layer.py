@@ -81,21 +81,35 @@ class CRF(nn.Module):
         return best_path(*self._prepare(scores, lengths)).to(scores.device)
 
     @torch.no_grad()
-    def marginals(self, scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"]) -> Float[Tensor, "N C"]:
-        """The probability of each tag at each word, summed over all valid sequences of its sentence."""
-        return posteriors(*self._prepare(scores, lengths)).float().to(scores.device)
+    def marginals(
+        self, scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], temperature: float = 1.0
+    ) -> Float[Tensor, "N C"]:
+        """The probability of each tag at each word, summed over all valid sequences of its sentence.
+
+        With a temperature τ, p(y)^(1/τ), normalised, stands in the place of p(y); the best sequence stays the best.
+        """
+        return posteriors(*self._prepare(scores, lengths, temperature)).float().to(scores.device)
 
     @torch.no_grad()
-    def spans(self, scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], longest: int, least: float) -> Spans:
+    def spans(
+        self,
+        scores: Float[Tensor, "N C"],
+        lengths: Int[Tensor, " S"],
+        longest: int,
+        least: float,
+        temperature: float = 1.0,
+    ) -> Spans:
         """All entities of at most `longest` words and a probability of at least `least`; see `crf.spans`."""
-        return span_posteriors(*self._prepare(scores, lengths), entity_forms(self.tags), longest, least)
+        return span_posteriors(*self._prepare(scores, lengths, temperature), entity_forms(self.tags), longest, least)
 
-    def _prepare(self, scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Chain]:
+    def _prepare(self, scores: Tensor, lengths: Tensor, temperature: float = 1.0) -> tuple[Tensor, Tensor, Chain]:
         if scores.shape[1] != len(self.tags):
             raise ValueError(f"the scores have {scores.shape[1]} columns, but there are {len(self.tags)} tags")
         valid = Transitions(self.valid_starts, self.valid_pairs, self.valid_ends)
-        words = exact(scores)
-        return words, lengths.to(words.device), make_chain(valid, self.starts, self.transitions, self.ends)
+        words, chain = exact(scores), make_chain(valid, self.starts, self.transitions, self.ends)
+        if temperature != 1:
+            words, chain = words / temperature, Chain(*(part / temperature for part in chain))
+        return words, lengths.to(words.device), chain
 
     def _first_fault(self, tags: Tensor, lengths: Tensor, at: Edges, parts: tuple[Tensor, Tensor, Tensor]) -> str:
         """The first error in gold tags: `parts` are the scores of beginnings, of pairs and of endings, some -∞."""

@@ -70,7 +70,19 @@ def calibration(results: Results) -> Section | None:
         text = f"The score of a predicted entity is the geometric mean of its words' probabilities. {text}"
     caption = f"Percentage of predicted {units} that are right, by score; grey: how many have that score."
     figures = _figures(results, systems, charts.reliability_panels, colour_systems(systems), caption)
-    return Section("calibration", "Calibration", [Prose(text), *figures, Details("As a table", [table])])
+    tempered = [_temperatures(s) for s in systems if s.get("temperatures")]
+    return Section("calibration", "Calibration", [Prose(text), *tempered, *figures, Details("As a table", [table])])
+
+
+def _temperatures(system: dict[str, Any]) -> Prose:
+    """What `--calibrate` found, mean over seeds."""
+    own = system["temperatures"]
+    mean = {name: sum(each[name] for each in own) / len(own) for name in ("temperature", "error_before", "error")}
+    return Prose(
+        f"{system['name']}: scores have a temperature of {mean['temperature']:.2f}, chosen on parts of the training "
+        f"set that were left out; there the error fell from {100 * mean['error_before']:.1f} to "
+        f"{100 * mean['error']:.1f} points."
+    )
 
 
 def _figures(results: Results, systems: Systems, draw: Any, colours: Colours, caption: str) -> list[Block]:

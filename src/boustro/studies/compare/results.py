@@ -151,6 +151,7 @@ def _facts(finished: Finished, grid: "Grid") -> dict[str, Any]:
         "per_type": {x: {key: statistics.fmean(r[key] for r in rows) for key in EMPTY} for x, rows in per_type.items()},
         **{name: record[name] for name in RECORDED},
         **{name: first["cost"][name] for name in SIZES},
+        "temperatures": [own for s in scores if (own := s["record"].get("calibration"))],
         "dev_curves": [s["record"].get("dev_curve", []) for s in scores],
         "best_epochs": [s["record"].get("best_epoch", 0) for s in scores],
         "context": config.get("context", "sentence"),

@@ -63,6 +63,10 @@ class Labelling(ABC):
         """What the head is calibrated on, where it is."""
         return None
 
+    def judge(self, examples: Sequence[Any], answers: Sequence[Answer]) -> tuple[list[float], list[bool]]:
+        """The probability of each thing answered, and whether it is right; nothing where answers have none."""
+        return [], []
+
     def calibrate(self, outputs: Sequence[Any], examples: Sequence[Any]) -> None:
         """Set what is chosen on the development set, from the head's outputs there. By default nothing."""
         return None

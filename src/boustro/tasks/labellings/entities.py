@@ -37,6 +37,14 @@ class EntityLabelling(Labelling):
         ids = {label: i for i, label in enumerate(self.types)}
         return [[(e.start, e.end, ids.get(e.label, -1)) for e in gold_entities(s)] for s in examples]
 
+    def judge(self, examples: Sequence[Sentence], answers: Sequence[Answer]) -> tuple[list[float], list[bool]]:
+        scores, right = [], []
+        for sentence, answer in zip(examples, answers, strict=True):
+            gold = {(e.label, e.start, e.end) for e in gold_entities(sentence)}
+            scores += [e.score or 0.0 for e in answer.entities]
+            right += [(e.label, e.start, e.end) in gold for e in answer.entities]
+        return scores, right
+
     def read_spans(self, spans: Sequence[FoundSpan], example: Sentence) -> Answer:
         """Entities from (start, end, number of the label, probability); the tags are those of the outermost."""
         entities = sorted(Entity(self.types[label], start, end, score=p) for start, end, label, p in spans)

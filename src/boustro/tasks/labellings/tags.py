@@ -76,6 +76,10 @@ class WordLabelling(TagLabelling):
         """Unchanged."""
         return sentence.tags or ()
 
+    def judge(self, examples: Sequence[Sentence], answers: Sequence[Answer]) -> tuple[list[float], list[bool]]:
+        pairs = [p for s, a in zip(examples, answers, strict=True) for p in zip(s.tags or (), a.tags, strict=True)]
+        return [score for a in answers for score in a.scores], [gold == own for gold, own in pairs]
+
     def read(self, output: tuple[np.ndarray, np.ndarray], example: Sentence) -> Answer:
         """Every word is an entity."""
         ids, scores = output

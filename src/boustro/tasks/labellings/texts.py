@@ -86,6 +86,11 @@ class TextLabelling(Labelling):
         entities = (Entity(label, 0, len(example), score=score),) if len(example) else ()
         return Answer((label,), (score,), entities, dict(zip(self.labels, map(float, probabilities), strict=True)))
 
+    def judge(self, examples: Sequence[Any], answers: Sequence[Answer]) -> tuple[list[float], list[bool]]:
+        pairs = zip(examples, answers, strict=True)
+        right = [label in self.gold_labels([example]) for example, answer in pairs for label in answer.tags]
+        return [score for answer in answers for score in answer.scores], right
+
     def score(
         self, examples: Sequence[Any], answers: Sequence[Answer], signature: dict[str, str]
     ) -> LabelScore | LabelSetScore:

@@ -1,0 +1,122 @@
+"""A temperature for a head: its answers stay the same, and a score of 0.9 comes nearer to nine right answers in ten.
+
+    p(y | x)  =  softmax(scores / τ)            a label of a text, a tag of a word
+    p(y | x)  ∝  exp(score(x, y) / τ)           a sequence of tags under a CRF: all of its scores are divided
+
+τ is the most likely one for the answers on parts of the training set that were left out: each answer is right or wrong
+with the probability that it was given. Above 1 the head was too sure of itself. Thresholds and promises about recall
+are set after it, on the probabilities that it gives.
+
+Source: Guo et al. 2017, section 4.2, with the event "this answer is right" in the place of the gold label, since an
+entity has no other probability.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from boustro.heads.base import Head
+from boustro.heads.inputs import Inputs
+from boustro.heads.training import Dev, mix_all, predict_mixed
+from boustro.metrics.calibration import reliability
+from boustro.tasks.answers import Answer
+from boustro.tasks.folds import left_out, train_on_part
+
+if TYPE_CHECKING:
+    from boustro.tasks.base import Task
+
+GRID = 2.0 ** np.arange(-1, 3.01, 1 / 3)
+FINE = 2.0 ** np.arange(-1, 3.001, 1 / 60)
+LEAST = 1e-6
+
+
+def fit_temperature(
+    task: "Task[Any, Any]", examples: Sequence[Any], inputs: Inputs, seed: int, dev: Dev | None = None
+) -> dict[str, Any]:
+    """Set the temperature of a task's trained head; returns what a record says of it.
+
+    Args:
+        examples: The training set, whose features are the first examples of `inputs`.
+        dev: The development set, where the heads for the parts choose their epoch there as the trained one did.
+
+    It stays 1 where no answer on the parts left out is right or none is wrong.
+    """
+    folds: int = task.config.calibrate  # type: ignore[attr-defined]
+    found, truth, parts = [], [], 0
+    for kept, left in left_out(examples, folds, seed):
+        head = train_on_part(task, examples, inputs, kept, seed, dev)
+        scores, right = _scores(task, head, [examples[n] for n in left], inputs.select(left))
+        found.append(scores)
+        truth.append(right)
+        parts += 1
+    scores, right = np.concatenate(found, 1), np.concatenate(truth)
+    temperature = best_temperature(scores, right)
+    task.trained_head().temperature = temperature
+    errors = [reliability(_between(scores, t).tolist(), right.tolist()).error for t in (1.0, temperature)]
+    return {
+        "temperature": round(temperature, 4),
+        "parts": parts,
+        "answers": len(right),
+        "error_before": round(errors[0], 5),
+        "error": round(errors[1], 5),
+    }
+
+
+def best_temperature(scores: np.ndarray, right: np.ndarray) -> float:
+    """The temperature of the greatest likelihood; `scores` (G, E) at each of `GRID` of answers that are right or not.
+
+    1 where all are right, or none is.
+    """
+    if right.all() or not right.any():
+        return 1.0
+    losses = []
+    for temperature in FINE:
+        p = _between(scores, temperature).clip(LEAST, 1 - LEAST)
+        losses.append(-np.where(right, np.log(p), np.log1p(-p)).mean())
+    return float(FINE[int(np.argmin(losses))])
+
+
+def calibration(
+    task: "Task[Any, Any]", examples: Sequence[Any], answer: Callable[[], Sequence[Answer]]
+) -> dict[str, Any]:
+    """The calibration error (0 to 1) of a task's answers, and with a temperature that of the answers without it.
+
+    Empty for tasks whose answers have no probability. `answer` gives the answers for the examples.
+    """
+    head, labelling = task.trained_head(), task.labelling
+    assert labelling is not None
+    scores, right = labelling.judge(examples, answer())
+    if not scores:
+        return {}
+    own: dict[str, Any] = {"error": reliability(scores, right).error, "answers": len(scores)}
+    temperature = head.temperature
+    if temperature != 1 and getattr(task, "recall", None) is None:
+        try:
+            head.temperature = 1.0
+            own["error_before"] = reliability(*labelling.judge(examples, answer())).error
+        finally:
+            head.temperature = temperature
+        own["temperature"] = temperature
+    return own
+
+
+def _scores(task: "Task[Any, Any]", head: Head, examples: Sequence[Any], inputs: Inputs) -> tuple[np.ndarray, Any]:
+    """(G, E) the probability of each answer at each temperature of `GRID`, and (E,) whether it is right."""
+    assert task.labelling is not None
+    head.options = replace(head.options, threshold=None)  # what passes it would change with the temperature
+    mixed, rows, right = mix_all(head, inputs.streams), [], []
+    for head.temperature in GRID.tolist():
+        outputs = predict_mixed(head, mixed, inputs)
+        answers = [task.labelling.read(output, e) for output, e in zip(outputs, examples, strict=True)]
+        scores, right = task.labelling.judge(examples, answers)
+        rows.append(scores)
+    return np.array(rows, float).reshape(len(GRID), -1), np.array(right, bool)
+
+
+def _between(scores: np.ndarray, temperature: float) -> np.ndarray:
+    """(E,) the scores at a temperature, from those at the two nearest of `GRID`."""
+    place = float(np.interp(np.log(temperature), np.log(GRID), np.arange(len(GRID))))
+    low = min(int(place), len(GRID) - 2)
+    return scores[low] + (place - low) * (scores[low + 1] - scores[low])
