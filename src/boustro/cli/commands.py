@@ -92,6 +92,7 @@ def evaluate(
     json: Path | None = None,
     reading: DataOptions = DEFAULT_OPTIONS,
     recall: Recall | None = None,
+    share_evidence: Literal["off", "vote"] | None = None,
     encoder: str | None = None,
     run: RunOptions = DEFAULT_RUN,
 ) -> None:
@@ -102,6 +103,7 @@ def evaluate(
         data: Labelled examples, in any form that boustro fit takes.
         json: Write the scores to this file (- for standard output).
         recall: Score the longer lists of boustro predict --recall.
+        share_evidence: As for boustro predict.
         encoder: Where the encoder is now, if it has moved.
     """
     from boustro.tasks.calibrate import calibration
@@ -109,10 +111,11 @@ def evaluate(
     with only_errors(run.quiet):
         check_output(json)
         kind = task_class(task_of(folder))
-        _refuse_recall(kind, recall)
+        _refuse_of_taggers(kind, recall, share_evidence)
         sentences = read_examples(kind, data, reading)
         model: Any = kind.from_pretrained(folder, encoder=encoder, cache=run.cache, device=run.device)
         print_notices(model.unknown_labels(sentences))
+        model = model if share_evidence is None else model.with_evidence(share_evidence)
         model = model if recall is None else model.with_recall(recall)
         answers = model.answer(sentences, cached=True)
         scores = model.score(sentences, answers).to_dict()
@@ -129,6 +132,7 @@ def predict(
     format: Literal["text", "jsonl", "conll", "html"] | None = None,
     reads: Literal["text", "jsonl", "conll", "conllu", "parquet", "arrow"] | None = None,
     recall: Recall | None = None,
+    share_evidence: Literal["off", "vote"] | None = None,
     encoder: str | None = None,
     output: OutputOptions = DEFAULT_OUTPUT,
     run: RunOptions = DEFAULT_RUN,
@@ -145,18 +149,23 @@ def predict(
             text.
         recall: Promise of a tagger that was trained with a development set: give every entity that is probable enough,
             so that this share of all entities is among them, such as 0.95. Entities may then overlap.
+        share_evidence: vote: a tagger lets the mentions of one name in a document vote on what it is, weighted by their
+            scores. By default as it was trained.
         encoder: Where the encoder is now, if it has moved.
     """
     check_options(predict, locals())
-    _refuse_recall(task_class(task_of(folder)), recall)
+    _refuse_of_taggers(task_class(task_of(folder)), recall, share_evidence)
+    from boustro.serve.batch.labeller import Opened
     from boustro.serve.batch.predict import predict_files
 
-    predict_files(folder, files, format, reads, recall, encoder, output, run)
+    opened = Opened(folder, encoder, run.device, run.cache, recall, share_evidence)
+    predict_files(opened, files, format, reads, output, run)
 
 
-def _refuse_recall(kind: Any, recall: float | None) -> None:
-    if recall is not None and not hasattr(kind, "with_recall"):
-        raise OptionError(f"--recall is for taggers, and this is a {kind.__name__}; leave it out")
+def _refuse_of_taggers(kind: Any, recall: float | None, share_evidence: str | None) -> None:
+    given = {"--recall": recall, "--share-evidence": share_evidence}
+    for name in (name for name, value in given.items() if value is not None and not hasattr(kind, "with_recall")):
+        raise OptionError(f"{name} is for taggers, and this is a {kind.__name__}; leave it out")
 
 
 def _print_scores(scores: Mapping[str, Any]) -> None:

@@ -60,6 +60,7 @@ def train_head(
     batch_sentences: int,
     dev: Dev | None = None,
     device: torch.device | None = None,
+    noise: Callable[[Tensor], Tensor] | None = None,
 ) -> TrainLog:
     """Train `head` in place.
 
@@ -68,6 +69,7 @@ def train_head(
         targets: Returns the targets of a batch, given the numbers of its examples and the rows of their words.
         batch_sentences: Examples per step.
         dev: The epoch with the best score there is kept; without it, the last one.
+        noise: What is done to the vectors of a batch, (N, d), before the loss.
 
     Raises `ValueError` if the loss becomes NaN or infinite.
     """
@@ -91,7 +93,8 @@ def train_head(
         total = torch.zeros((), device=device)
         for examples in _batches(len(inputs), batch_sentences, generator):
             batch = inputs.batch(examples)
-            loss = head.loss(words.of(batch), batch.lengths, targets(examples, batch.rows.to(device)))
+            vectors = noise(words.of(batch)) if noise else words.of(batch)
+            loss = head.loss(vectors, batch.lengths, targets(examples, batch.rows.to(device)))
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.step()

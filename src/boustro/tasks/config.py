@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from boustro.choose import choose, suggestion
 from boustro.encoders.options import ReadingOptions
 from boustro.heads.options import HeadOptions, PairOptions, TrainOptions
-from boustro.options import Count, CountOrZero, Dropout, OptionError, Positive, Range, Width, check_options
+from boustro.options import Count, CountOrZero, Dropout, OptionError, Positive, Range, Share, Width, check_options
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +55,14 @@ class TaggerConfig(CalibrationOptions, TaskConfig):
 
     tag_scheme: Literal["bio", "io", "bioes"] = "bio"
     """Tag scheme that the head learns. Output is always BIO."""
+    word_dropout: Dropout = 0.0
+    """In training, the share of the words that are known by their context alone (the pooling's before), anew in every
+    step."""
+    replace_mentions: Share = 0.0
+    """Add copies of this share of the training documents (sentences, where there are no documents) with other names of
+    the training set in the place of theirs."""
+    share_evidence: Literal["off", "vote"] = "off"
+    """vote: in answers, the mentions of one name in a document vote on what it is, weighted by their scores."""
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "default": {},

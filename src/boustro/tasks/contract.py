@@ -90,6 +90,10 @@ class Contract(ABC, Generic[Input, Result]):
     def show(self, answer: InputAnswer[Input], form: str, colour: bool = False) -> Any:
         """The answer for an input, printable, in one of `formats`; jsonl is a dict, with the input."""
 
+    def augment(self, train: list[Any], seed: int) -> tuple[list[Any], Mapping[str, int]]:
+        """Examples to train on besides the training set, and what was done, for notices. By default none."""
+        return [], {}
+
     # A task may have more than a head.
 
     def finish(self, train: Sequence[Any], inputs: Inputs, seed: int) -> None:

@@ -14,6 +14,7 @@ from boustro.heads.registry import make_head
 from boustro.heads.training import Dev, TrainLog, mix_all, predict_mixed, propose_batch, train_head
 from boustro.tasks.answers import Answer
 from boustro.tasks.calibrate import calibration, fit_temperature
+from boustro.tasks.context import training_noise
 from boustro.tasks.folder import describe
 from boustro.tasks.labellings import Labelling, make_labelling
 
@@ -27,13 +28,16 @@ def fit_task(task: "Task[Any, Any]", train: Sequence[Any], dev: Sequence[Any] | 
     if not any(part.document for example in train for part in task.parts(example)):
         task.read_single_sentences()  # later the head reads what it was trained on
     config = task.config
+    noise = training_noise(task)
     labelling = task.labelling = make_labelling(task.head_kind, train, config)
     task._trained_on = None
-    inputs = task.inputs(train, cached=True)
+    added, done = task.augment([*train], seed)
+    examples = [*train, *added]
+    inputs = task.inputs(examples, cached=True)
     dev_inputs = task.inputs(dev, cached=True) if dev else None
     encoder = task.encoder(cached=True)
     encoded = time.monotonic()
-    batch_sentences = config.batch_sentences or propose_batch(len(train))
+    batch_sentences = config.batch_sentences or propose_batch(len(examples))
     torch.manual_seed(seed)
     head = task.head = new_head(task, labelling, train, encoder, inputs.side_width)
     on_dev = None
@@ -42,12 +46,13 @@ def fit_task(task: "Task[Any, Any]", train: Sequence[Any], dev: Sequence[Any] | 
     log = train_head(
         head,
         inputs,
-        labelling.targets(train),
+        labelling.targets(examples),
         config,
         seed=seed,
         batch_sentences=batch_sentences,
         dev=on_dev,
         device=task.device,
+        noise=noise,
     )
     task.finish(train, inputs, seed)
     calibrated = fit_temperature(task, train, inputs, seed, on_dev) if getattr(config, "calibrate", 0) else None
@@ -62,7 +67,7 @@ def fit_task(task: "Task[Any, Any]", train: Sequence[Any], dev: Sequence[Any] | 
         "dev_scores": dev_scores,
         "dev_calibration": dev_calibration,
         "calibration": calibrated,
-        "notices": {**+encoder.counts, **labelling.unpredictable(train, dev or [], head.options.max_span or 0)},
+        "notices": {**done, **+encoder.counts, **labelling.unpredictable(train, dev or [], head.options.max_span or 0)},
         **head_facts(encoder, head, log),
     }
 

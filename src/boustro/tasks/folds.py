@@ -15,6 +15,7 @@ from boustro.heads.base import Head
 from boustro.heads.inputs import Inputs
 from boustro.heads.registry import make_head
 from boustro.heads.training import Dev, propose_batch, train_head
+from boustro.tasks.context import training_noise
 
 if TYPE_CHECKING:
     from boustro.tasks.base import Task
@@ -63,5 +64,6 @@ def train_on_part(
         batch_sentences=task.config.batch_sentences or propose_batch(len(kept)),
         dev=dev,
         device=task.device,
+        noise=training_noise(task),
     )
     return head

@@ -7,7 +7,7 @@ tagger.predict("Jane Villanueva of United Airlines spoke.")   # [Entity("PER", 0
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from boustro.given import as_sentence, as_sentences
 from boustro.heads.training import predict_inputs
@@ -19,7 +19,10 @@ from boustro.tasks.data.conll import format_conll, format_document
 from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.data.records import WORD_KEYS
 from boustro.tasks.data.schemes import Scheme
+from boustro.tasks.evidence import vote
 from boustro.tasks.labellings.entities import EntityLabelling
+from boustro.tasks.labellings.tags import WordLabelling
+from boustro.tasks.mentions import replace_mentions
 from boustro.tasks.recall import RecallPromise, Watch
 from boustro.tasks.render import as_html, as_terminal, as_text, word_entities
 from boustro.text.words import split_text
@@ -93,6 +96,10 @@ class Tagger(Task[str, list[Entity]]):
         self.promise = None
         return super().fit(train, dev, seed, *how, **reading)
 
+    def augment(self, train: list[Sentence], seed: int) -> tuple[list[Sentence], Mapping[str, int]]:
+        share = self.config.replace_mentions  # type: ignore[attr-defined]
+        return replace_mentions(train, share, seed) if share else ([], {})
+
     def calibrate(self, candidates: Sequence[Any], gold: Any, dev: Sequence[Sentence]) -> None:
         if any(candidates):
             self.promise = RecallPromise.learn(candidates, gold)
@@ -139,6 +146,22 @@ class Tagger(Task[str, list[Entity]]):
         self._watch.add(candidates)
         likely = ([span for span in own if span[3] >= self._least] for own in candidates)
         return [self.labelling.read_spans(own, s) for own, s in zip(likely, sentences, strict=True)]
+
+    def read_answers(self, outputs: Sequence[Any], examples: Sequence[Sentence]) -> list[Answer]:
+        """As `Task.read_answers`; with `share_evidence`, the mentions of a name have voted."""
+        answers = super().read_answers(outputs, examples)
+        return answers if self.config.share_evidence == "off" else vote(examples, answers)  # type: ignore[attr-defined]
+
+    def with_evidence(self, share_evidence: Literal["off", "vote"]) -> Self:
+        """The same tagger with another value of this option, see `tasks.evidence`; lists of `with_recall` stay.
+
+        Raises `ValueError` for a tagger of plain labels.
+        """
+        if share_evidence != "off" and isinstance(self.labelling, WordLabelling):
+            raise ValueError("mentions are of entities, and this tagger gives every word a label")
+        made = object.__new__(type(self))
+        vars(made).update(vars(self), config=replace(self.config, share_evidence=share_evidence))
+        return made
 
     def notices(self, cached: bool = False) -> dict[str, int]:
         """As `Task.notices`, and why a promise about recall may not hold."""

@@ -27,32 +27,29 @@ PROBLEMS = "rows without an answer"
 
 
 def predict_files(
-    folder: Path,
+    opened: Opened,
     files: Sequence[str],
     form: str | None,
     reads: Form | None,
-    recall: float | None,
-    encoder: str | None,
     output: OutputOptions,
     run: RunOptions,
 ) -> None:
     """See `boustro.cli.commands.predict`."""
     refuse_missing(files)
     _refuse_own_input(files, output)
-    kind, made = task_class(task_of(folder)), _form_of(output.out)
+    kind, made = task_class(task_of(opened.folder)), _form_of(output.out)
     table = made in TABLES
     form = form or ("jsonl" if table else made if made in kind.formats else "text")
     if form not in kind.formats or (table and form != "jsonl"):
         allowed = ("jsonl",) if table else kind.formats
         raise OptionError(f"--format {form}: {f'a {kind.__name__}' if not table else made} has {', '.join(allowed)}")
-    if recall is not None and form == "conll":
+    if opened.recall is not None and form == "conll":
         raise OptionError("--format conll has no place for entities that overlap; give --recall with another format")
     if output.resume and any(file == "-" or is_stream(file) for file in files):
         raise OptionError("--resume reads its files again, which a stream does not allow; name files")
     console = Console(highlight=False, soft_wrap=True)
     colour = form == "text" and output.out is None and output.workers == 1 and console.is_terminal
     shown = Shown(form, colour, with_file=len(files) > 1)
-    opened = Opened(folder, encoder, run.device, run.cache, recall)
     labeller = Labeller(opened, shown, keep_going=output.errors is not None)
     showing = output.out is None and console.is_terminal
     with only_errors(run.quiet), tqdm(desc="labelling", unit=" rows", disable=showing or None, leave=False) as bar:
@@ -106,8 +103,9 @@ def _write(
 ) -> Counter[str]:
     counts = _Counts()
     sizes = [Path(file).stat().st_size if Path(file).is_file() else -1 for file in files]
-    asked = [labeller.shown.form, labeller.opened.recall, reads, list(zip(files, sizes, strict=True))]
-    key = fingerprint(model_fingerprint(labeller.opened.folder), asked)
+    own = labeller.opened
+    asked = [labeller.shown.form, own.recall, own.share_evidence, reads, list(zip(files, sizes, strict=True))]
+    key = fingerprint(model_fingerprint(own.folder), asked)
     how = {"errors": output.errors, "resume": output.resume, "overwrite": output.overwrite, "table": table}
     with grow(out, key, **how) as growing:
         if head and not growing.part.tell():

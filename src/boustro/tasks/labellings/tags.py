@@ -62,6 +62,8 @@ class WordLabelling(TagLabelling):
     @classmethod
     def learn(cls, sentences: Sequence[Sentence], config: TaskConfig) -> "WordLabelling":
         """The labels of the training set in alphabetical order."""
+        if getattr(config, "replace_mentions", 0) or getattr(config, "share_evidence", "off") != "off":
+            raise ValueError("the training data have a label per word: leave out replace_mentions and share_evidence")
         return cls("labels", sorted({tag for s in sentences for tag in s.tags or ()}))
 
     def gold_labels(self, sentences: Sequence[Sentence]) -> list[str]:

@@ -1,0 +1,40 @@
+"""`--word-dropout`: which columns of an encoder's vectors know the word itself; `heads.word_dropout` drops them."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from boustro.encoders.base import Encoder
+from boustro.encoders.concat import ConcatEncoder
+from boustro.encoders.lm import LMEncoder
+from boustro.heads.word_dropout import CONTEXT, WordDropout, own_columns
+
+if TYPE_CHECKING:
+    from boustro.tasks.base import Task
+
+
+def training_noise(task: "Task[Any, Any]") -> Callable[[Tensor], Tensor] | None:
+    """What is done to the vectors of each training batch; `None` for nothing.
+
+    Raises `ValueError` for an encoder whose vectors have no part that knows the context alone.
+    """
+    share = getattr(task.config, "word_dropout", 0.0)
+    if not share:
+        return None
+    encoder = task.encoder()
+    streams = [(s.num_layers, s.width) for s in encoder.streams]
+    return WordDropout(own_columns(_places(encoder), streams, task.config.combine == "concat"), share)
+
+
+def _places(encoder: Encoder) -> list[list[str]]:
+    """Where each stream's words are read from."""
+    parts = encoder.parts if isinstance(encoder, ConcatEncoder) else [encoder]
+    causal = all(type(part) is LMEncoder for part in parts)  # a subclass sees the word where it reads `before`
+    places = [part.identity().get("pooling", "").split("+") for part in parts]
+    if not causal or not all(CONTEXT in names for names in places):
+        raise ValueError(
+            "--word-dropout needs words that are read before the LM has read them: causal LMs, forward or backward, "
+            "with --pooling exit+before (their default)"
+        )
+    return places
