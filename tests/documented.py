@@ -117,6 +117,9 @@ def make_folder(folder: Path) -> Path:
     _write(folder / "similar.jsonl", SIMILAR)
     _write(folder / "recipe.yaml", "train: train.conll\nepochs: 1\n")
     _write(folder / "dev.conllu", CONLLU)
+    region = {"from_name": "label", "type": "labels", "value": {"start": 0, "end": 3, "text": "Ada", "labels": ["PER"]}}
+    exported = {"data": {"text": "Ada left."}, "annotations": [{"result": [region]}]}
+    _write(folder / "export.json", json.dumps([exported, exported]))
     _write(folder / "answers.txt", "Ada;x;B-PER\nleft;x;O\n")
     for name in ("summaries.jsonl", "dev-summaries.jsonl"):
         _write(folder / name, '{"source": "Ada left for Vellmar.", "targets": ["Ada left."]}\n')

@@ -129,7 +129,7 @@ def evaluate(
 def predict(
     folder: Positional[Path],
     files: Positional[tuple[str, ...]] = ("-",),
-    format: Literal["text", "jsonl", "conll", "html"] | None = None,
+    format: Literal["text", "jsonl", "conll", "html", "labelstudio", "argilla"] | None = None,
     reads: Literal["text", "jsonl", "conll", "conllu", "parquet", "arrow"] | None = None,
     recall: Recall | None = None,
     share_evidence: Literal["off", "vote"] | None = None,
@@ -143,7 +143,8 @@ def predict(
         folder: A folder that boustro fit wrote.
         files: Text files (.gz, .bz2, .xz too), streams such as /dev/stdin, or - for standard input.
         format: text (coloured in a terminal), jsonl (one object per line, with character offsets, and with the file
-            where there are several), conll (each line a document; taggers only) or html. By default as --out ends, else
+            where there are several), conll (each line a document; taggers only), html, or labelstudio or argilla (a
+            list of records with suggestions, to import there; entities and labels only). By default as --out ends, else
             text.
         reads: What the files hold. By default as they end (.jsonl, .conll, .conllu, .parquet, .arrow), else lines of
             text.

@@ -7,6 +7,7 @@ A text is one example, whatever the number of its sentences; the head pools the 
 give each text several labels or none, and the answers are a `LabelSet`.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -20,7 +21,9 @@ from boustro.heads.training import mix_all
 from boustro.options import Seed
 from boustro.tasks.answers import InputAnswer, Label, LabelSet, Part
 from boustro.tasks.base import Task
-from boustro.tasks.data.reading import DataOptions
+from boustro.tasks.data import data_name
+from boustro.tasks.data.annotations import TOOLS
+from boustro.tasks.data.reading import DataOptions, Note, warn_of
 from boustro.tasks.data.texts import TextData, count_wordless, read_texts, whole_text
 from boustro.tasks.labellings.texts import LabelSetLabelling, TextLabelling
 from boustro.tasks.render import as_html, as_terminal
@@ -49,17 +52,23 @@ class Classifier(Task[str, Label]):
 
     name = "classify"
     labellings = ("class",)
+    formats = (*Task.formats, *TOOLS)
     beside: Beside | None = None
     """What stands beside the head with `words`."""
 
     @staticmethod
     def read(data: TextData) -> list[Sentence]:
-        """See `boustro.tasks.data.texts.read_texts`."""
-        return read_texts(data)
+        """See `boustro.tasks.data.texts.read_texts`; a warning counts what was left out."""
+        notes: list[Note] = []
+        texts = read_texts(data, notes=notes)
+        warn_of(notes, data_name(texts))
+        return texts
 
     @staticmethod
     def read_counted(data: TextData, options: DataOptions) -> tuple[list[Sentence], Mapping[str, int]]:
-        return count_wordless(read_texts(data), options)
+        notes: list[Note] = []
+        texts, counts = count_wordless(read_texts(data, notes=notes), options)
+        return texts, Counter(note.what for note in notes) + Counter(counts)
 
     @staticmethod
     def split(given: str, name: str) -> Iterable[Part]:
@@ -132,6 +141,10 @@ class Classifier(Task[str, Label]):
         label = self.result(answer)
         if form == "jsonl":
             return {"text": answer.input} | self.to_record(answer)
+        if form in TOOLS:
+            several = isinstance(label, LabelSet)
+            chosen = {name: label.probabilities[name] for name in (label.labels if several else (label.label,))}
+            return TOOLS[form].suggest(answer.input, labels=chosen, several=several)
         shown = ", ".join(label.labels) or "(no label)" if isinstance(label, LabelSet) else label.label
         marked = shown, [Entity(shown, 0, len(shown), score=label.score)]
         if form == "html":

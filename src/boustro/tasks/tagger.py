@@ -15,6 +15,7 @@ from boustro.options import Recall, Seed, check_options
 from boustro.tasks.answers import Answer, InputAnswer, Part
 from boustro.tasks.base import Task
 from boustro.tasks.data import Data, load_data, read_data
+from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.conll import format_conll, format_document
 from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.data.records import WORD_KEYS
@@ -60,7 +61,7 @@ class Tagger(Task[str, list[Entity]]):
 
     name = "tag"
     labellings = ("tags", "spans")
-    formats = ("text", "jsonl", "conll", "html")
+    formats = ("text", "jsonl", "conll", "html", *TOOLS)
 
     @staticmethod
     def read(data: Data, scheme: Scheme = "auto") -> list[Sentence]:
@@ -195,6 +196,8 @@ class Tagger(Task[str, list[Entity]]):
             return format_document(tagged) if words is None else format_conll(tagged)
         found = self.result(answer)
         shown = (answer.input, found) if words is None else word_entities(words, found)
+        if form in TOOLS:
+            return TOOLS[form].suggest(shown[0], entities=shown[1])
         if form == "html":
             return f"<p>{as_html(*shown)}</p>"
         return (as_terminal if colour else as_text)(*shown)

@@ -65,6 +65,7 @@ def grow(
     overwrite: bool = False,
     wait: bool = False,
     table: bool = False,
+    end: str = "",
 ) -> Iterator[Growing]:
     """A file that is complete or absent under its name: it gets the name if the block ends well.
 
@@ -76,6 +77,7 @@ def grow(
         overwrite: Replace an existing file.
         wait: Wait while another run writes the file.
         table: Make a table of the JSON lines, as the ending of `out` says.
+        end: What stands at the end of the file.
 
     Raises `FileExistsError` for an existing file, `ValueError` where the run that is resumed was another, and
     `BlockingIOError` where another run writes the file and `wait` is false.
@@ -94,6 +96,9 @@ def grow(
                 growing = Growing(file, opened, progress, key, state["rows"] if state else 0)
                 yield growing
                 growing.save()
+                file.write(end.encode())  # a run that is killed here and resumed writes it once
+                file.flush()
+                sync(part)
             finally:
                 if opened is not None:
                     opened.close()

@@ -24,6 +24,7 @@ from boustro.serve.batch.rows import Row
 from boustro.store import content_fingerprint, kind_of, open_folder
 from boustro.tasks import task_class, task_of
 from boustro.tasks.base import Task
+from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.conll import DOCUMENT_START
 
 AHEAD = 3
@@ -108,6 +109,8 @@ class Labeller:
         if form == "jsonl":
             own = row.fields | self.model.to_record(answer) if row.fields else shown
             return as_json(own | ({"file": row.file} if self.shown.with_file else {}), default=str) + "\n"
+        if form in TOOLS:
+            return as_json(TOOLS[form].carry(shown, row.fields), default=str) + "\n"
         if form == "conll":
             return f"{DOCUMENT_START}\tO\n\n{shown}" if row.opens else shown
         return shown if self.shown.colour else f"{shown}\n"

@@ -3,9 +3,11 @@
 import contextlib
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from tqdm import tqdm
@@ -18,6 +20,7 @@ from boustro.serve.batch.options import OutputOptions
 from boustro.serve.batch.rows import FORMS, Form, in_batches, read_rows, refuse_missing
 from boustro.store import fingerprint
 from boustro.tasks import task_class, task_of
+from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.render import html_head
 from boustro.text.documents import is_stream
 
@@ -55,11 +58,11 @@ def predict_files(
     with only_errors(run.quiet), tqdm(desc="labelling", unit=" rows", disable=showing or None, leave=False) as bar:
         if output.workers == 1:
             _ = labeller.model  # errors in the folder come before the output is touched
-        head = _html_head(labeller, files) if form == "html" else ""
+        frame = _frame(labeller, files)
         if output.out is None:
-            found = _print(labeller, files, reads, output, head, console, bar)
+            found = _print(labeller, files, reads, output, frame, console, bar)
         else:
-            found = _write(output.out, labeller, files, reads, output, head, bar, table)
+            found = _write(output.out, labeller, files, reads, output, frame, bar, table)
         print_notices(found)
 
 
@@ -68,7 +71,7 @@ def _print(
     files: Sequence[str],
     reads: Form | None,
     output: OutputOptions,
-    head: str,
+    frame: "_Frame",
     console: Console,
     bar: tqdm,
 ) -> Counter[str]:
@@ -78,16 +81,16 @@ def _print(
         if output.errors is not None:
             check_target(output.errors, output.overwrite, "--errors")
             errors = stack.enter_context(output.errors.open("w", encoding="utf-8"))
-        if head:
-            print(head)
+        print(frame.head, end="")
         for rows, labelled in label_batches(labeller, in_batches(read_rows(files, reads), ROWS), output.workers):
-            for shown in labelled.shown:
+            for shown in frame.separated(labelled.shown):
                 console.print(shown) if labeller.shown.colour else print(shown, end="")
             sys.stdout.flush()
             if errors is not None:
                 errors.writelines(f"{as_json(problem)}\n" for problem in labelled.problems)
             counts.add(labelled)
             bar.update(rows)
+        print(frame.end, end="")
     return counts.total()
 
 
@@ -97,7 +100,7 @@ def _write(
     files: Sequence[str],
     reads: Form | None,
     output: OutputOptions,
-    head: str,
+    frame: "_Frame",
     bar: tqdm,
     table: bool,
 ) -> Counter[str]:
@@ -107,15 +110,16 @@ def _write(
     asked = [labeller.shown.form, own.recall, own.share_evidence, reads, list(zip(files, sizes, strict=True))]
     key = fingerprint(model_fingerprint(own.folder), asked)
     how = {"errors": output.errors, "resume": output.resume, "overwrite": output.overwrite, "table": table}
-    with grow(out, key, **how) as growing:
-        if head and not growing.part.tell():
-            growing.add(0, [f"{head}\n"], [])
+    with grow(out, key, end=frame.end, **how) as growing:
+        if not growing.part.tell():
+            growing.add(0, [frame.head], [])
+        frame.begun = growing.part.tell() > len(frame.head.encode())
         rows = read_rows(files, reads)
         if growing.done:
             bar.update(growing.done)
             _skip(rows, growing.done)
         for number, labelled in label_batches(labeller, in_batches(rows, ROWS), output.workers):
-            growing.add(number, labelled.shown, labelled.problems)
+            growing.add(number, frame.separated(labelled.shown), labelled.problems)
             counts.add(labelled)
             bar.update(number)
         done = growing.done
@@ -159,6 +163,26 @@ def _form_of(out: Path | None) -> str:
     return "html" if ending in (".html", ".htm") else str(FORMS.get(ending, "text"))
 
 
-def _html_head(labeller: Labeller, files: Sequence[str]) -> str:
+@dataclass
+class _Frame:
+    """What stands before, between and after the answers; `begun` where there is one already."""
+
+    head: str = ""
+    between: str = ""
+    end: str = ""
+    begun: bool = False
+
+    def separated(self, shown: Iterable[Any]) -> Iterator[Any]:
+        """The answers, each but the first with what stands between them before it."""
+        for one in shown:
+            yield self.between + one if self.between and self.begun else one
+            self.begun = True
+
+
+def _frame(labeller: Labeller, files: Sequence[str]) -> _Frame:
+    if labeller.shown.form in TOOLS:
+        return _Frame("[\n", ",", "]\n")
+    if labeller.shown.form != "html":
+        return _Frame()
     names = ("Standard input" if file == "-" else file for file in files)
-    return html_head(", ".join(names), labeller.model.types)
+    return _Frame(html_head(", ".join(names), labeller.model.types) + "\n")

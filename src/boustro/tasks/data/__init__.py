@@ -8,7 +8,6 @@ Each format has a reader in its own file, which returns `RawData`; `reading.labe
 """
 
 import json
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,7 +17,16 @@ from boustro.given import as_list, refuse_no_texts
 from boustro.tasks.data.conll import read_columns
 from boustro.tasks.data.conllu import read_conllu
 from boustro.tasks.data.jsonl import read_jsonl
-from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Labelled, Lines, RawData, label, missing_file
+from boustro.tasks.data.reading import (
+    DEFAULT_OPTIONS,
+    DataOptions,
+    Labelled,
+    Lines,
+    RawData,
+    label,
+    missing_file,
+    warn_of,
+)
 from boustro.tasks.data.records import is_text_pair, read_records
 from boustro.tasks.data.schemes import Scheme
 from boustro.tasks.data.tables import PREFIX, read_dataset, read_frame, read_hub
@@ -48,9 +56,7 @@ def read_data(
     """
     options = DataOptions(scheme=scheme, delimiter=delimiter, word_column=word_column, tag_column=tag_column)
     labelled = load_data(data, options)
-    for what, count in labelled.counts().items():
-        first = next(note for note in labelled.notes if note.what == what)
-        warnings.warn(f"{labelled.name}: {count:,} {what}; the first: {first}", stacklevel=2)
+    warn_of(labelled.notes, labelled.name)
     return labelled.sentences
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from boustro.tasks.data.annotations import guess_wanted
 from boustro.tasks.data.jsonl import records_of
 from boustro.tasks.data.pairs import KEYS, LABEL_KEYS
 from boustro.tasks.data.questions import holds_questions
@@ -44,6 +45,8 @@ def guess_task(path: Path | None) -> str:
     if not is_table(path) and holds_questions(path):
         return "qa"
     try:
+        if not is_table(path) and (wanted := guess_wanted(records_of(path, read_lines(path)))):
+            return "tag" if wanted == "entities" else "classify"
         _, record = next(iter(named_rows(path) or ()) if is_table(path) else records_of(path, read_lines(path)))
     except (OSError, ValueError, StopIteration):
         return "tag"

@@ -5,7 +5,7 @@ read_named("train.csv", "pair", make)        CSV and TSV files with a head line;
 read_named(frame, "pair", make)              data frames, data sets, any iterable of records
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,14 +16,16 @@ from boustro.tasks.data.tables import named_rows
 from boustro.text.documents import read_lines
 
 T = TypeVar("T")
+Named = Iterable[tuple[str, Any]]
 
 
-def read_named(data: Any, what: str, read: Callable[[Any, str], T]) -> list[T]:
+def read_named(data: Any, what: str, read: Callable[[Any, str], T], plain: Callable[[Named], Named] = list) -> list[T]:
     """Labelled examples, see the module.
 
     Args:
         what: What an example is called in messages: "text", "pair", …
         read: An example from a record and its place.
+        plain: Makes (place, record) pairs plain where they are of a foreign form.
 
     Raises `FileNotFoundError`, and `ValueError` where there is no example; `read` raises for a record that is none.
     """
@@ -36,7 +38,7 @@ def read_named(data: Any, what: str, read: Callable[[Any, str], T]) -> list[T]:
     if named is None:
         items = as_list(data, f"a file of labelled {what}s, or a list of them")
         named = [(f"{what} {number} of the given data", item) for number, item in enumerate(items, start=1)]
-    found = [read(record, where) for where, record in named]
+    found = [read(record, where) for where, record in plain(named)]
     if not found:
         raise ValueError(f"{data if isinstance(data, (str, Path)) else 'the given data'}: no labelled {what}")
     return found

@@ -5,6 +5,7 @@ converts to BIO and records each repair, so all formats follow the same rules. W
 `Note` with its place.
 """
 
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -102,6 +103,13 @@ class Labelled:
     def counts(self) -> Counter[str]:
         """The number of notes of each kind."""
         return Counter(note.what for note in self.notes)
+
+
+def warn_of(notes: Sequence[Note], name: str) -> None:
+    """A warning for each kind of note, with its number and the first, for the caller of the caller."""
+    for what, count in Counter(note.what for note in notes).items():
+        first = next(note for note in notes if note.what == what)
+        warnings.warn(f"{name}: {count:,} {what}; the first: {first}", stacklevel=3)
 
 
 def label(raw: RawData, scheme: Scheme = "auto") -> Labelled:

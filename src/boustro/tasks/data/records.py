@@ -5,7 +5,8 @@
     {"text": "Ada left.", "entities": [[0, 3, "PER"]]}              running text and entities over its characters
 
 An entity is `[start, end, label]` or a dict with `start`, `end` and `label`. The tables below list the keys of
-doccano, spaCy, Prodigy and the data sets of the Hub. A text without tokens is split into words and sentences.
+doccano, spaCy, Prodigy and the data sets of the Hub; `annotations` reads the exports of other tools. A text without
+tokens is split into words and sentences.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import Any
 
 from boustro.errors import shorten
 from boustro.given import refuse_no_texts
+from boustro.tasks.data.annotations import plain_records
 from boustro.tasks.data.offsets import as_rows, distinct, join_sentences, read_spans, to_words
 from boustro.tasks.data.reading import DataOptions, Note, RawData
 from boustro.text.words import split_text
@@ -41,8 +43,12 @@ def read_records(
     """
     raw = RawData(name=name, form=form)
     keys = set()
-    for number, record in records:
-        where = f"record {number} of {name}" if in_memory else f"{name}:{number}"
+
+    def place(number: int) -> str:
+        return f"record {number} of {name}" if in_memory else f"{name}:{number}"
+
+    for number, record in plain_records(records, "entities", raw.notes, options, place):
+        where = place(number)
         if is_text_pair(record):
             record = {TEXT_KEY: record[0], **record[1]}
         if not isinstance(record, Mapping):

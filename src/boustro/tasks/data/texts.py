@@ -4,6 +4,7 @@
     {"text": "Rain stops play.", "labels": ["sport", "weather"]}      several labels, or an empty list
     {"text": "A film to remember.", "score": 4.5}          a number instead
     [("A film to remember.", "positive"), …]               Python pairs, a list for several labels; dicts as above
+    Label Studio's and Argilla's JSON                      see `annotations`
     text,label                                             CSV and TSV files with a head line, data frames, hf:NAME
 
 A text becomes one `Sentence` with all its words, whatever the number of its sentences, and its `label` or `labels`.
@@ -12,12 +13,14 @@ A text becomes one `Sentence` with all its words, whatever the number of its sen
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from boustro.errors import shorten
+from boustro.tasks.data.annotations import plain_records
 from boustro.tasks.data.named import read_named
-from boustro.tasks.data.reading import DataOptions, refuse_tag_options
+from boustro.tasks.data.reading import DataOptions, Note, refuse_tag_options
 from boustro.text.words import Placed, split_text
 from boustro.types import Sentence
 
@@ -28,12 +31,14 @@ TextData: TypeAlias = str | Path | Iterable[Any]
 """A file, `hf:NAME`, (text, label) pairs, dicts, `Sentence`s, a `datasets.Dataset` or a pandas data frame."""
 
 
-def read_texts(data: TextData, gold: Gold = "label") -> list[Sentence]:
-    """Labelled or scored texts, see the module.
+def read_texts(data: TextData, gold: Gold = "label", notes: list[Note] | None = None) -> list[Sentence]:
+    """Labelled or scored texts, see the module; what was left out of the export of a labelling tool goes to `notes`.
 
     Raises `FileNotFoundError`, and `ValueError` with file:line for a record without a text or without its gold value.
     """
-    return read_named(data, "text", lambda record, where: _sentence(record, where, gold))
+    noted = [] if notes is None else notes
+    plain = partial(plain_records, wanted="label", notes=noted) if gold == "label" else list
+    return read_named(data, "text", lambda record, where: _sentence(record, where, gold), plain)
 
 
 def count_wordless(texts: list[Sentence], options: DataOptions) -> tuple[list[Sentence], Mapping[str, int]]:

@@ -1,0 +1,147 @@
+"""Exports of labelling tools, read as plain records; each tool's JSON is in its own file.
+
+    {"data": {"text": "Ada left."}, "annotations": [{"result": […]}]}           Label Studio
+    {"fields": {"text": "Ada left."}, "responses": {"entities": [{"value": …}]}}      Argilla
+    →  {"text": "Ada left.", "entities": [{"start": 0, "end": 3, "label": "PER"}]}     for a tagger
+    →  {"text": "Ada left.", "label": "news"}                                          for a classifier
+
+The question (in Label Studio the control) is the only one whose answers suit the task, or the one that `--tag-column`
+names; the text is under `text`, under the only key, or under `--word-column`. Of several annotations of a text the
+first is read. Whatever is left out is a note.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Any, Literal, NamedTuple
+
+from boustro.tasks.data import argilla, labelstudio
+from boustro.tasks.data.exported import Exported
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note
+
+Wanted = Literal["entities", "label"]
+Numbered = Iterable[tuple[Any, Any]]
+"""Records, each with its number or its place."""
+OPEN = "records that nobody has annotated, left out"
+LABELLESS = "annotated records without a label, left out"
+SEVERAL = "records with annotations that differ, of which the first is read"
+
+
+class Tool(NamedTuple):
+    """A labelling tool: whether a record is of its export, what the record says, and suggestions for it."""
+
+    holds: Callable[[Any], bool]
+    read: Callable[[Mapping[str, Any], str, str | None, list[Note]], Exported]
+    suggest: Callable[..., dict[str, Any]]
+    """A record with suggestions, of a text and its `entities` or its `labels`."""
+    carry: Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]]
+    """The same with what came with the text."""
+
+
+TOOLS = {
+    "labelstudio": Tool(labelstudio.holds, labelstudio.read, labelstudio.suggest, labelstudio.carry),
+    "argilla": Tool(argilla.holds, argilla.read, argilla.suggest, argilla.carry),
+}
+
+
+def plain_records(
+    records: Numbered,
+    wanted: Wanted,
+    notes: list[Note],
+    options: DataOptions = DEFAULT_OPTIONS,
+    place: Callable[[Any], str] = str,
+) -> Numbered:
+    """Records of a tool's export as plain records, see the module; other records as they are.
+
+    Raises `ValueError`, with the place, for a record that is damaged, where several questions suit, and where
+    nothing is annotated.
+    """
+    rest = iter(records)
+    first = next(rest, None)
+    if first is None:
+        return ()
+    tool = tool_of(first[1])
+    if tool is None:
+        return chain([first], rest)
+    key = None if options.word_column is None else str(options.word_column)
+    read = [(n, tool.read(record, place(n), key, notes)) for n, record in chain([first], rest)]
+    question = _question([own for _, own in read], wanted, options, place(first[0]))
+    answered = list(_answers(read, question, notes, place))
+    if wanted == "entities":  # under the names that the options choose
+        names = key or "text", str(options.tag_column or "entities")
+        found = [
+            (n, dict(zip(names, (text, values[0] if values else []), strict=True))) for n, text, values in answered
+        ]
+    else:
+        found = list(_labels(answered, notes, place))
+    if not found:
+        raise ValueError(f"{place(first[0])}: none of the {len(read):,} records is annotated for this task")
+    return found
+
+
+def tool_of(record: Any) -> Tool | None:
+    """The tool that a record was exported from, if any."""
+    return next((tool for tool in TOOLS.values() if tool.holds(record)), None)
+
+
+def guess_wanted(records: Numbered) -> Wanted | None:
+    """What the first answer of a tool's export is; `None` for other records."""
+    for _, record in records:
+        tool = tool_of(record)
+        if tool is None:
+            return None
+        for answers in tool.read(record, "", None, []).answers.values():
+            for value in answers:
+                if value:
+                    return "entities" if _suits(value, "entities") else "label"
+    return None
+
+
+def _suits(value: Any, wanted: Wanted) -> bool:
+    """Whether an answer may be what is wanted: entities are dicts, labels texts; an empty list is either."""
+    if isinstance(value, str):
+        return wanted == "label"
+    kind = Mapping if wanted == "entities" else str
+    return isinstance(value, list) and all(isinstance(item, kind) for item in value)
+
+
+def _question(read: list[Exported], wanted: Wanted, options: DataOptions, where: str) -> str | None:
+    asked = {name: [v for own in read for v in own.answers.get(name, ())] for own in read for name in own.answers}
+    suited = [name for name, values in asked.items() if all(_suits(value, wanted) for value in values)]
+    if options.tag_column is not None:
+        if (chosen := str(options.tag_column)) not in suited:
+            raise ValueError(f"{where}: no {wanted} under {chosen!r} (found: {', '.join(asked) or 'nothing'})")
+        return chosen
+    suited = [name for name in suited if any(asked[name])] or suited
+    if len(suited) > 1:
+        advice = "; choose with --tag-column" if wanted == "entities" else "; leave one of them in the file"
+        raise ValueError(f"{where}: answers under {', '.join(map(repr, suited))}{advice}")
+    return suited[0] if suited else None
+
+
+def _answers(
+    read: list[tuple[Any, Exported]], question: str | None, notes: list[Note], place: Callable[[Any], str]
+) -> Iterator[tuple[Any, str, list[Any]]]:
+    """(number, text, answers to the question) of the records that somebody has annotated."""
+    for number, own in read:
+        if not own.annotated:
+            notes.append(Note(OPEN, place(number)))
+            continue
+        values = own.answers.get(question or "", [])
+        if any(value != values[0] for value in values):
+            notes.append(Note(SEVERAL, place(number), f"{len(values)} annotations differ; the first is read"))
+        yield number, own.text, values
+
+
+def _labels(
+    answered: list[tuple[Any, str, list[Any]]], notes: list[Note], place: Callable[[Any], str]
+) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """One label each, or, where any record has several, lists."""
+    several = any(isinstance(value, list) and len(value) > 1 for _, _, values in answered for value in values[:1])
+    for number, text, values in answered:
+        labels = [values[0]] if values and isinstance(values[0], str) else values[0] if values else []
+        if several:
+            yield number, {"text": text, "labels": labels}
+        elif labels:
+            yield number, {"text": text, "label": labels[0]}
+        else:
+            notes.append(Note(LABELLESS, place(number)))

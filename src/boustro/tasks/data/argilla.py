@@ -1,0 +1,99 @@
+"""Argilla's JSON: annotated records are read, records with suggestions are written.
+
+    {"id": "7", "fields": {"text": "Ada left."}, "suggestions": {…},
+     "responses": {"entities": [{"value": [{"start": 0, "end": 3, "label": "PER"}], "user_id": "…"}]}}
+
+This is what `dataset.records.to_json` writes and `from_json` reads (version 2). A response to a SpanQuestion is a list
+of entities, to a LabelQuestion a label, to a MultiLabelQuestion a list of labels. Offsets count code points for
+Argilla's server, but its page counts UTF-16 units. In a text where these differ, entities that fit its words in UTF-16
+units only are converted, and counted. Source: argilla/records/_io/_json.py and _resource.py.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from boustro import __version__
+from boustro.errors import shorten
+from boustro.tasks.data.exported import CONVERTED, Exported, from_utf16, text_of, utf16_length
+from boustro.tasks.data.reading import Note
+from boustro.text.words import split_text
+from boustro.types import Entity
+
+NOT_GIVEN = ("draft", "discarded")
+"""What a response may be that counts for nothing."""
+
+
+def holds(record: Any) -> bool:
+    """Whether this is a record of Argilla."""
+    return isinstance(record, Mapping) and all(isinstance(record.get(key), Mapping) for key in ("fields", "responses"))
+
+
+def read(record: Mapping[str, Any], where: str, key: str | None, notes: list[Note]) -> Exported:
+    """What a record says; `ValueError`, with the place, where it is damaged."""
+    if not holds(record):
+        raise ValueError(f"{where}: expected a record with fields and responses, got {shorten(record)}")
+    text = text_of(record["fields"], key, where)
+    answers: dict[str, list[Any]] = {}
+    for question, responses in record["responses"].items():
+        if not isinstance(responses, list) or not all(isinstance(own, Mapping) for own in responses):
+            raise ValueError(f"{where}: responses are a list of objects, got {shorten(responses)}")
+        given = [own["value"] for own in responses if "value" in own and own.get("status") not in NOT_GIVEN]
+        if given:
+            answers[question] = [_in_code_points(value, text, where, notes) for value in given]
+    return Exported(text, answers, bool(answers))
+
+
+def suggest(
+    text: str,
+    *,
+    entities: Sequence[Entity] | None = None,
+    labels: Mapping[str, float] | None = None,
+    several: bool = False,
+) -> dict[str, Any]:
+    """A record with a suggestion for the question `entities`, `label` or, with `several`, `labels`.
+
+    There is none where nothing was found, because Argilla takes no empty one.
+    """
+    made: dict[str, Any] = {}
+    if entities:
+        spans = [{"start": e.start, "end": e.end, "label": e.label} for e in entities]
+        made["entities"] = {"value": spans, "score": [round(e.score or 0.0, 4) for e in entities]}
+    if labels:
+        names, scores = list(labels), [round(score, 4) for score in labels.values()]
+        made["labels" if several else "label"] = (
+            {"value": names, "score": scores} if several else {"value": names[0], "score": scores[0]}
+        )
+    agent = {"agent": f"boustro {__version__}"}
+    return {
+        "id": None,
+        "fields": {"text": text},
+        "metadata": {},
+        "suggestions": {question: own | agent for question, own in made.items()},
+        "responses": {},
+        "vectors": {},
+    }
+
+
+def carry(record: dict[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The record with the `id` that came with the text; Argilla takes no fields that it does not know."""
+    return record if fields.get("id") is None else {**record, "id": str(fields["id"])}
+
+
+def _in_code_points(value: Any, text: str, where: str, notes: list[Note]) -> Any:
+    """A response; of entities that fit the words of the text in UTF-16 units only, in code points."""
+    spans = value if isinstance(value, list) and all(isinstance(item, Mapping) for item in value) else []
+    if not spans or utf16_length(text) == len(text):
+        return value
+    places = [place for part in split_text(text) for place in part.places]
+    starts, ends = {start for start, _ in places}, {end for _, end in places}
+    found = []
+    for span in spans:
+        start, end = span.get("start"), span.get("end")
+        if type(start) is int and type(end) is int and not (start in starts and end in ends):
+            units = from_utf16(text, start), from_utf16(text, end)
+            if units[0] in starts and units[1] in ends:
+                span = {**span, "start": units[0], "end": units[1]}
+                moved = f"{span.get('label')} at {start}:{end} in UTF-16 units is at {units[0]}:{units[1]}"
+                notes.append(Note(CONVERTED, where, moved))
+        found.append(span)
+    return found

@@ -1,0 +1,134 @@
+"""Label Studio's JSON: annotated tasks are read, tasks with predictions (pre-annotations) are written.
+
+    {"data": {"text": "Ada left."}, "annotations": [{"result": [{"from_name": "label", "to_name": "text",
+     "type": "labels", "value": {"start": 0, "end": 3, "text": "Ada", "labels": ["PER"]}}]}]}
+
+Regions of `Labels` are entities, `Choices` labels of the text. Offsets count code points; older versions count UTF-16
+units, so a region whose own text stands at its offsets in these units only is converted, and counted. Skipped
+annotations are not read; of several, one that is marked as ground truth comes first.
+Source: labelstud.io/guide/task_format, label-studio's web/libs/editor/src/utils/selection-tools.js.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from boustro import __version__
+from boustro.errors import shorten
+from boustro.store import fingerprint
+from boustro.tasks.data.exported import CONVERTED, Exported, from_utf16, text_of
+from boustro.tasks.data.reading import Note
+from boustro.types import Entity
+
+ANNOTATIONS = ("annotations", "completions")
+"""The second is the name before version 1."""
+CONTROLS = {"labels": "label", "choices": "choice"}
+"""Types of results, and the names of the controls that suggestions are for."""
+UNLABELLED = "regions without a label, left out"
+
+
+def holds(record: Any) -> bool:
+    """Whether this is a task of Label Studio."""
+    return isinstance(record, Mapping) and isinstance(record.get("data"), Mapping) and _key(record) is not None
+
+
+def read(record: Mapping[str, Any], where: str, key: str | None, notes: list[Note]) -> Exported:
+    """What a task says; `ValueError`, with the place, where it is damaged."""
+    if not holds(record):
+        raise ValueError(f"{where}: expected a task with data and annotations, got {shorten(record)}")
+    text, given = text_of(record["data"], key, where), record[_key(record) or ""] or []
+    if not all(isinstance(own, Mapping) and isinstance(own.get("result", []), list) for own in given):
+        raise ValueError(f"{where}: an annotation is an object with a result, got {shorten(given)}")
+    kept = [own for own in given if not own.get("was_cancelled") and not own.get("skipped")]
+    kept.sort(key=lambda own: not own.get("ground_truth"))
+    names = dict.fromkeys(part["from_name"] for own in kept for part in _results(own, where))
+    answers: dict[str, list[Any]] = {name: [] for name in names}
+    for own in kept:
+        for name, found in answers.items():
+            parts = [part for part in _results(own, where) if part["from_name"] == name]
+            found.append([answer for part in parts for answer in _read_result(part, text, where, notes)])
+    return Exported(text, answers, bool(kept))
+
+
+def suggest(
+    text: str,
+    *,
+    entities: Sequence[Entity] | None = None,
+    labels: Mapping[str, float] | None = None,
+    several: bool = False,
+) -> dict[str, Any]:
+    """A task with a prediction: for the control `label` of type Labels, or for `choice` of type Choices.
+
+    Its score is that of the least certain entity or label. `several`, whether a text may have several labels, changes
+    nothing here.
+    """
+    results = [
+        _suggestion("labels", e.score, start=e.start, end=e.end, text=text[e.start : e.end], labels=[e.label])
+        for e in entities or ()
+    ]
+    if labels is not None:
+        results = [_suggestion("choices", min(labels.values()), choices=list(labels))] if labels else []
+    prediction: dict[str, Any] = {"model_version": f"boustro {__version__}", "result": results}
+    if scores := [result["score"] for result in results if "score" in result]:
+        prediction["score"] = min(scores)
+    return {"data": {"text": text}, "predictions": [prediction]}
+
+
+def carry(task: dict[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The task with the other fields of its text in its data."""
+    return {**task, "data": {**fields, **task["data"]}}
+
+
+def _suggestion(kind: str, score: float | None, **value: Any) -> dict[str, Any]:
+    own = {"from_name": CONTROLS[kind], "to_name": "text", "type": kind, "value": value}
+    return {"id": fingerprint(own)[:10], **own, **({} if score is None else {"score": round(score, 4)})}
+
+
+def _key(record: Mapping[str, Any]) -> str | None:
+    return next((key for key in ANNOTATIONS if isinstance(record.get(key), list)), None)
+
+
+def _results(annotation: Mapping[str, Any], where: str) -> list[Mapping[str, Any]]:
+    """The results of an annotation whose type is one of `CONTROLS`; other types are answers to other tasks."""
+    found = []
+    for part in annotation.get("result", []):
+        if not isinstance(part, Mapping):
+            raise ValueError(f"{where}: a result is an object, got {shorten(part)}")
+        if part.get("type") in CONTROLS:
+            if not isinstance(part.get("from_name"), str) or not isinstance(part.get("value"), Mapping):
+                raise ValueError(f"{where}: a result has a from_name and a value, got {shorten(part)}")
+            found.append(part)
+    return found
+
+
+def _read_result(part: Mapping[str, Any], text: str, where: str, notes: list[Note]) -> list[Any]:
+    """The labels of a choice, or an entity for every label of a region."""
+    value, kind = part["value"], part["type"]
+    names = value.get(kind) or []
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"{where}: the {kind} are {shorten(names)}; expected a list of names")
+    if kind == "choices":
+        return names
+    if not names:
+        notes.append(Note(UNLABELLED, where, f"a region without a label, left out: {shorten(dict(value))}"))
+        return []
+    start, end = _offsets(value, text, where, notes)
+    return [{"start": start, "end": end, "label": name} for name in names]
+
+
+def _offsets(value: Mapping[str, Any], text: str, where: str, notes: list[Note]) -> tuple[int, int]:
+    """The start and the end of a region, in code points; `ValueError` where its text does not stand there."""
+    start, end, own = value.get("start"), value.get("end"), value.get("text")
+    if type(start) is not int or type(end) is not int:
+        raise ValueError(f"{where}: a region has a start and an end in characters, got {shorten(dict(value))}")
+    if not isinstance(own, str) or _bare(text[start:end]) == _bare(own):
+        return start, end
+    units = from_utf16(text, start), from_utf16(text, end)
+    if units[0] is not None and units[1] is not None and _bare(text[units[0] : units[1]]) == _bare(own):
+        notes.append(Note(CONVERTED, where, f"{own!r} at {start}:{end} in UTF-16 units is at {units[0]}:{units[1]}"))
+        return units[0], units[1]
+    raise ValueError(f"{where}: the region {own!r} differs from the text at {start}:{end}, {text[start:end]!r}")
+
+
+def _bare(text: str) -> str:
+    """Without white space, of which Label Studio's page shows less, and which it writes as a backslash and an n."""
+    return "".join(text.replace("\\n", " ").split())

@@ -1,0 +1,341 @@
+"""Exports of Label Studio and Argilla are read exactly, and suggestions for them come back as they were."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import boustro
+from boustro.cli.main import main
+from boustro.tasks.check import report_files
+from boustro.tasks.data import annotations, load_data, read_data
+from boustro.tasks.data.annotations import TOOLS, plain_records
+from boustro.tasks.data.exported import CONVERTED, from_utf16, utf16_length
+from boustro.tasks.data.guess import guess_task
+from boustro.tasks.data.reading import DataOptions
+from boustro.tasks.data.texts import read_texts
+from boustro.types import Entity
+from labelled import DATA, rows, spans
+
+TEXT = "The 🚀 of Ada Brandt left Port Lisse.\nIt rained."
+GOLD = [Entity("PER", 9, 19), Entity("LOC", 25, 35)]
+
+
+def region(start, end, label, text=TEXT, name="ner", own=None):
+    value = {"start": start, "end": end, "labels": [label]} | ({} if text is None else {"text": own or text[start:end]})
+    return {"id": "x", "from_name": name, "to_name": "text", "type": "labels", "value": value, "origin": "manual"}
+
+
+def choice(*names, name="topic"):
+    return {"from_name": name, "to_name": "text", "type": "choices", "value": {"choices": list(names)}}
+
+
+def task(*results, text=TEXT, **more):
+    return {
+        "id": 1,
+        "data": {"text": text},
+        "annotations": [{"id": 7, "result": list(results), "was_cancelled": False}],
+        "predictions": [],
+    } | more
+
+
+def record(text=TEXT, **responses):
+    answered = {name: [{"value": value, "user_id": "1"}] for name, value in responses.items()}
+    return {
+        "id": "1",
+        "fields": {"text": text},
+        "metadata": {},
+        "suggestions": {},
+        "responses": answered,
+        "vectors": {},
+    }
+
+
+def span(start, end, label):
+    return {"start": start, "end": end, "label": label}
+
+
+def found(data, **options):
+    labelled = load_data(data, DataOptions(**options))
+    return [pair for s in labelled.sentences for pair in spans(s)], dict(labelled.counts())
+
+
+BOTH = pytest.mark.parametrize(
+    "entities",
+    [
+        lambda *all, text=TEXT: task(*(region(e.start, e.end, e.label, text) for e in all), text=text),
+        lambda *all, text=TEXT: record(text, ner=[span(e.start, e.end, e.label) for e in all]),
+    ],
+    ids=["labelstudio", "argilla"],
+)
+
+
+@BOTH
+@pytest.mark.parametrize("indent", [None, 2])
+def test_entities_of_an_export_are_read_exactly(entities, indent, file):
+    path = file("export.json", json.dumps([entities(*GOLD), entities()], indent=indent))
+    assert found(path) == ([("PER", "Ada Brandt"), ("LOC", "Port Lisse")], {})
+    assert [len(s) for s in read_data(path)] == [9, 3, 9, 3]
+    assert guess_task(path) == "tag"
+    assert found(file("export.jsonl", rows(entities(*GOLD)))) == found([entities(*GOLD)])
+
+
+@BOTH
+def test_overlapping_and_misaligned_entities_are_counted(entities, file):
+    path = file("e.json", json.dumps([entities(Entity("ORG", 9, 35), Entity("PER", 9, 17), Entity("LOC", 25, 28))]))
+    (report,) = report_files([path])
+    assert {what: len(places) for what, places in report.notes.items()} == {
+        "entities that overlap another one; the tags contain only the outermost": 2,
+        "entities widened to whole words": 2,
+    }
+    assert "widened to 'Ada Brandt'" in report.notes["entities widened to whole words"][0] and report.error is None
+    with pytest.raises(ValueError, match=r"e.json:1.* is outside the"):
+        load_data(file("e.json", json.dumps([entities(Entity("PER", 9, 900), text=TEXT.replace("🚀", "x"))])))
+
+
+@BOTH
+def test_offsets_in_utf_16_units_are_converted_and_counted(entities, file):
+    shifted = [Entity(e.label, e.start + 1, e.end + 1) for e in GOLD]
+    one = entities(*shifted)
+    if "annotations" in one:
+        for part, gold in zip(one["annotations"][0]["result"], GOLD, strict=True):
+            part["value"]["text"] = TEXT[gold.start : gold.end]
+    assert found([one]) == ([("PER", "Ada Brandt"), ("LOC", "Port Lisse")], {CONVERTED: 2})
+    assert found([entities(*GOLD)])[1] == {}
+
+
+@given(st.text(max_size=12), st.integers(0, 12))
+def test_positions_in_utf_16_units(text, position):
+    position = min(position, len(text))
+    units = utf16_length(text[:position])
+    assert units == len(text[:position].encode("utf-16-le", "surrogatepass")) // 2
+    assert from_utf16(text, units) == position
+    assert from_utf16(text, utf16_length(text) + 1) is None
+    if text[position:] and text[position] > "\uffff":
+        assert from_utf16(text, units + 1) is None
+
+
+def test_regions_as_label_studio_writes_them():
+    across = "of Ada\n\n  Brandt"
+    text = f"It is {across}."
+    start = text.index("Ada")
+    shown = task(region(start, start + 13, "PER", text, own="Ada\\n\\n Brandt"), text=text)
+    assert found([shown])[0] == [("PER", "Ada Brandt")]
+    bare = task(region(9, 19, "PER", None))
+    assert found([bare]) == ([("PER", "Ada Brandt")], {})
+    both = task({**region(9, 19, "PER"), "value": {"start": 9, "end": 19, "labels": ["PER", "HERO"]}})
+    assert found([both])[1] == {"entities that overlap another one; the tags contain only the outermost": 1}
+    with pytest.raises(ValueError, match="record 1 of the given data: the region 'Ada' differs from the text at 9:12"):
+        found([task(region(9, 12, "PER", own="Ada"), text=TEXT.replace("Ada", "Eve"))])
+    with pytest.raises(ValueError, match="a region has a start and an end in characters"):
+        found([task({**region(0, 3, "PER"), "value": {"start": "/p[1]", "end": "/p[1]", "labels": ["PER"]}})])
+
+
+def test_what_nobody_annotated_is_left_out_and_counted(file):
+    skipped = task(region(9, 19, "PER")) | {"annotations": [{"result": [], "was_cancelled": True}]}
+    empty = {
+        "data": {"text": "It rained."},
+        "annotations": [],
+        "predictions": [{"result": [region(0, 2, "PER", None)]}],
+    }
+    path = file(
+        "e.json",
+        json.dumps(
+            [empty, task(region(9, 19, "PER")), skipped, task({**region(9, 19, ""), "value": {"start": 9, "end": 19}})]
+        ),
+    )
+    assert found(path) == ([("PER", "Ada Brandt")], {annotations.OPEN: 2, "regions without a label, left out": 1})
+    assert guess_task(path) == "tag"
+    draft = record(ner=[span(9, 19, "PER")])
+    draft["responses"]["ner"][0]["status"] = "draft"
+    assert found([draft, record(ner=[span(9, 19, "PER")])])[1] == {annotations.OPEN: 1}
+    with pytest.raises(ValueError, match=r"e.json:1: none of the 2 records is annotated for this task"):
+        load_data(file("e.json", json.dumps([empty, skipped])))
+
+
+def test_of_several_annotators_the_first_or_the_ground_truth_is_read():
+    mine, other = {"result": [region(9, 19, "PER")]}, {"result": [region(25, 35, "LOC")]}
+    two = task() | {"annotations": [mine, other]}
+    assert found([two]) == ([("PER", "Ada Brandt")], {annotations.SEVERAL: 1})
+    assert found([task() | {"annotations": [mine, mine]}])[1] == {}
+    assert found([task() | {"annotations": [mine, other | {"ground_truth": True}]}])[0] == [("LOC", "Port Lisse")]
+    three = record(ner=[]) | {"responses": {"ner": [{"value": [span(9, 19, "PER")]}, {"value": []}]}}
+    assert found([three]) == ([("PER", "Ada Brandt")], {annotations.SEVERAL: 1})
+
+
+def test_the_question_and_the_text_can_be_chosen():
+    two = task(region(9, 19, "PER"), region(25, 35, "NP", name="chunks"), choice("news"))
+    with pytest.raises(ValueError, match="answers under 'ner', 'chunks'; choose with --tag-column"):
+        found([two])
+    assert found([two], tag_column="chunks")[0] == [("NP", "Port Lisse")]
+    with pytest.raises(ValueError, match="no entities under 'topic'"):
+        found([two], tag_column="topic")
+    odd = task(region(9, 19, "PER")) | {"data": {"body": TEXT, "source": "harbour", "n": 3}}
+    with pytest.raises(
+        ValueError, match="no text under 'text' \\(found: body, source, n\\); choose with --word-column"
+    ):
+        found([odd])
+    assert found([odd], word_column="body")[0] == [("PER", "Ada Brandt")]
+    only = task(region(9, 19, "PER")) | {"data": {"body": TEXT, "n": 3}}
+    assert found([only])[0] == [("PER", "Ada Brandt")]
+    assert found([record(ner=[span(9, 19, "PER")], topic="news", sure=[])], tag_column="ner")[0] == [
+        ("PER", "Ada Brandt")
+    ]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [lambda *names: task(choice(*names)), lambda *names: record(topic=list(names) if len(names) != 1 else names[0])],
+)
+def test_labels_of_texts(made, file):
+    path = file("e.json", json.dumps([made("news"), made("weather")]))
+    assert [t.label for t in read_texts(path)] == ["news", "weather"] and guess_task(path) == "classify"
+    several = [made("news"), made("weather", "sport")]
+    assert [t.labels for t in read_texts(several)] == [("news",), ("weather", "sport")]
+    notes: list = []
+    assert [t.label for t in read_texts([made("news"), made()], notes=notes)] == ["news"]
+    assert [note.what for note in notes] == [annotations.LABELLESS]
+    with pytest.warns(UserWarning, match=r"data given in memory: 1 annotated records without a label, left out"):
+        boustro.Classifier.read([made("news"), made()])
+    (report,) = report_files([file("f.json", json.dumps([made("news"), made()]))], task="classify")
+    assert report.notices == {annotations.LABELLESS: 1}
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda r: {"text": "x"}, "expected a task with data and annotations"),
+        (lambda r: r | {"annotations": [3]}, "an annotation is an object with a result"),
+        (lambda r: r | {"annotations": [{"result": [3]}]}, "a result is an object"),
+        (lambda r: r | {"annotations": [{"result": [{"type": "labels"}]}]}, "a result has a from_name and a value"),
+        (
+            lambda r: task(region(9, 19, "x") | {"value": {"start": 1, "end": 2, "labels": [3]}}),
+            "expected a list of names",
+        ),
+        (lambda r: r | {"data": {}}, r"no text under 'text' \(found: nothing\)"),
+    ],
+)
+def test_damaged_tasks_are_refused_with_their_place(damage, message, file):
+    good = task(region(9, 19, "PER"))
+    with pytest.raises(ValueError, match=rf"e.json:\d: .*{message}"):
+        load_data(file("e.json", json.dumps([good, damage(good)])))
+
+
+def test_damaged_records_are_refused_with_their_place(file):
+    for damaged, message in (
+        ({"fields": {"text": "x"}}, "expected a record with fields and responses"),
+        (record() | {"responses": {"ner": 3}}, "responses are a list of objects"),
+        (record(ner=[{"start": 0}]), "an entity is"),
+    ):
+        with pytest.raises(ValueError, match=rf"e.jsonl:2: .*{message}"):
+            load_data(file("e.jsonl", rows(record(ner=[span(9, 19, "PER")]), damaged)))
+
+
+def test_other_records_stay_as_they_are():
+    plain = [(1, {"text": "x", "entities": []}), (2, 3)]
+    assert list(plain_records(iter(plain), "entities", [])) == plain and list(plain_records([], "label", [])) == []
+
+
+@pytest.fixture(scope="module")
+def tagger(tiny_pair, tmp_path_factory):
+    path = tmp_path_factory.mktemp("tagger") / "ner"
+    made = boustro.Tagger(tiny_pair, "mlp", epochs=60, lr=1e-2, dropout=0.0, hidden=64).fit(DATA, DATA)
+    made.save_pretrained(path)
+    return made, path
+
+
+LINES = ["🚀 In Vellmar it rained.", "Nobody reads.", "Professor Ada Calloway sold umbrellas."]
+
+
+def accepted(suggestion):
+    """The record after an annotator has accepted what was suggested."""
+    if "data" in suggestion:
+        results = [
+            {key: part[key] for key in ("from_name", "to_name", "type", "value")}
+            for part in suggestion["predictions"][0]["result"]
+        ]
+        return {"data": suggestion["data"], "annotations": [{"result": results}]}
+    answers = {name: [{"value": own["value"], "user_id": "1"}] for name, own in suggestion["suggestions"].items()}
+    return suggestion | {"responses": answers or {"entities": [{"value": [], "user_id": "1"}]}}
+
+
+@pytest.mark.parametrize("form", TOOLS)
+def test_accepted_suggestions_are_what_the_tagger_said(form, tagger, file, tmp_path, capsys):
+    model, folder = tagger
+    texts = file("t.jsonl", rows(*({"text": text, "id": n} for n, text in enumerate(LINES))))
+    out = tmp_path / "suggested.json"
+    assert main(["predict", str(folder), str(texts), "--format", form, "--out", str(out)]) == 0
+    assert main(["predict", str(folder), str(texts), "--format", form]) == 0
+    suggested = json.loads(out.read_text("utf-8"))
+    assert capsys.readouterr().out == out.read_text("utf-8") and len(suggested) == 3
+    expected = [(e.label, e.text) for text in LINES for e in model.predict(text)]
+    assert found([accepted(one) for one in suggested]) == (expected, {}) and len(expected) >= 2
+    ids = [one["data"]["id"] if form == "labelstudio" else int(one["id"]) for one in suggested]
+    assert ids == [0, 1, 2]
+
+
+@pytest.mark.parametrize("form", TOOLS)
+def test_a_suggesting_run_resumes_to_the_same_bytes(form, tagger, file, tmp_path, monkeypatch):
+    from boustro.serve.batch import growing, predict
+
+    _, folder = tagger
+    texts = file("t.txt", "\n".join(LINES) + "\n")
+    monkeypatch.setattr(predict, "ROWS", 1)
+    monkeypatch.setattr(growing, "SAVE_SECONDS", 0.0)
+    command = ["predict", str(folder), str(texts), "--format", form, "--out"]
+    assert main([*command, str(tmp_path / "whole.json")]) == 0
+    save, saved = growing.Growing.save, []
+
+    def stop(self):
+        save(self)
+        saved.append(1)
+        if len(saved) == stops:
+            raise RuntimeError("killed")
+
+    for stops in range(1, 6):
+        saved.clear()
+        out = str(tmp_path / f"{stops}.json")
+        with monkeypatch.context() as patch:
+            patch.setattr(growing.Growing, "save", stop)
+            main([*command, out])
+        assert len(saved) == stops
+        assert main([*command, out, "--resume"]) == 0
+        assert (tmp_path / f"{stops}.json").read_bytes() == (tmp_path / "whole.json").read_bytes()
+
+
+@pytest.mark.parametrize("form", TOOLS)
+def test_no_text_and_no_answer_are_json_too(form, tagger, file, tmp_path):
+    _, folder = tagger
+    out = tmp_path / "empty.json"
+    assert main(["predict", str(folder), str(file("t.txt", "")), "--format", form, "--out", str(out)]) == 0
+    assert json.loads(out.read_text("utf-8")) == []
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("form", TOOLS)
+def test_labels_are_suggested(form, several, tiny_pair):
+    labels = [["news"], ["weather", "sport"]] if several else ["news", "weather"]
+    model = boustro.Classifier(tiny_pair, hidden=8, epochs=1).fit(
+        list(zip(("Ada left.", "It rained."), labels, strict=True))
+    )
+    (answer,) = model.answer_inputs(["It rained."])
+    result, shown = model.result(answer), model.show(answer, form)
+    assert "class" not in json.dumps(shown)
+    expected = tuple(result.labels) if several else (result.label,)
+    if form == "labelstudio" and expected:
+        (part,) = shown["predictions"][0]["result"]
+        assert (part["type"], part["from_name"], tuple(part["value"]["choices"])) == ("choices", "choice", expected)
+        assert part["score"] == pytest.approx(min(result.probabilities[x] for x in expected), abs=1e-4)
+    elif form == "argilla" and expected:
+        own = shown["suggestions"]["labels" if several else "label"]
+        assert own["value"] == (list(expected) if several else expected[0])
+
+
+def test_argillas_own_client_reads_the_suggestions(tagger):
+    rg = pytest.importorskip("argilla")
+    model, _ = tagger
+    (answer,) = model.answer_inputs([LINES[0]])
+    shown = TOOLS["argilla"].carry(model.show(answer, "argilla"), {"id": 7})
+    again = rg.Record.from_dict(shown).to_dict()
+    assert {key: again[key] for key in shown} == shown and shown["suggestions"]["entities"]["value"]
