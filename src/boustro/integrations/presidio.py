@@ -1,0 +1,86 @@
+"""A recogniser for Presidio: a tagger's entities among those that its analyzer finds.
+
+    analyzer = AnalyzerEngine(registry=registry, nlp_engine=engine)
+    analyzer.registry.add_recognizer(BoustroRecognizer("ner", {"PER": "PERSON", "LOC": "LOCATION"}))
+    analyzer.analyze("Ada Brandt flew to Port Lisse.", language="en")
+
+Labels that the mapping does not name keep their names. The text is split into words as `Tagger.predict` does, whatever
+the analyzer's own NLP engine. Source: presidio_analyzer.EntityRecognizer (2.2).
+"""
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+try:
+    from presidio_analyzer import AnalysisExplanation, EntityRecognizer, RecognizerResult
+except ImportError as error:
+    raise ImportError(
+        "BoustroRecognizer needs presidio-analyzer; install it with: pip install 'boustro[presidio]'"
+    ) from error
+
+from boustro import __version__
+from boustro.choose import suggestion
+from boustro.options import OptionError, Recall
+from boustro.tasks.tagger import Tagger
+
+STANDARD = {"PER": "PERSON", "LOC": "LOCATION", "GPE": "LOCATION", "ORG": "ORGANIZATION"}
+"""Presidio's names for the labels of the usual data sets."""
+
+
+class BoustroRecognizer(EntityRecognizer):
+    """Finds what a tagger finds, with the probability as score.
+
+    Args:
+        tagger: A `Tagger`, a tagger folder, or a tagger's name on the Hub.
+        labels: Presidio's name for each of the tagger's labels, over `STANDARD`; `None` leaves a label out.
+        supported_language: The language of the texts, as Presidio names it.
+        recall: See `Tagger.with_recall`: for a text that must not keep a name, longer lists.
+        options: Other arguments of `EntityRecognizer`: name, context, …
+        encoder, device: See `Tagger.from_pretrained`.
+
+    Raises `OptionError` for a label that the tagger does not have, and what `Tagger.from_pretrained` raises.
+    """
+
+    def __init__(
+        self,
+        tagger: Tagger | str | Path,
+        labels: Mapping[str, str | None] | None = None,
+        supported_language: str = "en",
+        *,
+        recall: Recall | None = None,
+        encoder: str | None = None,
+        device: str | None = None,
+        **options: Any,
+    ) -> None:
+        if not isinstance(tagger, Tagger):
+            tagger = Tagger.from_pretrained(tagger, encoder=encoder, device=device)
+        for label in labels or ():
+            if label not in tagger.types:
+                known = ", ".join(tagger.types)
+                raise OptionError(
+                    f"the tagger has no label {label!r}{suggestion(label, tagger.types)} (it has {known})"
+                )
+        self.tagger = tagger if recall is None else tagger.with_recall(recall)
+        names = {label: label for label in tagger.types} | STANDARD | dict(labels or {})
+        self.names = {label: name for label in tagger.types if (name := names[label]) is not None}
+        options = {"name": "BoustroRecognizer", "version": __version__, **options}
+        super().__init__(sorted(set(self.names.values())), supported_language=supported_language, **options)
+
+    def load(self) -> None:
+        """Nothing: the tagger is open."""
+
+    def analyze(self, text: str, entities: Collection[str], nlp_artifacts: Any = None) -> list[RecognizerResult]:
+        """The entities of a text whose names are among `entities`; offsets are code points."""
+        found = []
+        for entity in self.tagger.predict(text):
+            name = self.names.get(entity.label)
+            if name is None or (entities and name not in entities):
+                continue
+            why = AnalysisExplanation(self.name, entity.score, textual_explanation=f"{entity.label} by {self.tagger!r}")
+            metadata = {
+                RecognizerResult.RECOGNIZER_NAME_KEY: self.name,
+                RecognizerResult.RECOGNIZER_IDENTIFIER_KEY: self.id,
+            }
+            found.append(RecognizerResult(name, entity.start, entity.end, entity.score, why, metadata))
+        return found
