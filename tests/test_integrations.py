@@ -136,7 +136,7 @@ def test_a_shipped_encoder_travels_by_its_name(tmp_path, monkeypatch):
 
 def test_a_spacy_pipeline_tells_its_labels_before_anything_is_opened(nlp, folder):
     assert nlp.pipe_labels["boustro"] == ["LOC", "PER"]
-    assert nlp.get_pipe("boustro")._tagger is None
+    assert nlp.get_pipe("boustro")._task is None
     analysis = nlp.analyze_pipes()
     assert analysis["summary"]["boustro"]["assigns"] == ["doc.ents", "doc.spans", "token.ent_iob", "token.ent_type"]
     assert "ents_f" in analysis["summary"]["boustro"]["scores"] and not analysis["problems"]["boustro"]

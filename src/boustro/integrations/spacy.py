@@ -1,4 +1,4 @@
-"""A spaCy pipeline component: a tagger's entities as `doc.ents` and `doc.spans`, on spaCy's own tokens.
+"""spaCy pipeline components: a tagger's entities on spaCy's own tokens, a classifier's labels, a regressor's numbers.
 
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
@@ -6,6 +6,9 @@
     doc = nlp("Ada Brandt flew to Port Lisse.")
     doc.ents                                            # of nested entities the outermost
     doc.spans["boustro"], doc.spans["boustro"].attrs["scores"]   # all entities, and their scores
+
+    nlp.add_pipe("boustro_text", config={"model": "topics"})
+    nlp("Rain stops play.").cats                        # {"sport": 0.8, "weather": 0.3}
 
 Sentences are spaCy's if the pipeline has set them, else a document is one sentence. White-space tokens are not words,
 and no entity begins or ends with one. Existing entities are replaced.
@@ -16,10 +19,11 @@ as a tagger folder does (a shipped one by its name, a local one by its absolute 
 
 import json
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -30,16 +34,22 @@ try:
     from spacy.tokens import Doc, Span, SpanGroup
     from spacy.training import Example
 except ImportError as error:
-    raise ImportError("the spaCy component needs spaCy; install it with: pip install 'boustro[spacy]'") from error
+    raise ImportError("the spaCy components need spaCy; install it with: pip install 'boustro[spacy]'") from error
 
 from boustro.store import read_json, reading, write_file
+from boustro.tasks import task_class, task_of
+from boustro.tasks.answers import Label
+from boustro.tasks.base import Task
 from boustro.tasks.data.schemes import flatten_entities
+from boustro.tasks.hub import download
 from boustro.tasks.labellings import open_labelling
+from boustro.tasks.labellings.texts import LabelSetLabelling
 from boustro.tasks.saved import read_config
 from boustro.tasks.tagger import Tagger
 from boustro.types import Entity, Sentence
 
 FOLDER, SETTINGS = "tagger", "settings.json"  # of a saved component
+SCORE = "boustro_score"
 
 
 @Language.factory(
@@ -62,52 +72,138 @@ def make_component(
     return TaggerComponent(tagger, encoder, device, spans_key)
 
 
-class TaggerComponent:
-    """Sets the entities of documents; the documents of a batch are encoded together."""
+@Language.factory(
+    "boustro_text",
+    default_config={"encoder": None, "device": None},
+    assigns=["doc.cats"],
+    default_score_weights={"cats_score": 1.0},
+)
+def make_text_component(
+    nlp: Language, name: str, model: str, encoder: str | None, device: str | None
+) -> "TextComponent":
+    """The factory that `nlp.add_pipe("boustro_text", config={"model": ...})` calls.
 
-    def __init__(self, source: str, encoder: str | None, device: str | None, spans_key: str) -> None:
-        """Loads nothing yet. `source` is the argument `tagger` of `make_component`; the others are the same."""
-        self.source, self.encoder, self.device, self.spans_key = source, encoder, device, spans_key
-        self._tagger: Tagger | None = None
+    Args:
+        model: The folder of a classifier or a regressor, or its name on the Hub.
+        encoder: The spec of its LMs, if they have moved.
+        device: cpu, cuda or mps; default: the best available.
+    """
+    return TextComponent(model, encoder, device)
+
+
+class Component(ABC):
+    """A trained folder in a pipeline: opened at the first document, saved with the pipeline."""
+
+    takes: ClassVar[tuple[str, ...]]
+    """The tasks whose folders it takes."""
+
+    def __init__(self, source: str, encoder: str | None, device: str | None) -> None:
+        """Loads nothing yet. `source` is a folder or a name on the Hub."""
+        self.source, self.encoder, self.device = source, encoder, device
+        self._task: Task[Any, Any] | None = None
 
     @property
-    def tagger(self) -> Tagger:
-        """The tagger; raises `FileNotFoundError` or `ValueError` if it cannot be loaded."""
-        if self._tagger is None:
-            self._tagger = Tagger.from_pretrained(self.source, encoder=self.encoder, device=self.device)
-        return self._tagger
+    def task(self) -> Any:
+        """The trained task; raises `FileNotFoundError` or `ValueError` if it cannot be loaded."""
+        if self._task is None:
+            self._open(self.source, self.encoder)
+        return self._task
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The tagger's entity types; empty if the tagger is neither loaded nor a local folder."""
-        if self._tagger is not None:
-            return tuple(self._tagger.types)
+        """The labels of the task; empty if it is neither loaded nor a local folder."""
+        if self._task is not None:
+            return tuple(self._task.types)
         if not (Path(self.source) / "config.json").is_file():  # spaCy asks before it calls from_disk
             return ()
-        with reading(self.source, "save the tagger again"):
+        with reading(self.source, "save it again"):
             return open_labelling(**read_config(Path(self.source))["labelling"]).types
 
+    @abstractmethod
+    def annotate(self, docs: list[Doc]) -> None:
+        """Write what the task says into documents; they are read together."""
+
     def __call__(self, doc: Doc) -> Doc:
-        return next(self.pipe([doc]))
+        self.annotate([doc])
+        return doc
 
     def pipe(self, stream: Iterable[Doc], batch_size: int = 64) -> Iterator[Doc]:
         """The same documents in the same order, `batch_size` at a time."""
         remaining = iter(stream)
         while docs := list(islice(remaining, batch_size)):
-            split = [doc.sents if doc.has_annotation("SENT_START") else [doc[:]] for doc in docs]
-            read = [(i, *read_sentence(part, f"document {i}")) for i, parts in enumerate(split) for part in parts]
-            found: list[list[Entity]] = [[] for _ in docs]
-            answers = self.tagger.answer([sentence for _, sentence, _ in read])
-            for answer, (i, _, tokens) in zip(answers, read, strict=True):
-                found[i] += [
-                    Entity(e.label, tokens[e.start].i, tokens[e.end - 1].i + 1, score=e.score) for e in answer.entities
-                ]
-            for doc, entities in zip(docs, found, strict=True):
-                group = SpanGroup(doc, name=self.spans_key, spans=[_span(doc, e) for e in entities])
-                group.attrs["scores"] = np.array([e.score for e in entities], np.float32)
-                doc.spans[self.spans_key] = group
-                doc.set_ents([_span(doc, e) for e in flatten_entities(entities)])
-                yield doc
+            self.annotate(docs)
+            yield from docs
+
+    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
+        """Write the task's folder, and the `encoder` setting that this folder already contains."""
+        self.task.save_pretrained(Path(path) / FOLDER)
+        write_file(Path(path) / SETTINGS, json.dumps({"encoder": self.encoder}))
+
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> Self:
+        """Load what `to_disk` wrote; an `encoder` setting that has changed since then names the LMs."""
+        path = Path(path)
+        if path.exists():  # else the pipeline was saved without it: the settings name the folder
+            with reading(path, "save the pipeline again"):
+                known = read_json(path / SETTINGS)["encoder"]
+            self._open(path / FOLDER, self.encoder if self.encoder != known else None)
+        return self
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """The files of `to_disk` as one object."""
+        with tempfile.TemporaryDirectory() as folder:
+            self.to_disk(folder)
+            files = [file for file in sorted(Path(folder).rglob("*")) if file.is_file()]
+            return srsly.msgpack_dumps({file.relative_to(folder).as_posix(): file.read_bytes() for file in files})
+
+    def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> Self:
+        """Load the result of `to_bytes`."""
+        with tempfile.TemporaryDirectory() as folder:
+            files: dict[str, bytes] = srsly.msgpack_loads(data)  # type: ignore[assignment]
+            for name, content in files.items():
+                write_file(Path(folder) / name, content)
+            return self.from_disk(folder)
+
+    def _open(self, source: str | Path, encoder: str | None) -> None:
+        folder = download(source)
+        name = task_of(folder)
+        if folder.exists() and name not in self.takes:
+            takes = " and ".join(self.takes)
+            raise ValueError(f"{source}: a folder of the task {name}; the component takes {takes}")
+        self._task = task_class(name if name in self.takes else self.takes[0]).from_pretrained(
+            folder, encoder=encoder, device=self.device
+        )
+
+
+class TaggerComponent(Component):
+    """Sets the entities of documents."""
+
+    takes = ("tag",)
+
+    def __init__(self, source: str, encoder: str | None, device: str | None, spans_key: str) -> None:
+        """As `Component`; the arguments are those of `make_component`."""
+        super().__init__(source, encoder, device)
+        self.spans_key = spans_key
+
+    @property
+    def tagger(self) -> Tagger:
+        """The tagger; raises `FileNotFoundError` or `ValueError` if it cannot be loaded."""
+        return self.task
+
+    def annotate(self, docs: list[Doc]) -> None:
+        """Set the entities; the sentences of all documents are encoded together."""
+        split = [doc.sents if doc.has_annotation("SENT_START") else [doc[:]] for doc in docs]
+        read = [(i, *read_sentence(part, f"document {i}")) for i, parts in enumerate(split) for part in parts]
+        found: list[list[Entity]] = [[] for _ in docs]
+        answers = self.tagger.answer([sentence for _, sentence, _ in read])
+        for answer, (i, _, tokens) in zip(answers, read, strict=True):
+            found[i] += [
+                Entity(e.label, tokens[e.start].i, tokens[e.end - 1].i + 1, score=e.score) for e in answer.entities
+            ]
+        for doc, entities in zip(docs, found, strict=True):
+            group = SpanGroup(doc, name=self.spans_key, spans=[_span(doc, e) for e in entities])
+            group.attrs["scores"] = np.array([e.score for e in entities], np.float32)
+            doc.spans[self.spans_key] = group
+            doc.set_ents([_span(doc, e) for e in flatten_entities(entities)])
 
     def score(self, examples: Iterable[Example], **_: Any) -> dict[str, Any]:
         """spaCy's scores of `doc.ents`, from 0 to 1, and of `doc.spans` where the reference has them."""
@@ -121,35 +217,29 @@ class TaggerComponent:
         )
         return {**get_ner_prf(examples), **spans}
 
-    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
-        """Write the tagger's folder, and the `encoder` setting that this folder already contains."""
-        self.tagger.save_pretrained(Path(path) / FOLDER)
-        write_file(Path(path) / SETTINGS, json.dumps({"encoder": self.encoder}))
 
-    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "TaggerComponent":
-        """Load what `to_disk` wrote; an `encoder` setting that has changed since then names the LMs."""
-        path = Path(path)
-        if path.exists():  # else the pipeline was saved without it: the settings name the tagger
-            with reading(path, "save the pipeline again"):
-                known = read_json(path / SETTINGS)["encoder"]
-            encoder = self.encoder if self.encoder != known else None
-            self._tagger = Tagger.from_pretrained(path / FOLDER, encoder=encoder, device=self.device)
-        return self
+class TextComponent(Component):
+    """Sets `doc.cats` to the probability of every label, or `doc._.boustro_score` to the number of a regressor."""
 
-    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """The files of `to_disk` as one object."""
-        with tempfile.TemporaryDirectory() as folder:
-            self.to_disk(folder)
-            files = [file for file in sorted(Path(folder).rglob("*")) if file.is_file()]
-            return srsly.msgpack_dumps({file.relative_to(folder).as_posix(): file.read_bytes() for file in files})
+    takes = ("classify", "regress")
 
-    def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> "TaggerComponent":
-        """Load the result of `to_bytes`."""
-        with tempfile.TemporaryDirectory() as folder:
-            files: dict[str, bytes] = srsly.msgpack_loads(data)  # type: ignore[assignment]
-            for name, content in files.items():
-                write_file(Path(folder) / name, content)
-            return self.from_disk(folder)
+    def __init__(self, source: str, encoder: str | None, device: str | None) -> None:
+        """As `Component`; the arguments are those of `make_text_component`."""
+        super().__init__(source, encoder, device)
+        Doc.set_extension(SCORE, default=None, force=True)
+
+    def annotate(self, docs: list[Doc]) -> None:
+        """Set labels or numbers; a document is a text, whatever its sentences."""
+        for doc, result in zip(docs, self.task.predict([doc.text for doc in docs]), strict=True):
+            if isinstance(result, Label):
+                doc.cats.update(result.probabilities)
+            else:
+                doc._.set(SCORE, result)
+
+    def score(self, examples: Iterable[Example], **_: Any) -> dict[str, Any]:
+        """spaCy's scores of `doc.cats`, from 0 to 1."""
+        several = isinstance(self.task.labelling, LabelSetLabelling)
+        return Scorer.score_cats(list(examples), "cats", labels=list(self.labels), multi_label=several)
 
 
 def read_sentence(part: Span, document: str) -> tuple[Sentence, list]:
