@@ -230,6 +230,7 @@ def test_a_damaged_few_shot_cell_is_computed_again(world, copy, content):
     [
         ("optimizer.json", {"groups": "x"}),
         ("optimizer.json", {"unlogged": "x"}),
+        ("trainer_state.json", {"best_model_checkpoint": 1.5}),
         ("trainer_state.json", {"global_step": {}}),
         ("trainer_state.json", {"logging_steps": "x"}),
     ],

@@ -153,6 +153,7 @@ def step_of(checkpoint: Path) -> int:
 def _check_state(state: TrainerState, step: int) -> None:
     numbers = [name for name, value in vars(TrainerState()).items() if type(value) in (int, float)]
     sound = all(isinstance(getattr(state, name), (int, float)) for name in numbers)
+    sound = sound and state.best_model_checkpoint is None  # no run of ours keeps the best of several
     if state.global_step != step or not sound or not all(isinstance(row, dict) for row in state.log_history):
         raise ValueError("its history is that of another run")
 
