@@ -375,6 +375,22 @@ def test_pages_need_nothing_from_elsewhere(client):
     assert all(path in page.text for path in described) and "min_score" in page.text
 
 
+def test_an_output_says_what_decided_it(client, folders):
+    tasks = [model for model in client.get("/v1/models").json()["models"] if "layers" in model]
+    assert {model["task"] for model in tasks} == {*TASKS}
+    for model in tasks:
+        plain, explained = (
+            ask(client, model["example"], model=model["name"], explain=why).json()["outputs"][0]
+            for why in (False, True)
+        )
+        why = explained.pop("explained")
+        assert same(explained, plain)
+        assert ("words" in why) == (model["task"] not in ("tag", "qa"))
+    assert error(ask(client, {"words": ["a"], "senses": []}, model="senses", explain=True)) == (400, "no_explanation")
+    refused = ask(client, "long " * 501, model="classify", explain=True)
+    assert refused.status_code == 422 and "input 1 has 501 words" in refused.text
+
+
 def test_what_is_served(client):
     served = {model["name"]: model for model in client.get("/v1/models").json()["models"]}
     assert served["tag"]["labels"] == ["LOC", "PER"] == list(served["tag"]["colours"])

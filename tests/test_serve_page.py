@@ -28,6 +28,8 @@ NAMES = {"Ada": "PER", "Port Lisse": "LOC", "Lisse": "<i>NAME</i>", "Lisse & <sc
 
 def act(texts):
     """The names wherever they stand: one inside another, and one that crosses another."""
+    if any(isinstance(text, dict) for text in texts):  # sentences of words
+        return [{"tags": ["B-PER" if word == "Ada" else "O" for word in text["words"]]} for text in texts]
     places = [[(label, text.find(name), name) for name, label in NAMES.items() if name in text] for text in texts]
     return [
         {
@@ -38,6 +40,36 @@ def act(texts):
         }
         for own in places
     ]
+
+
+class Explaining(Puppet):
+    """A puppet that also takes words, and says what decided its answers; `why` is that."""
+
+    def __init__(self, name, act, why):
+        super().__init__(name, act)
+        self.why, self.explains = why, False
+
+    def parse(self, value, place):
+        return value
+
+    def with_explanation(self):
+        made = Explaining(self.name, lambda texts: [o | {"explained": self.why} for o in self.act(texts)], self.why)
+        made.task = self.task
+        return made
+
+    def to_dict(self):
+        return super().to_dict() | {"layers": {"left": [0.25, 0.75], "right": [0.5, 0.5]}}
+
+
+ADA = {"label": "PER", "start": 0, "end": 3, "text": "Ada", "score": 0.8}
+LISSE = {"label": "LOC", "start": 8, "end": 18, "text": "Port Lisse", "score": 0.8}
+INNER = {"label": "<i>NAME</i>", "start": 13, "end": 18, "text": "Lisse", "score": 0.9}
+SAW = {"label": "PER", "start": 4, "end": 7, "text": "saw", "score": 0.7}
+STREAMS = [{"stream": "left", "entities": [ADA, LISSE, INNER]}, {"stream": "right", "entities": [ADA, INNER, SAW]}]
+WORDS = [
+    {"text": "<b>Ada</b>", "start": 0, "end": 10, "effect": 0.3},
+    {"text": "left", "start": 11, "end": 15, "effect": -0.1},
+]
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +85,10 @@ def served():
 
     def serve(**options) -> str:
         first, second = (
-            Puppet("names", act),
-            Puppet("topics", lambda texts: [{"probabilities": {"a": 0.75, "b": 0.25}}] * len(texts)),
+            Explaining("names", act, {"streams": STREAMS}),
+            Explaining(
+                "topics", lambda texts: [{"probabilities": {"a": 0.75, "b": 0.25}}] * len(texts), {"words": WORDS}
+            ),
         )
         first.labels, second.task = [*NAMES.values()], "classify"
         http = HttpOptions(port=0, **options)
@@ -101,6 +135,33 @@ def test_entities_stand_where_they_are_and_texts_stay_texts(browser, served):
     page.wait("document.querySelectorAll('#rows tr').length === 3")
     assert "0.7500" in page.text("#rows")
     assert all(place.startswith(address) for place in page.addresses())
+
+
+def test_what_decided_an_answer_stands_beside_it(browser, served):
+    page = open_page(browser, served())
+    page.wait("models.length === 2")
+    page.run("$('why').checked = true; $('input').value = 'Ada saw Port Lisse'; go()")
+    page.wait("!$('sides').hidden")
+    titles = page.run("[...document.querySelectorAll('.side h2')].map(title => title.textContent)")
+    assert titles == ["only left: the same", "only right: 1 missed, 1 more"]
+    assert page.run("[...document.querySelectorAll('.side mark.differs')].map(m => m.textContent)") == ["sawPER"]
+    assert "75%" in page.text("#layers")
+    page.run("$('model').value = 'topics'; choose(); go()")
+    page.wait("document.querySelectorAll('.side .word').length === 2")
+    assert page.run("document.querySelectorAll('.side b').length") == 0
+    assert "red" in page.text("#legend") and page.run("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_file_with_gold_tags_becomes_a_table(browser, served):
+    page = open_page(browser, served())
+    page.wait("models.length === 2")
+    assert page.run("tagged('Vitamin B-12') === null && tagged('Ada left\\nthe I-land club') === null")
+    page.run("$('input').value = 'Ada NNP B-PER\\nleft VBD O\\n\\nLisse NNP B-LOC\\n'; go()")
+    page.wait("!$('conll').hidden")
+    assert page.run("[...document.querySelectorAll('#rows tr.differs td')].map(cell => cell.textContent)") == [
+        *("Lisse", "B-LOC", "O"),
+    ]
+    assert page.text("#legend") == "3 words, 1 with another tag"
 
 
 def test_a_token_is_asked_for(browser, served, tmp_path):

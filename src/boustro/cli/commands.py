@@ -133,6 +133,7 @@ def predict(
     reads: Literal["text", "jsonl", "conll", "conllu", "parquet", "arrow"] | None = None,
     recall: Recall | None = None,
     share_evidence: Literal["off", "vote"] | None = None,
+    explain: bool = False,
     encoder: str | None = None,
     output: OutputOptions = DEFAULT_OUTPUT,
     run: RunOptions = DEFAULT_RUN,
@@ -152,6 +153,8 @@ def predict(
             so that this share of all entities is among them, such as 0.95. Entities may then overlap.
         share_evidence: vote: a tagger lets the mentions of one name in a document vote on what it is, weighted by their
             scores. By default as it was trained.
+        explain: Add to each answer what decided it, as jsonl: what each LM of a pair answers alone, and how much each
+            word counted for the label or number of a text. Reads a text once for each of its words.
         encoder: Where the encoder is now, if it has moved.
     """
     check_options(predict, locals())
@@ -160,7 +163,7 @@ def predict(
     from boustro.serve.batch.predict import predict_files
 
     opened = Opened(folder, encoder, run.device, run.cache, recall, share_evidence)
-    predict_files(opened, files, format, reads, output, run)
+    predict_files(opened, files, format, reads, explain, output, run)
 
 
 def _refuse_of_taggers(kind: Any, recall: float | None, share_evidence: str | None) -> None:

@@ -167,6 +167,7 @@ def _add_predictions(app: FastAPI, service: Service) -> None:
         model: str | None = None,
         min_score: Annotated[float | None, Query(ge=0, le=1)] = None,
         recall: Annotated[float | None, Query(ge=0.5, le=0.999)] = None,
+        explain: bool = False,
     ) -> Any:
         """Label JSON lines: a line of answer for each line, in order, while the file is still being sent.
 
@@ -174,7 +175,7 @@ def _add_predictions(app: FastAPI, service: Service) -> None:
         read is answered by an error, and the rest goes on. A blank line is left out.
         """
         found = service.find(model)
-        asked = PredictRequest(inputs=[], min_score=min_score, recall=recall)
+        asked = PredictRequest(inputs=[], min_score=min_score, recall=recall, explain=explain)
         if found.task == EMBED:
             raise Refused(400, "wrong_task", f"{found.name} is a sentence encoder; ask it at /v1/embed")
         found = with_options(found, asked)
@@ -224,9 +225,13 @@ def with_options(model: Served, asked: PredictRequest) -> Served:
         message = f"min_score is for entities; {model.name} is a model of the task {model.task}"
         raise Refused(400, "no_min_score", message)
     try:
-        return model if asked.recall is None else model.with_recall(asked.recall)
+        model = model if asked.recall is None else model.with_recall(asked.recall)
     except ValueError as error:
         raise Refused(400, "no_recall", str(error)) from None
+    try:
+        return model.with_explanation() if asked.explain else model
+    except ValueError as error:
+        raise Refused(400, "no_explanation", str(error)) from None
 
 
 def above(outputs: Sequence[Any], min_score: float | None) -> list[Any]:

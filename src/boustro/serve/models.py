@@ -17,6 +17,7 @@ from boustro.tasks import TASKS, task_class, task_of
 from boustro.tasks.base import Task
 from boustro.tasks.contract import Contract
 from boustro.tasks.data.texts import whole_text
+from boustro.tasks.explain import explain, refuse_long
 from boustro.tasks.senses.folder import KIND as SENSE_TAGGER
 from boustro.tasks.senses.reading import read_senses
 from boustro.tasks.senses.tagger import SenseTagger
@@ -28,13 +29,17 @@ MOST_RECALLS = 32
 class ServedTask(Served):
     """Any task of `TASKS`."""
 
-    def __init__(self, name: str, model: Task[Any, Any]) -> None:
+    def __init__(self, name: str, model: Task[Any, Any], explains: bool = False) -> None:
         self.name, self.task, self.example = name, model.name, model.example
-        self.model, self.labels = model, model.types
+        self.model, self.labels, self.explains = model, model.types, explains
         self._recalls: dict[float, Served] = {}
+        self._explained: Served | None = None
 
     def parse(self, value: Any, place: str) -> Any:
-        return self.model.parse_value(value, place)
+        given = self.model.parse_value(value, place)
+        if self.explains:
+            refuse_long(list(self.model.split(given, place)), self.model, place)
+        return given
 
     def with_recall(self, recall: float) -> Served:
         if not isinstance(self.model, Tagger):
@@ -44,10 +49,21 @@ class ServedTask(Served):
             self._recalls[recall] = made
         return made
 
+    def with_explanation(self) -> Served:
+        self._explained = self._explained or ServedTask(self.name, self.model, explains=True)
+        return self._explained
+
     def answer(self, inputs: Sequence[Any]) -> Answered:
         answers = self.model.answer_inputs(inputs)
         words = sum(len(part.example) for answer in answers for part, _ in answer.parts)
-        return Answered([self.model.to_record(answer) for answer in answers], words)
+        outputs = [self.model.to_record(answer) for answer in answers]
+        if self.explains:
+            why = explain(self.model, answers)
+            outputs = [output | {"explained": own} for output, own in zip(outputs, why, strict=True)]
+        return Answered(outputs, words)
+
+    def to_dict(self) -> dict[str, Any]:
+        return super().to_dict() | {"layers": self.model.record.get("layer_weights", {})}
 
 
 class ServedSenses(Served):

@@ -29,6 +29,13 @@ class PredictRequest(Request):
         float | None,
         Field(ge=0.5, le=0.999, description="Longer lists that hold this share of all entities (tag only)."),
     ] = None
+    explain: Annotated[
+        bool,
+        Field(
+            description="Add to each output, as explained, what decided it: what each LM of a pair answers alone, and "
+            "how much each word counted for the label or number of a text."
+        ),
+    ] = False
 
 
 class EmbedRequest(Request):

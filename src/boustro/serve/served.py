@@ -46,6 +46,10 @@ class Served(ABC):
         """The same model with longer lists of entities, see `Tagger.with_recall`; `ValueError` where it has none."""
         raise ValueError(f"recall is for entities; {self.name} is a model of the task {self.task}")
 
+    def with_explanation(self) -> "Served":
+        """The same model, whose outputs say what decided them; `ValueError` where it cannot."""
+        raise ValueError(f"{self.name} is a model of the task {self.task}, whose answers are not explained")
+
     def to_dict(self) -> dict[str, Any]:
         """What `/v1/models` says; the colours of labels are for the page."""
         chosen = page_colours(self.labels).items()

@@ -1,21 +1,37 @@
-"""Which words moved a decision: each word is left out, and the probability of the label compared.
+"""What decided an answer: the words, by leaving each out, and the directions, by reading each LM alone.
 
     word_effects(classifier, "A dull film.")
     [WordEffect("A", 0, 1, 0.01), WordEffect("dull", 2, 6, 0.55), …]      without "dull", 0.55 less for the label
 
-An example of W words is read W + 1 times. Source: Li, Monroe and Jurafsky 2016, section 3 (erasure).
+    by_stream(tagger, tagger.answer_inputs(["Jordan closed its border."]))
+    [("starter-forward", [InputAnswer(…)]), ("starter-backward", [InputAnswer(…)])]
+
+Words: an example of W words is read W + 1 times. Source: Li, Monroe and Jurafsky 2016, section 3 (erasure).
+Directions: the vectors of every other LM are replaced by their mean over the training set, which says nothing of the
+word. The head was trained with both LMs, so this is what it makes of one, not what a head over that LM alone can do.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
+
 from boustro.choose import choose
+from boustro.heads.training import mix_all, predict_mixed
+from boustro.tasks.answers import Answer, InputAnswer, Part
 from boustro.tasks.base import Task
 from boustro.tasks.classifier import Classifier
 from boustro.tasks.data.pairs import Pair
 from boustro.tasks.data.texts import whole_text
+from boustro.tasks.pairs import PairTask
+from boustro.tasks.regressor import TextRegressor
 from boustro.types import Sentence
+
+LONGEST = 500
+"""Words of an example whose words are left out one by one."""
+WHOLE = (Classifier, TextRegressor, PairTask)
+"""Tasks with one label or number for a text or a pair as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +58,91 @@ def word_effects(model: Classifier, text: str, label: str | None = None) -> list
 
 
 def effects(model: Task[Any, Any], examples: Sequence[Sentence | Pair], label: str | None = None) -> list[list[float]]:
-    """The same for every word of `example.words`, of texts or pairs; 0 for the bar between the texts of a pair."""
+    """The same for every word of `example.words`, of texts or pairs; 0 for the bar between the texts of a pair.
+
+    Of a regression, the effect is on the value.
+    """
     if label is not None:
         choose(label, dict.fromkeys(model.types), "label")
     shorter = [_without_each(example) for example in examples]
     asked = [e for example, own in zip(examples, shorter, strict=True) for e in (example, *own) if e is not None]
-    tables = iter([answer.probabilities or {} for answer in model.answer(asked)])
+    answers = iter(model.answer(asked))
     found = []
     for own in shorter:
-        whole = next(tables)
-        named = max(whole, key=lambda name: whole[name]) if label is None else label
-        found.append([0.0 if e is None else whole[named] - next(tables)[named] for e in own])
+        whole = next(answers)
+        named = max(table, key=lambda name: table[name]) if label is None and (table := whole.probabilities) else label
+        found.append([0.0 if e is None else _value(whole, named) - _value(next(answers), named) for e in own])
     return found
+
+
+def by_stream(model: Task[Any, Any], answers: Sequence[InputAnswer]) -> list[tuple[str, list[InputAnswer]]]:
+    """For each LM of the encoder, its name and the same inputs answered from its vectors alone.
+
+    Empty for an encoder of one LM, and for a head whose vectors are projected, not standardised, or beside others'.
+    """
+    head = model.trained_head()
+    if len(head.widths) < 2 or not head.options.standardise:
+        return []
+    examples = [part.example for answer in answers for part, _ in answer.parts]
+    inputs = model.inputs(examples)
+    mixed, found = mix_all(head, inputs.streams), []
+    for number, stream in enumerate(model.encoder().streams):
+        own = [x if i == number else x * 0 for i, x in enumerate(mixed.split(head.widths, dim=1))]
+        own_answers = iter(model.read_answers(predict_mixed(head, torch.cat(own, dim=1), inputs), examples))
+        found.append((stream.name, [_answered_by(answer, own_answers) for answer in answers]))
+    return found
+
+
+def explain(model: Task[Any, Any], answers: Sequence[InputAnswer]) -> list[dict[str, Any]]:
+    """What decided each answer, as JSON can hold it.
+
+    `streams`: what the model answers from the vectors of each LM alone (`by_stream`), where there are several.
+    `words`: the effect of every word on the label or the value, for tasks with one answer for a text or a pair.
+
+    Raises `ValueError` for such a text or pair with more than 500 words.
+    """
+    found: list[dict[str, Any]] = [{} for _ in answers]
+    for name, own in by_stream(model, answers):
+        for explained, answer in zip(found, own, strict=True):
+            explained.setdefault("streams", []).append({"stream": name} | model.to_record(answer))
+    if isinstance(model, WHOLE):
+        parts = [part for answer in answers for part, _ in answer.parts]
+        refuse_long(parts, model)
+        own_effects = iter(effects(model, [part.example for part in parts]))
+        for explained, answer in zip(found, answers, strict=True):
+            explained["words"] = [word for part, _ in answer.parts for word in _placed(part, next(own_effects))]
+    return found
+
+
+def refuse_long(parts: Sequence[Part], model: Task[Any, Any], place: str = "the input") -> None:
+    """`ValueError` for an example with more words than are left out one by one, where the task needs that."""
+    longest = max((len(part.example) for part in parts), default=0)
+    if isinstance(model, WHOLE) and longest > LONGEST:
+        raise ValueError(
+            f"{place} has {longest:,} words; an explanation reads it once for each of them, and takes {LONGEST} at most"
+        )
+
+
+def _value(answer: Answer, label: str | None) -> float:
+    """The probability of the label, or the value of a regression."""
+    return float(answer.value or 0.0) if label is None else (answer.probabilities or {})[label]
+
+
+def _answered_by(answer: InputAnswer, answers: Iterator[Answer]) -> InputAnswer:
+    """The same input with the next of other answers for its examples."""
+    return replace(answer, parts=tuple((part, next(answers)) for part, _ in answer.parts))
+
+
+def _placed(part: Part, own: Sequence[float]) -> list[dict[str, Any]]:
+    """Each word with its effect: and its place in a text, or the number of the text of a pair, 1 or 2."""
+    rounded = [round(effect, 4) for effect in own]
+    if isinstance(part.example, Pair):
+        numbered = [(number, word) for number, one in enumerate(part.example.parts, 1) for word in one.words]
+        bar = len(part.example.first.words)
+        without = rounded[:bar] + rounded[bar + 1 :]
+        return [{"sentence": n, "text": w, "effect": e} for (n, w), e in zip(numbered, without, strict=True)]
+    words = zip(part.example.words, part.places, rounded, strict=True)
+    return [{"text": word, "start": start, "end": end, "effect": e} for word, (start, end), e in words]
 
 
 def _without_each(example: Sentence | Pair) -> list[Any]:

@@ -26,6 +26,7 @@ from boustro.tasks import task_class, task_of
 from boustro.tasks.base import Task
 from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.conll import DOCUMENT_START
+from boustro.tasks.explain import explain
 
 AHEAD = 3
 """Batches that wait for each process."""
@@ -54,11 +55,13 @@ class Opened:
 
 @dataclass(frozen=True)
 class Shown:
-    """How answers are shown: in one of the task's formats, in colour, with the file of a row in JSON."""
+    """How answers are shown: in one of the task's formats, in colour, in JSON with the file of a row and with what
+    decided the answer."""
 
     form: str
     colour: bool = False
     with_file: bool = False
+    explain: bool = False
 
 
 @dataclass
@@ -95,19 +98,26 @@ class Labeller:
             if isinstance(answer, Exception):
                 problems.append({"place": row.place, "error": reason(answer)})
             else:
-                shown.append(self._show(row, answer))
+                shown.append(self._show(row, *answer))
         return Labelled(shown, problems, dict(self.model.notices()), os.getpid())
 
     def _answers(self, rows: Sequence[Row]) -> list[Any]:
+        """(answer, what decided it) for every row, or an exception."""
         if self.keep_going:
-            return answer_each(rows, lambda row: row.parse(self.task), self.model.answer_inputs)
-        return self.model.answer_inputs([row.parse(self.task) for row in rows])
+            return answer_each(rows, lambda row: row.parse(self.task), self._explained)
+        return self._explained([row.parse(self.task) for row in rows])
 
-    def _show(self, row: Row, answer: Any) -> Any:
+    def _explained(self, inputs: Sequence[Any]) -> list[tuple[Any, dict[str, Any]]]:
+        answers = self.model.answer_inputs(inputs)
+        why = explain(self.model, answers) if self.shown.explain else [{}] * len(answers)
+        return list(zip(answers, why, strict=True))
+
+    def _show(self, row: Row, answer: Any, explained: dict[str, Any]) -> Any:
         form = self.shown.form
         shown = self.model.show(answer, form, colour=self.shown.colour)
         if form == "jsonl":
             own = row.fields | self.model.to_record(answer) if row.fields else shown
+            own |= {"explained": explained} if self.shown.explain else {}
             return as_json(own | ({"file": row.file} if self.shown.with_file else {}), default=str) + "\n"
         if form in TOOLS:
             return as_json(TOOLS[form].carry(shown, row.fields), default=str) + "\n"

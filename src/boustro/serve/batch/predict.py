@@ -34,6 +34,7 @@ def predict_files(
     files: Sequence[str],
     form: str | None,
     reads: Form | None,
+    explain: bool,
     output: OutputOptions,
     run: RunOptions,
 ) -> None:
@@ -42,17 +43,19 @@ def predict_files(
     _refuse_own_input(files, output)
     kind, made = task_class(task_of(opened.folder)), _form_of(output.out)
     table = made in TABLES
-    form = form or ("jsonl" if table else made if made in kind.formats else "text")
+    form = form or ("jsonl" if table or explain else made if made in kind.formats else "text")
     if form not in kind.formats or (table and form != "jsonl"):
         allowed = ("jsonl",) if table else kind.formats
         raise OptionError(f"--format {form}: {f'a {kind.__name__}' if not table else made} has {', '.join(allowed)}")
     if opened.recall is not None and form == "conll":
         raise OptionError("--format conll has no place for entities that overlap; give --recall with another format")
+    if explain and form != "jsonl":
+        raise OptionError(f"--format {form} has no place for what --explain adds; take jsonl")
     if output.resume and any(file == "-" or is_stream(file) for file in files):
         raise OptionError("--resume reads its files again, which a stream does not allow; name files")
     console = Console(highlight=False, soft_wrap=True)
     colour = form == "text" and output.out is None and output.workers == 1 and console.is_terminal
-    shown = Shown(form, colour, with_file=len(files) > 1)
+    shown = Shown(form, colour, with_file=len(files) > 1, explain=explain)
     labeller = Labeller(opened, shown, keep_going=output.errors is not None)
     showing = output.out is None and console.is_terminal
     with only_errors(run.quiet), tqdm(desc="labelling", unit=" rows", disable=showing or None, leave=False) as bar:
@@ -106,8 +109,9 @@ def _write(
 ) -> Counter[str]:
     counts = _Counts()
     sizes = [Path(file).stat().st_size if Path(file).is_file() else -1 for file in files]
-    own = labeller.opened
-    asked = [labeller.shown.form, own.recall, own.share_evidence, reads, list(zip(files, sizes, strict=True))]
+    shown, own = labeller.shown, labeller.opened
+    sized = list(zip(files, sizes, strict=True))
+    asked = [shown.form, shown.explain, own.recall, own.share_evidence, reads, sized]
     key = fingerprint(model_fingerprint(own.folder), asked)
     how = {"errors": output.errors, "resume": output.resume, "overwrite": output.overwrite, "table": table}
     with grow(out, key, end=frame.end, **how) as growing:

@@ -1,0 +1,100 @@
+"""What decided an answer: each LM of a pair alone, and each word left out."""
+
+import json
+
+import numpy as np
+import pytest
+
+import boustro
+from boustro.cli.main import main
+from boustro.heads.inputs import Inputs
+from boustro.heads.training import predict_inputs
+from boustro.tasks.explain import LONGEST, by_stream, explain
+from served import INPUTS, RECORDS, TAGGED
+
+SMALL = {"hidden": 8, "epochs": 2, "cache": False}
+
+
+@pytest.fixture(scope="module")
+def pair(tiny_lm):
+    lm = tiny_lm("llama")
+    return f"{lm}+backward:{lm}"
+
+
+@pytest.fixture(scope="module")
+def tagger(pair):
+    return boustro.Tagger(pair, **SMALL).fit(TAGGED, seed=1)
+
+
+def test_an_lm_alone_is_the_head_over_the_mean_of_the_other(tagger):
+    answers = tagger.answer_inputs(["Ada Brandt left Vellmar.", "Okonkwo sold boats."])
+    found = by_stream(tagger, answers)
+    examples = [part.example for answer in answers for part, _ in answer.parts]
+    whole = tagger.inputs(examples)
+    for kept, (name, own) in enumerate(found):
+        assert name == tagger.encoder().streams[kept].name and [a.input for a in own] == [a.input for a in answers]
+        streams = [
+            x if i == kept else np.broadcast_to(tagger.head.mixes[i].mean.numpy(), x.shape)
+            for i, x in enumerate(whole.streams)
+        ]
+        wanted = tagger.read_answers(predict_inputs(tagger.head, Inputs(streams, whole.lengths)), examples)
+        for got, expected in zip((answer for a in own for _, answer in a.parts), wanted, strict=True):
+            assert got.tags == expected.tags
+            np.testing.assert_allclose(got.scores, expected.scores, atol=2e-3)
+    assert found[0][1] != found[1][1]
+
+
+def test_nothing_is_said_where_there_is_one_lm_or_no_mean(tiny_lm, pair):
+    for model in (
+        boustro.Tagger(str(tiny_lm("llama")), **SMALL),
+        boustro.Tagger(pair, standardise=False, **SMALL),
+    ):
+        model.fit(TAGGED, seed=1)
+        assert explain(model, model.answer_inputs(["Ada left."])) == [{}]
+
+
+@pytest.mark.parametrize("name", ["classify", "regress", "pair", "similarity"])
+def test_every_word_of_a_text_has_its_effect(name, tiny_lm):
+    from boustro.tasks import task_class
+
+    model = task_class(name)(str(tiny_lm("llama")), **SMALL).fit(RECORDS[name], seed=1)
+    (answer,) = model.answer_inputs([INPUTS[name]])
+    (why,) = explain(model, [answer])
+    ((part, _),) = answer.parts
+    words = [word for one in model.parts(part.example) for word in one.words]
+    assert [word["text"] for word in why["words"]] == words
+    if name in ("pair", "similarity"):
+        assert [word["sentence"] for word in why["words"]] == [1] * len(part.example.first) + [2] * len(
+            part.example.second
+        )
+    else:
+        assert all(INPUTS[name][word["start"] : word["end"]] == word["text"] for word in why["words"])
+    if name == "regress":  # the first word left out
+        rest = model.predict(INPUTS[name][why["words"][1]["start"] :])
+        assert why["words"][0]["effect"] == pytest.approx(model.predict(INPUTS[name]) - rest, abs=2e-3)
+    assert any(word["effect"] for word in why["words"])
+
+
+def test_a_long_text_is_not_read_once_for_each_of_its_words(tiny_lm):
+    model = boustro.Classifier(str(tiny_lm("llama")), **SMALL).fit(RECORDS["classify"], seed=1)
+    with pytest.raises(ValueError, match=f"has {LONGEST + 1} words; .* takes {LONGEST} at most"):
+        explain(model, model.answer_inputs(["long " * (LONGEST + 1)]))
+
+
+def places(found):
+    return [(entity["label"], entity["start"], entity["end"]) for entity in found["entities"]]
+
+
+def test_predict_says_what_decided(tagger, tmp_path, capsys):
+    tagger.save_pretrained(tmp_path / "ner")
+    (tmp_path / "texts").write_text("Ada Brandt left Vellmar.\nNobody reads.\n")
+    command = ["predict", str(tmp_path / "ner"), str(tmp_path / "texts"), "--explain"]
+    assert main(command) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    expected = explain(tagger, tagger.answer_inputs(["Ada Brandt left Vellmar.", "Nobody reads."]))
+    for row, why in zip(rows, expected, strict=True):
+        for own, wanted in zip(row["explained"]["streams"], why["streams"], strict=True):
+            assert own["stream"] == wanted["stream"]
+            assert places(own) == places(wanted)
+    assert main([*command, "--format", "text"]) == 2
+    assert "--explain" in capsys.readouterr().err
