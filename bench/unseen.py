@@ -1,0 +1,128 @@
+"""What an encoder is worth where the training data do not help: entities never seen, or seen with another type only.
+
+    python bench/unseen.py --data ../shared/data --encoders starter-forward starter masked:$MINILM --figures unseen.json
+
+For each set a tagger with default settings, the epoch chosen on dev; F1 of all entities, and of those in two buckets of
+`metrics.buckets`. `across` is trained on CoNLL-2003 as the set of that name is, and scored on persons, locations and
+organisations in the sentences of Few-NERD's development set that have any: another kind of text, other annotators. MISC
+is left out of both sides there. A cell in the file at --figures is not computed again. Mean ± standard deviation.
+"""
+
+import json
+import statistics
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+import boustro
+from boustro.metrics.buckets import DIMENSIONS, Training, count_buckets
+from boustro.metrics.spans import score_entities
+from boustro.store import write_file
+from boustro.tasks.data.schemes import gold_entities
+from boustro.types import Entity, Sentence
+
+SETS: dict[str, tuple[str, int | None, dict[str, Any]]] = {
+    "wnut17": ("wnut17", None, {"epochs": 10}),
+    "politics": ("crossner_politics", None, {}),
+    "bc5cdr": ("bc5cdr", None, {"epochs": 10}),
+    "conll2003": ("conll2003", 4000, {"epochs": 8}),
+}
+"""By name: the folder, the number of training sentences, and options that are not the default."""
+ACROSS = {"person": "PER", "location": "LOC", "organization": "ORG"}
+BUCKETS = {"never": "never seen", "other": "seen with another type only"}
+
+
+def main(
+    data: Path,
+    encoders: tuple[str, ...],
+    figures: Path | None = None,
+    sets: tuple[str, ...] = (*SETS, "across"),
+    seeds: tuple[int, ...] = (1, 2, 3),
+    sentences: int | None = None,
+) -> None:
+    """Print a row per encoder and set as it is ready.
+
+    Args:
+        data: The folder of the data sets.
+        encoders: Specs of encoders.
+        figures: File of the figures, which is continued.
+        sets: Names of sets.
+        seeds: Random seeds of the head.
+        sentences: At most so many sentences of every file, for a quick look.
+    """
+    cells = _load(figures)
+    print(f"{'encoder':40} {'set':10} {'F1':>14} {'never seen':>14} {'other type':>14}", flush=True)
+    for encoder in encoders:
+        for name in (name for name in SETS if name in sets or (name == "conll2003" and "across" in sets)):
+            for seed in seeds:
+                if all(f"{encoder} {n} {seed}" in cells for n in _scored(name, sets)):
+                    continue
+                for scored, found in _run(encoder, name, seed, data, sets, sentences):
+                    cells[f"{encoder} {scored} {seed}"] = found
+                if figures is not None:
+                    write_file(figures, _dump(cells))
+            for scored in _scored(name, sets):
+                rows = [cells[f"{encoder} {scored} {seed}"] for seed in seeds]
+                shown = (_spread([row[key] for row in rows]) for key in ("f1", *BUCKETS))
+                print(f"{encoder:40} {scored:10} " + " ".join(f"{value:>14}" for value in shown), flush=True)
+
+
+def _scored(name: str, sets: Sequence[str]) -> list[str]:
+    """What the tagger of a training set is scored on."""
+    return [n for n in ((name, "across") if name == "conll2003" else (name,)) if n in sets]
+
+
+def _run(
+    encoder: str, name: str, seed: int, data: Path, sets: Sequence[str], most: int | None
+) -> Iterator[tuple[str, dict[str, float]]]:
+    folder, number, options = SETS[name]
+    read = {part: boustro.read_data(data / "ner" / folder / f"{part}.txt")[:most] for part in ("train", "dev")}
+    train, dev = read["train"][:number], read["dev"]
+    tagger = boustro.Tagger(encoder, **options).fit(train, dev, seed=seed)
+    known = Training.of((sentence.words, gold_entities(sentence)) for sentence in train)
+    for scored in _scored(name, sets):
+        examples = dev if scored == name else few_nerd(data / "ner/fewnerd_inter/dev.txt")[:most]
+        found = [answer.entities for answer in tagger.answer(examples, cached=True)]
+        gold = [gold_entities(sentence) for sentence in examples]
+        if scored != name:
+            wanted = set(ACROSS.values())
+            found = [[entity for entity in own if entity.label in wanted] for own in found]
+        words = [sentence.words for sentence in examples]
+        counts = count_buckets(DIMENSIONS["seen"], known, words, gold, found)
+        own = {key: counts[bucket].f1 for key, bucket in BUCKETS.items()}
+        yield scored, {"f1": score_entities(gold, found).f1, **own}
+
+
+def few_nerd(path: Path) -> list[Sentence]:
+    """The sentences with a person, location or organisation; neighbouring words of one fine type are one entity."""
+    sentences = []
+    for block in path.read_text("utf-8").split("\n\n"):
+        rows = [line.split("\t") for line in block.splitlines() if "\t" in line]
+        types, entities, start = [row[1] for row in rows], [], 0
+        for end in range(1, len(rows) + 1):
+            if end == len(rows) or types[end] != types[start]:
+                label = ACROSS.get(types[start].partition("-")[0])
+                entities += [Entity(label, start, end)] if label else []
+                start = end
+        if entities:
+            sentences.append(Sentence(tuple(row[0] for row in rows), entities=tuple(entities)))
+    return sentences
+
+
+def _spread(values: Sequence[float]) -> str:
+    spread = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
+    return f"{statistics.fmean(values):.2f}{spread}"
+
+
+def _load(path: Path | None) -> dict[str, dict[str, float]]:
+    return json.loads(path.read_text("utf-8")) if path is not None and path.exists() else {}
+
+
+def _dump(cells: dict[str, dict[str, float]]) -> str:
+    return json.dumps(cells, indent=1) + "\n"
+
+
+if __name__ == "__main__":
+    tyro.cli(main)
