@@ -21,6 +21,7 @@ from served import TAGGED, plain, same
 pa = pytest.importorskip("pyarrow")
 
 TEXTS = [" ".join(TAGGED[n % 4]["words"][: 1 + n % 5]) + f" {n}" for n in range(900)]
+RAY_ROWS = int(os.environ.get("BOUSTRO_TEST_RAY_ROWS", "60"))  # a shard; 500 takes minutes
 
 
 @pytest.fixture(scope="module")
@@ -341,7 +342,7 @@ def test_vectors_of_lines_of_text_in_a_table(tiny_lm, tmp_path):
 @pytest.mark.slow
 def test_ray_does_what_one_process_does_although_an_actor_and_the_driver_are_killed(folder, tmp_path):
     pytest.importorskip("ray", reason="needs boustro[ray]")
-    source = make_shards(tmp_path / "in", 40, 60)
+    source = make_shards(tmp_path / "in", 40, RAY_ROWS)
     run("batch", folder, source, tmp_path / "local")
     command = ["batch", str(folder), str(source), str(tmp_path / "out"), "--engine", "ray", "--workers", "2"]
     log = tmp_path / "done"

@@ -165,7 +165,7 @@ def test_entries_give_way_before_a_full_disk_is_complained_of(tiny_lm, tmp_path,
     encoder.encode_all(WORDS[:2])
     assert not first.exists() and len(entries(tmp_path)) == 1
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(0))
-    with pytest.raises(ValueError, match=r"need 0\.00 GiB, only 0\.00 GiB are free; raise BOUSTRO_CACHE_LIMIT"):
+    with pytest.raises(ValueError, match=r"are needed, only 0\.00 GiB are free; fewer layers need less"):
         encoder.encode_all(WORDS[:3])
 
 

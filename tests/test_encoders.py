@@ -10,11 +10,10 @@ import sys
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from architectures import plain
 from boustro.cli.cache import cache as cache_command
 from boustro.encoders.cache import CachedEncoder, cache_limit
 from boustro.encoders.reading import select
@@ -28,27 +27,6 @@ SENTENCES = [
     ["The", "harbour", "master", "of", "Port", "Lisse", "(", "who", "wrote", "it", ")", "snores", "."],
     ["Élodie", "東京", "🙂"],
 ]
-
-
-def plain(path, words, backward=False, sentinel=False, spaces=None):
-    """States of one sentence by transformers alone: [layer][reading position], and each word's positions."""
-    tokenizer = AutoTokenizer.from_pretrained(path)
-    model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
-    spaces = spaces or [True] * len(words)
-    texts = [" " * s + w for w, s in zip(words, spaces, strict=True)]
-    owners, ids = [], []
-    for i, text in enumerate(texts):
-        for piece in tokenizer(text, add_special_tokens=False)["input_ids"]:
-            owners.append(i)
-            ids.append(piece)
-    if backward:
-        owners, ids = owners[::-1], ids[::-1]
-    if sentinel:
-        owners, ids = [-1, *owners], [tokenizer.eos_token_id, *ids]
-    with torch.no_grad():
-        states = model(input_ids=torch.tensor([ids]), output_hidden_states=True).hidden_states
-    positions = [[p for p, owner in enumerate(owners) if owner == i] for i in range(len(words))]
-    return [s[0].numpy() for s in states], positions
 
 
 PLACES = {

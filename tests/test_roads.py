@@ -157,7 +157,7 @@ def test_an_early_exit_computes_no_block_above_and_changes_nothing(tiny_lm, kind
     spec = spec.format(tiny_lm(kind))
     every = load_encoder(spec, dtype="float32").encode_all(SENTENCES).streams[0]
     for layers in ([1], [0], [1, 0]):
-        encoder = load_encoder(spec, layers=layers, dtype="float32")
+        encoder = load_encoder(spec, layers=layers, dtype="float32", whole=True)
         ran = []
         for number, block in enumerate(find_blocks(encoder.model, 2), 1):
             block.register_forward_hook(lambda *_, number=number, ran=ran: ran.append(number))

@@ -18,7 +18,7 @@ class RunOptions:
     cache: bool = True
     """Keep the features on disk, so that the next command on these texts does not compute them again."""
     device: str | None = None
-    """cpu, cuda or mps. By default the best available."""
+    """cpu, cuda, mps, or auto (a large encoder is spread over GPUs, CPU memory and disk). By default the best one."""
     quiet: bool = False
     """Write nothing to standard error except errors."""
 

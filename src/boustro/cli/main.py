@@ -6,6 +6,7 @@ imported when the command is chosen, and imports torch when the command runs, so
 
 import contextlib
 import errno
+import logging
 import os
 import sys
 import tempfile
@@ -114,6 +115,8 @@ def run(module: str, function: str, arguments: list[str], prog: str) -> int:
     """Parse the arguments with the function's own signature, call it, and turn what it raises into words."""
     set_environment(os.environ)
     warnings.filterwarnings("ignore", category=FutureWarning)
+    for name in ("torchao", "torch.utils._pytree"):  # where installed, torchao tells of kernels for other machines
+        logging.getLogger(name).setLevel(logging.ERROR)
     import tyro
 
     from boustro.cli.arguments import describe, prepare

@@ -40,7 +40,7 @@ class SentenceEncoder:
 
     Args:
         encoder: Spec of the encoder, see `boustro.load_encoder`; by default the pair in the package.
-        device: cpu, cuda or mps; by default the best available.
+        device: cpu, cuda, mps or auto, see `boustro.load_encoder`; by default the best available.
         options: Fields of `boustro.embeddings.options.EmbedOptions`: pooling, transform, layers, …
 
     Attributes:
@@ -57,7 +57,7 @@ class SentenceEncoder:
     def __init__(self, encoder: str = "starter", *, device: str | None = None, **options: Any) -> None:
         check_options(SentenceEncoder.__init__, locals())
         self.options = EmbedOptions(**options)
-        self.encoder_spec, self.device = encoder, find_device(device)
+        self.encoder_spec, self.device, self._wanted_device = encoder, find_device(device), device
         self.frequencies: WordFrequencies | None = None
         self.component: np.ndarray | None = None
         self.transform: Transform | None = None
@@ -92,7 +92,13 @@ class SentenceEncoder:
             options = self.options
             spec = echo_spec(self.encoder_spec) if options.pooling == "echo" else self.encoder_spec
             made = load_encoder(
-                spec, options.layers, options.states, device=str(self.device), dtype=options.dtype, context="sentence"
+                spec,
+                options.layers,
+                options.states,
+                device=self._wanted_device,
+                dtype=options.dtype,
+                quantise=options.quantise,
+                context="sentence",
             )
             what = "this sentence encoder was made with"
             refuse_other_weights(made, self.encoder_spec, self._trained_on, what, "make it again")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from boustro.encoders.options import Precision
+from boustro.encoders.options import LoadingOptions
 from boustro.heads.options import HeadOptions, StepOptions, TrainOptions
 from boustro.options import Count, Dropout, Positive, Width, check_options
 
@@ -30,7 +30,7 @@ class EmbedData:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EmbedOptions:
+class EmbedOptions(LoadingOptions):
     """How a text becomes a vector; the defaults are what measurement favoured (docs/tasks.md)."""
 
     pooling: Literal["sif", "mean", "echo"] = "sif"
@@ -39,14 +39,12 @@ class EmbedOptions:
     transform: Literal["whitened", "standardised", "top-removed", "raw"] = "whitened"
     """What is done to the vectors, by statistics of your own texts; raw does nothing."""
     layers: str = "0"
-    """Layers to read: all, last, or numbers such as 0,2,4 (0 is the embeddings, -1 the last layer); several are
-    joined."""
+    """Layers to read, joined: all, last, or a list such as 0,4,-1 or 25%,50%,last (0 is the embeddings, -1 the last
+    layer)."""
     states: str = "exit"
     """Where a word is read: exit, before, entry, first, last, mean, or several joined by +."""
     smoothing: Positive = 1e-3
     """The a of sif: a word with probability p weighs a / (a + p)."""
-    dtype: Precision | None = None
-    """Precision of the encoder's computation. By default the fastest on this machine."""
 
     def __post_init__(self) -> None:
         """Raises `OptionError` for a value outside its option's range."""

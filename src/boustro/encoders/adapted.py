@@ -14,6 +14,7 @@ from boustro.encoders.lm import LMEncoder
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.unmasked import UnmaskedEncoder
 from boustro.models.adaptation import MASK_KEPT, Adaptation, adapter_fingerprint, find_adaptation
+from boustro.models.hardware import is_spread
 from boustro.models.lora import merge_lora
 from boustro.store import fingerprint
 
@@ -39,12 +40,17 @@ def load_causal(
         raise ValueError(f"{path} was adapted with its mask kept; name it without unmasked: {path}")
     if adaptation.blocks != MASK_KEPT and (not unmasked or blocks not in (None, adaptation.blocks)):
         raise ValueError(f"{path} was adapted without its mask in blocks {adaptation.blocks}; name it unmasked:{path}")
+    if reading.quantise or is_spread(common.get("device")):
+        raise ValueError(
+            f"{path}: its adapter is merged into the LM's matrices, which must therefore be whole and on one device; "
+            "leave out --quantise and --device auto"
+        )
     if common.pop("revision", None):
         raise ValueError(f"{path}: an adapted LM is a folder here, which has no revision")
     base, revision = locate(adaptation.base)
     common |= {"direction": adaptation.direction, **({"blocks": adaptation.blocks} if unmasked else {})}
     try:
-        encoder = kind(base, reading, revision=revision, **common)
+        encoder = kind(base, reading, revision=revision, whole=True, **common)
     except (FileNotFoundError, ValueError) as error:
         raise type(error)(f"{path} adapts {adaptation.base}: {error}") from error
     now = facts_of(encoder, adaptation.base)

@@ -58,6 +58,11 @@ class Encoder(ABC):
     counts: Counter[str]  # texts read in windows, words that were cut or unknown, …
     num_parameters: int
 
+    @property
+    def bytes_per_word(self) -> int:
+        """What the features of one word take, in memory and on disk: layers x width x bytes of a value."""
+        return sum(stream.num_layers * stream.width for stream in self.streams) * self.dtype.itemsize
+
     @abstractmethod
     def identity(self) -> dict[str, Any]:
         """JSON-like facts that decide the numbers, and nothing else: weights, tokenizer, layers, pooling, dtype, …"""

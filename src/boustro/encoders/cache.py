@@ -25,6 +25,8 @@ from boustro.locks import leftovers, lock
 from boustro.store import fingerprint, kind_of, open_folder, read_folder, remove_folder, write_folder
 
 KIND, ARRAY = "features", "features.bin"
+NOTABLE, LARGE = 100 * 2**20, 2 * 2**30  # bytes that are told beforehand, and with advice
+FEWER = "fewer layers need less (--layers 25%,50%,last or --layers 50%)"
 
 
 def cache_folder() -> Path:
@@ -72,7 +74,7 @@ class CachedEncoder(Encoder):
         if 0 in shape:
             return self.encoder.encode_all(sentences)
         entry = self.entry(sentences)
-        size = int(np.prod(shape)) * self.dtype.itemsize
+        size = shape[0] * self.bytes_per_word
         with lock(entry):  # held until the array is open: nobody removes the entry before
             try:
                 made_by = self._find(entry, size)
@@ -101,9 +103,10 @@ class CachedEncoder(Encoder):
 
     def _write(self, entry: Path, sentences: Sequence[WordList], shape: tuple[int, ...], size: int) -> dict[str, Any]:
         """Compute and write the features; returns the `made_by` of the manifest."""
-        self._make_room(size)
-        if size >= 100 * 2**20:
-            print(f"{self.spec}: writing {size / 2**20:,.0f} MB of features to {self.folder}", file=sys.stderr)
+        self._make_room(size, shape)
+        if size >= NOTABLE:
+            fewer = f"; {FEWER}" if size >= LARGE and shape[1] > 1 else ""
+            print(f"{self.spec}: {self._cost(size, shape)}, written to {self.folder}{fewer}", file=sys.stderr)
         before = Counter(self.encoder.counts)
         made_by = {"spec": self.spec, "identity": self._identity, "shape": shape, "notices": {}}
         with (
@@ -117,21 +120,30 @@ class CachedEncoder(Encoder):
             made_by["notices"] = dict(self.encoder.counts - before)
         return made_by
 
-    def _make_room(self, needed: int) -> None:
+    def _cost(self, size: int, shape: tuple[int, ...]) -> str:
+        """`1.00 GiB of features (131,072 words x 4 layers x 1,024 values x 2 bytes)`."""
+        words, layers, width = shape
+        each = f"{words:,} words x {layers} layers x {width:,} values x {self.dtype.itemsize} bytes"
+        return f"{size / 2**30:.2f} GiB of features ({each})"
+
+    def _make_room(self, needed: int, shape: tuple[int, ...]) -> None:
         """Remove the least recently used entries; `ValueError` if that is not enough."""
         advice = "raise BOUSTRO_CACHE_LIMIT, name another folder in BOUSTRO_CACHE, or use no cache (--no-cache)"
-        size = f"the features need {needed / 2**30:.2f} GiB"
+        advice = f"{FEWER}, {advice}" if shape[1] > 1 else advice
+        size = f"{self._cost(needed, shape)} are needed"
         if needed > self.limit:
             raise ValueError(f"{size}, the cache's limit is {self.limit / 2**30:.2f} GiB; {advice}")
         held = [
             (entry, _size(entry)) for entry in sorted(_entries(self.folder), key=lambda entry: entry.stat().st_mtime)
         ]
-        excess = needed + sum(size for _, size in held) - self.limit
-        for entry, freed in held:
-            if excess <= 0 and needed <= shutil.disk_usage(self.folder).free:
-                return
-            remove_folder(entry, (ARRAY,))
-            excess -= freed
+        total = sum(size for _, size in held)
+        excess = needed + total - self.limit
+        if needed <= shutil.disk_usage(self.folder).free + total:
+            for entry, freed in held:
+                if excess <= 0 and needed <= shutil.disk_usage(self.folder).free:
+                    return
+                remove_folder(entry, (ARRAY,))
+                excess -= freed
         free = shutil.disk_usage(self.folder).free
         if needed > free:
             raise ValueError(f"{self.folder}: {size}, only {free / 2**30:.2f} GiB are free; {advice}")

@@ -49,7 +49,7 @@ class FusedEncoder(ConcatEncoder):
         fusion, config = load_fusion(Path(path))
         specs = (str(Path(path) / side) if side in config["trained"] else config[side] for side in SIDES["both"])
         try:
-            pair = load("+".join(specs), device=device, **vars(reading))
+            pair = load("+".join(specs), device=device, whole=True, **vars(reading))
         except (FileNotFoundError, ValueError) as error:
             raise type(error)(f"{path} is a fusion of {config['forward']} and {config['backward']}: {error}") from error
         forward, backward = lms_of(pair)

@@ -1,4 +1,5 @@
-"""How an encoder reads: the one declaration of these options. torch is not imported here: command lines list them."""
+"""How an encoder is loaded and reads: the one declaration of these options. torch is not imported here: command lines
+list them."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,14 +7,27 @@ from typing import Literal
 Spacing = Literal["natural", "always"]
 Context = Literal["sentence", "document"]
 Precision = Literal["float32", "bfloat16", "float16"]
+Quantisation = Literal["int8", "int8-dynamic", "int4"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadingOptions:
+class LoadingOptions:
+    """In what form an encoder's weights are loaded; where to is the device's matter (`models.hardware`)."""
+
+    dtype: Precision | None = None
+    """Precision of the encoder's computation. By default the fastest on this machine."""
+    quantise: Quantisation | None = None
+    """Weights of the encoder's linear layers in fewer bits: int8 (on any device, with torchao), int8-dynamic (the
+    layers' inputs too: faster, less exact) or int4 (on a GPU, with bitsandbytes)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadingOptions(LoadingOptions):
     """How an encoder reads words; the defaults are what measurement favoured (docs/results.md)."""
 
     layers: str = "all"
-    """Layers to read: all, last, or numbers such as 0,2,4 (0 is the embeddings, -1 the last layer)."""
+    """Layers to read: all, last, or a list such as 0,4,-1 or 25%,50%,last (0 is the embeddings, -1 the last layer, 50%
+    the one in the middle). Blocks above the highest are not loaded."""
     pooling: str | None = None
     """Where a word is read: exit, before, entry, first, last, mean, or several joined by +. By default
     what suits the encoder: exit+before for a causal LM."""
@@ -24,5 +38,3 @@ class ReadingOptions:
     document boundaries make it the sentence."""
     sentinel: bool | None = None
     """Start each reading with the end-of-text piece. By default as the LM was trained."""
-    dtype: Precision | None = None
-    """Precision of the encoder's computation. By default the fastest on this machine."""

@@ -34,7 +34,7 @@ from boustro.encoders.fused import FusedEncoder, named_by_fusion
 from boustro.encoders.lm import LMEncoder
 from boustro.encoders.loading import load_config, weights_fingerprint
 from boustro.encoders.masked import MaskedEncoder
-from boustro.encoders.options import Context, Precision, ReadingOptions, Spacing
+from boustro.encoders.options import Context, Precision, Quantisation, ReadingOptions, Spacing
 from boustro.encoders.reading import PieceEncoder
 from boustro.encoders.repeated import RepeatedEncoder
 from boustro.models.elmo import KIND as ELMO
@@ -56,10 +56,10 @@ class Kind(NamedTuple):
     """The keyword for the number after the kind: "blocks" for `unmasked:3-4:`."""
 
 
-CAUSAL = ("sentinel", "revision", "direction")
+CAUSAL = ("sentinel", "revision", "direction", "whole")
 KINDS: dict[str, Kind] = {
     "lm": Kind(lambda *read, **given: load_causal(*read, locate=locate, **given), CAUSAL),
-    "masked": Kind(MaskedEncoder, ("revision",)),
+    "masked": Kind(MaskedEncoder, ("revision", "whole")),
     "backward": Kind(partial(LMEncoder, direction="backward"), CAUSAL),
     "unmasked": Kind(
         lambda *read, **given: load_causal(*read, locate=locate, unmasked=True, **given), CAUSAL, "blocks"
@@ -78,6 +78,7 @@ def load_encoder(
     dtype: Precision | None = None,
     cache: bool | str | Path | None = None,
     *,
+    quantise: Quantisation | None = None,
     spacing: Spacing = "natural",
     context: Context = "sentence",
     sentinel: bool | None = None,
@@ -90,19 +91,22 @@ def load_encoder(
         spec: A model of the Hub or a folder, with its kind, number and revision, or several joined by `+`: `"gpt2"`,
             `"gpt2+./backward"`, `"starter"`, `"masked:bert-base-cased"`, `"unmasked:3-4:gpt2@607a30d"`. All kinds are
             listed in `boustro.encoders.spec`.
-        layers: Layers to read: "all", "last", or numbers: 0 is the embeddings, 1 to n the blocks, -1 the last.
+        layers: Layers to read: "all", "last", or numbers: 0 is the embeddings, 1 to n the blocks, -1 the last; as a
+            text also shares, "25%,50%,last". Blocks above the highest layer are not loaded.
         pooling: Where a word is read: exit, before, entry, first, last, mean, or several joined by `+`, which are
             concatenated (`boustro.encoders.reading`). By default exit+before; of an ELMo exit, of a fusion mean.
-        device: Such as "cpu" or "cuda:1". By default CUDA, else MPS, else the CPU.
+        device: Such as "cpu" or "cuda:1". By default CUDA, else MPS, else the CPU. "auto" spreads the model over the
+            GPUs, the CPU's memory and the disk (`boustro.models.placing`).
         dtype: Precision of the computation, by default the fastest on this machine. With "float32" the arrays are
             float32, otherwise float16.
         cache: True or a folder keeps features on disk, so that each text is computed once.
+        quantise: "int8", "int8-dynamic" or "int4" weights (`boustro.models.quantise`).
         spacing: The space before a word: as in running text, or always.
         context: What an LM reads: the sentence alone, or the document around it, up to the LM's window.
         sentinel: Start each reading with the end-of-text piece (causal LMs only). By default as the LM was trained.
         revision: A commit, branch or tag of the Hub, for parts of the spec that name none.
         options: Options of one kind: `between`, the text between copies (`repeated:`); `direction`, "forward" or
-            "backward".
+            "backward"; `whole`, True to load all blocks whatever layers are read.
 
     Returns an encoder: `encode(sentences)` yields per sentence a tuple of arrays (words, layers, width), one per
     stream, in text order; `encode_all(sentences)` concatenates them. Raises `ValueError` for an unknown kind or option,
@@ -117,7 +121,13 @@ def load_encoder(
     check_options(load_encoder, locals())
     layers = layers if isinstance(layers, str) else ",".join(map(str, np.atleast_1d(layers)))
     reading = ReadingOptions(
-        layers=layers, pooling=pooling, spacing=spacing, context=context, sentinel=sentinel, dtype=dtype
+        layers=layers,
+        pooling=pooling,
+        spacing=spacing,
+        context=context,
+        sentinel=sentinel,
+        dtype=dtype,
+        quantise=quantise,
     )
     parts: list[Part] = []
     for name in split_spec(spec):

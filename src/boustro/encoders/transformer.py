@@ -1,9 +1,11 @@
-"""A frozen transformer as an encoder: loading it, framing its input, stopping at the highest layer that is read.
+"""A frozen transformer as an encoder: loading it up to the highest layer that is read, framing its input.
 
 What a road adds (the order of reading, the frame, which pieces see which) is a subclass in a file of its own: `lm`,
 `unmasked`, `repeated`, `masked`.
 """
 
+import math
+import re
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -17,8 +19,10 @@ from boustro.encoders.loading import exact_revision, load_config, load_tokenizer
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.reading import PieceEncoder
 from boustro.models.blocks import find_blocks, states_up_to
-from boustro.models.hardware import find_device, uses_bf16
-from boustro.models.pretrained import first_position, load_pretrained
+from boustro.models.hardware import find_device, is_spread, uses_bf16
+from boustro.models.placing import load_placed
+from boustro.models.pretrained import first_position
+from boustro.models.shorten import shortened
 from boustro.store import fingerprint
 
 MOST_WINDOW = 2048  # longer windows cost more than they bring
@@ -27,7 +31,9 @@ MOST_WINDOW = 2048  # longer windows cost more than they bring
 class TransformerEncoder(PieceEncoder):
     """Loads a model folder or a model of the Hub; `tokenizer` is used where the model has none.
 
-    Raises `FileNotFoundError` if there is no such model, `ValueError` if its folder is damaged or does not fit.
+    Only the blocks up to the highest layer that is read are loaded, where the architecture allows (`models.shorten`)
+    and `whole` does not ask for all. Raises `FileNotFoundError` if there is no such model, `ValueError` if its folder
+    is damaged or does not fit.
     """
 
     adapter: str | None = None  # fingerprint of the adapter merged into the model, if any
@@ -41,32 +47,42 @@ class TransformerEncoder(PieceEncoder):
         device: str | torch.device | None = None,
         revision: str | None = None,
         tokenizer: Any = None,
+        whole: bool = False,
     ) -> None:
         self.spec = spec or path
         config = load_config(path, revision)
+        text = config.get_text_config()
+        self._num_layers = getattr(text, "num_hidden_layers", 0)  # a config without is refused by `_frame`
+        layers = parse_layers(reading.layers, self._num_layers)
         self._path, self._revision = path, exact_revision(path, revision)
-        self.device = find_device(device)
+        self.device, self._spread, self._quantise = find_device(device), is_spread(device), reading.quantise
         compute = torch.bfloat16 if uses_bf16(self.device) else torch.float32
         if reading.dtype:
             compute = getattr(torch, reading.dtype)
         self.dtype = np.dtype(np.float32 if reading.dtype == "float32" else np.float16)
         self._weights = weights_fingerprint(path, self._revision)  # now: the files may change later
+        self._num_blocks = self._num_layers
+        if not whole and (short := shortened(config, self._needed_blocks(max(layers)))):
+            config, self._num_blocks = short, short.get_text_config().num_hidden_layers
         self.model = self._load(AutoModel, config, compute)
         self._set_reading(load_tokenizer_of(path, self._revision, tokenizer), reading)
         rows = self.model.get_input_embeddings().weight.shape[0]
         if len(self.tokenizer) > rows:
             raise ValueError(f"{path}: the tokenizer has {len(self.tokenizer):,} pieces, the model only {rows:,}")
         self._prefix, self._suffix = self._frame(config, reading.sentinel)
-        text = config.get_text_config()
         positions = getattr(text, "max_position_embeddings", None) or getattr(text, "n_positions", None) or 1024
-        self._num_layers, self.max_pieces = text.num_hidden_layers, min(positions - first_position(text), MOST_WINDOW)
-        self.num_parameters = sum(p.numel() for p in self.model.parameters())
-        self._set_output(parse_layers(reading.layers, self._num_layers), text.hidden_size, self._room(self.max_pieces))
+        self.max_pieces = min(positions - first_position(text), MOST_WINDOW)
+        self.num_parameters = self.model.num_parameters()
+        self._set_output(layers, text.hidden_size, self._room(self.max_pieces))
 
     def _load(self, make: Any, config: Any, dtype: torch.dtype) -> Any:
         """The frozen model as the auto class `make` loads it; AutoModel leaves out the LM head."""
-        model = load_pretrained(make, self._path, config=config, revision=self._revision, dtype=dtype)
-        return model.to(self.device).eval().requires_grad_(False)
+        how: dict[str, Any] = {"dtype": dtype, "spread": self._spread, "quantise": self._quantise}
+        return load_placed(make, self._path, self.device, config=config, revision=self._revision, **how)
+
+    def _needed_blocks(self, highest: int) -> int:
+        """How many blocks must be loaded where states up to `highest` are read."""
+        return highest
 
     @abstractmethod
     def _frame(self, config: Any, sentinel: bool | None) -> tuple[list[int], list[int]]:
@@ -77,17 +93,20 @@ class TransformerEncoder(PieceEncoder):
         return window - len(self._prefix) - len(self._suffix)
 
     def _states(self, **inputs: Any) -> Sequence[Tensor]:
-        """The model's states, layer by layer; blocks above the highest layer that is read are not computed."""
+        """The model's states, layer by layer; blocks above the highest layer that is read are not computed, and the
+        final norm only where the last layer is read."""
         highest = max(self._layers)
-        if highest < self._num_layers and (blocks := find_blocks(self.model, self._num_layers)):
+        if highest < self._num_layers and (blocks := find_blocks(self.model, self._num_blocks)):
             return states_up_to(self.model, blocks, highest, **inputs)
         return self.model(output_hidden_states=True, **inputs).hidden_states
 
     def identity(self) -> dict[str, Any]:
+        quantised = {"quantise": self._quantise} if self._quantise else {}
         return {
             **super().identity(),
             "weights": fingerprint(self._weights, self.adapter) if self.adapter else self._weights,
             "dtype": [str(self.model.dtype), self.dtype.name],
+            **quantised,
         }
 
 
@@ -98,13 +117,27 @@ def padding_mask(ids: Tensor, lengths: Sequence[int]) -> Tensor:
 
 
 def parse_layers(layers: str, num_layers: int) -> tuple[int, ...]:
-    """`"0,-1"` of 4 → (0, 4); "all" and "last" too; `ValueError` for layers that the model does not have."""
+    """`"0,50%,-1"` of 4 → (0, 2, 4); `"all"` too; `ValueError` for layers that the model does not have.
+
+    A share is of the blocks, rounded half up: 50% of 4 is 2, of 5 is 3, 0% the embeddings, 100% the last layer. A layer
+    that is named twice is read once.
+    """
     if layers == "all":
         return tuple(range(num_layers + 1))
     try:
-        numbers = [-1] if layers == "last" else [int(n) for n in layers.split(",")]
+        numbers = [_layer_number(part.strip(), num_layers) for part in layers.split(",")]
     except ValueError as error:
-        raise ValueError(f"unknown layers {layers!r}: expected all, last, or numbers such as 0,3,4") from error
+        raise ValueError(
+            f"unknown layers {layers!r}: expected all, last, or a list such as 0,3,4 or 25%,50%,last (0% to 100%)"
+        ) from error
     if wrong := [n for n in numbers if not -num_layers - 1 <= n <= num_layers]:
         raise ValueError(f"no layer {wrong}: the model has 0 (embeddings) to {num_layers}, or -1 for the last")
-    return tuple(n % (num_layers + 1) for n in numbers)
+    return tuple(dict.fromkeys(n % (num_layers + 1) for n in numbers))
+
+
+def _layer_number(part: str, num_layers: int) -> int:
+    """`"last"` → -1, `"50%"` of 4 → 2, `"3"` → 3; `ValueError` for anything else."""
+    if part == "last":
+        return -1
+    share = re.fullmatch(r"(\d{1,2}(?:\.\d+)?|100)%", part)
+    return math.floor(num_layers * float(share[1]) / 100 + 0.5) if share else int(part)

@@ -24,15 +24,20 @@ class UnmaskedEncoder(LMEncoder):
     sees_both_sides = True
 
     def __init__(self, path: str, reading: ReadingOptions, *, blocks: str | None = None, **common: Any) -> None:
+        self._range = blocks
         super().__init__(path, reading, **common)
-        self.blocks = parse_blocks(blocks, self._num_layers, self.spec)
+        first, last = self.blocks = parse_blocks(blocks, self._num_layers, self.spec)
         try:
-            remove_mask(self.model, *self.blocks)
+            remove_mask(self.model, first, min(last, self._num_blocks), self.device)
         except ValueError as error:
             raise ValueError(
                 f"{path}: {error}; use it as it is ({path}), repeat the text (repeated:{path}), or pair it with a "
                 "backward LM"
             ) from error
+
+    def _needed_blocks(self, highest: int) -> int:
+        """At least one block without the mask, so that it is known whether the mask can be removed."""
+        return max(highest, parse_blocks(self._range, self._num_layers, self.spec)[0])
 
     def identity(self) -> dict[str, Any]:
         return {**super().identity(), "unmasked": list(self.blocks)}

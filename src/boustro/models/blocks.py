@@ -1,7 +1,8 @@
 """Hooks on the blocks of a transformer: stop early, or make some of them causal again.
 
 They work for every architecture of transformers that keeps its blocks in a list. State 0 is the input of the first
-block, state k the output of block k: for layers (0, 2) of 4, blocks 1 and 2 are computed, 3 and 4 are not.
+block, state k the output of block k: for layers (0, 2) of 4, blocks 1 and 2 are computed, 3 and 4 are not. The output
+of the last block is the state before the model's final norm.
 """
 
 import inspect
@@ -10,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 
 class _Stop(Exception):
@@ -17,21 +19,31 @@ class _Stop(Exception):
 
 
 def find_blocks(model: nn.Module, num_layers: int) -> list[nn.Module]:
-    """The model's blocks in order; empty if it has no list of that length."""
-    lists = [m for m in model.modules() if isinstance(m, nn.ModuleList) and len(m) == num_layers]
+    """The model's blocks in order, of a model that also reads pictures those of its text; empty if it has no list of
+    that length."""
+    text = model.get_decoder() if isinstance(model, PreTrainedModel) else model
+    lists = [m for m in text.modules() if isinstance(m, nn.ModuleList) and len(m) == num_layers]
     return list(lists[0]) if lists else []
 
 
 def states_up_to(model: nn.Module, blocks: Sequence[nn.Module], highest: int, **inputs: Any) -> list[Tensor]:
-    """States 0 to `highest` (B, P, D), without computing blocks above; `highest` is below the number of blocks."""
+    """States 0 to `highest` (B, P, D), without computing what is above; `highest` is at most the number of blocks."""
     states: list[Tensor] = []
 
-    def record(_: nn.Module, given: tuple, named: dict[str, Any]) -> None:
-        states.append(given[0] if given else named["hidden_states"])
+    def record(state: Tensor) -> None:
+        states.append(state)
         if len(states) > highest:
             raise _Stop
 
-    hooks = [block.register_forward_pre_hook(record, with_kwargs=True) for block in blocks[: highest + 1]]
+    def enter(_: nn.Module, given: tuple, named: dict[str, Any]) -> None:
+        record(given[0] if given else named["hidden_states"])
+
+    def leave(_: nn.Module, given: tuple, left: Any) -> None:
+        record(left if isinstance(left, Tensor) else left[0])
+
+    hooks = [block.register_forward_pre_hook(enter, with_kwargs=True) for block in blocks[: highest + 1]]
+    if highest == len(blocks):
+        hooks.append(blocks[-1].register_forward_hook(leave))
     try:
         model(**inputs)
     except _Stop:

@@ -8,7 +8,7 @@ import os
 
 import torch
 
-BF16 = "BOUSTRO_BF16"
+BF16, AUTO = "BOUSTRO_BF16", "auto"
 
 
 def _after_fork() -> None:
@@ -29,8 +29,8 @@ def best_device() -> torch.device:
 
 
 def find_device(name: str | torch.device | None) -> torch.device:
-    """The device of this name, the best one for None; `ValueError` if it cannot be used on this machine."""
-    if name is None:
+    """The device of this name, the best one for None and "auto"; `ValueError` if it cannot be used on this machine."""
+    if name is None or is_spread(name):
         return best_device()
     try:
         device = torch.device(name)
@@ -38,6 +38,11 @@ def find_device(name: str | torch.device | None) -> torch.device:
     except (RuntimeError, AssertionError) as error:  # the second if torch was built without CUDA
         raise ValueError(f"device {str(name)!r} cannot be used here; the best one is {best_device()}") from error
     return device
+
+
+def is_spread(name: str | torch.device | None) -> bool:
+    """Whether a device is "auto": a frozen model may then be on several (`models.placing`), its inputs on the best."""
+    return name == AUTO
 
 
 def has_fast_bf16(device: torch.device) -> bool:

@@ -11,6 +11,7 @@ import re
 import torch
 from transformers import PreTrainedModel
 
+from boustro.errors import lacks_memory, reason
 from boustro.models.blocks import find_blocks, keep_causal
 
 NOTICEABLE = 1e-4  # relative change of a value; a causal state does not change at all
@@ -27,12 +28,19 @@ def parse_blocks(text: str | None, num_layers: int, name: str) -> tuple[int, int
     return first, last
 
 
-def remove_mask(model: PreTrainedModel, first: int, last: int) -> None:
-    """Make every piece see both sides in blocks `first` to `last`; `ValueError` for an architecture where it fails."""
+def remove_mask(model: PreTrainedModel, first: int, last: int, device: torch.device | None = None) -> None:
+    """Make every piece see both sides in blocks `first` to `last`; `ValueError` for an architecture where it fails.
+
+    `device` is that of the inputs, by default the model's. A sliding window of w pieces, the piece itself among them,
+    then ends w - 1 pieces away on both sides.
+    """
     num_layers = model.config.get_text_config().num_hidden_layers
-    for part in model.modules():
-        if isinstance(part, PreTrainedModel):
-            part.config.is_causal = False
+    for config in {
+        id(part.config): part.config for part in model.modules() if isinstance(part, PreTrainedModel)
+    }.values():
+        config.is_causal = False
+        if getattr(config, "sliding_window", None):
+            config.sliding_window -= 1  # transformers' two-sided window ends w pieces away
     listed = find_blocks(model, num_layers)
     try:
         if (first, last) != (1, num_layers):
@@ -40,18 +48,20 @@ def remove_mask(model: PreTrainedModel, first: int, last: int) -> None:
                 raise ValueError("its blocks are not in a list")
             for block in listed[: first - 1] + listed[last:]:
                 keep_causal(block)
-        _probe(model, first)
-    except ValueError as error:
+        _probe(model, first, device or model.device)
+    except Exception as error:  # a model that relies on its mask fails in its own way
+        if lacks_memory(error):
+            raise
         raise ValueError(
             f"the causal mask of this architecture ({model.config.model_type}) cannot be removed in block {first}: "
-            f"{error}"
+            f"{reason(error)}"
         ) from error
 
 
 @torch.no_grad()
-def _probe(model: PreTrainedModel, first: int) -> None:
+def _probe(model: PreTrainedModel, first: int, device: torch.device) -> None:
     """Change the last of a few pieces: the states before it must change from block `first` on, not below."""
-    rows = torch.arange(1, 7, device=model.device).expand(2, 6).clone()
+    rows = torch.arange(1, 7, device=device).expand(2, 6).clone()
     rows[1, -1] = 7
     options = {"attention_mask": torch.ones_like(rows[:1]), "output_hidden_states": True, "use_cache": False}
     one, other = (torch.stack(model(input_ids=row[None], **options).hidden_states[: first + 1]) for row in rows)

@@ -74,7 +74,7 @@ class Task(Contract[Input, Result]):
             head: Kind of head; by default the task's own.
             preset: Name of a set of options.
             cache: Keep the features of training and development data on disk (a folder says where).
-            device: cpu, cuda or mps; by default the best available.
+            device: cpu, cuda, mps or auto, see `boustro.load_encoder`; by default the best available.
             options: Fields of the task's config, over the preset's.
 
         Raises `ValueError` for an unknown head, preset or option, and for a value outside its range.
@@ -137,7 +137,7 @@ class Task(Contract[Input, Result]):
             made = (
                 with_cache(self.encoder(), self.cache)  # the LMs are loaded once for both
                 if cached
-                else load_encoder(self.encoder_spec, device=str(self.device), **options)
+                else load_encoder(self.encoder_spec, device=self._wanted_device, **options)
             )
             refuse_other_weights(made, self.encoder_spec, self._trained_on, "this head was trained on", "train again")
             self._encoders[cached] = made

@@ -38,7 +38,7 @@ def batch(
         format: Of the answers.
         text: The key or column with the text.
         encoder: Where the encoder is now, if it has moved.
-        device: cpu, cuda or mps. By default the best available.
+        device: cpu, cuda, mps or auto (spread over GPUs, CPU memory and disk). By default the best one.
         json: Write what was done to this file (- for standard output).
         quiet: Write nothing to standard error except errors.
     """

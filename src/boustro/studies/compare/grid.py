@@ -98,9 +98,8 @@ class Grid(Study):
             write_file(folder / f"{name}.jsonl", "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in rows))
         model.save_pretrained(folder / "trained")
         encoder = model.encoder(cached=True)
-        values_per_word = sum(s.num_layers * s.width for s in encoder.streams)
         scores["cost"] = {
-            "feature_bytes": sum(map(num_words, self.data().values())) * values_per_word * encoder.dtype.itemsize,
+            "feature_bytes": sum(map(num_words, self.data().values())) * encoder.bytes_per_word,
             "head_bytes": sum(f.stat().st_size for f in (folder / "trained").glob("*.safetensors")),
             "words_per_second": measure_speed(model, self.dev),
             "peak_bytes": peak.bytes,

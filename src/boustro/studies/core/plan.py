@@ -85,8 +85,7 @@ def _features_to_write(encoder: Encoder, data: Iterable[Sequence[Sentence]]) -> 
             if not entry.exists():
                 speed = speed or _words_per_second(part.encoder, sentences)
                 words = num_words(sentences)
-                size = words * sum(s.num_layers * s.width for s in part.streams) * part.dtype.itemsize
-                needed[entry] = (size, words / speed)
+                needed[entry] = (words * part.bytes_per_word, words / speed)
     return needed
 
 

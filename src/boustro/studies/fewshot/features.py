@@ -46,8 +46,8 @@ def reading_encoder(
     """The encoder of a `FeatureReader`; it reads whole documents if the training set has document boundaries.
 
     Args:
-        layers: "upper" (the upper half: of 12 blocks, 6 to 12), all, last, or numbers such as 2,3,4.
-        options: `load_encoder`'s: device, pooling, spacing, context, sentinel, dtype.
+        layers: "upper" (the upper half: of 12 blocks, 6 to 12), all, last, or a list such as 2,3,4 or 50%,last.
+        options: `load_encoder`'s: device, pooling, spacing, context, sentinel, dtype, quantise.
     """
     if not any(
         getattr(example, "document", "") for example in train

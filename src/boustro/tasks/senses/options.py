@@ -12,7 +12,8 @@ class SenseOptions(ReadingOptions):
     """How words become vectors, and how senses are chosen by them."""
 
     layers: str = "last"
-    """Layers to read, side by side: last, all, or numbers such as 0,2,4 (0 is the embeddings, -1 the last layer)."""
+    """Layers to read, side by side: last, all, or a list such as 0,4,-1 or 25%,50%,last (0 is the embeddings, -1 the
+    last layer)."""
     context: Context = "sentence"
     """What an LM reads: the sentence alone, or the document around it, up to the LM's window."""
     transform: Literal["raw", "standardised", "top-removed", "whitened"] = "standardised"

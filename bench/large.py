@@ -1,0 +1,142 @@
+"""One encoder loaded in several forms: F1 of a tagger, words a second, and the peak memory of the process.
+
+    OMP_NUM_THREADS=1 python bench/large.py --train train.conll --dev dev.conll
+
+fp32, bf16, int8 weights and int8 products (torchao), and fp32 with layers up to the half. Every form has processes of
+its own: one that trains, over `--seeds` seeds, and `--rounds` that only load the encoder, encode the development set
+without a head, and are timed, all forms in turn, so that other load affects all; the best round counts. Memory is what
+such a process has of its own at most, with Python and PyTorch; `weights` is the part of the parameters.
+"""
+
+import math
+import multiprocessing
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import tyro
+
+from boustro.encoders.spec import load_encoder
+from boustro.models.memory import PeakMemory
+from boustro.output import give
+from boustro.tasks.data import read_data
+from boustro.tasks.tagger import Tagger
+
+WARM = 16  # sentences encoded before the clock starts
+FORMS: dict[str, dict[str, Any]] = {
+    "fp32": {"dtype": "float32"},
+    "bf16": {"dtype": "bfloat16"},
+    "int8": {"dtype": "float32", "quantise": "int8"},
+    "int8-dynamic": {"dtype": "float32", "quantise": "int8-dynamic"},
+    "int8, bf16": {"dtype": "bfloat16", "quantise": "int8"},
+    "fp32, up to the half": {"dtype": "float32", "layers": "0%,25%,50%"},
+}
+
+
+class Data(NamedTuple):
+    """Which sentences."""
+
+    train: Path
+    dev: Path
+    train_sentences: int
+    dev_sentences: int
+
+
+def score(encoder: str, form: dict[str, Any], data: Data, seeds: int, epochs: int) -> list[float]:
+    """Entity F1 on the development set, seed by seed; the features are computed once."""
+    train, dev = read_data(data.train)[: data.train_sentences], read_data(data.dev)[: data.dev_sentences]
+    found = []
+    with tempfile.TemporaryDirectory() as cache:
+        for seed in range(1, seeds + 1):
+            tagger = Tagger(encoder, "mlp", epochs=epochs, cache=cache, **form).fit(train, seed=seed)
+            found.append(float(tagger.evaluate(dev).value))
+    return found
+
+
+def speed(encoder: str, form: dict[str, Any], data: Data) -> dict[str, float]:
+    """Words a second of the encoder, seconds of loading, and bytes."""
+    dev = read_data(data.dev)[: data.dev_sentences]
+    with PeakMemory() as peak:
+        started = time.perf_counter()
+        opened = load_encoder(encoder, context="document", **form)
+        loaded = time.perf_counter() - started
+        list(opened.encode(dev[:WARM]))
+        started, used = time.perf_counter(), time.process_time()
+        for _ in opened.encode(dev):
+            pass
+        wall, cpu = time.perf_counter() - started, time.process_time() - used
+    parts = getattr(opened, "parts", [opened])
+    weights = sum(_bytes(p) for part in parts for p in part.model.parameters())
+    words = sum(map(len, dev))
+    own = {"words_per_second": words / wall, "words_per_cpu_second": words / cpu, "load_seconds": loaded}
+    return own | {
+        "peak_bytes": peak.bytes or math.nan,
+        "weight_bytes": weights,
+        "bytes_per_word": opened.bytes_per_word,
+    }
+
+
+def _bytes(parameter: Any) -> int:
+    """Of a parameter, quantised ones by the tensors that they consist of."""
+    if hasattr(parameter, "__tensor_flatten__"):
+        return sum(_bytes(getattr(parameter, name)) for name in parameter.__tensor_flatten__()[0])
+    return parameter.numel() * parameter.element_size()
+
+
+def alone(work: Callable[..., Any], *given: Any) -> Any:
+    """The result of a function in a process of its own."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(work, *given).result()
+
+
+def main(
+    train: Path,
+    dev: Path,
+    encoder: str = "starter",
+    forms: tuple[str, ...] = tuple(FORMS),
+    seeds: int = 3,
+    epochs: int = 8,
+    train_sentences: int = 4000,
+    dev_sentences: int = 2000,
+    rounds: int = 3,
+    json: Path | None = None,
+) -> None:
+    """Measure all forms, and print a table; `--json FILE` for the figures."""
+    data = Data(train, dev, train_sentences, dev_sentences)
+    found: dict[str, dict[str, Any]] = {form: {} for form in forms}
+    for _ in range(rounds):
+        for form in forms:
+            now, best = alone(speed, encoder, FORMS[form], data), found[form]
+            faster = max(best.get("words_per_second", 0), now["words_per_second"])
+            found[form] = {**(best or now), "words_per_second": faster}
+            key = "words_per_cpu_second"
+            found[form][key] = max(best.get(key, 0), now[key])
+    for form in forms:
+        found[form]["f1"] = alone(score, encoder, FORMS[form], data, seeds, epochs) if seeds else []
+    give({"encoder": encoder, "seeds": seeds, "forms": found}, json, lambda: show(encoder, rounds, found), indent=1)
+
+
+def show(encoder: str, rounds: int, found: dict[str, dict[str, Any]]) -> None:
+    """The table."""
+    first = next(iter(found.values()))
+    print(f"{encoder}, best of {rounds} rounds\n")
+    print("| form | dev F1 | words/s | ratio | by CPU seconds | weights | peak memory | features a word |")
+    print("|---|---:|---:|---:|---:|---:|---:|---:|")
+    for form, own in found.items():
+        f1 = own["f1"]
+        spread = f" ± {statistics.stdev(f1):.2f}" if len(f1) > 1 else ""
+        score = f"{statistics.mean(f1):.2f}{spread}" if f1 else ""
+        ratios = (own[k] / first[k] for k in ("words_per_second", "words_per_cpu_second"))
+        print(
+            f"| {form} | {score} | {own['words_per_second']:,.0f} | {' | '.join(f'{r:.2f}' for r in ratios)} | "
+            f"{own['weight_bytes'] / 2**20:.1f} MB | {own['peak_bytes'] / 2**20:,.0f} MB | "
+            f"{own['bytes_per_word'] / 2**10:.1f} KB |"
+        )
+
+
+if __name__ == "__main__":
+    tyro.cli(main)

@@ -1,0 +1,108 @@
+"""Two workers against one: `boustro predict --workers` on one file, `boustro batch --engine ray` on a folder of shards.
+
+    python bench/workers.py --folder ner --text sentences.txt --lines 20000 --shards 40
+
+Each run is a command of its own with one thread a worker, timed from start to end, so loading the model (and, for Ray,
+starting the cluster) is in it; give enough lines that it does not matter. A machine needs a free core for each worker.
+The answers of all runs must be the same bytes. Rounds are in turn, the best counts.
+"""
+
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from boustro.output import as_json, give
+
+
+def run(words: list[str]) -> float:
+    """Seconds of a command; what it says where it fails is raised."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "BOUSTRO_CACHE_LIMIT": "0"}
+    started = time.perf_counter()
+    done = subprocess.run([sys.executable, "-m", "boustro", *words], env=environment, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"boustro {' '.join(words)}: {done.stderr.strip()[-2000:]}")
+    return time.perf_counter() - started
+
+
+def main(
+    folder: Path,
+    text: Path,
+    lines: int = 20_000,
+    shards: int = 40,
+    workers: tuple[int, ...] = (1, 2),
+    rounds: int = 1,
+    ray: bool = True,
+    json: Path | None = None,
+) -> None:
+    """Measure, check that all answers are equal, and print a table."""
+    given = [line for line in text.read_text("utf-8").splitlines() if line.strip()]
+    rows = [as_json({"text": line}) + "\n" for line in islice(cycle(given), lines)]
+    engines = ("predict", "batch, local", *(("batch, ray",) if ray else ()))
+    seconds = {(engine, number): math.inf for engine in engines for number in workers}
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        (place / "in").mkdir()
+        (place / "in.jsonl").write_text("".join(rows), "utf-8")
+        size = math.ceil(len(rows) / shards)
+        for number in range(shards):
+            own = rows[number * size : (number + 1) * size]
+            (place / "in" / f"part-{number:04}.jsonl").write_text("".join(own), "utf-8")
+        answers: dict[str, set[bytes]] = {"predict": set(), "batch": set()}
+        for turn in range(rounds):
+            for engine, number in seconds:
+                out = place / f"{engine.replace(', ', '-')}-{number}-{turn}"
+                words = _command(engine, number, folder, place, out)
+                seconds[engine, number] = min(seconds[engine, number], run(words))
+                answers[engine.partition(",")[0]].add(_read(out))
+    different = [command for command, found in answers.items() if len(found) > 1]
+    if different:
+        raise RuntimeError(f"the answers of boustro {' and '.join(different)} differ between numbers of workers")
+    table = [{"engine": e, "workers": n, "seconds": s} for (e, n), s in seconds.items()]
+    give({"lines": len(rows), "runs": table}, json, lambda: show(len(rows), table), indent=1)
+
+
+def _command(engine: str, workers: int, folder: Path, place: Path, out: Path) -> list[str]:
+    if engine == "predict":
+        file = out.with_suffix(".jsonl")
+        return [
+            "predict",
+            str(folder),
+            str(place / "in.jsonl"),
+            "--out",
+            str(file),
+            "--workers",
+            str(workers),
+            "--quiet",
+        ]
+    how = ["--engine", engine.rpartition(" ")[2], "--workers", str(workers), "--quiet"]
+    return ["batch", str(folder), str(place / "in"), str(out), *how]
+
+
+def _read(out: Path) -> bytes:
+    """The answers of a run, all shards together."""
+    files = sorted(out.glob("part-*.jsonl")) if out.is_dir() else [out.with_suffix(".jsonl")]
+    return b"".join(file.read_bytes() for file in files)
+
+
+def show(lines: int, table: list[dict[str, Any]]) -> None:
+    """The table; the speed-up is against the first number of workers of the same engine."""
+    first = {row["engine"]: row["seconds"] for row in reversed(table)}
+    print(f"{lines:,} lines; the answers of all runs are equal\n")
+    print("| engine | workers | seconds | lines/s | times as fast |")
+    print("|---|---:|---:|---:|---:|")
+    for row in table:
+        ratio = first[row["engine"]] / row["seconds"]
+        speed = lines / row["seconds"]
+        print(f"| {row['engine']} | {row['workers']} | {row['seconds']:,.1f} | {speed:,.0f} | {ratio:.2f} |")
+
+
+if __name__ == "__main__":
+    tyro.cli(main)
