@@ -7,22 +7,26 @@
 The context is `--prefix` pieces of a held-back Wikipedia article, the choices are its true continuation and three
 others of the same number of pieces, all from the start of a word on: from other articles (easy), or from later in the
 same article (hard). Files hold `question`, `choices` and `answer`, the number of the right choice from 0. Scores are
-those of `boustro.generation.choices`, their intervals from a bootstrap over questions.
+those of `boustro.generation.choices`, their intervals from a bootstrap over questions. `--masked DIR` adds a masked LM
+over the same vocabulary, with those of `boustro.generation.scores` that `--masked-scores` names, each with and without
+PMI: one-shot takes one reading, duel and the others as many as pieces.
 """
 
 import bz2
 import json as jsonlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 import tyro
 from rich.console import Console
 from rich.table import Table
 
 from boustro.generation.both_ends.pair import Pair, nearest_left
 from boustro.generation.choices import CONTROLS, SCORES, best, weigh
+from boustro.generation.judges import MaskedJudge
 from boustro.metrics.significance import Difference, bootstrap, difference
 from boustro.output import as_json, check_output
 from boustro.store import write_file
@@ -46,6 +50,8 @@ def main(
     data: Path | None = None,
     questions: tuple[Path, ...] = (),
     model: str = "starter",
+    masked: str | None = None,
+    masked_scores: tuple[str, ...] = ("one-shot", "duel"),
     items: int = 500,
     seeds: tuple[int, ...] = (1, 2, 3),
     prefix: int = 96,
@@ -59,6 +65,8 @@ def main(
         data: The folder of the data sets.
         questions: Files of questions, instead.
         model: Spec of the pair.
+        masked: A masked LM over the pair's vocabulary, which answers too.
+        masked_scores: Its scores: one-shot, duel, left-to-right, gold-order, pseudo-log-likelihood or bound.
         items: Items of each draw.
         seeds: Seeds of the draws of items.
         prefix: Pieces of a context.
@@ -84,7 +92,10 @@ def main(
             )
             write_file(out / f"{name}.jsonl", "".join(as_json(row) + "\n" for row in rows))
         return
-    figures = {name: measure(pair, draws) for name, draws in sets.items()}
+    judges = [MaskedJudge(masked, name, None) for name in masked_scores] if masked else []
+    for judge in judges:
+        refuse_other_pieces(judge.tokenizer, pair)
+    figures = {name: measure(pair, draws, judges) for name, draws in sets.items()}
     if json:
         write_file(json, as_json({"model": model, "sets": figures}, 1))
     for name, rows in figures.items():
@@ -135,7 +146,16 @@ def read_questions(pair: Pair, path: Path) -> list[Item]:
     return found
 
 
-def measure(pair: Pair, draws: Sequence[Sequence[Item]]) -> dict[str, dict[str, float]]:
+def refuse_other_pieces(tokenizer: Any, pair: Pair) -> None:
+    """`ValueError` for a masked LM over another vocabulary than the pair's, whose pieces the items are."""
+    known = tokenizer.get_vocab()
+    if any(known.get(piece) != number for piece, number in pair.tokenizer.get_vocab().items()):
+        raise ValueError("the masked LM has another vocabulary than the pair")
+
+
+def measure(
+    pair: Pair, draws: Sequence[Sequence[Item]], judges: Sequence[MaskedJudge] = ()
+) -> dict[str, dict[str, float]]:
     """Accuracy of every score in percent, with its interval and its difference to the forward LM."""
     right: dict[str, list[list[bool]]] = {}
     for items in draws:
@@ -144,6 +164,10 @@ def measure(pair: Pair, draws: Sequence[Sequence[Item]]) -> dict[str, dict[str, 
         choices = [choice for item in items for choice in item.choices]
         evidence = weigh(contexts, choices, pair.forward, pair.backward)
         found = {name: best(score.of(evidence), sizes) for name, score in {**CONTROLS, **SCORES}.items()}
+        for judge in judges:
+            totals, alone = judge.judge(contexts, choices)[0], judge.prior(choices)
+            found[f"masked {judge.score}"] = best(torch.tensor(totals), sizes)
+            found[f"masked {judge.score}-pmi"] = best(torch.tensor(totals) - torch.tensor(alone), sizes)
         found["characters"] = [int(np.argmax([len(text) for text in item.texts])) for item in items]
         for name, chosen in found.items():
             right.setdefault(name, []).append([c == item.answer for c, item in zip(chosen, items, strict=True)])
@@ -156,7 +180,8 @@ def measure(pair: Pair, draws: Sequence[Sequence[Item]]) -> dict[str, dict[str, 
         assert gap is not None
         rows[name] = {"accuracy": float(own.scores.mean()), "low": float(low), "high": float(high)}
         rows[name] |= {"points": gap.points, "points_low": gap.low, "points_high": gap.high}
-    return {name: rows[name] for name in ("characters", *CONTROLS, *SCORES)}
+    own = [name for name in rows if name.startswith("masked ")]
+    return {name: rows[name] for name in ("characters", *CONTROLS, *SCORES, *own)}
 
 
 def accuracy(values: np.ndarray, times: np.ndarray) -> np.ndarray:

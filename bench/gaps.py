@@ -4,9 +4,10 @@
 
 A gap is `--pieces` pieces within a paragraph of a held-back Wikipedia article. Every variant fills the same gaps, with
 `--context` pieces on each side. Differences are those to the forward LM with the same closing, with a paired bootstrap
-over gaps and draws of gaps. Seconds are of one processor, without reading the contexts, which
-are read once for all systems. `--lengths` instead measures how often each ranking finds a gap of unknown length, and
-`--unigrams` how the source of the unigram distribution and its weight matter.
+over gaps and draws of gaps. Seconds are of one processor, without reading the contexts, which are read once for all
+systems (a masked LM and a fusion read them each time). `--masked` and `--fusion` add one of these. `--lengths` instead
+measures how often each ranking finds a gap of unknown length, and `--unigrams` how the source of the unigram
+distribution and its weight matter.
 """
 
 import bz2
@@ -28,7 +29,17 @@ from rich.console import Console
 from rich.table import Table
 from tqdm import tqdm
 
-from boustro.generation.both_ends.filling import BATCH_GAPS, RANKINGS, VARIANTS, Gap, find_fillings, rank_fillings
+from boustro.generation.both_ends.cloze import ClozeHead
+from boustro.generation.both_ends.filling import (
+    BATCH_GAPS,
+    RANKINGS,
+    VARIANTS,
+    Gap,
+    find_fillings,
+    rank_fillings,
+    surer,
+    write,
+)
 from boustro.generation.both_ends.options import InfillOptions
 from boustro.generation.both_ends.pair import Ends, Pair
 from boustro.generation.masked_gaps import fill_masked
@@ -53,6 +64,7 @@ def main(
     unigrams: bool = False,
     lengths: bool = False,
     masked: str | None = None,
+    fusion: Path | None = None,
     json: Path | None = None,
 ) -> None:
     """Print a table.
@@ -66,6 +78,7 @@ def main(
         context: Pieces on each side.
         unigrams: Compare sources and weights of the unigram distribution.
         masked: A masked LM over the pair's vocabulary, to be compared and combined with the pair.
+        fusion: A fusion of the pair, written by boustro fuse, whose cloze head is compared and combined with the pair.
         lengths: Compare rankings of lengths from 1 to --pieces, all equally frequent.
         json: Write the figures to this file.
     """
@@ -77,6 +90,8 @@ def main(
     systems = _rankings(pair, pieces) if lengths else _unigrams(pair, data, pieces) if unigrams else _variants(pieces)
     if masked:
         systems |= _masked(pair, masked, pieces)
+    if fusion:
+        systems |= _cloze(pair, fusion, pieces)
     seconds, found = Counter(), {name: [[] for _ in seeds] for name in systems}
     for number, drawn in enumerate(draws):
         for start in tqdm(range(0, gaps, BATCH_GAPS), desc=f"draw {seeds[number]}"):
@@ -183,6 +198,45 @@ def _masked(pair: Pair, name: str, pieces: int) -> dict[str, System]:
     options = InfillOptions(tokens_per_gap=str(pieces))
     steps = {f"mask-predict, T = {n}": System(options, partial(draft, n)) for n in sorted({1, pieces})}
     return steps | {"drafts, around": System(options, drafts), "drafts and beam, around": System(options, both)}
+
+
+def _cloze(pair: Pair, path: Path, pieces: int) -> dict[str, System]:
+    """A fusion's cloze head: alone, as what closes a gap, and as what ranks the beam's fillings.
+
+    Alone it writes from the left, each piece as if it were the only one missing, so it takes as many readings as there
+    are pieces, like surer first; the closing takes none more, the ranking one for each filling.
+    """
+    head = ClozeHead.load(path)
+    if head.tokenizer.get_vocab() != pair.tokenizer.get_vocab():
+        raise ValueError(f"{path} has another vocabulary than the pair")
+
+    def alone(ends: Ends, gaps: Sequence[Gap], options: InfillOptions) -> list[list[tuple[int, ...]]]:
+        return [[own] for own in head.fill(ends.contexts, pieces, pair.writable)]
+
+    def closed(weight: float, ends: Ends, gaps: Sequence[Gap], options: InfillOptions) -> list[list[tuple[int, ...]]]:
+        close, rows = head.closer(ends.contexts, weight), range(len(gaps))
+        how = (lambda scores: scores.argmax(-1).tolist(), options.unigram_weight, surer, True, close)
+        return [[tuple(own)] for own in write(ends, pieces, rows, *how)]
+
+    def ranked(around: bool, ends: Ends, gaps: Sequence[Gap], options: InfillOptions) -> list[list[tuple[int, ...]]]:
+        found = find_fillings(ends, gaps, options)
+        flat = [own for fillings in found for own in fillings]
+        rows = [row for row, fillings in enumerate(found) for _ in fillings]
+        sides = [(ends.contexts[row][0], own, ends.contexts[row][1]) for own, row in zip(flat, rows, strict=True)]
+        scores = head.scores(sides)
+        if around:
+            scores = scores + ends.around(flat, rows, options.read_on)
+        parts = scores.split([len(fillings) for fillings in found])
+        return [[fillings[int(own.argmax())]] for fillings, own in zip(found, parts, strict=True)]
+
+    options = InfillOptions(tokens_per_gap=str(pieces))
+    return {
+        "cloze head alone": System(options, alone),
+        "surer-first, closed by the cloze head": System(options, partial(closed, 0.0)),
+        "surer-first, closed by both": System(options, partial(closed, 1.0)),
+        "beam, ranked by the cloze head": System(options, partial(ranked, False)),
+        "beam, around and cloze head": System(options, partial(ranked, True)),
+    }
 
 
 def _unigrams(pair: Pair, data: Path, pieces: int) -> dict[str, System]:

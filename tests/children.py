@@ -145,13 +145,11 @@ def sharded_training(lm: str, out: str, checkpoint: str, steps: list[int]) -> No
     """Train under FSDP2 for these steps, from a checkpoint if there is one; leave losses and a checkpoint in `out`."""
     import torch.distributed as dist
     from torch.distributed.fsdp import fully_shard
-    from transformers import AutoModelForCausalLM
 
-    from boustro.models.loss import LMWithLoss
     from boustro.pretrain.optimizer import MuonAdamW
 
     dist.init_process_group("gloo")
-    module = LMWithLoss(AutoModelForCausalLM.from_pretrained(lm))
+    module = make_module(lm)
     optimizer = MuonAdamW(module.lm, lr=0.02, bf16=False)
     before = {id(parameter): name for name, parameter in module.named_parameters()}
     for layer in module.lm.base_model.layers:
@@ -162,6 +160,42 @@ def sharded_training(lm: str, out: str, checkpoint: str, steps: list[int]) -> No
         group["params"] = [sharded[before[id(parameter)]] for parameter in group["params"]]
     train_steps(module, optimizer, out, checkpoint, steps)
     dist.destroy_process_group()
+
+
+def make_module(lm: str):
+    """An LM with its loss: of a masked one that of the objective prefix-suffix."""
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM
+
+    from boustro.models.loss import LMWithLoss
+    from boustro.models.masked import MaskedLMWithLoss
+    from boustro.models.pretrained import architecture_kind
+
+    if architecture_kind(AutoConfig.from_pretrained(lm)) == "masked":
+        return MaskedLMWithLoss(AutoModelForMaskedLM.from_pretrained(lm))
+    return LMWithLoss(AutoModelForCausalLM.from_pretrained(lm))
+
+
+def make_batch(module, step: int) -> dict:
+    """Four rows for a step; of a masked LM each is split in two, with any number of targets."""
+    import numpy as np
+    import torch
+
+    from boustro.models.masked import MaskedLMWithLoss
+    from boustro.objectives.examples import collate, keyed_generator
+    from boustro.objectives.masking import Masking
+    from boustro.objectives.prefix_suffix import prefix_suffix
+    from boustro.objectives.split import Split
+
+    if not isinstance(module, MaskedLMWithLoss):
+        ids = torch.randint(400, (4, 9), generator=torch.Generator().manual_seed(step))
+        return {"input_ids": ids, "targets": ids.roll(1, dims=1)}
+    rng, special = np.random.default_rng(step), np.zeros(module.lm.config.vocab_size, bool)
+    special[[0, 400]] = True
+    masking = Masking(mask_id=400, end_id=0, special=special)
+    rows = [
+        prefix_suffix(rng.integers(1, 400, 24), keyed_generator(1, step, row), masking, Split()) for row in range(4)
+    ]
+    return collate(rows)
 
 
 def train_steps(module, optimizer, out: str, checkpoint: str, steps: list[int]) -> list[float]:
@@ -179,9 +213,11 @@ def train_steps(module, optimizer, out: str, checkpoint: str, steps: list[int]) 
     losses = []
     share = 4 // num_processes()
     for step in steps:
-        ids = torch.randint(400, (4, 9), generator=torch.Generator().manual_seed(step))
-        mine = ids[process_index() * share : (process_index() + 1) * share]
-        loss = module(mine, mine.roll(1, dims=1))["loss"]
+        batch, part = make_batch(module, step), slice(process_index() * share, (process_index() + 1) * share)
+        mine = {name: rows[part] for name, rows in batch.items()}
+        if "positions" in mine:  # as the Trainer gives it: the mean over processes of their numbers of targets
+            mine["num_targets"] = (batch["targets"] != -100).sum().float() / num_processes()
+        loss = module(**mine)["loss"]
         loss.backward()
         torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
         optimizer.step()

@@ -29,6 +29,7 @@ SMALL = {
     "label": "--port 0 --no-browser --seeds 1 --words 40 --epochs 1",
     "predict": "--workers 1",
     "batch": "--workers 1",
+    "scaling": "--budgets 32 64 --sizes tiny --segment-length 16 --batch-segments 2 --no-compile",
     "compare": "--epochs 1 --seeds 1 --hidden 16 --train-sentences 8",
     "fewshot": "--draws 2 --shots 1 --budget 2 --epochs 2",
     "embed-fit": "--epochs 1 --hidden 8",
@@ -77,6 +78,7 @@ PAIRS = '{"sentence1": "a", "sentence2": "a", "label": 1}\n{"sentence1": "a", "s
 CHOICES = '{"question": "Ada left", "choices": ["it.", "rain"], "answer": 0}\n' * 2
 SCORED = PAIRS.replace("label", "score")
 TEXTS = '{"text": "Ada left.", "label": "news"}\n{"text": "It rained.", "label": "weather"}\n'
+INSTRUCTION = '{"prompt": "Who left?", "response": "Ada.", "task": "%s"}\n'
 SIMILAR = "".join(
     json.dumps({"sentence1": first, "sentence2": second, "score": score}) + "\n"
     for first, second, score in (("Ada left.", "Ada went away.", 5), ("Ada left.", "It rained.", 0))
@@ -123,6 +125,9 @@ def make_folder(folder: Path) -> Path:
     _write(folder / "answers.txt", "Ada;x;B-PER\nleft;x;O\n")
     for name in ("summaries.jsonl", "dev-summaries.jsonl"):
         _write(folder / name, '{"source": "Ada left for Vellmar.", "targets": ["Ada left."]}\n')
+    for name in ("instructions.jsonl", "more-instructions.jsonl"):
+        _write(folder / name, "".join(INSTRUCTION % task * 3 for task in ("quoref_what", name[:4])))
+    _write(folder / "reviews.jsonl", TEXTS.replace("news", "1").replace("weather", "0"))
     _write(folder / "prompts.txt", "Ada left\nIt rained\n")
     _write(folder / "prompts.jsonl", '{"prompt": "Ada left"}\n')
     _write(folder / "pairs-of-text.jsonl", '{"prompt": "Ada left", "text": " for Vellmar."}\n')

@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM
 
 import children
 from boustro.cli.main import main
-from boustro.models.loss import LMWithLoss
 from boustro.pretrain.optimizer import MuonAdamW
 from boustro.store import open_folder
+from generators import write_masked_lm
 
 STEPS, LENGTH, BATCH = 6, 16, 8
 
@@ -97,6 +96,14 @@ def test_two_processes_compute_what_one_does(command, alone, folder):
     assert (folder / "two.1.err").read_text() == ""
 
 
+def test_two_processes_compute_what_one_does_of_prefixes_and_suffixes(command, folder):
+    """Micro-batches have different numbers of targets; the loss of a step is the mean over all of them."""
+    options = ["--objective", "prefix-suffix", "--preset", "biglm-tiny", "--least-pieces", 4]
+    assert main(command(folder / "alone-biglm", *options)) == 0
+    assert together(command(folder / "two-biglm", *options), folder / "two-biglm") == [0, 0]
+    assert_same_run(folder / "two-biglm", folder / "alone-biglm")
+
+
 def test_one_process_goes_on_where_two_were_killed(command, alone, folder):
     """kill -9 in the second micro-batch of step 4, of two a process."""
     out, deaths = folder / "fewer", [(children.killed_in_micro_batch, 8)] * 2
@@ -129,10 +136,10 @@ def test_what_is_refused_is_refused_by_all(command, alone, folder, options, word
 # FSDP2: on a CPU the Trainer would run DDP in its place, so its parts are put together here
 
 
-@pytest.mark.parametrize("kind", ["llama"])
-def test_spread_over_two_processes_a_step_is_the_same(tiny_lm, folder, kind):
+@pytest.mark.parametrize("kind", ["llama", "biglm"])
+def test_spread_over_two_processes_a_step_is_the_same(tiny_lm, tiny_tokenizer, folder, kind):
     """Three steps and three more from the checkpoint: sharded then whole, whole then sharded, against six in one."""
-    lm = str(tiny_lm(kind))
+    lm = str(write_masked_lm(folder / "biglm", tiny_tokenizer) if kind == "biglm" else tiny_lm(kind))
     names = {name: str(folder / f"{kind}-{name}" / "checkpoint-1") for name in ("two", "one", "two-one", "one-two")}
 
     def in_two(name: str, checkpoint: str, steps: list[int]) -> list[float]:
@@ -141,7 +148,7 @@ def test_spread_over_two_processes_a_step_is_the_same(tiny_lm, folder, kind):
         return open_folder(names[name], "checkpoint", verify=True)["made_by"]["losses"]
 
     def in_one(name: str, checkpoint: str, steps: list[int]) -> list[float]:
-        module = LMWithLoss(AutoModelForCausalLM.from_pretrained(lm))
+        module = children.make_module(lm)
         return children.train_steps(module, MuonAdamW(module.lm, lr=0.02, bf16=False), names[name], checkpoint, steps)
 
     first, rest = [0, 1, 2], [3, 4, 5]

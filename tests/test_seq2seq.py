@@ -12,7 +12,8 @@ from boustro.cli.main import main
 from boustro.generation.models import open_lm
 from boustro.models.length import LengthHead, likeliest_lengths
 from boustro.objectives.examples import IGNORED
-from boustro.roads.seq2seq import Pair, make_batch, pair_loss
+from boustro.roads.pairs import Pair
+from boustro.roads.seq2seq import make_batch, pair_loss
 from generators import write_masked_lm
 
 PAIRS = [
@@ -67,7 +68,7 @@ def test_shares_of_hidden_pieces_are_uniform(folders):
 
 def test_a_causal_batch_is_transformers_own_loss(folders):
     model = open_lm(str(folders["causal"]))
-    pairs = [(Pair([0, 5, 9, 0], [7, 8, 3]), (1, 1, 0)), (Pair([0, 6, 0], [4]), (1, 1, 1))]
+    pairs = [(Pair([0, 5, 9, 0], [7, 8, 3], end=(0,)), (1, 1, 0)), (Pair([0, 6, 0], [4], end=(0,)), (1, 1, 1))]
     found = pair_loss(model, None, 0.0, make_batch(model, pairs))
     labels = [[-100, -100, -100, -100, 7, 8, 3, 0], [-100, -100, -100, 4, 0, -100, -100, -100]]
     ids = [[0, 5, 9, 0, 7, 8, 3, 0], [0, 6, 0, 4, 0, 0, 0, 0]]
@@ -110,7 +111,7 @@ def test_a_run_that_was_stopped_ends_in_the_same_weights(folders, tmp_path, stop
         from boustro.roads.commands import seq2seq
         from boustro.roads.options import Seq2SeqConfig
 
-        given = {"train": folders["place"] / "pairs.jsonl", "out": tmp_path / "lm", "model": str(folders["prefix"])}
+        given = {"train": (folders["place"] / "pairs.jsonl",), "out": tmp_path / "lm", "model": str(folders["prefix"])}
         seq2seq(Seq2SeqConfig(**given, batch_pairs=3, epochs=2, save_minutes=0.0))
     assert main([*command(folders, "prefix", tmp_path / "lm"), "--resume"]) == 0
     for name in ("model.safetensors", "length_head.safetensors"):

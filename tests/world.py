@@ -48,7 +48,10 @@ GOOD = {
     "generate": "--model {biglm} {prompts.jsonl} --length 3 --steps 2",
     "score": "--model {biglm} {prompts.jsonl}",
     "seq2seq": "--model {biglm} --train {prompts.jsonl} --target-key text --out {out} --epochs 1",
+    "prompt": "{labelled.jsonl} --model {lm} --template sentiment",
     "rate": "{prompts.jsonl} --target-key text",
+    "scaling": "--shards {shards} --validation {shards} --out {out} --sizes tiny --budgets 32 --segment-length 16 "
+    "--batch-segments 2 --objectives causal --no-compile --validation-pieces 64",
     "compare": f"{STUDY} --heads linear --seeds 1 --epochs 1",
     "fewshot": f"{STUDY} --heads ridge --shots 1 --draws 1",
     "geometry": "measure {corpus.txt} --encoder {lm}",
@@ -143,6 +146,8 @@ def _write_texts(folder: Path) -> None:
     (folder / "senses.jsonl").write_text(rows(*sensed), "utf-8")
     prompts = [{"prompt": words[0], "text": f" {words[1]}"} for words, _ in LABELLED]
     (folder / "prompts.jsonl").write_text(rows(*prompts), "utf-8")
+    judged = [{"text": words[0], "label": number % 2} for number, (words, _) in enumerate(LABELLED)]
+    (folder / "labelled.jsonl").write_text(rows(*judged), "utf-8")
 
 
 def _write_masked(folder: Path, tokenizer: Path) -> None:

@@ -16,12 +16,13 @@ from boustro.generation.options import GenerationConfig, ScoreConfig
 from boustro.objectives.split import Split
 from boustro.output import RunOptions
 from boustro.pretrain.config import PretrainConfig
-from boustro.roads.options import AdaptConfig, ElmoConfig, FuseConfig, Seq2SeqConfig
+from boustro.roads.options import AdaptConfig, ElmoConfig, FuseConfig, MixtureOptions, Seq2SeqConfig
 from boustro.serve.batch.options import OutputOptions
 from boustro.serve.http import HttpOptions
 from boustro.serve.labelling.options import LabelOptions, SimulateOptions
 from boustro.serve.options import ServeLimits
 from boustro.studies.fewshot.options import ShotOptions
+from boustro.studies.scaling.options import ScalingOptions
 from boustro.tasks.config import ClassifierConfig, QuestionConfig, TaggerConfig
 from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.senses.options import SenseOptions
@@ -46,10 +47,12 @@ TABLES: dict[str, type] = {
     "How a command runs": RunOptions,
     "`pretrain`": PretrainConfig,
     "`pretrain --objective prefix-suffix`: `Split`": Split,
+    "`scaling`": ScalingOptions,
     "`fuse`": FuseConfig,
     "`adapt`": AdaptConfig,
     "`elmo`": ElmoConfig,
     "`seq2seq`": Seq2SeqConfig,
+    "`seq2seq`: several tasks": MixtureOptions,
 }
 HEAD = """# Options
 

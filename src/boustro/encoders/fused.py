@@ -58,6 +58,7 @@ class FusedEncoder(ConcatEncoder):
                 f"{path}: its LMs, {config['forward']} and {config['backward']}, have changed since it was trained; "
                 f"train it anew with boustro fuse"
             )
+        self.lms = forward, backward
         stream = FusionEncoder(fusion, self._weights, forward, backward, reading, spec)
         super().__init__([forward, backward, stream], spec)
         self.tokenizer = forward.tokenizer

@@ -5,7 +5,6 @@ torch is imported when a command runs, so that its help does not wait for it.
 
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
@@ -15,7 +14,8 @@ from boustro.encoders.options import Precision
 from boustro.generation.options import GenerationConfig, ScoreConfig
 from boustro.options import check_options
 from boustro.output import as_json, only_errors, print_notices
-from boustro.text.documents import parse_record, read_batches
+from boustro.text.documents import check_input, parse_record, read_batches
+from boustro.text.patterns import text_of
 
 if TYPE_CHECKING:
     from boustro.generation.writer import Result, Writer
@@ -40,7 +40,7 @@ def generate(
         model: A masked LM, such as one that boustro pretrain --objective prefix-suffix wrote, or a causal LM, such as
             starter-forward or gpt2.
         file: Prompts (.gz, .bz2, .xz too), or - for standard input. An object's other keys are kept.
-        prompt_key: The key of the prompt in JSON lines.
+        prompt_key: The key of the prompt in JSON lines, or a text with keys, such as "{title}: {body}".
         dtype: Precision of the computation.
         device: cpu, cuda or mps. By default the best available.
         quiet: Write nothing to standard error except errors.
@@ -88,15 +88,12 @@ def _run(
     method: "Callable[[Writer], Callable[..., list[Result]]]",
 ) -> None:
     """Read records, give their values under `keys` to the writer's method, print the results."""
-    if file != "-" and not Path(file).exists():
-        raise FileNotFoundError(f"{file}: no such file; give a file, or - for standard input")
-    if Path(file).is_dir():
-        raise ValueError(f"{file} is a folder; name a file in it")
+    check_input(file)
     with only_errors(quiet), tqdm(desc=what, unit=" texts", disable=None, leave=False) as bar:
         writer, number = open_writer(), 0
         run = method(writer)
         for records in _records(file, keys):
-            given = [tuple(record[key] for key in keys) for _, record in records]
+            given = [tuple(text_of(key, record, place) for key in keys) for place, record in records]
             inputs = given if len(keys) > 1 else [one for (one,) in given]
             results = run(inputs, number, [place for place, _ in records])
             for (_, record), result in zip(records, results, strict=True):
@@ -118,9 +115,4 @@ def _record(line: str, place: str, keys: tuple[str, ...]) -> dict[str, Any]:
         if len(keys) == 1:
             return {keys[0]: line}
         raise ValueError(f'{place}: expected a JSON object such as {{"prompt": "The ferry", "text": " leaves."}}')
-    record = parse_record(line, place)
-    for key in keys:
-        if not isinstance(record.get(key), str):
-            found = ", ".join(map(str, record)) or "nothing"
-            raise ValueError(f"{place}: no text under the key {key!r} (found: {found})")
-    return record
+    return parse_record(line, place)

@@ -1,13 +1,14 @@
 """`boustro rate`: how good written texts are, beside two controls."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tyro.conf import Positional
 
 from boustro.output import check_output, give
 from boustro.text.documents import read_values
+from boustro.text.patterns import FIELD, fill
 
 
 def rate(
@@ -16,6 +17,7 @@ def rate(
     text_key: str = "text",
     target_key: str = "target",
     prompt_key: str = "prompt",
+    by: str | None = None,
     json: Path | None = None,
 ) -> None:
     """Score written texts against their targets: ROUGE, BLEU, METEOR (without WordNet), variety and repetition.
@@ -25,30 +27,63 @@ def rate(
             that have a target. With prompts too, their first sentences are scored as a control (lead-1).
         train: JSON lines with targets, of which the most typical is scored as a control (constant).
         text_key: The key of the written text.
-        target_key: The key of the target.
+        target_key: The key of the target, or a text with keys.
         prompt_key: The key of the prompt.
+        by: Also score the texts of each value of this key apart, such as group or task.
         json: Write the scores to this file (- for standard output).
     """
-    from boustro.metrics.generation import constant_text, lead, score_texts
+    from boustro.metrics.generation import constant_text
 
     check_output(json)
-    rows = list(_rows(file))
-    targets = [_texts(record, target_key, place) for place, record in rows]
-    texts = [_texts(record, text_key, place)[0] for place, record in rows]
-    scores = {"texts": score_texts(texts, targets).to_dict()}
-    if all(isinstance(record.get(prompt_key), str) for _, record in rows):
-        scores["lead-1"] = score_texts([lead(record[prompt_key]) for _, record in rows], targets).to_dict()
+    rows = [_Row.of(record, place, (text_key, target_key, prompt_key, by)) for place, record in _rows(file)]
+    constant = None
     if train is not None:
         constant = constant_text([_texts(record, target_key, place)[0] for place, record in _rows(train)])
-        scores["constant"] = score_texts([constant] * len(rows), targets).to_dict()
+    scores = _scores(rows, constant)
+    for value in sorted({row.group for row in rows if by is not None}):
+        own = _scores([row for row in rows if row.group == value], constant)
+        scores |= {f"{value}: {name}": score for name, score in own.items()}
     give(scores, json, lambda: _show(scores), indent=1)
+
+
+class _Row(NamedTuple):
+    """A written text, its targets, its prompt where there is one, and the group it is scored in."""
+
+    text: str
+    targets: list[str]
+    prompt: str | None
+    group: str
+
+    @staticmethod
+    def of(record: dict[str, Any], place: str, keys: tuple[str, str, str, str | None]) -> "_Row":
+        text, target, prompt, by = keys
+        found, given = record.get(prompt), record.get(by) if by else ""
+        if not isinstance(given, (str, int)):
+            raise ValueError(f"{place}: no value under the key {by!r} (found: {', '.join(map(str, record))})")
+        texts = _texts(record, text, place), _texts(record, target, place)
+        return _Row(texts[0][0], texts[1], found if isinstance(found, str) else None, str(given))
+
+
+def _scores(rows: Sequence[_Row], constant: str | None) -> dict[str, dict[str, float]]:
+    """Scores of texts and of their controls."""
+    from boustro.metrics.generation import lead, score_texts
+
+    targets = [row.targets for row in rows]
+    found = {"texts": score_texts([row.text for row in rows], targets)}
+    prompts = [row.prompt for row in rows if row.prompt is not None]
+    if len(prompts) == len(rows):
+        found["lead-1"] = score_texts([lead(prompt) for prompt in prompts], targets)
+    if constant is not None:
+        found["constant"] = score_texts([constant] * len(rows), targets)
+    return {name: score.to_dict() for name, score in found.items()}
 
 
 def _show(scores: dict[str, dict[str, float]]) -> None:
     names = list(next(iter(scores.values())))
-    print("".ljust(10), *(name.rjust(10) for name in names))
+    width = max(10, *map(len, scores))
+    print("".ljust(width), *(name.rjust(10) for name in names))
     for system, own in scores.items():
-        print(system.ljust(10), *(f"{own[name]:.2f}".rjust(10) for name in names))
+        print(system.ljust(width), *(f"{own[name]:.2f}".rjust(10) for name in names))
 
 
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -60,7 +95,7 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _texts(record: dict[str, Any], key: str, place: str) -> list[str]:
     """A text, or several, under a key."""
-    value = record.get(key)
+    value = fill(key, record, place) if FIELD.search(key) else record.get(key)
     texts: list[Any] = value if isinstance(value, list) else [value]
     if not texts or not all(isinstance(text, str) for text in texts):
         raise ValueError(f"{place}: no text under the key {key!r} (found: {', '.join(map(str, record)) or 'nothing'})")

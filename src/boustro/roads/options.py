@@ -13,6 +13,7 @@ from boustro.options import (
     Count,
     CountOrZero,
     Dropout,
+    OptionError,
     Positive,
     PositiveOrZero,
     Range,
@@ -183,23 +184,51 @@ class AdaptConfig(RunConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
+class MixtureOptions:
+    """How pairs of several tasks are mixed, and what is held back."""
+
+    task_key: str | None = None
+    """The key of a pair's task. Losses are then reported by task, of held-in and of held-out tasks apart."""
+    task_cap: Count | None = None
+    """At most so many pairs of a task in an epoch, drawn anew for each. By default all."""
+    held_out: tuple[str, ...] = ()
+    """Tasks that are not trained on, by name or by patterns such as quoref_*; their pairs are measured."""
+    dev_pairs: CountOrZero = 0
+    """Pairs of every other task, drawn by --seed, that are not trained on either, and are measured."""
+    held_back: Path | None = None
+    """Write all pairs that are measured to this file of JSON lines, with a group (held-in or held-out) each."""
+
+    def __post_init__(self) -> None:
+        """Raises `OptionError` for a value outside its option's range, and for options that need --task-key."""
+        check_options(self)
+        if self.task_key is None and (self.task_cap or self.held_out or self.dev_pairs or self.held_back):
+            raise OptionError("--task-cap, --held-out, --dev-pairs and --held-back need --task-key")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Seq2SeqConfig(RunConfig):
     """The options of `boustro seq2seq`."""
 
     model: str
     """The LM to fine-tune: a masked one, such as boustro pretrain --objective prefix-suffix wrote, or a causal one."""
-    train: Path
-    """Pairs: JSON lines with a prompt and a target text each (.gz, .bz2, .xz too)."""
+    train: tuple[Path, ...]
+    """Pairs: JSON lines with a prompt and a target text each (.gz, .bz2, .xz too); with --template labelled texts."""
     out: Path
-    """Where to write the model folder, with which boustro generate writes."""
+    """Where to write the model folder, with which boustro generate (or boustro prompt) writes."""
     dev: Path | None = None
     """Pairs for the validation loss."""
     prompt_key: str = "prompt"
-    """The key of the prompt."""
+    """The key of the prompt, or a text with keys, such as "{answers.0.text} in: {context}"."""
     target_key: str = "target"
-    """The key of the target; of a list of texts the first is taken."""
+    """The key of the target, or a text with keys; of a list of texts the first is taken."""
+    template: str | None = None
+    """Learn to write the word of each text's label into a template of boustro prompt: a name, or a JSON file."""
+    label_key: str = "label"
+    """With --template: the key of the label."""
     prompt_pieces: Count | None = None
-    """Read only the first pieces of a prompt. By default pairs that do not fit into the window are left out."""
+    """Read only the first pieces of a prompt, or of each text in a template. By default pairs that do not fit into the
+    window are left out."""
+    mixture: MixtureOptions = MixtureOptions()
     epochs: Count = 3
     """Passes over the pairs."""
     batch_pairs: Count = 16

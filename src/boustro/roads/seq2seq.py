@@ -6,11 +6,14 @@
 
 The prompt is read whole and nothing of it is hidden. The folder's config says `prompt_end`, so that `boustro generate`
 puts the end-of-text piece after a prompt too. A masked LM without the prefix mask gets no length head, because its
-prompt would see how long the target is. Sources: Ghazvininejad et al. 2019, section 3; BiGLM, section 5.
+prompt would see how long the target is. With a template the target is the word of a label, between two texts, without
+an end-of-text piece: what `boustro prompt` reads. Sources: Ghazvininejad et al. 2019, section 3; BiGLM, section 5;
+with a template Gao et al. 2021 (*Making Pre-trained Language Models Better Few-shot Learners*), section 4, here with
+the loss over the whole vocabulary.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from boustro.generation.models import CausalLM, MaskedLM, open_lm
-from boustro.models.hardware import uses_bf16
+from boustro.models.hardware import mixed_precision, uses_bf16
 from boustro.models.length import LengthHead
 from boustro.models.loss import find_finish, lm_loss
 from boustro.models.masked import at, encode, prediction_head
@@ -28,100 +31,128 @@ from boustro.pretrain.checkpoints import finished_run
 from boustro.pretrain.config import run_facts
 from boustro.pretrain.distributed import say
 from boustro.roads.options import Seq2SeqConfig
+from boustro.roads.pairs import HELD_IN, HELD_OUT, Mixture, Pair, PairReader
 from boustro.roads.training import finish, train
-from boustro.store import fingerprint
-from boustro.text.documents import read_values
-from boustro.text.tokenizers import end_of_text_id
+from boustro.store import check_file, fingerprint, write_file
 
 KIND = "model"
 DECIDING = ("model", "epochs", "batch_pairs", "length_weight", "prompt_pieces")
 """Options that decide the weights, besides those of every run."""
 
 
-@dataclass(frozen=True)
-class Pair:
-    """Piece ids of a prompt, with its frame and its end, and of its target."""
-
-    prompt: list[int]
-    target: list[int]
-
-
 class Seq2Seq(nn.Module):
     """What is trained: the LM and, for a masked one with the prefix mask, the head of lengths."""
 
-    def __init__(self, model: MaskedLM | CausalLM, longest: int) -> None:
+    def __init__(self, model: MaskedLM | CausalLM, longest: int, with_length: bool = True) -> None:
         super().__init__()
         self.lm: Any = model.lm
         width = model.lm.config.get_text_config().hidden_size
-        knows_length = isinstance(model, MaskedLM) and model.has_prefix_mask
+        knows_length = with_length and isinstance(model, MaskedLM) and model.has_prefix_mask
         self.length = LengthHead(width, longest) if knows_length else None
 
 
 def train_seq2seq(config: Seq2SeqConfig) -> dict[str, Any]:
     """Fine-tune; returns `training.json`. `ValueError` for a model or pairs that do not fit."""
-    model = open_lm(config.model)
-    pairs = read_pairs(config.train, config, model)
-    dev = read_pairs(config.dev, config, model) if config.dev else []
-    facts = run_facts(config, DECIDING, train=fingerprint([vars(pair) for pair in pairs]))
+    model, options = open_lm(config.model), config.mixture
+    if options.held_back:
+        check_file(options.held_back)
+    reader = PairReader(config, model)
+    mixture = Mixture.of(
+        [pair for path in config.train for pair in reader.read(path)],
+        reader.read(config.dev) if config.dev else [],
+        options,
+        config.seed,
+    )
+    pairs, dev = mixture.pairs, [pair for own in (mixture.measured[HELD_IN] or {}).values() for pair in own]
+    more = {"task_cap": options.task_cap} if options.task_key else {}
+    facts = run_facts(config, DECIDING, train=fingerprint([pair.facts() for pair in pairs]), **more)
     if finished := finished_run(config, KIND, facts):
         return finished
+    if options.task_key:
+        say(mixture.describe())
+    if options.held_back and not config.dry_run:
+        write_file(options.held_back, mixture.held_back())
     torch.manual_seed(config.seed)
-    trained = Seq2Seq(model, max(len(pair.target) for pair in (*pairs, *dev))).to(model.device)
+    longest = max(len(pair.target) for pair in (*pairs, *dev))
+    trained = Seq2Seq(model, longest, config.template is None).to(model.device)
     trained.lm.float().requires_grad_(True)
-    size, count = config.batch_pairs, len(pairs)
+    size, count = config.batch_pairs, mixture.num_in_epoch
     steps = -(-count // size) * config.epochs
+    order_of = lru_cache(2)(lambda epoch: mixture.order(config.seed, epoch))
 
     def batch(step: int) -> dict[str, Tensor]:
         epoch, number = divmod(step, -(-count // size))
-        order = keyed_generator(config.seed, epoch, 0).permutation(count)[number * size : (number + 1) * size]
+        order = order_of(epoch)[number * size : (number + 1) * size]
         return make_batch(model, [(pairs[i], (config.seed, 1 + epoch, int(i))) for i in order])
-
-    def dev_batch(number: int) -> tuple[dict[str, Tensor], float]:
-        chosen = range(number * size, min(len(dev), (number + 1) * size))
-        return make_batch(model, [(dev[i], (0, 0, i)) for i in chosen]), len(chosen)
 
     def loss_of(**given: Tensor) -> Tensor:
         return pair_loss(model, trained.length, config.length_weight, given)
 
     say(f"{config.model}: {sum(p.numel() for p in trained.parameters()) / 1e6:.1f}M parameters, {steps:,} steps")
-    measured = Batches(-(-len(dev) // size), dev_batch) if dev else None
-    how: Any = {"step_size": size, "unit": "pairs", "bf16": uses_bf16(model.device)}
+    bf16 = uses_bf16(model.device)
+    groups = mixture.measured if options.task_key else {}
+    before = measure_tasks(model, trained, loss_of, groups, size, bf16)
+    how: Any = {"step_size": size, "unit": "pairs", "bf16": bf16}
+    measured = measured_batches(model, dev, size) if dev else None
     result = train(config, facts, trained, loss_of, Batches(steps, batch), measured, **how)
+    after = measure_tasks(model, trained, loss_of, groups, size, bf16)
+    result |= {"tasks": task_losses(groups, before, after)} if groups else {}
 
     def save(folder: Path) -> None:
-        model.lm.config.prompt_end = True
+        if config.template is None:
+            model.lm.config.prompt_end = True
         model.lm.save_pretrained(folder)
         model.tokenizer.save_pretrained(folder)
         if trained.length is not None:
             trained.length.save(folder)
 
-    return finish(config, KIND, result | {"pairs": count}, save)
+    return finish(config, KIND, result | {"pairs": len(pairs)}, save)
 
 
-def read_pairs(path: Path, config: Seq2SeqConfig, model: MaskedLM | CausalLM) -> list[Pair]:
-    """The pairs of a JSON-lines file. Says how many are left out, longer than the window, and how many prompts are cut.
+def measured_batches(model: MaskedLM | CausalLM, pairs: Sequence[Pair], size: int) -> Batches:
+    """(batch, number of pairs), with the same hidden pieces whenever they are measured."""
 
-    Raises `ValueError`, with file and line, for a line without both texts, and where no pair is left.
-    """
-    found, long, cut = [], 0, 0
-    for place, record in read_values(path):
-        texts = _texts(record, place, config)
-        prompt, target = (model.pieces(text) for text in texts)
-        if not prompt or not target:
-            raise ValueError(f"{place}: the {'target' if prompt else 'prompt'} is empty")
-        if config.prompt_pieces and len(prompt) > config.prompt_pieces:
-            prompt, cut = prompt[: config.prompt_pieces], cut + 1
-        pair = Pair([*model.before, *prompt, end_of_text_id(model.tokenizer)], target)
-        if model.window is not None and len(pair.prompt) + len(target) + len(model.after) + 1 > model.window:
-            long += 1
-        else:
-            found.append(pair)
-    if cut:
-        say(f"{path}: {cut:,} prompts were cut to their first {config.prompt_pieces:,} pieces")
-    if long:
-        say(f"{path}: {long:,} pairs are longer than the window of {model.window:,} pieces and left out")
-    if not found:
-        raise ValueError(f"{path}: no pair is left that fits into the window; give --prompt-pieces to cut the prompts")
+    def batch(number: int) -> tuple[dict[str, Tensor], float]:
+        chosen = range(number * size, min(len(pairs), (number + 1) * size))
+        return make_batch(model, [(pairs[i], (0, 0, i)) for i in chosen]), len(chosen)
+
+    return Batches(-(-len(pairs) // size), batch)
+
+
+@torch.no_grad()
+def measure_tasks(
+    model: MaskedLM | CausalLM,
+    trained: nn.Module,
+    loss_of: Callable[..., Tensor],
+    groups: Mapping[str, Mapping[str, Sequence[Pair]]],
+    size: int,
+    bf16: bool,
+) -> dict[str, float]:
+    """The loss of each task, a mean over its batches weighted by their pairs."""
+    trained.eval()
+    found = {}
+    for task, pairs in (item for own in groups.values() for item in own.items()):
+        total = 0.0
+        measured = measured_batches(model, pairs, size)
+        for batch, weight in (measured[n] for n in range(len(measured))):
+            with mixed_precision(model.device, bf16):
+                total += weight * float(loss_of(**{name: value.to(model.device) for name, value in batch.items()}))
+        found[task] = total / len(pairs)
+    trained.train()
+    return found
+
+
+def task_losses(
+    groups: Mapping[str, Mapping[str, Sequence[Pair]]], before: Mapping[str, float], after: Mapping[str, float]
+) -> dict[str, Any]:
+    """Of held-in and held-out tasks: the mean losses over tasks, before and after training, and those of each."""
+    found = {}
+    for group in (HELD_IN, HELD_OUT):
+        own = {t: {"pairs": len(p), "before": before[t], "after": after[t]} for t, p in groups[group].items()}
+        if own:
+            means = {when: sum(row[when] for row in own.values()) / len(own) for when in ("before", "after")}
+            say(f"{group}: {len(own):,} tasks, mean loss {means['before']:.3f} before, {means['after']:.3f} after")
+            found[group] = {**means, "tasks": own}
     return found
 
 
@@ -131,20 +162,21 @@ def make_batch(model: MaskedLM | CausalLM, pairs: Sequence[tuple[Pair, tuple[int
     `wanted` (B, T) has the piece to predict from each position's state, -100 where there is none.
     """
     if isinstance(model, CausalLM):
-        end = [end_of_text_id(model.tokenizer)]
-        rows = [[*pair.prompt, *pair.target] for pair, _ in pairs]
-        wanted = [[IGNORED] * (len(p.prompt) - 1) + p.target + end for p, _ in pairs]
-        return {"input_ids": _padded(rows, 0), "wanted": _padded(wanted, IGNORED)}
+        rows = [[*pair.prompt, *pair.target, *pair.after] for pair, _ in pairs]
+        wanted = [[IGNORED] * (len(p.prompt) - 1) + p.target + p.after + [*p.end] for p, _ in pairs]
+        ids = _padded(rows, 0)
+        return {"input_ids": ids, "wanted": _padded(wanted, IGNORED, ids.shape[1])}
     rows, wanted, documents, suffix = [], [], [], []
     for pair, key in pairs:
         rng, size = keyed_generator(*key), len(pair.target)
         hidden = rng.permutation(size) < max(1, int(rng.random() * size + 0.5))
         own = zip(pair.target, hidden, strict=True)
-        rows.append(pair.prompt + [model.mask_id if hide else piece for piece, hide in own] + list(model.after))
+        after = [*pair.after, *model.after]
+        rows.append(pair.prompt + [model.mask_id if hide else piece for piece, hide in own] + after)
         own = zip(pair.target, hidden, strict=True)
         wanted.append([IGNORED] * len(pair.prompt) + [piece if hide else IGNORED for piece, hide in own])
         documents.append([0] * len(rows[-1]))
-        suffix.append([0] * len(pair.prompt) + [1] * (size + len(model.after)))
+        suffix.append([0] * len(pair.prompt) + [1] * (size + len(after)))
     ids = _padded(rows, model.mask_id)
     found = {"documents": _padded(documents, PADDING), "suffix": _padded(suffix, 0).bool()}
     lengths = torch.tensor([len(pair.target) for pair, _ in pairs])
@@ -172,14 +204,3 @@ def pair_loss(
 def _padded(rows: Sequence[Sequence[int]], value: int, width: int = 0) -> Tensor:
     width = max(width, *map(len, rows))
     return torch.tensor([[*row, *[value] * (width - len(row))] for row in rows])
-
-
-def _texts(record: Any, place: str, config: Seq2SeqConfig) -> tuple[str, str]:
-    found = []
-    for key, option in ((config.prompt_key, "prompt"), (config.target_key, "target")):
-        value = record.get(key) if isinstance(record, dict) else None
-        value = value[0] if isinstance(value, list) and value else value  # of several references the first
-        if not isinstance(value, str):
-            raise ValueError(f"{place}: no text under the key {key!r}; name it with --{option}-key")
-        found.append(value)
-    return found[0], found[1]

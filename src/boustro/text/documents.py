@@ -45,6 +45,14 @@ def read_documents(corpora: Iterable[str], text_key: str = "text", split: Split 
             yield from _read_file(path, text_key, split) if path.exists() else _read_dataset(corpus, text_key)
 
 
+def check_input(file: str) -> None:
+    """`OSError` or `ValueError` for what is neither a file nor `-`, before anything is loaded."""
+    if file != "-" and not Path(file).exists():
+        raise FileNotFoundError(f"{file}: no such file; give a file, or - for standard input")
+    if Path(file).is_dir():
+        raise ValueError(f"{file} is a folder; name a file in it")
+
+
 def is_stream(corpus: str) -> bool:
     """Whether a corpus can be read only once."""
     path = Path(corpus)

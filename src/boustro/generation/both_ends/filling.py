@@ -75,6 +75,8 @@ Turn = Callable[[int, Side, Side], list[bool]]
 """(step, left, right) → for each row whether the forward LM writes, at the left."""
 Choose = Callable[[Tensor], list[int]]
 """(N, V) log-probabilities → a piece for each row."""
+Close = Callable[[Tensor, Sequence[Ids], Sequence[Ids]], Tensor]
+"""(f + b − γ · u (N, V), pieces at the left, pieces at the right from right to left) → what chooses the last piece."""
 
 
 def surer(step: int, left: Side, right: Side) -> list[bool]:
@@ -93,15 +95,23 @@ def always(forward: bool, step: int, left: Side, right: Side) -> list[bool]:
 
 
 def write(
-    ends: Ends, length: int, rows: Sequence[int], choose: Choose, weight: float, turn: Turn, closed: bool
+    ends: Ends,
+    length: int,
+    rows: Sequence[int],
+    choose: Choose,
+    weight: float,
+    turn: Turn,
+    closed: bool,
+    close: Close | None = None,
 ) -> list[list[int]]:
-    """Fill the gaps `rows` with `length` pieces each; where `closed`, both LMs choose the last one."""
+    """Fill the gaps `rows` with `length` pieces each; where `closed`, both LMs choose the last one, or `close` does."""
     left = Side(ends.ahead, rows)
     right = Side(partial(ends.behind, length=length), rows)
     for step in range(length):
         if closed and step == length - 1:
             forward = [True] * len(rows)
             scores = left.log_probs() + right.log_probs() - weight * ends.pair.unigram
+            scores = scores if close is None else close(scores, left.written, right.written)
         else:
             forward = turn(step, left, right)
             scores = _of_writers(forward, left, right)

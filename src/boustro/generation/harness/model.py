@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from boustro.generation.both_ends.pair import nearest_left
 from boustro.generation.both_ends.reader import Ids
-from boustro.generation.harness.judges import open_judge
+from boustro.generation.judges import open_judge
 from boustro.text.tokenizers import end_of_text_id
 
 CHUNK = 1024

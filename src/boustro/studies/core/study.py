@@ -1,8 +1,8 @@
-"""The base of all studies: data, systems, and cells that are computed once.
+"""The base of all studies: cells that are computed once (`Cells`), and those of encoders on labelled data (`Study`).
 
-A cell is one system with one number: a seed in a comparison, K in a few-shot study. It is a folder that is either
-complete or absent, so a study that was killed continues where it stopped, and its name changes with everything that
-decides the cell's numbers: settings, the encoder's weights and the data, but not with their paths.
+A cell is one system with one number: a seed in a comparison, K in a few-shot study, the pieces of a training run. It is
+a folder that is either complete or absent, so a study that was killed continues where it stopped, and its name changes
+with everything that decides the cell's numbers: settings, the encoder's weights and the data, but not with their paths.
 
     cells/starter-mlp-2-1f3a9c20/
         scores.json       scores, and what training recorded
@@ -55,9 +55,10 @@ FILES = ("scores.json", "dev.jsonl", "test.jsonl", *(f"trained/{name}" for name 
 
 @dataclass(frozen=True)
 class Cell:
-    """A system with one seed, or one K."""
+    """A system with one seed, one K, or one number of pieces."""
 
-    system: System
+    system: Any
+    """Of a `Study` a `System`."""
     number: int
     name: str
     folder: Path
@@ -68,8 +69,29 @@ class Cell:
         return read_json(self.folder / "scores.json")
 
 
+class Cells(ABC):
+    """Cells in their order, and how one is computed."""
+
+    @property
+    @abstractmethod
+    def measure(self) -> str:
+        """What `value` is, such as dev F1."""
+
+    @abstractmethod
+    def cells(self, out: Path) -> list[Cell]:
+        """All cells, system by system, whether they are complete or not."""
+
+    @abstractmethod
+    def compute(self, cell: Cell, folder: Path) -> dict[str, Any]:
+        """Compute one cell: write its files into `folder`, and return the contents of scores.json."""
+
+    @abstractmethod
+    def value(self, cell: Cell) -> float:
+        """The score that progress messages show; any error means that the cell is damaged."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class Study(ABC):
+class Study(Cells):
     """What is compared, and on which data."""
 
     encoders: tuple[str, ...]
@@ -82,11 +104,6 @@ class Study(ABC):
     unit: ClassVar[str]
     """What a cell's number is, as its name shows it."""
     report: ClassVar[StudyReport]
-
-    @property
-    @abstractmethod
-    def measure(self) -> str:
-        """What `value` is, such as dev F1."""
 
     @property
     def judged_on(self) -> str:
@@ -112,14 +129,6 @@ class Study(ABC):
     @abstractmethod
     def settings(self, system: System, number: int) -> dict[str, Any]:
         """Everything that decides a cell's numbers, except the encoder's weights and the data; as JSON values."""
-
-    @abstractmethod
-    def compute(self, cell: Cell, folder: Path) -> dict[str, Any]:
-        """Compute one cell: write its files into `folder`, and return the contents of scores.json."""
-
-    @abstractmethod
-    def value(self, cell: Cell) -> float:
-        """The score that progress messages show; any error means that the cell is damaged."""
 
     @abstractmethod
     def encoder(self, system: System) -> Encoder:
@@ -150,7 +159,6 @@ class Study(ABC):
         return Cell(system, number, f"{system.name}, {self.unit} {number}", folder)
 
     def cells(self, out: Path) -> list[Cell]:
-        """All cells, system by system."""
         return [self.cell(system, number, out) for system in self.systems() for number in self.numbers(system)]
 
     @cached_property
@@ -167,7 +175,7 @@ def reading_cells(cells: Sequence[Cell]) -> contextlib.AbstractContextManager[No
     return reading(cells[0].folder.parent, "remove that folder and run the study again")
 
 
-def is_complete(study: Study, cell: Cell) -> bool:
+def is_complete(study: Cells, cell: Cell) -> bool:
     """Whether a cell is there, undamaged."""
     with contextlib.suppress(FileNotFoundError, ValueError), read_folder(cell.folder, KIND, verify=True):
         study.value(replace(cell))  # a copy, so that the scores of a damaged cell are not kept
@@ -175,12 +183,12 @@ def is_complete(study: Study, cell: Cell) -> bool:
     return False
 
 
-def find_cells(study: Study, out: Path) -> list[Cell]:
+def find_cells(study: Cells, out: Path) -> list[Cell]:
     """The complete cells."""
     return [cell for cell in study.cells(out) if is_complete(study, cell)]
 
 
-def compute_cells(study: Study, out: Path) -> list[Cell]:
+def compute_cells(study: Cells, out: Path) -> list[Cell]:
     """All cells; those that are not complete are computed, one after the other."""
     cells = study.cells(out)
     for done, cell in enumerate(cells, start=1):
@@ -193,7 +201,7 @@ def compute_cells(study: Study, out: Path) -> list[Cell]:
     return cells
 
 
-def compute_cell(study: Study, cell: Cell) -> None:
+def compute_cell(study: Cells, cell: Cell) -> None:
     """Compute one cell, and replace a damaged one; when several programs run one study, the others wait for it."""
     with lock(cell.folder):
         if is_complete(study, cell):

@@ -1,12 +1,16 @@
-"""What scores the choices: causal LMs in one direction or both, or a masked LM.
+"""What scores choices: causal LMs in one direction or both, or a masked LM.
 
-A judge is given pieces in text order, and says how well a continuation fits its context, and how likely it is alone.
+A judge is given pieces in text order, and says how well a continuation fits its context, how likely it is alone, and
+how well each of some words fits into a gap. Causal LMs score a word together with what stands after the gap, because
+they do not see it before; a masked LM sees both sides and scores the word alone.
 """
 
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from boustro.choose import choose
 from boustro.encoders.lm import LMEncoder
@@ -14,15 +18,20 @@ from boustro.encoders.loading import load_config
 from boustro.encoders.spec import load_encoder, locate, split_spec
 from boustro.generation.both_ends.reader import Ids, Reader
 from boustro.generation.choices import CONTROLS, SCORES, weigh
+from boustro.generation.draws import Draws
+from boustro.generation.masked_gaps import between
 from boustro.generation.models import MaskedLM
 from boustro.generation.scores import SCORES as MASKED_SCORES
-from boustro.generation.writer import Writer
+from boustro.generation.writer import BATCH, Writer
 from boustro.models.pretrained import architecture_kind
 from boustro.store import kind_of
+from boustro.text.documents import chunk_by_size
 
 DEFAULTS = {(True, False): "forward", (False, True): "backward", (True, True): "pair-pmi"}
 """By whether there is a forward and a backward LM."""
 MASKED_DEFAULT, PMI = "one-shot-pmi", "-pmi"
+Sides = tuple[Ids, Ids]
+"""The pieces on the left and on the right of a gap."""
 
 
 @runtime_checkable
@@ -41,14 +50,18 @@ class Judge(Protocol):
         """Log-probabilities without a context."""
         ...
 
+    def word_scores(self, gaps: Sequence[Sides], words: Sequence[Ids]) -> Float[Tensor, "N K"]:
+        """How well each word fits into each gap, given as the pieces on its left and on its right."""
+        ...
 
-def open_judge(model: str, score: str | None, device: str | None) -> Judge:
+
+def open_judge(model: str, score: str | None, device: str | None, masked_default: str = MASKED_DEFAULT) -> Judge:
     """The judge that a spec and the name of a score make; `ValueError` for what does not fit together."""
     names = split_spec(model)
     path, revision = locate(names[0])
     transformer = len(names) == 1 and kind_of(path) in (None, "model")
     if transformer and architecture_kind(load_config(path, revision)) == "masked":
-        return MaskedJudge(model.removeprefix("masked:"), score or MASKED_DEFAULT, device)
+        return MaskedJudge(model.removeprefix("masked:"), score or masked_default, device)
     return CausalJudge(model, score, device)
 
 
@@ -83,6 +96,12 @@ class CausalJudge:
             reader, pieces = self.backward, [list(reversed(own)) for own in continuations]
         return CONTROLS["prior"].of(weigh([()] * len(pieces), pieces, reader, wanted=("prior",))).tolist()
 
+    def word_scores(self, gaps: Sequence[Sides], words: Sequence[Ids]) -> Float[Tensor, "N K"]:
+        """As `Judge`; a word and what stands after the gap are one continuation."""
+        contexts = [left for left, _ in gaps for _ in words]
+        found, _ = self.judge(contexts, [[*word, *right] for _, right in gaps for word in words])
+        return torch.tensor(found).view(len(gaps), len(words))
+
 
 class MaskedJudge:
     """A masked LM; the scores of `generation.scores`, with `-pmi` less the score without the context."""
@@ -94,8 +113,8 @@ class MaskedJudge:
         self.writer = Writer(model, device=device, score=score.removesuffix(PMI))
         lm = self.writer.model
         assert isinstance(lm, MaskedLM)
-        self.tokenizer = lm.tokenizer
-        self.window = (lm.window or 2**31) - len(lm.before) - len(lm.after)
+        self.lm, self.tokenizer = lm, lm.tokenizer
+        self.window = (lm.window or 2**31) - lm.num_frame_pieces - len(lm.prompt_end)
 
     def judge(self, contexts: Sequence[Ids], continuations: Sequence[Ids]) -> tuple[list[float], list[bool]]:
         """As `Judge`; no continuation is called what the LM would write."""
@@ -108,3 +127,22 @@ class MaskedJudge:
     def prior(self, continuations: Sequence[Ids]) -> list[float]:
         """The score without a context."""
         return self.writer.score_pieces([[]] * len(continuations), [list(own) for own in continuations])[0]
+
+    def word_scores(self, gaps: Sequence[Sides], words: Sequence[Ids]) -> Float[Tensor, "N K"]:
+        """As `Judge`; words of one piece, for which all scores are the same, are scored in one reading."""
+        lengths = {length: [k for k, word in enumerate(words) if len(word) == length] for length in map(len, words)}
+        framed = [([*left, *self.lm.prompt_end], right) for left, right in gaps]
+        order = sorted(range(len(gaps)), key=lambda n: sum(map(len, gaps[n])))
+        found = torch.zeros(len(gaps), len(words))
+        for rows in chunk_by_size(order, lambda n: sum(map(len, framed[n])) + max(lengths), BATCH):
+            for length, own in lengths.items():
+                read, blank = between(self.lm, [framed[n] for n in rows], length)
+                golds = torch.tensor([list(words[k]) for k in own], device=blank.device)
+                if length == 1:
+                    scores = read(blank)[:, 0, golds[:, 0]]
+                else:
+                    config, draws = self.writer.scoring, Draws(self.writer.scoring.seed, rows)
+                    totals = [self.writer.score_of(read, gold.expand_as(blank), blank, config, draws) for gold in golds]
+                    scores = torch.stack([total.log_probs for total in totals], 1)
+                found[torch.tensor(rows)[:, None], torch.tensor(own)] = scores.cpu()
+        return found - torch.tensor(self.prior(words)) if self._pmi else found

@@ -1,0 +1,103 @@
+"""`boustro prompt`: labels texts by an LM's own words, and scores the labels beside two controls.
+
+torch is imported when the command runs, so that its help does not wait for it.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+from tyro.conf import Positional
+
+from boustro.generation.prompts.template import Template, open_template
+from boustro.options import Count, check_options
+from boustro.output import as_json, check_output, only_errors, print_notices
+from boustro.text.documents import check_input, parse_record, read_batches, read_values
+
+LINES = 256
+
+
+def prompt(
+    model: str,
+    template: str,
+    file: Positional[str] = "-",
+    calibrate: bool = False,
+    score: str | None = None,
+    train: Path | None = None,
+    label_key: str = "label",
+    prompt_pieces: Count | None = None,
+    json: Path | None = None,
+    device: str | None = None,
+    quiet: bool = False,
+) -> None:
+    """Label texts by the words that an LM would write into a template; writes JSON lines as they are done.
+
+    Where the texts have labels, their scores follow on standard error, beside two controls: the most frequent label,
+    and the label that the LM prefers for a text without content. boustro seq2seq --template fine-tunes an LM for it.
+
+    Args:
+        model: A masked LM, a forward LM, a backward LM, or a pair such as starter.
+        template: sentiment, question-type, entailment, paraphrase, acceptability, or a JSON file (docs/generation.md).
+        file: JSON lines with the template's keys, or texts, one a line (.gz, .bz2, .xz too), or - for standard input.
+        calibrate: Divide the probabilities of the labels by those for a text without content.
+        score: How a word is scored. Of a masked LM: one of boustro score's, by default left-to-right; for a word of
+            one piece they are all the same. Else forward, forward-mean, forward-pmi, backward, pair or pair-pmi.
+        train: Training set, JSON lines with labels, whose most frequent label is the control. By default the most
+            frequent one of the file itself.
+        label_key: The key of the label in JSON lines.
+        prompt_pieces: Read only the first pieces of each text; how many were cut is said. By default nothing is cut.
+        json: Write the scores to this file (- for standard output, in place of the answers).
+        device: cpu, cuda or mps. By default the best available.
+        quiet: Write nothing to standard error except errors.
+    """
+    check_options(prompt, locals())
+    check_input(file)
+    check_output(json)
+    known = open_template(template)
+    labelled = read_labels(train, known, label_key) if train else None
+    from boustro.generation.prompts.classifier import PromptClassifier
+    from boustro.generation.prompts.figures import Figures
+
+    with only_errors(quiet), tqdm(desc="labelling", unit=" texts", disable=None, leave=False) as bar:
+        how: dict[str, Any] = {"score": score, "calibrate": calibrate, "prompt_pieces": prompt_pieces}
+        classifier = PromptClassifier(model, known, device=device, **how)
+        figures, alone = Figures(classifier, labelled), json is not None and str(json) == "-"
+        for batch in _records(file):
+            places, records = [place for place, _ in batch], [record for _, record in batch]
+            gold = [_gold(record, known, label_key, place) for place, record in batch]
+            answers = classifier.answer(records, places)
+            figures.add(gold, answers, places)
+            for record, answer in zip(records, answers, strict=True):
+                shown = {label: round(value, 4) for label, value in answer.probabilities.items()}
+                if not alone:
+                    print(as_json(record | {"answer": answer.label, "probabilities": shown}))
+            sys.stdout.flush()
+            bar.update(len(batch))
+        print_notices(classifier.counts)
+        figures.give(json)
+
+
+def read_labels(path: Path, template: Template, label_key: str) -> list[str]:
+    """The labels of a training set; `ValueError`, with file:line, for a line without one."""
+    found = [_gold(value, template, label_key, place) for place, value in read_values(path)]
+    labels = [label for label in found if label is not None]
+    if len(labels) < len(found) or not labels:
+        raise ValueError(f"{path}: a line has no label under the key {label_key!r}; name it with --label-key")
+    return labels
+
+
+def _gold(record: Any, template: Template, label_key: str, place: str) -> str | None:
+    value = record.get(label_key) if isinstance(record, Mapping) else None
+    return None if value is None else template.label(value, place)
+
+
+def _records(file: str) -> Iterator[Sequence[tuple[str, dict[str, Any]]]]:
+    """(place, record) of the lines as they arrive; a line that is no object is a text."""
+    for batch in read_batches([file], LINES):
+        yield [(place, _record(line, place)) for _, place, line in batch if line.strip()]
+
+
+def _record(line: str, place: str) -> dict[str, Any]:
+    return parse_record(line, place) if line.lstrip().startswith("{") else {"text": line}

@@ -1,0 +1,134 @@
+"""Templates: a text with fields and one gap, and the words that stand for each label; JSON files, not code.
+
+    {"text": "{text|sentence} All in all, it was ___.",          fields as in `text.patterns`
+     "labels": {"negative": ["terrible", "bad"], "positive": ["great"]},
+     "aliases": {"0": "negative", "1": "positive"},               other names of the labels, as data have them
+     "neutral": ["", "N/A"]}                                      what stands for an empty text; these by default
+
+Those in `boustro/data/prompts` are known by their names. The words of a label are its *verbalisers* (Schick and Schütze
+2021, section 3): any of them stands for it, and the first is what fine-tuning learns to write.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from boustro.choose import choose, suggestion
+from boustro.text.patterns import FIELD, fill
+
+GAP = re.compile("_{3,}")
+NEUTRAL = ("", "N/A", "...")
+KEYS = ("about", "text", "labels", "aliases", "neutral")
+
+
+@dataclass(frozen=True)
+class Template:
+    """A pattern before the gap and one after it, and the words of each label."""
+
+    name: str
+    before: str
+    after: str
+    words: dict[str, tuple[str, ...]]
+    aliases: dict[str, str]
+    neutral: tuple[str, ...] = NEUTRAL
+
+    @property
+    def labels(self) -> list[str]:
+        """In the file's order."""
+        return list(self.words)
+
+    def sides(self, record: Any, place: str) -> tuple[str, str]:
+        """The texts before and after the gap; `ValueError`, with the place, for a record without a text."""
+        left, right = fill(self.before, record, place).lstrip(), fill(self.after, record, place)
+        if not left:
+            raise ValueError(f"{place}: there is no text before the gap of the template {self.name}")
+        return left, right
+
+    def neutral_sides(self) -> list[tuple[str, str]]:
+        """The same with each neutral text in place of all fields, where something is left before the gap."""
+        found = []
+        for text in self.neutral:
+            left, right = (FIELD.sub(lambda _, own=text: own, side) for side in (self.before, self.after))
+            found += [(left.lstrip(), right)] if left.strip() else []
+        return found
+
+    def label(self, value: Any, place: str) -> str:
+        """The label that a value of the data means; `ValueError`, with the place, for an unknown one."""
+        name = str(value)
+        name = self.aliases.get(name, name)
+        if name in self.words:
+            return name
+        known = [*self.words, *self.aliases]
+        raise ValueError(
+            f"{place}: the template {self.name} has no label {name!r} (known: {', '.join(known)}"
+            f"{suggestion(name, known)})"
+        )
+
+
+def known_templates() -> dict[str, Any]:
+    """The files in the package, by name."""
+    folder = files("boustro").joinpath("data", "prompts")
+    return {file.name.removesuffix(".json"): file for file in sorted(folder.iterdir(), key=lambda file: file.name)}
+
+
+def open_template(name: str) -> Template:
+    """The template of a name in the package, or of a JSON file; `ValueError` or `OSError` for what is none."""
+    import json
+
+    file = Path(name) if name.endswith(".json") else choose(name, known_templates(), "template")
+    try:
+        value = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{name}: not a JSON file ({error})") from None
+    return read_template(Path(name).name.removesuffix(".json"), value, name)
+
+
+def read_template(name: str, value: Any, place: str) -> Template:
+    """The template that a JSON value stands for; `ValueError`, with the place, for anything else."""
+    if not isinstance(value, Mapping) or not isinstance(value.get("text"), str):
+        raise ValueError(f"{place}: expected an object with a text and its labels (docs/generation.md)")
+    for key in value:
+        if key not in KEYS:
+            raise ValueError(f"{place}: {key!r} is no part of a template{suggestion(key, KEYS)}")
+    sides = GAP.split(value["text"])
+    if len(sides) != 2:
+        raise ValueError(f"{place}: the text has {len(sides) - 1} gaps; mark the one for the label's word with ___")
+    if not sides[0].strip():
+        raise ValueError(f"{place}: there is no text before the gap; a word is judged by what comes before it")
+    if sides[1][:1].isalnum() or sides[1].startswith("{"):
+        raise ValueError(f"{place}: the text after the gap must begin with a space or a punctuation mark")
+    if not FIELD.search(value["text"]):
+        raise ValueError(f"{place}: the text has no field such as {{text}}, so all answers would be the same")
+    words = {str(label): _words(label, own, place) for label, own in _mapping(value, "labels", place).items()}
+    if len(words) < 2:
+        raise ValueError(f"{place}: expected at least two labels")
+    every = [word for own in words.values() for word in own]
+    if twice := next((word for word in every if every.count(word) > 1), None):
+        raise ValueError(f"{place}: the word {twice!r} stands twice among the labels")
+    aliases = {str(alias): str(label) for alias, label in _mapping(value, "aliases", place).items()}
+    for alias, label in aliases.items():
+        choose(label, words, f"label of the alias {alias!r} in {place}")
+    neutral = value.get("neutral", list(NEUTRAL))
+    if not isinstance(neutral, list) or not neutral or not all(isinstance(text, str) for text in neutral):
+        raise ValueError(f"{place}: neutral must be a list of texts")
+    made = Template(name, *sides, words=words, aliases=aliases, neutral=tuple(neutral))
+    if not made.neutral_sides():
+        raise ValueError(f"{place}: with its neutral texts nothing stands before the gap; give others")
+    return made
+
+
+def _mapping(value: Mapping[str, Any], key: str, place: str) -> Mapping[Any, Any]:
+    found = value.get(key, {})
+    if not isinstance(found, Mapping):
+        raise ValueError(f"{place}: {key} must be an object")
+    return found
+
+
+def _words(label: Any, value: Any, place: str) -> tuple[str, ...]:
+    words = [value] if isinstance(value, str) else value
+    if not isinstance(words, list) or not words or not all(isinstance(w, str) and w.strip() == w != "" for w in words):
+        raise ValueError(f"{place}: the label {label!r} needs a word or a list of words, without spaces around them")
+    return tuple(words)

@@ -1,0 +1,278 @@
+"""boustro prompt: templates, pieces, scores against plain models, calibration by hand, fine-tuning, the command."""
+
+import json
+from math import exp
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
+
+from boustro.cli.main import main
+from boustro.generation.both_ends.reader import Reader
+from boustro.generation.judges import CausalJudge, MaskedJudge
+from boustro.generation.prompts.classifier import PromptClassifier
+from boustro.generation.prompts.pieces import PromptPieces
+from boustro.generation.prompts.template import known_templates, open_template, read_template
+from boustro.text.patterns import fill, text_of
+from boustro.text.tokenizers import load_tokenizer
+from generators import write_masked_lm
+
+TEXTS = {"a": ["rain", "ferry"], "b": "boats and nets"}
+TEMPLATE = {"text": "{text} It was ___, said Ada.", "labels": TEXTS, "aliases": {"0": "a", "1": "b"}}
+RECORDS = [{"text": "Ada left Vellmar."}, {"text": "Nobody reads."}, {"text": "The bank closes on Tuesdays and snows."}]
+
+
+@pytest.fixture(scope="module")
+def masked(tmp_path_factory, tiny_tokenizer):
+    place = tmp_path_factory.mktemp("prompted")
+    kinds = {"prefix": ("prefix", "eurobert"), "full": (None, "eurobert"), "bert": (None, "bert")}
+    return {name: str(write_masked_lm(place / name, tiny_tokenizer, *kind)) for name, kind in kinds.items()}
+
+
+def template(**changed):
+    return read_template("own", TEMPLATE | changed, "own.json")
+
+
+# Patterns and templates
+
+
+def test_patterns_lead_into_records():
+    record = {"context": "Ada left.", "answers": [{"text": "May"}], "a.b": "dotted"}
+    assert fill("{answers.0.text} of: {context}", record, "x") == "May of: Ada left."
+    assert fill("{question|a.b}!", record, "x") == "dotted!"
+    assert text_of("context", record, "x") == "Ada left."
+    for pattern, said in (
+        ("{answers.1.text}", "'answers.1.text'"),
+        ("{context.0}", "'context.0'"),
+        ("{answers}", "no"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            fill(pattern, record, "x:1")
+    with pytest.raises(ValueError, match=r"x:1: no text under the key 'q'; name it with --prompt-key \(found: list\)"):
+        text_of("q", [], "x:1", "--prompt-key")
+
+
+def test_every_template_of_the_package_is_sound():
+    assert {"sentiment", "question-type", "entailment", "paraphrase", "acceptability"} <= known_templates().keys()
+    tokenizer = load_tokenizer("starter")
+    for name in known_templates():
+        own = open_template(name)
+        pieces = PromptPieces(own, tokenizer)
+        assert len(own.labels) > 1 and len(pieces.neutral()) >= 2
+        for label, words in pieces.words.items():
+            texts = [tokenizer.decode(word).strip() for word in words]
+            assert texts == list(own.words[label])
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"text": "{text} It was."}, "the text has 0 gaps"),
+        ({"text": "{text} ___ ___."}, "the text has 2 gaps"),
+        ({"text": " ___ {text}."}, "no text before the gap"),
+        ({"text": "It was ___."}, "no field such as {text}"),
+        ({"text": "{text} un___able"}, "must begin with a space or a punctuation mark"),
+        ({"labels": {"a": "x"}}, "at least two labels"),
+        ({"labels": {"a": "x", "b": ["x"]}}, "the word 'x' stands twice"),
+        ({"labels": {"a": "x", "b": [" y"]}}, "without spaces"),
+        ({"labels": []}, "labels must be an object"),
+        ({"aliases": {"0": "c"}}, "unknown label of the alias '0' in own.json 'c'"),
+        ({"neutral": []}, "neutral must be a list of texts"),
+        ({"text": "{text} ___", "neutral": [""]}, "nothing stands before the gap"),
+        ({"lables": {}}, "'lables' is no part of a template; did you mean 'labels'"),
+    ],
+)
+def test_templates_that_are_refused(changed, said):
+    with pytest.raises(ValueError, match=said):
+        template(**changed)
+
+
+def test_pieces_of_a_text_in_a_template(tiny_tokenizer):
+    tokenizer = load_tokenizer(tiny_tokenizer)
+    pieces = PromptPieces(template(), tokenizer, most=3)
+    ids = lambda text: tokenizer(text)["input_ids"]  # noqa: E731
+    left, right = pieces.sides({"text": "Ada left Vellmar.", "other": "ferry " * 9}, "x")
+    start = tokenizer.decode(ids("Ada left Vellmar.")[:3])
+    assert (left, right) == (ids(f"{start} It was"), ids(", said Ada.")) and pieces.num_cut == 1
+    assert pieces.words == {"a": [ids(" rain"), ids(" ferry")], "b": [ids(" boats and nets")]}
+    assert pieces.neutral()[0][0] == ids("It was") and pieces.neutral()[1][0] == ids("N/A It was")
+    quoted = PromptPieces(template(text='{text} "___".'), tokenizer)
+    assert quoted.words["a"][0] == ids("rain") and quoted.sides({"text": "Ada"}, "x")[0] == ids('Ada "')
+
+
+# Scores
+
+
+@pytest.mark.parametrize("kind", ["prefix", "full", "bert"])
+def test_a_masked_lm_scores_words_by_what_it_predicts_in_the_gap(masked, kind):
+    judge = MaskedJudge(masked[kind], "left-to-right", "cpu")
+    pieces = PromptPieces(template(), judge.tokenizer)
+    gaps = [pieces.sides(record, "x") for record in RECORDS]
+    words = [word for own in pieces.words.values() for word in own]
+    found = judge.word_scores(gaps, words)
+    lm, model = AutoModelForMaskedLM.from_pretrained(masked[kind]), judge.lm
+    for row, (left, right) in enumerate(gaps):
+        for column, word in enumerate(words):
+            total, shown = 0.0, [model.mask_id] * len(word)
+            for place, piece in enumerate(word):
+                ids = torch.tensor([[*model.before, *left, *shown, *right, *model.after]])
+                start = len(model.before) + len(left)
+                seen = torch.ones(1, 1, ids.shape[1], ids.shape[1], dtype=torch.bool)
+                if kind == "prefix":
+                    seen[..., :start, start:] = False
+                given = {"attention_mask": seen} if kind == "prefix" else {}
+                logits = lm(ids, **given).logits[0, start + place].masked_fill(~model.writable, -torch.inf)
+                total += float(logits.log_softmax(-1)[piece])
+                shown[place] = piece
+            assert float(found[row, column]) == pytest.approx(total, abs=2e-3)
+
+
+def test_causal_lms_score_the_word_and_what_stands_after_the_gap(tiny_pair, tiny_lm):
+    judge = CausalJudge(tiny_pair, "forward", "cpu")
+    pieces = PromptPieces(template(), judge.tokenizer)
+    gaps = [pieces.sides(record, "x") for record in RECORDS]
+    words = [word for own in pieces.words.values() for word in own]
+    found = judge.word_scores(gaps, words)
+    lm = AutoModelForCausalLM.from_pretrained(tiny_pair.split("+")[0])
+    reader: Reader = judge.forward
+    for row, (left, right) in enumerate(gaps):
+        for column, word in enumerate(words):
+            read = [*reader.frame(left), *word, *right]
+            log_probs = lm(torch.tensor([read])).logits[0].log_softmax(-1)
+            wanted = sum(float(log_probs[n - 1, read[n]]) for n in range(len(reader.frame(left)), len(read)))
+            assert float(found[row, column]) == pytest.approx(wanted, abs=2e-3)
+
+
+class Fixed:
+    """A judge with scores of its own: the prior of three content-free texts, then those of one text."""
+
+    def __init__(self, *scores):
+        self.scores, self.score, self.window = list(scores), "fixed", 99
+
+    def word_scores(self, gaps, words):
+        found = torch.tensor(self.scores.pop(0))
+        assert found.shape == (len(gaps), len(words))
+        return found
+
+
+def test_calibration_by_hand(tiny_tokenizer, monkeypatch):
+    """The mean over a label's words; the mean over content-free texts; the quotient, normalised."""
+    prior, text = [[-1.0, -3.0, -1.0], [-2.0, -2.0, -5.0], [-3.0, -1.0, -1.0]], [[-1.0, -2.0, -1.5]]
+    judge = Fixed(prior, text, prior, text)
+    judge.tokenizer = load_tokenizer(tiny_tokenizer)
+    monkeypatch.setattr("boustro.generation.prompts.classifier.open_judge", lambda *given: judge)
+
+    def labels(scores):
+        a, b = (exp(scores[0]) + exp(scores[1])) / 2, exp(scores[2])
+        return a / (a + b), b / (a + b)
+
+    means = [sum(own) / 3 for own in zip(*map(labels, prior), strict=True)]
+    plain = labels(text[0])
+    divided = [p / m for p, m in zip(plain, means, strict=True)]
+    for calibrate, wanted in ((False, plain), (True, [d / sum(divided) for d in divided])):
+        classifier = PromptClassifier("any", template(), calibrate=calibrate)
+        (answer,) = classifier.answer(RECORDS[:1])
+        assert list(answer.probabilities.values()) == pytest.approx(wanted, abs=1e-5)
+        assert list(classifier.prior.values()) == pytest.approx(means, abs=1e-5)
+        assert answer.label == "ab"[wanted.index(max(wanted))]
+
+
+# The command, and fine-tuning
+
+SEEN = [("Ada left.", 0), ("It rained.", 1), ("Ada reads.", 0), ("It snows.", 1), ("Ada wrote it.", 0)]
+
+
+@pytest.fixture
+def files(tmp_path):
+    rows = [json.dumps({"text": text, "label": label}) + "\n" for text, label in SEEN]
+    (tmp_path / "labelled.jsonl").write_text("".join(rows))
+    (tmp_path / "plain.txt").write_text("".join(f"{text}\n" for text, _ in SEEN))
+    (tmp_path / "own.json").write_text(json.dumps(TEMPLATE))
+    return tmp_path
+
+
+def test_the_command_prints_answers_and_their_scores_beside_the_controls(masked, tiny_pair, files, capsys):
+    for model, more in ((masked["prefix"], ["--calibrate"]), (tiny_pair, []), (masked["bert"], ["--score", "duel"])):
+        words = [
+            "prompt",
+            str(files / "labelled.jsonl"),
+            "--model",
+            model,
+            "--template",
+            str(files / "own.json"),
+            *more,
+        ]
+        assert main([*words, "--json", str(files / "out.json")]) == 0
+        out, errors = capsys.readouterr()
+        answers, figures = [json.loads(line) for line in out.splitlines()], json.loads((files / "out.json").read_text())
+        right = sum(own["answer"] == "ab"[own["label"]] for own in answers)
+        scores = figures["scores"]
+        assert scores["answers"]["accuracy"] == pytest.approx(100 * right / 5) and figures["texts"] == 5
+        assert scores["majority (a)"]["accuracy"] == pytest.approx(60)
+        prior = max(figures["prior"], key=figures["prior"].get)
+        assert scores[f"prior only ({prior})"]["accuracy"] in (pytest.approx(40), pytest.approx(60))
+        assert ("not calibrated" in scores) == ("--calibrate" in more)
+        assert sum(answers[0]["probabilities"].values()) == pytest.approx(1, abs=1e-3) and "majority (a)" in errors
+    assert main([*words, "--json", "-", "--quiet"]) == 0
+    out, errors = capsys.readouterr()
+    assert json.loads(out)["texts"] == 5 and errors == ""
+    words[1] = str(files / "plain.txt")
+    assert main(words) == 0
+    out, errors = capsys.readouterr()
+    assert len(out.splitlines()) == 5 and "majority" not in errors, "no labels, no scores"
+
+
+@pytest.mark.parametrize(
+    ("line", "more", "said"),
+    [
+        ('{"text": "Ada", "label": 7}', [], ":1: the template own has no label '7' (known: a, b, 0, 1)"),
+        ('{"txt": "Ada"}', [], ":1: no text under the key 'text' (found: txt)"),
+        ('{"text": "Ada", "label": 0}\n{"text": "Ada"}', [], ":2: some texts have a label and some have none"),
+        ("ferry " * 80, [], ":1: the template with its text has"),
+        ("Ada", ["--score", "forward"], "unknown score of a masked LM 'forward'"),
+        ("Ada", ["--template", "sentimnt"], "did you mean 'sentiment'"),
+        ("Ada", ["--train", "{train}"], "a line has no label under the key 'label'"),
+    ],
+)
+def test_what_is_refused(masked, files, capsys, line, more, said):
+    (files / "x.jsonl").write_text(line + "\n")
+    (files / "train.jsonl").write_text('{"text": "Ada"}\n')
+    words = ["prompt", str(files / "x.jsonl"), "--model", masked["prefix"], "--template", str(files / "own.json")]
+    assert main([*words, *(word.replace("{train}", str(files / "train.jsonl")) for word in more)]) == 1
+    assert said in capsys.readouterr().err
+
+
+def test_long_texts_are_cut_on_request_and_counted(masked, files, capsys):
+    (files / "x.txt").write_text("ferry " * 80 + "\nAda\n")
+    words = ["prompt", str(files / "x.txt"), "--model", masked["prefix"], "--template", str(files / "own.json")]
+    assert main([*words, "--prompt-pieces", "20"]) == 0
+    assert "note: 1 texts were cut to their first pieces" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["prefix", "causal"])
+def test_fine_tuning_learns_the_words_of_the_labels(masked, tiny_lm, files, capsys, kind):
+    """The first word of a label, in the form that boustro prompt reads: no end-of-text piece, no head of lengths."""
+    model = masked["prefix"] if kind == "prefix" else str(tiny_lm("llama", sentinel=True))
+    words = ["seq2seq", "--model", model, "--train", str(files / "labelled.jsonl"), "--out", str(files / "lm")]
+    words += ["--template", str(files / "own.json"), "--epochs", "60", "--lr", "1e-2", "--optimizer", "adamw"]
+    assert main(words) == 0
+    assert not (files / "lm" / "length_head.safetensors").exists()
+    assert "prompt_end" not in json.loads((files / "lm" / "config.json").read_text())
+    capsys.readouterr()
+    asked = [
+        "prompt",
+        str(files / "labelled.jsonl"),
+        "--model",
+        str(files / "lm"),
+        "--template",
+        words[8],
+        "--json",
+        "-",
+    ]
+    assert main(asked) == 0
+    found = json.loads(capsys.readouterr().out)["scores"]
+    assert found["answers"]["accuracy"] == 100, "a constant answer gets 60"
+    words[4] = str(files / "x.jsonl")
+    (files / "x.jsonl").write_text('{"text": "Ada"}\n')
+    assert main([*words, "--overwrite"]) == 1
+    assert "x.jsonl:1: no label under the key 'label'; name it with --label-key" in capsys.readouterr().err
