@@ -29,7 +29,7 @@ SMALL = {
     "label": "--port 0 --no-browser --seeds 1 --words 40 --epochs 1",
     "predict": "--workers 1",
     "batch": "--workers 1",
-    "scaling": "--budgets 32 64 --sizes tiny --segment-length 16 --batch-segments 2 --no-compile",
+    "scaling": "--budgets 32 --seeds 1 --sizes tiny --segment-length 16 --batch-segments 2 --no-compile",
     "compare": "--epochs 1 --seeds 1 --hidden 16 --train-sentences 8",
     "fewshot": "--draws 2 --shots 1 --budget 2 --epochs 2",
     "embed-fit": "--epochs 1 --hidden 8",

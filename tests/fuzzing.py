@@ -60,7 +60,7 @@ SURROUNDINGS = {
     "BOUSTRO_BF16": ["", "2", "yes", "-1"],
 }
 KNOWN_VALUES = {
-    **dict.fromkeys(["--json", "--out"], WRITTEN),
+    **dict.fromkeys(["--json", "--out", "--held-back"], WRITTEN),
     **dict.fromkeys(["--encoder", "--encoders", "--lm", "--forward", "--init-from"], SPECS),
     **dict.fromkeys(
         ["--train", "--dev", "--test", "--shards", "--validation", "--folder", "--errors", "--token-file"], PLACES
@@ -110,11 +110,11 @@ class Case:
 
     def _may_replace(self, arguments: list[str]) -> None:
         """A file that is named for figures; what is asked to be gone on with or begun anew; a study's cells."""
-        again = {"--overwrite", "--resume"} & {*arguments} or arguments[:1] in (["compare"], ["fewshot"])
+        again = {"--overwrite", "--resume"} & {*arguments} or arguments[:1] in (["compare"], ["fewshot"], ["scaling"])
         for option, value in pairwise(arguments):
             place = Path(os.path.normpath(self.folder / value))
             overwritten = "--overwrite" in arguments and option in ("--errors", "--out") and arguments[0] == "predict"
-            if option == "--json" or overwritten:
+            if option in ("--json", "--held-back") or overwritten:
                 self.mine += [p for p in (place, Path(os.path.realpath(place))) if _is_file(p)]
             if option == "--out" and again and self.folder in place.parents and place.name not in NOT_OURS:
                 self.mine += [place.with_name(place.name + left) for left in ("", ".checkpoints", ".checkpoint")]

@@ -100,4 +100,4 @@ class ClozeHead:
         forward, backward = (states.float() for states in self.towers.states(pieces, lengths))
         fused = self.cloze.fusion(forward, backward, lengths, CLOZE)
         chosen = fused.gather(1, places[..., None].expand(-1, -1, fused.shape[2]))
-        return self.cloze.head(chosen).log_softmax(-1)
+        return self.cloze.head(chosen.flatten(0, 1)).log_softmax(-1).unflatten(0, places.shape)

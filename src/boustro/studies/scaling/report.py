@@ -16,7 +16,7 @@ from boustro.studies.report.frames import AXIS, Panel
 from boustro.studies.report.svg import NUM_SERIES, Scale, dots, path, picture, standalone, text, ticks
 from boustro.studies.scaling.curve import Curve
 
-WIDTH, HEIGHT, TOP, ROOM = 480, 240, 40, 70
+WIDTH, HEIGHT, TOP, ROOM = 500, 240, 40, 96
 NOTE = "Losses of different objectives are of different things and cannot be compared with each other."
 HEADS = ("size", "parameters", "pieces", "seed", "loss", "fitted", "seconds")
 Results = Mapping[str, Any]
@@ -84,20 +84,22 @@ def draw(objective: str, own: Results) -> str:
         parts += [path([(panel.left, y), (panel.right, y)], "g"), text(AXIS - 6, y + 4, f"{mark:g}", "end", "m")]
     for budget in sorted({run["pieces_seen"] for run in runs}):
         parts.append(text(across(log10(budget)), panel.bottom + 18, _short(budget), "middle", "m"))
+    ends: list[tuple[float, str]] = []
     for number, size in enumerate(sizes):
-        style, mine = (
-            f"s{number % NUM_SERIES}",
-            sorted((run for run in runs if run["size"] == size), key=lambda run: run["pieces_seen"]),
-        )
+        style, mine = f"s{number % NUM_SERIES}", [run for run in runs if run["size"] == size]
+        mine.sort(key=lambda run: run["pieces_seen"])
         points = [(across(log10(run["pieces_seen"])), panel.scale(run["validation_loss"])) for run in mine]
         line = points
         if curve:
             places = np.linspace(min(pieces), max(pieces), 40)
             fitted = curve.loss(mine[0]["num_parameters"], 10**places)
             line = [(across(x), panel.scale(float(y))) for x, y in zip(places, fitted, strict=True)]
-        end = line[-1] if line else points[-1]
         parts += [path(line, f"l {style}"), dots(points, style, 7)]
-        parts.append(text(panel.right + 4, end[1] + 4, f"{size} {_short(mine[0]['num_parameters'])}"))
+        ends.append((line[-1][1] + 4, f"{size} {_short(mine[0]['num_parameters'])}"))
+    below = 0.0
+    for y, name in sorted(ends):  # one below the other where the curves end close together
+        below = max(y, below + 14)
+        parts.append(text(panel.right + 4, below, name))
     return standalone(picture(WIDTH, TOP + HEIGHT + 30, f"Loss curves of {objective}", *parts))
 
 
