@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist lo
 COMPUTING := adapt copies crf elmo embeddings encoders fusion heads loss masked optimizer pairs pretrain pretrain_objectives \
 	questions roads sequence_heads span_head tagger tasks warm_start
 
-.PHONY: demo test test-bf16 check install format clean
+.PHONY: demo test test-bf16 check docs install format clean
 
 demo: install
 	$(BIN)/boustro demo
@@ -26,6 +26,14 @@ check: install
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 
+# The site, in site/; the search works where it is served, for example by `python -m http.server --directory site`.
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+$(VENV)/.docs: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	touch $@
+
 format: install
 	$(BIN)/ruff check --fix src tests bench
 	$(BIN)/ruff format src tests bench
@@ -40,4 +48,4 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) boustro-demo
+	rm -rf $(VENV) boustro-demo site

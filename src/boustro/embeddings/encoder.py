@@ -49,7 +49,7 @@ class SentenceEncoder:
 
     Raises `ValueError` for an unknown option, and for a value outside its range.
 
-    Example:
+    Examples:
         >>> encoder = boustro.SentenceEncoder("starter").fit(texts)
         >>> encoder.similarity("A ship left.", ["The boat sailed.", "It rains."])
     """

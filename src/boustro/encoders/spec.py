@@ -112,7 +112,7 @@ def load_encoder(
     stream, in text order; `encode_all(sentences)` concatenates them. Raises `ValueError` for an unknown kind or option,
     a damaged folder, or LMs that do not share a vocabulary, and `FileNotFoundError` for a missing model.
 
-    Example:
+    Examples:
         >>> encoder = boustro.load_encoder("starter", layers="last")
         >>> forward, backward = next(encoder.encode([["Ada", "left", "."]]))
         >>> forward.shape

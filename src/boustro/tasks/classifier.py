@@ -44,7 +44,7 @@ class Classifier(Task[str, Label]):
 
     Raises `ValueError` for an unknown head, preset or option, and for a value outside its range.
 
-    Example:
+    Examples:
         >>> classifier = boustro.Classifier(encoder="starter")
         >>> classifier.fit([("A film to remember.", "positive"), ("Two hours lost.", "negative")], seed=1)
         >>> classifier.predict("A film to forget.").label

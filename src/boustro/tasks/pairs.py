@@ -101,7 +101,7 @@ class PairClassifier(PairTask[Label]):
 
     Raises `ValueError` for an unknown head, preset or option, and for a value outside its range.
 
-    Example:
+    Examples:
         >>> pairs = [("It rained.", "Rain fell.", "same"), ("It rained.", "Ada left.", "different")]
         >>> boustro.PairClassifier().fit(pairs).predict(("It snowed.", "Snow fell.")).label
     """
@@ -120,7 +120,7 @@ class PairRegressor(PairTask[float]):
 
     Arguments and errors are those of `PairClassifier`; the head is pair-score.
 
-    Example:
+    Examples:
         >>> pairs = [("It rained.", "Rain fell.", 4.8), ("It rained.", "Ada left.", 0.2)]
         >>> boustro.PairRegressor().fit(pairs).predict(("It snowed.", "Snow fell."))
     """

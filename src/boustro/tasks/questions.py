@@ -54,7 +54,7 @@ class QuestionAnswerer(Task[Question, SpanAnswer]):
 
     Raises `ValueError` for an unknown head, preset or option, and for a value outside its range.
 
-    Example:
+    Examples:
         >>> answerer = boustro.QuestionAnswerer(encoder="starter")
         >>> answerer.fit("train.jsonl", dev="dev.jsonl", seed=1)
         >>> answerer.predict("Who painted it?", "Ada Brandt painted it in May.").text

@@ -27,7 +27,7 @@ class TextRegressor(Task[str, float]):
 
     Raises `ValueError` for an unknown head, preset or option, and for a value outside its range.
 
-    Example:
+    Examples:
         >>> regressor = boustro.TextRegressor(encoder="starter")
         >>> regressor.fit([("A film to remember.", 4.5), ("Two hours lost.", 1)], seed=1)
         >>> regressor.predict("A film to forget.")

@@ -43,7 +43,7 @@ class Tagger(Task[str, list[Entity]]):
 
     Raises `ValueError` for an unknown head, preset or option, and for a value outside its range.
 
-    Example:
+    Examples:
         >>> tagger = boustro.Tagger(encoder="starter", head="mlp", epochs=10)
         >>> tagger.fit("train.conll", dev="dev.conll", seed=1)
         >>> tagger.evaluate("dev.conll").f1  # percent

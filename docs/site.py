@@ -1,0 +1,67 @@
+"""What mkdocs adds to docs/: the pages that lie beside it, and the reference, made of the docstrings of public names.
+
+README.md becomes index.html, CONTRIBUTING.md contributing.html, CHANGELOG.md changes.html. Links between all of them
+lead to the pages of the site. Source: mkdocs.org/user-guide/configuration, `hooks`.
+"""
+
+import re
+import sys
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parents[1]
+OUTSIDE = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changes.md"}
+INTEGRATIONS = {
+    "boustro.integrations.transformers": ("pipeline", "Pipeline", "TokenClassificationPipeline",
+                                          "TextClassificationPipeline", "QuestionAnsweringPipeline"),
+    "boustro.integrations.sklearn": ("TaskEstimator", "TaggerClassifier", "TextClassifier", "PairClassifier",
+                                     "TextRegressor", "PairRegressor"),
+    "boustro.integrations.spacy": ("make_component", "make_text_component"),
+    "boustro.integrations.presidio": ("BoustroRecognizer",),
+    "boustro.integrations.sentence_transformers": ("BoustroModule",),
+}  # fmt: skip
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the pages that are not in docs/."""
+    for source, page in OUTSIDE.items():
+        files.append(File.generated(config, page, content=(ROOT / source).read_text("utf-8")))
+    files.append(File.generated(config, "api.md", content=reference()))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """The page with links that lead to pages of the site."""
+    return with_links(markdown)
+
+
+def with_links(markdown: str) -> str:
+    """`](docs/data.md)` and `](../README.md#limits)` → `](data.md)` and `](index.md#limits)`."""
+
+    def lead(match: re.Match[str]) -> str:
+        name = match[1].removeprefix("../").removeprefix("docs/")
+        return f"]({OUTSIDE.get(name, name)}{match[2]})"
+
+    return re.sub(r"\]\(((?:\.\./|docs/)?[\w./-]+)((?:#[\w-]*)?)\)", lead, markdown)
+
+
+def reference() -> str:
+    """The page of public names, each with its docstring."""
+    sys.path.insert(0, str(ROOT / "src"))
+    try:
+        from boustro import _HOMES
+    finally:
+        sys.path.pop(0)
+    homes = sorted((module, name) for name, module in _HOMES.items())
+    own = [(module, [name for _, name in names]) for module, names in groupby(homes, key=lambda home: home[0])]
+    lines = [
+        "# Reference",
+        "",
+        "Every name of the first part is also a name of `boustro`: `from boustro import Tagger`.",
+    ]
+    for module, names in [*own, *INTEGRATIONS.items()]:
+        lines += ["", f"## `{module}`", *(f"\n::: {module}.{name}" for name in names)]
+    return "\n".join(lines) + "\n"

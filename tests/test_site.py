@@ -1,0 +1,57 @@
+"""The documentation site: built from docs/ and docstrings without a warning, and it loads nothing from elsewhere."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+for name in ("mkdocs", "material", "mkdocstrings"):
+    pytest.importorskip(name, reason="the site needs the extra docs; `make docs` installs it")
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[1]
+LOADED = re.compile(
+    r"<(?:script|img|link|iframe|source)\b[^>]*?\b(?:src|href)=[\"']?((?:https?:)?//[^\s\"'>]*)", re.IGNORECASE
+)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def test_every_page_is_there_and_in_the_navigation(site):
+    pages = {path.stem for path in (ROOT / "docs").glob("*.md")} | {"index", "api", "contributing", "changes"}
+    assert pages <= {path.stem for path in site.glob("*.html")}
+    listed = (site / "index.html").read_text("utf-8")
+    assert [name for name in pages - {"index"} if f'href="{name}.html"' not in listed] == []
+
+
+def test_public_names_have_their_docstrings(site):
+    import boustro
+
+    reference = (site / "api.html").read_text("utf-8")
+    assert [name for name in boustro.__all__ if not re.search(rf'id="[\w.]+\.{name}"', reference)] == []
+    assert "A frozen encoder and a trained head that finds entities, or labels every word." in reference
+    assert "BoustroRecognizer" in reference and "TextClassificationPipeline" in reference
+
+
+def test_nothing_is_loaded_from_elsewhere(site):
+    found = {match for page in site.rglob("*.html") for match in LOADED.findall(page.read_text("utf-8"))}
+    styles = {
+        url for file in site.rglob("*.css") for url in re.findall(r"url\(['\"]?(https?:[^)]*)", file.read_text("utf-8"))
+    }
+    assert found == styles == set()
+    assert LOADED.findall('<script defer src="https://a.example/x.js">') == ["https://a.example/x.js"]
