@@ -110,6 +110,7 @@ def make_folder(folder: Path) -> Path:
     _write(folder / "texts.txt", "Ada left. It rained.\n")
     _write(folder / "nested.jsonl", '{"text": "Ada left Port Lisse.", "entities": [[9, 19, "LOC"], [14, 19, "PER"]]}\n')
     _write(folder / "answers.jsonl", '{"words": ["Ada", "left"], "entities": [[0, 1, "PER"]], "source": ""}\n')
+    _write(folder / "names.tsv", "Ada\tPER\n")
     _write(folder / "gaps.txt", "Ada ___ it.\n___ left.\n")
     for name in ("openbookqa-train", "arc-easy-train", "easy"):
         _write(folder / "choices" / f"{name}.jsonl", CHOICES)

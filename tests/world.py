@@ -34,6 +34,7 @@ GOOD = {
     "adapt": f"--lm {{lm}} --shards {{shards}} --out {{out}} {STEPS}",
     "elmo": "{corpus.txt} --out {out} --width 8 --cells 16 --words 50 --letter-window 1",
     "fit": "--train {train.conll} --out {out} --encoder {lm} --head linear --epochs 1",
+    "weak": "{corpus.txt} --gazetteer {names.tsv} --out {out}.jsonl",
     "harness": "--tasks openbookqa --data {choices} --model {lm}+{back}",
     "infill": "{gaps.txt} --model {lm}+{back} --read-on 4",
     "evaluate": "{tagger} {train.conll}",
@@ -144,6 +145,7 @@ def _write_texts(folder: Path) -> None:
     shutil.copy(folder / TEXTS[1], folder / "texts")
     sensed = [{"words": words, "senses": [[0, words[0], "NN", [f"{words[0]}-1"]]]} for words, _ in LABELLED]
     (folder / "senses.jsonl").write_text(rows(*sensed), "utf-8")
+    (folder / "names.tsv").write_text("Ada Brandt\tPER\nVellmar\tLOC\n", "utf-8")
     prompts = [{"prompt": words[0], "text": f" {words[1]}"} for words, _ in LABELLED]
     (folder / "prompts.jsonl").write_text(rows(*prompts), "utf-8")
     judged = [{"text": words[0], "label": number % 2} for number, (words, _) in enumerate(LABELLED)]

@@ -17,7 +17,7 @@ from boustro.serve.batch.options import DEFAULT_OUTPUT, OutputOptions
 from boustro.store import claim
 from boustro.tasks import TASKS, read_examples, task_class, task_of
 from boustro.tasks.config import TaskConfig
-from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DEFAULT_TRAIN_DATA, DataOptions, TrainDataOptions
 
 
 def fit(
@@ -29,7 +29,7 @@ def fit(
     head: str = "mlp",
     seed: Seed = 1,
     training: TaskConfig = TaskConfig(),  # noqa: B008 (frozen)
-    reading: DataOptions = DEFAULT_OPTIONS,
+    reading: TrainDataOptions = DEFAULT_TRAIN_DATA,
     json: Path | None = None,
     overwrite: bool = False,
     run: RunOptions = DEFAULT_RUN,
@@ -65,7 +65,8 @@ def fit(
         with claim(out, TASKS[task].folder, overwrite):
             sentences = read_examples(model, train, reading)
             dev_sentences = read_examples(model, dev, reading) if dev else None
-            model.fit(sentences, dev_sentences, seed)
+            weak = read_examples(model, reading.weak, reading) if reading.weak else None
+            model.fit(sentences, dev_sentences, seed, weak=weak, weak_weight=reading.weak_weight)
             model.save_pretrained(out)
         record = model.record
         print(f"task: {task} ({model!r})", file=sys.stderr)
@@ -75,6 +76,13 @@ def fit(
             f"after {record['encode_seconds']:.0f} s of encoding; best epoch {record['best_epoch']}",
             file=sys.stderr,
         )
+        if own := record.get("weak"):
+            tried = ", ".join(f"{score:.1f} with {weight}" for weight, score in own["tried"].items())
+            print(
+                f"weight of the {own['sentences']:,} weak {TASKS[task].examples}: {own['weight']:g}"
+                + (f" (on parts of the training set left out: {tried})" if tried else ""),
+                file=sys.stderr,
+            )
         if own := record.get("calibration"):
             print(
                 f"temperature {own['temperature']:.2f}: calibration error {own['error']:.3f} instead of "

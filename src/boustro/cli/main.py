@@ -28,6 +28,7 @@ COMMANDS = {
     "fuse": ("boustro.roads.commands", "fuse", "train a fusion of a forward and a backward LM on token shards"),
     "adapt": ("boustro.roads.commands", "adapt", "train a causal LM to read without its mask (needs peft)"),
     "elmo": ("boustro.roads.commands", "elmo", "train an ELMo on a corpus"),
+    "weak": ("boustro.tasks.weak.command", "weak", "silver labels for text, from a gazetteer or an LLM's lists"),
     "fit": ("boustro.cli.commands", "fit", "train a tagger or a classifier on labelled examples"),
     "evaluate": ("boustro.cli.commands", "evaluate", "score a trained folder on labelled examples"),
     "predict": ("boustro.cli.commands", "predict", "label text"),

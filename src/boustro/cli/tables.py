@@ -24,7 +24,7 @@ from boustro.serve.options import ServeLimits
 from boustro.studies.fewshot.options import ShotOptions
 from boustro.studies.scaling.options import ScalingOptions
 from boustro.tasks.config import ClassifierConfig, QuestionConfig, TaggerConfig
-from boustro.tasks.data.reading import DataOptions
+from boustro.tasks.data.reading import DataOptions, TrainDataOptions
 from boustro.tasks.senses.options import SenseOptions
 
 TABLES: dict[str, type] = {
@@ -44,6 +44,7 @@ TABLES: dict[str, type] = {
     "`generate`, `Writer`: `GenerationConfig`": GenerationConfig,
     "`score`, `Writer`: `ScoreConfig`": ScoreConfig,
     "Labelled data": DataOptions,
+    "`fit`: labelled data, gold and silver": TrainDataOptions,
     "How a command runs": RunOptions,
     "`pretrain`": PretrainConfig,
     "`pretrain --objective prefix-suffix`: `Split`": Split,

@@ -9,7 +9,7 @@ says and its published code does not.
 """
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,7 @@ BLOCK_WORDS = 8192
 BLOCK_EXAMPLES = 256
 MIX_WORDS = 1024  # so many words with all layers fit a CPU's caches
 Targets = Callable[[np.ndarray, Tensor], Any]
+Groups = Sequence[tuple[np.ndarray, float]]
 
 
 @dataclass(slots=True)
@@ -61,6 +62,8 @@ def train_head(
     dev: Dev | None = None,
     device: torch.device | None = None,
     noise: Callable[[Tensor], Tensor] | None = None,
+    groups: Groups | None = None,
+    started: bool = False,
 ) -> TrainLog:
     """Train `head` in place.
 
@@ -70,17 +73,21 @@ def train_head(
         batch_sentences: Examples per step.
         dev: The epoch with the best score there is kept; without it, the last one.
         noise: What is done to the vectors of a batch, (N, d), before the loss.
+        groups: Numbers of examples, and how much their loss counts; a batch is of one group. By default all are one.
+        started: Go on from the weights and the standardisation that the head has.
 
     Raises `ValueError` if the loss becomes NaN or infinite.
     """
     device = device or torch.device("cpu")
     for mix, stream in zip(head.mixes, inputs.streams, strict=True):
-        mix.fit_standardisation(stream)  # type: ignore[operator]
+        if not started:
+            mix.fit_standardisation(stream)  # type: ignore[operator]
     head.to(device)
     if head.closed_form:
         return _solve(head, inputs, targets, dev)
     words = _Words(head, inputs, dev, device)
-    steps = options.epochs * -(-len(inputs) // batch_sentences)
+    groups = groups or [(np.arange(len(inputs)), 1.0)]
+    steps = options.epochs * sum(-(-len(numbers) // batch_sentences) for numbers, _ in groups)
     optimizer, schedule = _make_optimizer(head, options, steps)
     generator = np.random.default_rng(seed)
     log, best, best_state = TrainLog(), -float("inf"), copy.deepcopy(head.state_dict())
@@ -91,10 +98,11 @@ def train_head(
             words.freeze()
         head.train()
         total = torch.zeros((), device=device)
-        for examples in _batches(len(inputs), batch_sentences, generator):
+        for examples, weight in _batches(groups, batch_sentences, generator):
             batch = inputs.batch(examples)
             vectors = noise(words.of(batch)) if noise else words.of(batch)
             loss = head.loss(vectors, batch.lengths, targets(examples, batch.rows.to(device)))
+            loss = loss if weight == 1 else loss * weight
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.step()
@@ -202,8 +210,13 @@ def predict_inputs(head: Head, inputs: Inputs, candidates: bool = False) -> list
     return predict_mixed(head, mix_all(head, inputs.streams), inputs, candidates)
 
 
-def _batches(num_examples: int, batch_sentences: int, generator: np.random.Generator) -> Iterator[np.ndarray]:
-    """So many example numbers at a time, in a new random order."""
-    order = generator.permutation(num_examples)
-    for first in range(0, len(order), batch_sentences):
-        yield order[first : first + batch_sentences]
+def _batches(
+    groups: Groups, batch_sentences: int, generator: np.random.Generator
+) -> Iterator[tuple[np.ndarray, float]]:
+    """So many example numbers of one group at a time with the group's weight, in a new random order."""
+    batches = []
+    for numbers, weight in groups:
+        order = generator.permutation(numbers)
+        batches += [(order[i : i + batch_sentences], weight) for i in range(0, len(order), batch_sentences)]
+    places = generator.permutation(len(batches)) if len(groups) > 1 else range(len(batches))
+    yield from (batches[place] for place in places)

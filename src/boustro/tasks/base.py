@@ -31,7 +31,7 @@ from boustro.heads.registry import head_class
 from boustro.heads.training import predict_inputs
 from boustro.metrics.score import Score
 from boustro.models.hardware import find_device
-from boustro.options import Seed, check_options
+from boustro.options import Seed, Share, check_options
 from boustro.tasks import TASKS
 from boustro.tasks.answers import Answer, Input, InputAnswer
 from boustro.tasks.card import write_card
@@ -148,7 +148,16 @@ class Task(Contract[Input, Result]):
         self.config = replace(self.config, context="sentence")
         self._encoders.clear()
 
-    def fit(self, train: Any, dev: Any | None = None, seed: Seed = 1, *how: Any, **reading: Any) -> Self:
+    def fit(
+        self,
+        train: Any,
+        dev: Any | None = None,
+        seed: Seed = 1,
+        *how: Any,
+        weak: Any | None = None,
+        weak_weight: Share | None = None,
+        **reading: Any,
+    ) -> Self:
         """Train the head; with `dev`, keep the epoch with the best score there.
 
         Args:
@@ -156,12 +165,15 @@ class Task(Contract[Input, Result]):
             dev: The same; without it the last epoch is kept.
             seed: Of the head's weights, the order of examples and dropout.
             how, reading: Options of `read`, such as scheme.
+            weak: Examples with silver labels, which the head learns from before the training set.
+            weak_weight: How much their loss counts; by default chosen on parts of the training set left out.
 
         Raises `ValueError` with file:line for bad data, and for a training set without labels.
         """
-        check_options(Task.fit, {"seed": seed})
+        check_options(Task.fit, {"seed": seed, "weak_weight": weak_weight})
         dev = self.read(dev, *how, **reading) if dev is not None else None
-        fit_task(self, self.read(train, *how, **reading), dev, seed)
+        silver = self.read(weak, *how, **reading) if weak is not None else ()
+        fit_task(self, self.read(train, *how, **reading), dev, seed, silver, weak_weight)
         return self
 
     def inputs(self, examples: Sequence[Any], cached: bool = False) -> Inputs:

@@ -22,7 +22,8 @@ from boustro.heads.inputs import Inputs
 from boustro.heads.training import Dev, mix_all, predict_mixed
 from boustro.metrics.calibration import reliability
 from boustro.tasks.answers import Answer
-from boustro.tasks.folds import left_out, train_on_part
+from boustro.tasks.folds import left_out
+from boustro.tasks.stages import TrainingSet, train_on_part
 
 if TYPE_CHECKING:
     from boustro.tasks.base import Task
@@ -33,21 +34,22 @@ LEAST = 1e-6
 
 
 def fit_temperature(
-    task: "Task[Any, Any]", examples: Sequence[Any], inputs: Inputs, seed: int, dev: Dev | None = None
+    task: "Task[Any, Any]", data: TrainingSet, seed: int, weight: float = 0.0, dev: Dev | None = None
 ) -> dict[str, Any]:
     """Set the temperature of a task's trained head; returns what a record says of it.
 
     Args:
-        examples: The training set, whose features are the first examples of `inputs`.
+        data: The training set; what is left out in turn are gold examples.
+        weight: Of weak examples.
         dev: The development set, where the heads for the parts choose their epoch there as the trained one did.
 
     It stays 1 where no answer on the parts left out is right or none is wrong.
     """
     folds: int = task.config.calibrate  # type: ignore[attr-defined]
     found, truth, parts = [], [], 0
-    for kept, left in left_out(examples, folds, seed):
-        head = train_on_part(task, examples, inputs, kept, seed, dev)
-        scores, right = _scores(task, head, [examples[n] for n in left], inputs.select(left))
+    for kept, left in left_out(data.gold, folds, seed):
+        head = train_on_part(task, data, kept, seed, weight, dev)
+        scores, right = _scores(task, head, [data.gold[n] for n in left], data.inputs.select(left))
         found.append(scores)
         truth.append(right)
         parts += 1

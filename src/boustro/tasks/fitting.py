@@ -10,66 +10,82 @@ import torch
 from boustro.encoders.base import Encoder
 from boustro.heads.base import Head
 from boustro.heads.inputs import Inputs
-from boustro.heads.registry import make_head
-from boustro.heads.training import Dev, TrainLog, mix_all, predict_mixed, propose_batch, train_head
+from boustro.heads.registry import head_class, make_head
+from boustro.heads.training import Dev, TrainLog, mix_all, predict_mixed, propose_batch
 from boustro.tasks.answers import Answer
 from boustro.tasks.calibrate import calibration, fit_temperature
 from boustro.tasks.context import training_noise
 from boustro.tasks.folder import describe
 from boustro.tasks.labellings import Labelling, make_labelling
+from boustro.tasks.stages import TrainingSet, choose_weight, train_stages
 
 if TYPE_CHECKING:
     from boustro.tasks.base import Task
 
 
-def fit_task(task: "Task[Any, Any]", train: Sequence[Any], dev: Sequence[Any] | None, seed: int) -> None:
+def fit_task(
+    task: "Task[Any, Any]",
+    train: Sequence[Any],
+    dev: Sequence[Any] | None,
+    seed: int,
+    weak: Sequence[Any] = (),
+    weak_weight: float | None = None,
+) -> None:
     """See `Task.fit`; the examples are read already."""
     started = time.monotonic()
     if not any(part.document for example in train for part in task.parts(example)):
         task.read_single_sentences()  # later the head reads what it was trained on
     config = task.config
-    noise = training_noise(task)
-    labelling = task.labelling = make_labelling(task.head_kind, train, config)
+    training_noise(task)  # refused now, not after encoding
+    if weak:
+        _refuse_weak(task)
+    labelling = task.labelling = make_labelling(task.head_kind, [*train, *weak], config)
     task._trained_on = None
-    added, done = task.augment([*train], seed)
-    examples = [*train, *added]
-    inputs = task.inputs(examples, cached=True)
+    copies, done = task.augment([*train], seed)
+    inputs = task.inputs([*train, *copies, *weak], cached=True)
+    data = TrainingSet(train, inputs, copies, weak)
     dev_inputs = task.inputs(dev, cached=True) if dev else None
     encoder = task.encoder(cached=True)
     encoded = time.monotonic()
-    batch_sentences = config.batch_sentences or propose_batch(len(examples))
     torch.manual_seed(seed)
     head = task.head = new_head(task, labelling, train, encoder, inputs.side_width)
     on_dev = None
     if dev and dev_inputs:
         on_dev = Dev(dev_inputs, lambda outputs: task.score(dev, task.read_answers(outputs, dev)).value)
-    log = train_head(
-        head,
-        inputs,
-        labelling.targets(examples),
-        config,
-        seed=seed,
-        batch_sentences=batch_sentences,
-        dev=on_dev,
-        device=task.device,
-        noise=noise,
-    )
+    weight, tried = (weak_weight or 0.0), {}
+    if weak and weak_weight is None:
+        weight, tried = choose_weight(task, data, seed)
+        torch.manual_seed(seed)
+    log = train_stages(task, head, data, data.numbers, seed, weight, on_dev)
     task.finish(train, inputs, seed)
-    calibrated = fit_temperature(task, train, inputs, seed, on_dev) if getattr(config, "calibrate", 0) else None
+    calibrated = fit_temperature(task, data, seed, weight, on_dev) if getattr(config, "calibrate", 0) else None
     dev_scores, dev_calibration = _calibrated_scores(task, dev, dev_inputs) if dev and dev_inputs else (None, {})
     task.record = {
         "seed": seed,
-        "batch_sentences": batch_sentences,
+        "batch_sentences": config.batch_sentences or propose_batch(len(data.numbers)),
         "train": describe(train),
         "dev": describe(dev) if dev else None,
+        **({"weak": describe(weak) | {"weight": weight, "tried": tried}} if weak else {}),
         "encode_seconds": round(encoded - started, 2),
         "train_seconds": round(time.monotonic() - encoded, 2),
         "dev_scores": dev_scores,
         "dev_calibration": dev_calibration,
         "calibration": calibrated,
-        "notices": {**done, **+encoder.counts, **labelling.unpredictable(train, dev or [], head.options.max_span or 0)},
+        "notices": {
+            **done,
+            **+encoder.counts,
+            **labelling.unpredictable([*train, *weak], dev or [], head.options.max_span or 0),
+        },
         **head_facts(encoder, head, log),
     }
+
+
+def _refuse_weak(task: "Task[Any, Any]") -> None:
+    """`ValueError` for what cannot learn in two stages."""
+    if head_class(task.head_kind).closed_form:
+        raise ValueError(f"a {task.head_kind} head is trained at once, and not first on weak labels; use another head")
+    if getattr(task.config, "words", False):
+        raise ValueError("weak labels are not for --words, whose part would take them for gold; leave one of them out")
 
 
 def new_head(

@@ -18,8 +18,8 @@ from boustro.heads.training import predict_inputs
 from boustro.heads.words import WordModel, choose_weights, fit_words, folds
 from boustro.store import read_json, write_file
 from boustro.tasks.base import Task
-from boustro.tasks.folds import train_on_part
 from boustro.tasks.labellings.texts import TextLabelling
+from boustro.tasks.stages import TrainingSet, train_on_part
 from boustro.types import Sentence
 
 CONFIG, WEIGHTS = "words.json", "words.safetensors"
@@ -81,5 +81,5 @@ def _head_scores(
     """(len(left), C): scores for texts left out, of a head such as the task's that was trained on the others."""
     labelling = task.labelling
     assert isinstance(labelling, TextLabelling)
-    head = train_on_part(task, texts, inputs, kept, seed)
+    head = train_on_part(task, TrainingSet(texts, inputs), kept, seed)
     return labelling.log_probabilities(np.stack(predict_inputs(head, inputs.select(left))))

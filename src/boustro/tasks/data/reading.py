@@ -8,11 +8,11 @@ converts to BIO and records each repair, so all formats follow the same rules. W
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from boustro.choose import suggestion
-from boustro.options import OptionError, check_options
+from boustro.options import OptionError, Share, check_options
 from boustro.tasks.data.schemes import Scheme, check_scheme, encode_tags, flatten_entities, invalid_tags, to_bio
 from boustro.types import Sentence
 
@@ -41,9 +41,23 @@ class DataOptions:
 DEFAULT_OPTIONS = DataOptions()
 
 
+@dataclass(frozen=True, kw_only=True)
+class TrainDataOptions(DataOptions):
+    """The same for training, and silver-labelled examples."""
+
+    weak: Path | None = None
+    """Examples with silver labels, which the head learns from before it learns from the training set."""
+    weak_weight: Share | None = None
+    """How much the loss of a silver-labelled example counts. By default 0, 0.1, 0.3 or 1, whichever is best on parts of
+    the training set that were left out."""
+
+
+DEFAULT_TRAIN_DATA = TrainDataOptions()
+
+
 def refuse_tag_options(options: DataOptions) -> None:
     """`OptionError` where options are given that only data with tags have."""
-    if options != DEFAULT_OPTIONS:
+    if any(getattr(options, field.name) != field.default for field in fields(DataOptions)):
         raise OptionError("--scheme, --delimiter, --word-column and --tag-column are for tags; leave them out")
 
 

@@ -1,0 +1,1 @@
+"""Silver labels for running text: names of a gazetteer, and what an LLM listed."""

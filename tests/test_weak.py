@@ -1,0 +1,142 @@
+"""Silver labels: found in text, learned before gold ones, and weighed by what they are worth."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import boustro
+from boustro.cli.main import main
+from boustro.heads.training import _batches
+from boustro.tasks.stages import WEIGHTS
+from boustro.tasks.weak.gazetteer import Gazetteer
+from boustro.tasks.weak.located import ABSENT, TAKEN, locate
+
+NAMES = [("Ada Brandt", "PER"), ("Ada", "PER"), ("Port Lisse", "LOC"), ("Port Lisse Bank", "ORG"), ("O'Neill", "PER")]
+
+
+def found(entities):
+    return [(e.label, e.text, e.start) for e in entities]
+
+
+def test_the_longest_name_counts_over_whole_words_in_its_case():
+    names = Gazetteer([*NAMES, ("Ada", "LOC")])
+    text = "Ada Brandt left Port Lisse Bank. Adam and Ada met O'Neill in Port\nLisse, port lisse."
+    assert found(names.entities(text)) == [
+        ("PER", "Ada Brandt", 0),
+        ("ORG", "Port Lisse Bank", 16),
+        ("PER", "Ada", 42),
+        ("PER", "O'Neill", 50),
+    ]
+    assert names.repeated == 1 and len(names) == 5
+    any_case = Gazetteer(NAMES, ignore_case=True)
+    assert found(any_case.entities("PORT LISSE and port lisse")) == [
+        ("LOC", "PORT LISSE", 0),
+        ("LOC", "port lisse", 15),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("Ada PER\n", "names:1: expected a name"), ("Ada\tPER\n\t\n", "no names"), ("\n", "no names"), ("{}", "names:1:")],
+)
+def test_a_gazetteer_that_is_none_is_refused(content, message, tmp_path):
+    (tmp_path / "names").write_text(content)
+    if content.endswith("\t\n"):  # a line of white space is blank
+        assert len(Gazetteer.read(tmp_path / "names")) == 1
+        return
+    with pytest.raises(ValueError, match=message):
+        Gazetteer.read(tmp_path / "names")
+
+
+def test_what_was_listed_is_located():
+    text = "Ada met Ada Brandt and Adam. Ada left Lisse."
+    once, counts = locate(text, [{"text": "Ada", "label": "PER"}, {"text": "Ada Brandt", "label": "PER"}], "x")
+    assert found(once) == [("PER", "Ada", 0), ("PER", "Ada Brandt", 8), ("PER", "Ada", 29)] and counts == {TAKEN: 1}
+    listed = [{"text": "Lisse", "label": "LOC"}, {"text": "Lisse", "label": "ORG"}, {"text": "lisse", "label": "LOC"}]
+    twice, counts = locate(text, listed, "x")
+    assert found(twice) == [("LOC", "Lisse", 38)] and counts == {ABSENT: 2}
+    with pytest.raises(ValueError, match="x: a listed entity is"):
+        locate(text, [{"text": "Ada"}], "x")
+
+
+def test_the_command_writes_what_fit_reads(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("texts.txt").write_text("Ada Brandt left.\n\nIt rained.\nPort Lisse slept.\n")
+    Path("names.tsv").write_text("".join(f"{name}\t{label}\n" for name, label in NAMES))
+    assert main(["weak", "texts.txt", "--gazetteer", "names.tsv", "--out", "weak.jsonl"]) == 0
+    shown = capsys.readouterr()
+    assert not shown.out and "note: 1 texts without a name" in shown.err and "3 texts, 1 LOC, 1 PER" in shown.err
+    sentences = boustro.Tagger.read("weak.jsonl")
+    assert sentences[0].tags == ("B-PER", "I-PER", "O", "O") and len(sentences) == 3
+    answers = [{"text": "Ada left.", "entities": [{"text": "Ada", "label": "PER"}, {"text": "Eve", "label": "PER"}]}]
+    Path("answers.jsonl").write_text("".join(json.dumps(a) + "\n" for a in answers))
+    assert main(["weak", "answers.jsonl", "--out", "listed.jsonl"]) == 0
+    assert f"note: 1 {ABSENT}" in capsys.readouterr().err
+    assert json.loads(Path("listed.jsonl").read_text())["entities"] == [
+        {"start": 0, "end": 3, "label": "PER", "text": "Ada"}
+    ]
+    assert main(["weak", "texts.txt", "--out", "x.jsonl"]) == 1 and not Path("x.jsonl").exists()
+    Path("none.txt").write_text("It rained.\n")
+    assert main(["weak", "none.txt", "--gazetteer", "names.tsv", "--out", "x.jsonl"]) == 1
+    assert "no entity was found" in capsys.readouterr().err
+
+
+def test_a_batch_has_examples_of_one_weight():
+    groups = [(np.array([0, 2]), 1.0), (np.array([1, 3, 4]), 0.1)]
+    batches = list(_batches(groups, 2, np.random.default_rng(0)))
+    assert sorted(np.concatenate([own for own, _ in batches]).tolist()) == [0, 1, 2, 3, 4] and len(batches) == 3
+    assert all(set(own) <= ({0, 2} if weight == 1 else {1, 3, 4}) for own, weight in batches)
+
+
+PEOPLE = ["Ada", "Mira", "Tobias", "Brandt", "Okonkwo", "Calloway", "Ines", "Elodie"]
+GOLD = [([n, "left", "early"], ["B-PER", "O", "O"]) for n in PEOPLE[:3]]
+GOLD += [(["nobody", "left", "early"], ["O"] * 3)] * 3
+GOOD = [([n, verb, "."], ["B-PER", "O", "O"]) for n in PEOPLE for verb in ("slept", "left", "sang")] + GOLD[3:]
+BAD = [(words, ["O", "B-PER", "O"]) for words, _ in GOOD]
+HOW = {"hidden": 32, "epochs": 8, "lr": 1e-2, "dropout": 0.0, "cache": False}
+
+
+def test_good_labels_are_used_and_bad_ones_are_not(tiny_pair):
+    good = boustro.Tagger(tiny_pair, **HOW).fit(GOLD, GOLD, seed=1, weak=GOOD)
+    bad = boustro.Tagger(tiny_pair, **HOW).fit(GOLD, GOLD, seed=1, weak=BAD)
+    assert list(good.record["weak"]["tried"]) == [f"{w:g}" for w in WEIGHTS] and good.record["weak"]["sentences"] == 27
+    assert good.record["weak"]["tried"]["1"] > good.record["weak"]["tried"]["0"] and good.record["weak"]["weight"] > 0
+    assert bad.record["weak"]["tried"]["1"] < bad.record["weak"]["tried"]["0"] or bad.record["weak"]["weight"] == 0
+    without = boustro.Tagger(tiny_pair, **HOW).fit(GOLD, GOLD, seed=1)
+    unused = boustro.Tagger(tiny_pair, **HOW).fit(GOLD, GOLD, seed=1, weak=GOOD, weak_weight=0.0)
+    assert "weak" not in without.record and len(unused.record["losses"]) == len(without.record["losses"])
+
+
+def test_types_of_weak_examples_are_learned_and_gold_ones_come_last(tiny_pair):
+    weak = [(["Lisse", "slept"], ["B-LOC", "O"])] * 4
+    tagger = boustro.Tagger(tiny_pair, calibrate=2, **HOW).fit(GOLD, seed=1, weak=weak, weak_weight=1.0)
+    assert tagger.types == ["LOC", "PER"] and tagger.record["weak"]["tried"] == {}
+    assert tagger.record["train"]["sentences"] == 6 and tagger.record["batch_sentences"] == 4
+    torch.manual_seed(0)
+    texts = [("Ada left.", "a"), ("It rained.", "b")] * 3
+    made = boustro.Classifier(tiny_pair, "mlp-pool", **HOW).fit(texts, seed=1, weak=texts, weak_weight=0.3)
+    assert made.record["weak"]["weight"] == 0.3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"head": "ridge-pool"}, "is trained at once"), ({"words": True}, "not for --words")],
+)
+def test_what_cannot_learn_in_two_stages_is_refused(tiny_pair, options, message):
+    texts = [("Ada left.", "a"), ("It rained.", "b")] * 3
+    with pytest.raises(ValueError, match=message):
+        boustro.Classifier(tiny_pair, **options).fit(texts, seed=1, weak=texts)
+
+
+def test_the_option_of_fit(tiny_pair, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, data in (("gold", GOLD), ("silver", GOOD)):
+        Path(f"{name}.jsonl").write_text("".join(json.dumps({"words": w, "tags": t}) + "\n" for w, t in data))
+    how = ["--encoder", tiny_pair, "--hidden", "8", "--epochs", "2", "--no-cache", "--out", "t"]
+    assert main(["fit", "--train", "gold.jsonl", "--weak", "silver.jsonl", *how]) == 0
+    assert "weight of the 27 weak sentences: " in capsys.readouterr().err
+    assert main(["fit", "--train", "gold.jsonl", "--weak", "silver.jsonl", "--weak-weight", "2", *how]) == 2
+    assert main(["fit", "--train", "gold.jsonl", "--weak", "absent.jsonl", *how, "--overwrite"]) == 1
