@@ -82,6 +82,15 @@ class Head(nn.Module, ABC):
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:
         """The prediction for each example, given mixed vectors with their side features."""
 
+    def soften(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Any:
+        """Targets for the `loss` of a head with the same labels: the whole distribution that this one gives.
+
+        `ValueError` for a kind of head that has none.
+        """
+        raise ValueError(
+            f"a {self.kind} head gives no distribution that another could learn; use one that scores tags or classes"
+        )
+
     def candidates(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:
         """What `calibrate` needs of each example. By default the prediction."""
         return self.predict(vectors, lengths)

@@ -15,7 +15,7 @@ section 3.3.
 N words of a batch, S texts, d width, h hidden width, C classes.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -68,12 +68,21 @@ class PooledBiLSTM(BiLSTM):
         return self.leave(pool_max(self.states(x, lengths), lengths))
 
 
-TextTargets = Tensor | tuple[Tensor, Tensor]
-"""Class ids (S,); ids and the weight of each class (C,); or membership (S, C), floating point, for several classes."""
+class Soft(NamedTuple):
+    """Probabilities (S, C) that sum to 1, of another head."""
+
+    probabilities: Tensor
+
+
+TextTargets = Tensor | Soft | tuple[Tensor, Tensor]
+"""Class ids (S,); ids and the weight of each class (C,); probabilities; or membership (S, C), floating point, for
+several classes."""
 
 
 def text_loss(scores: Float[Tensor, "S C"], targets: TextTargets) -> Tensor:
     """Mean cross-entropy over texts; for membership that of every class by itself, summed."""
+    if isinstance(targets, Soft):
+        return F.cross_entropy(scores, targets.probabilities.to(scores.device))
     if isinstance(targets, tuple):
         ids, weights = (part.to(scores.device) for part in targets)
         return F.cross_entropy(scores, ids, weights)
@@ -98,6 +107,10 @@ class PooledHead(Head):
         """See `text_loss`."""
         return text_loss(self.scores(vectors, lengths), targets)
 
+    def soften(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Soft:
+        """The probabilities of the classes."""
+        return Soft(self.scores(vectors, lengths).softmax(-1))
+
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:
         return list((self.scores(vectors, lengths) / self.temperature).cpu().numpy())
 
@@ -107,6 +120,7 @@ class PooledScoreHead(PooledHead):
 
     labelling = "score"
     has_temperature = False
+    soften = Head.soften
 
     def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Tensor) -> Tensor:
         """Mean squared error over texts."""

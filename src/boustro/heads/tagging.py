@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from boustro.heads.base import Head
+from boustro.heads.crf.chain import Expected
 from boustro.heads.crf.layer import CRF, viterbi
 from boustro.heads.crf.spans import entity_forms
 from boustro.heads.span.decoding import overlaps, overlaps_or_joins, resolve
@@ -26,7 +27,8 @@ class TaggingHead(Head):
     With `options.threshold` the output is every entity that is probable enough instead: the answer of the best expected
     F1 has those above half of that F1 (Lipton, Elkan and Narayanaswamy 2014).
 
-    Targets are tag ids (N,). The prediction for a sentence is (tag ids (W,), their probabilities (W,)).
+    Targets are tag ids (N,), or what `soften` gives. The prediction for a sentence is (tag ids (W,), their
+    probabilities (W,)).
     """
 
     labelling = "tags"
@@ -41,9 +43,17 @@ class TaggingHead(Head):
         """A score (logit) for every tag of every word."""
         return self.body(self.project(vectors), lengths)
 
-    def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Tensor) -> Tensor:
+    def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Tensor | Expected) -> Tensor:
         scores = self.scores(vectors, lengths)
+        if isinstance(targets, Expected):
+            assert self.crf is not None
+            return self.crf.loss_to(scores, targets, lengths)
         return self.crf.loss(scores, targets, lengths) if self.crf else F.cross_entropy(scores, targets)
+
+    def soften(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Tensor | Expected:
+        """Under a CRF what it expects of the sequences, else the probabilities of the tags (N, C)."""
+        scores = self.scores(vectors, lengths)
+        return self.crf.expect(scores, lengths) if self.crf else scores.softmax(-1)
 
     def candidates(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:
         """Per sentence (start, end, number of the type, probability) of every entity that is not very improbable.

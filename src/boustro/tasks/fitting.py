@@ -59,7 +59,7 @@ def fit_task(
     log = train_stages(task, head, data, data.numbers, seed, weight, on_dev)
     task.finish(train, inputs, seed)
     calibrated = fit_temperature(task, data, seed, weight, on_dev) if getattr(config, "calibrate", 0) else None
-    dev_scores, dev_calibration = _calibrated_scores(task, dev, dev_inputs) if dev and dev_inputs else (None, {})
+    dev_scores, dev_calibration = calibrated_scores(task, dev, dev_inputs) if dev and dev_inputs else (None, {})
     task.record = {
         "seed": seed,
         "batch_sentences": config.batch_sentences or propose_batch(len(data.numbers)),
@@ -101,7 +101,7 @@ def new_head(
     )
 
 
-def _calibrated_scores(
+def calibrated_scores(
     task: "Task[Any, Any]", dev: Sequence[Any], inputs: Inputs
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Set what the head chooses on the development set; returns the scores there, and how calibrated they are."""

@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from boustro.heads.crf.chain import Chain, best_path, exact, log_partition, posteriors
+from boustro.heads.crf.chain import Chain, Expected, best_path, exact, expectations, log_partition, posteriors
 from boustro.heads.crf.spans import PREFIXED, Spans, entity_forms, span_posteriors
 from boustro.heads.layout import Edges, edges
 
@@ -74,6 +74,22 @@ class CRF(nn.Module):
         gold = words.gather(1, tags[:, None]).sum() + around
         mean = (log_partition(words, lengths, chain) - gold) / max(1, len(words))
         return mean.float().to(scores.device)
+
+    def loss_to(self, scores: Float[Tensor, "N C"], wanted: Expected, lengths: Int[Tensor, " S"]) -> Float[Tensor, ""]:
+        """Cross-entropy to another distribution over the sequences of the same tags, mean over words; exact.
+
+        `wanted` is `expect` of that distribution; that of a single sequence gives `loss`.
+        """
+        words, lengths, chain = self._prepare(scores, lengths)
+        used = (wanted.tags * words).sum()
+        for share, own in zip((wanted.starts, wanted.transitions, wanted.ends), chain, strict=True):
+            used = used + (share * own.masked_fill(share == 0, 0.0)).sum()
+        return ((log_partition(words, lengths, chain) - used) / max(1, len(words))).float().to(scores.device)
+
+    @torch.no_grad()
+    def expect(self, scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], temperature: float = 1.0) -> Expected:
+        """How often each tag and each pair of tags is expected, summed over the sentences."""
+        return expectations(*self._prepare(scores, lengths, temperature))
 
     @torch.no_grad()
     def decode(self, scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"]) -> Int[Tensor, " N"]:

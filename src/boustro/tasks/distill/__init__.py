@@ -1,0 +1,1 @@
+"""A trained task's knowledge in a smaller one: its distributions over text that nobody labelled."""

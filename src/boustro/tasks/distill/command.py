@@ -1,0 +1,69 @@
+"""`boustro distill`: a trained folder into one with a smaller encoder."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from tyro.conf import Positional
+
+from boustro.options import Seed, check_options
+from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_errors, print_notices
+from boustro.store import claim
+from boustro.tasks import TASKS, read_examples, task_class, task_of
+from boustro.tasks.data.reading import DEFAULT_OPTIONS
+from boustro.tasks.distill.options import DEFAULT_DISTILL, DistillOptions
+from boustro.text.documents import read_documents
+
+
+def distill(
+    folder: Positional[Path],
+    student: str,
+    texts: tuple[str, ...],
+    out: Path,
+    train: Path | None = None,
+    dev: Path | None = None,
+    seed: Seed = 1,
+    training: DistillOptions = DEFAULT_DISTILL,
+    json: Path | None = None,
+    overwrite: bool = False,
+    run: RunOptions = DEFAULT_RUN,
+) -> None:
+    """Train a head over another encoder on what a trained folder says of text without labels.
+
+    Args:
+        folder: A folder that boustro fit wrote, of a tagger or a classifier: the teacher.
+        student: Spec of the student's encoder.
+        texts: Text without labels: text files with one document per line, or JSONL files with a text in each object.
+        out: Folder to write.
+        train: Labelled examples that the student learns beside the texts.
+        dev: Labelled examples that choose the student's epoch, and on which both are scored.
+        seed: Random seed of the student's head, the order of examples and dropout.
+        json: Write the figures to this file (- for standard output).
+        overwrite: Replace an existing folder of this task at --out.
+    """
+    check_options(distill, locals())
+    from boustro.encoders.spec import check_spec
+    from boustro.tasks.distill.training import distill as train_student
+
+    with only_errors(run.quiet):
+        check_output(json)
+        check_spec(student)
+        task = task_of(folder)
+        with claim(out, TASKS[task].folder, overwrite):
+            teacher: Any = task_class(task).from_pretrained(folder, cache=run.cache, device=run.device)
+            labelled = [read_examples(teacher, data, DEFAULT_OPTIONS) if data else [] for data in (train, dev)]
+            given = list(read_documents(texts, split="line"))
+            made = train_student(teacher, student, given, *labelled, seed=seed, options=training, cache=run.cache)
+            made.student.save_pretrained(out)
+        print_notices(made.student.record["notices"])
+        give(made.figures, json, lambda: _show(made.figures), indent=1)
+        print(f"{out}: trained in {made.student.record['train_seconds']:.0f} s", file=sys.stderr)
+
+
+def _show(figures: dict[str, Any]) -> None:
+    print(f"agreement with the teacher on {figures['compared']:,} examples  {100 * figures['agreement']:.1f}%")
+    for name in ("teacher", "student"):
+        own = figures[name]
+        score = {key: own["dev"][key] for key in ("f1", "accuracy") if key in own.get("dev", {})}
+        shown = "".join(f"  {key.replace('f1', 'F1')} {value:.2f}" for key, value in list(score.items())[:1])
+        print(f"{name}  {own['parameters'] / 1e6:.2f}M parameters  {own['megabytes']:,.1f} MB{shown}  {own['encoder']}")

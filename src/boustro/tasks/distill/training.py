@@ -1,0 +1,180 @@
+"""Distillation: a student with another encoder learns what a trained task says of unlabelled text, with all its doubt.
+
+    loss = - Σ_y p(y) log q(y)          p the teacher's distribution, q the student's
+
+For texts y is a label. For taggers y is a sequence of tags: under a CRF the sum over all sequences is exact, since it
+needs only how often the teacher expects each tag and each pair of tags (`CRF.loss_to`). Labelled examples, where there
+are some, are learned beside the texts, in batches of their own.
+
+The last tenth of the examples is not trained on: there the student is compared with the teacher. The teacher's
+mixed vectors of all texts are in memory, two bytes for each value.
+
+Sources: Hinton, Vinyals and Dean 2015, at temperature 1; Wang et al. 2020 (structural knowledge distillation) for
+sequences under a CRF.
+"""
+
+import copy
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from boustro.heads.registry import head_class
+from boustro.heads.training import Dev, Targets, mix_all, propose_batch, train_head
+from boustro.tasks.answers import Answer
+from boustro.tasks.base import Task
+from boustro.tasks.distill.options import DEFAULT_DISTILL, DistillOptions
+from boustro.tasks.fitting import calibrated_scores, head_facts, new_head
+from boustro.tasks.folder import describe
+
+KEPT = ("tag_scheme", "crf", "decode", "threshold", "context", "share_evidence")
+"""Options of the teacher that decide what an answer is, or what is read."""
+HELD_OUT, BYTES = 10, 4
+AnyTask = Task[Any, Any]
+
+
+@dataclass(frozen=True)
+class Distilled:
+    """The student, and how it compares: agreement with the teacher, scores where there are labelled examples, sizes."""
+
+    student: AnyTask
+    figures: dict[str, Any]
+
+
+def distill(
+    teacher: AnyTask,
+    encoder: str,
+    texts: Sequence[Any],
+    train: Sequence[Any] = (),
+    dev: Sequence[Any] = (),
+    seed: int = 1,
+    options: DistillOptions = DEFAULT_DISTILL,
+    cache: bool = True,
+) -> Distilled:
+    """Train a student of a trained teacher.
+
+    Args:
+        encoder: Spec of the student's encoder.
+        texts: Inputs as `predict` takes them, without labels.
+        train, dev: Labelled examples, as `teacher.read` gives them; dev chooses the epoch.
+        cache: Keep the student's features on disk.
+
+    Raises `ValueError` for heads that give no distribution, for a student's head that answers something else, for fewer
+    than two examples, and for labelled examples with labels that the teacher does not know.
+    """
+    started, examples = time.monotonic(), _examples(teacher, texts)
+    student = _student(teacher, encoder, options, cache)
+    labelling = student.labelling
+    assert labelling is not None
+    if unknown := labelling.unknown(train):
+        raise ValueError(f"the teacher cannot teach {next(iter(unknown)).partition(': ')[2]}; leave these labels out")
+    apart = max(1, len(examples) // HELD_OUT)
+    learned, compared = examples[:-apart], examples[-apart:]
+    soft, split = _soft_targets(teacher, learned), len(learned)
+    inputs = student.inputs([*learned, *train], cached=True)
+    torch.manual_seed(seed)
+    head = student.head = new_head(student, labelling, [], student.encoder(cached=True), inputs.side_width)
+    hard, words = labelling.targets(train), int(inputs.sizes[:split].sum())
+    dev_inputs = student.inputs(dev, cached=True) if dev else None
+    on_dev = None
+    if dev_inputs:
+        on_dev = Dev(dev_inputs, lambda outputs: student.score(dev, student.read_answers(outputs, dev)).value)
+    encoded, batch = time.monotonic(), options.batch_sentences or propose_batch(len(inputs))
+    groups = [(np.arange(split), 1.0), *([(np.arange(split, len(inputs)), 1.0)] if train else [])]
+    log = train_head(
+        head,
+        inputs,
+        lambda some, rows: hard(some - split, rows - words) if some[0] >= split else soft(some, rows),
+        student.config,
+        seed=seed,
+        batch_sentences=batch,
+        dev=on_dev,
+        device=student.device,
+        groups=groups,
+    )
+    scores, calibration = calibrated_scores(student, dev, dev_inputs) if dev_inputs else (None, {})
+    student.record = {
+        "seed": seed,
+        "teacher": {"encoder": teacher.encoder_spec, "train": teacher.record.get("train")},
+        "train": describe([*learned, *train]),
+        "texts": len(texts),
+        "dev": describe(dev) if dev else None,
+        "batch_sentences": batch,
+        "encode_seconds": round(encoded - started, 2),
+        "train_seconds": round(time.monotonic() - encoded, 2),
+        "dev_scores": scores,
+        "dev_calibration": calibration,
+        "notices": student.notices(cached=True),
+        **head_facts(student.encoder(cached=True), head, log),
+    }
+    return Distilled(student, _figures(teacher, student, compared, dev, len(learned)))
+
+
+def _examples(teacher: AnyTask, texts: Sequence[Any]) -> list[Any]:
+    """What `predict` would label; `ValueError` for fewer than two."""
+    places = [f"text {number}" for number in range(1, len(texts) + 1)]
+    given = [teacher.as_input(text, place) for text, place in zip(texts, places, strict=True)]
+    found = [p.example for text, place in zip(given, places, strict=True) for p in teacher.split(text, place)]
+    if len(found) < 2:
+        raise ValueError(f"{len(found)} examples in the texts: too few to learn from, and to compare on")
+    return found
+
+
+def _student(teacher: AnyTask, encoder: str, options: DistillOptions, cache: bool) -> AnyTask:
+    """A task like the teacher, not trained yet, with the same labels."""
+    own = vars(teacher.config)
+    kept = {name: own[name] for name in KEPT if name in own}
+    how = asdict(options)
+    kind = how.pop("head") or teacher.head_kind
+    student = type(teacher)(encoder, kind, cache=cache, device=teacher.device.type, **(kept | how))
+    taught, learned = head_class(teacher.head_kind).labelling, head_class(kind).labelling
+    if taught != learned:
+        raise ValueError(f"a {kind} head answers {learned}, and the teacher {taught}; choose another --head")
+    student.labelling = copy.deepcopy(teacher.labelling)
+    return student
+
+
+def _soft_targets(teacher: AnyTask, examples: Sequence[Any]) -> Targets:
+    """The teacher's distributions for batches of the examples."""
+    head, inputs = teacher.trained_head(), teacher.inputs(examples, cached=True)
+    mixed = mix_all(head, inputs.streams)
+    head.eval()
+
+    @torch.no_grad()
+    def soften(numbers: np.ndarray, rows: Tensor) -> Any:
+        batch = inputs.batch(numbers)
+        return head.soften(batch.to_words(mixed), batch.lengths)
+
+    soften(np.arange(1), torch.arange(0))  # a head without a distribution is refused now
+    return soften
+
+
+def _figures(
+    teacher: AnyTask, student: AnyTask, compared: Sequence[Any], dev: Sequence[Any], num_learned: int
+) -> dict[str, Any]:
+    """Agreement from 0 to 1, scores in percent, sizes in millions of parameters and megabytes in single precision."""
+    taught, said = teacher.answer(compared), student.answer(compared)
+    pairs = [(a, b) for t, s in zip(taught, said, strict=True) for a, b in zip(_units(t), _units(s), strict=True)]
+    figures: dict[str, Any] = {
+        "examples": num_learned,
+        "compared": len(compared),
+        "agreement": sum(a == b for a, b in pairs) / max(1, len(pairs)),
+    }
+    for name, task in (("teacher", teacher), ("student", student)):
+        parameters = task.encoder().num_parameters + sum(p.numel() for p in task.trained_head().parameters())
+        figures[name] = {
+            "encoder": task.encoder_spec,
+            "parameters": parameters,
+            "megabytes": round(parameters * BYTES / 1e6, 1),
+            **({"dev": task.score(dev, task.answer(dev, cached=True)).to_dict()} if dev else {}),
+        }
+    return figures
+
+
+def _units(answer: Answer) -> Sequence[Any]:
+    """What two answers may agree on: the tag of each word, or the labels of the text."""
+    return [answer.tags] if answer.probabilities is not None else answer.tags

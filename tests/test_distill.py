@@ -1,0 +1,125 @@
+"""Distillation: exact against all sequences, and a student that does what its teacher does."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import boustro
+from boustro.cli.main import main
+from boustro.heads.crf.layer import CRF
+from boustro.tasks.data import read_data
+from boustro.tasks.data.texts import read_texts
+from boustro.tasks.distill.options import DistillOptions
+from boustro.tasks.distill.training import distill
+
+TAGS = ["O", "B-X", "I-X"]
+
+
+def crf_of(seed):
+    torch.manual_seed(seed)
+    crf = CRF(TAGS)
+    for parameter in crf.parameters():
+        torch.nn.init.normal_(parameter)
+    return crf, torch.randn(5, 3, requires_grad=True)
+
+
+def test_the_loss_is_the_cross_entropy_over_all_sequences():
+    (teacher, given), (student, scores), lengths = crf_of(1), crf_of(2), torch.tensor([3, 2])
+    expected = 0.0
+    for rows in (slice(0, 3), slice(3, 5)):
+        size = rows.stop - rows.start
+        own, total = torch.tensor([size]), 0.0
+        for path in torch.cartesian_prod(*[torch.arange(3)] * size):
+            try:
+                p = np.exp(-size * teacher.loss(given[rows], path, own).item())
+            except ValueError:
+                continue
+            total += p
+            expected += p * size * student.loss(scores[rows], path, own).item()
+        assert total == pytest.approx(1, abs=1e-4)
+    loss = student.loss_to(scores, teacher.expect(given, lengths), lengths)
+    assert 5 * loss.item() == pytest.approx(expected, rel=1e-4)
+    loss.backward()
+    assert scores.grad.isfinite().all() and student.transitions.grad.isfinite().all()
+    itself = teacher.loss_to(given, teacher.expect(given, lengths), lengths)
+    itself.backward()
+    assert given.grad.abs().max() < 1e-6  # nothing is better than the teacher's own scores
+
+
+NAMES = ["Ada", "Brandt", "Lisse", "Vellmar", "Okonkwo", "Calloway", "Mira", "Ines"]
+ROWS = [
+    {"text": text, "entities": [[start, start + len(name), label]]}
+    for name in NAMES
+    for text, start, label in ((f"{name} said no.", 0, "PER"), (f"In {name} it rained.", 3, "LOC"))
+]
+TEXTS = [row["text"] for row in ROWS] * 4
+HOW = {"hidden": 32, "lr": 1e-2, "cache": False}
+
+
+@pytest.fixture(scope="module", params=[None, False])
+def teacher(request, tiny_pair):
+    return boustro.Tagger(tiny_pair, epochs=15, dropout=0.0, crf=request.param, **HOW).fit(read_data(ROWS), seed=1)
+
+
+def test_a_student_does_what_its_teacher_does(teacher, tiny_lm, tmp_path):
+    half = str(tiny_lm("llama", "backward", seed=1, sentinel=True))
+    options = DistillOptions(epochs=15, hidden=32, lr=1e-2)
+    made = distill(teacher, half, TEXTS, dev=read_data(ROWS), options=options, cache=False)
+    figures = made.figures
+    assert figures["agreement"] > 0.9 and figures["compared"] == len(TEXTS) // 10
+    assert figures["student"]["parameters"] < figures["teacher"]["parameters"]
+    assert figures["student"]["dev"]["f1"] > 80 and made.student.types == teacher.types
+    made.student.save_pretrained(tmp_path / "s")
+    opened = boustro.Tagger.from_pretrained(tmp_path / "s", cache=False)
+    assert opened.predict(TEXTS[0]) == made.student.predict(TEXTS[0])
+    untrained = distill(teacher, half, TEXTS, options=DistillOptions(epochs=1, hidden=32, lr=1e-9), cache=False)
+    assert untrained.figures["agreement"] < figures["agreement"]
+
+
+def test_labelled_examples_are_learned_beside_the_texts(teacher, tiny_lm):
+    half = str(tiny_lm("llama", "backward", seed=1, sentinel=True))
+    other = {"PER": "LOC", "LOC": "PER"}
+    swapped = [r | {"entities": [[a, b, other[label]] for a, b, label in r["entities"]]} for r in ROWS]
+    options = DistillOptions(epochs=10, hidden=32, lr=1e-2)
+    alone = distill(teacher, half, TEXTS[:24], options=options, cache=False)
+    beside = distill(teacher, half, TEXTS[:24], read_data(swapped * 8), options=options, cache=False)
+    assert beside.student.evaluate(read_data(swapped)).f1 > alone.student.evaluate(read_data(swapped)).f1 + 20
+    with pytest.raises(ValueError, match="the teacher cannot teach ORG"):
+        distill(teacher, half, TEXTS, read_data([{"text": "Ada", "entities": [[0, 3, "ORG"]]}]), cache=False)
+
+
+def test_classifiers_with_one_label_and_with_several(tiny_pair, tiny_lm):
+    half = str(tiny_lm("llama", sentinel=True))
+    one = [(text, "name" if text[0] != "I" else "place") for text in TEXTS[:16]]
+    several = [{"text": text, "labels": [label]} for text, label in one]
+    for data in (one, several):
+        made = boustro.Classifier(tiny_pair, "mlp-pool", epochs=15, dropout=0.0, **HOW).fit(data, seed=1)
+        options = DistillOptions(epochs=15, hidden=32, lr=1e-2)
+        found = distill(made, half, TEXTS, read_texts(data), read_texts(data), options=options, cache=False)
+        assert found.figures["agreement"] > 0.9 and found.figures["student"]["dev"]
+
+
+def test_what_cannot_be_distilled_is_refused(tiny_pair, teacher):
+    span = boustro.Tagger(tiny_pair, "span", epochs=1, **HOW).fit(read_data(ROWS), seed=1)
+    with pytest.raises(ValueError, match="a span head gives no distribution"):
+        distill(span, tiny_pair, TEXTS, cache=False)
+    with pytest.raises(ValueError, match="a span head answers spans, and the teacher tags"):
+        distill(teacher, tiny_pair, TEXTS, options=DistillOptions(head="span"), cache=False)
+    with pytest.raises(ValueError, match="1 examples in the texts: too few"):
+        distill(teacher, tiny_pair, ["Ada"], cache=False)
+
+
+def test_the_command(tiny_pair, tiny_lm, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    boustro.Tagger(tiny_pair, epochs=2, **HOW).fit(read_data(ROWS), seed=1).save_pretrained("t")
+    Path("texts.txt").write_text("\n".join(TEXTS))
+    Path("dev.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    how = ["--student", str(tiny_lm("llama", sentinel=True)), "--texts", "texts.txt", "--epochs", "2", "--no-cache"]
+    assert main(["distill", "t", *how, "--dev", "dev.jsonl", "--out", "s", "--json", "figures.json"]) == 0
+    shown = capsys.readouterr().out
+    assert "agreement with the teacher on 6 examples" in shown and shown.count("M parameters") == 2 and "F1" in shown
+    assert json.loads(Path("figures.json").read_text())["compared"] == 6
+    assert main(["evaluate", "s", "dev.jsonl", "--no-cache"]) == 0
