@@ -82,7 +82,7 @@ def test_an_example_of_a_report_tells_nested_and_crossing_entities_once():
     words = ["Bank", "of", "Port", "Lisse", "fell"]
     gold = [Entity("ORG", 0, 4), Entity("LOC", 2, 4), Entity("LOC", 4, 5)]
     answers = [("found", [Entity("ORG", 0, 4, score=0.9)]), ("crossed", [Entity("ORG", 0, 3), Entity("LOC", 2, 4)])]
-    lines = re.findall("<dd>(.*?)</dd>", to_html(ExampleSentence("", words, gold, answers)))
+    lines = re.findall("<dd dir=auto>(.*?)</dd>", to_html(ExampleSentence("", words, gold, answers)))
     assert [bare(line) for line in lines] == ["BankofPortLissefell"] * 3
     assert [line.count("<mark") for line in lines] == [3, 1, 3]
     assert [line.count('class="missed"') for line in lines] == [0, 2, 1]  # what nothing wrong stands for

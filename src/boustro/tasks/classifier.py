@@ -148,7 +148,7 @@ class Classifier(Task[str, Label]):
         shown = ", ".join(label.labels) or "(no label)" if isinstance(label, LabelSet) else label.label
         marked = shown, [Entity(shown, 0, len(shown), score=label.score)]
         if form == "html":
-            return f"<p>{as_html(*marked)} {as_html(answer.input, [])}</p>"
+            return f"<p dir=auto>{as_html(*marked)} {as_html(answer.input, [])}</p>"
         if colour:
             return as_terminal(*marked).append(f"  {answer.input}", style="default")
         return f"{shown}\t{label.score:.2f}\t{answer.input}"

@@ -13,9 +13,10 @@ import html
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import TypeVar
 
+from boustro.text.scripts import gap, join_words
 from boustro.types import Entity
 
 T = TypeVar("T")
@@ -171,9 +172,11 @@ def html_head(title: str, labels: Iterable[str]) -> str:
 
 
 def word_entities(words: Sequence[str], spans: Sequence[Entity]) -> tuple[str, list[Entity]]:
-    """Words joined by spaces, and the entities over words as entities over this text's characters."""
-    starts, text = [0, *accumulate(len(word) + 1 for word in words)], " ".join(words)
-    placed = [(starts[s.start], starts[s.end] - 1, s) for s in spans]
+    """Words joined as their script is written, and the entities over words as entities over this text's characters."""
+    gaps = ["", *(gap(*pair) for pair in pairwise(words))]
+    ends = list(accumulate(len(space) + len(word) for space, word in zip(gaps, words, strict=False)))
+    text = join_words(words)
+    placed = [(ends[s.start] - len(words[s.start]), ends[s.end - 1], s) for s in spans]
     return text, [Entity(s.label, start, end, text[start:end], s.score) for start, end, s in placed]
 
 

@@ -26,6 +26,7 @@ from boustro.tasks.labellings.tags import WordLabelling
 from boustro.tasks.mentions import replace_mentions
 from boustro.tasks.recall import RecallPromise, Watch
 from boustro.tasks.render import as_html, as_terminal, as_text, word_entities
+from boustro.text.scripts import join_words
 from boustro.text.words import split_text
 from boustro.types import Entity, Sentence
 
@@ -179,7 +180,7 @@ class Tagger(Task[str, list[Entity]]):
         if not isinstance(answer.input, Sentence):
             return answer.entities
         words, found = answer.input.words, [e for _, own in answer.parts for e in own.entities]
-        return [replace(e, text=" ".join(words[e.start : e.end]), score=round(e.score or 0, 4)) for e in found]
+        return [replace(e, text=join_words(words[e.start : e.end]), score=round(e.score or 0, 4)) for e in found]
 
     def to_record(self, answer: InputAnswer[str]) -> dict[str, Any]:
         entities = {"entities": [e.to_dict() for e in self.result(answer)]}
@@ -199,7 +200,7 @@ class Tagger(Task[str, list[Entity]]):
         if form in TOOLS:
             return TOOLS[form].suggest(shown[0], entities=shown[1])
         if form == "html":
-            return f"<p>{as_html(*shown)}</p>"
+            return f"<p dir=auto>{as_html(*shown)}</p>"
         return (as_terminal if colour else as_text)(*shown)
 
     def tag(self, sentences: Iterable[Sentence | Sequence[str]], cached: bool = False) -> list[tuple[str, ...]]:

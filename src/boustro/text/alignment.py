@@ -10,7 +10,8 @@ Tokenizers like Llama's mark the start of every text, so a word without a space 
 that does not (`without_mark`). WordPiece does not encode spaces. Pieces that would cross the border of two words
 ("did|n't" is "didn|'t" for GPT-2) are split there.
 
-If the spaces are not known (`Sentence.spaces` is None), `guess_spaces` puts them as in English.
+If the spaces are not known (`Sentence.spaces` is None), `guess_spaces` puts them as in English, and none between words
+of a script without spaces.
 """
 
 import json
@@ -25,8 +26,11 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from boustro.store import fingerprint
+from boustro.text.scripts import gap
 
-CLOSERS = frozenset(". , ; : ! ? ) ] } % ' '' ’ ” ... … n't 's 'S 'm 'd 'll 're 've 't ’s ’t ’re ’ve ’ll ’d ’m".split())
+CLOSERS = frozenset(
+    "، ؛ ؟ ۔ । . , ; : ! ? ) ] } % ' '' ’ ” ... … n't 's 'S 'm 'd 'll 're 've 't ’s ’t ’re ’ve ’ll ’d ’m".split()
+)
 OPENERS = frozenset("( [ { $ £ € # ` `` “ ‘".split())
 MEMORY_WORDS = 1_000_000
 UNKNOWN = "words without any piece, read as unknown"
@@ -36,9 +40,10 @@ MARKED = "words read as if preceded by a space, which their tokenizer always add
 def guess_spaces(words: Sequence[str]) -> list[bool]:
     """Whether a space precedes each word: no closing mark, nothing after an opening one; straight quotes alternate."""
     spaces, glue, open_quote = [], False, False
-    for word in words:
+    for number, word in enumerate(words):
         closes_quote = word == '"' and open_quote
-        spaces.append(not (glue or word in CLOSERS or closes_quote))
+        apart = number == 0 or bool(gap(words[number - 1], word))
+        spaces.append(apart and not (glue or word in CLOSERS or closes_quote))
         glue = word in OPENERS or (word == '"' and not open_quote)
         if word == '"':
             open_quote = not open_quote

@@ -3,8 +3,10 @@
     "Dr. Ana Ruiz's U.S. tour (1996-97) didn't end."
     Dr. | Ana | Ruiz | 's | U.S. | tour | ( | 1996-97 | ) | did | n't | end | .
 
-By rules: a line break ends a sentence, and so does `.`, `!` or `?` before a capital or a digit, unless the word before
-it is an abbreviation or an initial. A letter and its combining marks stay together, and so does an emoji sequence.
+By rules: a line break ends a sentence, and so does `.`, `!` or `?` before a capital, a digit or a letter of a script
+without capitals, unless the word before it is an abbreviation or an initial; `。` always does. A letter and its
+combining marks stay together, and so does an emoji sequence. Of scripts without spaces, such as Chinese, every
+character is a word.
 """
 
 import re
@@ -12,6 +14,7 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from boustro.text.scripts import UNSPACED
 from boustro.types import Sentence
 
 ABBREVIATIONS = frozenset(
@@ -21,21 +24,24 @@ ABBREVIATIONS = frozenset(
 # Combining marks (which `\w` leaves out), then soft hyphen, joiners, skin tones and the tags of flags.
 MARKS = "".join(c for c in map(chr, range(0x300, 0x20000)) if unicodedata.category(c).startswith("M"))
 EXTENDERS = MARKS + "\u00ad\u200c\u200d\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f\U000e0100-\U000e01ef"
+LETTER = rf"(?:[^\W{UNSPACED}]|[{EXTENDERS}])"  # of a word of several
 WORD = re.compile(
     rf"""
-      (?:[^\W\d_][{EXTENDERS}]*\.){{2,}}          # U.S.
-    | [^\W\d_]+(?=n['’]t\b)                      # did | n't
+      [{UNSPACED}][{EXTENDERS}]*                  # 中 | 国
+    | (?:[^\W\d_][{EXTENDERS}]*\.){{2,}}          # U.S.
+    | [^\W\d_{UNSPACED}]+(?=n['’]t\b)            # did | n't
     | n['’]t\b
     | ['’](?:s|S|m|d|ll|re|ve)\b                 # 's
-    | [\w{EXTENDERS}]+(?:[-/.,:&@_’'][\w{EXTENDERS}]+(?<!['’]s)(?<!['’]S))*  # 1996-97, O'Neill, 1,000, example.org
+    | {LETTER}+(?:[-/.,:&@_’']{LETTER}+(?<!['’]s)(?<!['’]S))*  # 1996-97, O'Neill, 1,000, example.org
     | [\U0001f1e6-\U0001f1ff]{{2}}                # two letters are a flag
     | \.{{2,}} | -{{2,}}
     | [^\w\s](?:[{EXTENDERS}]|(?<=\u200d)[^\w\s])*  # an emoji, or a mark of punctuation
     """,
     re.VERBOSE,
 )
-ENDERS = frozenset({".", "!", "?", "...", "…"})
-CLOSERS = frozenset("\"'”’)]")
+FULL_WIDTH = frozenset("。！？")
+ENDERS = frozenset({".", "!", "?", "...", "…", "؟", "۔", "।"}) | FULL_WIDTH
+CLOSERS = frozenset("\"'”’)]」』）")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +84,12 @@ def _ends_sentence(text: str, words: list[tuple[int, int]], index: int) -> bool:
     if word in CLOSERS and index and text[slice(*words[index - 1])] in ENDERS:
         word = text[slice(*words[index - 1])]
     following = text[slice(*words[index + 1])]
+    if word in FULL_WIDTH:
+        return following not in CLOSERS and following not in ENDERS
     spaced = words[index + 1][0] > words[index][1]
-    return word in ENDERS and spaced and (following[0].isupper() or following[0].isdigit() or following[0] in "\"'“‘([")
+    caseless = following[0].isalpha() and following[0].lower() == following[0].upper()
+    opens = following[0].isupper() or following[0].isdigit() or caseless or following[0] in "\"'“‘(["
+    return word in ENDERS and spaced and opens
 
 
 def _placed(text: str, places: list[tuple[int, int]], document: str) -> Placed:

@@ -19,6 +19,7 @@ from boustro.studies.report.blocks import (
     TableCell,
 )
 from boustro.studies.report.charts import colour_systems, context_lines, direction_dots, mistake_bars
+from boustro.text.scripts import join_words
 from boustro.types import Entity
 
 MANY_LABELS, MOST_CONFUSIONS = 12, 30
@@ -240,7 +241,7 @@ def _example(shown: dict[str, Any], results: Results) -> ExampleSentence | Examp
         return ExampleAnswers(heading, shown["words"], marked, shown["reference"], answers, shown["effects"])
     right = first if shown["kind"] == "broken" else second
     label, start, end = shown["entity"]
-    name = " ".join(shown["words"][start:end])
+    name = join_words(shown["words"][start:end])
     heading = f"{shown['kind']}: {right} has “{name}” as {label}, with score {shown['score']:.2f} ({where})"
     answers = [(str(who), [Entity(*place, score=p) for *place, p in found]) for who, found in shown["answers"].items()]
     answers = [(short.get(who, who), found) for who, found in answers]

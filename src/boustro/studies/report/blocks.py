@@ -142,7 +142,7 @@ def to_html(block: Block) -> str:
         case Figure():
             return f"<figure>{block.svg}<figcaption>{html.escape(block.caption)}</figcaption></figure>"
         case MarkedText():
-            return f"<p>{as_html(block.text, block.entities)}</p>"
+            return f"<p dir=auto>{as_html(block.text, block.entities)}</p>"
         case Details():
             inner = "".join(to_html(b) for b in block.blocks)
             shown = " open" if block.shown else ""
@@ -156,7 +156,9 @@ def to_html(block: Block) -> str:
                 (who, html.escape(what) + (f" <small>{sure}</small>" if sure else ""))
                 for who, what, sure in block.lines
             ]
-            return _framed(block.heading, f"<div>{as_html(*word_entities(block.words, block.marked))}</div>", said)
+            return _framed(
+                block.heading, f"<div dir=auto>{as_html(*word_entities(block.words, block.marked))}</div>", said
+            )
 
 
 def to_markdown(block: Block) -> str:
@@ -223,7 +225,7 @@ def _html_example(example: ExampleSentence) -> str:
 
 def _framed(heading: str, text: str, lines: Sequence[tuple[str, str]]) -> str:
     """An example; `text` and the second of each line are HTML."""
-    body = "".join(f"<dt>{html.escape(who)}</dt><dd>{what}</dd>" for who, what in lines)
+    body = "".join(f"<dt>{html.escape(who)}</dt><dd dir=auto>{what}</dd>" for who, what in lines)
     return f"<div class=example><p>{html.escape(heading)}</p>{text}<dl>{body}</dl></div>"
 
 
