@@ -33,6 +33,9 @@ SMALL = {
     "compare": "--epochs 1 --seeds 1 --hidden 16 --train-sentences 8",
     "fewshot": "--draws 2 --shots 1 --budget 2 --epochs 2",
     "embed-fit": "--epochs 1 --hidden 8",
+    "distill": "--epochs 1 --hidden 8",
+    "language": "--vocabulary 300 --segment-length 16 --batch-segments 1 --preset tiny --passes 1 --epochs 1 "
+    "--no-compile",
     "generate": "--length 4",
     "seq2seq": "--epochs 1 --prompt-pieces 5",
 }

@@ -104,7 +104,12 @@ def test_good_labels_are_used_and_bad_ones_are_not(tiny_pair):
     bad = boustro.Tagger(tiny_pair, **HOW).fit(GOLD, GOLD, seed=1, weak=BAD)
     assert list(good.record["weak"]["tried"]) == [f"{w:g}" for w in WEIGHTS] and good.record["weak"]["sentences"] == 27
     assert good.record["weak"]["tried"]["1"] > good.record["weak"]["tried"]["0"] and good.record["weak"]["weight"] > 0
-    assert bad.record["weak"]["tried"]["1"] < bad.record["weak"]["tried"]["0"] or bad.record["weak"]["weight"] == 0
+    for own in (good.record["weak"], bad.record["weak"]):
+        best = max(own["tried"].values())
+        assert own["weight"] == min(w for w in WEIGHTS if own["tried"][f"{w:g}"] == best)
+    assert min(good.record["weak"]["tried"].values()) == good.record["weak"]["tried"]["0"]
+    fixed = [boustro.Tagger(tiny_pair, **HOW).fit(GOLD, seed=1, weak=BAD, weak_weight=w) for w in (0.1, 1.0)]
+    assert fixed[0].record["losses"] != fixed[1].record["losses"]
     without = boustro.Tagger(tiny_pair, **HOW).fit(GOLD, GOLD, seed=1)
     unused = boustro.Tagger(tiny_pair, **HOW).fit(GOLD, GOLD, seed=1, weak=GOOD, weak_weight=0.0)
     assert "weak" not in without.record and len(unused.record["losses"]) == len(without.record["losses"])

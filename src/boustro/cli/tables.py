@@ -23,8 +23,10 @@ from boustro.serve.labelling.options import LabelOptions, SimulateOptions
 from boustro.serve.options import ServeLimits
 from boustro.studies.fewshot.options import ShotOptions
 from boustro.studies.scaling.options import ScalingOptions
+from boustro.studies.language.options import LanguageOptions
 from boustro.tasks.config import ClassifierConfig, QuestionConfig, TaggerConfig
 from boustro.tasks.data.reading import DataOptions, TrainDataOptions
+from boustro.tasks.distill.options import DistillOptions
 from boustro.tasks.senses.options import SenseOptions
 
 TABLES: dict[str, type] = {
@@ -36,6 +38,7 @@ TABLES: dict[str, type] = {
     "`embed-fit`: `EmbedTraining`": EmbedTraining,
     "`infill`, `Infiller`: `InfillOptions`": InfillOptions,
     "`wsd fit`, `SenseTagger`: `SenseOptions`": SenseOptions,
+    "`distill`": DistillOptions,
     "`predict`: where answers go": OutputOptions,
     "`serve`: where it listens, and who may ask": HttpOptions,
     "`serve`: its bounds": ServeLimits,
@@ -49,6 +52,7 @@ TABLES: dict[str, type] = {
     "`pretrain`": PretrainConfig,
     "`pretrain --objective prefix-suffix`: `Split`": Split,
     "`scaling`": ScalingOptions,
+    "`language`": LanguageOptions,
     "`fuse`": FuseConfig,
     "`adapt`": AdaptConfig,
     "`elmo`": ElmoConfig,

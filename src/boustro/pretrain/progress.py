@@ -17,6 +17,14 @@ from boustro.pretrain.output import refuse_not_finite
 PROBE_STEPS = 6
 
 
+class DryRun(SystemExit):
+    """The end of a dry run, with code 0; `step_seconds` is what a step took, `None` where there were too few."""
+
+    def __init__(self, step_seconds: float | None) -> None:
+        super().__init__(0)
+        self.step_seconds = step_seconds
+
+
 class Progress(TrainerCallback):
     """Lines like `step 40/400 · 1.31M pieces · loss 6.214 · 1,650 pieces/s`; a loss that is not finite ends the run."""
 
@@ -68,9 +76,10 @@ class Probe(TrainerCallback):
         self._ends.append(time.monotonic())
 
     def finish(self, steps: int, module: nn.Module, optimizer: Any) -> NoReturn:
-        """Print the estimated cost of `steps` steps, without validation; raises `SystemExit` (0)."""
+        """Print the estimated cost of `steps` steps, without validation; raises `DryRun`."""
         self._peak.stop()
         timed = self._ends[min(2, len(self._ends) - 2) :]  # the first steps also compile and start the data loading
+        each = None
         if len(timed) > 1:
             each = (timed[-1] - timed[0]) / (len(timed) - 1)
             say(f"dry run: {steps:,} steps of {each:.2f} s, {duration(steps * each)}")
@@ -83,7 +92,7 @@ class Probe(TrainerCallback):
         weights = _bytes(module.state_dict().values())
         state = _bytes(tensor for own in optimizer.state_dict()["state"].values() for tensor in own.values())
         say(f"disk: {weights / 2**20:,.0f} MB of weights; a checkpoint has {(weights + state) / 2**20:,.0f} MB")
-        raise SystemExit(0)
+        raise DryRun(each)
 
 
 def duration(seconds: float) -> str:

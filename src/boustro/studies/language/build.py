@@ -1,0 +1,189 @@
+"""From raw text and labelled sentences to tokenizer, two LMs, a tagger and a report, unattended.
+
+    OUT/shards      the text as pieces of a tokenizer made from it
+    OUT/forward     an LM
+    OUT/backward    one that starts from its weights and reads the other way
+    OUT/tagger      a head over the pair
+    OUT/report      the pair against the forward LM alone: cells, results.json, report.html
+
+Nothing is computed here: each step is what `tokenize`, `pretrain`, `fit` and `compare` do. A step is skipped when its
+folder is complete; the LMs continue from their checkpoints.
+"""
+
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from boustro.locks import lock
+from boustro.output import RunOptions
+from boustro.pretrain.config import PretrainConfig
+from boustro.pretrain.progress import PROBE_STEPS, DryRun, duration
+from boustro.pretrain.run import pretrain
+from boustro.store import open_folder, read_json, write_file
+from boustro.studies.compare.grid import Grid
+from boustro.studies.core.run import write_report
+from boustro.studies.core.study import compute_cells
+from boustro.studies.language.options import LanguageOptions
+from boustro.studies.language.plan import Plan, decide, inputs_key, load_plan
+from boustro.tasks.tagger import Tagger
+from boustro.text.shards import Shards, tokenize
+from boustro.types import Direction
+
+SECONDS = "seconds.json"
+Sets = dict[str, Any]
+
+
+class Build:
+    """One run: where it writes, and what it is made from; `sets` are the labelled sentences by name."""
+
+    def __init__(
+        self, text: Sequence[str], sets: Sets, out: Path, options: LanguageOptions, run: RunOptions, key: str
+    ) -> None:
+        self.text, self.sets, self.out, self.options, self.run, self.key = tuple(text), sets, out, options, run, key
+        self.seconds: dict[str, float] = read_json(out / SECONDS) if (out / SECONDS).is_file() else {}
+
+    def steps(self, overwrite: bool, dry_run: bool) -> dict[str, Any]:
+        """All of them; returns the figures. After a dry run only the plan."""
+        plan = self._begin(overwrite)
+        self._step("shards", "shards", self._tokenize)
+        plan = plan if plan.steps else self._probe()
+        self._say(plan)
+        if dry_run:
+            return {"plan": {"steps": plan.steps, "pieces": plan.tokens, "seconds": 2 * plan.lm_seconds}}
+        for name, direction in (("forward", "forward"), ("backward", "backward")):
+            self._step(name, "model", lambda n=name, d=direction: self._pretrain(n, d, plan, overwrite))
+        self._step("tagger", "tagger", self._fit)
+        with self._timed("report"):
+            results = self._report()
+        return {
+            "pieces": plan.tokens,
+            "seconds": self.seconds,
+            "systems": {s["name"]: s["test" if "test" in self.sets else "dev"] for s in results["systems"]},
+            "dev": Tagger.from_pretrained(self.out / "tagger").record["dev_scores"],
+        }
+
+    @property
+    def pair(self) -> str:
+        """The spec of both LMs."""
+        return f"{self.out / 'forward'}+{self.out / 'backward'}"
+
+    def _begin(self, overwrite: bool) -> Plan:
+        known = None if overwrite else load_plan(self.out, self.key)
+        if known is None and not overwrite and self.out.is_dir() and any(self.out.iterdir()):
+            raise FileExistsError(f"{self.out} exists and was not begun by boustro language; choose another --out")
+        if known is None:
+            self.seconds = {}
+            self.out.mkdir(parents=True, exist_ok=True)
+        self._fresh = known is None
+        return known or Plan(self.key).save(self.out)
+
+    def _step(self, name: str, kind: str, work: Callable[[], Any]) -> None:
+        """Do it, unless this run has its folder complete."""
+        if not self._fresh:
+            with contextlib.suppress(FileNotFoundError, ValueError):
+                open_folder(self.out / name, kind, verify=True)
+                print(f"{self.out / name}: complete already", file=sys.stderr)
+                return
+        with self._timed(name):
+            work()
+
+    @contextlib.contextmanager
+    def _timed(self, name: str) -> Iterator[None]:
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[name] = round(self.seconds.get(name, 0.0) + time.monotonic() - began, 1)
+            write_file(self.out / SECONDS, json.dumps(self.seconds, indent=1))
+
+    def _tokenize(self) -> None:
+        with contextlib.redirect_stdout(sys.stderr):
+            tokenize(self.text, self.out / "shards", train_tokenizer=self.options.vocabulary, overwrite=True)
+
+    def _config(self, name: str, direction: Direction, tokens: int, **how: Any) -> PretrainConfig:
+        own = self.options
+        return PretrainConfig(
+            shards=(self.out / "shards",),
+            out=self.out / name,
+            direction=direction,
+            preset=own.preset,
+            segment_length=own.segment_length,
+            batch_segments=own.batch_segments,
+            seed=own.seed,
+            compile=own.compile,
+            tokens=tokens,
+            **how,
+        )
+
+    def _probe(self) -> Plan:
+        """Measure some steps, and decide how many there will be."""
+        began, pieces = time.monotonic(), self.options.segment_length * self.options.batch_segments
+        with self._timed("probe"):
+            try:
+                pretrain(self._config("forward", "forward", PROBE_STEPS * pieces, dry_run=True))
+            except DryRun as measured:
+                each = measured.step_seconds
+        if each is None:
+            raise ValueError(f"{self.out / 'shards'}: too little text to measure a step; give more")
+        start = max(0.0, time.monotonic() - began - PROBE_STEPS * each)
+        num_pieces = Shards.open(self.out / "shards").config["num_pieces"]
+        spent = sum(self.seconds.values()) + 2 * start
+        return decide(self.key, self.options, each, spent, num_pieces).save(self.out)
+
+    def _say(self, plan: Plan) -> None:
+        passes = plan.tokens / Shards.open(self.out / "shards").config["num_pieces"]
+        print(
+            f"plan: each LM reads {plan.tokens:,} pieces ({passes:.1f} passes over the text) in "
+            f"{duration(plan.lm_seconds)}; everything takes at most about {self.options.minutes:g} minutes",
+            file=sys.stderr,
+        )
+
+    def _pretrain(self, name: str, direction: Direction, plan: Plan, overwrite: bool) -> None:
+        started = {} if direction == "forward" else {"init_from": str(self.out / "forward")}
+        again = {"overwrite": True} if overwrite and self._fresh else {"resume": True}
+        pretrain(self._config(name, direction, plan.tokens, **started, **again))
+
+    def _fit(self) -> None:
+        own = self.options
+        made = Tagger(self.pair, epochs=own.epochs, cache=self.run.cache, device=self.run.device)
+        made.fit(self.sets["train"], self.sets["dev"], own.seed).save_pretrained(self.out / "tagger")
+
+    def _report(self) -> dict[str, Any]:
+        grid = Grid(
+            encoders=(str(self.out / "forward"), self.pair),
+            heads=("mlp",),
+            seeds=self.options.seeds,
+            options={"epochs": self.options.epochs},
+            run=self.run,
+            title="One direction or both?",
+            **self.sets,
+        )
+        report = self.out / "report"
+        return write_report(grid, compute_cells(grid, report), report)
+
+
+def build(
+    text: Sequence[str],
+    files: Sequence[Path],
+    sets: Sets,
+    out: Path,
+    options: LanguageOptions,
+    run: RunOptions,
+    overwrite: bool = False,
+    dry_run: bool = False,
+) -> dict[str, Any]:
+    """Run all steps that are missing; returns the figures.
+
+    Args:
+        text: Raw text files.
+        files: Those of the labelled sentences, which `sets` holds by name (train, dev and perhaps test).
+
+    Raises `FileExistsError` for a folder of something else, `ValueError` for one that was begun with other inputs.
+    """
+    key = inputs_key([*text, *map(str, files)], options)
+    with lock(out, wait=False):
+        return Build(text, sets, out, options, run, key).steps(overwrite, dry_run)

@@ -1,0 +1,81 @@
+"""What a run of `boustro language` is of, and how much its LMs read; a run that is continued keeps to it.
+
+    OUT/plan.json     written at the start, and again after the probe
+
+    minutes · 60 = what was spent before + 2 · (start of an LM + steps · seconds a step) + RESERVE · minutes · 60
+
+The reserve is for the vectors of the labelled sentences, the heads and the report.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from boustro.store import fingerprint, hash_file, read_json, write_file
+from boustro.studies.language.options import LanguageOptions
+
+FILE = "plan.json"
+RESERVE = 0.3
+LEAST_STEPS = 10
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is decided; `steps` is 0 before the probe."""
+
+    key: str
+    """Of the inputs and the options."""
+    steps: int = 0
+    """Steps of each LM."""
+    tokens: int = 0
+    """Pieces that each LM reads."""
+    step_seconds: float = 0.0
+    """What a step of the probe took."""
+
+    @property
+    def lm_seconds(self) -> float:
+        """What each LM is expected to take, without its start."""
+        return self.step_seconds * self.steps
+
+    def save(self, out: Path) -> "Plan":
+        """Write the file."""
+        write_file(out / FILE, json.dumps(asdict(self), indent=1))
+        return self
+
+
+def inputs_key(files: list[str], options: LanguageOptions) -> str:
+    """A fingerprint of the bytes of the files and of all options."""
+    return fingerprint([hash_file(Path(file)) for file in files], asdict(options))
+
+
+def load_plan(out: Path, key: str) -> Plan | None:
+    """The plan of a run that is continued; `None` for none, `ValueError` for that of other inputs."""
+    if not (out / FILE).is_file():
+        return None
+    try:
+        plan = Plan(**read_json(out / FILE))
+    except TypeError as error:
+        raise ValueError(f"{out / FILE}: damaged ({error}); give --overwrite to start again") from None
+    if plan.key != key:
+        raise ValueError(
+            f"{out} was begun with other files or options; give the same ones to continue, --overwrite to start again, "
+            "or another --out"
+        )
+    return plan
+
+
+def decide(key: str, options: LanguageOptions, step_seconds: float, spent: float, num_pieces: int) -> Plan:
+    """How many pieces fit the budget, at most `passes` over the text; `ValueError` where hardly any do.
+
+    `spent` are the seconds before the LMs, and those of their starts.
+    """
+    step = options.segment_length * options.batch_segments
+    seconds = options.minutes * 60 * (1 - RESERVE) - spent
+    steps = min(int(seconds / 2 / step_seconds), options.passes * num_pieces // step)
+    if steps < LEAST_STEPS:
+        needed = (2 * LEAST_STEPS * step_seconds + spent) / (1 - RESERVE) / 60
+        raise ValueError(
+            f"{max(steps, 0)} steps of {step:,} pieces fit {options.minutes:g} minutes and {num_pieces:,} pieces of "
+            f"text, and {LEAST_STEPS} are the least; give --minutes {needed:.1f} or more, more text, or smaller batches"
+        )
+    return Plan(key, steps, steps * step, step_seconds)
