@@ -50,7 +50,9 @@ def no_training(monkeypatch):
     import uvicorn
 
     import boustro.studies.core.study
-    import boustro.tasks.fitting
+    import boustro.studies.language.build
+    import boustro.tasks.distill.training
+    import boustro.tasks.stages
     import boustro.text.shards
 
     def refuse(*arguments, **options):
@@ -58,7 +60,7 @@ def no_training(monkeypatch):
 
     monkeypatch.setattr(uvicorn.Server, "run", refuse)
     monkeypatch.setattr("webbrowser.open", refuse)
-    train_head, train = boustro.tasks.fitting.train_head, PretrainTrainer.train
+    train_head, train = boustro.tasks.stages.train_head, PretrainTrainer.train
     monkeypatch.setattr(boustro.studies.core.study, "compute_cells", refuse)  # the demo's
     monkeypatch.setattr(boustro.text.shards, "ProcessPoolExecutor", refuse)
 
@@ -70,7 +72,9 @@ def no_training(monkeypatch):
     def train_short(*given, **named):
         return train_head(*given, **named) if given[3].epochs <= 2 else refuse()
 
-    monkeypatch.setattr(boustro.tasks.fitting, "train_head", train_short)
+    for module in (boustro.tasks.stages, boustro.tasks.distill.training):
+        monkeypatch.setattr(module, "train_head", train_short)
+    monkeypatch.setattr(boustro.studies.language.build, "compute_cells", refuse)
 
 
 @pytest.fixture

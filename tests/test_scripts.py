@@ -110,7 +110,7 @@ def test_a_tagger_its_pages_and_its_report(language, tiny_pair, tmp_path, capsys
     assert [[e.start, e.end, e.label] for e in found] == rows[0]["entities"]
     assert all(text[e.start : e.end] == e.text for e in found)
     words = Sentence(tuple(words_of(text)[0]))
-    assert [e.text for e in tagger.predict(words)] == [e.text for e in found]
+    assert [e.text for e in tagger.predict([words])[0]] == [e.text for e in found]
     Path("texts.txt").write_text(text + "\n", "utf-8")
     capsys.readouterr()
     assert main(["predict", str(cell / "trained"), "texts.txt", "--format", "html"]) == 0

@@ -12,7 +12,6 @@ Not here: what training learns. Source: majority labels of a document's equal st
 section 3, weighted by confidence instead of learned.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -79,10 +78,11 @@ def _at(entities: Sequence[Entity], start: int, size: int) -> list[Entity] | Non
 
 def _winner(places: dict[Place, Entity | None], answers: Sequence[Answer], size: int) -> tuple[str, float]:
     """The label of the largest sum, and its score."""
-    votes: Counter[str] = Counter()
+    votes: dict[str, float] = {}
     for (number, start), own in places.items():
         own_score = own.score if own else np.mean(answers[number].scores[start : start + size])
-        votes[own.label if own else NOTHING] += float(own_score or 0.0)
+        label = own.label if own else NOTHING
+        votes[label] = votes.get(label, 0.0) + float(own_score or 0.0)
     label = max(votes, key=lambda name: (votes[name], name != NOTHING, name))
     return label, votes[label] / len(places)
 

@@ -34,6 +34,7 @@ from boustro.text.shards import Shards, tokenize
 from boustro.types import Direction
 
 SECONDS = "seconds.json"
+DIRECTIONS: tuple[Direction, ...] = ("forward", "backward")
 Sets = dict[str, Any]
 
 
@@ -54,8 +55,8 @@ class Build:
         self._say(plan)
         if dry_run:
             return {"plan": {"steps": plan.steps, "pieces": plan.tokens, "seconds": 2 * plan.lm_seconds}}
-        for name, direction in (("forward", "forward"), ("backward", "backward")):
-            self._step(name, "model", lambda n=name, d=direction: self._pretrain(n, d, plan, overwrite))
+        for direction in DIRECTIONS:
+            self._step(direction, "model", lambda d=direction: self._pretrain(d, plan, overwrite))
         self._step("tagger", "tagger", self._fit)
         with self._timed("report"):
             results = self._report()
@@ -104,11 +105,11 @@ class Build:
         with contextlib.redirect_stdout(sys.stderr):
             tokenize(self.text, self.out / "shards", train_tokenizer=self.options.vocabulary, overwrite=True)
 
-    def _config(self, name: str, direction: Direction, tokens: int, **how: Any) -> PretrainConfig:
+    def _config(self, direction: Direction, tokens: int, **how: Any) -> PretrainConfig:
         own = self.options
         return PretrainConfig(
             shards=(self.out / "shards",),
-            out=self.out / name,
+            out=self.out / direction,
             direction=direction,
             preset=own.preset,
             segment_length=own.segment_length,
@@ -124,7 +125,7 @@ class Build:
         began, pieces = time.monotonic(), self.options.segment_length * self.options.batch_segments
         with self._timed("probe"):
             try:
-                pretrain(self._config("forward", "forward", PROBE_STEPS * pieces, dry_run=True))
+                pretrain(self._config("forward", PROBE_STEPS * pieces, dry_run=True))
             except DryRun as measured:
                 each = measured.step_seconds
         if each is None:
@@ -142,10 +143,10 @@ class Build:
             file=sys.stderr,
         )
 
-    def _pretrain(self, name: str, direction: Direction, plan: Plan, overwrite: bool) -> None:
+    def _pretrain(self, direction: Direction, plan: Plan, overwrite: bool) -> None:
         started = {} if direction == "forward" else {"init_from": str(self.out / "forward")}
         again = {"overwrite": True} if overwrite and self._fresh else {"resume": True}
-        pretrain(self._config(name, direction, plan.tokens, **started, **again))
+        pretrain(self._config(direction, plan.tokens, **started, **again))
 
     def _fit(self) -> None:
         own = self.options

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from boustro.errors import shorten
 from boustro.text.words import split_text
 from boustro.types import Entity
 
@@ -40,10 +41,10 @@ def locate(text: str, listed: Sequence[Any], where: str) -> tuple[list[Entity], 
 
 
 def _mention(item: Any, where: str) -> tuple[str, str]:
-    parts = [item.get("text"), item.get("label")] if isinstance(item, Mapping) else [None]
-    if not all(isinstance(part, str) and part.strip() for part in parts):
-        raise ValueError(f'{where}: a listed entity is {{"text": …, "label": …}}, got {item!r}')
-    return parts[0].strip(), parts[1].strip()
+    name, label = (item.get("text"), item.get("label")) if isinstance(item, Mapping) else (None, None)
+    if not (isinstance(name, str) and isinstance(label, str) and name.strip() and label.strip()):
+        raise ValueError(f'{where}: a listed entity is {{"text": …, "label": …}}, got {shorten(item)}')
+    return name.strip(), label.strip()
 
 
 def _by_name(mentions: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
