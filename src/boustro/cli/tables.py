@@ -22,8 +22,8 @@ from boustro.serve.http import HttpOptions
 from boustro.serve.labelling.options import LabelOptions, SimulateOptions
 from boustro.serve.options import ServeLimits
 from boustro.studies.fewshot.options import ShotOptions
-from boustro.studies.scaling.options import ScalingOptions
 from boustro.studies.language.options import LanguageOptions
+from boustro.studies.scaling.options import ScalingOptions
 from boustro.tasks.config import ClassifierConfig, QuestionConfig, TaggerConfig
 from boustro.tasks.data.reading import DataOptions, TrainDataOptions
 from boustro.tasks.distill.options import DistillOptions
