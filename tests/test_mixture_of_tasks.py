@@ -28,7 +28,7 @@ def place(tmp_path_factory, tiny_tokenizer):
     folder = tmp_path_factory.mktemp("mixture")
     write_masked_lm(folder / "lm", tiny_tokenizer)
     rows = [
-        {"prompt": f"{task} {n}", "response": f" Ada {task}", "task": task}
+        {"prompt": f"{task} {n}", "response": f" Ada {task}" + " left" * (task == "odd"), "task": task}
         for task, count in SIZES.items()
         for n in range(count)
     ]
@@ -70,12 +70,18 @@ def test_what_is_held_back_is_not_trained_on():
     assert mixture(held_out=("o*", "even"), dev_pairs=2, seed=2).held_back() != mixed.held_back()
 
 
+def test_of_small_tasks_at_most_half_is_held_back():
+    mixed = mixture({"one": 1, "two": 2, "nine": 9}, dev_pairs=3)
+    assert {task: len(own) for task, own in mixed.tasks.items()} == {"one": 1, "two": 1, "nine": 6}
+    assert {task: len(own) for task, own in mixed.measured["held-in"].items()} == {"two": 1, "nine": 3}
+    assert mixed.describe().endswith("; of 2 tasks at most half of their pairs are held back")
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         ({"held_out": ("cpoy",)}, "unknown task 'cpoy': known are copy, upper, odd, even; did you mean 'copy'"),
         ({"held_out": ("*",)}, "all tasks are held out"),
-        ({"dev_pairs": 2}, "the task 'even' has 2 pairs; --dev-pairs 2 leaves none"),
         ({"task_key": None, "task_cap": 2}, "need --task-key"),
     ],
 )

@@ -1,6 +1,7 @@
 """boustro prompt: templates, pieces, scores against plain models, calibration by hand, fine-tuning, the command."""
 
 import json
+from itertools import islice
 from math import exp
 
 import pytest
@@ -13,6 +14,7 @@ from boustro.generation.judges import CausalJudge, MaskedJudge
 from boustro.generation.prompts.classifier import PromptClassifier
 from boustro.generation.prompts.pieces import PromptPieces
 from boustro.generation.prompts.template import known_templates, open_template, read_template
+from boustro.text.documents import read_values
 from boustro.text.patterns import fill, text_of
 from boustro.text.tokenizers import load_tokenizer
 from generators import write_masked_lm
@@ -276,3 +278,25 @@ def test_fine_tuning_learns_the_words_of_the_labels(masked, tiny_lm, files, caps
     (files / "x.jsonl").write_text('{"text": "Ada"}\n')
     assert main([*words, "--overwrite"]) == 1
     assert "x.jsonl:1: no label under the key 'label'; name it with --label-key" in capsys.readouterr().err
+
+
+@pytest.mark.shared_data
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("sentiment", "glue/sst2/train.jsonl"),
+        ("sentiment", "text_classification/sst-sentences-dev.jsonl.xz"),
+        ("question-type", "text_classification/trec-dev.jsonl.xz"),
+        ("entailment", "glue/rte/train.jsonl"),
+        ("paraphrase", "glue/mrpc/train.jsonl"),
+        ("acceptability", "glue/cola/train.jsonl"),
+    ],
+)
+def test_templates_of_the_package_fit_published_data(name, file, shared_data):
+    own = open_template(name)
+    pieces, found = PromptPieces(own, load_tokenizer("starter")), set()
+    for place, record in islice(read_values(shared_data / file), 100):
+        left, _ = pieces.sides(record, place)
+        found.add(own.label(record["label"], place))
+        assert left
+    assert len(found) >= 2 and found <= set(own.labels)

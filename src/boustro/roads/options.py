@@ -194,7 +194,8 @@ class MixtureOptions:
     held_out: tuple[str, ...] = ()
     """Tasks that are not trained on, by name or by patterns such as quoref_*; their pairs are measured."""
     dev_pairs: CountOrZero = 0
-    """Pairs of every other task, drawn by --seed, that are not trained on either, and are measured."""
+    """Pairs of every other task, drawn by --seed, that are not trained on either, and are measured; of small tasks at
+    most half."""
     held_back: Path | None = None
     """Write all pairs that are measured to this file of JSON lines, with a group (held-in or held-out) each."""
 

@@ -135,6 +135,8 @@ class Mixture:
     tasks: dict[str, list[Pair]]
     measured: dict[str, dict[str, list[Pair]]]
     cap: int | None
+    num_short: int = 0
+    """Tasks with so few pairs that at most half of them, fewer than were asked for, are held back."""
 
     @staticmethod
     def of(pairs: Sequence[Pair], dev: Sequence[Pair], options: MixtureOptions, seed: int) -> "Mixture":
@@ -147,20 +149,20 @@ class Mixture:
         measured: dict[str, dict[str, list[Pair]]] = {HELD_IN: {}, HELD_OUT: {}}
         for task, own in _by_task(dev).items():
             measured[HELD_OUT if is_out[task] else HELD_IN][task] = own
-        kept = {}
+        kept, short = {}, 0
         for number, (task, own) in enumerate(tasks.items()):
-            back = set(keyed_generator(seed, 0, number).permutation(len(own))[: options.dev_pairs].tolist())
+            most = min(options.dev_pairs, len(own) // 2)
+            back = set(keyed_generator(seed, 0, number).permutation(len(own))[:most].tolist())
             if is_out[task]:
                 measured[HELD_OUT].setdefault(task, []).extend(own)
                 continue
-            if len(own) <= len(back):
-                raise ValueError(f"the task {task!r} has {len(own)} pairs; --dev-pairs {options.dev_pairs} leaves none")
+            short += most < options.dev_pairs
             if back:
                 measured[HELD_IN].setdefault(task, []).extend(own[n] for n in sorted(back))
             kept[task] = [pair for n, pair in enumerate(own) if n not in back]
         if not kept:
             raise ValueError("--held-out: all tasks are held out, so there is nothing to train on")
-        return Mixture(kept, measured, options.task_cap)
+        return Mixture(kept, measured, options.task_cap, short)
 
     @property
     def pairs(self) -> list[Pair]:
@@ -197,6 +199,7 @@ class Mixture:
             f"{len(sizes):,} tasks, {self.num_in_epoch:,} pairs in an epoch, at most {share:.1f}% of one ({largest}); "
             + ", ".join(f"{len(own):,} tasks {group}" for group, own in self.measured.items())
             + " are measured"
+            + (f"; of {self.num_short:,} tasks at most half of their pairs are held back" if self.num_short else "")
         )
 
 

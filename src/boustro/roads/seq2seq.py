@@ -12,7 +12,7 @@ with a template Gao et al. 2021 (*Making Pre-trained Language Models Better Few-
 the loss over the whole vocabulary.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,7 @@ def train_seq2seq(config: Seq2SeqConfig) -> dict[str, Any]:
         options,
         config.seed,
     )
-    pairs, dev = mixture.pairs, [pair for own in (mixture.measured[HELD_IN] or {}).values() for pair in own]
+    pairs, dev = mixture.pairs, [pair for own in mixture.measured[HELD_IN].values() for pair in own]
     more = {"task_cap": options.task_cap} if options.task_key else {}
     facts = run_facts(config, DECIDING, train=fingerprint([pair.facts() for pair in pairs]), **more)
     if finished := finished_run(config, KIND, facts):
@@ -73,7 +73,8 @@ def train_seq2seq(config: Seq2SeqConfig) -> dict[str, Any]:
     if options.held_back and not config.dry_run:
         write_file(options.held_back, mixture.held_back())
     torch.manual_seed(config.seed)
-    longest = max(len(pair.target) for pair in (*pairs, *dev))
+    every = (pair for tasks in (mixture.tasks, *mixture.measured.values()) for own in tasks.values() for pair in own)
+    longest = max(len(pair.target) for pair in every)
     trained = Seq2Seq(model, longest, config.template is None).to(model.device)
     trained.lm.float().requires_grad_(True)
     size, count = config.batch_pairs, mixture.num_in_epoch
@@ -91,11 +92,11 @@ def train_seq2seq(config: Seq2SeqConfig) -> dict[str, Any]:
     say(f"{config.model}: {sum(p.numel() for p in trained.parameters()) / 1e6:.1f}M parameters, {steps:,} steps")
     bf16 = uses_bf16(model.device)
     groups = mixture.measured if options.task_key else {}
-    before = measure_tasks(model, trained, loss_of, groups, size, bf16)
+    before = measure_tasks(model, trained, groups, size, bf16)
     how: Any = {"step_size": size, "unit": "pairs", "bf16": bf16}
     measured = measured_batches(model, dev, size) if dev else None
     result = train(config, facts, trained, loss_of, Batches(steps, batch), measured, **how)
-    after = measure_tasks(model, trained, loss_of, groups, size, bf16)
+    after = measure_tasks(model, trained, groups, size, bf16)
     result |= {"tasks": task_losses(groups, before, after)} if groups else {}
 
     def save(folder: Path) -> None:
@@ -123,12 +124,11 @@ def measured_batches(model: MaskedLM | CausalLM, pairs: Sequence[Pair], size: in
 def measure_tasks(
     model: MaskedLM | CausalLM,
     trained: nn.Module,
-    loss_of: Callable[..., Tensor],
     groups: Mapping[str, Mapping[str, Sequence[Pair]]],
     size: int,
     bf16: bool,
 ) -> dict[str, float]:
-    """The loss of each task, a mean over its batches weighted by their pairs."""
+    """The loss of each task's pieces, a mean over its batches weighted by their pairs; lengths do not count."""
     trained.eval()
     found = {}
     for task, pairs in (item for own in groups.values() for item in own.items()):
@@ -136,7 +136,8 @@ def measure_tasks(
         measured = measured_batches(model, pairs, size)
         for batch, weight in (measured[n] for n in range(len(measured))):
             with mixed_precision(model.device, bf16):
-                total += weight * float(loss_of(**{name: value.to(model.device) for name, value in batch.items()}))
+                given = {name: value.to(model.device) for name, value in batch.items()}
+                total += weight * float(pair_loss(model, None, 0.0, given))
         found[task] = total / len(pairs)
     trained.train()
     return found

@@ -6,6 +6,7 @@ one some pieces from all others, and how many depends on the objective. So they 
 
 from collections.abc import Mapping
 from math import log10
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -89,7 +90,7 @@ def draw(objective: str, own: Results) -> str:
         style, mine = f"s{number % NUM_SERIES}", [run for run in runs if run["size"] == size]
         mine.sort(key=lambda run: run["pieces_seen"])
         points = [(across(log10(run["pieces_seen"])), panel.scale(run["validation_loss"])) for run in mine]
-        line = points
+        line = [(x, fmean(y for other, y in points if other == x)) for x in dict.fromkeys(x for x, _ in points)]
         if curve:
             places = np.linspace(min(pieces), max(pieces), 40)
             fitted = curve.loss(mine[0]["num_parameters"], 10**places)

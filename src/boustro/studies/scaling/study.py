@@ -37,7 +37,10 @@ class ScalingStudy(Cells):
     """The runs that the options name."""
 
     options: ScalingOptions
-    measure = "validation loss"
+
+    @property
+    def measure(self) -> str:
+        return "validation loss"
 
     def cells(self, out: Path) -> list[Cell]:
         """Small before large, so that the first figures come soon."""
