@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from boustro import __version__
 from boustro.generation.prompts.classifier import PromptClassifier, Prompted
 from boustro.metrics.labels import LabelScore, score_text_labels
 from boustro.output import give
+from boustro.store import provenance
 
 
 class Figures:
@@ -64,7 +64,8 @@ class Figures:
         other = "not calibrated" if self._classifier.calibrate else "calibrated"
         found = {"answers": [a.label for a in self._answers], other: [a.other_label for a in self._answers]}
         found |= {f"{name} ({label})": [label] * len(self._gold) for name, label in controls.items()}
-        signature = {"version": f"boustro {__version__}", "score": self._classifier.score}
+        versions = provenance()["versions"]
+        signature = {"version": f"boustro {versions.get('boustro', '')}".rstrip(), "score": self._classifier.score}
         return {name: score_text_labels(self._gold, labels, signature) for name, labels in found.items()}
 
     def give(self, json: Path | None) -> None:
