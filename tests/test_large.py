@@ -17,6 +17,7 @@ from boustro.models.placing import MAX_MEMORY, memory_limits
 from boustro.models.quantise import QUANTISATIONS, quantisation_config
 from boustro.models.shorten import VERIFIED, shortened
 from boustro.tasks.tagger import Tagger
+from boustro.types import Sentence
 
 KINDS = ("llama", "qwen3", "gemma3_text", "mistral", "phi", "phi3", "gpt_neox", "gpt2", "olmo2")
 SENTENCES = [
@@ -310,3 +311,23 @@ def test_a_disk_that_cannot_hold_them_is_an_error_before_any_entry_is_removed(mo
     with pytest.raises(ValueError, match=r"19 words x 5 layers.* are needed, only 0\.00 GiB are free; fewer layers"):
         encoder.encode_all(SENTENCES)
     assert len(list(tmp_path.glob("??/*/features.bin"))) == 1
+
+
+@pytest.mark.parametrize("most", [1, 6, 1000])
+def test_answers_need_memory_for_some_features_only(model, monkeypatch, most):
+    texts = [f"Ada Brandt left Vellmar {n} times. It rained." for n in range(7)]
+    documents = [Sentence(("Ada", "left"), document=name) for name in "aabbb"]
+    tagger = Tagger(model("llama"), "linear", epochs=2, layers="1", dtype="float32", cache=False).fit(LABELLED, seed=1)
+
+    def answers():
+        found = tagger.predict(texts) + tagger.predict(documents)
+        return [[(e.label, e.start, e.end) for e in own] for own in found]
+
+    expected = answers()
+    monkeypatch.setattr("boustro.tasks.parts.MOST_BYTES", most * tagger.encoder().bytes_per_word)
+    seen, encode = [], type(tagger.encoder()).encode
+    monkeypatch.setattr(type(tagger.encoder()), "encode", lambda self, given: seen.append(given) or encode(self, given))
+    assert answers() == expected and any(expected)
+    names = [{s.document for s in given} for given in seen if any(s.document in "ab" and s.document for s in given)]
+    assert names == ([{"a", "b"}] if most == 1000 else [{"a"}, {"b"}] if most == 1 else [{"a", "b"}])
+    assert (len(seen) > 2) == (most < 1000)

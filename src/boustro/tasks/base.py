@@ -43,7 +43,7 @@ from boustro.tasks.fitting import fit_task
 from boustro.tasks.folder import load_task, save_task
 from boustro.tasks.hub import upload
 from boustro.tasks.labellings import Labelling
-from boustro.tasks.parts import distinct_parts
+from boustro.tasks.parts import distinct_parts, within_memory
 
 PREDICT_INPUTS = 1024
 
@@ -204,7 +204,9 @@ class Task(Contract[Input, Result]):
         what, several = self.given.partition(" ")[2], f"{self.given} or several"
         items = [self.as_input(item, f"{what} {n}") for n, item in enumerate(iterate(inputs, several), first)]
         split = [list(self.split(item, f"{what} {number}")) for number, item in enumerate(items)]
-        answers = iter(self.answer([part.example for parts in split for part in parts]))
+        examples = [part.example for parts in split for part in parts]
+        some = within_memory(examples, self.parts, self.encoder().bytes_per_word)
+        answers = (answer for chunk in some for answer in self.answer(chunk))
         return [
             InputAnswer(item, tuple((part, next(answers)) for part in parts))
             for item, parts in zip(items, split, strict=True)

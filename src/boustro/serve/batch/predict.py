@@ -24,7 +24,7 @@ from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.render import html_head
 from boustro.text.documents import is_stream
 
-ROWS = 256
+ROWS = 1024
 TABLES = ("parquet", "arrow")
 PROBLEMS = "rows without an answer"
 

@@ -28,7 +28,7 @@ from boustro.serve.batch.rows import Row, in_batches, read_rows
 from boustro.store import fingerprint, read_json, write_file
 from boustro.text.documents import OPENERS
 
-ROWS = 256
+ROWS = 1024
 JOB, ERRORS = "job.json", "errors.jsonl"
 OUT_FORMS = {"jsonl": ".jsonl", "parquet": ".parquet", "arrow": ".arrow"}
 
