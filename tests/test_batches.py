@@ -22,6 +22,12 @@ pa = pytest.importorskip("pyarrow")
 
 TEXTS = [" ".join(TAGGED[n % 4]["words"][: 1 + n % 5]) + f" {n}" for n in range(900)]
 RAY_ROWS = int(os.environ.get("BOUSTRO_TEST_RAY_ROWS", "60"))  # a shard; 500 takes minutes
+BATCH = 256  # rows: `TEXTS` are several batches
+
+
+@pytest.fixture(autouse=True)
+def several_batches(monkeypatch):
+    monkeypatch.setattr("boustro.serve.batch.predict.ROWS", BATCH)
 
 
 @pytest.fixture(scope="module")
@@ -159,9 +165,9 @@ def test_several_processes_keep_the_order(folder, tmp_path):
 
 def killed_in_batch(number: int, fast: bool = True) -> None:
     """kill -9 in the middle of the batch of this number, with the state saved after every batch."""
-    from boustro.serve.batch import growing
+    from boustro.serve.batch import growing, predict
 
-    growing.SAVE_SECONDS = 0.0
+    growing.SAVE_SECONDS, predict.ROWS = 0.0, BATCH
     original, calls = Tagger.answer_inputs, []
 
     def fatal(self, inputs, first=1):
