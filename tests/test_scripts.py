@@ -7,13 +7,17 @@ import pytest
 
 import boustro
 from boustro.cli.main import main
+from boustro.serve.labelling.answers import AnswerFile
+from boustro.serve.labelling.session import Session
+from boustro.serve.labelling.texts import Text
 from boustro.tasks.render import as_html, word_entities
 from boustro.tasks.weak.gazetteer import Gazetteer
 from boustro.text.alignment import Aligner, guess_spaces
-from boustro.text.scripts import join_words
+from boustro.text.scripts import apart, join_words
 from boustro.text.tokenizers import load_tokenizer, save_tokenizer, train_tokenizer
 from boustro.text.words import split_text
 from boustro.types import Entity, Sentence
+from labelling import attach, text
 
 CHINESE = "艾达在利塞港工作。她坐7路Bus去上班！“今天下雨。”他说。"
 ARABIC = "سافرت ليلى إلى ميناء ليسة. هل وصلت اليوم؟ نعم، وصلت مساءً."
@@ -44,6 +48,7 @@ def test_spaces_that_nobody_gave():
     assert guess_spaces([*"艾达在"]) == [True, False, False]
     assert guess_spaces(["她", "坐", "Bus", "去"]) == [True, False, True, True]
     assert guess_spaces(["نعم", "،", "وصلت"]) == [True, False, True]
+    assert apart([*"利塞"]) == [True, False] and apart(["Ada", "."]) == [True, True]
     assert join_words([*"利塞港"]) == "利塞港" and join_words(["Port", "Lisse"]) == "Port Lisse"
     assert word_entities([*"在利塞"], [Entity("LOC", 1, 3)]) == ("在利塞", [Entity("LOC", 1, 3, "利塞")])
     assert word_entities(["Ada", "left"], [Entity("PER", 0, 1)]) == ("Ada left", [Entity("PER", 0, 3, "Ada")])
@@ -105,14 +110,27 @@ def test_a_tagger_its_pages_and_its_report(language, tiny_pair, tmp_path, capsys
     )
     cell = cells[-1]
     tagger = boustro.Tagger.from_pretrained(cell / "trained")
-    text = rows[0]["text"]
-    found = tagger.predict(text)
+    line = rows[0]["text"]
+    found = tagger.predict(line)
     assert [[e.start, e.end, e.label] for e in found] == rows[0]["entities"]
-    assert all(text[e.start : e.end] == e.text for e in found)
-    words = Sentence(tuple(words_of(text)[0]))
+    assert all(line[e.start : e.end] == e.text for e in found)
+    words = Sentence(tuple(words_of(line)[0]))
     assert [e.text for e in tagger.predict([words])[0]] == [e.text for e in found]
-    Path("texts.txt").write_text(text + "\n", "utf-8")
+    Path("texts.txt").write_text(line + "\n", "utf-8")
     capsys.readouterr()
     assert main(["predict", str(cell / "trained"), "texts.txt", "--format", "html"]) == 0
     shown = capsys.readouterr().out
-    assert f"<p dir=auto>{as_html(text, found)}</p>" in shown
+    assert f"<p dir=auto>{as_html(line, found)}</p>" in shown
+
+
+def test_the_labelling_page_gets_words_as_they_are_written(tmp_path):
+    given = [text(" ".join(words)) for words in ([*"艾达在"], ["نعم", "،", "ليسة"])]
+    given.append(Text(Sentence(tuple("艾达"), spaces=(True, True))))
+    with AnswerFile(tmp_path / "answers.jsonl").open() as file:
+        session = attach(Session(given, file, ["PER"], order="in-order"))
+        for spaces in ([True, False, False], [True, True, True], [True, True]):
+            number = session.current
+            assert session.view()["sentence"]["spaces"] == spaces
+            session.answer(number, [Entity("PER", 0, 1)])
+    found = [json.loads(line)["words"] for line in (tmp_path / "answers.jsonl").read_text("utf-8").splitlines()]
+    assert found == [list(t.sentence.words) for t in given]

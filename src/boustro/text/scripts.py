@@ -25,6 +25,11 @@ def gap(before: str, after: str) -> str:
     return "" if before and after and is_unspaced(before[-1]) and is_unspaced(after[0]) else " "
 
 
+def apart(words: Sequence[str]) -> list[bool]:
+    """Whether a space stands before each word, where nobody says it: `("中", "国")` → `[True, False]`."""
+    return [i == 0 or bool(gap(words[i - 1], word)) for i, word in enumerate(words)]
+
+
 def join_words(words: Sequence[str]) -> str:
     """`("中", "国")` → `"中国"`, `("Ada", "left")` → `"Ada left"`."""
     return "".join(word if i == 0 else gap(words[i - 1], word) + word for i, word in enumerate(words))

@@ -25,6 +25,7 @@ from boustro.serve.labelling.charts import session_curve
 from boustro.serve.labelling.session import Session, Stale
 from boustro.studies.report.svg import DARK, LIGHT, STYLE, variables
 from boustro.tasks.render import css, css_class
+from boustro.text.scripts import join_words
 from boustro.types import Entity
 
 ALIVE_SECONDS = 8.0
@@ -207,7 +208,7 @@ class LabellingApp:
 
         def named(keys: set[tuple[str, int, int]]) -> list[str]:
             return [
-                f"{' '.join(words[start:end])} ({label})" for label, start, end in sorted(keys, key=lambda k: k[1:])
+                f"{join_words(words[start:end])} ({label})" for label, start, end in sorted(keys, key=lambda k: k[1:])
             ]
 
         return {"number": number, "only_answer": named(mine - theirs), "only_gold": named(theirs - mine)}

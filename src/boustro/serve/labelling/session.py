@@ -25,6 +25,7 @@ from boustro.serve.labelling.pool import ORDERS, Order, Pool
 from boustro.serve.labelling.texts import Text
 from boustro.studies.fewshot.features import Vectors
 from boustro.tasks.data.schemes import flatten_entities
+from boustro.text.scripts import apart
 from boustro.types import Entity
 
 
@@ -113,7 +114,7 @@ class Session:
         state["sentence"] = {
             "number": number,
             "words": list(sentence.words),
-            "spaces": list(sentence.spaces or [True] * len(sentence)),
+            "spaces": list(sentence.spaces or apart(sentence.words)),
             "entities": [{"start": e.start, "end": e.end, "label": e.label, "score": e.score} for e in entities],
             "is": "suggested" if known is None else "answered" if number in self.answers else "undone",
             "note": "" if known is None else known.note,

@@ -169,7 +169,6 @@ class Build:
 
 def build(
     text: Sequence[str],
-    files: Sequence[Path],
     sets: Sets,
     out: Path,
     options: LanguageOptions,
@@ -181,10 +180,10 @@ def build(
 
     Args:
         text: Raw text files.
-        files: Those of the labelled sentences, which `sets` holds by name (train, dev and perhaps test).
+        sets: The labelled sentences: train, dev and perhaps test.
 
     Raises `FileExistsError` for a folder of something else, `ValueError` for one that was begun with other inputs.
     """
-    key = inputs_key([*text, *map(str, files)], options)
+    key = inputs_key(text, sets, options)
     with lock(out, wait=False):
         return Build(text, sets, out, options, run, key).steps(overwrite, dry_run)

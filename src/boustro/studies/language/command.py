@@ -53,7 +53,7 @@ def language(
         paths = {"train": train, "dev": dev, **({"test": test} if test else {})}
         sets = {name: read_examples(kind, path, reading) for name, path in paths.items()}
         names = [str(file) for file in text]
-        figures = build(names, [*paths.values()], sets, out, building, run, overwrite, dry_run)
+        figures = build(names, sets, out, building, run, overwrite, dry_run)
         give(figures, json, lambda: _show(figures, out), indent=1)
 
 

@@ -8,11 +8,14 @@ The reserve is for the vectors of the labelled sentences, the heads and the repo
 """
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from boustro.store import fingerprint, hash_file, read_json, write_file
 from boustro.studies.language.options import LanguageOptions
+from boustro.tasks.data.fingerprint import data_fingerprint
 
 FILE = "plan.json"
 RESERVE = 0.3
@@ -43,9 +46,10 @@ class Plan:
         return self
 
 
-def inputs_key(files: list[str], options: LanguageOptions) -> str:
-    """A fingerprint of the bytes of the files and of all options."""
-    return fingerprint([hash_file(Path(file)) for file in files], asdict(options))
+def inputs_key(text: Sequence[str], sets: Mapping[str, Sequence[Any]], options: LanguageOptions) -> str:
+    """A fingerprint of the bytes of the text files, of the labelled sentences and of all options."""
+    labelled = {name: data_fingerprint(examples) for name, examples in sets.items()}
+    return fingerprint([hash_file(Path(file)) for file in text], labelled, asdict(options))
 
 
 def load_plan(out: Path, key: str) -> Plan | None:
