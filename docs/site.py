@@ -25,6 +25,14 @@ INTEGRATIONS = {
 }  # fmt: skip
 
 
+def on_config(config: Any) -> Any:
+    """List the pages of docs/ that mkdocs.yml does not name among the guides, so that a new page needs no other line."""
+    (guides,) = (part["Guides"] for part in config["nav"] if isinstance(part, dict) and "Guides" in part)
+    named = re.findall(r"[\w-]+\.md", str(config["nav"]))
+    guides += sorted({path.name for path in (ROOT / "docs").glob("*.md")} - set(named))
+    return config
+
+
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are not in docs/."""
     for source, page in OUTSIDE.items():

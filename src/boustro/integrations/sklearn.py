@@ -61,7 +61,7 @@ class TaskEstimator(BaseEstimator):
     def _fit(self, examples: Sequence[Any]) -> Self:
         chosen = self.get_params(deep=False)
         seed = chosen.pop("seed")
-        self.task_ = task_class(self._task)(**chosen).fit(examples, seed=seed)
+        self.task_: Any = task_class(self._task)(**chosen).fit(examples, seed=seed)
         return self
 
     def _results(self, X: Any) -> list[Any]:
