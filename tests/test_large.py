@@ -13,7 +13,7 @@ from architectures import NUM_BLOCKS, OWN, WINDOW, at_last_pieces, plain, write_
 from boustro.encoders.spec import load_encoder
 from boustro.encoders.transformer import parse_layers
 from boustro.models.blocks import find_blocks, states_up_to
-from boustro.models.placing import MAX_MEMORY, memory_limits
+from boustro.models.placing import MAX_MEMORY, OFFLOAD, memory_limits
 from boustro.models.quantise import QUANTISATIONS, quantisation_config
 from boustro.models.shorten import VERIFIED, shortened
 from boustro.tasks.tagger import Tagger
@@ -211,8 +211,16 @@ def test_a_tagger_remembers_its_quantisation(model, tmp_path):
     assert "Int8" in type(find_blocks(again.encoder().model, 2)[0].mlp.up_proj.weight).__name__
 
 
+@needs_torchao
+def test_a_model_whose_layers_cannot_be_quantised_says_so(model):
+    with pytest.raises(ValueError, match=r"none of its layers .gpt2. can have int8 weights; leave out --quantise"):
+        open_exact(model("gpt2"), "1", quantise="int8")
+
+
 def test_four_bits_need_a_gpu(model):
-    with pytest.raises(ValueError, match=r"int4 weights .bitsandbytes. run on a GPU, not on cpu; use int8 or"):
+    with pytest.raises(
+        ValueError, match=r"int4 weights .bitsandbytes. are computed with on cuda, not on cpu; use int8"
+    ):
         open_exact(model("llama"), "1", quantise="int4", device="cpu")
 
 
@@ -249,6 +257,16 @@ def test_weights_on_disk_give_the_same_states(model, kind, monkeypatch):
     assert {"disk"} <= set(encoder.model.hf_device_map.values())
     assert any(p.is_meta for p in encoder.model.parameters())
     assert_equal(encoder, model(kind), [1, 3])
+
+
+def test_weights_that_must_be_written_anew_need_a_folder(model, monkeypatch, tmp_path):
+    """The experts of a mixture are one weight in the model and many in the files."""
+    monkeypatch.setenv(MAX_MEMORY, "cpu=60KB")
+    with pytest.raises(ValueError, match="must be written anew; name a folder for them in BOUSTRO_OFFLOAD"):
+        open_exact(model("mixtral"), "1,3", device="auto")
+    monkeypatch.setenv(OFFLOAD, str(tmp_path / "offload"))
+    assert_equal(open_exact(model("mixtral"), "1,3", device="auto"), model("mixtral"), [1, 3])
+    assert list((tmp_path / "offload").iterdir())
 
 
 def test_so_they_do_without_the_mask(model, monkeypatch):

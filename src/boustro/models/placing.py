@@ -14,7 +14,7 @@ import torch
 from accelerate.utils import convert_file_size_to_int, get_max_memory
 
 from boustro.models.pretrained import load_pretrained
-from boustro.models.quantise import quantisation_config
+from boustro.models.quantise import is_quantised, quantisation_config
 
 MAX_MEMORY, OFFLOAD = "BOUSTRO_MAX_MEMORY", "BOUSTRO_OFFLOAD"
 USED = 0.9  # of what is free on a GPU; the rest is for the states
@@ -32,8 +32,8 @@ def load_placed(
 ) -> Any:
     """The frozen model as `make.from_pretrained` gives it: on `device`, or `spread` from there, quantised if asked for.
 
-    `options` are those of `load_pretrained`. Raises as it does and as `quantisation_config` does, and `ValueError` for
-    quantised weights that do not fit into memory.
+    `options` are those of `load_pretrained`. Raises as it does and as `quantisation_config` does, and `ValueError`
+    where no weight could be quantised, and for quantised weights that do not fit into memory.
     """
     if quantise:
         options["quantization_config"] = quantisation_config(quantise, device, dtype)
@@ -48,6 +48,11 @@ def load_placed(
         raise ValueError(
             f"{name_or_path}: weights that stay on disk must be written anew; name a folder for them in {OFFLOAD}"
         ) from error
+    if quantise and not is_quantised(model):
+        raise ValueError(
+            f"{name_or_path}: none of its layers ({model.config.model_type}) can have {quantise} weights; leave out "
+            "--quantise"
+        )
     if quantise and "disk" in (getattr(model, "hf_device_map", None) or {}).values():
         raise ValueError(
             f"{name_or_path}: with {quantise} weights it does not fit into memory, and quantised weights cannot stay "

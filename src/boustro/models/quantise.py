@@ -4,7 +4,8 @@ int8            weights of linear layers in int8, a scale per row; computed in t
 int8-dynamic    the same, with each piece's inputs rounded to int8 too: integer products             torchao
 int4            weights in 4 bits (NF4, Dettmers et al. 2023)                                        bitsandbytes, CUDA
 
-Embeddings, norms and biases keep their dtype. The weights are quantised while they are loaded; the files do not change.
+Embeddings, norms, biases and the experts of mixtures keep their dtype. The weights are quantised while they are loaded;
+the files do not change.
 """
 
 import importlib.util
@@ -64,9 +65,17 @@ def quantisation_config(name: str, device: torch.device, compute: torch.dtype) -
     if device.type not in chosen.devices:
         others = [other for other, q in QUANTISATIONS.items() if device.type in q.devices]
         instead = f"use {' or '.join(others)} there" if others else "leave out --quantise there"
-        raise ValueError(f"{name} weights ({chosen.package}) run on a GPU, not on {device.type}; {instead}")
+        where = " or ".join(chosen.devices)
+        raise ValueError(
+            f"{name} weights ({chosen.package}) are computed with on {where}, not on {device.type}; {instead}"
+        )
     if importlib.util.find_spec(chosen.package) is None:
         raise ImportError(
             f"{name} weights need {chosen.package}; install it with: pip install 'boustro[{chosen.extra}]'"
         )
     return chosen.config(compute)
+
+
+def is_quantised(model: torch.nn.Module) -> bool:
+    """Whether any weight is: those of layers that are no `nn.Linear`, as GPT-2's are not, stay as they were."""
+    return any(type(parameter) is not torch.nn.Parameter for parameter in model.parameters())
