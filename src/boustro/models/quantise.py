@@ -29,14 +29,16 @@ class Quantisation(NamedTuple):
 
 
 def _weights_int8(_: torch.dtype) -> Any:
-    from torchao.quantization import Int8WeightOnlyConfig
+    from torchao.quantization import Int8WeightOnlyConfig  # pyright: ignore[reportMissingImports]
     from transformers import TorchAoConfig
 
     return TorchAoConfig(Int8WeightOnlyConfig())
 
 
 def _inputs_and_weights_int8(_: torch.dtype) -> Any:
-    from torchao.quantization import Int8DynamicActivationInt8WeightConfig
+    from torchao.quantization import (  # pyright: ignore[reportMissingImports]
+        Int8DynamicActivationInt8WeightConfig,
+    )
     from transformers import TorchAoConfig
 
     return TorchAoConfig(Int8DynamicActivationInt8WeightConfig())
