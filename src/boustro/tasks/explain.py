@@ -70,7 +70,8 @@ def effects(model: Task[Any, Any], examples: Sequence[Sentence | Pair], label: s
     found = []
     for own in shorter:
         whole = next(answers)
-        named = max(table, key=lambda name: table[name]) if label is None and (table := whole.probabilities) else label
+        table = whole.probabilities or {}
+        named = max(table, key=table.__getitem__, default=None) if label is None else label
         found.append([0.0 if e is None else _value(whole, named) - _value(next(answers), named) for e in own])
     return found
 
