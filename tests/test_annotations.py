@@ -132,6 +132,13 @@ def test_regions_as_label_studio_writes_them():
         found([task({**region(0, 3, "PER"), "value": {"start": "/p[1]", "end": "/p[1]", "labels": ["PER"]}})])
 
 
+def test_choices_about_a_region_are_no_labels_of_the_text():
+    about = {**choice("true"), "value": {"choices": ["true"], "start": 9, "end": 19, "text": "Ada Brandt"}}
+    notes: list = []
+    assert [t.label for t in read_texts([task(choice("news"), about)], notes=notes)] == ["news"]
+    assert [note.what for note in notes] == ["choices about a region and not about the text, left out"]
+
+
 def test_what_nobody_annotated_is_left_out_and_counted(file):
     skipped = task(region(9, 19, "PER")) | {"annotations": [{"result": [], "was_cancelled": True}]}
     empty = {
@@ -193,6 +200,7 @@ def test_labels_of_texts(made, file):
     assert [t.label for t in read_texts(path)] == ["news", "weather"] and guess_task(path) == "classify"
     several = [made("news"), made("weather", "sport")]
     assert [t.labels for t in read_texts(several)] == [("news",), ("weather", "sport")]
+    assert [t.labels for t in read_texts([record(topic=["news"]), record(topic=[])])] == [("news",), ()]
     notes: list = []
     assert [t.label for t in read_texts([made("news"), made()], notes=notes)] == ["news"]
     assert [note.what for note in notes] == [annotations.LABELLESS]
@@ -339,3 +347,14 @@ def test_argillas_own_client_reads_the_suggestions(tagger):
     shown = TOOLS["argilla"].carry(model.show(answer, "argilla"), {"id": 7})
     again = rg.Record.from_dict(shown).to_dict()
     assert {key: again[key] for key in shown} == shown and shown["suggestions"]["entities"]["value"]
+
+
+def test_label_studios_own_checker_takes_the_suggestions(tagger):
+    interface = pytest.importorskip("label_studio_sdk.label_interface").LabelInterface
+    control = '<Labels name="label" toName="text"><Label value="PER"/><Label value="LOC"/></Labels>'
+    project = interface(f'<View><Text name="text" value="$text"/>{control}</View>')
+    model, _ = tagger
+    for answer in model.answer_inputs(LINES):
+        (prediction,) = model.show(answer, "labelstudio")["predictions"]
+        assert project.validate_prediction(prediction, return_errors=True) == []
+    assert project.validate_prediction({**prediction, "result": [choice("x")]}, return_errors=True)

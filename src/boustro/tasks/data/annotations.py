@@ -135,8 +135,8 @@ def _answers(
 def _labels(
     answered: list[tuple[Any, str, list[Any]]], notes: list[Note], place: Callable[[Any], str]
 ) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """One label each, or, where any record has several, lists."""
-    several = any(isinstance(value, list) and len(value) > 1 for _, _, values in answered for value in values[:1])
+    """One label each, or, where the question takes several, lists."""
+    several = any(isinstance(value, list) and value for _, _, values in answered for value in values[:1])
     for number, text, values in answered:
         labels = [values[0]] if values and isinstance(values[0], str) else values[0] if values else []
         if several:

@@ -24,6 +24,7 @@ ANNOTATIONS = ("annotations", "completions")
 CONTROLS = {"labels": "label", "choices": "choice"}
 """Types of results, and the names of the controls that suggestions are for."""
 UNLABELLED = "regions without a label, left out"
+OF_REGION = "choices about a region and not about the text, left out"
 
 
 def holds(record: Any) -> bool:
@@ -45,7 +46,8 @@ def read(record: Mapping[str, Any], where: str, key: str | None, notes: list[Not
     for own in kept:
         for name, found in answers.items():
             parts = [part for part in _results(own, where) if part["from_name"] == name]
-            found.append([answer for part in parts for answer in _read_result(part, text, where, notes)])
+            answer = [one for part in parts for one in _read_result(part, text, where, notes)]
+            found.append(answer[0] if len(answer) == 1 and isinstance(answer[0], str) else answer)
     return Exported(text, answers, bool(kept))
 
 
@@ -106,8 +108,11 @@ def _read_result(part: Mapping[str, Any], text: str, where: str, notes: list[Not
     names = value.get(kind) or []
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ValueError(f"{where}: the {kind} are {shorten(names)}; expected a list of names")
-    if kind == "choices":
+    if kind == "choices" and "start" not in value:
         return names
+    if kind == "choices":
+        notes.append(Note(OF_REGION, where, f"the choice {', '.join(names)} is about a region; left out"))
+        return []
     if not names:
         notes.append(Note(UNLABELLED, where, f"a region without a label, left out: {shorten(dict(value))}"))
         return []
