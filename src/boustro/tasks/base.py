@@ -201,6 +201,7 @@ class Task(Contract[Input, Result]):
 
         Raises `ValueError` for what is none, with its number; that of the first is `first`.
         """
+        self.trained_head()  # is there, before any LM is loaded
         what, several = self.given.partition(" ")[2], f"{self.given} or several"
         items = [self.as_input(item, f"{what} {n}") for n, item in enumerate(iterate(inputs, several), first)]
         split = [list(self.split(item, f"{what} {number}")) for number, item in enumerate(items)]
