@@ -127,8 +127,7 @@ def evaluate(
         model = model if recall is None else model.with_recall(recall)
         answers = model.answer(sentences, cached=True)
         scores = model.score(sentences, answers).to_dict()
-        known = iter([answers])  # the encoder reads again only to say what the temperature is worth
-        own = calibration(model, sentences, lambda: next(known, None) or model.answer(sentences, cached=True))
+        own = calibration(model, sentences, answers, lambda: model.answer(sentences, cached=True))
         scores |= {"calibration": own} if own else {}
         print_notices(model.notices(cached=True))
         give(scores, json, lambda: _print_scores(scores), indent=1)

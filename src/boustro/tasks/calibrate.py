@@ -81,15 +81,18 @@ def best_temperature(scores: np.ndarray, right: np.ndarray) -> float:
 
 
 def calibration(
-    task: "Task[Any, Any]", examples: Sequence[Any], answer: Callable[[], Sequence[Answer]]
+    task: "Task[Any, Any]",
+    examples: Sequence[Any],
+    answers: Sequence[Answer],
+    again: Callable[[], Sequence[Answer]],
 ) -> dict[str, Any]:
     """The calibration error (0 to 1) of a task's answers, and with a temperature that of the answers without it.
 
-    Empty for tasks whose answers have no probability. `answer` gives the answers for the examples.
+    Empty for tasks whose answers have no probability. `again` gives the answers for the examples anew.
     """
     head, labelling = task.trained_head(), task.labelling
     assert labelling is not None
-    scores, right = labelling.judge(examples, answer())
+    scores, right = labelling.judge(examples, answers)
     if not scores:
         return {}
     own: dict[str, Any] = {"error": reliability(scores, right).error, "answers": len(scores)}
@@ -97,7 +100,7 @@ def calibration(
     if temperature != 1 and getattr(task, "recall", None) is None:
         try:
             head.temperature = 1.0
-            own["error_before"] = reliability(*labelling.judge(examples, answer())).error
+            own["error_before"] = reliability(*labelling.judge(examples, again())).error
         finally:
             head.temperature = temperature
         own["temperature"] = temperature

@@ -115,10 +115,11 @@ def calibrated_scores(
     outputs = predict_mixed(head, mixed, inputs)
     labelling.calibrate(task.complete(outputs, dev), dev)
 
-    def answer() -> list[Answer]:
+    def again() -> list[Answer]:
         return task.read_answers(predict_mixed(head, mixed, inputs), dev)
 
-    return task.score(dev, task.read_answers(outputs, dev)).to_dict(), calibration(task, dev, answer)
+    answers = task.read_answers(outputs, dev)
+    return task.score(dev, answers).to_dict(), calibration(task, dev, answers, again)
 
 
 def head_facts(encoder: Encoder, head: Head, log: TrainLog) -> dict[str, Any]:
