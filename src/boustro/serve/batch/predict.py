@@ -17,12 +17,12 @@ from boustro.output import RunOptions, as_json, only_errors, print_notices
 from boustro.serve.batch.growing import check_target, grow
 from boustro.serve.batch.labeller import Labelled, Labeller, Opened, Shown, label_batches, model_fingerprint
 from boustro.serve.batch.options import OutputOptions
-from boustro.serve.batch.rows import FORMS, Form, in_batches, read_rows, refuse_missing
+from boustro.serve.batch.rows import FORMS, Form, in_batches, read_rows
 from boustro.store import fingerprint
 from boustro.tasks import task_class, task_of
 from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.render import html_head
-from boustro.text.documents import is_stream
+from boustro.text.documents import check_input, is_stream
 
 ROWS = 1024
 TABLES = ("parquet", "arrow")
@@ -39,7 +39,8 @@ def predict_files(
     run: RunOptions,
 ) -> None:
     """See `boustro.cli.commands.predict`."""
-    refuse_missing(files)
+    for file in files:
+        check_input(file)
     _refuse_own_input(files, output)
     kind, made = task_class(task_of(opened.folder)), _form_of(output.out)
     table = made in TABLES

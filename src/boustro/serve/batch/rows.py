@@ -9,7 +9,7 @@ A row that cannot be read is not an end: it comes with its `problem`.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -179,12 +179,3 @@ def _ended(file: str) -> Iterator[tuple[int, str, str] | None]:
         except ValueError as error:
             yield number, "", str(error)
     yield number + 1, "", ""
-
-
-def refuse_missing(files: Sequence[str]) -> None:
-    """`FileNotFoundError` or `ValueError` for what is no file: before a model is opened."""
-    for file in files:
-        if Path(file).is_dir():
-            raise ValueError(f"{file} is a folder; name the files in it")
-        if file != "-" and not Path(file).exists():
-            raise FileNotFoundError(f"{file}: no such file; give a file, or - for standard input")
