@@ -102,6 +102,19 @@ def test_pieces_of_a_text_in_a_template(tiny_tokenizer):
     assert quoted.words["a"][0] == ids("rain") and quoted.sides({"text": "Ada"}, "x")[0] == ids('Ada "')
 
 
+def test_the_words_that_are_taught_to_a_masked_lm_have_as_many_pieces(tiny_tokenizer):
+    tokenizer = load_tokenizer(tiny_tokenizer)
+    pieces = PromptPieces(template(labels={"a": ["boats and nets", "rain"], "b": ["snow"]}), tokenizer)
+    rain, snow, boats = pieces.words["a"][1], pieces.words["b"][0], pieces.words["a"][0]
+    assert len(rain) == len(snow) < len(boats)
+    assert pieces.taught(equal=True) == {"a": ("rain", rain), "b": ("snow", snow)}
+    assert pieces.taught(equal=False) == {"a": ("boats and nets", boats), "b": ("snow", snow)}
+    with pytest.raises(
+        ValueError, match=r"'boats and nets' \d; 'snow' \d\), .*give each label a word of as many pieces"
+    ):
+        PromptPieces(template(labels={"a": "boats and nets", "b": "snow"}), tokenizer).taught(equal=True)
+
+
 # Scores
 
 
@@ -253,8 +266,11 @@ def test_long_texts_are_cut_on_request_and_counted(masked, files, capsys):
 
 @pytest.mark.parametrize("kind", ["prefix", "causal"])
 def test_fine_tuning_learns_the_words_of_the_labels(masked, tiny_lm, files, capsys, kind):
-    """The first word of a label, in the form that boustro prompt reads: no end-of-text piece, no head of lengths."""
+    """A word of each label, in the form that boustro prompt reads: no end-of-text piece, no head of lengths."""
     model = masked["prefix"] if kind == "prefix" else str(tiny_lm("llama", sentinel=True))
+    (files / "own.json").write_text(
+        json.dumps(TEMPLATE | {"labels": {"a": ["rain", "ferry"], "b": ["boats and nets", "snow"]}})
+    )
     words = ["seq2seq", "--model", model, "--train", str(files / "labelled.jsonl"), "--out", str(files / "lm")]
     words += ["--template", str(files / "own.json"), "--epochs", "60", "--lr", "1e-2", "--optimizer", "adamw"]
     assert main(words) == 0
@@ -266,14 +282,17 @@ def test_fine_tuning_learns_the_words_of_the_labels(masked, tiny_lm, files, caps
         str(files / "labelled.jsonl"),
         "--model",
         str(files / "lm"),
-        "--template",
-        words[8],
         "--json",
         "-",
     ]
     assert main(asked) == 0
-    found = json.loads(capsys.readouterr().out)["scores"]
-    assert found["answers"]["accuracy"] == 100, "a constant answer gets 60"
+    found = json.loads(capsys.readouterr().out)
+    assert found["scores"]["answers"]["accuracy"] == 100, "a constant answer gets 60"
+    learned = json.loads((files / "lm" / "template.json").read_text())
+    assert learned["labels"] == {"a": ["rain"], "b": ["snow" if kind == "prefix" else "boats and nets"]}
+    assert learned["text"] == TEMPLATE["text"]
+    assert main(["prompt", str(files / "labelled.jsonl"), "--model", model]) == 1
+    assert "was not fine-tuned on a template; name one with --template" in capsys.readouterr().err
     words[4] = str(files / "x.jsonl")
     (files / "x.jsonl").write_text('{"text": "Ada"}\n')
     assert main([*words, "--overwrite"]) == 1

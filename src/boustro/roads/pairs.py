@@ -1,7 +1,7 @@
 """Pairs of a prompt and a target text as piece ids: from JSON lines, from labelled texts in a template, of many tasks.
 
     pair              prompt E | target              E: end of text, which ends a prompt; a causal LM learns one more E
-    with a template   before | word | after          the text before the gap, the first word of the label, what follows
+    with a template   before | word | after          the text before the gap, a word of the label, what follows
 
 A mixture of tasks has at most `task_cap` pairs of each task in an epoch, so a task's share grows with its size up to
 the cap (Raffel et al. 2020, section 3.5.2: examples-proportional mixing). Some pairs are held back and measured: all
@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from boustro.choose import unknown
-from boustro.generation.models import OpenedLM
+from boustro.generation.models import MaskedLM, OpenedLM
 from boustro.generation.prompts.pieces import PromptPieces
-from boustro.generation.prompts.template import open_template
+from boustro.generation.prompts.template import Template, open_template
 from boustro.objectives.examples import keyed_generator
 from boustro.output import as_json
 from boustro.pretrain.distributed import say
@@ -58,8 +58,14 @@ class PairReader:
         self.template = open_template(config.template) if config.template else None
         pieces = self.template and PromptPieces(self.template, model.tokenizer, config.prompt_pieces)
         self._template_pieces = pieces
+        self._taught = pieces.taught(isinstance(model, MaskedLM)) if pieces else {}
         self._end = end_of_text_id(model.tokenizer)
         self._num_cut = 0
+
+    @property
+    def taught(self) -> Template | None:
+        """The template with the words that are taught, None without one."""
+        return self.template and self.template.with_words({label: word for label, (word, _) in self._taught.items()})
 
     def read(self, path: Path) -> list[Pair]:
         """The pairs of a file. Says how many are left out, longer than the window, and how many prompts are cut.
@@ -108,7 +114,7 @@ class PairReader:
         if value is None:
             raise ValueError(f"{place}: no label under the key {self.config.label_key!r}; name it with --label-key")
         left, after = self._template_pieces.sides(record, place)
-        target = self._template_pieces.words[self.template.label(value, place)][0]
+        _, target = self._taught[self.template.label(value, place)]
         prompt = [*self.model.before, *left, *self.model.prompt_end]
         return Pair(prompt, target, after, task=self._task(record, place), record=record)
 

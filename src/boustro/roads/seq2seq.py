@@ -6,10 +6,10 @@
 
 The prompt is read whole and nothing of it is hidden. The folder's config says `prompt_end`, so that `boustro generate`
 puts the end-of-text piece after a prompt too. A masked LM without the prefix mask gets no length head, because its
-prompt would see how long the target is. With a template the target is the word of a label, between two texts, without
-an end-of-text piece: what `boustro prompt` reads. Sources: Ghazvininejad et al. 2019, section 3; BiGLM, section 5;
-with a template Gao et al. 2021 (*Making Pre-trained Language Models Better Few-shot Learners*), section 4, here with
-the loss over the whole vocabulary.
+prompt would see how long the target is. With a template the target is a word of the label, between two texts, without
+an end-of-text piece: what `boustro prompt` reads; the folder holds the template with the words that were taught.
+Sources: Ghazvininejad et al. 2019, section 3; BiGLM, section 5; with a template Gao et al. 2021 (*Making Pre-trained
+Language Models Better Few-shot Learners*), section 4, here with the loss over the whole vocabulary.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,11 +21,13 @@ import torch
 from torch import Tensor, nn
 
 from boustro.generation.models import CausalLM, MaskedLM, open_lm
+from boustro.generation.prompts.template import FILE
 from boustro.models.hardware import mixed_precision, uses_bf16
 from boustro.models.length import LengthHead
 from boustro.models.loss import find_finish, lm_loss
 from boustro.models.masked import at, encode, prediction_head
 from boustro.objectives.examples import IGNORED, PADDING, keyed_generator
+from boustro.output import as_json
 from boustro.pretrain.batches import Batches
 from boustro.pretrain.checkpoints import finished_run
 from boustro.pretrain.config import run_facts
@@ -100,8 +102,10 @@ def train_seq2seq(config: Seq2SeqConfig) -> dict[str, Any]:
     result |= {"tasks": task_losses(groups, before, after)} if groups else {}
 
     def save(folder: Path) -> None:
-        if config.template is None:
+        if reader.taught is None:
             model.lm.config.prompt_end = True
+        else:
+            write_file(folder / FILE, as_json(reader.taught.to_dict()))
         model.lm.save_pretrained(folder)
         model.tokenizer.save_pretrained(folder)
         if trained.length is not None:

@@ -11,7 +11,7 @@ from typing import Any
 from tqdm import tqdm
 from tyro.conf import Positional
 
-from boustro.generation.prompts.template import Template, open_template
+from boustro.generation.prompts.template import Template, open_template, template_of
 from boustro.options import Count, check_options
 from boustro.output import as_json, check_output, only_errors, print_notices
 from boustro.text.documents import check_input, parse_record, read_batches, read_values
@@ -21,7 +21,7 @@ LINES = 256
 
 def prompt(
     model: str,
-    template: str,
+    template: str | None = None,
     file: Positional[str] = "-",
     calibrate: bool = False,
     score: str | None = None,
@@ -40,6 +40,7 @@ def prompt(
     Args:
         model: A masked LM, a forward LM, a backward LM, or a pair such as starter.
         template: sentiment, question-type, entailment, paraphrase, acceptability, or a JSON file (docs/generation.md).
+            By default the one that the model was fine-tuned on, with the words that it learned.
         file: JSON lines with the template's keys, or texts, one a line (.gz, .bz2, .xz too), or - for standard input.
         calibrate: Divide the probabilities of the labels by those for a text without content.
         score: How a word is scored. Of a masked LM: one of boustro score's, by default left-to-right; for a word of
@@ -55,7 +56,7 @@ def prompt(
     check_options(prompt, locals())
     check_input(file)
     check_output(json)
-    known = open_template(template)
+    known = open_template(template) if template else template_of(model)
     labelled = read_labels(train, known, label_key) if train else None
     from boustro.generation.prompts.classifier import PromptClassifier
     from boustro.generation.prompts.figures import Figures

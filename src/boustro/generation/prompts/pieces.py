@@ -37,6 +37,26 @@ class PromptPieces:
                 if not pieces or tokenizer.unk_token_id in pieces:
                     raise ValueError(f"template {template.name}: the model's vocabulary has no pieces for {word!r}")
 
+    def taught(self, equal: bool) -> dict[str, tuple[str, list[int]]]:
+        """The word of each label that fine-tuning teaches, and its pieces: the first of the label's words.
+
+        A masked LM sees how many pieces are hidden. So for it (`equal`) all words must have the same number of them, the
+        smallest one that every label has a word of; `ValueError` where there is none.
+        """
+        own = {
+            label: list(zip(self.template.words[label], pieces, strict=True)) for label, pieces in self.words.items()
+        }
+        if not equal:
+            return {label: known[0] for label, known in own.items()}
+        common = set.intersection(*({len(pieces) for _, pieces in known} for known in own.values()))
+        if not common:
+            counts = "; ".join(", ".join(f"{word!r} {len(pieces)}" for word, pieces in known) for known in own.values())
+            raise ValueError(
+                f"template {self.template.name}: no number of pieces is common to the words of all labels ({counts}), "
+                "and a masked LM would learn the number; give each label a word of as many pieces"
+            )
+        return {label: next(item for item in known if len(item[1]) == min(common)) for label, known in own.items()}
+
     def sides(self, record: Any, place: str) -> Sides:
         """The pieces of a record in the template; its texts are cut to their first `most` pieces."""
         return self._pieces(*self.template.sides(self._cut(record), place))

@@ -6,12 +6,13 @@
      "neutral": ["", "N/A"]}                                      what stands for an empty text; these by default
 
 Those in `boustro/data/prompts` are known by their names. The words of a label are its *verbalisers* (Schick and Schütze
-2021, section 3): any of them stands for it, and the first is what fine-tuning learns to write.
+2021, section 3): any of them stands for it. Fine-tuning learns to write one of them (`PromptPieces.taught`), and
+leaves the template with these words in the model's folder (`FILE`).
 """
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from boustro.text.patterns import FIELD, fill
 GAP = re.compile("_{3,}")
 NEUTRAL = ("", "N/A", "...")
 KEYS = ("about", "text", "labels", "aliases", "neutral")
+FILE = "template.json"
+"""In a folder of a fine-tuned LM."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,16 @@ class Template:
     def labels(self) -> list[str]:
         """In the file's order."""
         return list(self.words)
+
+    def with_words(self, words: Mapping[str, str]) -> "Template":
+        """The same with one word for each label."""
+        return replace(self, words={label: (words[label],) for label in self.words})
+
+    def to_dict(self) -> dict[str, Any]:
+        """What a file holds; `read_template` reads it."""
+        labels = {label: list(words) for label, words in self.words.items()}
+        text = f"{self.before}___{self.after}"
+        return {"text": text, "labels": labels, "aliases": self.aliases, "neutral": list(self.neutral)}
 
     def sides(self, record: Any, place: str) -> tuple[str, str]:
         """The texts before and after the gap; `ValueError`, with the place, for a record without a text."""
@@ -84,6 +97,13 @@ def open_template(name: str) -> Template:
     except ValueError as error:
         raise ValueError(f"{name}: not a JSON file ({error})") from None
     return read_template(Path(name).name.removesuffix(".json"), value, name)
+
+
+def template_of(model: str) -> Template:
+    """The template that an LM was fine-tuned on; `ValueError` where its folder has none."""
+    if not (file := Path(model) / FILE).is_file():
+        raise ValueError(f"{model} was not fine-tuned on a template; name one with --template")
+    return open_template(str(file))
 
 
 def read_template(name: str, value: Any, place: str) -> Template:
