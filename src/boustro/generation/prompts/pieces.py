@@ -40,7 +40,7 @@ class PromptPieces:
     def taught(self, equal: bool) -> dict[str, tuple[str, list[int]]]:
         """The word of each label that fine-tuning teaches, and its pieces: the first of the label's words.
 
-        A masked LM sees how many pieces are hidden. So for it (`equal`) all words must have the same number of them, the
+        A masked LM sees how many pieces are hidden. So for it (`equal`) all words have the same number of them, the
         smallest one that every label has a word of; `ValueError` where there is none.
         """
         own = {
