@@ -7,22 +7,33 @@
               masked LM of the whole pair's size, after the pair's pieces
     last      only the last layer of each LM
     domain    both LMs of the package go on, on raw text of the domain and on as many pieces of Wikipedia
+    cost      what the backward LM adds where the forward LM runs anyway, and whether that one still writes the same
 
-Every step is a `boustro` command, printed before it runs, and is skipped if its result is complete: an interrupted run
-goes on. All LMs of a question have the tokenizer of the package, the same seed and the same schedule. One LM of each
+Every step of the other questions is a `boustro` command, printed before it runs, and is skipped if its result is
+complete: an interrupted run goes on. All LMs of a question have the tokenizer of the package, the same seed and the same schedule. One LM of each
 kind is trained, so a difference of a point may be the LM's own; the spread is that of the heads.
 """
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 import tyro
+from transformers import AutoModelForCausalLM
 
+from boustro.encoders.base import Encoder
+from boustro.encoders.concat import ConcatEncoder
+from boustro.encoders.lm import LMEncoder
+from boustro.encoders.spec import load_encoder
 from boustro.store import write_file
+from boustro.tasks.data import read_data
+from boustro.types import Sentence
 from gpt2_pair import boustro
 
+SENTENCES = 500
 SIZES, DIRECTIONS = ("tiny", "mini", "small"), ("forward", "backward")
 TEXTS = {
     "wikipedia": ["wikipedia/train-AA.jsonl.bz2"],
@@ -121,13 +132,52 @@ def domain(bench: Bench) -> None:
     bench.compare("domain", "conll2003", "starter", *pairs.values())
 
 
+def cost(bench: Bench) -> None:
+    """Time of the forward LM, and of the pair, for sentences read one by one; its logits beside plain transformers."""
+    sentences = read_data(bench.data / "ner" / "conll2003" / "dev.txt")[:SENTENCES]
+    pair = load_encoder("starter", context="sentence", dtype="float32")
+    assert isinstance(pair, ConcatEncoder)
+    forward, backward = pair.parts
+    assert isinstance(forward, LMEncoder)
+    print("\n| encoder | parameters | ms a sentence, median | slowest twentieth |\n|---|---:|---:|---:|")
+    for name, encoder in (("forward LM", forward), ("backward LM", backward), ("both", pair)):
+        taken = sorted(_seconds(encoder, sentence) for sentence in sentences)
+        middle, slow = (1000 * taken[int(share * len(taken))] for share in (0.5, 0.95))
+        print(f"| {name} | {encoder.num_parameters / 1e6:.1f}M | {middle:.1f} | {slow:.1f} |", flush=True)
+    ids = torch.tensor([[0, *range(100, 200)]])
+    own, plain = (
+        forward.language_model(),
+        AutoModelForCausalLM.from_pretrained(forward.model.name_or_path, dtype=torch.float32),
+    )
+    with torch.no_grad():
+        equal = torch.equal(own(ids).logits, plain(ids).logits)
+        written = [lm.generate(ids, max_new_tokens=50, do_sample=False).tolist() for lm in (own, plain)]
+    print(
+        f"logits after this, from the same weights: {'bit-equal' if equal else 'not equal'} to plain transformers; ",
+        end="",
+    )
+    print(f"50 pieces written: {'the same' if written[0] == written[1] else 'others'}")
+
+
+def _seconds(encoder: Encoder, sentence: Sentence) -> float:
+    started = time.perf_counter()
+    list(encoder.encode([sentence]))
+    return time.perf_counter() - started
+
+
 def _speed(folder: Path) -> float:
     """Pieces a second of a training run."""
     run = json.loads((folder / "training.json").read_text("utf-8"))
     return run["pieces_seen"] / run["seconds"]
 
 
-QUESTIONS: dict[str, Callable[[Bench], None]] = {"widths": widths, "masked": masked, "last": last, "domain": domain}
+QUESTIONS: dict[str, Callable[[Bench], None]] = {
+    "widths": widths,
+    "masked": masked,
+    "last": last,
+    "domain": domain,
+    "cost": cost,
+}
 
 
 def main(
