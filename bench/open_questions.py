@@ -10,8 +10,9 @@
     cost      what the backward LM adds where the forward LM runs anyway, and whether that one still writes the same
 
 Every step of the other questions is a `boustro` command, printed before it runs, and is skipped if its result is
-complete: an interrupted run goes on. All LMs of a question have the tokenizer of the package, the same seed and the same schedule. One LM of each
-kind is trained, so a difference of a point may be the LM's own; the spread is that of the heads.
+complete: an interrupted run goes on. All LMs of a question have the tokenizer of the package, the same seed and the
+same schedule. One LM of each kind is trained, so a difference of a point may be the LM's own; the spread is that of the
+heads.
 """
 
 import json
@@ -19,6 +20,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 import tyro
@@ -145,18 +147,19 @@ def cost(bench: Bench) -> None:
         middle, slow = (1000 * taken[int(share * len(taken))] for share in (0.5, 0.95))
         print(f"| {name} | {encoder.num_parameters / 1e6:.1f}M | {middle:.1f} | {slow:.1f} |", flush=True)
     ids = torch.tensor([[0, *range(100, 200)]])
-    own, plain = (
+    lms: list[Any] = [
         forward.language_model(),
         AutoModelForCausalLM.from_pretrained(forward.model.name_or_path, dtype=torch.float32),
-    )
+    ]
     with torch.no_grad():
-        equal = torch.equal(own(ids).logits, plain(ids).logits)
-        written = [lm.generate(ids, max_new_tokens=50, do_sample=False).tolist() for lm in (own, plain)]
+        own, plain = (lm(ids).logits for lm in lms)
+        written = [lm.generate(ids, max_new_tokens=50, do_sample=False).tolist() for lm in lms]
+    logits, text = torch.equal(own, plain), written[0] == written[1]
     print(
-        f"logits after this, from the same weights: {'bit-equal' if equal else 'not equal'} to plain transformers; ",
+        f"the forward LM after this, beside plain transformers: logits {'bit-equal' if logits else 'not equal'}, ",
         end="",
     )
-    print(f"50 pieces written: {'the same' if written[0] == written[1] else 'others'}")
+    print(f"{'the same' if text else 'other'} 50 pieces written")
 
 
 def _seconds(encoder: Encoder, sentence: Sentence) -> float:
