@@ -219,6 +219,8 @@ def test_a_trained_folder_agrees_in_a_new_process(trained, tmp_path):
     subprocess.run([sys.executable, "-c", code, tmp_path / "e", tmp_path / "v.npy"], check=True)
     expected = trained.encode(["Ada left.", "It rained."])
     np.testing.assert_allclose(np.load(tmp_path / "v.npy"), expected, atol=1e-5)
+    card = (tmp_path / "e/README.md").read_text("utf-8")
+    assert "pipeline_tag: sentence-similarity" in card and f"trained on {trained.record['pairs']:,} pairs" in card
     opened = boustro.SentenceEncoder.from_pretrained(tmp_path / "e")
     assert opened.record == json.loads(json.dumps(trained.record))
 

@@ -5,6 +5,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -230,6 +231,10 @@ def test_fit_evaluate_save_open_agree(world, tiny_pair):
     again = SenseTagger.from_pretrained(world / "senses")
     assert again.predict([sentence, sentence]) == [[known, unknown]] * 2
     assert again.evaluate(world / "c.data.xml") == score
+    card = (world / "senses/README.md").read_text("utf-8")
+    assert card.startswith("---\nlibrary_name: boustro\n") and "boustro.SenseTagger.from_pretrained" in card
+    assert "- lemmas and senses: 2 and 3" in card and "most frequent sense 0.0" not in card
+    assert str(Path(tiny_pair.split("+")[0]).parent) not in card, "paths may be private"
 
 
 def test_without_wordnet_an_unknown_lemma_has_no_answer(world, tiny_lm):

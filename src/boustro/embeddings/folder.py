@@ -4,12 +4,13 @@ config.json              encoder, options, training, and what training recorded
 statistics.safetensors   the first component and the arrays of the transform
 words.json               how often each word occurs in the texts
 head.safetensors         the head's weights, where one was trained
+README.md                the model card
 """
 
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from safetensors.numpy import load_file as load_arrays
@@ -25,6 +26,7 @@ from boustro.encoders.spec import exact_spec
 from boustro.heads.options import HeadOptions
 from boustro.heads.transforms import TRANSFORMS
 from boustro.store import read_folder, read_json, write_file, write_folder
+from boustro.tasks.card import write_short_card
 
 KIND = "sentence_encoder"
 COMPONENT = "component"  # an array in STATISTICS
@@ -56,6 +58,32 @@ def save_encoder(model: SentenceEncoder, path: str | Path) -> None:
         if head is not None:
             save_file({name: t.cpu().contiguous() for name, t in head.state_dict().items()}, folder / HEAD)
         write_file(folder / "config.json", json.dumps(config, indent=1, ensure_ascii=False))
+        write_short_card(
+            folder,
+            KIND,
+            config,
+            Path(path).resolve().name,
+            pipeline="sentence-similarity",
+            does=f"Makes a vector of {model.width:,} numbers from a text, for comparison by the cosine.",
+            facts=_facts(model),
+            cls="SentenceEncoder",
+            code=[
+                f'vectors = model.encode(["The ferry leaves at seven."])  # an array (1, {model.width})',
+                'model.similarity("A ship left.", vectors)  # cosines, -1 to 1',
+            ],
+        )
+
+
+def _facts(model: SentenceEncoder) -> dict[str, Any]:
+    """What the card says of the training."""
+    record, frequencies = model.record, model.frequencies
+    spearman = record.get("dev_spearman")
+    return {
+        "statistics": frequencies and f"of texts with {sum(frequencies.counts.values()):,} words",
+        "head": model.head and f"trained on {record['pairs']:,} pairs ({record['learned']}), seed {record['seed']}",
+        "Spearman's correlation on the development pairs": None if spearman is None else f"{spearman:.2f}",
+        "settings": " ".join(f"`{k}={v}`" for k, v in asdict(model.options).items()),
+    }
 
 
 def load_encoder_folder(

@@ -12,6 +12,7 @@ model index. The card may be edited: its bytes are not verified when the folder 
 """
 
 import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +50,45 @@ def model_card(config: dict[str, Any], manifest: dict[str, Any], name: str) -> s
         "Sizes and cost": _cost(config["record"], manifest),
         "Notices": "\n".join(f"- {count:,} {_cell(what)}" for what, count in notices.items() if count),
     }
-    body = "\n\n".join(f"## {title}\n\n{text}" for title, text in sections.items() if text)
-    return f"---\n{_metadata(config, name).to_yaml()}\n---\n\n{_summary(config, name)}\n\n{body}\n"
+    return _page(_metadata(config, name), _summary(config, name), sections)
+
+
+def write_short_card(
+    folder: Path,
+    kind: str,
+    config: dict[str, Any],
+    name: str,
+    *,
+    pipeline: str,
+    does: str,
+    facts: Mapping[str, Any],
+    cls: str,
+    code: Sequence[str],
+) -> Path:
+    """README.md of a folder without a labelling, such as sentence embeddings; `config` as its config.json has it.
+
+    Args:
+        folder: The folder, not yet complete.
+        kind: The folder's kind.
+        config: `encoder`, `encoder_identity`, `version`.
+        name: The name that the folder is opened by.
+        pipeline: The Hub's name for what it does.
+        does: What it does, in a sentence.
+        facts: What training recorded, by name; what is None or empty is left out.
+        cls: The class that opens it.
+        code: Lines that use what it opens, under the name `model`.
+    """
+    manifest = make_manifest(folder, kind)
+    own = {what: value for what, value in facts.items() if value not in (None, "", {}, [])}
+    size = sum(fact["bytes"] for fact in manifest["files"].values())
+    sections = {
+        "Use": _example(config, "model", cls, name, code),
+        "Training": _listed({**own, "size of this folder in bytes": f"{size:,}", **_made_by(manifest)}),
+        "Encoder": _encoder(config),
+    }
+    metadata = ModelCardData(library_name="boustro", pipeline_tag=pipeline, tags=["boustro", pipeline])
+    what = f"Made with Boustro {config['version']}. The language models are frozen, and loaded by name, see Encoder."
+    return write_file(folder / CARD, _page(metadata, f"# {name}\n\n{does} {what}", sections))
 
 
 def local_models(config: dict[str, Any]) -> list[str]:
@@ -102,16 +140,26 @@ def _summary(config: dict[str, Any], name: str) -> str:
     )
 
 
+def _page(metadata: ModelCardData, summary: str, sections: Mapping[str, str]) -> str:
+    body = "\n\n".join(f"## {title}\n\n{text}" for title, text in sections.items() if text)
+    return f"---\n{metadata.to_yaml()}\n---\n\n{summary}\n\n{body}\n"
+
+
 def _use(config: dict[str, Any], name: str) -> str:
+    task = TASKS[config["task"]]
+    call = f"{task.folder}.predict({task.example})  # {task.answer}"
+    return _example(config, task.folder, task.name, name, [call])
+
+
+def _example(config: dict[str, Any], variable: str, cls: str, name: str, lines: Sequence[str]) -> str:
+    """How the folder is opened and used."""
     moved = note = ""
     if local_models(config):
         moved = ', encoder="…"'
         note = "\n\nIts encoder uses models from a local folder: set `encoder` to their paths on your machine."
-    task = TASKS[config["task"]]
-    return (
-        f'```python\nimport boustro\n\n{task.folder} = boustro.{task.name}.from_pretrained("{name}"{moved})\n'
-        f"{task.folder}.predict({task.example})  # {task.answer}\n```{note}"
-    )
+    calls = "\n".join(lines)
+    opened = f'{variable} = boustro.{cls}.from_pretrained("{name}"{moved})'
+    return f"```python\nimport boustro\n\n{opened}\n{calls}\n```{note}"
 
 
 def _scores(config: dict[str, Any]) -> str:
@@ -127,26 +175,35 @@ def _scores(config: dict[str, Any]) -> str:
 
 
 def _training(config: dict[str, Any], manifest: dict[str, Any]) -> str:
-    record, made_by = config["record"], manifest["made_by"]
+    record = config["record"]
     data = [
         [part, _cell(Path(facts["name"]).name), f"{facts['sentences']:,}", f"`{facts['fingerprint']}`"]
         for part in ("train", "dev")
         if (facts := record[part])
     ]
-    command = shlex.join(made_by["command"]).replace("`", "'").replace("\n", " ")
     facts = {
         "seed": record["seed"],
         "best epoch": record["best_epoch"],
         "settings": " ".join(f"`{k}={v}`" for k, v in config["config"].items()),
-        "command": f"`{command}`",
-        "versions": ", ".join(f"{package} {number}" for package, number in made_by["versions"].items()),
+        **_made_by(manifest),
     }
-    listed = "\n".join(f"- {what}: {value}" for what, value in facts.items())
-    return f"{_table(['data', 'name', 'sentences', 'fingerprint'], data)}\n\n{listed}"
+    return f"{_table(['data', 'name', 'sentences', 'fingerprint'], data)}\n\n{_listed(facts)}"
+
+
+def _made_by(manifest: dict[str, Any]) -> dict[str, str]:
+    """The command and the versions."""
+    made_by = manifest["made_by"]
+    command = shlex.join(made_by["command"]).replace("`", "'").replace("\n", " ")
+    versions = ", ".join(f"{package} {number}" for package, number in made_by["versions"].items())
+    return {"command": f"`{command}`", "versions": versions}
+
+
+def _listed(facts: Mapping[str, Any]) -> str:
+    return "\n".join(f"- {what}: {value}" for what, value in facts.items())
 
 
 def _encoder(config: dict[str, Any]) -> str:
-    parts, shares = _parts(config), config["record"]["layer_weights"]
+    parts, shares = _parts(config), config["record"].get("layer_weights", {})
     if len(shares) != len(parts):  # one model twice
         shares = {f"model {number}": [] for number in range(1, len(parts) + 1)}
     rows = []

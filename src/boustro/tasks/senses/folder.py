@@ -3,6 +3,7 @@
 config.json              options, the exact encoder, the prior, and what training recorded
 senses.json              for every lemma and part of speech its senses and their counts; WordNet's first senses
 centroids.safetensors    a vector per sense, in the order of senses.json; the arrays of the transform
+README.md                the model card
 """
 
 import json
@@ -17,6 +18,7 @@ from boustro import __version__
 from boustro.encoders.frozen import naming_folder, weights_of
 from boustro.heads.transforms import TRANSFORMS
 from boustro.store import read_folder, read_json, write_file, write_folder
+from boustro.tasks.card import write_short_card
 from boustro.tasks.senses.centroids import Centroids
 
 if TYPE_CHECKING:
@@ -43,6 +45,32 @@ def save_senses(tagger: "SenseTagger", path: str | Path) -> None:
         save_file({"centroids": centroids.vectors, **arrays}, folder / VECTORS)
         write_file(folder / SENSES, json.dumps({**centroids.to_dict(), "first": first}, ensure_ascii=False))
         write_file(folder / CONFIG, json.dumps(config, indent=1, ensure_ascii=False))
+        write_short_card(
+            folder,
+            KIND,
+            config,
+            Path(path).resolve().name,
+            pipeline="token-classification",
+            does="Says which sense of an inventory a word has in its sentence.",
+            facts=_facts(tagger),
+            cls="SenseTagger",
+            code=['model.evaluate("semeval2007.data.xml")  # precision, recall, F1, coverage'],
+        )
+
+
+def _facts(tagger: "SenseTagger") -> dict[str, Any]:
+    """What the card says of the training."""
+    record, train = tagger.record, tagger.record["train"]
+    held_out = record.get("held_out") or {}
+    own = held_out.get("accuracy", {}).get(str(tagger.prior))
+    return {
+        "occurrences of words with a sense": f"{train['occurrences']:,}, in {train['sentences']:,} sentences",
+        "lemmas and senses": f"{record['lemmas']:,} and {record['senses']:,}",
+        "prior": f"{tagger.prior:g}",
+        "accuracy on documents held out": held_out and f"{own}, most frequent sense {held_out['most_frequent_sense']}",
+        "first senses of WordNet": tagger.first and f"{len(tagger.first):,}",
+        "settings": " ".join(f"`{k}={v}`" for k, v in asdict(tagger.options).items()),
+    }
 
 
 def load_senses(
