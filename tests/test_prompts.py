@@ -290,7 +290,7 @@ def test_fine_tuning_learns_the_words_of_the_labels(masked, tiny_lm, files, caps
     assert found["scores"]["answers"]["accuracy"] == 100, "a constant answer gets 60"
     learned = json.loads((files / "lm" / "template.json").read_text())
     assert learned["labels"] == {"a": ["rain"], "b": ["snow" if kind == "prefix" else "boats and nets"]}
-    assert learned["text"] == TEMPLATE["text"]
+    assert learned["text"] == TEMPLATE["text"] and found["template"] == "lm"
     assert main(["prompt", str(files / "labelled.jsonl"), "--model", model]) == 1
     assert "was not fine-tuned on a template; name one with --template" in capsys.readouterr().err
     words[4] = str(files / "x.jsonl")

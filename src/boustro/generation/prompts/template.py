@@ -103,7 +103,7 @@ def template_of(model: str) -> Template:
     """The template that an LM was fine-tuned on; `ValueError` where its folder has none."""
     if not (file := Path(model) / FILE).is_file():
         raise ValueError(f"{model} was not fine-tuned on a template; name one with --template")
-    return open_template(str(file))
+    return replace(open_template(str(file)), name=Path(model).name)
 
 
 def read_template(name: str, value: Any, place: str) -> Template:
