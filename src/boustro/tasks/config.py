@@ -87,7 +87,7 @@ class TaggerConfig(CalibrationOptions, TaskConfig):
 class ClassifierConfig(CalibrationOptions, TaskConfig):
     """Options of a Classifier; the defaults are what measurement favoured (docs/tasks.md)."""
 
-    default_head: ClassVar[str] = "bilstm-pool"
+    default_head: ClassVar[str] = "mlp-pool"
 
     words: bool = False
     """Put TF-IDF of words and word pairs beside the encoder, weighed on parts of the training set left out."""
