@@ -1,4 +1,4 @@
-"""What the backward-LM paper leaves open, as runs that can be repeated; docs/questions.md has the answers.
+"""What the backward-LM paper leaves open, as runs that can be repeated; docs/questions.md has the answers so far.
 
     python bench/open_questions.py --data ../shared/data --out questions [--only widths] [--tokens 500000]
 
@@ -141,7 +141,7 @@ def cost(bench: Bench) -> None:
     assert isinstance(pair, ConcatEncoder)
     forward, backward = pair.parts
     assert isinstance(forward, LMEncoder)
-    print("\n| encoder | parameters | ms a sentence, median | slowest twentieth |\n|---|---:|---:|---:|")
+    print("\n| encoder | parameters | ms a sentence, median | 95th percentile |\n|---|---:|---:|---:|")
     for name, encoder in (("forward LM", forward), ("backward LM", backward), ("both", pair)):
         taken = sorted(_seconds(encoder, sentence) for sentence in sentences)
         middle, slow = (1000 * taken[int(share * len(taken))] for share in (0.5, 0.95))
