@@ -1,6 +1,7 @@
 """Any language in an hour, in seconds: Chinese without spaces and Arabic from right to left, stopped and continued."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import boustro
 from boustro.cli.main import main
 from boustro.studies.language import build as steps
 from boustro.studies.language.options import LanguageOptions
-from boustro.studies.language.plan import RESERVE, decide
+from boustro.studies.language.plan import RESERVE, decide, reserve
 
 TEXTS = {
     "chinese": "艾达在利塞港工作。米拉住在维尔马。今天港口下雨，船没有来。\n图书馆下雪时关门。渔民在风大时补网。\n",
@@ -81,6 +82,8 @@ def test_what_fits_the_budget():
     plan = decide("k", options, step_seconds=1.0, spent=20, num_pieces=10**7)
     assert plan.steps == int((600 * (1 - RESERVE) - 20) / 2) and plan.tokens == plan.steps * 1000
     assert decide("k", options, 1.0, 20, 30_000).steps == 60  # two passes over the text
+    assert reserve(1) == RESERVE and reserve(3) == pytest.approx(7 * RESERVE / 3) and reserve(10) == 0.8
+    assert decide("k", replace(options, seeds=3), 1.0, 20, 10**7).steps == int((600 * (1 - 7 * RESERVE / 3) - 20) / 2)
     with pytest.raises(ValueError, match=r"10 are the least; give --minutes 35\.2"):
         decide("k", options, 60.0, 279, 10**7)
 

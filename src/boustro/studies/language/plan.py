@@ -2,9 +2,9 @@
 
     OUT/plan.json     written at the start, and again after the probe
 
-    minutes · 60 = what was spent before + 2 · (start of an LM + steps · seconds a step) + RESERVE · minutes · 60
+    minutes · 60 = what was spent before + 2 · (start of an LM + steps · seconds a step) + reserve(seeds) · minutes · 60
 
-The reserve is for the vectors of the labelled sentences, the heads and the report.
+The reserve is for the vectors of the labelled sentences, the tagger and the report.
 """
 
 import json
@@ -18,7 +18,8 @@ from boustro.studies.language.options import LanguageOptions
 from boustro.tasks.data.fingerprint import data_fingerprint
 
 FILE = "plan.json"
-RESERVE = 0.3
+RESERVE, MOST = 0.3, 0.8
+"""The share of the time for a tagger and a report with one seed; the most with many."""
 LEAST_STEPS = 10
 
 
@@ -68,16 +69,21 @@ def load_plan(out: Path, key: str) -> Plan | None:
     return plan
 
 
+def reserve(seeds: int) -> float:
+    """The share of the time for what follows the LMs: the tagger, and for each seed two in the report."""
+    return min(MOST, RESERVE * (1 + 2 * seeds) / 3)
+
+
 def decide(key: str, options: LanguageOptions, step_seconds: float, spent: float, num_pieces: int) -> Plan:
     """How many pieces fit the budget, at most `passes` over the text; `ValueError` where hardly any do.
 
     `spent` are the seconds before the LMs, and those of their starts.
     """
-    step = options.segment_length * options.batch_segments
-    seconds = options.minutes * 60 * (1 - RESERVE) - spent
+    step, share = options.segment_length * options.batch_segments, 1 - reserve(options.seeds)
+    seconds = options.minutes * 60 * share - spent
     steps = min(int(seconds / 2 / step_seconds), options.passes * num_pieces // step)
     if steps < LEAST_STEPS:
-        needed = (2 * LEAST_STEPS * step_seconds + spent) / (1 - RESERVE) / 60
+        needed = (2 * LEAST_STEPS * step_seconds + spent) / share / 60
         raise ValueError(
             f"{max(steps, 0)} steps of {step:,} pieces fit {options.minutes:g} minutes and {num_pieces:,} pieces of "
             f"text, and {LEAST_STEPS} are the least; give --minutes {needed:.1f} or more, more text, or smaller batches"
