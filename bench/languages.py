@@ -11,7 +11,6 @@ All but the CRF choose their epoch on the development set.
 """
 
 import json
-import statistics
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,9 +50,8 @@ def main(folder: Path, train: Path, dev: Path, seeds: int = 3, epochs: int = 20,
     systems = json.loads(found.read_text("utf-8"))["systems"]
     print("\n| system | pieces read | dev F1 |\n|---|---:|---:|")
     for name, read, system in zip(("forward LM", "pair", "masked LM"), (1, 2, 2), systems, strict=True):
-        values = system["dev"]["values"]
-        spread = statistics.stdev(values) if len(values) > 1 else 0.0
-        print(f"| {name} | {read * pieces / 1e6:.1f}M | {statistics.mean(values):.2f} ± {spread:.2f} |", flush=True)
+        score = system["dev"]
+        print(f"| {name} | {read * pieces / 1e6:.1f}M | {score['mean']:.2f} ± {score['sd']:.2f} |", flush=True)
     started = time.monotonic()
     value = crf_f1(read_data(train), read_data(dev))
     print(f"| CRF over characters and shapes ({time.monotonic() - started:,.0f} s) | 0 | {value:.2f} |")

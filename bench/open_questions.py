@@ -154,12 +154,9 @@ def cost(bench: Bench) -> None:
     with torch.no_grad():
         own, plain = (lm(ids).logits for lm in lms)
         written = [lm.generate(ids, max_new_tokens=50, do_sample=False).tolist() for lm in lms]
-    logits, text = torch.equal(own, plain), written[0] == written[1]
-    print(
-        f"the forward LM after this, beside plain transformers: logits {'bit-equal' if logits else 'not equal'}, ",
-        end="",
-    )
-    print(f"{'the same' if text else 'other'} 50 pieces written")
+    logits = "bit-equal" if torch.equal(own, plain) else "not equal"
+    text = "the same" if written[0] == written[1] else "other"
+    print(f"the forward LM after this, beside plain transformers: logits {logits}, {text} 50 pieces written")
 
 
 def _seconds(encoder: Encoder, sentence: Sentence) -> float:

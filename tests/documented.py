@@ -64,8 +64,8 @@ CONLLU = "1\tAda\tAda\tPROPN\t_\t_\t0\troot\t_\tNER=B-PER\n2\tleft\tleave\tVERB\
 CORPUS = "".join(json.dumps({"text": " ".join(SENTENCES[i:] + SENTENCES[:i])}) + "\n" for i in range(8))
 SHARDS = ("validation", "wikipedia", "novels", "english", "swahili")
 CORPORA = ("corpus/a", "corpus", "held-out", "wikipedia/train-AA", "wikipedia/train-AB", "data/wikipedia/train-AA")
-CORPORA += ("data/wikipedia/validation", "data/novels/train", "data/reddit/train", "data/irc/train")
-CORPORA += ("data/topicalchat/train", "data/articles/train")
+CORPORA += ("data/wikipedia/validation",)
+CORPORA += tuple(f"data/{source}/train" for source in ("novels", "reddit", "irc", "topicalchat", "articles"))
 MADE = (
     "tokenize corpus.jsonl --tokenizer gpt2 --out shards",
     "pretrain --shards shards --preset mini --out my-forward",

@@ -40,6 +40,11 @@ def locate_model(name: str) -> str:
     return name
 
 
+def is_shipped(spec: str) -> bool:
+    """Whether an LM of the package is part of an encoder's spec, such as `unmasked:starter-forward+./backward`."""
+    return any(part.rpartition(":")[2] in (*SHIPPED, *PAIRS) for part in spec.split("+"))
+
+
 def is_path(name: str) -> bool:
     """Whether a name can only be a folder."""
     return name.startswith((".", "/", "~"))

@@ -60,7 +60,6 @@ def save_encoder(model: SentenceEncoder, path: str | Path) -> None:
         write_file(folder / "config.json", json.dumps(config, indent=1, ensure_ascii=False))
         write_short_card(
             folder,
-            KIND,
             config,
             Path(path).resolve().name,
             pipeline="sentence-similarity",
@@ -82,7 +81,6 @@ def _facts(model: SentenceEncoder) -> dict[str, Any]:
         "statistics": frequencies and f"of texts with {sum(frequencies.counts.values()):,} words",
         "head": model.head and f"trained on {record['pairs']:,} pairs ({record['learned']}), seed {record['seed']}",
         "Spearman's correlation on the development pairs": None if spearman is None else f"{spearman:.2f}",
-        "settings": " ".join(f"`{k}={v}`" for k, v in asdict(model.options).items()),
     }
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from boustro.encoders.base import Encoder
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.spec import exact_spec, load_encoder, with_cache
+from boustro.names import is_shipped
 
 
 class FrozenEncoder:
@@ -55,7 +56,7 @@ class FrozenEncoder:
 def refuse_other_weights(encoder: Encoder, spec: str, weights: list[Any] | None, what: str, otherwise: str) -> None:
     """`ValueError` where the LMs at a spec are not these `weights_of`; `None` is any. `what` they were made for."""
     if weights is not None and weights != weights_of(encoder.identity()):
-        shipped = " (the pair of the package changes between versions)" if "starter" in spec else ""
+        shipped = " (the pair of the package changes between versions)" if is_shipped(spec) else ""
         raise ValueError(
             f"the model at {spec!r} is not the one that {what}{shipped}; "
             f"name the right one with --encoder, or {otherwise}"

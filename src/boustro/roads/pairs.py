@@ -55,17 +55,11 @@ class PairReader:
 
     def __init__(self, config: Seq2SeqConfig, model: OpenedLM) -> None:
         self.config, self.model = config, model
-        self.template = open_template(config.template) if config.template else None
+        self.template = _taught(open_template(config.template), model) if config.template else None
         pieces = self.template and PromptPieces(self.template, model.tokenizer, config.prompt_pieces)
         self._template_pieces = pieces
-        self._taught = pieces.taught(isinstance(model, MaskedLM)) if pieces else {}
         self._end = end_of_text_id(model.tokenizer)
         self._num_cut = 0
-
-    @property
-    def taught(self) -> Template | None:
-        """The template with the words that are taught, None without one."""
-        return self.template and self.template.with_words({label: word for label, (word, _) in self._taught.items()})
 
     def read(self, path: Path) -> list[Pair]:
         """The pairs of a file. Says how many are left out, longer than the window, and how many prompts are cut.
@@ -114,7 +108,7 @@ class PairReader:
         if value is None:
             raise ValueError(f"{place}: no label under the key {self.config.label_key!r}; name it with --label-key")
         left, after = self._template_pieces.sides(record, place)
-        _, target = self._taught[self.template.label(value, place)]
+        target = self._template_pieces.words[self.template.label(value, place)][0]
         prompt = [*self.model.before, *left, *self.model.prompt_end]
         return Pair(prompt, target, after, task=self._task(record, place), record=record)
 
@@ -125,6 +119,12 @@ class PairReader:
         if not isinstance(task := record.get(key), str):
             raise ValueError(f"{place}: no task under the key {key!r}; name it with --task-key")
         return task
+
+
+def _taught(template: Template, model: OpenedLM) -> Template:
+    """The template with the one word of each label that is taught."""
+    taught = PromptPieces(template, model.tokenizer).taught(isinstance(model, MaskedLM))
+    return template.with_words({label: word for label, (word, _) in taught.items()})
 
 
 def _first(record: Any, key: str) -> Any:

@@ -102,10 +102,10 @@ def train_seq2seq(config: Seq2SeqConfig) -> dict[str, Any]:
     result |= {"tasks": task_losses(groups, before, after)} if groups else {}
 
     def save(folder: Path) -> None:
-        if reader.taught is None:
+        if reader.template is None:
             model.lm.config.prompt_end = True
         else:
-            write_file(folder / FILE, as_json(reader.taught.to_dict()))
+            write_file(folder / FILE, as_json(reader.template.to_dict()))
         model.lm.save_pretrained(folder)
         model.tokenizer.save_pretrained(folder)
         if trained.length is not None:

@@ -19,7 +19,7 @@ from typing import Any
 from huggingface_hub import EvalResult, ModelCardData
 
 from boustro.metrics.score import score_table
-from boustro.store import MANIFEST, make_manifest, open_folder, write_file
+from boustro.store import MANIFEST, make_manifest, open_folder, provenance, write_file
 from boustro.tasks import TASKS
 from boustro.tasks.labellings import open_labelling
 from boustro.tasks.saved import read_config
@@ -55,7 +55,6 @@ def model_card(config: dict[str, Any], manifest: dict[str, Any], name: str) -> s
 
 def write_short_card(
     folder: Path,
-    kind: str,
     config: dict[str, Any],
     name: str,
     *,
@@ -69,8 +68,7 @@ def write_short_card(
 
     Args:
         folder: The folder, not yet complete.
-        kind: The folder's kind.
-        config: `encoder`, `encoder_identity`, `version`.
+        config: `version`, `encoder`, `encoder_identity`, `options`.
         name: The name that the folder is opened by.
         pipeline: The Hub's name for what it does.
         does: What it does, in a sentence.
@@ -78,12 +76,12 @@ def write_short_card(
         cls: The class that opens it.
         code: Lines that use what it opens, under the name `model`.
     """
-    manifest = make_manifest(folder, kind)
     own = {what: value for what, value in facts.items() if value not in (None, "", {}, [])}
-    size = sum(fact["bytes"] for fact in manifest["files"].values())
+    size = sum(file.stat().st_size for file in folder.iterdir())
+    own |= {"settings": _settings(config["options"]), "size of this folder in bytes": f"{size:,}"}
     sections = {
         "Use": _example(config, "model", cls, name, code),
-        "Training": _listed({**own, "size of this folder in bytes": f"{size:,}", **_made_by(manifest)}),
+        "Training": _listed({**own, **_made_by(provenance())}),
         "Encoder": _encoder(config),
     }
     metadata = ModelCardData(library_name="boustro", pipeline_tag=pipeline, tags=["boustro", pipeline])
@@ -184,15 +182,18 @@ def _training(config: dict[str, Any], manifest: dict[str, Any]) -> str:
     facts = {
         "seed": record["seed"],
         "best epoch": record["best_epoch"],
-        "settings": " ".join(f"`{k}={v}`" for k, v in config["config"].items()),
-        **_made_by(manifest),
+        "settings": _settings(config["config"]),
+        **_made_by(manifest["made_by"]),
     }
     return f"{_table(['data', 'name', 'sentences', 'fingerprint'], data)}\n\n{_listed(facts)}"
 
 
-def _made_by(manifest: dict[str, Any]) -> dict[str, str]:
-    """The command and the versions."""
-    made_by = manifest["made_by"]
+def _settings(options: Mapping[str, Any]) -> str:
+    return " ".join(f"`{name}={value}`" for name, value in options.items())
+
+
+def _made_by(made_by: dict[str, Any]) -> dict[str, str]:
+    """The command and the versions, of `provenance`."""
     command = shlex.join(made_by["command"]).replace("`", "'").replace("\n", " ")
     versions = ", ".join(f"{package} {number}" for package, number in made_by["versions"].items())
     return {"command": f"`{command}`", "versions": versions}

@@ -47,7 +47,6 @@ def save_senses(tagger: "SenseTagger", path: str | Path) -> None:
         write_file(folder / CONFIG, json.dumps(config, indent=1, ensure_ascii=False))
         write_short_card(
             folder,
-            KIND,
             config,
             Path(path).resolve().name,
             pipeline="token-classification",
@@ -69,7 +68,6 @@ def _facts(tagger: "SenseTagger") -> dict[str, Any]:
         "prior": f"{tagger.prior:g}",
         "accuracy on documents held out": held_out and f"{own}, most frequent sense {held_out['most_frequent_sense']}",
         "first senses of WordNet": tagger.first and f"{len(tagger.first):,}",
-        "settings": " ".join(f"`{k}={v}`" for k, v in asdict(tagger.options).items()),
     }
 
 
