@@ -72,13 +72,17 @@ def main(data: Path, minilm: Path, sets: tuple[str, ...] = tuple(FILES), seeds: 
 def read(data: Path, name: str) -> tuple[list[dict], list[dict]]:
     """The training and the development set, as records."""
     first, second = FILES[name]
-    train = _records(data / first)
-    if second:
-        return train, _records(data / second)
+    train = read_records(data / first)
+    return (train, read_records(data / second)) if second else hold_out(train)
+
+
+def hold_out(train: list[Any]) -> tuple[list[Any], list[Any]]:
+    """All but every tenth example, and every tenth."""
     return [r for i, r in enumerate(train, 1) if i % HELD_OUT], train[HELD_OUT - 1 :: HELD_OUT]
 
 
-def _records(path: Path) -> list[dict]:
+def read_records(path: Path) -> list[dict]:
+    """The objects of a file of JSON lines."""
     with (lzma.open if path.suffix == ".xz" else open)(path, "rt", encoding="utf-8") as file:
         return [json.loads(line) for line in file]
 

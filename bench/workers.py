@@ -2,9 +2,9 @@
 
     python bench/workers.py --folder ner --text sentences.txt --lines 20000 --shards 40
 
-Each run is a command of its own with one thread a worker, timed from start to end, so loading the model (and, for Ray,
-starting the cluster) is in it; give enough lines that it does not matter. A machine needs a free core for each worker.
-The answers of all runs must be the same bytes. Rounds are in turn, the best counts.
+Each run is a command of its own with one thread a worker, timed from start to end. The same command over one line a
+worker tells how long it takes to start: importing, loading the model, for Ray starting the cluster. A machine needs a
+free core for each worker. The answers of all runs must be the same bytes. Rounds are in turn, the best counts.
 """
 
 import math
@@ -46,27 +46,35 @@ def main(
     given = [line for line in text.read_text("utf-8").splitlines() if line.strip()]
     rows = [as_json({"text": line}) + "\n" for line in islice(cycle(given), lines)]
     engines = ("predict", "batch, local", *(("batch, ray",) if ray else ()))
-    seconds = {(engine, number): math.inf for engine in engines for number in workers}
+    start = {(engine, number): math.inf for engine in engines for number in workers}
+    seconds = dict(start)
     with tempfile.TemporaryDirectory() as name:
-        place = Path(name)
-        (place / "in").mkdir()
-        (place / "in.jsonl").write_text("".join(rows), "utf-8")
-        size = math.ceil(len(rows) / shards)
-        for number in range(shards):
-            own = rows[number * size : (number + 1) * size]
-            (place / "in" / f"part-{number:04}.jsonl").write_text("".join(own), "utf-8")
+        whole, few = Path(name, "whole"), Path(name, "few")
+        _write(rows, whole, shards)
+        _write(rows[: max(workers)], few, max(workers))
         answers: dict[str, set[bytes]] = {"predict": set(), "batch": set()}
         for turn in range(rounds):
             for engine, number in seconds:
-                out = place / f"{engine.replace(', ', '-')}-{number}-{turn}"
-                words = _command(engine, number, folder, place, out)
-                seconds[engine, number] = min(seconds[engine, number], run(words))
+                for place, taken in ((few, start), (whole, seconds)):
+                    out = place / f"{engine.replace(', ', '-')}-{number}-{turn}"
+                    spent = run(_command(engine, number, folder, place, out))
+                    taken[engine, number] = min(taken[engine, number], spent)
                 answers[engine.partition(",")[0]].add(_read(out))
     different = [command for command, found in answers.items() if len(found) > 1]
     if different:
         raise RuntimeError(f"the answers of boustro {' and '.join(different)} differ between numbers of workers")
-    table = [{"engine": e, "workers": n, "seconds": s} for (e, n), s in seconds.items()]
+    table = [{"engine": e, "workers": n, "start": start[e, n], "seconds": s} for (e, n), s in seconds.items()]
     give({"lines": len(rows), "runs": table}, json, lambda: show(len(rows), table), indent=1)
+
+
+def _write(rows: list[str], place: Path, shards: int) -> None:
+    """One file of all rows, and a folder of shards."""
+    (place / "in").mkdir(parents=True)
+    (place / "in.jsonl").write_text("".join(rows), "utf-8")
+    size = math.ceil(len(rows) / shards)
+    for number in range(shards):
+        own = rows[number * size : (number + 1) * size]
+        (place / "in" / f"part-{number:04}.jsonl").write_text("".join(own), "utf-8")
 
 
 def _command(engine: str, workers: int, folder: Path, place: Path, out: Path) -> list[str]:
@@ -93,15 +101,17 @@ def _read(out: Path) -> bytes:
 
 
 def show(lines: int, table: list[dict[str, Any]]) -> None:
-    """The table; the speed-up is against the first number of workers of the same engine."""
-    first = {row["engine"]: row["seconds"] for row in reversed(table)}
+    """The table; the speed-ups are against the first number of workers of the same engine."""
+    first = {row["engine"]: row for row in reversed(table)}
     print(f"{lines:,} lines; the answers of all runs are equal\n")
-    print("| engine | workers | seconds | lines/s | times as fast |")
-    print("|---|---:|---:|---:|---:|")
+    print("| engine | workers | seconds | of these to start | times as fast | the same without the start |")
+    print("|---|---:|---:|---:|---:|---:|")
     for row in table:
-        ratio = first[row["engine"]] / row["seconds"]
-        speed = lines / row["seconds"]
-        print(f"| {row['engine']} | {row['workers']} | {row['seconds']:,.1f} | {speed:,.0f} | {ratio:.2f} |")
+        one = first[row["engine"]]
+        whole = one["seconds"] / row["seconds"]
+        work = (one["seconds"] - one["start"]) / (row["seconds"] - row["start"])
+        name, figures = row["engine"], f"{row['seconds']:,.1f} | {row['start']:.1f} | {whole:.2f} | {work:.2f}"
+        print(f"| {name} | {row['workers']} | {figures} |")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,125 @@
+"""Labels of texts: every encoder under the same head, beside what needs no encoder.
+
+    python bench/texts.py --data ../shared/data --minilm $MINILM --sets trec banking77 --seeds 1 2 3
+
+    trec, banking77, sst    their own development sets
+    cola                    every tenth training sentence; the Matthews correlation beside the accuracy
+    phrases                 sst, and in training the phrases of GLUE's SST-2 too, if they stand in a training sentence
+                            and in no development sentence
+
+Rows: the majority class, TF-IDF of words and word pairs with logistic regression, the head over the embeddings alone
+(layer 0 of the pair), over the forward LM, the pair, the pair with `--words`, MiniLM. The epoch, and for TF-IDF the
+strength, is chosen on the development set, for every system.
+"""
+
+import statistics
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import tyro
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score, matthews_corrcoef
+
+import boustro
+from pairs import hold_out, read_records
+
+Examples = list[tuple[str, str]]
+FOLDER = "text_classification"
+EPOCHS = {"sst": 6, "phrases": 6}
+STRENGTHS = (1, 3, 10, 30)
+
+
+def main(
+    data: Path,
+    minilm: Path,
+    sets: tuple[str, ...] = ("trec", "banking77", "sst", "cola", "phrases"),
+    seeds: tuple[int, ...] = (1, 2, 3),
+    rows: tuple[str, ...] = (),
+) -> None:
+    """Print a row per system and set as it is ready.
+
+    Args:
+        data: The folder of the data sets.
+        minilm: The folder of all-MiniLM-L6-v2.
+        sets: Names of data sets.
+        seeds: Random seeds.
+        rows: Names of systems with an encoder; all by default.
+    """
+    systems: dict[str, tuple[str, dict[str, Any]]] = {
+        "static": ("starter", {"layers": "0"}),
+        "starter-forward": ("starter-forward", {}),
+        "starter": ("starter", {}),
+        "starter-words": ("starter", {"words": True}),
+        "MiniLM": (f"masked:{minilm}", {}),
+    }
+    for name in sets:
+        train, dev = read(data, name)
+        print(f"\n{name}: {len(train):,} texts for training, {len(dev):,} for development", flush=True)
+        for row, found in baselines(train, dev).items():
+            print(f"{row:24} {shown([scores([label for _, label in dev], found)])}", flush=True)
+        for row in rows or systems:
+            encoder, options = systems[row]
+            started, found = time.monotonic(), []
+            for seed in seeds:
+                classifier = boustro.Classifier(encoder, epochs=EPOCHS.get(name, 20), **options)
+                classifier.fit(train, dev, seed=seed)
+                score: Any = classifier.evaluate(dev)
+                found.append([score.accuracy, *([score.mcc] if len(score.per_label) == 2 else [])])
+            print(f"{row:24} {shown(found)}  ({time.monotonic() - started:.0f} s)", flush=True)
+
+
+def read(data: Path, name: str) -> tuple[Examples, Examples]:
+    """The training and the development set."""
+    if name == "cola":
+        return hold_out(pairs_of(data / "glue" / "cola" / "train.jsonl"))
+    known = "sst-sentences" if name in ("sst", "phrases") else name
+    train, dev = (pairs_of(data / FOLDER / f"{known}-{part}.jsonl.xz") for part in ("train", "dev"))
+    if name == "phrases":
+        whole = {text for text, _ in (*train, *dev)}
+        learnt, kept = (spans([text for text, _ in side]) for side in (train, dev))
+        more = pairs_of(data / "glue" / "sst2" / "train.jsonl")
+        train += sorted({(p, y) for p, y in more if p in learnt and p not in kept and p not in whole})
+    return train, dev
+
+
+def pairs_of(path: Path) -> Examples:
+    """Each text of a file with its label."""
+    return [(str(r.get("text", r.get("sentence"))).strip(), str(r["label"])) for r in read_records(path)]
+
+
+def spans(texts: Sequence[str]) -> set[str]:
+    """Every sequence of words of every text."""
+    split = [text.split() for text in texts]
+    return {" ".join(w[i:j]) for w in split for i in range(len(w)) for j in range(i + 1, len(w) + 1)}
+
+
+def baselines(train: Examples, dev: Examples) -> dict[str, list[str]]:
+    """The answers of what needs no encoder."""
+    gold = [label for _, label in train]
+    vectorizer = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2), token_pattern=r"\w+|[^\w\s]")
+    x, y = vectorizer.fit_transform(text for text, _ in train), vectorizer.transform([text for text, _ in dev])
+    found = [list(LogisticRegression(C=c, max_iter=2000).fit(x, gold).predict(y)) for c in STRENGTHS]
+    best = max(found, key=lambda answers: accuracy_score([label for _, label in dev], answers))
+    return {"majority": [Counter(gold).most_common(1)[0][0]] * len(dev), "TF-IDF": best}
+
+
+def scores(gold: Sequence[str], answers: Sequence[str]) -> list[float]:
+    """Accuracy and, of two labels, the Matthews correlation, in percent."""
+    both = [accuracy_score(gold, answers), *([matthews_corrcoef(gold, answers)] if len({*gold}) == 2 else [])]
+    return [100 * float(value) for value in both]
+
+
+def shown(found: Sequence[Sequence[float]]) -> str:
+    """Each figure with its mean and standard deviation over the seeds."""
+    columns = list(zip(*found, strict=True))
+    return "  ".join(
+        f"{statistics.mean(x):.2f}" + (f" ± {statistics.stdev(x):.2f}" if len(x) > 1 else "") for x in columns
+    )
+
+
+if __name__ == "__main__":
+    tyro.cli(main)
