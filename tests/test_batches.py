@@ -3,7 +3,9 @@
 import json
 import os
 import pickle
+import shutil
 import signal
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -287,6 +289,41 @@ def test_the_predictor_is_a_callable_on_columns(folder, tagger, tmp_path):
         predictor({"text": ["Ada", 7]})
     with pytest.raises(ValueError, match="not one of the folders"):
         Predictor(tmp_path)
+
+
+def test_the_predictor_on_the_partitions_of_dask(folder, tagger):
+    frames = pytest.importorskip("dask.dataframe")
+    import pandas
+
+    from boustro import Predictor
+
+    predictor, frame = Predictor(folder), pandas.DataFrame({"text": TEXTS[:8]})
+    meta = pandas.DataFrame(predictor(frame.head(1))).iloc[:0]
+    parts = frames.from_pandas(frame, npartitions=3)
+    found = parts.map_partitions(lambda part: pandas.DataFrame(predictor(part)), meta=meta).compute()
+    assert found["text"].tolist() == TEXTS[:8]
+    assert same(found["entities"].tolist(), [record["entities"] for record in expect(tagger, TEXTS[:8])])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("java"), reason="Spark needs Java")
+def test_the_predictor_in_spark_s_map_in_pandas(folder, tagger, monkeypatch):
+    sql = pytest.importorskip("pyspark.sql")
+    import pandas
+
+    from boustro import Predictor
+
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    spark = sql.SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+    predictor = Predictor(folder)
+    entity = "struct<label:string,start:int,end:int,text:string,score:double>"
+    rows = spark.createDataFrame([(text,) for text in TEXTS[:8]], "text string").coalesce(1)
+    answered = rows.mapInPandas(
+        lambda parts: (pandas.DataFrame(predictor(part)) for part in parts), f"text string, entities array<{entity}>"
+    )
+    found = [[e.asDict() for e in row.entities] for row in answered.collect()]
+    spark.stop()
+    assert same(found, [record["entities"] for record in expect(tagger, TEXTS[:8])])
 
 
 def make_shards(place: Path, count: int, rows: int) -> Path:

@@ -50,7 +50,8 @@ def project(vectors: np.ndarray, projection: str, seed: int) -> np.ndarray:
             from umap import UMAP  # type: ignore[import-not-found]
         except ImportError as error:
             raise ImportError('the projection umap needs umap-learn: pip install "boustro[umap]"') from error
-        return np.asarray(UMAP(random_state=seed, n_neighbors=min(15, len(vectors) - 1)).fit_transform(vectors))
+        maps = UMAP(random_state=seed, n_neighbors=min(15, len(vectors) - 1), n_jobs=1)  # several jobs ignore the seed
+        return np.asarray(maps.fit_transform(vectors))
     from sklearn.decomposition import PCA
 
     return PCA(2, svd_solver="full").fit_transform(np.asarray(vectors, np.float64))
