@@ -65,7 +65,7 @@ def main(
             encoder, options = systems[row]
             started, found = time.monotonic(), []
             for seed in seeds:
-                classifier = boustro.Classifier(encoder, epochs=EPOCHS.get(name, 20), **options)
+                classifier = boustro.Classifier(encoder, epochs=EPOCHS.get(name, 10), **options)
                 classifier.fit(train, dev, seed=seed)
                 score: Any = classifier.evaluate(dev)
                 found.append([score.accuracy, *([score.mcc] if len(score.per_label) == 2 else [])])

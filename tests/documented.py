@@ -34,6 +34,7 @@ SMALL = {
     "fewshot": "--draws 2 --shots 1 --budget 2 --epochs 2",
     "embed-fit": "--epochs 1 --hidden 8",
     "distill": "--epochs 1 --hidden 8",
+    "distill-states": "--words 60",
     "language": "--vocabulary 300 --segment-length 16 --batch-segments 1 --preset tiny --passes 1 --epochs 1 "
     "--no-compile",
     "generate": "--length 4",

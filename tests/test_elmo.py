@@ -12,8 +12,9 @@ import boustro
 from boustro.cli.main import main
 from boustro.encoders.spec import exact_spec, load_encoder
 from boustro.models.elmo import PAPER_FILTERS, CharCNN, Elmo, ElmoLM, ElmoShape, load_elmo, spell
-from boustro.roads.elmo import make_batches, make_tensors
+from boustro.roads.elmo import make_tensors
 from boustro.roads.options import MAX_LETTERS
+from boustro.roads.words import make_batches
 from boustro.types import Sentence
 
 SMALL = ElmoShape(width=8, cells=16, filters=((1, 4), (3, 8)), max_letters=12)

@@ -28,6 +28,7 @@ COMMANDS = {
     "fuse": ("boustro.roads.commands", "fuse", "train a fusion of a forward and a backward LM on token shards"),
     "adapt": ("boustro.roads.commands", "adapt", "train a causal LM to read without its mask (needs peft)"),
     "elmo": ("boustro.roads.commands", "elmo", "train an ELMo on a corpus"),
+    "distill-states": ("boustro.roads.commands", "distill_states", "an encoder's word vectors into a smaller LM"),
     "weak": ("boustro.tasks.weak.command", "weak", "silver labels for text, from a gazetteer or an LLM's lists"),
     "language": ("boustro.studies.language.command", "language", "raw text and labels to tokenizer, pair and tagger"),
     "fit": ("boustro.cli.commands", "fit", "train a tagger or a classifier on labelled examples"),
@@ -63,7 +64,7 @@ EXIT_INPUT, EXIT_USAGE, EXIT_BUG, EXIT_INTERRUPT, EXIT_PIPE = 1, 2, 101, 130, 14
 
 def usage() -> str:
     """What `boustro --help` prints."""
-    rows = "\n".join(f"  {name:<10} {summary}" for name, (_, _, summary) in COMMANDS.items())
+    rows = "\n".join(f"  {name:<14} {summary}" for name, (_, _, summary) in COMMANDS.items())
     return (
         "usage: boustro COMMAND ...\n\nGive a language model the other half of the sentence.\n\n"
         f"{rows}\n\n`boustro COMMAND --help` lists a command's options; `boustro --version` prints the version."

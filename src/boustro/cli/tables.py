@@ -16,7 +16,14 @@ from boustro.generation.options import GenerationConfig, ScoreConfig
 from boustro.objectives.split import Split
 from boustro.output import RunOptions
 from boustro.pretrain.config import PretrainConfig
-from boustro.roads.options import AdaptConfig, ElmoConfig, FuseConfig, MixtureOptions, Seq2SeqConfig
+from boustro.roads.options import (
+    AdaptConfig,
+    DistillStatesConfig,
+    ElmoConfig,
+    FuseConfig,
+    MixtureOptions,
+    Seq2SeqConfig,
+)
 from boustro.serve.batch.options import OutputOptions
 from boustro.serve.http import HttpOptions
 from boustro.serve.labelling.options import LabelOptions, SimulateOptions
@@ -56,6 +63,7 @@ TABLES: dict[str, type] = {
     "`fuse`": FuseConfig,
     "`adapt`": AdaptConfig,
     "`elmo`": ElmoConfig,
+    "`distill-states`": DistillStatesConfig,
     "`seq2seq`": Seq2SeqConfig,
     "`seq2seq`: several tasks": MixtureOptions,
 }

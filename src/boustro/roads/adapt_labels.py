@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from boustro import __version__
 from boustro.encoders.reading import Row
@@ -23,8 +23,8 @@ from boustro.objectives.examples import IGNORED
 from boustro.pretrain.batches import Batches
 from boustro.pretrain.distributed import say
 from boustro.roads.adapt import open_lm, train_adapter
-from boustro.roads.elmo import make_batches
 from boustro.roads.options import AdaptConfig
+from boustro.roads.words import WordReader, make_batches, row_tensors
 from boustro.tasks import read_examples
 from boustro.tasks.config import TaggerConfig
 from boustro.tasks.data import data_name
@@ -35,28 +35,6 @@ from boustro.types import Sentence
 
 DECIDING = ("epochs", "batch_pieces", "context")
 """Options that decide the weights, besides those of every adapter."""
-
-
-class LabelReader(nn.Module):
-    """Label scores of words from the top states of a transformer; `head` is initialised at random."""
-
-    def __init__(self, model: nn.Module, width: int, labels: Sequence[str]) -> None:
-        super().__init__()
-        self.model, self.head = model, nn.Linear(width, len(labels))
-
-    def forward(self, input_ids: Tensor, lengths: Tensor, places: Tensor) -> Tensor:
-        """Scores (W, labels) of the words of all rows, row by row; `places` are positions in the flattened batch."""
-        is_piece = torch.arange(input_ids.shape[1], device=input_ids.device) < lengths[:, None]
-        states = self.model(input_ids=input_ids, attention_mask=is_piece.long(), use_cache=False).last_hidden_state
-        return self.head(states.flatten(0, 1)[places].float())
-
-
-def row_tensors(rows: Sequence[Row]) -> dict[str, Tensor]:
-    """What `LabelReader` takes; rows are padded with their first piece."""
-    lengths = [len(row.ids) for row in rows]
-    ids = torch.tensor([row.ids + [row.ids[0]] * (max(lengths) - len(row.ids)) for row in rows])
-    places = np.concatenate([number * ids.shape[1] + row.columns for number, row in enumerate(rows)])
-    return {"input_ids": ids, "lengths": torch.tensor(lengths), "places": torch.from_numpy(places)}
 
 
 def adapt_to_labels(config: AdaptConfig) -> dict[str, Any]:
@@ -78,7 +56,7 @@ def adapt_to_labels(config: AdaptConfig) -> dict[str, Any]:
     dev_batches = make_batches(dev_lengths, options.batch_pieces, seed=0)
 
     torch.manual_seed(config.seed)
-    reader = LabelReader(encoder.model, encoder.model.config.get_text_config().hidden_size, labelling.labels)
+    reader = WordReader(encoder.model, encoder.model.config.get_text_config().hidden_size, len(labelling.labels))
 
     def dev_batch(number: int) -> tuple[dict[str, Tensor], int]:
         batch = _batch(dev_rows, dev_batches[number], dev_tags)
@@ -118,7 +96,7 @@ def _batch(rows: Sequence[Row], numbers: Sequence[int], tags: Tensor) -> dict[st
 
 @torch.no_grad()
 def _score(
-    reader: LabelReader, labelling: Labelling, rows: Sequence[Row], dev: Sequence[Sentence], batches: list
+    reader: WordReader, labelling: Labelling, rows: Sequence[Row], dev: Sequence[Sentence], batches: list
 ) -> Any:
     """Scores of the best label of each word."""
     reader.eval()

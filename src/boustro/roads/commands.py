@@ -1,17 +1,26 @@
-"""`boustro fuse`, `boustro elmo`, `boustro adapt` and `boustro seq2seq`.
+"""`boustro fuse`, `boustro elmo`, `boustro adapt`, `boustro distill-states` and `boustro seq2seq`.
 
 torch is imported when a command runs, so that --help is fast.
 """
 
 import itertools
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 from tqdm import tqdm
 from tyro.conf import arg
 
-from boustro.roads.options import AdaptConfig, ElmoConfig, FuseConfig, Seq2SeqConfig
+from boustro.roads.options import (
+    AdaptConfig,
+    CorpusOptions,
+    DistillStatesConfig,
+    ElmoConfig,
+    FuseConfig,
+    Seq2SeqConfig,
+)
 from boustro.text.documents import read_documents
 from boustro.text.words import split_text
+from boustro.types import Sentence
 
 
 def fuse(config: Annotated[FuseConfig, arg(name="")]) -> dict[str, Any]:
@@ -30,17 +39,20 @@ def elmo(config: Annotated[ElmoConfig, arg(name="")]) -> dict[str, Any]:
     from boustro.pretrain.output import run_output
     from boustro.roads.elmo import train_elmo
 
-    if not config.corpus:
-        raise ValueError("no corpus given; name at least one file, folder or dataset")
-
-    def sentences(corpora: tuple[str, ...], most: int | None) -> list[tuple[str, ...]]:
-        documents = itertools.islice(read_documents(corpora, config.text_key, config.split), most)
-        bar = tqdm(documents, desc="splitting", unit=" documents", disable=None)
-        return [placed.sentence.words for document in bar for placed in split_text(document)]
-
+    train, held_out = _documents(config)
     with run_output(config, KIND):
-        held_out = sentences((str(config.validation),), None) if config.validation else []
-        return train_elmo(sentences(config.corpus, config.max_documents), held_out, config)
+        sentences, measured = ([s.words for text in texts for s in text] for texts in (train, held_out))
+        return train_elmo(sentences, measured, config)
+
+
+def distill_states(config: Annotated[DistillStatesConfig, arg(name="")]) -> dict[str, Any]:
+    """Train an LM so that a linear map of its states gives the word vectors of another encoder, on raw text."""
+    from boustro.pretrain.output import run_output
+    from boustro.roads.distill_states import KIND, train_student
+
+    documents = _documents(config)
+    with run_output(config, KIND):
+        return train_student(*documents, config)
 
 
 def adapt(config: Annotated[AdaptConfig, arg(name="")]) -> dict[str, Any]:
@@ -70,3 +82,17 @@ def seq2seq(config: Annotated[Seq2SeqConfig, arg(name="")]) -> dict[str, Any]:
 
     with run_output(config, KIND):
         return train_seq2seq(config)
+
+
+def _documents(options: CorpusOptions) -> tuple[Iterator[list[Sentence]], Iterator[list[Sentence]]]:
+    """The documents to train on and those to measure on, as sentences; `ValueError` where no corpus is named."""
+    if not options.corpus:
+        raise ValueError("no corpus given; name at least one file, folder or dataset")
+
+    def read(corpora: Sequence[str], most: int | None) -> Iterator[list[Sentence]]:
+        documents = itertools.islice(read_documents(corpora, options.text_key, options.split), most)
+        for document in tqdm(documents, desc="splitting", unit=" documents", disable=None):
+            yield [placed.sentence for placed in split_text(document)]
+
+    held_out = read([str(options.validation)], None) if options.validation else iter(())
+    return read(options.corpus, options.max_documents), held_out

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,11 +19,11 @@ from boustro.pretrain.config import run_facts
 from boustro.pretrain.distributed import say
 from boustro.roads.options import ElmoConfig
 from boustro.roads.training import finish, train
+from boustro.roads.words import make_batches
 from boustro.store import fingerprint
 
 DECIDING = ("width", "cells", "letter_window", "num_targets", "words", "batch_words", "max_words")
 """Options that decide the weights, besides those of every run."""
-POOL_BATCHES = 50  # sentences are sorted by length within this many batches, not within the corpus
 UNKNOWN = "<unknown>"
 
 
@@ -71,29 +70,6 @@ def train_elmo(
     unknown = 1 - sum(counts[word] for word in targets) / total
     result |= {"num_parameters": num_parameters, "share_of_unknown_targets": unknown}
     return finish(config, KIND, result, lambda folder: save_elmo(folder, module.elmo))
-
-
-def make_batches(lengths: Sequence[int], batch_words: int, seed: int) -> list[list[int]]:
-    """Numbers of sentences, batch by batch, in an order that the seed decides; each sentence is in one batch.
-
-    A batch has at most `batch_words` words, including padding; a longer sentence is a batch of its own.
-    """
-    generator = np.random.default_rng(seed)
-    order = generator.permutation(len(lengths)).tolist()
-    batches: list[list[int]] = []
-    pool: list[int] = []
-    words = 0
-    for place, number in enumerate(order, 1):
-        pool.append(number)
-        words += lengths[number]
-        if place == len(order) or words >= POOL_BATCHES * batch_words:
-            batches.append([])
-            for i in sorted(pool, key=lambda i: lengths[i]):
-                if batches[-1] and (len(batches[-1]) + 1) * lengths[i] > batch_words:
-                    batches.append([])
-                batches[-1].append(i)
-            pool, words = [], 0
-    return [batches[i] for i in generator.permutation(len(batches))]
 
 
 def make_tensors(texts: Sequence[Sequence[str]], numbers: dict[str, int], max_letters: int) -> dict[str, Tensor]:

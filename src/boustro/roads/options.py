@@ -1,4 +1,4 @@
-"""The options of `boustro fuse`, `boustro elmo`, `boustro adapt` and `boustro seq2seq`.
+"""The options of `boustro fuse`, `boustro elmo`, `boustro adapt`, `boustro distill-states` and `boustro seq2seq`.
 
 torch is not imported here, because a command's help lists these options.
 """
@@ -74,13 +74,11 @@ class FuseConfig(SegmentOptions, RunConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ElmoConfig(RunConfig):
-    """The options of `boustro elmo`."""
+class CorpusOptions:
+    """The options of training on the words of raw text."""
 
     corpus: Positional[Annotated[tuple[str, ...], arg(metavar="CORPUS ...")]] = ()
     """Text or JSONL files (.gz, .bz2, .xz too), folders of them, or names of datasets on the Hub."""
-    out: Path
-    """Where to write the ELMo folder; as an encoder it is named elmo:OUT."""
     validation: Path | None = None
     """Text for the validation loss."""
     text_key: str = "text"
@@ -89,6 +87,40 @@ class ElmoConfig(RunConfig):
     """What separates documents in a text file."""
     max_documents: Count | None = None
     """How many documents of the corpus to train on, from its beginning; by default all."""
+    words: CountOrZero | None = None
+    """Words to train on; by default one pass over the corpus; 0 skips training."""
+    batch_words: Count = 2048
+    """Words per step, about."""
+
+    __post_init__ = check_options
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistillStatesConfig(CorpusOptions, RunConfig):
+    """The options of `boustro distill-states`."""
+
+    teacher: str
+    """Spec of the encoder whose vectors are learned."""
+    student: str
+    """Spec of the LM that learns them, a causal or a masked one; all of its weights are trained."""
+    out: Path
+    """Where to write the student's folder, whose spec is that of a model of its kind."""
+    layers: str = "last"
+    """Layers of the teacher to learn: all, last, numbers or shares, such as 50%,last."""
+    pooling: str | None = "mean"
+    """Where the teacher's vector of a word is read: mean, exit, before, first, last, or several joined by +."""
+    text_words: Count = 128
+    """Words that both read together: sentences of a document until they have so many."""
+    lr: PositiveOrZero = 4e-3
+    """Peak learning rate."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElmoConfig(CorpusOptions, RunConfig):
+    """The options of `boustro elmo`."""
+
+    out: Path
+    """Where to write the ELMo folder; as an encoder it is named elmo:OUT."""
     width: Width = 128
     """Width of a word vector, and of a state in one direction."""
     cells: Width = 512
@@ -97,10 +129,6 @@ class ElmoConfig(RunConfig):
     """Width of the widest convolution, in letters; the paper's is 7."""
     num_targets: Annotated[int, Range(2, 2**24)] = 10_000
     """Number of words that can be predicted; all others count as unknown."""
-    words: CountOrZero | None = None
-    """Words to train on; by default one pass over the corpus; 0 skips training."""
-    batch_words: Count = 2048
-    """Words per step, about."""
     max_words: Count = 100
     """Longer sentences are cut into parts of this many words."""
     optimizer: Literal["muon", "adamw"] = "adamw"

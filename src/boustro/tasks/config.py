@@ -84,8 +84,24 @@ class TaggerConfig(CalibrationOptions, TaskConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassifierConfig(CalibrationOptions, TaskConfig):
-    """Options of a Classifier; the defaults are what measurement favoured (docs/tasks.md)."""
+class TextConfig(TaskConfig):
+    """Options of the tasks that read whole texts; the defaults are what measurement favoured (docs/tasks.md)."""
+
+    layers: str = "0,50%,last"
+    """Layers to read, as for a tagger. By default the embeddings, the layer in the middle and the last."""
+    pooling: str | None = "mean"
+    """Where a word is read: exit, before, entry, first, last, mean, or several joined by +."""
+    combine: Literal["mix", "concat"] = "concat"
+    """How several layers are combined: mixed with learned weights, or concatenated."""
+    epochs: Count = 10
+    """Passes over the training data."""
+    dropout: Dropout = 0.3
+    """Dropout probability inside the head."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifierConfig(CalibrationOptions, TextConfig):
+    """Options of a Classifier."""
 
     default_head: ClassVar[str] = "mlp-pool"
 
@@ -94,11 +110,6 @@ class ClassifierConfig(CalibrationOptions, TaskConfig):
     class_weights: Literal["balanced"] | None = None
     """balanced: in training every label counts the same, however many texts have it."""
 
-    epochs: Count = 10
-    """Passes over the training data."""
-    dropout: Dropout = 0.3
-    """Dropout probability inside the head."""
-
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.words and self.calibrate:
@@ -106,15 +117,10 @@ class ClassifierConfig(CalibrationOptions, TaskConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegressionConfig(TaskConfig):
+class RegressionConfig(TextConfig):
     """Options of a TextRegressor."""
 
     default_head: ClassVar[str] = "score-pool"
-
-    epochs: Count = 10
-    """Passes over the training data."""
-    dropout: Dropout = 0.3
-    """Dropout probability inside the head."""
 
 
 @dataclass(frozen=True, kw_only=True)
