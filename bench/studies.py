@@ -31,6 +31,7 @@ STUDIES = {
     "standardise": (CONLL, f"compare --encoders starter {SMALL} --vary standardise=true,false"),
     "sentinel": (CONLL, f"compare --encoders starter {SMALL} --vary sentinel=true,false"),
     "context": (CONLL, f"compare --encoders starter {SMALL} --vary context=document,sentence"),
+    "mentions": (CONLL, "compare --encoders starter-forward starter --epochs 10 --vary pool_mentions=true"),
     "project": (CONLL, f"compare --encoders starter {SMALL} --project 256"),
     "rival-pooling": (CONLL, f"compare --encoders RIVAL {SMALL} --vary pooling=first,mean,first+last,exit+before"),
     "shots": (CONLL, "fewshot --encoders starter-forward starter RIVAL"),

@@ -59,6 +59,11 @@ class Encoder(ABC):
     num_parameters: int
 
     @property
+    def streams_by_lm(self) -> list[list[int]]:
+        """The numbers of the streams that come from each LM."""
+        return [[number] for number in range(len(self.streams))]
+
+    @property
     def bytes_per_word(self) -> int:
         """What the features of one word take, in memory and on disk: layers x width x bytes of a value."""
         return sum(stream.num_layers * stream.width for stream in self.streams) * self.dtype.itemsize

@@ -35,6 +35,7 @@ from boustro.encoders.lm import LMEncoder
 from boustro.encoders.loading import load_config, weights_fingerprint
 from boustro.encoders.masked import MaskedEncoder
 from boustro.encoders.options import Context, Precision, Quantisation, ReadingOptions, Spacing
+from boustro.encoders.pooled import PooledEncoder
 from boustro.encoders.reading import PieceEncoder
 from boustro.encoders.repeated import RepeatedEncoder
 from boustro.models.elmo import KIND as ELMO
@@ -153,6 +154,8 @@ def _own_options(name: str, kind: Kind, given: Mapping[str, Any]) -> dict[str, A
 
 def with_cache(encoder: Encoder, cache: bool | str | Path = True) -> Encoder:
     """A loaded encoder behind the feature cache, in the folder `cache` if it is one; each LM of a pair on its own."""
+    if isinstance(encoder, PooledEncoder):
+        return encoder.over(with_cache(encoder.base, cache))
     if isinstance(encoder, ConcatEncoder):
         return encoder.over([with_cache(part, cache) for part in encoder.parts])
     return CachedEncoder(encoder, Path(cache) if isinstance(cache, (str, Path)) else None)

@@ -23,6 +23,7 @@ from boustro import __version__
 from boustro.encoders.base import Encoder
 from boustro.encoders.frozen import refuse_other_weights, weights_of
 from boustro.encoders.options import ReadingOptions
+from boustro.encoders.pooled import PooledEncoder
 from boustro.encoders.spec import exact_spec, load_encoder, with_cache
 from boustro.given import as_sentences, iterate
 from boustro.heads.base import Head
@@ -139,6 +140,8 @@ class Task(Contract[Input, Result]):
                 if cached
                 else load_encoder(self.encoder_spec, device=self._wanted_device, **options)
             )
+            if not cached and options["context"] == "document" and getattr(self.config, "pool_mentions", False):
+                made = PooledEncoder(made)
             refuse_other_weights(made, self.encoder_spec, self._trained_on, "this head was trained on", "train again")
             self._encoders[cached] = made
         return self._encoders[cached]

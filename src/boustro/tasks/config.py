@@ -64,6 +64,10 @@ class TaggerConfig(CalibrationOptions, TaskConfig):
     share_evidence: Literal["off", "vote"] = "off"
     """vote: in answers, the mentions of one name in a document vote on what it is, weighted by their scores."""
 
+    pool_mentions: bool = False
+    """Read a word also by the mean vector of its mentions in the document. It needs training data with document
+    boundaries, and changes nothing without them."""
+
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "default": {},
         "paper": {  # backward-LM paper, section 3.2
@@ -81,6 +85,11 @@ class TaggerConfig(CalibrationOptions, TaskConfig):
             "batch_sentences": 32,
         },
     }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.pool_mentions and self.word_dropout:
+            raise OptionError("pool_mentions keeps what word_dropout drops, the word itself; leave one of them out")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -87,10 +87,11 @@ def by_stream(model: Task[Any, Any], answers: Sequence[InputAnswer]) -> list[tup
     examples = [part.example for answer in answers for part, _ in answer.parts]
     inputs = model.inputs(examples)
     mixed, found = mix_all(head, inputs.streams), []
-    for number, stream in enumerate(model.encoder().streams):
-        own = [x if i == number else x * 0 for i, x in enumerate(mixed.split(head.widths, dim=1))]
+    encoder = model.encoder()
+    for numbers in encoder.streams_by_lm if len(encoder.streams_by_lm) > 1 else ():
+        own = [x if i in numbers else x * 0 for i, x in enumerate(mixed.split(head.widths, dim=1))]
         own_answers = iter(model.read_answers(predict_mixed(head, torch.cat(own, dim=1), inputs), examples))
-        found.append((stream.name, [_answered_by(answer, own_answers) for answer in answers]))
+        found.append((encoder.streams[numbers[0]].name, [_answered_by(answer, own_answers) for answer in answers]))
     return found
 
 

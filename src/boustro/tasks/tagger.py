@@ -30,6 +30,8 @@ from boustro.text.scripts import join_words
 from boustro.text.words import split_text
 from boustro.types import Entity, Sentence
 
+ALONE = "training sentences without a document, whose mentions are not pooled"
+
 
 class Tagger(Task[str, list[Entity]]):
     """A frozen encoder and a trained head that finds entities, or labels every word.
@@ -100,7 +102,9 @@ class Tagger(Task[str, list[Entity]]):
 
     def augment(self, train: list[Sentence], seed: int) -> tuple[list[Sentence], Mapping[str, int]]:
         share = self.config.replace_mentions  # type: ignore[attr-defined]
-        return replace_mentions(train, share, seed) if share else ([], {})
+        copies, done = replace_mentions(train, share, seed) if share else ([], {})
+        alone = sum(not sentence.document for sentence in train) if self.config.pool_mentions else 0  # type: ignore[attr-defined]
+        return copies, {**done, **({ALONE: alone} if alone else {})}
 
     def calibrate(self, candidates: Sequence[Any], gold: Any, dev: Sequence[Sentence]) -> None:
         if any(candidates):
