@@ -8,7 +8,7 @@ pieces, so the two may have different tokenizers. All weights of the student are
 is saved is the student's body, without an LM head.
 
 The teacher reads the texts of each step when the step needs them, so nothing is stored. The mean and the standard
-deviation of its dimensions are those of the first texts.
+deviation of its dimensions are those of the first texts. The words of the corpus are in memory.
 
 Sources: Romero et al. 2015 (FitNets), section 2.2, regression of hidden states under a learned map; Jiao et al. 2020
 (TinyBERT), section 3.1.
@@ -88,8 +88,8 @@ def train_student(documents: Iterable[Text], held_out: Iterable[Text], config: D
         return batch, len(batch["targets"])
 
     sizes = {"teacher_parameters": teacher.num_parameters, "num_parameters": student.num_parameters}
-    shown = " from {:.1f}M to {:.1f}M parameters".format(*(size / 1e6 for size in sizes.values()))
-    say(f"{config.teacher} into {config.student},{shown}, {steps:,} steps, {total:,} words available")
+    large, small = (f"{size / 1e6:.1f}M parameters" for size in sizes.values())
+    say(f"{config.teacher} ({large}) into {config.student} ({small}): {steps:,} steps, {total:,} words available")
     data = Batches(steps, lambda step: make([texts[i] for i in batches[step % len(batches)]]))
     validation = Batches(len(measured_batches), measured_batch) if measured else None
     how: Any = {"step_size": config.batch_words, "unit": "words", "bf16": uses_bf16(student.device)}
