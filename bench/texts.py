@@ -75,18 +75,18 @@ def main(
 def read(data: Path, name: str) -> tuple[Examples, Examples]:
     """The training and the development set."""
     if name == "cola":
-        return hold_out(pairs_of(data / "glue" / "cola" / "train.jsonl"))
+        return hold_out(examples_of(data / "glue" / "cola" / "train.jsonl"))
     known = "sst-sentences" if name in ("sst", "phrases") else name
-    train, dev = (pairs_of(data / FOLDER / f"{known}-{part}.jsonl.xz") for part in ("train", "dev"))
+    train, dev = (examples_of(data / FOLDER / f"{known}-{part}.jsonl.xz") for part in ("train", "dev"))
     if name == "phrases":
         whole = {text for text, _ in (*train, *dev)}
         learnt, kept = (spans([text for text, _ in side]) for side in (train, dev))
-        more = pairs_of(data / "glue" / "sst2" / "train.jsonl")
+        more = examples_of(data / "glue" / "sst2" / "train.jsonl")
         train += sorted({(p, y) for p, y in more if p in learnt and p not in kept and p not in whole})
     return train, dev
 
 
-def pairs_of(path: Path) -> Examples:
+def examples_of(path: Path) -> Examples:
     """Each text of a file with its label."""
     return [(str(r.get("text", r.get("sentence"))).strip(), str(r["label"])) for r in read_records(path)]
 
