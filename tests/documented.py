@@ -76,7 +76,8 @@ MADE = (
 DATA_SETS = ("conll2003", "wnut17", "crossner_politics")
 
 PROGRAMS = ("boustro", "torchrun", "accelerate", "python", "tail")
-RECORD = "".join(f'{name}() {{ printf "%s\\0" {name} "$@" $\'\\n\' >&3; }}\n' for name in PROGRAMS)  # one write each
+END = "\x1e"  # of a command's words; bash would write them in two parts if it were the end of a line
+RECORD = "".join(f'{name}() {{ printf "%s\\0" {name} "$@" {END} >&3; }}\n' for name in PROGRAMS)  # one write each
 
 QUESTIONS = '{"question": "Who left?", "context": "Ada left.", "answers": [{"text": "Ada", "start": 0}]}\n'
 PAIRS = '{"sentence1": "a", "sentence2": "a", "label": 1}\n{"sentence1": "a", "sentence2": "b", "label": 0}\n'
@@ -163,7 +164,7 @@ def expand(block: str, folder: Path) -> list[list[str]]:
     done = subprocess.run(["bash", "-euc", script], cwd=folder, capture_output=True, text=True, check=True)
     commands: list[list[str]] = [[]]
     for word in done.stdout.split("\0")[:-1]:
-        commands.append([]) if word == "\n" else commands[-1].append(word)
+        commands.append([]) if word == END else commands[-1].append(word)
     return [command for command in commands if command]
 
 

@@ -32,6 +32,7 @@ GOOD = {
     "pretrain": f"--shards {{shards}} --out {{out}} --preset {{lm}}/config.json --no-compile {STEPS}",
     "fuse": f"--forward {{lm}} --backward {{back}} --shards {{shards}} --out {{out}} --width 8 --num-heads 2 {STEPS}",
     "adapt": f"--lm {{lm}} --shards {{shards}} --out {{out}} {STEPS}",
+    "distill-states": "{corpus.txt} --teacher {back} --student {lm} --out {out} --words 40",
     "elmo": "{corpus.txt} --out {out} --width 8 --cells 16 --words 50 --letter-window 1",
     "fit": "--train {train.conll} --out {out} --encoder {lm} --head linear --epochs 1",
     "distill": "{tagger} --student {lm} --texts {corpus.jsonl} --out {out} --epochs 1 --hidden 8",
