@@ -76,6 +76,7 @@ def test_the_student_learns_and_is_an_ordinary_folder(lm, corpus, tmp_path, caps
     losses = [row["loss"] for row in record["history"] if "loss" in row]
     assert losses[0] > 0.9 and record["validation_loss"] < 0.5
     assert record["explained_variance"] == pytest.approx(1 - record["validation_loss"])
+    assert record["validation_perplexity"] is None and "perplexity" not in capsys.readouterr().err
     assert record["teacher_parameters"] > record["num_parameters"]
     spec = f"{'masked:' if kind.startswith('masked') else ''}{out}"
     before, after = (load_encoder(s, "last").encode_all([["Ada", "left"]]).streams[0] for s in (student, spec))

@@ -51,7 +51,8 @@ class Progress(TrainerCallback):
             _line(f"{head} · loss {logs['loss']:.3f} · {speed:,.0f} {self.unit}/s")
         elif "eval_loss" in logs:
             refuse_not_finite(logs["eval_loss"], f"the validation loss at step {step:,}")
-            _line(f"{head} · validation loss {logs['eval_loss']:.4f} · perplexity {logs['eval_perplexity']:.2f}")
+            perplexity = f" · perplexity {logs['eval_perplexity']:.2f}" if "eval_perplexity" in logs else ""
+            _line(f"{head} · validation loss {logs['eval_loss']:.4f}{perplexity}")
 
     def on_train_end(self, args, state, control, **kwargs) -> None:
         self.bar.close()

@@ -76,6 +76,7 @@ class PretrainTrainer(Trainer):
     `facts` decide the weights: a checkpoint with other facts belongs to another run. `data` is in the order in which
     the run reads it; `collate` makes a batch of its items. The validation loss is the weighted mean over the (batch,
     weight) pairs of `held_out`. A step reads about `step_size` `unit`s. `schedule` is by default the arguments'.
+    `perplexity` says whether the loss is a cross-entropy, which has one.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class PretrainTrainer(Trainer):
         step_size: int,
         unit: str = "pieces",
         schedule: Callable[[Optimizer], LambdaLR] | None = None,
+        perplexity: bool = True,
     ) -> None:
         if is_rank0() and not (config.resume or config.dry_run):
             remove_checkpoints(config.checkpoints)
@@ -110,7 +112,7 @@ class PretrainTrainer(Trainer):
         self.remove_callback(PrinterCallback)
         self.remove_callback(ProgressCallback)
         self.module = module  # `self.model` is at times a wrapper of it
-        self.config, self.facts, self.signals = config, facts, Signals()
+        self.config, self.facts, self.signals, self.perplexity = config, facts, Signals(), perplexity
         self.signals.worth_saving = lambda: self.state.global_step > self._first_step
         self._saved_at = self._began = time.monotonic()
         self._saved_step = self._first_step = 0
@@ -249,7 +251,8 @@ class PretrainTrainer(Trainer):
         *sums, total_weight = all_reduce_sum(*totals.values(), total_weight)
         means = {name: total / (total_weight or 1) for name, total in zip(totals, sums, strict=True)}
         metrics = {f"eval_{name}": mean for name, mean in means.items()}
-        metrics["eval_perplexity"] = math.exp(min(means.get("masked_loss", means["loss"]), 700))
+        if self.perplexity:
+            metrics["eval_perplexity"] = math.exp(min(means.get("masked_loss", means["loss"]), 700))
         self.log(dict(metrics))
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics

@@ -92,7 +92,12 @@ def train_student(documents: Iterable[Text], held_out: Iterable[Text], config: D
     say(f"{config.teacher} ({large}) into {config.student} ({small}): {steps:,} steps, {total:,} words available")
     data = Batches(steps, lambda step: make([texts[i] for i in batches[step % len(batches)]]))
     validation = Batches(len(measured_batches), measured_batch) if measured else None
-    how: Any = {"step_size": config.batch_words, "unit": "words", "bf16": uses_bf16(student.device)}
+    how: Any = {
+        "step_size": config.batch_words,
+        "unit": "words",
+        "bf16": uses_bf16(student.device),
+        "perplexity": False,
+    }
     result = train(config, facts, reader, loss_of, data, validation, **how)
     loss = result["validation_loss"]
     explained = {} if loss is None else {"explained_variance": 1 - loss}

@@ -49,11 +49,13 @@ def train(
     step_size: int,
     unit: str = "pieces",
     bf16: bool = False,
+    perplexity: bool = True,
 ) -> dict[str, Any]:
     """Train `trained`, one step per item of `batches`; returns what `training.json` says of every run.
 
     `loss_of` maps a batch's tensors to a mean loss; `held_out` has validation batches and their weights. A step reads
-    about `step_size` units; `bf16` is mixed precision. Raises `SystemExit` as `PretrainTrainer.run`.
+    about `step_size` units; `bf16` is mixed precision; `perplexity` says whether the loss has one. Raises `SystemExit`
+    as `PretrainTrainer.run`.
     """
     if num_processes() > 1:
         raise ValueError("this command runs in one process; start it without torchrun or accelerate launch")
@@ -68,6 +70,7 @@ def train(
         held_out,
         step_size=step_size,
         unit=unit,
+        perplexity=perplexity,
         schedule=lambda optimizer: LambdaLR(
             optimizer, partial(lr_share, steps=steps, warmup=config.warmup, decay=config.decay)
         ),
