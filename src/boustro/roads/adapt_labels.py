@@ -56,7 +56,7 @@ def adapt_to_labels(config: AdaptConfig) -> dict[str, Any]:
     dev_batches = make_batches(dev_lengths, options.batch_pieces, seed=0)
 
     torch.manual_seed(config.seed)
-    reader = WordReader(encoder.model, encoder.model.config.get_text_config().hidden_size, len(labelling.labels))
+    reader = WordReader(encoder.model, len(labelling.labels))
 
     def dev_batch(number: int) -> tuple[dict[str, Tensor], int]:
         batch = _batch(dev_rows, dev_batches[number], dev_tags)

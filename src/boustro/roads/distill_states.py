@@ -25,8 +25,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from boustro.encoders.base import Encoder
-from boustro.encoders.lm import LMEncoder
-from boustro.encoders.masked import MaskedEncoder
 from boustro.encoders.spec import load_encoder, split_kind, split_spec
 from boustro.encoders.transformer import TransformerEncoder
 from boustro.models.hardware import uses_bf16
@@ -36,7 +34,7 @@ from boustro.pretrain.config import run_facts
 from boustro.pretrain.distributed import say
 from boustro.roads.options import DistillStatesConfig
 from boustro.roads.training import finish, train
-from boustro.roads.words import WordReader, make_batches, row_tensors
+from boustro.roads.words import WordReader, make_batches, row_tensors, steps_for
 from boustro.store import fingerprint
 from boustro.text.documents import chunk_by_size
 from boustro.types import Sentence
@@ -66,11 +64,10 @@ def train_student(documents: Iterable[Text], held_out: Iterable[Text], config: D
     mean, scale = _statistics(teacher, texts)
     lengths = [sum(map(len, text)) for text in texts]
     batches, total = make_batches(lengths, config.batch_words, config.seed), sum(lengths)
-    wanted = total if config.words is None else config.words
-    steps = max(1, round(len(batches) * wanted / total)) if wanted else 0
+    steps = steps_for(len(batches), total, config.words)
     torch.manual_seed(config.seed)
     student.model.float().requires_grad_(True)
-    reader = WordReader(student.model, student.model.config.get_text_config().hidden_size, len(mean)).to(student.device)
+    reader = WordReader(student.model, len(mean)).to(student.device)
 
     def make(chosen: Sequence[Text]) -> dict[str, Tensor]:
         sentences = [sentence for text in chosen for sentence in text]
@@ -111,11 +108,11 @@ def train_student(documents: Iterable[Text], held_out: Iterable[Text], config: D
 
 def _open_student(spec: str) -> TransformerEncoder:
     """The LM that learns, read at the ends of words; `ValueError` for any other encoder."""
-    encoder = load_encoder(spec, "last", "exit", dtype="float32", context="document")
     names = split_spec(spec)
-    plain = len(names) == 1 and split_kind(names[0])[0] in ("", "backward:", "masked:")
-    if not plain or not isinstance(encoder, (LMEncoder, MaskedEncoder)):
+    if len(names) > 1 or split_kind(names[0])[0] not in ("", "backward:", "masked:"):
         raise ValueError(f"{spec}: the student is a single causal or masked LM; name one of them")
+    encoder = load_encoder(spec, "last", "exit", dtype="float32", context="document")
+    assert isinstance(encoder, TransformerEncoder)
     return encoder
 
 

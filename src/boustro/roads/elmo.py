@@ -19,7 +19,7 @@ from boustro.pretrain.config import run_facts
 from boustro.pretrain.distributed import say
 from boustro.roads.options import ElmoConfig
 from boustro.roads.training import finish, train
-from boustro.roads.words import make_batches
+from boustro.roads.words import make_batches, steps_for
 from boustro.store import fingerprint
 
 DECIDING = ("width", "cells", "letter_window", "num_targets", "words", "batch_words", "max_words")
@@ -45,8 +45,7 @@ def train_elmo(
     numbers = {word: number for number, word in enumerate(targets)}
     batches = make_batches([len(part) for part in parts], config.batch_words, config.seed)
     total = sum(counts.values())
-    wanted = total if config.words is None else config.words
-    steps = max(1, round(len(batches) * wanted / total)) if wanted else 0
+    steps = steps_for(len(batches), total, config.words)
 
     device = best_device()
     torch.manual_seed(config.seed)

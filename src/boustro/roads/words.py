@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 from boustro.encoders.reading import Row
 
@@ -14,9 +15,9 @@ POOL_BATCHES = 50  # texts are sorted by length within this many batches, not wi
 class WordReader(nn.Module):
     """A linear layer, initialised at random, over the top states of a transformer at the ends of words."""
 
-    def __init__(self, model: nn.Module, width: int, outputs: int) -> None:
+    def __init__(self, model: PreTrainedModel, outputs: int) -> None:
         super().__init__()
-        self.model, self.head = model, nn.Linear(width, outputs)
+        self.model, self.head = model, nn.Linear(model.config.get_text_config().hidden_size, outputs)
 
     def forward(self, input_ids: Tensor, lengths: Tensor, places: Tensor) -> Tensor:
         """(W, outputs) of the words of all rows, row by row; `places` are positions in the flattened batch."""
@@ -54,3 +55,9 @@ def make_batches(lengths: Sequence[int], batch_words: int, seed: int) -> list[li
                 batches[-1].append(i)
             pool, words = [], 0
     return [batches[i] for i in generator.permutation(len(batches))]
+
+
+def steps_for(num_batches: int, total: int, words: int | None) -> int:
+    """How many batches of a pass over `total` words have `words` of them, at least one; by default a whole pass."""
+    wanted = total if words is None else words
+    return max(1, round(num_batches * wanted / total)) if wanted else 0
