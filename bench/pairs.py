@@ -38,7 +38,13 @@ SCORED, ORDERED = ("stsb",), ("rte", "sick")
 HELD_OUT = 10
 
 
-def main(data: Path, minilm: Path, sets: tuple[str, ...] = tuple(FILES), seeds: tuple[int, ...] = (1, 2, 3)) -> None:
+def main(
+    data: Path,
+    minilm: Path,
+    sets: tuple[str, ...] = tuple(FILES),
+    seeds: tuple[int, ...] = (1, 2, 3),
+    rows: tuple[str, ...] = (),
+) -> None:
     """Print a row per system and set as it is ready.
 
     Args:
@@ -46,27 +52,36 @@ def main(data: Path, minilm: Path, sets: tuple[str, ...] = tuple(FILES), seeds: 
         minilm: The folder of all-MiniLM-L6-v2.
         sets: Names of data sets.
         seeds: Random seeds.
+        rows: Names of systems with an encoder; all by default.
     """
     warnings.filterwarnings("ignore", category=FutureWarning)
+    systems: dict[str, tuple[str, dict[str, Any]]] = {
+        "static": ("starter", {"layers": "0"}),
+        "starter-forward": ("starter-forward", {}),
+        "starter": ("starter", {}),
+        "MiniLM": (f"masked:{minilm}", {}),
+    }
     for name in sets:
         train, dev = read(data, name)
         print(f"\n{name}: {len(train):,} pairs for training, {len(dev):,} for development", flush=True)
         for row, figures in baselines(train, dev, name in SCORED).items():
             print(f"{row:24} {figures}", flush=True)
-        systems = {
-            "static vectors": ("starter", {"layers": "0"}),
-            "starter-forward": ("starter-forward", {}),
-            "starter": ("starter", {}),
-            "MiniLM": (f"masked:{minilm}", {}),
-        }
-        for row, (encoder, options) in systems.items():
+        for row in rows or systems:
+            encoder, options = systems[row]
             started, found = time.monotonic(), []
             for seed in seeds:
                 task: Any = boustro.PairRegressor if name in SCORED else boustro.PairClassifier
                 model = task(encoder, symmetric=name not in ORDERED, **options).fit(train, dev, seed=seed)
                 found.append(figures_of(model, dev, name in SCORED))
-            shown = [f"{statistics.mean(x):.1f} ± {statistics.stdev(x):.1f}" for x in zip(*found, strict=True)]
-            print(f"{row:24} {'  '.join(shown)}  ({time.monotonic() - started:.0f} s)", flush=True)
+            print(f"{row:24} {shown(found)}  ({time.monotonic() - started:.0f} s)", flush=True)
+
+
+def shown(found: Sequence[Sequence[float]]) -> str:
+    """Each figure with its mean and, of several seeds, its standard deviation: `found` has a list a seed."""
+    columns = list(zip(*found, strict=True))
+    return "  ".join(
+        f"{statistics.mean(x):.2f}" + (f" ± {statistics.stdev(x):.2f}" if len(x) > 1 else "") for x in columns
+    )
 
 
 def read(data: Path, name: str) -> tuple[list[dict], list[dict]]:

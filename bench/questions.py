@@ -1,58 +1,122 @@
-"""Question answering without training, and where a trained folder is right: does the answer stand before its cue?
+"""Question answering: every encoder under the same head, beside rules and match features, on three domains.
+
+    python bench/questions.py --data ../shared/data --minilm $MINILM --seeds 1 2 3
 
     sentence   the sentence with the largest weighted share of the question's words (TF-IDF overlap)
     window     the six words with the most of the question's words around them, and few of their own (sliding window)
 
-    python bench/questions.py --train train.jsonl --dev dev.jsonl --folders answerer-pair answerer-forward
-
-The cue of an answer is the nearest word of the context that matches a rare word of the question. A forward LM has read
-the cue where the answer follows it. Sources: Richardson, Burges and Renshaw 2013 (sliding window); Rajpurkar et al.
-2016, section 5.
+Trained on the questions of `qa/` in DATA, without a development set; scored on Wikipedia (other articles), reviews and
+novels. Then the gain of the pair over the forward LM, with a paired bootstrap over questions, by the place of the cue:
+the nearest word of the context that matches a rare word of the question. A forward LM has read it where the answer
+follows. Sources: Richardson, Burges and Renshaw 2013 (sliding window); Rajpurkar et al. 2016, section 5.
 """
 
+import time
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tyro
 
-from boustro.metrics.questions import AnswerScore, match, score_answers
+from boustro.metrics.questions import match, score_answers
+from boustro.metrics.significance import bootstrap, difference, f1
 from boustro.tasks.data.questions import Question, read_questions
 from boustro.tasks.labellings.matches import HEAVY, match_features, read_words, stem_weights
 from boustro.tasks.labellings.questions import answer_text
 from boustro.tasks.questions import QuestionAnswerer
+from pairs import shown
 
 WEIGHT, NEAR, COVERED = 3, 6, 12  # columns of `match_features`: weight of a match, ten words around, sentence
 WORDS = 6
+TRAIN = ("squad11-part-train", "newwiki-train")
+DEV = {"Wikipedia": "newwiki-dev", "reviews": "amazon-dev", "novels": "novels-dev"}
 
 
-def main(train: Path, dev: Path, folders: tuple[Path, ...] = ()) -> None:
-    """Print exact match and F1 of both rules and of each folder, and the F1 of each folder by the place of the cue."""
-    questions = read_questions(dev)[0]
-    weights = stem_weights({q.context.words for q in read_questions(train)[0]})
-    features = [match_features(q.question.words, q.context.words, weights)[len(q.question) :] for q in questions]
-    show("sentence", score(questions, [best_sentence(q, x) for q, x in zip(questions, features, strict=True)]))
-    show("window", score(questions, [best_window(x) for x in features]))
-    order = [cue_order(q, x) for q, x in zip(questions, features, strict=True)]
-    for folder in folders:
-        answerer = QuestionAnswerer.from_pretrained(folder)
-        answers = [answer_text(q, a) for q, a in zip(questions, answerer.answer(questions, cached=True), strict=True)]
-        show(str(folder), score_answers([q.answers or () for q in questions], answers))
-        f1 = np.array([match(a, q.answers or ())[1] for q, a in zip(questions, answers, strict=True)])
-        for name in sorted(set(order)):
-            own = np.array([o == name for o in order])
-            print(f"    {name:<24} {own.sum():6,} questions  F1 {100 * f1[own].mean():5.1f}")
+def main(data: Path, minilm: Path, seeds: tuple[int, ...] = (1, 2, 3), rows: tuple[str, ...] = ()) -> None:
+    """Print exact match and F1 of both rules and of each encoder, then the gain of the second direction.
+
+    Args:
+        data: The folder of the data sets.
+        minilm: The folder of all-MiniLM-L6-v2.
+        seeds: Random seeds.
+        rows: Names of systems with an encoder; all by default.
+    """
+    systems: dict[str, tuple[str, dict[str, Any]]] = {
+        "static": ("starter", {"layers": "0"}),
+        "starter-forward": ("starter-forward", {}),
+        "starter": ("starter", {}),
+        "MiniLM": (f"masked:{minilm}", {}),
+    }
+    train = [q for name in TRAIN for q in read_questions(data / "qa" / f"{name}.jsonl.xz")[0]]
+    dev = {domain: read_questions(data / "qa" / f"{name}.jsonl.xz")[0] for domain, name in DEV.items()}
+    weights = stem_weights({q.context.words for q in train})
+    features = {
+        domain: [match_features(q.question.words, q.context.words, weights)[len(q.question) :] for q in questions]
+        for domain, questions in dev.items()
+    }
+    print(
+        f"{len(train):,} questions for training; EM and F1 on " + ", ".join(f"{d} ({len(q):,})" for d, q in dev.items())
+    )
+    for name, rule in (("sentence", best_sentence), ("window", best_window)):
+        answered = {d: [rule(q, x) for q, x in zip(dev[d], features[d], strict=True)] for d in dev}
+        show(name, [[v for d in dev for v in figures(dev[d], spans_text(dev[d], answered[d]))]], 0)
+    values: dict[tuple[str, str], list[np.ndarray]] = defaultdict(list)  # by system and domain, a vector a seed
+    for name in rows or systems:
+        encoder, options = systems[name]
+        started, found = time.monotonic(), []
+        for seed in seeds:
+            answerer = QuestionAnswerer(encoder, **options).fit(train, seed=seed)
+            found.append([])
+            for domain, questions in dev.items():
+                given = zip(questions, answerer.answer(questions, cached=True), strict=True)
+                answers = [answer_text(q, a) for q, a in given]
+                found[-1] += figures(questions, answers)
+                values[name, domain].append(each_f1(questions, answers))
+        show(name, found, time.monotonic() - started)
+    if ("starter", "Wikipedia") in values and ("starter-forward", "Wikipedia") in values:
+        show_gain(dev, features, values)
 
 
-def show(name: str, scores: AnswerScore) -> None:
-    """One row of the table."""
-    print(f"{name:<28} EM {scores.exact_match:5.1f}  F1 {scores.f1:5.1f}")
+def show_gain(
+    dev: dict[str, list[Question]],
+    features: dict[str, list[np.ndarray]],
+    found: dict[tuple[str, str], list[np.ndarray]],
+) -> None:
+    """What the pair has above the forward LM, with the 95% interval, in all and by the place of the cue."""
+    print("\nF1 of the pair minus F1 of the forward LM, over all seeds")
+    for domain, questions in dev.items():
+        order = np.array([cue_order(q, x) for q, x in zip(questions, features[domain], strict=True)])
+        for name in ("all", *sorted(set(order))):
+            own = np.full(len(order), True) if name == "all" else order == name
+            first, second = bootstrap(
+                f1, [np.stack(found[row, domain])[:, own] for row in ("starter-forward", "starter")]
+            )
+            gap = difference(first, second)
+            interval = "" if gap is None else f"{gap.points:+5.1f} ({gap.low:.1f} to {gap.high:.1f})"
+            print(f"    {domain:10} {name:24} {own.sum():6,} questions  {interval}", flush=True)
 
 
-def score(questions: Sequence[Question], spans: Sequence[tuple[int, int]]) -> AnswerScore:
-    """Scores of spans of words."""
-    texts = [q.text[q.places[a][0] : q.places[b - 1][1]] for q, (a, b) in zip(questions, spans, strict=True)]
-    return score_answers([q.answers or () for q in questions], texts)
+def show(name: str, found: Sequence[Sequence[float]], seconds: float) -> None:
+    """One row of the table: EM and F1 on each domain."""
+    print(f"{name:16} {shown(found)}  ({seconds:.0f} s)", flush=True)
+
+
+def figures(questions: Sequence[Question], answers: Sequence[str]) -> list[float]:
+    """Exact match and F1, in percent."""
+    scores = score_answers([q.answers or () for q in questions], answers)
+    return [scores.exact_match, scores.f1]
+
+
+def each_f1(questions: Sequence[Question], answers: Sequence[str]) -> np.ndarray:
+    """(questions, 3) values for `significance.f1`, which make it the mean of the answers' own F1."""
+    return np.array([(1, 1, match(a, q.answers or ())[1]) for q, a in zip(questions, answers, strict=True)])
+
+
+def spans_text(questions: Sequence[Question], spans: Sequence[tuple[int, int]]) -> list[str]:
+    """The texts of spans of words."""
+    return [q.text[q.places[a][0] : q.places[b - 1][1]] for q, (a, b) in zip(questions, spans, strict=True)]
 
 
 def best_sentence(question: Question, features: np.ndarray) -> tuple[int, int]:
@@ -62,7 +126,7 @@ def best_sentence(question: Question, features: np.ndarray) -> tuple[int, int]:
     return int(inside[0]), int(inside[-1]) + 1
 
 
-def best_window(features: np.ndarray) -> tuple[int, int]:
+def best_window(_question: Question, features: np.ndarray) -> tuple[int, int]:
     """The words whose neighbours are in the question, and that are not in it themselves."""
     value = features[:, NEAR] * (1 - features[:, WEIGHT]) - 0.3 * features[:, WEIGHT]
     size = min(WORDS, len(value))

@@ -12,7 +12,6 @@ Rows: the majority class, TF-IDF of words and word pairs with logistic regressio
 strength, is chosen on the development set, for every system.
 """
 
-import statistics
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -25,7 +24,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, matthews_corrcoef
 
 import boustro
-from pairs import hold_out, read_records
+from pairs import hold_out, read_records, shown
 
 Examples = list[tuple[str, str]]
 FOLDER = "text_classification"
@@ -111,14 +110,6 @@ def scores(gold: Sequence[str], answers: Sequence[str]) -> list[float]:
     """Accuracy and, of two labels, the Matthews correlation, in percent."""
     both = [accuracy_score(gold, answers), *([matthews_corrcoef(gold, answers)] if len({*gold}) == 2 else [])]
     return [100 * float(value) for value in both]
-
-
-def shown(found: Sequence[Sequence[float]]) -> str:
-    """Each figure with its mean and standard deviation over the seeds."""
-    columns = list(zip(*found, strict=True))
-    return "  ".join(
-        f"{statistics.mean(x):.2f}" + (f" ± {statistics.stdev(x):.2f}" if len(x) > 1 else "") for x in columns
-    )
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ PROBE_SENTENCES = 100
 
 def make_plan(study: Study, out: Path) -> dict[str, Any]:
     """Cells known and missing, bytes of features to write, and about how many minutes."""
-    data = [study.task.sentences(examples)[0] for examples in study.data().values()]
+    data = [study.task.sentences(examples)[0] for examples in study.encoded()]
     to_encode: dict[Hashable, tuple[int, float]] = {}  # bytes to write, seconds to compute them
     rows: list[dict[str, Any]] = []
     with PeakMemory() as peak:

@@ -114,6 +114,10 @@ class Study(Cells):
         """The data sets that are used, by name."""
         return {"train": self.train, "dev": self.dev, **({"test": self.test} if self.test else {})}
 
+    def encoded(self) -> list[list[Any]]:
+        """The data whose features are written to the cache."""
+        return list(self.data().values())
+
     def judged(self) -> dict[str, list[Sentence]]:
         """The data sets that systems answer, by name."""
         return {name: sentences for name, sentences in self.data().items() if name != "train"}

@@ -14,7 +14,7 @@ from boustro.studies.core.options import StudyData, StudyRun
 from boustro.studies.fewshot.options import SOUND, Protocol, ShotOptions
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 
-MOST_DRAWS = 10_000
+MOST_DRAWS, AUTO = 10_000, "auto"
 
 
 def fewshot(
@@ -36,13 +36,13 @@ def fewshot(
     """Train on K labelled sentences per entity type, for several K and several random draws, and compare encoders.
 
     The sentences are drawn from the training set; all of it, without labels, standardises the features. Only the
-    paper's protocol selects on the development set.
+    paper's protocol selects on the development set. Scores, questions and texts with several labels have K examples in
+    all, on which the task's own head is trained with its defaults.
 
     Args:
         encoders: Specs of encoders, such as starter-forward starter.
-        task: tag (entities), classify (a label per text) or pair (a label per pair). By default as the training set
-            has it.
-        shots: Sentences per entity type, or texts per label (the K of K-shot).
+        task: tag (entities), classify, regress, pair, similarity or qa. By default as the training set has it.
+        shots: Sentences per entity type, texts per label (the K of K-shot), or examples in all.
         draws: Number of random draws per K. The paper's protocol has one.
         heads: Heads; auto is the one that measurement favoured at each K.
         tags: What heads predict: bio, io (types only), or factored (entities first, then the type of each); for texts
@@ -53,34 +53,44 @@ def fewshot(
     check_options(fewshot, locals())
     from boustro.studies.core.run import run_study
     from boustro.studies.core.task import studied_task
+    from boustro.studies.fewshot.own import OwnHeadStudy
     from boustro.studies.fewshot.study import ShotStudy
 
-    paper = protocol == "paper"
-    _refuse_unfit(task, studied_task(task).shot_tags, tags, paper)
+    studied = studied_task(task)
+    _refuse_unfit(task, studied.shot_tags, tags, protocol)
     sets = data.read(task, reading)
+    studied = studied_task(task, sets["train"])
+    shared = {
+        "encoders": tuple(dict.fromkeys(encoders)),
+        "shots": tuple(sorted(set(shots))),
+        "task": studied,
+        "run": run,
+        **sets,
+    }
+    if not studied.shot_tags:
+        if training != SOUND or heads != (AUTO,) or tags != (AUTO,) or protocol != "sound":
+            raise OptionError(
+                f"{data.train}: the task's own head is trained with its defaults, because there are no few-shot heads "
+                "for such data; leave out --heads, --tags, --protocol and the options of training"
+            )
+        run_study(OwnHeadStudy(num_draws=draws, **shared), run)
+        return
+    paper = protocol == "paper"
     study = ShotStudy(
-        encoders=tuple(dict.fromkeys(encoders)),
-        shots=tuple(sorted(set(shots))),
         num_draws=1 if paper else draws,
         heads=(("mlp", "bio"),) if paper else tuple((head, scheme) for head in heads for scheme in tags),
         protocol=protocol,
         budget=budget,
         options=training,
-        task=studied_task(task, sets["train"]),
-        run=run,
-        train=sets["train"],
-        dev=sets["dev"],
-        test=sets.get("test"),
+        **shared,
     )
     run_study(study, run)
 
 
-def _refuse_unfit(task: str, known: Sequence[str], tags: Sequence[str], paper: bool) -> None:
-    """`OptionError` for a task without few-shot heads, and for tags or a protocol that it does not have."""
+def _refuse_unfit(task: str, known: Sequence[str], tags: Sequence[str], protocol: str) -> None:
+    """`OptionError` for tags or a protocol that the few-shot heads of a task do not have."""
     for scheme in tags:
-        if scheme not in ("auto", *known):
+        if scheme != AUTO and scheme not in known:
             raise OptionError(f"--tags {scheme}: for {task} there are {', '.join(known) or 'none'}")
-    if paper and task != "tag":
+    if protocol == "paper" and task != "tag":
         raise OptionError("--protocol paper is defined for entities; use --protocol sound")
-    if not known:
-        raise OptionError(f"--task {task}: there are no few-shot heads for it; use boustro compare")

@@ -30,7 +30,7 @@ def draw_all(sentences: Sequence[Sentence], shots: Iterable[int], num_draws: int
     """
     shots = _checked(shots)
     held, keys = [sentence_types(s) for s in sentences], _keys(sentences)
-    orders = [_random_order(keys, draw) for draw in range(1, num_draws + 1)]
+    orders = [random_order(keys, draw) for draw in range(1, num_draws + 1)]
     return {k: [_walk(held, order, k) for order in orders] for k in shots}
 
 
@@ -106,7 +106,8 @@ def _keys(sentences: Sequence[Sentence]) -> list[bytes]:
     return keys
 
 
-def _random_order(keys: Sequence[bytes], draw: int) -> list[int]:
+def random_order(keys: Sequence[bytes], draw: int) -> list[int]:
+    """The numbers of all examples in the order of a draw."""
     salt = f"boustro draw {draw}".encode()
     hashes = [hashlib.sha256(salt + key).digest() for key in keys]
     return sorted(range(len(keys)), key=hashes.__getitem__)

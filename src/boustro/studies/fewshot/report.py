@@ -1,6 +1,6 @@
 """The report and the table of a few-shot study, from results.json alone.
 
-The figure is the paper's Figure 1: F1 against the number of training sentences on a logarithmic axis, one line per
+The figure is the paper's Figure 1: F1 against the number of training examples on a logarithmic axis, one line per
 encoder, one dot per draw. With a single K there is no line, but one row per head.
 """
 
@@ -27,6 +27,11 @@ EXPLAINED = {
         "regularisation, where it is selected, is selected by leaving out training sentences. So is what closed forms "
         "read of a text (the mean of its words, its first word, the principal axes of TF-IDF) or of a pair "
         "(differences and products, how the words match)."
+    ),
+    "own": (
+        "K examples in all are drawn at random, several times; the examples of a smaller K are among those of a larger "
+        "one, and all encoders get the same draws. The task's own head is trained on each draw with its default "
+        "options, for its default number of epochs: nothing is selected, and no development set is used."
     ),
     "paper": (
         "The backward-LM paper's protocol, for comparison with its Figure 1: the first K sentences of each type that "
@@ -83,7 +88,7 @@ def curve_figure(points: Points, measure: str) -> str:
             parts += [path(means, f"l {style}"), dots(every, style, 3.4), dots(means, style, 7)]
         return "".join(parts)
 
-    title = f"{measure} by the number of training sentences"
+    title = f"{measure} by the number of training examples"
     return frame_panels(title, list(panels), marks, draw, WIDTH, 220 if len(panels) == 1 else 150, colours, foot=40)
 
 
@@ -161,7 +166,7 @@ def scores(results: Results) -> Section:
     points, measure = results["points"], _measure(results)
     each = "run" if results["protocol"] == "paper" else "draw"
     columns, lines = _shots(points), _lines(points)
-    what = f"by the number of training sentences (logarithmic): one dot per {each}, lines at the means"
+    what = f"by the number of training examples (logarithmic): one dot per {each}, lines at the means"
     if len(columns) == 1:
         what = f"at K = {next(iter(columns))}: one dot per {each}, a vertical line at their mean"
     draw = curve_figure if len(columns) > 1 else dots_figure
@@ -218,11 +223,13 @@ def made_of_draws(results: Results) -> Section:
         if own := words.get(int(shots)):
             sizes = [len(draw) for draw in drawn]
             rows.append([f"K = {shots}", f"{fmean(sizes):.0f} ({min(sizes)} to {max(sizes)})", f"{fmean(own):,.0f}"])
-    table = Table("Sentences and words per draw: mean (smallest to largest)", ["", "sentences", "words"], rows)
-    note = Prose("results.json lists the sentences of every draw under draws, numbered from 0.", "note")
+    table = Table("Examples and words per draw: mean (smallest to largest)", ["", "examples", "words"], rows)
+    note = Prose("results.json lists the examples of every draw under draws, numbered from 0.", "note")
     chosen = [f"K = {p['shots']} {p['name']}: {p['runs']}" for p in results["points"] if p["runs"]]
     runs = [Details("Runs that the search selected", [Code("\n".join(chosen))])] if chosen else []
     return made(results, table, note, *runs)
 
 
 REPORT = StudyReport(verdict, (compared, scores, differences, types, made_of_draws))
+OWN_REPORT = StudyReport(verdict, (compared, scores, differences, made_of_draws))
+"""Where there are no types."""

@@ -8,7 +8,6 @@ from boustro.metrics.significance import RELIABLE, holm, sign_flip_p
 from boustro.studies.core.run import spread
 from boustro.studies.core.study import Cell, reading_cells
 from boustro.studies.core.systems import short_specs
-from boustro.studies.fewshot.draws import short_types
 from boustro.studies.fewshot.report import selection_score
 
 if TYPE_CHECKING:
@@ -19,11 +18,11 @@ def summarise(study: "ShotStudy", cells: Sequence[Cell]) -> dict[str, Any]:
     """What the report shows, from the cells."""
     short = dict(zip(study.encoders, short_specs(study.encoders), strict=True))
     with reading_cells(cells):
-        points = [_point(cell, short[cell.system.encoder]) for cell in cells]
+        points = [_point(study, cell, short[cell.system.encoder]) for cell in cells]
         notices = [f"{c.system.encoder}: {n:,} {what}" for c in cells for what, n in c.scores["notices"].items()]
-    compare_points(points, tested=study.protocol == "sound")
-    for shots, found in study.draws.items():
-        for label, count in short_types(study.train, found[0], shots).items():
+    compare_points(points, tested=study.protocol != "paper")
+    for shots in study.draws:
+        for label, count in study.short(shots).items():
             notices.append(f"K = {shots}: only {count} sentences contain {label} and can be drawn")
     paper = study.protocol == "paper"
     return {
@@ -35,14 +34,14 @@ def summarise(study: "ShotStudy", cells: Sequence[Cell]) -> dict[str, Any]:
     }
 
 
-def _point(cell: Cell, name: str) -> dict[str, Any]:
+def _point(study: "ShotStudy", cell: Cell, name: str) -> dict[str, Any]:
     system, rows = cell.system, cell.scores["rows"]
     return {
         "name": name,
         "encoder": system.encoder,
         "parameters": cell.scores["parameters"],
         "shots": cell.number,
-        "head": f"{system.head}, {system.variant['tags']}",
+        "head": study.head_name(system),
         **{name: spread([row[name] for row in rows]) for name in ("score", "precision", "recall") if name in rows[0]},
         "sentences": [row["sentences"] for row in rows],
         "words": [row["words"] for row in rows],

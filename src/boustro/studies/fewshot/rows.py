@@ -65,7 +65,7 @@ def sound_rows(
     rows = []
     for number, (draw, ids) in enumerate(zip(draws, tagged.ids, strict=True)):
         found = find_spans(ids, tagged.tags, judged.vectors.starts, judged.gold.labels)
-        row = {"draw": number + 1, **_sizes(study, draw), **_scores(compare_spans(judged.gold, found), tags == "label")}
+        row = {"draw": number + 1, **study.sizes(draw), **_scores(compare_spans(judged.gold, found), tags == "label")}
         row |= {"strengths": tagged.strengths[number]} if tagged.strengths else {}
         rows.append(row | ({"blocks": tagged.blocks[number]} if tagged.blocks else {}))
     return rows
@@ -96,7 +96,7 @@ def paper_rows(
     rows = []
     for m in sorted(range(len(runs)), key=lambda m: -on_dev[m]["score"])[:PAPER_BEST]:
         run = {"lr": runs[m].lr, "seed": runs[m].seed, "dropout": runs[m].dropout, "dev_score": on_dev[m]["score"]}
-        rows.append({"draw": 1, **_sizes(study, draw), **on_judged[m], "run": run})
+        rows.append({"draw": 1, **study.sizes(draw), **on_judged[m], "run": run})
     return rows
 
 
@@ -108,10 +108,6 @@ def _training_words(
     tags = tag_ids([study.train[s] for s in every], study.types)
     train = LabelledVectors(reader.train_vectors(every), tags, study.types)
     return train, [np.searchsorted(every, draw) for draw in draws]
-
-
-def _sizes(study: "ShotStudy", draw: np.ndarray) -> dict[str, int]:
-    return {"sentences": len(draw), "words": sum(len(study.train[s]) for s in draw)}
 
 
 def _scores(per_type: dict[str, SpanCounts], texts: bool = False) -> dict[str, Any]:

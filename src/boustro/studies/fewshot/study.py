@@ -18,7 +18,7 @@ from boustro.store import fingerprint
 from boustro.studies.core.plan import PROBE_SENTENCES, num_words
 from boustro.studies.core.study import Cell, Study
 from boustro.studies.core.systems import System, name_systems
-from boustro.studies.fewshot.draws import DRAWS, entity_types
+from boustro.studies.fewshot.draws import DRAWS, entity_types, short_types
 from boustro.studies.fewshot.features import FeatureReader, reading_encoder
 from boustro.studies.fewshot.heads import resolve_head
 from boustro.studies.fewshot.options import SOUND, ShotOptions
@@ -50,9 +50,7 @@ class ShotStudy(Study):
     def __post_init__(self) -> None:
         if not (self.encoders and self.shots and self.num_draws > 0 and self.heads and self.budget > 0):
             raise ValueError("nothing to compare: give at least one encoder, one K, one draw and one head")
-        if not self.task.shot_tags:
-            raise ValueError(f"{data_name(self.train)}: there are no few-shot heads for several labels per text")
-        if not self.types:
+        if self.task.has_labels and not any(map(self.task.gold, self.train)):
             raise ValueError(
                 f"{data_name(self.train)}: there are no {self.task.units} with a label, so there is nothing to learn"
             )
@@ -78,6 +76,10 @@ class ShotStudy(Study):
         found = {label for sentences in self.judged().values() for label in entity_types(sentences)}
         return [*self.types, *sorted(found - set(self.types))]
 
+    def short(self, shots: int) -> dict[str, int]:
+        """Types with fewer than K examples to draw, with their number."""
+        return short_types(self.train, self.draws[shots][0], shots)
+
     @cached_property
     def draws(self) -> dict[int, list[np.ndarray]]:
         """For every K, the numbers of each draw's sentences."""
@@ -87,6 +89,14 @@ class ShotStudy(Study):
         resolved = dict.fromkeys(resolve_head(self.task, *head, shots) for shots in self.shots for head in self.heads)
         chosen = ((spec, head, {"tags": tags}) for spec in self.encoders for head, tags in resolved)
         return name_systems(chosen)
+
+    def head_name(self, system: System) -> str:
+        """What a system's head is called in tables."""
+        return f"{system.head}, {system.variant['tags']}"
+
+    def sizes(self, draw: np.ndarray) -> dict[str, int]:
+        """How much a draw has."""
+        return {"sentences": len(draw), "words": num_words(self.train[number] for number in draw)}
 
     def numbers(self, system: System) -> Sequence[int]:
         own = (system.head, system.variant["tags"])

@@ -1,0 +1,122 @@
+"""Few examples for a task without few-shot heads: scores, questions, texts with several labels.
+
+K examples are drawn at random, K in all, and the task's own head is trained on each draw with the defaults, by itself,
+without a development set. A draw's order comes from a hash of its number and the example, as in `draws`, so the
+examples of a smaller K are among those of a larger one.
+"""
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from boustro.encoders.base import Encoder
+from boustro.studies.core.plan import PROBE_SENTENCES, num_words
+from boustro.studies.core.study import Cell
+from boustro.studies.core.systems import System, name_systems
+from boustro.studies.fewshot.draws import random_order
+from boustro.studies.fewshot.report import OWN_REPORT
+from boustro.studies.fewshot.study import ShotStudy
+from boustro.tasks.base import Task
+from boustro.tasks.data.fingerprint import data_fingerprint
+
+OWN = "own"
+"""The protocol of these studies."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnHeadStudy(ShotStudy):
+    """The task's own head with K examples in all; `heads`, `budget` and `options` have no effect."""
+
+    heads: tuple[tuple[str, str], ...] = ((OWN, OWN),)
+    protocol: str = OWN
+    budget: int = 1
+    report = OWN_REPORT
+
+    def encoded(self) -> list[list[Any]]:
+        return list(self.judged().values())
+
+    def short(self, shots: int) -> dict[str, int]:
+        return {}
+
+    @cached_property
+    def draws(self) -> dict[int, list[np.ndarray]]:
+        seen: Counter[str] = Counter()
+        keys = []
+        for example in self.train:
+            content = data_fingerprint([example])
+            seen[content] += 1
+            keys.append(hashlib.sha256(f"{content} {seen[content]}".encode()).digest())
+        orders = [random_order(keys, draw) for draw in range(1, self.num_draws + 1)]
+        return {shots: [np.array(sorted(order[:shots]), np.int64) for order in orders] for shots in self.shots}
+
+    def systems(self) -> list[System]:
+        head = self.task.config.default_head
+        return name_systems((spec, head, {"tags": OWN}) for spec in self.encoders)
+
+    def head_name(self, system: System) -> str:
+        return system.head
+
+    def numbers(self, system: System) -> Sequence[int]:
+        return self.shots
+
+    def settings(self, system: System, number: int) -> dict[str, Any]:
+        return {**super().settings(system, number), "options": asdict(self._make(system).config)}
+
+    def shown_options(self) -> dict[str, Any]:
+        return {}
+
+    def compute(self, cell: Cell, folder: Path) -> dict[str, Any]:
+        rows: list[dict[str, Any]] = []
+        notices: Mapping[str, int] = {}
+        parameters = 0
+        for number, draw in enumerate(self.draws[cell.number], 1):
+            model = self._fit(cell.system, draw, number)
+            rows.append({"draw": number, **self.sizes(draw), "score": self._score(model), "per_type": {}})
+            notices, parameters = model.notices(cached=True), model.encoder().num_parameters
+        return {"parameters": parameters, "notices": notices, "rows": rows}
+
+    def encoder(self, system: System) -> Encoder:
+        return self._make(system).encoder(cached=True)
+
+    def estimate(self, known: Sequence[Cell], missing: Sequence[Cell]) -> tuple[float, str]:
+        """A probe: one draw of the smallest missing K, and a hundred examples to answer."""
+        cell = min(missing, key=lambda cell: cell.number)
+        draw, asked = self.draws[cell.number][0], self.judged()[self.judged_on]
+        small = replace(self, **{self.judged_on: asked[:PROBE_SENTENCES], "run": replace(self.run, cache=False)})
+        started = time.perf_counter()
+        model = small._fit(cell.system, draw, 1)
+        fitted = time.perf_counter()
+        small._score(model)
+        scored = (time.perf_counter() - fitted) * num_words(asked) / num_words(asked[:PROBE_SENTENCES])
+        a_word = (fitted - started) / num_words(self.train[number] for number in draw)
+        draws = [own for cell in missing for own in self.draws[cell.number]]
+        words = sum(num_words(self.train[number] for number in own) for own in draws)
+        return a_word * words + scored * len(draws), "a probe"
+
+    def notices(self) -> list[str]:
+        size = len(self.train)
+        return [f"K = {shots}: there are {size:,} training examples only" for shots in self.shots if shots > size]
+
+    def _make(self, system: System) -> Task[Any, Any]:
+        return self.task.make(system.encoder, system.head, cache=self.run.cache, device=self.run.device)
+
+    def _fit(self, system: System, draw: np.ndarray, seed: int) -> Task[Any, Any]:
+        try:
+            return self._make(system).fit([self.train[number] for number in draw], seed=seed)
+        except ValueError as error:
+            raise ValueError(
+                f"draw {seed} of {len(draw)} examples: {error}; if that is by chance, take more"
+            ) from error
+
+    def _score(self, model: Task[Any, Any]) -> float:
+        """In percent, on what is judged."""
+        asked = self.judged()[self.judged_on]
+        values = self.task.values(asked, model.answer(asked, cached=True))
+        return float(self.task.statistic(values[None], np.ones((1, len(values))))[0, 0])
