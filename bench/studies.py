@@ -35,6 +35,7 @@ STUDIES = {
     "project": (CONLL, f"compare --encoders starter {SMALL} --project 256"),
     "rival-pooling": (CONLL, f"compare --encoders RIVAL {SMALL} --vary pooling=first,mean,first+last,exit+before"),
     "shots": (CONLL, "fewshot --encoders starter-forward starter RIVAL"),
+    "shots-mentions": (CONLL, "fewshot --encoders starter-forward starter RIVAL --pool-mentions"),
     "shots-heads": (
         CONLL,
         "fewshot --encoders starter --shots 4 16 64 --heads ridge logistic lda mlp mlp+crf --tags factored io bio",

@@ -1,12 +1,17 @@
 """The pooled mentions of a word: which words count as one, the mean, and a tagger that reads it."""
 
+import json
+
 import numpy as np
 import pytest
 
 import boustro
 from boustro.cli.main import main
-from boustro.encoders.pooled import PooledEncoder, number_mentions, pool_mean
+from boustro.encoders.pooled import PooledEncoder, number_mentions, pool_mean, with_mentions
 from boustro.encoders.spec import load_encoder
+from boustro.studies.core.plan import features_to_write
+from boustro.studies.fewshot.features import reading_encoder
+from boustro.tasks.data.conll import format_conll
 from boustro.tasks.explain import by_stream
 from boustro.types import Sentence
 
@@ -87,3 +92,40 @@ def test_words_cannot_be_dropped_and_pooled(tiny_pair, file, tmp_path, capsys):
     given = ["--encoder", tiny_pair, "--train", str(train), "--out", str(tmp_path / "x")]
     assert main(["fit", *given, "--pool-mentions", "--word-dropout", "0.2"]) == 2
     assert "leave one of them out" in capsys.readouterr().err
+
+
+def test_few_shot_studies_pool_mentions_too(tiny_pair, tmp_path, capsys):
+    file = tmp_path / "data.conll"
+    rows = [(list(s.words), list(s.tags)) for s in TAGGED]
+    file.write_text("-DOCSTART- O\n\n" + format_conll(rows), "utf-8")
+    words = [
+        "fewshot",
+        "--encoders",
+        tiny_pair,
+        "--train",
+        str(file),
+        "--dev",
+        str(file),
+        "--shots",
+        "1",
+        "--draws",
+        "2",
+    ]
+    assert main([*words, "--out", str(tmp_path / "a"), "--dry-run", "--json", str(tmp_path / "plan.json")]) == 0
+    assert main([*words, "--out", str(tmp_path / "a")]) == 0
+    assert main([*words, "--out", str(tmp_path / "b"), "--pool-mentions", "--json", str(tmp_path / "b.json")]) == 0
+    assert json.loads((tmp_path / "b.json").read_text("utf-8"))["options"]["pool_mentions"] is True
+    widths = [
+        sum(s.width for s in reading_encoder(tiny_pair, TAGGED, pool_mentions=pooled, context=context).streams)
+        for pooled, context in ((False, "document"), (True, "document"), (True, "sentence"))
+    ]
+    assert widths[1] == 2 * widths[0] == 2 * widths[2]
+    assert [c.name for c in (tmp_path / "a/cells").iterdir()] != [c.name for c in (tmp_path / "b/cells").iterdir()]
+
+
+def test_a_plan_counts_the_features_behind_pooled_mentions(tiny_pair, tmp_path):
+    sizes = []
+    for wanted in (False, True):
+        encoder = with_mentions(load_encoder(tiny_pair, cache=tmp_path / str(wanted)), wanted, "document")
+        sizes.append(sum(size for size, _ in features_to_write(encoder, [TAGGED]).values()))
+    assert sizes[0] == sizes[1] > 0

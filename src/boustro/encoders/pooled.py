@@ -42,6 +42,11 @@ class PooledEncoder(Encoder):
         return twin
 
     @property
+    def parts(self) -> Sequence[Encoder]:
+        """What is encoded and cached."""
+        return getattr(self.base, "parts", [self.base])
+
+    @property
     def streams_by_lm(self) -> list[list[int]]:
         count = len(self.base.streams)
         return [[*own, *(n + count for n in own)] for own in self.base.streams_by_lm]
@@ -69,6 +74,11 @@ class PooledEncoder(Encoder):
         mentions = number_mentions(sentences)
         pooled = (pool_mean(stream[:, -1], mentions)[:, None] for stream in features.streams)
         return Features((*features.streams, *pooled), features.lengths)
+
+
+def with_mentions(encoder: Encoder, wanted: bool, context: str) -> Encoder:
+    """The encoder with pooled mentions, where they are wanted and it reads documents; else as it is."""
+    return PooledEncoder(encoder) if wanted and context == "document" else encoder
 
 
 def number_mentions(sentences: Iterable[Sentence]) -> np.ndarray:

@@ -23,7 +23,7 @@ from boustro import __version__
 from boustro.encoders.base import Encoder
 from boustro.encoders.frozen import refuse_other_weights, weights_of
 from boustro.encoders.options import ReadingOptions
-from boustro.encoders.pooled import PooledEncoder
+from boustro.encoders.pooled import with_mentions
 from boustro.encoders.spec import exact_spec, load_encoder, with_cache
 from boustro.given import as_sentences, iterate
 from boustro.heads.base import Head
@@ -135,13 +135,11 @@ class Task(Contract[Input, Result]):
             options = {f.name: getattr(self.config, f.name) for f in fields(ReadingOptions)}
             if options["sentinel"] is None:
                 del options["sentinel"]
-            made = (
-                with_cache(self.encoder(), self.cache)  # the LMs are loaded once for both
-                if cached
-                else load_encoder(self.encoder_spec, device=self._wanted_device, **options)
-            )
-            if not cached and options["context"] == "document" and getattr(self.config, "pool_mentions", False):
-                made = PooledEncoder(made)
+            if cached:
+                made = with_cache(self.encoder(), self.cache)  # the LMs are loaded once for both
+            else:
+                made = load_encoder(self.encoder_spec, device=self._wanted_device, **options)
+                made = with_mentions(made, getattr(self.config, "pool_mentions", False), options["context"])
             refuse_other_weights(made, self.encoder_spec, self._trained_on, "this head was trained on", "train again")
             self._encoders[cached] = made
         return self._encoders[cached]

@@ -34,7 +34,7 @@ def make_plan(study: Study, out: Path) -> dict[str, Any]:
             if missing:
                 encoder = study.encoder(system)
                 if study.run.cache:
-                    to_encode |= _features_to_write(encoder, data)
+                    to_encode |= features_to_write(encoder, data)
                 else:
                     seconds = sum(map(num_words, data)) / _words_per_second(encoder, data[0])
                     to_encode |= {study.encoding_key(cell): (0, seconds) for cell in missing}
@@ -73,7 +73,7 @@ def num_words(sentences: Iterable[Sentence]) -> int:
     return sum(map(len, sentences))
 
 
-def _features_to_write(encoder: Encoder, data: Iterable[Sequence[Sentence]]) -> dict[Path, tuple[int, float]]:
+def features_to_write(encoder: Encoder, data: Iterable[Sequence[Sentence]]) -> dict[Path, tuple[int, float]]:
     """Missing cache entries: bytes, and seconds from a sample. An encoder that several pairs share counts once."""
     needed = {}
     for part in getattr(encoder, "parts", [encoder]):

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from boustro.encoders.base import Encoder, Features
+from boustro.encoders.pooled import with_mentions
 from boustro.encoders.spec import load_encoder
 from boustro.heads.layout import sentence_rows
 from boustro.heads.mix import LayerMix
@@ -41,12 +42,18 @@ class Vectors:
 
 
 def reading_encoder(
-    spec: str, train: Sequence[Any], layers: str = UPPER, cache: bool | Path = True, **options: Any
+    spec: str,
+    train: Sequence[Any],
+    layers: str = UPPER,
+    cache: bool | Path = True,
+    pool_mentions: bool = False,
+    **options: Any,
 ) -> Encoder:
     """The encoder of a `FeatureReader`; it reads whole documents if the training set has document boundaries.
 
     Args:
         layers: "upper" (the upper half: of 12 blocks, 6 to 12), all, last, or a list such as 2,3,4 or 50%,last.
+        pool_mentions: Add the mean vector of a word's mentions in its document, of the highest layer.
         options: `load_encoder`'s: device, pooling, spacing, context, sentinel, dtype, quantise.
     """
     if not any(
@@ -54,7 +61,8 @@ def reading_encoder(
     ):  # heads see the context that they were trained with
         options = {**options, "context": "sentence"}
     chosen = {name: value for name, value in options.items() if value is not None}
-    return load_encoder(spec, layers="all" if layers == UPPER else layers, cache=cache, **chosen)
+    encoder = load_encoder(spec, layers="all" if layers == UPPER else layers, cache=cache, **chosen)
+    return with_mentions(encoder, pool_mentions, chosen.get("context", "sentence"))
 
 
 class FeatureReader:

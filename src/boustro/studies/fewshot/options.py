@@ -24,6 +24,8 @@ class ShotOptions(PresetOptions, StepOptions, ReadingOptions):
     """Layers to read and average: upper (the upper half), all, last, or numbers such as 2,3,4."""
     standardise: bool = True
     """Bring every layer and dimension to mean 0 and standard deviation 1."""
+    pool_mentions: bool = False
+    """Read a word also by the mean vector of its mentions in the document, where data have document boundaries."""
     hidden: Width | None = 512
     """Width inside the mlp; None for the width of its input."""
     dropout: Dropout = 0.3
