@@ -120,10 +120,10 @@ def test_each_file_is_read_once(file, monkeypatch):
     assert read == ["a", "b"]
 
 
-def test_plain_labels_can_be_fitted_but_not_compared(file, capsys, tmp_path):
+def test_plain_labels_can_be_fitted_but_not_compared_with_entities(file, capsys, tmp_path):
     name = file("a.conllu", "1\tEnd\tend\tNOUN\t_\t_\t0\troot\t_\t_\n")
     data = ["--train", name, "--dev", name, "--out", str(tmp_path / "out")]
-    assert main(["compare", "--encoders", "starter", *data]) == 1
+    assert main(["compare", "--encoders", "starter", *data[:1], file("b", TRAIN), *data[2:]]) == 1
     assert "'NOUN' marks no entity, and entities are compared" in capsys.readouterr().err
     assert main(["fit", *data, "--epochs", "1"]) == 0
     assert "accuracy 100.00" in capsys.readouterr().out

@@ -1,17 +1,27 @@
 """How studies judge each task: scores are those of the task itself, and examples are shown where systems differ."""
 
+import json
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
+from boustro.cli.main import main
 from boustro.metrics.labels import score_text_labels
 from boustro.metrics.questions import score_answers
 from boustro.metrics.significance import bootstrap
-from boustro.studies.compare.cases import Answers
+from boustro.studies.compare.cases import OTHERS, WORD_GROUPS, Answers
 from boustro.studies.compare.examples import MOST_WORDS, confident_mistakes, cut, differing
-from boustro.studies.core.task import AnswerTask, LabelSetTask, LabelTask, NumberTask, studied_task
+from boustro.studies.core.task import (
+    AnswerTask,
+    EntityTask,
+    LabelSetTask,
+    LabelTask,
+    NumberTask,
+    WordTask,
+    studied_task,
+)
 from boustro.tasks.answers import Answer
 from boustro.tasks.data.questions import read_questions
 from boustro.types import Entity, Sentence
@@ -47,6 +57,10 @@ def label(name, p=0.8):
     return Answer((name,), (p,))
 
 
+def word_labels(*names):
+    return Answer(names, (0.8,) * len(names), tuple(Entity(name, n, n + 1, score=0.8) for n, name in enumerate(names)))
+
+
 def span(start, end, p=0.6):
     return Answer(("answer",), (p,), (Entity("answer", start, end, score=p),), value=0.0)
 
@@ -72,6 +86,36 @@ def test_one_label_per_text_is_judged_by_accuracy():
     assert task.credits(task.values(TEXTS, answers)).tolist() == [0, 1, 1] * 3
     empty = Sentence((), label="up")
     assert score(task, [empty], [label("up")]) == 100 and task.words(empty) == ("",)
+
+
+WORDS = [Sentence(("Boats", "rot", "."), ("NOUN", "VERB", "PUNCT")), Sentence(("Rot", "!"), ("NOUN", "PUNCT"))]
+
+
+def test_labels_of_words_are_judged_by_accuracy():
+    task = studied_task("tag", WORDS)
+    answers = [word_labels("NOUN", "VERB", "PUNCT"), word_labels("VERB", "PUNCT")]
+    assert isinstance(task, WordTask) and isinstance(studied_task("tag", [Sentence(("a",), ("B-X",))]), EntityTask)
+    assert score(task, WORDS, answers) == pytest.approx(80)
+    assert task.credits(task.values(WORDS, answers)).tolist() == [1, 0.5]
+    assert task.gold(WORDS[1]) == [Entity("NOUN", 0, 1), Entity("PUNCT", 1, 2)]
+
+
+def test_labels_of_words_are_compared(tiny_pair, tmp_path):
+    rows = "".join("".join(f"{w}\t{t}\n" for w, t in zip(s.words, s.tags, strict=True)) + "\n" for s in WORDS * 6)
+    (tmp_path / "a.tsv").write_text(rows, "utf-8")
+    (tmp_path / "b.tsv").write_text(rows + "Oh\tINTJ\n", "utf-8")
+    words = ["--encoders", tiny_pair.split("+")[0], tiny_pair, "--train", str(tmp_path / "a.tsv")]
+    words += ["--dev", str(tmp_path / "b.tsv"), "--scheme", "labels", "--out", str(tmp_path / "out")]
+    assert main(["compare", *words, "--seeds", "2", "--epochs", "4"]) == 0
+    results = json.loads((tmp_path / "out/results.json").read_text("utf-8"))
+    assert results["signature"]["metric"] == "accuracy of words" and results["data"]["dev"]["entities"] == 31
+    for system in results["systems"]:
+        right = {label: found["num_entities"] for label, found in system["per_type"].items()}
+        assert right["PUNCT"] == 12 and all(value <= 100 for value in system["dev"]["values"])
+    assert [group["title"] for group in results["cases"]] == [*WORD_GROUPS, OTHERS]
+    report = (tmp_path / "out/report.md").read_text("utf-8")
+    assert "Words before the word" in report and "conlleval" not in report and "Kinds of mistakes" not in report
+    assert "1 dev words with a label that the training data never show" in report
 
 
 def test_label_sets_are_judged_by_micro_f1():

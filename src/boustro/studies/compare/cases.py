@@ -4,6 +4,7 @@ As in Tables 3 and 4 of the backward-LM paper (section 4.2 and appendix B), for 
 
     Lotte and Hyundai      forward  PER and ORG      pair  ORG and ORG      → "before “and” …": fixed
 
+Labels of words have no entities of several words, so they have the groups of one word only (`WORD_GROUPS`).
 Every entity of the reference belongs to each group whose property it has, and to the last group if it has none. It is
 *fixed* when the second system has it right and the first has not, *broken* in the opposite case; both are counted
 over all seeds that the systems share. Sentences are shown for the first seed, ordered by the score of the correct
@@ -56,7 +57,8 @@ GROUPS: dict[str, Callable[[GoldInContext], bool]] = {
     "never seen in the training data": lambda p: p.training.seen(p.entity, p.words) == 2,
     f"long: {LONG_WORDS} words or more": lambda p: p.entity.end - p.entity.start >= LONG_WORDS,
 }
-OTHERS = "all other entities"
+WORD_GROUPS = {title: GROUPS[title] for title in ("starts the sentence", "never seen in the training data")}
+OTHERS = "all others"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,25 +78,26 @@ def case_study(
     others: Mapping[str, Answers],
     training: Training,
     names: tuple[str, str],
+    groups: Mapping[str, Callable[[GoldInContext], bool]] = GROUPS,
 ) -> list[dict[str, Any]]:
     """One dict per group: its counts, and example sentences.
 
     `first` and `second` are the two systems' answers for the same seeds, at least one; `others` are shown beside them,
     with their answers for the first of these seeds.
     """
-    members = _members(first[0], training)
+    members = _members(first[0], training, groups)
     shown_answers = {names[0]: first[0], names[1]: second[0], **others}
     changes = {t: [list(_changes(a, b, p)) for a, b in zip(first, second, strict=True)] for t, p in members.items()}
     chosen: dict[str, list[Change]] = {}
     for title in sorted(members, key=lambda t: len(members[t])):  # small groups first, or the large take all
         taken = {c.sentence for each in chosen.values() for c in each}
         chosen[title] = _choose(changes[title][0], first[0].words, taken)
-    groups = []
+    found = []
     for title, own in members.items():
         num = len(own) * len(first)
         right = [sum(e in a.predicted[i] for a in side for i, e in own) for side in (first, second)]
         kinds = [c.kind for each in changes[title] for c in each]
-        groups.append(
+        found.append(
             {
                 "title": title,
                 "entities": len(own),
@@ -105,7 +108,7 @@ def case_study(
                 "sentences": [_shown(c, sentences[c.sentence], shown_answers) for c in chosen[title]],
             }
         )
-    return groups
+    return found
 
 
 def confident_mistakes(sentences: Sequence[Sentence], name: str, answers: Answers) -> list[dict[str, Any]]:
@@ -116,13 +119,15 @@ def confident_mistakes(sentences: Sequence[Sentence], name: str, answers: Answer
     return [_shown(c, sentences[c.sentence], {name: answers}) for c in chosen[:MOST_MISTAKES]]
 
 
-def _members(answers: Answers, training: Training) -> dict[str, Members]:
+def _members(
+    answers: Answers, training: Training, groups: Mapping[str, Callable[[GoldInContext], bool]]
+) -> dict[str, Members]:
     """(sentence, entity) of every group, in order."""
-    members: dict[str, Members] = {title: [] for title in (*GROUPS, OTHERS)}
+    members: dict[str, Members] = {title: [] for title in (*groups, OTHERS)}
     for index, gold in enumerate(answers.gold):
         for entity in gold:
             found = GoldInContext(entity, answers.words[index], gold, training)
-            for title in [t for t, belongs in GROUPS.items() if belongs(found)] or [OTHERS]:
+            for title in [t for t, belongs in groups.items() if belongs(found)] or [OTHERS]:
                 members[title].append((index, entity))
     return members
 

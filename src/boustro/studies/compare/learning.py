@@ -66,7 +66,7 @@ def calibration(results: Results) -> Section | None:
         "On the dashed line, answers with a score of 0.9 are right nine times in ten; below it the system is "
         "overconfident."
     )
-    if results["task"]["has_positions"]:
+    if results["task"]["has_spans"]:
         text = f"The score of a predicted entity is the geometric mean of its words' probabilities. {text}"
     caption = f"Percentage of predicted {units} that are right, by score; grey: how many have that score."
     figures = _figures(results, systems, charts.reliability_panels, colour_systems(systems), caption)

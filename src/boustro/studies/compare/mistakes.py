@@ -33,9 +33,12 @@ EXPLAINED = (
 
 
 def mistakes(results: Results) -> Section | None:
-    """Counts of every kind, and how they differ between systems; None for numbers, which are not right or wrong."""
+    """Counts of every kind, and how they differ between systems.
+
+    None for numbers, which are not right or wrong, and for words, whose only mistake is another label.
+    """
     systems, task = results["systems"], results["task"]
-    if not task["has_scores"]:
+    if not task["has_scores"] or task["has_positions"] > task["has_spans"]:
         return None
     base = next(s for s in systems if s["name"] == results["pair"][0])
     kinds = KINDS if task["has_positions"] else ("right", "partly right", "wrong")
@@ -114,7 +117,7 @@ def _most_frequent(systems: dict[str, dict[str, Any]], pair: list[str]) -> Table
 
 def where(results: Results) -> Section | None:
     """F1 by bucket, the direction test first; None for what has no position."""
-    systems, title = results["systems"], "Where systems are right"
+    systems, heading = results["systems"], "Where systems are right"
     if not results["task"]["has_positions"]:
         return None
     blocks = _direction_test(results)
@@ -123,15 +126,24 @@ def where(results: Results) -> Section | None:
         colours = colour_systems(systems)
         if len({colours[s["name"]] for s in shown}) < len(shown):
             colours = colour_systems(shown)  # lines that cross need different colours
-        figure = context_lines(shown, {name: DIMENSIONS[name].title for name in ("before", "after")}, colours)
-        blocks.append(Figure(figure, "F1 by the number of words of the sentence before and after the entity."))
+        titles = {name: _in_units(DIMENSIONS[name].title, results) for name in ("before", "after")}
+        figure = context_lines(shown, titles, colours)
+        caption = "F1 by the number of words of the sentence before and after the entity."
+        blocks.append(Figure(figure, _in_units(caption, results)))
+    left_out = ("position",) if results["task"]["has_spans"] else ("position", "length")
     for name, dimension in DIMENSIONS.items():
-        if name != "position":
+        if name not in left_out:
             rows = [[s["name"], *(numbers.f1(c) for c in s["buckets"][name].values())] for s in systems]
-            caption = f"{dimension.title}: F1 with precision / recall; in brackets the number of entities"
+            title = _in_units(dimension.title, results)
+            caption = f"{title}: F1 with precision / recall; in brackets the number of {results['task']['units']}"
             table = Table(caption, ["system", *_sizes(systems[0], name)], rows)
-            blocks.append(table if len(systems) <= MANY else Details(dimension.title, [table]))
-    return Section("where", title, blocks)
+            blocks.append(table if len(systems) <= MANY else Details(title, [table]))
+    return Section("where", heading, blocks)
+
+
+def _in_units(text: str, results: Results) -> str:
+    """The text, which is about the entity, about the word where words have labels."""
+    return text if results["task"]["has_spans"] else text.replace("the entity", "the word")
 
 
 def _direction_test(results: Results) -> list[Block]:
@@ -145,7 +157,8 @@ def _direction_test(results: Results) -> list[Block]:
             gap = numbers.signed(SpanCounts(*start).f1 - SpanCounts(*rest).f1)
             testable.append(s)
         rows.append([s["name"], numbers.f1(start), numbers.f1(rest), gap])
-    caption = "Direction test: F1 with precision / recall; in brackets the number of entities in the reference"
+    units = results["task"]["units"]
+    caption = f"Direction test: F1 with precision / recall; in brackets the number of {units} in the reference"
     heads = ["system", *_sizes(systems[0], "position"), "start minus elsewhere"]
     blocks: list[Block] = [Prose(_direction_sentence(results), "key"), Table(caption, heads, rows)]
     if testable:
@@ -157,7 +170,8 @@ def _direction_test(results: Results) -> list[Block]:
 
 def _direction_sentence(results: Results) -> str:
     first, second = results["pair_short"]
-    opening = "Direction test: before an entity that starts a sentence, a forward LM has read nothing of the sentence."
+    unit = "an entity" if results["task"]["has_spans"] else "a word"
+    opening = f"Direction test: before {unit} that starts a sentence, a forward LM has read nothing of the sentence."
     if any(s["context"] == "document" for s in results["systems"]):
         opening += " (With document context, as here, it has read the sentences before.)"
     if first == second or not results["pair_seeds"]:

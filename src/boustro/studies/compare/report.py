@@ -116,7 +116,7 @@ def compared(results: Results) -> Section:
 def scores(results: Results) -> Section:
     """Score and size of every system."""
     systems, judged, metric = results["systems"], results["judged_on"], results["task"]["metric"]
-    against, positions = results["reference"], results["task"]["has_positions"]
+    against, spans = results["reference"], results["task"]["has_spans"]
     figures = list(systems[0]["figures"])
     named = "against the best" if against == results["best"] else f"against {against}"
     short = [{"precision": "P", "recall": "R"}.get(name, name.replace("_", " ")) for name in figures]
@@ -128,7 +128,7 @@ def scores(results: Results) -> Section:
         spreads += [TableCell(f"{s['figures'][name]['mean']:.1f}") for name in figures]
         rows.append([_name_with_seeds(s, results), *spreads, numbers.gap(s["to_reference"]), *sizes])
     best = frozenset(i for i, s in enumerate(systems) if s["name"] == results["best"])
-    how = f"; at entity level, by conlleval's rules. P and R: precision and recall on {judged}" if positions else ""
+    how = f"; at entity level, by conlleval's rules. P and R: precision and recall on {judged}" if spans else ""
     caption = (
         f"Mean and standard deviation over seeds{how}. Differences from {against} on {judged} in points of {metric}, "
         f"{TESTED} LMs and head: number of parameters."

@@ -230,7 +230,8 @@ def _compare_pair(
     by_label: dict[str, Callable[[Entity], bool]] = {x: lambda e, x=x: e.label == x for x in sorted(labels)}
     groups, mistakes = [], []
     if shared and task.has_positions:
-        groups = cases.case_study(data, *pair, beside, training, names)
+        kinds = cases.GROUPS if task.has_spans else cases.WORD_GROUPS
+        groups = cases.case_study(data, *pair, beside, training, names, kinds)
         mistakes = cases.confident_mistakes(data, names[1], pair[1][0])
     elif shared:
         groups = examples.differing(task, data, *pair, beside, names)

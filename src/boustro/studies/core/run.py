@@ -20,7 +20,7 @@ from boustro.tasks.data import data_name
 from boustro.tasks.data.fingerprint import data_fingerprint
 
 SHOWN = ("metric", "examples", "units", "label", "credit")
-SHOWN += ("has_positions", "has_labels", "has_confusions", "has_scores")
+SHOWN += ("has_positions", "has_spans", "has_labels", "has_confusions", "has_scores")
 """What reports know of a task."""
 FLAGS = ("--report-only", "--dry-run")  # how a study is run, not what it is
 

@@ -4,6 +4,7 @@ Every example has some values from which `statistic` makes a system's score (`me
 answers that are labels or spans are entities over the example's words too, so one way of counting serves them all:
 
     EntityTask      entities in a sentence                                        entity F1
+    WordTask        a label for every word of a sentence                          accuracy
     LabelTask       one label, of all words                                       accuracy
     LabelSetTask    any number of labels, each of all words                       micro F1 over labels
     AnswerTask      some words of a context, or none; several may be right        mean F1 of questions
@@ -47,6 +48,8 @@ class StudiedTask(ABC):
     """What the mean of `credits` is called."""
     has_positions: bool = False
     """Whether a unit has a position and a length in its sentence, and its own words that training may have seen."""
+    has_spans: bool = False
+    """Whether a unit may be several words: an entity, counted by conlleval's rules."""
     has_labels: bool = True
     """Whether a unit has one of the labels of the training set."""
     has_confusions: bool = True
@@ -134,7 +137,7 @@ class EntityTask(StudiedTask):
 
     metric, credit = "F1", "recall"
     units, label = "entities", "type"
-    has_positions = True
+    has_positions = has_spans = True
     rules = (("metric", "entity F1"), ("repair", REPAIR_RULE), ("scheme", "BIO"))
     shot_tags = ("bio", "io", "factored")
     shot_heads = ((64, ("mlp+crf", "bio")), (0, ("ridge", "factored")))
@@ -155,6 +158,21 @@ class EntityTask(StudiedTask):
 
     def count_hidden(self, examples: Sequence[Any]) -> int:
         return sum(len(self.gold(s)) - len(extract_spans(s.tags)) for s in examples if s.tags is not None)
+
+
+class WordTask(StudiedTask):
+    """A label for every word, such as its part of speech: each is an entity of one word."""
+
+    metric = credit = "accuracy"
+    units = "words"
+    has_positions = True
+    rules = (("metric", "accuracy of words"),)
+
+    def gold(self, example: Any) -> list[Entity]:
+        return [Entity(label, n, n + 1) for n, label in enumerate(example.tags or ())]
+
+    def found(self, example: Any, answer: Answer) -> Sequence[Entity]:
+        return answer.entities
 
 
 class LabelTask(StudiedTask):
@@ -268,5 +286,8 @@ BY_LABELLING: dict[str, type[StudiedTask]] = {
 def studied_task(name: str, examples: Sequence[Any] = ()) -> StudiedTask:
     """The task of a name in `TASKS`, as studies of these examples see it; `ValueError` for an unknown name."""
     kind = BY_LABELLING[task_class(name).labellings[0]]
-    several = any(getattr(example, "labels", None) is not None for example in examples)
-    return (LabelSetTask if kind is LabelTask and several else kind)(name)
+    if kind is LabelTask and any(getattr(example, "labels", None) is not None for example in examples):
+        kind = LabelSetTask
+    if kind is EntityTask and not all(is_span_tag(tag) for example in examples for tag in example.tags or ()):
+        kind = WordTask
+    return kind(name)

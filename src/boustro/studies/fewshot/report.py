@@ -173,7 +173,7 @@ def scores(results: Results) -> Section:
     figure = Figure(draw(points, measure), f"{measure} {what}.")
     rows = [[x, *(numbers.spread(own[k]["score"]) if k in own else "" for k in columns)] for x, own in lines.items()]
     best = {i for i, own in enumerate(lines.values()) if any(p["to_best"]["name"] == p["name"] for p in own.values())}
-    rules = " at entity level by conlleval's rules" if results["task"]["has_positions"] else ""
+    rules = " at entity level by conlleval's rules" if results["task"]["has_spans"] else ""
     caption = f"{measure}{rules}, mean and standard deviation; bold: best at some K"
     table = Table(caption, ["", *columns.values()], rows, frozenset(best))
     return Section("scores", "Scores by the number of examples", [figure, table])

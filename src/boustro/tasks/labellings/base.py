@@ -15,7 +15,6 @@ from boustro.metrics.score import Score
 from boustro.tasks.answers import Answer
 from boustro.tasks.config import TaskConfig
 
-UNSEEN = "dev entities with a label that the training data never show"
 UNKNOWN = "gold labels that the head does not know, so they are never right"
 
 

@@ -14,6 +14,8 @@ from boustro.tasks.data.schemes import Scheme, encode_tags, to_bio
 from boustro.tasks.labellings.entities import EntityLabelling
 from boustro.types import Entity, Sentence
 
+UNSEEN = "dev words with a label that the training data never show"
+
 
 class TagLabelling(EntityLabelling):
     """Entities as tags of a scheme: bio, bioes or io."""
@@ -68,6 +70,11 @@ class WordLabelling(TagLabelling):
 
     def gold_labels(self, sentences: Sequence[Sentence]) -> list[str]:
         return [tag for s in sentences for tag in s.tags or ()]
+
+    def unpredictable(self, train: Sequence[Sentence], dev: Sequence[Sentence], max_span: int) -> dict[str, int]:
+        known = set(self.gold_labels(train))
+        count = sum(label not in known for label in self.gold_labels(dev))
+        return {UNSEEN: count} if count else {}
 
     def gold(self, examples: Sequence[Sentence]) -> None:
         """None: nothing is an entity."""
