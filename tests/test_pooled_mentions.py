@@ -129,3 +129,12 @@ def test_a_plan_counts_the_features_behind_pooled_mentions(tiny_pair, tmp_path):
         encoder = with_mentions(load_encoder(tiny_pair, cache=tmp_path / str(wanted)), wanted, "document")
         sizes.append(sum(size for size, _ in features_to_write(encoder, [TAGGED]).values()))
     assert sizes[0] == sizes[1] > 0
+
+
+def test_a_report_shows_the_layers_of_streams_that_have_several(tiny_pair, tmp_path):
+    file = tmp_path / "data.conll"
+    file.write_text("-DOCSTART- O\n\n" + format_conll([(list(s.words), list(s.tags)) for s in TAGGED]), "utf-8")
+    words = ["--encoders", tiny_pair, "--train", str(file), "--dev", str(file), "--seeds", "1", "--epochs", "1"]
+    assert main(["compare", *words, "--pool-mentions", "--out", str(tmp_path / "a")]) == 0
+    layers = (tmp_path / "a/report.md").read_text("utf-8").partition("Learned layer weights")[2].partition("\n## ")[0]
+    assert "mentions pooled" not in layers and "layer all" not in layers and layers.count("| 0.") >= 2

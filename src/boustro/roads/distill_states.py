@@ -7,8 +7,8 @@ A loss of 1 is that of a constant; 1 - loss is the share of the variance that is
 pieces, so the two may have different tokenizers. All weights of the student are trained. W and b are thrown away: what
 is saved is the student's body, without an LM head.
 
-The teacher reads the texts of each step when the step needs them, so nothing is stored. The mean and the standard
-deviation of its dimensions are those of the first texts. The words of the corpus are in memory.
+The teacher reads the texts of each step when the step needs them; only its vectors of held-out texts are kept. The mean
+and the standard deviation of its dimensions are those of the first texts. The words of the corpus are in memory.
 
 Sources: Romero et al. 2015 (FitNets), section 2.2, regression of hidden states under a learned map; Jiao et al. 2020
 (TinyBERT), section 3.1.
@@ -16,6 +16,7 @@ Sources: Romero et al. 2015 (FitNets), section 2.2, regression of hidden states 
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,7 @@ def train_student(documents: Iterable[Text], held_out: Iterable[Text], config: D
 
     measured_batches = make_batches([sum(map(len, text)) for text in measured], config.batch_words, config.seed)
 
+    @cache
     def measured_batch(number: int) -> tuple[dict[str, Tensor], int]:
         batch = make([measured[i] for i in measured_batches[number]])
         return batch, len(batch["targets"])

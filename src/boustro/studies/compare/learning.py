@@ -11,8 +11,10 @@ Systems = list[dict[str, Any]]
 
 
 def layers(results: Results) -> Section:
-    """The learned share of every layer, for each stream (one language model)."""
-    systems = [s for s in results["systems"] if any(len(w[0]) > 1 for w in s["layer_weights"].values())]
+    """The learned share of every layer, for each stream (one language model) that has several."""
+    several = ({n: own for n, own in s["layer_weights"].items() if len(own[0]) > 1} for s in results["systems"])
+    pairs = zip(results["systems"], several, strict=True)
+    systems = [{**s, "layer_weights": mixed} for s, mixed in pairs if mixed]
     if not systems:
         text = "No system learns a mix of several layers, so there is nothing to show."
         return Section("layers", "Learned layer weights", [Prose(text)])
