@@ -36,6 +36,10 @@ STUDIES = {
     "rival-pooling": (CONLL, f"compare --encoders RIVAL {SMALL} --vary pooling=first,mean,first+last,exit+before"),
     "shots": (CONLL, "fewshot --encoders starter-forward starter RIVAL"),
     "shots-mentions": (CONLL, "fewshot --encoders starter-forward starter RIVAL --pool-mentions"),
+    "shots-students": (
+        CONLL,
+        "fewshot --encoders starter-forward starter RIVAL --shots 4 16 --self-train 2000 --pool-mentions",
+    ),
     "shots-heads": (
         CONLL,
         "fewshot --encoders starter --shots 4 16 64 --heads ridge logistic lda mlp mlp+crf --tags factored io bio",

@@ -119,3 +119,13 @@ def test_the_strength_is_the_one_that_left_out_sentences_favour(data):
 def test_words_without_tags_are_refused():
     with pytest.raises(ValueError, match="do not match"):
         LabelledWords(np.zeros((3, 2)), np.zeros(2, int), 2, np.array([0, 3]))
+
+
+def test_ridge_on_a_single_sentence_has_a_fixed_strength():
+    vectors = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+    words = LabelledWords(vectors, np.array([0, 1, 1, 0]), 2, np.array([0, 4]))
+    found = ridge(words)
+    assert found.strength == pytest.approx(0.3 * words.squared_length)
+    np.testing.assert_allclose(found.weight, ridge(words, found.strength).weight)
+    alone = ridge(LabelledWords(vectors[:1], np.array([1]), 2, np.array([0, 1])))
+    assert (vectors @ alone.weight.T + alone.bias).argmax(1).tolist() == [1] * 4

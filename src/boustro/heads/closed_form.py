@@ -26,6 +26,7 @@ import numpy as np
 
 RIDGE_STRENGTHS = tuple(float(s) for s in 10.0 ** np.arange(-2, 1.6, 0.25))
 """The strengths that are tried, in units of the mean squared length of the centred vectors."""
+STRENGTH_ALONE = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,12 @@ class LabelledWords:
 
 
 def ridge(words: LabelledWords, strength: float | None = None) -> LinearSolution:
-    """Least squares; by default with the strength of the least squared error on sentences left out."""
+    """Least squares; by default with the strength of the least squared error on sentences left out.
+
+    A single sentence cannot be left out, and has `STRENGTH_ALONE`.
+    """
+    if strength is None and len(words.sentences) < 2:
+        strength = STRENGTH_ALONE * words.squared_length
     if strength is None:
         tried = [s * words.squared_length for s in RIDGE_STRENGTHS]
         errors = [np.square(scores - words.onehot).sum() for scores in ridge_held_out(words, tried)]

@@ -57,7 +57,7 @@ def fewshot(
     from boustro.studies.fewshot.study import ShotStudy
 
     studied = studied_task(task)
-    _refuse_unfit(task, studied.shot_tags, tags, protocol)
+    _refuse_unfit(task, studied.shot_tags, tags, protocol, training)
     sets = data.read(task, reading)
     studied = studied_task(task, sets["train"])
     shared = {
@@ -87,10 +87,12 @@ def fewshot(
     run_study(study, run)
 
 
-def _refuse_unfit(task: str, known: Sequence[str], tags: Sequence[str], protocol: str) -> None:
-    """`OptionError` for tags or a protocol that the few-shot heads of a task do not have."""
+def _refuse_unfit(task: str, known: Sequence[str], tags: Sequence[str], protocol: str, training: ShotOptions) -> None:
+    """`OptionError` for tags, a protocol or an option that the few-shot heads of a task do not have."""
     for scheme in tags:
         if scheme != AUTO and scheme not in known:
             raise OptionError(f"--tags {scheme}: for {task} there are {', '.join(known) or 'none'}")
+    if training.self_train and (task != "tag" or protocol == "paper"):
+        raise OptionError("--self-train is for entities, in the sound protocol; leave it out")
     if protocol == "paper" and task != "tag":
         raise OptionError("--protocol paper is defined for entities; use --protocol sound")

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from boustro.encoders.options import ReadingOptions
 from boustro.heads.options import StepOptions
-from boustro.options import Count, Dropout, Width
+from boustro.options import Count, CountOrZero, Dropout, Width
 from boustro.tasks.config import PresetOptions
 
 UPPER = "upper"
@@ -26,6 +26,9 @@ class ShotOptions(PresetOptions, StepOptions, ReadingOptions):
     """Bring every layer and dimension to mean 0 and standard deviation 1."""
     pool_mentions: bool = False
     """Read a word also by the mean vector of its mentions in the document, where data have document boundaries."""
+    self_train: CountOrZero = 0
+    """Let the head tag so many other sentences of the training set, whose labels are not used, and train it once more
+    on them and its draw (self-training, for entities). 0 is off."""
     hidden: Width | None = 512
     """Width inside the mlp; None for the width of its input."""
     dropout: Dropout = 0.3

@@ -15,6 +15,7 @@ from boustro.metrics.arrays import SpanArrays, compare_spans, find_spans
 from boustro.metrics.spans import SpanCounts, total_counts
 from boustro.studies.fewshot.features import FeatureReader, Vectors
 from boustro.studies.fewshot.heads import LabelledVectors, run_of, tag_words, text_tags
+from boustro.studies.fewshot.self_training import tag_by_students
 from boustro.types import Sentence
 
 if TYPE_CHECKING:
@@ -61,7 +62,10 @@ def sound_rows(
 ) -> list[dict[str, Any]]:
     """One row per draw. Nothing is selected on the scored data: strengths and settings are set before."""
     train, chosen = _training_words(study, reader, draws)
-    tagged = tag_words(head, tags, train, chosen, study.options, judged.vectors)
+    if study.options.self_train:
+        tagged = tag_by_students(study, reader, train, chosen, draws, head, tags, judged.vectors)
+    else:
+        tagged = tag_words(head, tags, train, chosen, study.options, judged.vectors)
     rows = []
     for number, (draw, ids) in enumerate(zip(draws, tagged.ids, strict=True)):
         found = find_spans(ids, tagged.tags, judged.vectors.starts, judged.gold.labels)

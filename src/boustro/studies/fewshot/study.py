@@ -170,7 +170,8 @@ class ShotStudy(Study):
         """A probe: one draw of the smallest missing K, with one sentence to tag and then with a hundred."""
         cheapest = min(missing, key=lambda cell: cell.number)
         draw = self.draws[cheapest.number][0]
-        train = [self.train[number] for number in draw]
+        extra = self.options.self_train
+        train = [self.train[number] for number in draw] + self.train[:extra]
         uncached = replace(self.run, cache=False)
         small = replace(self, run=uncached, train=train, budget=min(self.budget, PROBE_RUNS))
         reader = small._reader(cheapest.system.encoder)
@@ -186,7 +187,8 @@ class ShotStudy(Study):
         total = 0.0
         for cell in missing:
             draws = self.draws[cell.number]
-            total += training * num_words(self.train[number] for own in draws for number in own) / num_words(train)
+            words = num_words(self.train[number] for own in draws for number in own)
+            total += training * (len(draws) if extra else words / num_words(train))
             total += max(both - training, 0.0) * len(draws) * to_tag / tagged
         return total * (self.budget / small.budget if self.protocol == "paper" else 1.0), "a probe"
 
