@@ -55,12 +55,7 @@ def main(
         rows: Names of systems with an encoder; all by default.
     """
     warnings.filterwarnings("ignore", category=FutureWarning)
-    systems: dict[str, tuple[str, dict[str, Any]]] = {
-        "static": ("starter", {"layers": "0"}),
-        "starter-forward": ("starter-forward", {}),
-        "starter": ("starter", {}),
-        "MiniLM": (f"masked:{minilm}", {}),
-    }
+    systems = encoders(minilm)
     for name in sets:
         train, dev = read(data, name)
         print(f"\n{name}: {len(train):,} pairs for training, {len(dev):,} for development", flush=True)
@@ -74,6 +69,16 @@ def main(
                 model = task(encoder, symmetric=name not in ORDERED, **options).fit(train, dev, seed=seed)
                 found.append(figures_of(model, dev, name in SCORED))
             print(f"{row:24} {shown(found)}  ({time.monotonic() - started:.0f} s)", flush=True)
+
+
+def encoders(minilm: Path) -> dict[str, tuple[str, dict[str, Any]]]:
+    """The rows with an encoder: its spec, and options."""
+    return {
+        "static": ("starter", {"layers": "0"}),
+        "starter-forward": ("starter-forward", {}),
+        "starter": ("starter", {}),
+        "MiniLM": (f"masked:{minilm}", {}),
+    }
 
 
 def shown(found: Sequence[Sequence[float]]) -> str:

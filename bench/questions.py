@@ -15,7 +15,6 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tyro
@@ -26,7 +25,7 @@ from boustro.tasks.data.questions import Question, read_questions
 from boustro.tasks.labellings.matches import HEAVY, match_features, read_words, stem_weights
 from boustro.tasks.labellings.questions import answer_text
 from boustro.tasks.questions import QuestionAnswerer
-from pairs import shown
+from pairs import encoders, shown
 
 WEIGHT, NEAR, COVERED = 3, 6, 12  # columns of `match_features`: weight of a match, ten words around, sentence
 WORDS = 6
@@ -43,12 +42,7 @@ def main(data: Path, minilm: Path, seeds: tuple[int, ...] = (1, 2, 3), rows: tup
         seeds: Random seeds.
         rows: Names of systems with an encoder; all by default.
     """
-    systems: dict[str, tuple[str, dict[str, Any]]] = {
-        "static": ("starter", {"layers": "0"}),
-        "starter-forward": ("starter-forward", {}),
-        "starter": ("starter", {}),
-        "MiniLM": (f"masked:{minilm}", {}),
-    }
+    systems = encoders(minilm)
     train = [q for name in TRAIN for q in read_questions(data / "qa" / f"{name}.jsonl.xz")[0]]
     dev = {domain: read_questions(data / "qa" / f"{name}.jsonl.xz")[0] for domain, name in DEV.items()}
     weights = stem_weights({q.context.words for q in train})

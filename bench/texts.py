@@ -24,7 +24,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, matthews_corrcoef
 
 import boustro
-from pairs import hold_out, read_records, shown
+from pairs import encoders, hold_out, read_records, shown
 
 Examples = list[tuple[str, str]]
 FOLDER = "text_classification"
@@ -48,13 +48,7 @@ def main(
         seeds: Random seeds.
         rows: Names of systems with an encoder; all by default.
     """
-    systems: dict[str, tuple[str, dict[str, Any]]] = {
-        "static": ("starter", {"layers": "0"}),
-        "starter-forward": ("starter-forward", {}),
-        "starter": ("starter", {}),
-        "starter-words": ("starter", {"words": True}),
-        "MiniLM": (f"masked:{minilm}", {}),
-    }
+    systems = {**encoders(minilm), "starter-words": ("starter", {"words": True})}
     for name in sets:
         train, dev = read(data, name)
         print(f"\n{name}: {len(train):,} texts for training, {len(dev):,} for development", flush=True)

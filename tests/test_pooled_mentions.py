@@ -123,6 +123,27 @@ def test_few_shot_studies_pool_mentions_too(tiny_pair, tmp_path, capsys):
     assert [c.name for c in (tmp_path / "a/cells").iterdir()] != [c.name for c in (tmp_path / "b/cells").iterdir()]
 
 
+def test_without_documents_a_few_shot_study_says_that_nothing_is_pooled(tiny_pair, tmp_path):
+    file = tmp_path / "data.conll"
+    file.write_text(format_conll([(list(s.words), list(s.tags)) for s in TAGGED]), "utf-8")
+    words = [
+        "fewshot",
+        "--encoders",
+        tiny_pair,
+        "--train",
+        str(file),
+        "--dev",
+        str(file),
+        "--shots",
+        "1",
+        "--draws",
+        "1",
+    ]
+    assert main([*words, "--pool-mentions", "--out", str(tmp_path / "a"), "--json", str(tmp_path / "a.json")]) == 0
+    notices = json.loads((tmp_path / "a.json").read_text("utf-8"))["notices"]
+    assert "the training data have no documents, so --pool-mentions changes nothing" in notices
+
+
 def test_a_plan_counts_the_features_behind_pooled_mentions(tiny_pair, tmp_path):
     sizes = []
     for wanted in (False, True):

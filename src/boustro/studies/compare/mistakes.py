@@ -38,7 +38,7 @@ def mistakes(results: Results) -> Section | None:
     None for numbers, which are not right or wrong, and for words, whose only mistake is another label.
     """
     systems, task = results["systems"], results["task"]
-    if not task["has_scores"] or task["has_positions"] > task["has_spans"]:
+    if not task["has_scores"] or (task["has_positions"] and not task["has_spans"]):
         return None
     base = next(s for s in systems if s["name"] == results["pair"][0])
     kinds = KINDS if task["has_positions"] else ("right", "partly right", "wrong")
