@@ -47,8 +47,8 @@ def fit(
             similarity (a score per pair), regress (a score per text) or qa (answers to questions about a context). By
             default as the training set has it.
         encoder: Spec of the encoder, such as starter, gpt2 or gpt2+./backward.
-        head: Kind of head. tag: linear, mlp, block, bilstm or span; classify: mlp-pool, bilstm-pool or ridge-pool;
-            pair: pair; similarity: pair-score; regress: score-pool; qa: answer.
+        head: Kind of head. tag: linear, mlp, block, bilstm, span, or ridge (for a few dozen sentences); classify:
+            mlp-pool, bilstm-pool or ridge-pool; pair: pair; similarity: pair-score; regress: score-pool; qa: answer.
         seed: Random seed of the head's weights, the order of examples and dropout.
         json: Write the scores on the development set to this file (- for standard output).
         overwrite: Replace an existing folder of this task at --out.

@@ -39,7 +39,7 @@ class Head(nn.Module, ABC):
     parts: ClassVar[int] = 1
     """Sentences per example."""
     closed_form: ClassVar[bool] = False
-    """Whether it is trained at once, by `solve(pool(vectors, lengths), targets)`, and not by its loss."""
+    """Whether it is trained at once, by `solve(pool(vectors, lengths), targets, lengths)`, and not by its loss."""
     has_temperature: ClassVar[bool] = False
     """Whether `temperature` has an effect: it changes probabilities and no answer."""
     temperature: float = 1.0

@@ -27,6 +27,7 @@ import numpy as np
 RIDGE_STRENGTHS = tuple(float(s) for s in 10.0 ** np.arange(-2, 1.6, 0.25))
 """The strengths that are tried, in units of the mean squared length of the centred vectors."""
 STRENGTH_ALONE = 0.3
+SCALES = tuple(float(s) for s in 2.0 ** np.arange(0, 7, 0.5))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,16 @@ def ridge_held_out(words: LabelledWords, strengths: Sequence[float]) -> np.ndarr
         hat = (own * shrink[:, None]) @ own.T + 1 / words.num_words
         held_out[:, rows] = wanted - np.linalg.solve(np.eye(len(own)) - hat, residual)
     return held_out
+
+
+def best_scale(scores: np.ndarray, ids: np.ndarray) -> float:
+    """Of `SCALES` the one by which scores (N, C), times it and before softmax, have the least cross-entropy to ids."""
+    return min(SCALES, key=lambda scale: _cross_entropy(scale * scores, ids))
+
+
+def _cross_entropy(scores: np.ndarray, ids: np.ndarray) -> float:
+    shifted = scores - scores.max(1, keepdims=True)
+    return float((np.log(np.exp(shifted).sum(1)) - shifted[np.arange(len(ids)), ids]).mean())
 
 
 def lda(words: LabelledWords, strength: float) -> LinearSolution:

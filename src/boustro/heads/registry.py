@@ -1,6 +1,7 @@
 """The kinds of heads by name.
 
     linear, mlp, block, bilstm     a tag per word        `heads.bodies`, `heads.tagging`
+    ridge                          a tag per word        `heads.ridge_tags`
     span                           spans                 `heads.span`
     mlp-pool, bilstm-pool          classes of a text     `heads.pooled`
     ridge-pool                     a class per text      `heads.ridge_pool`
@@ -22,6 +23,7 @@ from boustro.heads.pairs import Comparison, PairHead, PairScoreHead
 from boustro.heads.pooled import PooledBiLSTM, PooledHead, PooledMLP, PooledScoreHead
 from boustro.heads.questions import QuestionHead, SpanReader
 from boustro.heads.ridge_pool import PooledRidge, RidgeSums
+from boustro.heads.ridge_tags import RidgeTagger, TwoRidges
 from boustro.heads.span.head import SpanHead, SpanScorer
 from boustro.heads.tagging import TaggingHead
 
@@ -38,6 +40,7 @@ HEADS: dict[str, HeadKind] = {
     "mlp": HeadKind(TaggingHead, mlp),
     "block": HeadKind(TaggingHead, Block),
     "bilstm": HeadKind(TaggingHead, BiLSTM),
+    "ridge": HeadKind(RidgeTagger, TwoRidges),
     "span": HeadKind(SpanHead, SpanScorer),
     "mlp-pool": HeadKind(PooledHead, PooledMLP),
     "bilstm-pool": HeadKind(PooledHead, PooledBiLSTM),

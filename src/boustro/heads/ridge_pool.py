@@ -17,12 +17,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from boustro.heads.base import Head
-from boustro.heads.closed_form import LabelledWords, ridge, ridge_held_out
+from boustro.heads.closed_form import LabelledWords, best_scale, ridge, ridge_held_out
 from boustro.heads.layout import check_lengths
 from boustro.heads.options import HeadOptions
 from boustro.heads.pooled import pool_max, pool_mean
-
-SCALES = tuple(float(s) for s in 2.0 ** np.arange(0, 7, 0.5))
 
 
 class RidgeSums(nn.Module):
@@ -87,8 +85,8 @@ class PooledRidge(Head):
         return list(self._scores(self.pool(vectors, lengths)).cpu().numpy())
 
     @torch.no_grad()
-    def solve(self, pooled: Float[Tensor, "S e"], targets: Any) -> None:
-        """Train on texts; `ValueError` for class weights and for several labels per text."""
+    def solve(self, pooled: Float[Tensor, "S e"], targets: Any, lengths: Tensor) -> None:
+        """Train on texts, whatever their lengths; `ValueError` for class weights and for several labels per text."""
         if isinstance(targets, tuple) or targets.is_floating_point():
             raise ValueError(
                 "a ridge-pool head learns one label per text, each text counting the same; use another head"
@@ -98,7 +96,7 @@ class PooledRidge(Head):
         strength = ridge(texts).strength
         held_out = ridge_held_out(texts, [strength])[0]
         body.strength.fill_(strength)
-        body.scale.fill_(min(SCALES, key=lambda scale: _cross_entropy(scale * held_out, ids)))
+        body.scale.fill_(best_scale(held_out, ids))
         body.anchor.copy_(pooled.mean(0))
         for name in ("total", "gram", "moments", "counts"):
             getattr(body, name).zero_()
@@ -121,8 +119,3 @@ class PooledRidge(Head):
 
     def _scores(self, x: Float[Tensor, "S e"]) -> Float[Tensor, "S C"]:
         return self.body.scale * (x @ self.body.weight.T + self.body.bias)
-
-
-def _cross_entropy(scores: np.ndarray, ids: np.ndarray) -> float:
-    shifted = scores - scores.max(1, keepdims=True)
-    return float((np.log(np.exp(shifted).sum(1)) - shifted[np.arange(len(ids)), ids]).mean())

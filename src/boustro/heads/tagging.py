@@ -75,7 +75,7 @@ class TaggingHead(Head):
             probabilities = (scores / self.temperature).softmax(-1)
             ids = viterbi(scores, lengths, self.labels) if self.options.decode == "valid" else scores.argmax(-1)
         chosen = probabilities.gather(1, ids[:, None]).squeeze(1)
-        return _per_sentence(ids, chosen, lengths)
+        return per_sentence(ids, chosen, lengths)
 
     def _spans(self, scores: Float[Tensor, "N C"], lengths: Tensor, least: float) -> list[Any]:
         assert self.crf is not None
@@ -96,9 +96,10 @@ class TaggingHead(Head):
             for start, end, kind, p in resolve(spans, conflict):
                 ids[begin + start : begin + end] = torch.tensor(forms[kind].tags(end - start))
                 chosen[begin + start : begin + end] = p
-        return _per_sentence(ids, chosen, lengths)
+        return per_sentence(ids, chosen, lengths)
 
 
-def _per_sentence(ids: Tensor, probabilities: Tensor, lengths: Tensor) -> list[tuple[np.ndarray, np.ndarray]]:
+def per_sentence(ids: Tensor, probabilities: Tensor, lengths: Tensor) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The tag ids of each sentence, and their probabilities."""
     ends = np.cumsum(lengths.cpu().numpy())[:-1]
     return list(zip(np.split(ids.cpu().numpy(), ends), np.split(probabilities.cpu().numpy(), ends), strict=True))

@@ -84,6 +84,8 @@ def train_head(
             mix.fit_standardisation(stream)  # type: ignore[operator]
     head.to(device)
     if head.closed_form:
+        if noise:
+            raise ValueError(f"a {head.kind} head is trained at once, without noise; leave --word-dropout out")
         return _solve(head, inputs, targets, dev)
     words = _Words(head, inputs, dev, device)
     groups = groups or [(np.arange(len(inputs)), 1.0)]
@@ -131,7 +133,8 @@ def _solve(head: Any, inputs: Inputs, targets: Targets, dev: Dev | None) -> Trai
             for start in range(0, len(numbers), BLOCK_EXAMPLES)
             for batch in [inputs.batch(numbers[start : start + BLOCK_EXAMPLES])]
         ]
-        head.solve(torch.cat(pooled), targets(numbers, torch.zeros(0, device=mixed.device)))
+        whole = inputs.batch(numbers)
+        head.solve(torch.cat(pooled), targets(numbers, whole.rows.to(mixed.device)), whole.lengths)
     scores = [dev.score(predict_mixed(head, mix_all(head, dev.inputs.streams), dev.inputs))] if dev else []
     return TrainLog([0.0], scores, 1)
 

@@ -38,7 +38,8 @@ class Tagger(Task[str, list[Entity]]):
 
     Args:
         encoder: Spec of the encoder, see `boustro.load_encoder`; by default the pair in the package.
-        head: linear, mlp, block or bilstm label words; span finds nested entities. By default mlp.
+        head: linear, mlp, block or bilstm label words; ridge is for a few dozen sentences; span finds nested entities.
+            By default mlp.
         preset: "default", or "paper" for section 3.2 of the backward-LM paper.
         cache: Keep the features of training and development data on disk (a folder says where).
         device: cpu, cuda or mps; by default the best available.

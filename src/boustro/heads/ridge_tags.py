@@ -1,0 +1,135 @@
+"""A head that finds entities without gradient descent, for a few dozen sentences: two ridge regressions.
+
+    inside    is a word inside an entity?      from its vector
+    type      what is an entity?               from the mean of its words' vectors
+
+Neighbouring words inside are one entity, so two entities that touch become one (`heads.factored` says what is gained).
+A word has the probability of being outside, or that of being inside times that of the entity's type; both are softmax
+of scores times a scale, which has the least cross-entropy on sentences left out. The layers are averaged.
+
+Sources: `heads.closed_form`, `heads.factored`. N words, S sentences, E entities, T types, d width.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from boustro.heads.base import Head
+from boustro.heads.closed_form import LabelledWords, best_scale, ridge, ridge_held_out
+from boustro.heads.crf.spans import entity_forms
+from boustro.heads.factored import Runs, mean_vectors
+from boustro.heads.layout import check_lengths, sentence_starts
+from boustro.heads.options import HeadOptions
+from boustro.heads.tagging import per_sentence
+
+INSIDE, TYPE = 0, 1
+
+
+class TwoRidges(nn.Module):
+    """Weights and biases of both regressions, and the scales of their scores; of types the first rows are used."""
+
+    scales: Tensor
+
+    def __init__(self, width: int, num_labels: int, options: HeadOptions) -> None:
+        super().__init__()
+        self.maps = nn.ModuleList([nn.Linear(width, 2), nn.Linear(width, num_labels)])
+        self.register_buffer("scales", torch.ones(2))
+        self.requires_grad_(False)
+
+    @torch.no_grad()
+    def learn(self, which: int, words: LabelledWords) -> None:
+        """Set one of them."""
+        solution, layer = ridge(words), self.maps[which]
+        assert isinstance(layer, nn.Linear)
+        layer.weight.zero_()[: words.num_tags].copy_(torch.from_numpy(solution.weight))
+        layer.bias.fill_(-torch.inf)[: words.num_tags].copy_(torch.from_numpy(solution.bias))
+        if len(words.sentences) > 1:
+            held_out = ridge_held_out(words, [solution.strength])[0]
+            self.scales[which] = best_scale(held_out, words.tags)
+
+    def probabilities(self, which: int, x: Float[Tensor, "N d"]) -> Float[Tensor, "N C"]:
+        """Of outside and inside, or of the types."""
+        return (self.scales[which] * self.maps[which](x)).softmax(-1)
+
+
+class RidgeTagger(Head):
+    """See the module. Targets are tag ids (N,); the prediction for a sentence is (tag ids (W,), probabilities (W,))."""
+
+    labelling = "tags"
+    closed_form = True
+    body: TwoRidges  # type: ignore[assignment]
+
+    def __init__(self, *given: Any) -> None:
+        """As `Head`; `ValueError` for options of a CRF, and for labels that are not tags of entities."""
+        super().__init__(*given)
+        if self.options.crf or self.options.threshold is not None:
+            raise ValueError("a ridge head has no CRF; leave --crf and --threshold out")
+        self.forms = entity_forms(self.labels)
+        if "O" not in self.labels or not self.forms:
+            raise ValueError("a ridge head finds entities, and the training data have none; use another head")
+
+    def pool(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "N d"]:
+        """The vectors of the words; `ValueError` where `lengths` do not sum to N."""
+        check_lengths(lengths, len(vectors))
+        return self.project(vectors)
+
+    def solve(self, pooled: Float[Tensor, "N d"], targets: Int[Tensor, " N"], lengths: Tensor) -> None:
+        """Train on words."""
+        x, starts = pooled.cpu().numpy(), sentence_starts(lengths.cpu().numpy())
+        kinds, runs = self._entities(targets.cpu().numpy(), starts)
+        self.body.learn(INSIDE, LabelledWords(x, (kinds >= 0).astype(np.int64), 2, starts))
+        means, own = mean_vectors(x, runs), runs.per_sentence(starts)
+        self.body.learn(TYPE, LabelledWords(means, kinds[runs.first], len(self.forms), own))
+
+    def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Tensor) -> Tensor:
+        """Mean negative logarithm of the probability of inside or outside, which training does not use."""
+        p = self.body.probabilities(INSIDE, self.pool(vectors, lengths))
+        inside = (targets != self.labels.index("O")).long().to(p.device)
+        return -p.gather(1, inside[:, None]).log().mean()
+
+    def candidates(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:
+        """None: its entities have no probabilities that a promise about recall could rest on."""
+        return [[] for _ in lengths]
+
+    @torch.no_grad()
+    def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[tuple[np.ndarray, np.ndarray]]:
+        x, starts = self.pool(vectors, lengths), sentence_starts(lengths.cpu().numpy())
+        p = self.body.probabilities(INSIDE, x).cpu().numpy()
+        inside = p[:, 1] > p[:, 0]
+        runs = _runs(inside, inside & ~_previous(inside, starts, False), starts)
+        means = torch.from_numpy(mean_vectors(x.cpu().numpy(), runs)).to(x.device)
+        kinds = self.body.probabilities(TYPE, means).cpu().numpy()
+        ids, chosen = np.full(len(x), self.labels.index("O")), p.max(1)
+        for first, stop, own in zip(runs.first.tolist(), runs.stop.tolist(), kinds, strict=True):
+            ids[first:stop] = self.forms[own.argmax()].tags(stop - first)
+            chosen[first:stop] *= own.max()
+        return per_sentence(torch.from_numpy(ids), torch.from_numpy(chosen), lengths)
+
+    def _entities(self, ids: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, Runs]:
+        """The type of each word, -1 outside, and the entities."""
+        kind_of, begins = np.full(len(self.labels), -1), np.zeros(len(self.labels), bool)
+        for kind, form in enumerate(self.forms):
+            kind_of[[tag for tag in form[:4] if tag >= 0]] = kind
+            begins[[tag for tag in (form.single, form.first) if tag >= 0]] = not form.joined
+        kinds = kind_of[ids]
+        begin = (kinds >= 0) & ((kinds != _previous(kinds, starts, -1)) | begins[ids])
+        return kinds, _runs(kinds >= 0, begin, starts)
+
+
+def _previous(values: np.ndarray, starts: np.ndarray, outside: Any) -> np.ndarray:
+    """The value of the word before, `outside` where a sentence begins."""
+    moved = np.concatenate([[outside], values[:-1]])[: len(values)].astype(values.dtype)
+    moved[starts[:-1][starts[:-1] < len(values)]] = outside
+    return moved
+
+
+def _runs(inside: np.ndarray, begin: np.ndarray, starts: np.ndarray) -> Runs:
+    """The entities that begin there, each up to the next beginning, word outside or sentence."""
+    ends = ~inside | begin
+    ends[starts[:-1][starts[:-1] < len(ends)]] = True
+    edges = np.append(np.flatnonzero(ends), len(ends))
+    first = np.flatnonzero(begin)
+    return Runs(first, edges[np.searchsorted(edges, first, "right")])
