@@ -13,6 +13,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from boustro.cli.cache import cache
+from boustro.encoders import cache as features
 from boustro.encoders import loading
 from boustro.encoders.cache import CachedEncoder
 from boustro.encoders.spec import load_encoder, spec_fingerprint
@@ -167,6 +168,18 @@ def test_entries_give_way_before_a_full_disk_is_complained_of(tiny_lm, tmp_path,
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(0))
     with pytest.raises(ValueError, match=r"are needed, only 0\.00 GiB are free; fewer layers need less"):
         encoder.encode_all(WORDS[:3])
+
+
+def test_what_another_program_writes_or_removes_meanwhile_is_no_entry(tiny_lm, tmp_path, monkeypatch):
+    encoder = CachedEncoder(load_encoder(str(tiny_lm("llama"))), tmp_path)
+    encoder.encode_all(WORDS)
+    (first,) = entries(tmp_path)
+    shutil.copytree(first, first.with_name(".another.staging"))
+    listed = features._entries
+    assert listed(tmp_path) == [first]
+    monkeypatch.setattr(features, "_entries", lambda folder: [*listed(folder), folder / "ab" / "removed"])
+    encoder.encode_all(WORDS[:2])
+    assert [entry for entry, _ in features._by_age(tmp_path)][0] == first
 
 
 def test_what_a_killed_run_left_is_listed_and_cleared(tiny_lm, tmp_path, capsys):

@@ -8,6 +8,7 @@ Several programs may share a cache: an entry has one writer at a time; the other
 entry is computed again.
 """
 
+import contextlib
 import os
 import shutil
 import sys
@@ -133,9 +134,7 @@ class CachedEncoder(Encoder):
         size = f"{self._cost(needed, shape)} are needed"
         if needed > self.limit:
             raise ValueError(f"{size}, the cache's limit is {self.limit / 2**30:.2f} GiB; {advice}")
-        held = [
-            (entry, _size(entry)) for entry in sorted(_entries(self.folder), key=lambda entry: entry.stat().st_mtime)
-        ]
+        held = _by_age(self.folder)
         total = sum(size for _, size in held)
         excess = needed + total - self.limit
         if needed <= shutil.disk_usage(self.folder).free + total:
@@ -180,8 +179,18 @@ def _describe(entry: Path) -> str:
 
 
 def _entries(folder: Path) -> list[Path]:
-    """Folders of features, complete or damaged."""
-    return [entry for entry in sorted(folder.glob("??/*")) if kind_of(entry) == KIND or (entry / ARRAY).is_file()]
+    """Folders of features, complete or damaged; not those that a program is writing."""
+    found = (entry for entry in sorted(folder.glob("??/*")) if not entry.name.startswith("."))
+    return [entry for entry in found if kind_of(entry) == KIND or (entry / ARRAY).is_file()]
+
+
+def _by_age(folder: Path) -> list[tuple[Path, int]]:
+    """Entries and their sizes, the least recently used first; without what another program removes meanwhile."""
+    found = []
+    for entry in _entries(folder):
+        with contextlib.suppress(FileNotFoundError):
+            found.append((entry.stat().st_mtime, entry, _size(entry)))
+    return [(entry, size) for _, entry, size in sorted(found)]
 
 
 def _size(entry: Path) -> int:
