@@ -134,6 +134,8 @@ def _student(teacher: AnyTask, encoder: str, options: DistillOptions, cache: boo
     taught, learned = head_class(teacher.head_kind).labelling, head_class(kind).labelling
     if taught != learned:
         raise ValueError(f"a {kind} head answers {learned}, and the teacher {taught}; choose another --head")
+    if head_class(kind).closed_form:
+        raise ValueError(f"a {kind} head is trained at once, and cannot learn distributions; choose another --head")
     student.labelling = copy.deepcopy(teacher.labelling)
     return student
 
