@@ -94,23 +94,15 @@ def test_words_cannot_be_dropped_and_pooled(tiny_pair, file, tmp_path, capsys):
     assert "leave one of them out" in capsys.readouterr().err
 
 
-def test_few_shot_studies_pool_mentions_too(tiny_pair, tmp_path, capsys):
-    file = tmp_path / "data.conll"
-    rows = [(list(s.words), list(s.tags)) for s in TAGGED]
-    file.write_text("-DOCSTART- O\n\n" + format_conll(rows), "utf-8")
-    words = [
-        "fewshot",
-        "--encoders",
-        tiny_pair,
-        "--train",
-        str(file),
-        "--dev",
-        str(file),
-        "--shots",
-        "1",
-        "--draws",
-        "2",
-    ]
+def study(command, encoder, folder, head="-DOCSTART- O\n\n"):
+    """The arguments of a study of `TAGGED`, up to its own options."""
+    file = folder / "data.conll"
+    file.write_text(head + format_conll([(list(s.words), list(s.tags)) for s in TAGGED]), "utf-8")
+    return [command, "--encoders", encoder, "--train", str(file), "--dev", str(file)]
+
+
+def test_few_shot_studies_pool_mentions_too(tiny_pair, tmp_path):
+    words = [*study("fewshot", tiny_pair, tmp_path), "--shots", "1", "--draws", "2"]
     assert main([*words, "--out", str(tmp_path / "a"), "--dry-run", "--json", str(tmp_path / "plan.json")]) == 0
     assert main([*words, "--out", str(tmp_path / "a")]) == 0
     assert main([*words, "--out", str(tmp_path / "b"), "--pool-mentions", "--json", str(tmp_path / "b.json")]) == 0
@@ -124,21 +116,7 @@ def test_few_shot_studies_pool_mentions_too(tiny_pair, tmp_path, capsys):
 
 
 def test_without_documents_a_few_shot_study_says_that_nothing_is_pooled(tiny_pair, tmp_path):
-    file = tmp_path / "data.conll"
-    file.write_text(format_conll([(list(s.words), list(s.tags)) for s in TAGGED]), "utf-8")
-    words = [
-        "fewshot",
-        "--encoders",
-        tiny_pair,
-        "--train",
-        str(file),
-        "--dev",
-        str(file),
-        "--shots",
-        "1",
-        "--draws",
-        "1",
-    ]
+    words = [*study("fewshot", tiny_pair, tmp_path, head=""), "--shots", "1", "--draws", "1"]
     assert main([*words, "--pool-mentions", "--out", str(tmp_path / "a"), "--json", str(tmp_path / "a.json")]) == 0
     notices = json.loads((tmp_path / "a.json").read_text("utf-8"))["notices"]
     assert "the training data have no documents, so --pool-mentions changes nothing" in notices
@@ -153,9 +131,7 @@ def test_a_plan_counts_the_features_behind_pooled_mentions(tiny_pair, tmp_path):
 
 
 def test_a_report_shows_the_layers_of_streams_that_have_several(tiny_pair, tmp_path):
-    file = tmp_path / "data.conll"
-    file.write_text("-DOCSTART- O\n\n" + format_conll([(list(s.words), list(s.tags)) for s in TAGGED]), "utf-8")
-    words = ["--encoders", tiny_pair, "--train", str(file), "--dev", str(file), "--seeds", "1", "--epochs", "1"]
-    assert main(["compare", *words, "--pool-mentions", "--out", str(tmp_path / "a")]) == 0
+    words = [*study("compare", tiny_pair, tmp_path), "--seeds", "1", "--epochs", "1"]
+    assert main([*words, "--pool-mentions", "--out", str(tmp_path / "a")]) == 0
     layers = (tmp_path / "a/report.md").read_text("utf-8").partition("Learned layer weights")[2].partition("\n## ")[0]
     assert "mentions pooled" not in layers and "layer all" not in layers and layers.count("| 0.") >= 2
