@@ -107,9 +107,14 @@ def ridge_held_out(words: LabelledWords, strengths: Sequence[float]) -> np.ndarr
     return held_out
 
 
-def best_scale(scores: np.ndarray, ids: np.ndarray) -> float:
-    """Of `SCALES` the one by which scores (N, C), times it and before softmax, have the least cross-entropy to ids."""
-    return min(SCALES, key=lambda scale: _cross_entropy(scale * scores, ids))
+def ridge_scale(words: LabelledWords, strength: float) -> float:
+    """The best scale of ridge's scores on sentences left out; 1 for a single sentence."""
+    return best_scale(ridge_held_out(words, [strength])[0], words.tags) if len(words.sentences) > 1 else 1.0
+
+
+def best_scale(scores: np.ndarray, ids: np.ndarray, scales: Sequence[float] = SCALES) -> float:
+    """The one by which scores (N, C), times it and before softmax, have the least cross-entropy to ids (N,)."""
+    return min(scales, key=lambda scale: _cross_entropy(scale * scores, ids))
 
 
 def _cross_entropy(scores: np.ndarray, ids: np.ndarray) -> float:

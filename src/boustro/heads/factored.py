@@ -30,6 +30,16 @@ class Runs(NamedTuple):
         return np.searchsorted(self.first, starts)
 
 
+def find_runs(kinds: np.ndarray, begins: np.ndarray, starts: np.ndarray) -> Runs:
+    """Entities from the type of each word (N,), -1 outside; `begins` (N,) and sentences break runs of one type."""
+    opens = np.zeros(len(kinds) + 1, bool)
+    opens[starts] = True
+    first = (kinds >= 0) & (begins | opens[:-1] | (kinds != np.roll(kinds, 1)))
+    breaks = np.flatnonzero(np.append(first | (kinds < 0), True) | opens)
+    rows = np.flatnonzero(first)
+    return Runs(rows, breaks[np.searchsorted(breaks, rows, "right")])
+
+
 def mean_vectors(vectors: np.ndarray, runs: Runs) -> np.ndarray:
     """(E, d) float32: the mean of each entity's words, of vectors (N, d)."""
     lengths = runs.stop - runs.first

@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from boustro.heads.base import Head
-from boustro.heads.closed_form import LabelledWords, best_scale, ridge, ridge_held_out
+from boustro.heads.closed_form import LabelledWords, ridge, ridge_scale
 from boustro.heads.layout import check_lengths
 from boustro.heads.options import HeadOptions
 from boustro.heads.pooled import pool_max, pool_mean
@@ -94,9 +94,8 @@ class PooledRidge(Head):
         x, ids, body = pooled.cpu().numpy(), targets.cpu().numpy(), self.body
         texts = LabelledWords(x, ids, len(self.labels), np.arange(len(ids) + 1))
         strength = ridge(texts).strength
-        held_out = ridge_held_out(texts, [strength])[0]
         body.strength.fill_(strength)
-        body.scale.fill_(best_scale(held_out, ids))
+        body.scale.fill_(ridge_scale(texts, strength))
         body.anchor.copy_(pooled.mean(0))
         for name in ("total", "gram", "moments", "counts"):
             getattr(body, name).zero_()

@@ -18,9 +18,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from boustro.heads.base import Head
-from boustro.heads.closed_form import LabelledWords, best_scale, ridge, ridge_held_out
+from boustro.heads.closed_form import LabelledWords, ridge, ridge_scale
 from boustro.heads.crf.spans import entity_forms
-from boustro.heads.factored import Runs, mean_vectors
+from boustro.heads.factored import Runs, find_runs, mean_vectors
 from boustro.heads.layout import check_lengths, sentence_starts
 from boustro.heads.options import HeadOptions
 from boustro.heads.tagging import per_sentence
@@ -46,9 +46,7 @@ class TwoRidges(nn.Module):
         assert isinstance(layer, nn.Linear)
         layer.weight.zero_()[: words.num_tags].copy_(torch.from_numpy(solution.weight))
         layer.bias.fill_(-torch.inf)[: words.num_tags].copy_(torch.from_numpy(solution.bias))
-        if len(words.sentences) > 1:
-            held_out = ridge_held_out(words, [solution.strength])[0]
-            self.scales[which] = best_scale(held_out, words.tags)
+        self.scales[which] = ridge_scale(words, solution.strength)
 
     def probabilities(self, which: int, x: Float[Tensor, "N d"]) -> Float[Tensor, "N C"]:
         """Of outside and inside, or of the types."""
@@ -98,8 +96,7 @@ class RidgeTagger(Head):
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[tuple[np.ndarray, np.ndarray]]:
         x, starts = self.pool(vectors, lengths), sentence_starts(lengths.cpu().numpy())
         p = self.body.probabilities(INSIDE, x).cpu().numpy()
-        inside = p[:, 1] > p[:, 0]
-        runs = _runs(inside, inside & ~_previous(inside, starts, False), starts)
+        runs = find_runs(np.where(p[:, 1] > p[:, 0], 0, -1), np.zeros(len(x), bool), starts)
         means = torch.from_numpy(mean_vectors(x.cpu().numpy(), runs)).to(x.device)
         kinds = self.body.probabilities(TYPE, means).cpu().numpy()
         ids, chosen = np.full(len(x), self.labels.index("O")), p.max(1)
@@ -114,22 +111,4 @@ class RidgeTagger(Head):
         for kind, form in enumerate(self.forms):
             kind_of[[tag for tag in form[:4] if tag >= 0]] = kind
             begins[[tag for tag in (form.single, form.first) if tag >= 0]] = not form.joined
-        kinds = kind_of[ids]
-        begin = (kinds >= 0) & ((kinds != _previous(kinds, starts, -1)) | begins[ids])
-        return kinds, _runs(kinds >= 0, begin, starts)
-
-
-def _previous(values: np.ndarray, starts: np.ndarray, outside: Any) -> np.ndarray:
-    """The value of the word before, `outside` where a sentence begins."""
-    moved = np.concatenate([[outside], values[:-1]])[: len(values)].astype(values.dtype)
-    moved[starts[:-1][starts[:-1] < len(values)]] = outside
-    return moved
-
-
-def _runs(inside: np.ndarray, begin: np.ndarray, starts: np.ndarray) -> Runs:
-    """The entities that begin there, each up to the next beginning, word outside or sentence."""
-    ends = ~inside | begin
-    ends[starts[:-1][starts[:-1] < len(ends)]] = True
-    edges = np.append(np.flatnonzero(ends), len(ends))
-    first = np.flatnonzero(begin)
-    return Runs(first, edges[np.searchsorted(edges, first, "right")])
+        return kind_of[ids], find_runs(kind_of[ids], begins[ids], starts)

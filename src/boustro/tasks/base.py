@@ -146,8 +146,9 @@ class Task(Contract[Input, Result]):
 
     def read_single_sentences(self) -> None:
         """Let the encoder read each sentence by itself, not in its document."""
-        self.config = replace(self.config, context="sentence")
-        self._encoders.clear()
+        if self.config.context != "sentence":
+            self.config = replace(self.config, context="sentence")
+            self._encoders.clear()
 
     def fit(
         self,

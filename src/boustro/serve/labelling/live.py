@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from boustro.heads.closed_form import best_scale
 from boustro.heads.crf.layer import CRF
 from boustro.heads.factored import Runs, factored_tags, mean_vectors
 from boustro.heads.updated_ridge import BIAS, Change, UpdatedRidge, times
@@ -171,8 +172,10 @@ class LiveTagger:
                 within.append(scores[entity.start : entity.end, 1:])
                 means.append(within[-1].mean(0))
                 kinds.append(self.labels.index(entity.label))
-        a = _best_scale(np.stack([np.zeros_like(inside), inside - 0.5], 1), np.concatenate(masks))
-        b = _best_scale(np.stack(means), np.array(kinds)) if len(self.labels) > 1 else 1.0
+        a = best_scale(
+            np.stack([np.zeros_like(inside), inside - 0.5], 1), np.concatenate(masks).astype(np.int64), SCALES
+        )
+        b = best_scale(np.stack(means), np.array(kinds), SCALES) if len(self.labels) > 1 else 1.0
         self.scales = Scales(a, b, float(_log_sum(b * np.concatenate(within)).mean()))
 
     def linear(self) -> tuple[np.ndarray, np.ndarray]:
@@ -192,12 +195,6 @@ class LiveTagger:
     def _padded(self, kinds: np.ndarray) -> np.ndarray:
         """(…, T), with 0 for labels that are newer than the answer."""
         return np.pad(kinds, ((0, 0), (0, len(self.labels) - kinds.shape[1])))
-
-
-def _best_scale(scores: np.ndarray, ids: np.ndarray) -> float:
-    """The scale with the least cross-entropy: scores (N, C), the right ones (N,)."""
-    rows = np.arange(len(ids))
-    return min(SCALES, key=lambda s: float((_log_sum(s * scores) - s * scores[rows, ids]).mean()))
 
 
 def _log_sum(scores: np.ndarray) -> np.ndarray:

@@ -143,8 +143,7 @@ class Grid(Study):
             rows[i]["effects"] = [round(effect, 4) for effect in found]
 
     def encoder(self, system: System) -> Encoder:
-        context = {} if any(sentence.document for sentence in self.train) else {"context": "sentence"}  # as `fit` does
-        return self._make(system, **context).encoder(cached=True)
+        return self._make(system, **self.context()).encoder(cached=True)
 
     def encoding_key(self, cell: Cell) -> str:
         return cell.name

@@ -118,6 +118,15 @@ class Study(Cells):
         """The data whose features are written to the cache."""
         return list(self.data().values())
 
+    def context(self) -> dict[str, str]:
+        """Options of a task that reads single sentences where the training data name no document, as `fit` does."""
+        return {} if self.has_documents else {"context": "sentence"}
+
+    @cached_property
+    def has_documents(self) -> bool:
+        """Whether the training data name documents."""
+        return any(getattr(example, "document", "") for example in self.train)
+
     def judged(self) -> dict[str, list[Sentence]]:
         """The data sets that systems answer, by name."""
         return {name: sentences for name, sentences in self.data().items() if name != "train"}

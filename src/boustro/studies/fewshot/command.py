@@ -11,10 +11,10 @@ from typing import Annotated, Literal
 
 from boustro.options import Count, OptionError, Range, check_options
 from boustro.studies.core.options import StudyData, StudyRun
-from boustro.studies.fewshot.options import SOUND, Protocol, ShotOptions
+from boustro.studies.fewshot.options import AUTO, SOUND, Protocol, ShotOptions
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 
-MOST_DRAWS, AUTO = 10_000, "auto"
+MOST_DRAWS = 10_000
 
 
 def fewshot(

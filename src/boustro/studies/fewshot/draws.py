@@ -9,17 +9,21 @@ The order comes from a hash of the draw's number and the sentence, so a draw doe
 and can be reproduced anywhere. Within a draw, the sentences of a smaller K are always among those of a larger one: as
 long as a type has fewer than the smaller K, both take every sentence that contains it.
 
+`draw_in_all` takes the first K of any task's examples in such an order.
+
 `paper_draw` is section 3.4 of the backward-LM paper, as in its code: for each type X, the first K sentences of the
 file whose tags are exactly {O, B-X, I-X}. There is only one such draw.
 """
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from boustro.metrics.spans import parse_tag
+from boustro.tasks.data.fingerprint import data_fingerprint
 from boustro.types import Sentence
 
 
@@ -30,7 +34,7 @@ def draw_all(sentences: Sequence[Sentence], shots: Iterable[int], num_draws: int
     """
     shots = _checked(shots)
     held, keys = [sentence_types(s) for s in sentences], _keys(sentences)
-    orders = [random_order(keys, draw) for draw in range(1, num_draws + 1)]
+    orders = [_random_order(keys, draw) for draw in range(1, num_draws + 1)]
     return {k: [_walk(held, order, k) for order in orders] for k in shots}
 
 
@@ -69,8 +73,17 @@ def short_types(sentences: Sequence[Sentence], chosen: np.ndarray, shots: int) -
     return {label: counts[label] for label in entity_types(sentences) if counts[label] < shots}
 
 
-DRAWS: dict[str, Callable[[Sequence[Sentence], Iterable[int], int], dict[int, list[np.ndarray]]]] = {
+def draw_in_all(examples: Sequence[Any], shots: Iterable[int], num_draws: int) -> dict[int, list[np.ndarray]]:
+    """For every K the draws 1, 2, …: ascending numbers of K examples in all, of any task."""
+    contents = [data_fingerprint([example]) for example in examples]
+    keys = [hashlib.sha256(f"{c} {n}".encode()).digest() for c, n in zip(contents, _occurrences(contents), strict=True)]
+    orders = [_random_order(keys, draw) for draw in range(1, num_draws + 1)]
+    return {k: [np.array(sorted(order[:k]), np.int64) for order in orders] for k in _checked(shots)}
+
+
+DRAWS: dict[str, Callable[[Sequence[Any], Iterable[int], int], dict[int, list[np.ndarray]]]] = {
     "sound": draw_all,
+    "own": draw_in_all,
     "paper": paper_draw,
 }
 
@@ -95,18 +108,24 @@ def _walk(held: Sequence[set[str]], order: Sequence[int], shots: int) -> np.ndar
 
 def _keys(sentences: Sequence[Sentence]) -> list[bytes]:
     """A hash of each sentence: its words and tags, and how many equal ones come before it."""
-    seen: Counter[tuple] = Counter()
+    labels = [s.tags or () if s.label is None else (s.label,) for s in sentences]
+    contents = [(s.words, own, s.label) for s, own in zip(sentences, labels, strict=True)]
     keys = []
-    for sentence in sentences:
-        labels = sentence.tags or () if sentence.label is None else (sentence.label,)
-        content = (sentence.words, labels, sentence.label)
-        seen[content] += 1
-        text = "\x1f".join((str(seen[content]), *sentence.words, "\x1e", *labels))
+    for (words, own, _), number in zip(contents, _occurrences(contents), strict=True):
+        text = "\x1f".join((str(number), *words, "\x1e", *own))
         keys.append(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
     return keys
 
 
-def random_order(keys: Sequence[bytes], draw: int) -> list[int]:
+def _occurrences(contents: Sequence[Hashable]) -> Iterator[int]:
+    """Of each content the how many-th of its equals it is, from 1."""
+    seen: Counter[Hashable] = Counter()
+    for content in contents:
+        seen[content] += 1
+        yield seen[content]
+
+
+def _random_order(keys: Sequence[bytes], draw: int) -> list[int]:
     """The numbers of all examples in the order of a draw."""
     salt = f"boustro draw {draw}".encode()
     hashes = [hashlib.sha256(salt + key).digest() for key in keys]

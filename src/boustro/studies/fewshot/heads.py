@@ -28,7 +28,7 @@ from boustro.metrics.arrays import find_spans
 from boustro.metrics.spans import parse_tag
 from boustro.studies.core.task import StudiedTask
 from boustro.studies.fewshot.features import Vectors
-from boustro.studies.fewshot.options import ShotOptions
+from boustro.studies.fewshot.options import AUTO, ShotOptions
 from boustro.studies.fewshot.views import solve_best
 
 WITH_CRF = "+crf"
@@ -40,7 +40,6 @@ RELABEL: dict[str, Callable[[str, str], str]] = {
     "inside": lambda prefix, label: f"I-{ENTITY}",
 }
 """What a head learns instead of B-PER or I-PER."""
-AUTO = "auto"
 FIXED_STRENGTHS = {"logistic": 0.03, "lda": 0.6}
 """Fixed strengths of regularisation: logistic's in units of the mean squared length of the vectors. Ridge selects its
 own by leaving out sentences."""

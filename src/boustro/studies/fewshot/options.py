@@ -12,7 +12,7 @@ from boustro.heads.options import StepOptions
 from boustro.options import Count, CountOrZero, Dropout, Width
 from boustro.tasks.config import PresetOptions
 
-UPPER = "upper"
+UPPER, AUTO = "upper", "auto"
 Protocol = Literal["sound", "paper"]
 
 

@@ -1,16 +1,12 @@
 """Few examples for a task without few-shot heads: scores, questions, texts with several labels.
 
 K examples are drawn at random, K in all, and the task's own head is trained on each draw with the defaults, by itself,
-without a development set. A draw's order comes from a hash of its number and the example, as in `draws`, so the
-examples of a smaller K are among those of a larger one.
+without a development set.
 """
 
-import hashlib
 import time
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +16,9 @@ from boustro.encoders.base import Encoder
 from boustro.studies.core.plan import PROBE_SENTENCES, num_words
 from boustro.studies.core.study import Cell
 from boustro.studies.core.systems import System, name_systems
-from boustro.studies.fewshot.draws import random_order
 from boustro.studies.fewshot.report import OWN_REPORT
 from boustro.studies.fewshot.study import ShotStudy
 from boustro.tasks.base import Task
-from boustro.tasks.data.fingerprint import data_fingerprint
 
 OWN = "own"
 """The protocol of these studies."""
@@ -45,17 +39,6 @@ class OwnHeadStudy(ShotStudy):
     def short(self, shots: int) -> dict[str, int]:
         return {}
 
-    @cached_property
-    def draws(self) -> dict[int, list[np.ndarray]]:
-        seen: Counter[str] = Counter()
-        keys = []
-        for example in self.train:
-            content = data_fingerprint([example])
-            seen[content] += 1
-            keys.append(hashlib.sha256(f"{content} {seen[content]}".encode()).digest())
-        orders = [random_order(keys, draw) for draw in range(1, self.num_draws + 1)]
-        return {shots: [np.array(sorted(order[:shots]), np.int64) for order in orders] for shots in self.shots}
-
     def systems(self) -> list[System]:
         head = self.task.config.default_head
         return name_systems((spec, head, {"tags": OWN}) for spec in self.encoders)
@@ -73,14 +56,12 @@ class OwnHeadStudy(ShotStudy):
         return {}
 
     def compute(self, cell: Cell, folder: Path) -> dict[str, Any]:
-        rows: list[dict[str, Any]] = []
-        notices: Mapping[str, int] = {}
-        parameters = 0
+        model, rows, notices = self._make(cell.system), [], []  # one for all draws, which loads the LMs once
         for number, draw in enumerate(self.draws[cell.number], 1):
-            model = self._fit(cell.system, draw, number)
+            self._fit(model, draw, number)
             rows.append({"draw": number, **self.sizes(draw), "score": self._score(model), "per_type": {}})
-            notices, parameters = model.notices(cached=True), model.encoder().num_parameters
-        return {"parameters": parameters, "notices": notices, "rows": rows}
+            notices.append(model.notices(cached=True))  # with those of the draws before
+        return {"parameters": model.encoder().num_parameters, "notices": notices[0], "rows": rows}
 
     def encoder(self, system: System) -> Encoder:
         return self._make(system).encoder(cached=True)
@@ -91,7 +72,8 @@ class OwnHeadStudy(ShotStudy):
         draw, asked = self.draws[cell.number][0], self.judged()[self.judged_on]
         small = replace(self, **{self.judged_on: asked[:PROBE_SENTENCES], "run": replace(self.run, cache=False)})
         started = time.perf_counter()
-        model = small._fit(cell.system, draw, 1)
+        model = small._make(cell.system)
+        small._fit(model, draw, 1)
         fitted = time.perf_counter()
         small._score(model)
         scored = (time.perf_counter() - fitted) * num_words(asked) / num_words(asked[:PROBE_SENTENCES])
@@ -105,11 +87,12 @@ class OwnHeadStudy(ShotStudy):
         return [f"K = {shots}: there are {size:,} training examples only" for shots in self.shots if shots > size]
 
     def _make(self, system: System) -> Task[Any, Any]:
-        return self.task.make(system.encoder, system.head, cache=self.run.cache, device=self.run.device)
+        run = {"cache": self.run.cache, "device": self.run.device}
+        return self.task.make(system.encoder, system.head, **run, **self.context())
 
-    def _fit(self, system: System, draw: np.ndarray, seed: int) -> Task[Any, Any]:
+    def _fit(self, model: Task[Any, Any], draw: np.ndarray, seed: int) -> None:
         try:
-            return self._make(system).fit([self.train[number] for number in draw], seed=seed)
+            model.fit([self.train[number] for number in draw], seed=seed)
         except ValueError as error:
             raise ValueError(
                 f"draw {seed} of {len(draw)} examples: {error}; if that is by chance, take more"

@@ -195,7 +195,7 @@ class ShotStudy(Study):
     def notices(self) -> list[str]:
         """Entities that are left out: of types that no head can predict, and those that tags cannot represent."""
         known, found = set(self.types), []
-        if self.options.pool_mentions and not any(getattr(example, "document", "") for example in self.train):
+        if self.options.pool_mentions and not self.has_documents:
             found.append("the training data have no documents, so --pool-mentions changes nothing")
         for name, sentences in self.data().items():
             flat = Counter(e.label for s in sentences for e in flatten_entities(self.task.gold(s)))
