@@ -135,7 +135,8 @@ def test_a_frame_with_a_row_a_sentence_holds_records(tmp_path):
     [
         ([], "the given data has no sentences"),
         ([(["a"], ["O", "O"])], "sentence 1 of the given data: 1 words, but 2 tags"),
-        ([Sentence(("a",))], "sentence 1 of the given data: 1 words, but no tags"),
+        ([Sentence(("a",))], "the given data: no sentence has labels"),
+        ([(["a"], ["O"]), Sentence(("b",))], "sentence 2 of the given data: 1 words without labels"),
         ([(["a"], ["O"]), ("ab", "OO")], "sentence 2 of the given data: expected words and tags as two lists"),
         (["ab"], "sentence 1 of the given data: expected words and tags"),
         ([{"words": ["a"], "tags": ["O"]}, {"words": ["a"]}], "record 2 of the given data: no labels"),

@@ -57,3 +57,8 @@ class Sentence:
 
     def __len__(self) -> int:
         return len(self.words)
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether anything is known of what its words are; an empty list of entities is knowledge."""
+        return any(given is not None for given in (self.tags, self.entities, self.label, self.labels, self.score))

@@ -63,7 +63,7 @@ def fit(
         check_output(json)
         check_spec(encoder)
         with claim(out, TASKS[task].folder, overwrite):
-            sentences = read_examples(model, train, reading)
+            sentences = read_examples(model, train, reading, training=True)
             dev_sentences = read_examples(model, dev, reading) if dev else None
             weak = read_examples(model, reading.weak, reading) if reading.weak else None
             model.fit(sentences, dev_sentences, seed, weak=weak, weak_weight=reading.weak_weight)

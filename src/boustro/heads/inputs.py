@@ -71,6 +71,11 @@ class Inputs:
         side = None if self.side is None else self.side[sentence_rows(self._own_starts, examples)[0]]
         return Inputs(self.streams, self.lengths, self.parts[examples], side)
 
+    def keep(self, examples: np.ndarray) -> "Inputs":
+        """The same for examples of one sentence each, with a copy of their features alone."""
+        rows = sentence_rows(self._starts, self.parts[examples, 0])[0]
+        return Inputs([stream[rows] for stream in self.streams], self.sizes[examples], side=self.select(examples).side)
+
     def batch(self, examples: np.ndarray) -> Batch:
         """The examples with these numbers, in this order."""
         sentences = self.parts[examples].ravel()

@@ -128,8 +128,17 @@ def task_of(folder: str | Path) -> str:
     return next((name for name, entry in TASKS.items() if entry.folder == kind), "tag")
 
 
-def read_examples(task: "type[Task[Any, Any]] | Task[Any, Any]", data: Path, options: "DataOptions") -> list[Sentence]:
-    """Labelled examples of a task; what was repaired or left out is printed on standard error."""
+def read_examples(
+    task: "type[Task[Any, Any]] | Task[Any, Any]", data: Path, options: "DataOptions", training: bool = False
+) -> list[Sentence]:
+    """Labelled examples of a task; what was repaired or left out is printed on standard error.
+
+    Raises as `Task.read`; `training` allows sentences without labels among those of a tagger.
+    """
+    from boustro.tasks.data import refuse_unlabelled
+
     examples, notices = task.read_counted(data, options)
+    if not training:
+        refuse_unlabelled(examples)
     print_notices({f"{what} ({data}; boustro check lists them)": n for what, n in notices.items()})
     return examples

@@ -163,8 +163,9 @@ class Task(Contract[Input, Result]):
         """Train the head; with `dev`, keep the epoch with the best score there.
 
         Args:
-            train: Labelled examples, in any form that `read` takes.
-            dev: The same; without it the last epoch is kept.
+            train: Labelled examples, in any form that `read` takes. A tagger's may have sentences without labels: the
+                context of the others in their document.
+            dev: The same, all labelled; without it the last epoch is kept.
             seed: Of the head's weights, the order of examples and dropout.
             how, reading: Options of `read`, such as scheme.
             weak: Examples with silver labels, which the head learns from before the training set.
@@ -175,7 +176,7 @@ class Task(Contract[Input, Result]):
         check_options(Task.fit, {"seed": seed, "weak_weight": weak_weight})
         dev = self.read(dev, *how, **reading) if dev is not None else None
         silver = self.read(weak, *how, **reading) if weak is not None else ()
-        fit_task(self, self.read(train, *how, **reading), dev, seed, silver, weak_weight)
+        fit_task(self, self.read_training(train, *how, **reading), dev, seed, silver, weak_weight)
         return self
 
     def inputs(self, examples: Sequence[Any], cached: bool = False) -> Inputs:

@@ -112,7 +112,7 @@ def _read_tagged(path: Path, options: DataOptions, task: str) -> tuple[DataRepor
     )
     for note in labelled.notes:
         report.notes.setdefault(note.what, []).append(str(note))
-    return report, labelled.sentences
+    return report, [s for s in labelled.sentences if s.is_labelled]
 
 
 def _read(path: Path, options: DataOptions, task: str) -> tuple[DataReport, Sequence[Any]]:

@@ -39,10 +39,20 @@ class Contract(ABC, Generic[Input, Result]):
     def read(data: Any, **options: Any) -> list[Any]:
         """Labelled examples of a file, a data set or Python lists; raises `ValueError` with file:line for bad data."""
 
+    @classmethod
+    def read_training(cls, data: Any, *how: Any, **options: Any) -> list[Any]:
+        """A training set, which may have what `is_labelled` says is only context. By default the same."""
+        return cls.read(data, *how, **options)
+
     @staticmethod
     @abstractmethod
     def read_counted(data: Any, options: DataOptions) -> tuple[list[Any], Mapping[str, int]]:
-        """The same, and what was repaired or left out, counted."""
+        """A training set, and what was repaired or left out, counted."""
+
+    @staticmethod
+    def is_labelled(example: Any) -> bool:
+        """Whether the head learns from this example of a training set. By default it does."""
+        return True
 
     @staticmethod
     def parts(example: Any) -> tuple[Sentence, ...]:

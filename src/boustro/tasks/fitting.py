@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from boustro.encoders.base import Encoder
@@ -22,6 +23,8 @@ from boustro.tasks.stages import TrainingSet, choose_weight, train_stages
 if TYPE_CHECKING:
     from boustro.tasks.base import Task
 
+UNREAD = "sentences without labels, not read, because no sentence is read in its document"
+
 
 def fit_task(
     task: "Task[Any, Any]",
@@ -33,20 +36,27 @@ def fit_task(
 ) -> None:
     """See `Task.fit`; the examples are read already."""
     started = time.monotonic()
+    given, train = train, [example for example in train if task.is_labelled(example)]
     if not any(part.document for example in train for part in task.parts(example)):
         task.read_single_sentences()  # later the head reads what it was trained on
     config = task.config
+    unread = len(given) - len(train) if config.context == "sentence" else 0
+    if unread:
+        given = train
     training_noise(task)  # refused now, not after encoding
     if weak:
         _refuse_weak(task)
     labelling = task.labelling = make_labelling(task.head_kind, [*train, *weak], config)
     task._trained_on = None
     copies, done = task.augment([*train], seed)
-    inputs = task.inputs([*train, *copies, *weak], cached=True)
+    encoded = [*given, *copies, *weak]
+    inputs = task.inputs(encoded, cached=True)
+    if len(given) > len(train):
+        inputs = inputs.keep(np.flatnonzero([task.is_labelled(example) for example in encoded]))
     data = TrainingSet(train, inputs, copies, weak)
     dev_inputs = task.inputs(dev, cached=True) if dev else None
     encoder = task.encoder(cached=True)
-    encoded = time.monotonic()
+    learning = time.monotonic()
     torch.manual_seed(seed)
     head = task.head = new_head(task, labelling, train, encoder, inputs.side_width)
     on_dev = None
@@ -63,16 +73,17 @@ def fit_task(
     task.record = {
         "seed": seed,
         "batch_sentences": config.batch_sentences or propose_batch(len(data.numbers)),
-        "train": describe(train),
+        "train": describe(given) | ({"labelled": len(train)} if len(given) > len(train) else {}),
         "dev": describe(dev) if dev else None,
         **({"weak": describe(weak) | {"weight": weight, "tried": tried}} if weak else {}),
-        "encode_seconds": round(encoded - started, 2),
-        "train_seconds": round(time.monotonic() - encoded, 2),
+        "encode_seconds": round(learning - started, 2),
+        "train_seconds": round(time.monotonic() - learning, 2),
         "dev_scores": dev_scores,
         "dev_calibration": dev_calibration,
         "calibration": calibrated,
         "notices": {
             **done,
+            **({UNREAD: unread} if unread else {}),
             **+encoder.counts,
             **labelling.unpredictable([*train, *weak], dev or [], head.options.max_span or 0),
         },

@@ -72,6 +72,15 @@ class Tagger(Task[str, list[Entity]]):
         """See `boustro.read_data`."""
         return read_data(data, scheme)
 
+    @classmethod
+    def read_training(cls, data: Data, scheme: Scheme = "auto") -> list[Sentence]:
+        """The same; sentences without labels are the context of the others in their document."""
+        return read_data(data, scheme, unlabelled=True)
+
+    @staticmethod
+    def is_labelled(example: Sentence) -> bool:
+        return example.is_labelled
+
     @staticmethod
     def read_counted(data: Data, options: DataOptions) -> tuple[list[Sentence], Mapping[str, int]]:
         labelled = load_data(data, options)

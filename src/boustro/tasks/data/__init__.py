@@ -48,21 +48,33 @@ def read_data(
     delimiter: str | None = None,
     word_column: int | str | None = None,
     tag_column: int | str | None = None,
+    unlabelled: bool = False,
 ) -> list[Sentence]:
     """Sentences tagged in BIO, or with plain labels where the scheme is `labels`.
 
-    Raises `FileNotFoundError`, and `ValueError` with file:line for what cannot be read. A warning counts what was
-    changed (repaired tags, widened entities).
+    Raises `FileNotFoundError`, and `ValueError` with file:line for what cannot be read and, unless `unlabelled`, for
+    sentences without labels. A warning counts what was changed (repaired tags, widened entities).
     """
     options = DataOptions(scheme=scheme, delimiter=delimiter, word_column=word_column, tag_column=tag_column)
     labelled = load_data(data, options)
+    if not unlabelled:
+        refuse_unlabelled(labelled.sentences)
     warn_of(labelled.notes, labelled.name)
     return labelled.sentences
 
 
 def load_data(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> Labelled:
-    """The same with the scheme that was detected and all notes."""
+    """The same with the scheme that was detected and all notes, and with sentences without labels."""
     return label(read_raw(data, options), options.scheme)
+
+
+def refuse_unlabelled(examples: Sequence[Any]) -> None:
+    """`ValueError`, with the place, for the first sentence without labels."""
+    for number, example in enumerate(examples, start=1):
+        if isinstance(example, Sentence) and not example.is_labelled:
+            place = example.where or f"sentence {number} of the given data"
+            what = f"{len(example)} words without labels"
+            raise ValueError(f"{place}: {what}, which only the training set of a tagger may have")
 
 
 def read_raw(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> RawData:

@@ -127,9 +127,14 @@ def warn_of(notes: Sequence[Note], name: str) -> None:
 
 
 def label(raw: RawData, scheme: Scheme = "auto") -> Labelled:
-    """Convert to BIO; `ValueError`, with the place, for data without labels and for tags outside every scheme."""
+    """Convert to BIO; sentences without labels stay as they are.
+
+    Raises `ValueError`, with the place, for data without any labels and for tags outside every scheme.
+    """
     if not raw.sentences:
         raise ValueError(f"{raw.name} has no sentences; expected words and their tags")
+    if not any(sentence.is_labelled for sentence in raw.sentences):
+        raise ValueError(f"{raw.name}: no sentence has labels; expected words and their tags")
     for number, sentence in enumerate(raw.sentences):
         _check_sentence(sentence, raw.place(number) if raw.lines else f"sentence {number + 1} of {raw.name}")
     tagged = [s if s.entities is None else replace(s, tags=None) for s in raw.sentences]
@@ -149,21 +154,19 @@ def label(raw: RawData, scheme: Scheme = "auto") -> Labelled:
                 words = " ".join(sentence.words[entity.start : entity.end])
                 notes.append(Note(OVERLAPPING, raw.place(number, entity.start), f"{entity.label} {words!r}"))
             sentences.append(replace(sentence, tags=tags, entities=sentence.entities if hidden else None))
-        elif found == "labels":
+        elif found == "labels" or sentence.tags is None:
             sentences.append(sentence)
         else:
-            tags = sentence.tags or ()
-            for word, detail in invalid_tags(tags, found):
+            for word, detail in invalid_tags(sentence.tags, found):
                 notes.append(Note(REPAIRED, raw.place(number, word), detail))
-            sentences.append(replace(sentence, tags=to_bio(tags, found)))
+            sentences.append(replace(sentence, tags=to_bio(sentence.tags, found)))
     return Labelled(name=raw.name, form=raw.form, scheme=found, sentences=sentences, notes=notes)
 
 
 def _check_sentence(sentence: Sentence, where: str) -> None:
     size = len(sentence)
-    if sentence.entities is None and (sentence.tags is None or len(sentence.tags) != size):
-        found = "no tags" if sentence.tags is None else f"{len(sentence.tags)} tags"
-        raise ValueError(f"{where}: {size} words, but {found}")
+    if sentence.entities is None and sentence.tags is not None and len(sentence.tags) != size:
+        raise ValueError(f"{where}: {size} words, but {len(sentence.tags)} tags")
     for e in sentence.entities or ():
         if not 0 <= e.start < e.end <= size:
             raise ValueError(f"{where}: the entity {e.label} [{e.start}, {e.end}) is outside the {size} words")

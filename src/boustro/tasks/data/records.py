@@ -3,6 +3,7 @@
     {"words": ["Ada", "left"], "tags": ["B-PER", "O"]}              words and their tags
     {"words": ["Ada", "left"], "entities": [[0, 1, "PER"]]}         words and entities over words, half-open
     {"text": "Ada left.", "entities": [[0, 3, "PER"]]}              running text and entities over its characters
+    {"text": "She waved.", "entities": null}                        text that nobody labelled
 
 An entity is `[start, end, label]` or a dict with `start`, `end` and `label`. The tables below list the keys of
 doccano, spaCy, Prodigy and the data sets of the Hub; `annotations` reads the exports of other tools. A text without
@@ -28,6 +29,7 @@ SPAN_KEYS = ("entities", "spans", "labels", "label", "ner")
 LABEL_KEYS = frozenset({"pos_tags", "upos", "xpos"})
 """Tags under these keys are labels if they fit no scheme."""
 WORDLESS = "records without a word, left out"
+UNLABELLED = "sentences without labels, read as context only"
 REJECTED = "records that their annotator rejected or ignored, left out"
 
 Offsets = tuple[tuple[int, int], ...]
@@ -61,7 +63,10 @@ def read_records(
         if not any(found):
             raw.notes.append(Note(WORDLESS, where, "no words; left out"))
             continue
-        keys.add(key)
+        if record[key] is None:
+            raw.notes.extend([Note(UNLABELLED, where, "no labels")] * len(found))
+        else:
+            keys.add(key)
         raw.sentences.extend(found if in_memory else [replace(s, where=where) for s in found])
         raw.lines.extend([] if in_memory else [(number,) * len(s) for s in found])
     return replace(raw, fallback="labels" if keys and keys <= LABEL_KEYS else None)
@@ -91,8 +96,11 @@ def _sentences(
     if are_tags:
         raise ValueError(f"{where}: {key!r} has tags, but there are no words ({_found(record)})")
     _refuse_half_characters(where, [text])
+    parts = list(split_text(text, str(named or document)))
+    if record[key] is None:
+        return key, [part.sentence for part in parts]
     spans = read_spans(record[key], len(text), "characters", where, text)
-    parts = join_sentences(list(split_text(text, str(named or document))), spans, where, notes)
+    parts = join_sentences(parts, spans, where, notes)
     entities = to_words(spans, [place for part in parts for place in part.places], text, where, notes)
     sentences, begin = [], 0
     for part in parts:
@@ -110,6 +118,8 @@ def _words_sentence(
     words, places = _words(record[words_key], text, where)
     _refuse_half_characters(where, words)
     sentence = Sentence(words, spaces=_spaces(record.get("spaces"), places, len(words), where))
+    if record[key] is None:
+        return sentence
     if are_tags:
         if len(record[key]) != len(words):
             raise ValueError(f"{where}: {len(words)} words, but {len(record[key])} tags under {key!r}")
@@ -125,9 +135,11 @@ def _words_sentence(
 
 
 def _labels_key(record: Mapping[str, Any], where: str, options: DataOptions) -> tuple[str, bool]:
-    """The key of the labels, and whether they are tags, one per word, or entities."""
+    """The key of the labels, and whether they are tags, one per word, or entities. It may have null."""
     if options.tag_column is not None:
         key = str(options.tag_column)
+        if key in record and record[key] is None:
+            return key, False
         if _first_list(record, (key,)) is None:
             raise ValueError(f"{where}: no list of labels under {key!r} ({_found(record)})")
         return key, bool(record[key]) and _first_list(record, (key,), _are_tags) is not None
@@ -137,7 +149,10 @@ def _labels_key(record: Mapping[str, Any], where: str, options: DataOptions) -> 
         raise ValueError(f"{where}: labels under {tags!r} and under {spans!r}; choose with --tag-column")
     if key := tags or spans or _first_list(record, TAG_KEYS):
         return key, key != spans
-    looked = ", ".join(dict.fromkeys((*TAG_KEYS, *SPAN_KEYS)))
+    known = dict.fromkeys((*TAG_KEYS, *SPAN_KEYS))
+    if key := next((key for key in known if key in record and record[key] is None), None):
+        return key, False
+    looked = ", ".join(known)
     raise ValueError(f"{where}: no labels under {looked} ({_found(record)}); choose with --tag-column")
 
 

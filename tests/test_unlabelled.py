@@ -1,0 +1,113 @@
+"""Training data in which some sentences have no labels: they are the context of the others, and nothing else."""
+
+import numpy as np
+import pytest
+
+import boustro
+from boustro.cli.main import main
+from boustro.tasks.data import read_data
+from boustro.tasks.fitting import UNREAD
+from boustro.types import Sentence
+from labelled import rows
+
+WORDS = [
+    ("Ada met Brandt .".split(), "B-PER O B-PER O".split()),
+    ("Brandt sold umbrellas .".split(), None),
+    ("Nobody reads the bulletin in Lisse .".split(), "O O O O O B-LOC O".split()),
+    ("Vellmar closes on Mondays .".split(), None),
+]
+PARTLY = [{"words": w, "tags": t, "document": "first" if n < 3 else "second"} for n, (w, t) in enumerate(WORDS)]
+LABELLED = [record for record in PARTLY if record["tags"]]
+TEXTS = [
+    {"text": "Ada left. It rained.", "entities": [[0, 3, "PER"]], "document": "d"},
+    {"text": "She came back. Nobody knew.", "entities": None, "document": "d"},
+]
+
+
+@pytest.fixture(scope="module")
+def pair(tiny_lm):
+    return f"{tiny_lm('llama', sentinel=True)}+{tiny_lm('llama', 'backward', seed=1, sentinel=True)}"
+
+
+def fit(pair, data, **options):
+    return boustro.Tagger(pair, epochs=2, cache=False, **options).fit(data, seed=1)
+
+
+@pytest.mark.parametrize(
+    ("records", "known"),
+    [
+        (PARTLY, [True, False, True, False]),
+        (TEXTS, [True, True, False, False]),
+        ([{"tokens": ["a"], "ner_tags": ["B-PER"]}, {"tokens": ["b"], "ner_tags": None}], [True, False]),
+        ([{"words": ["a"], "upos": ["NOUN"]}, {"words": ["b"], "tags": None}], [True, False]),
+    ],
+)
+def test_null_means_that_nobody_labelled_it(records, known):
+    with pytest.warns(UserWarning, match=rf"{known.count(False)} sentences without labels, read as context only"):
+        sentences = read_data(records, unlabelled=True)
+    assert [s.is_labelled for s in sentences] == known
+    assert [(s.tags, s.entities) for s in sentences if not s.is_labelled] == [(None, None)] * known.count(False)
+
+
+def test_no_entities_is_a_label():
+    (sentence,) = read_data([{"text": "It rained.", "entities": []}])
+    assert sentence.is_labelled and set(sentence.tags) == {"O"}
+
+
+@pytest.mark.parametrize("read", [read_data, lambda data: boustro.Tagger.read(data)])
+def test_elsewhere_it_is_refused(read):
+    with pytest.raises(ValueError, match="sentence 2 of the given data: 4 words without labels, which only"):
+        read(PARTLY)
+
+
+def test_no_labels_at_all_are_refused():
+    with pytest.raises(ValueError, match="the given data: no sentence has labels"):
+        read_data([{"words": ["a"], "tags": None}], unlabelled=True)
+
+
+@pytest.mark.filterwarnings("ignore:.*without labels, read as context")
+def test_the_head_learns_from_what_an_lm_reads_around_the_labelled_sentences(pair):
+    partly, whole, alone = (
+        fit(pair, data) for data in (PARTLY, [(w, t or ["O"] * len(w)) for w, t in WORDS], LABELLED)
+    )
+    assert partly.types == ["LOC", "PER"]
+    assert partly.record["train"]["sentences"] == 4 and partly.record["train"]["labelled"] == 2
+    assert partly.record["losses"] != alone.record["losses"]  # the context is another one
+    assert whole.record["train"].get("labelled") is None
+    sentences = read_data(PARTLY, unlabelled=True)
+    inputs = partly.inputs(sentences)
+    kept = inputs.keep(np.array([0, 2]))
+    for own, stream in zip(kept.streams, inputs.streams, strict=True):
+        np.testing.assert_array_equal(own, np.concatenate([stream[:4], stream[8:15]]))
+    assert kept.lengths.tolist() == [4, 7] and len(kept) == 2
+    # The last document has no labels, so that it makes no difference at all.
+    assert fit(pair, PARTLY[:3]).record["losses"] == partly.record["losses"]
+
+
+@pytest.mark.filterwarnings("ignore:.*without labels, read as context")
+@pytest.mark.parametrize("options", [{"context": "sentence"}, {}])
+def test_without_documents_it_is_not_read_and_counted(pair, options):
+    partly = [Sentence(tuple(w), None if t is None else tuple(t), document="d" if options else "") for w, t in WORDS]
+    tagger = fit(pair, partly, **options)
+    assert tagger.record["notices"][UNREAD] == 2
+    assert tagger.record["losses"] == fit(pair, [s for s in partly if s.is_labelled], **options).record["losses"]
+
+
+@pytest.mark.filterwarnings("ignore:.*without labels, read as context")
+def test_its_mentions_are_pooled_and_its_labels_are_never_left_out(pair):
+    pooled = fit(pair, PARTLY, pool_mentions=True)
+    assert pooled.record["losses"] != fit(pair, LABELLED, pool_mentions=True).record["losses"]
+    assert fit(pair, PARTLY, calibrate=2).record["calibration"]["answers"] > 0
+
+
+def test_from_the_command_line(pair, tmp_path, capsys):
+    file = tmp_path / "partly.jsonl"
+    file.write_text(rows(*PARTLY))
+    how = ["--encoder", pair, "--epochs", "2", "--no-cache"]
+    assert main(["fit", "--train", str(file), *how, "--out", str(tmp_path / "ner")]) == 0
+    assert "2 sentences without labels, read as context only" in capsys.readouterr().err
+    assert main(["check", str(file)]) == 0
+    said = capsys.readouterr().out
+    assert "2 sentences, 11 words, 2 documents" in said and "2 sentences without labels, read as context only" in said
+    assert main(["evaluate", str(tmp_path / "ner"), str(file), "--no-cache"]) == 1
+    assert f"{file}:2: 4 words without labels" in capsys.readouterr().err
