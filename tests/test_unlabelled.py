@@ -1,4 +1,5 @@
-"""Training data in which some sentences have no labels: they are the context of the others, and nothing else."""
+"""Training data in which some sentences have no labels: they are the context of the others, and nothing else. And
+labelled sentences that are placed in the documents that they were taken from."""
 
 import numpy as np
 import pytest
@@ -6,6 +7,7 @@ import pytest
 import boustro
 from boustro.cli.main import main
 from boustro.tasks.data import read_data
+from boustro.tasks.data.around import AROUND, NOT_FOUND, in_documents
 from boustro.tasks.fitting import UNREAD
 from boustro.types import Sentence
 from labelled import rows
@@ -111,3 +113,44 @@ def test_from_the_command_line(pair, tmp_path, capsys):
     assert "2 sentences, 11 words, 2 documents" in said and "2 sentences without labels, read as context only" in said
     assert main(["evaluate", str(tmp_path / "ner"), str(file), "--no-cache"]) == 1
     assert f"{file}:2: 4 words without labels" in capsys.readouterr().err
+
+
+DOCUMENTS = ["It rained. Ada  left. Nobody knew.", "Nothing here.", "Ada left. So did Brandt."]
+
+
+def shown(sentences):
+    return [(" ".join(s.words), s.tags, s.document) for s in sentences]
+
+
+def test_a_labelled_sentence_is_put_into_the_first_document_that_has_it():
+    ada = Sentence(("Ada", "left."), ("B-PER", "O"), document="mine", where="a.conll:3")
+    found, counts = in_documents([ada], DOCUMENTS)
+    assert shown(found) == [
+        ("It rained .", None, "text 1"),
+        ("Ada left.", ("B-PER", "O"), "text 1"),  # its own words
+        ("Nobody knew .", None, "text 1"),
+    ]
+    assert counts == {AROUND: 2, NOT_FOUND: 0} and found[1].where == "a.conll:3"
+
+
+def test_each_is_placed_once_and_none_is_lost():
+    first, second = (Sentence(("Ada", "left", "."), (tag, "O", "O")) for tag in ("B-PER", "O"))
+    other = Sentence(("Ada", "came", "."), ("B-PER", "O", "O"), document="d")
+    found, counts = in_documents([first, other, second], DOCUMENTS)
+    assert [s.tags and s.tags[0] for s in found] == [None, "B-PER", None, "O", None, "B-PER"]
+    assert [s.document for s in found] == ["text 1"] * 3 + ["text 3"] * 2 + ["d"]
+    assert counts == {AROUND: 3, NOT_FOUND: 1}
+
+
+def test_documents_from_the_command_line(pair, tmp_path, capsys):
+    train, texts = tmp_path / "train.jsonl", tmp_path / "texts.txt"
+    train.write_text(rows({"words": ["Ada", "left", "."], "tags": ["B-PER", "O", "O"]}))
+    texts.write_text("\n".join(DOCUMENTS))
+    how = ["--train", str(train), "--documents", str(texts), "--encoder", pair, "--epochs", "1", "--no-cache"]
+    assert main(["fit", *how, "--out", str(tmp_path / "ner")]) == 0
+    said = capsys.readouterr().err
+    assert f"2 {AROUND}" in said and NOT_FOUND not in said
+    record = boustro.Tagger.from_pretrained(tmp_path / "ner").record
+    assert record["train"]["sentences"] == 3 and record["train"]["labelled"] == 1
+    assert main(["fit", "--task", "classify", *how, "--out", str(tmp_path / "topics")]) == 2
+    assert "--documents is for taggers" in capsys.readouterr().err

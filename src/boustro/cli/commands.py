@@ -17,7 +17,9 @@ from boustro.serve.batch.options import DEFAULT_OUTPUT, OutputOptions
 from boustro.store import claim
 from boustro.tasks import TASKS, read_examples, task_class, task_of
 from boustro.tasks.config import TaskConfig
+from boustro.tasks.data.around import in_documents
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DEFAULT_TRAIN_DATA, DataOptions, TrainDataOptions
+from boustro.text.documents import read_documents
 
 
 def fit(
@@ -62,8 +64,13 @@ def fit(
         model = task_class(task)(encoder, head, cache=run.cache, device=run.device, **chosen)
         check_output(json)
         check_spec(encoder)
+        if reading.documents and task != "tag":
+            raise OptionError("--documents is for taggers, which read sentences in their documents; leave it out")
         with claim(out, TASKS[task].folder, overwrite):
             sentences = read_examples(model, train, reading, training=True)
+            if reading.documents:
+                sentences, counts = in_documents(sentences, read_documents(reading.documents, split="line"))
+                print_notices(counts)
             dev_sentences = read_examples(model, dev, reading) if dev else None
             weak = read_examples(model, reading.weak, reading) if reading.weak else None
             model.fit(sentences, dev_sentences, seed, weak=weak, weak_weight=reading.weak_weight)

@@ -43,8 +43,11 @@ DEFAULT_OPTIONS = DataOptions()
 
 @dataclass(frozen=True, kw_only=True)
 class TrainDataOptions(DataOptions):
-    """The same for training, and silver-labelled examples."""
+    """The same for training, what stands around the examples, and silver-labelled ones."""
 
+    documents: tuple[str, ...] = ()
+    """Text in which sentences of a tagger's training set stand: text files with one document per line, or JSONL files
+    with a text in each object. What an LM reads around a sentence is then its document."""
     weak: Path | None = None
     """Examples with silver labels, which the head learns from before it learns from the training set."""
     weak_weight: Share | None = None
