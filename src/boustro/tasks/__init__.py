@@ -28,6 +28,7 @@ from boustro.tasks.config import (
     TaggerConfig,
     TaskConfig,
 )
+from boustro.tasks.data import refuse_unlabelled
 from boustro.types import Sentence
 
 if TYPE_CHECKING:
@@ -135,8 +136,6 @@ def read_examples(
 
     Raises as `Task.read`; `training` allows sentences without labels among those of a tagger.
     """
-    from boustro.tasks.data import refuse_unlabelled
-
     examples, notices = task.read_counted(data, options)
     if not training:
         refuse_unlabelled(examples)
