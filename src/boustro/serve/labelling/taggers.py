@@ -16,8 +16,6 @@ import torch
 
 from boustro.encoders.base import Encoder
 from boustro.heads.factored import factored_tags
-from boustro.heads.inputs import Inputs
-from boustro.heads.layout import sentence_rows, sentence_starts
 from boustro.heads.registry import make_head
 from boustro.heads.training import TrainLog, predict_inputs, propose_batch, train_head
 from boustro.metrics.spans import score_entities
@@ -137,16 +135,10 @@ def _left_out(
         head = new_head(tagger, labelling, train, tagger.encoder())
         batch = tagger.config.batch_sentences or propose_batch(len(train))
         how = {"seed": seed, "batch_sentences": batch, "device": tagger.device}
-        train_head(head, _select(inputs, rest), labelling.targets(train), tagger.config, **how)
-        for number, output in zip(part, predict_inputs(head, _select(inputs, part)), strict=True):
+        train_head(head, inputs.keep(rest), labelling.targets(train), tagger.config, **how)
+        for number, output in zip(part, predict_inputs(head, inputs.keep(part)), strict=True):
             found[number] = labelling.read(output, sentences[number]).entities
     return found
-
-
-def _select(inputs: Inputs, sentences: np.ndarray) -> Inputs:
-    """The features of some of the sentences."""
-    rows = sentence_rows(sentence_starts(inputs.lengths), sentences)[0]
-    return Inputs([stream[rows] for stream in inputs.streams], inputs.lengths[sentences])
 
 
 def _live_left_out(
