@@ -79,6 +79,15 @@ def test_a_student_does_what_its_teacher_does(teacher, tiny_lm, tmp_path):
     assert untrained.figures["agreement"] < figures["agreement"]
 
 
+def test_a_student_reads_the_mentions_that_its_teacher_read(tiny_pair, tiny_lm):
+    pooled = boustro.Tagger(tiny_pair, epochs=2, pool_mentions=True, **HOW).fit(ROWS, seed=1)
+    student = distill(
+        pooled, str(tiny_lm("llama", sentinel=True)), TEXTS, seed=1, options=DistillOptions(epochs=1)
+    ).student
+    assert student.config.pool_mentions and student.config.context == "document"
+    assert len(student.encoder().streams) == 2  # the LM's own, and the pooled one
+
+
 def test_labelled_examples_are_learned_beside_the_texts(teacher, tiny_lm):
     half = str(tiny_lm("llama", "backward", seed=1, sentinel=True))
     other = {"PER": "LOC", "LOC": "PER"}

@@ -31,7 +31,7 @@ from boustro.tasks.distill.options import DEFAULT_DISTILL, DistillOptions
 from boustro.tasks.fitting import calibrated_scores, head_facts, new_head
 from boustro.tasks.folder import describe
 
-KEPT = ("tag_scheme", "crf", "decode", "threshold", "context", "share_evidence")
+KEPT = ("tag_scheme", "crf", "decode", "threshold", "context", "pool_mentions", "share_evidence")
 """Options of the teacher that decide what an answer is, or what is read."""
 HELD_OUT, BYTES = 10, 4
 AnyTask = Task[Any, Any]
