@@ -1,6 +1,7 @@
 """Labels of texts: every encoder under the same head, beside what needs no encoder.
 
     python bench/texts.py --data ../shared/data --minilm $MINILM --sets trec banking77 --seeds 1 2 3
+    python bench/texts.py --data ../shared/data --minilm $MINILM --sets trec --shots 8 16
 
     trec, banking77, sst    their own development sets
     cola                    every tenth training sentence; the Matthews correlation beside the accuracy
@@ -10,6 +11,9 @@
 Rows: the majority class, TF-IDF of words and word pairs with logistic regression, the head over the embeddings alone
 (layer 0 of the pair), over the forward LM, the pair, the pair with `--words`, MiniLM. The epoch, and for TF-IDF the
 strength, is chosen on the development set, for every system.
+
+With `--shots`, TF-IDF alone, from K texts per label, for the tables of `boustro fewshot`: its ten draws, the strength
+chosen on thirds of them left out.
 """
 
 import time
@@ -20,16 +24,19 @@ from typing import Any
 
 import tyro
 from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.metrics import accuracy_score, matthews_corrcoef
 
 import boustro
+from boustro.studies.fewshot.draws import draw_all
+from boustro.tasks.data.texts import read_texts
 from pairs import encoders, hold_out, read_records, shown
 
 Examples = list[tuple[str, str]]
 FOLDER = "text_classification"
 EPOCHS = {"sst": 6, "phrases": 6}
 STRENGTHS = (1, 3, 10, 30)
+DRAWS = 10
 
 
 def main(
@@ -38,6 +45,7 @@ def main(
     sets: tuple[str, ...] = ("trec", "banking77", "sst", "cola", "phrases"),
     seeds: tuple[int, ...] = (1, 2, 3),
     rows: tuple[str, ...] = (),
+    shots: tuple[int, ...] = (),
 ) -> None:
     """Print a row per system and set as it is ready.
 
@@ -47,11 +55,16 @@ def main(
         sets: Names of data sets.
         seeds: Random seeds.
         rows: Names of systems with an encoder; all by default.
+        shots: Texts per label, for TF-IDF from few texts.
     """
     systems = {**encoders(minilm), "starter-words": ("starter", {"words": True})}
     for name in sets:
         train, dev = read(data, name)
         print(f"\n{name}: {len(train):,} texts for training, {len(dev):,} for development", flush=True)
+        for k, found in few(train, dev, shots).items():
+            print(f"TF-IDF, K = {k:<12} {shown(found)}", flush=True)
+        if shots:
+            continue
         for row, found in baselines(train, dev).items():
             print(f"{row:24} {shown([scores([label for _, label in dev], found)])}", flush=True)
         for row in rows or systems:
@@ -93,11 +106,29 @@ def spans(texts: Sequence[str]) -> set[str]:
 def baselines(train: Examples, dev: Examples) -> dict[str, list[str]]:
     """The answers of what needs no encoder."""
     gold = [label for _, label in train]
-    vectorizer = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2), token_pattern=r"\w+|[^\w\s]")
-    x, y = vectorizer.fit_transform(text for text, _ in train), vectorizer.transform([text for text, _ in dev])
+    x, y = tfidf(train, dev)
     found = [list(LogisticRegression(C=c, max_iter=2000).fit(x, gold).predict(y)) for c in STRENGTHS]
     best = max(found, key=lambda answers: accuracy_score([label for _, label in dev], answers))
     return {"majority": [Counter(gold).most_common(1)[0][0]] * len(dev), "TF-IDF": best}
+
+
+def few(train: Examples, dev: Examples, shots: Sequence[int]) -> dict[int, list[list[float]]]:
+    """Accuracy in percent, for every K and draw."""
+    x, y = tfidf(train, dev)
+    gold, wanted = ([label for _, label in side] for side in (train, dev))
+    how: dict[str, Any] = {"Cs": STRENGTHS, "cv": 3, "max_iter": 2000}
+    found: dict[int, list[list[float]]] = {k: [] for k in shots}
+    for k, draws in draw_all(read_texts(train), shots, DRAWS).items():
+        for own in draws:
+            answers = LogisticRegressionCV(**how).fit(x[own], [gold[n] for n in own]).predict(y)
+            found[k].append([100 * float(accuracy_score(wanted, answers))])
+    return found
+
+
+def tfidf(train: Examples, dev: Examples) -> tuple[Any, Any]:
+    """Vectors of both sets; the frequencies are those of the training texts."""
+    vectorizer = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2), token_pattern=r"\w+|[^\w\s]")
+    return vectorizer.fit_transform(text for text, _ in train), vectorizer.transform([text for text, _ in dev])
 
 
 def scores(gold: Sequence[str], answers: Sequence[str]) -> list[float]:
