@@ -61,9 +61,9 @@ def main(
     for name in sets:
         train, dev = read(data, name)
         print(f"\n{name}: {len(train):,} texts for training, {len(dev):,} for development", flush=True)
-        for k, found in few(train, dev, shots).items():
-            print(f"TF-IDF, K = {k:<12} {shown(found)}", flush=True)
         if shots:
+            for k, found in few(train, dev, shots).items():
+                print(f"TF-IDF, K = {k:<12} {shown(found)}", flush=True)
             continue
         for row, found in baselines(train, dev).items():
             print(f"{row:24} {shown([scores([label for _, label in dev], found)])}", flush=True)
@@ -113,7 +113,7 @@ def baselines(train: Examples, dev: Examples) -> dict[str, list[str]]:
 
 
 def few(train: Examples, dev: Examples, shots: Sequence[int]) -> dict[int, list[list[float]]]:
-    """Accuracy in percent, for every K and draw."""
+    """Scores of TF-IDF, for every K and draw."""
     x, y = tfidf(train, dev)
     gold, wanted = ([label for _, label in side] for side in (train, dev))
     how: dict[str, Any] = {"Cs": STRENGTHS, "cv": 3, "max_iter": 2000}
@@ -121,7 +121,7 @@ def few(train: Examples, dev: Examples, shots: Sequence[int]) -> dict[int, list[
     for k, draws in draw_all(read_texts(train), shots, DRAWS).items():
         for own in draws:
             answers = LogisticRegressionCV(**how).fit(x[own], [gold[n] for n in own]).predict(y)
-            found[k].append([100 * float(accuracy_score(wanted, answers))])
+            found[k].append(scores(wanted, answers))
     return found
 
 

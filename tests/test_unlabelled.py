@@ -6,8 +6,13 @@ import pytest
 
 import boustro
 from boustro.cli.main import main
+from boustro.output import DEFAULT_RUN
+from boustro.serve.labelling.options import LabelOptions
+from boustro.serve.labelling.start import make_source
+from boustro.serve.labelling.texts import read_to_label
 from boustro.tasks.data import read_data
 from boustro.tasks.data.around import AROUND, NOT_FOUND, in_documents
+from boustro.tasks.data.reading import DEFAULT_OPTIONS
 from boustro.tasks.fitting import UNREAD
 from boustro.types import Sentence
 from labelled import rows
@@ -82,7 +87,8 @@ def test_the_head_learns_from_what_an_lm_reads_around_the_labelled_sentences(pai
     for own, stream in zip(kept.streams, inputs.streams, strict=True):
         np.testing.assert_array_equal(own, np.concatenate([stream[:4], stream[8:15]]))
     assert kept.lengths.tolist() == [4, 7] and len(kept) == 2
-    # The last document has no labels, so that it makes no difference at all.
+    # The last document has no labels, so that it is not even encoded.
+    assert partly.record["notices"][UNREAD] == 1
     assert fit(pair, PARTLY[:3]).record["losses"] == partly.record["losses"]
 
 
@@ -154,3 +160,13 @@ def test_documents_from_the_command_line(pair, tmp_path, capsys):
     assert record["train"]["sentences"] == 3 and record["train"]["labelled"] == 1
     assert main(["fit", "--task", "classify", *how, "--out", str(tmp_path / "topics")]) == 2
     assert "--documents is for taggers" in capsys.readouterr().err
+
+
+def test_a_sentence_without_labels_has_no_gold_on_the_labelling_page(pair, tmp_path, capsys):
+    file = tmp_path / "partly.jsonl"
+    file.write_text(rows(*PARTLY))
+    texts = read_to_label(file, "auto", DEFAULT_OPTIONS)
+    assert [text.gold is None for text in texts] == [False, True, False, True]
+    assert "context" not in capsys.readouterr().err
+    with pytest.raises(ValueError, match="--train needs labelled sentences"):
+        make_source(pair, LabelOptions(train=file), DEFAULT_OPTIONS, DEFAULT_RUN)

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from boustro.encoders.base import Encoder
+from boustro.encoders.windows import group_sentences
 from boustro.heads.base import Head
 from boustro.heads.inputs import Inputs
 from boustro.heads.registry import head_class, make_head
@@ -23,7 +24,7 @@ from boustro.tasks.stages import TrainingSet, choose_weight, train_stages
 if TYPE_CHECKING:
     from boustro.tasks.base import Task
 
-UNREAD = "sentences without labels, not read, because no sentence is read in its document"
+UNREAD = "sentences without labels, not read, because no labelled sentence is read with them"
 
 
 def fit_task(
@@ -40,18 +41,19 @@ def fit_task(
     if not any(part.document for example in train for part in task.parts(example)):
         task.read_single_sentences()  # later the head reads what it was trained on
     config = task.config
-    unread = len(given) - len(train) if config.context == "sentence" else 0
-    if unread:
-        given = train
+    read = given
+    if len(given) > len(train):  # what no labelled sentence is read with is not encoded
+        groups = group_sentences(given, config.context)
+        read = [sentence for group in groups if any(map(task.is_labelled, group)) for sentence in group]
     training_noise(task)  # refused now, not after encoding
     if weak:
         _refuse_weak(task)
     labelling = task.labelling = make_labelling(task.head_kind, [*train, *weak], config)
     task._trained_on = None
     copies, done = task.augment([*train], seed)
-    encoded = [*given, *copies, *weak]
+    encoded = [*read, *copies, *weak]
     inputs = task.inputs(encoded, cached=True)
-    if len(given) > len(train):
+    if len(read) > len(train):
         inputs = inputs.keep(np.flatnonzero([task.is_labelled(example) for example in encoded]))
     data = TrainingSet(train, inputs, copies, weak)
     dev_inputs = task.inputs(dev, cached=True) if dev else None
@@ -83,7 +85,7 @@ def fit_task(
         "calibration": calibrated,
         "notices": {
             **done,
-            **({UNREAD: unread} if unread else {}),
+            **({UNREAD: len(given) - len(read)} if len(given) > len(read) else {}),
             **+encoder.counts,
             **labelling.unpredictable([*train, *weak], dev or [], head.options.max_span or 0),
         },

@@ -24,7 +24,7 @@ from boustro.tasks.data import load_data, sniff
 from boustro.tasks.data.conllu import read_conllu
 from boustro.tasks.data.jsonl import records_of
 from boustro.tasks.data.reading import DataOptions, missing_file
-from boustro.tasks.data.records import SPAN_KEYS, TAG_KEYS, TEXT_KEY, WORD_KEYS
+from boustro.tasks.data.records import SPAN_KEYS, TAG_KEYS, TEXT_KEY, UNLABELLED, WORD_KEYS
 from boustro.tasks.data.schemes import ALL_LETTERS, gold_entities
 from boustro.text.documents import OPENERS, read_lines
 from boustro.text.words import split_text
@@ -122,12 +122,14 @@ def _refuse_half_characters(text: Text) -> Text:
 
 def _labelled(path: Path, options: DataOptions) -> Iterator[Text]:
     data = load_data(path, options)
-    print_notices({f"{what} ({path}; boustro check lists them)": n for what, n in data.counts().items()})
+    counts = {what: count for what, count in data.counts().items() if what != UNLABELLED}  # these are to be labelled
+    print_notices({f"{what} ({path}; boustro check lists them)": n for what, n in counts.items()})
     if data.scheme == "labels":
         raise ValueError(f"{path}: its tags label every word, and not entities; with --scheme io they are types")
     for sentence in data.sentences:
         if sentence.words:
-            yield Text(replace(sentence, tags=None, entities=None, document=""), gold_entities(sentence))
+            gold = gold_entities(sentence) if sentence.is_labelled else None
+            yield Text(replace(sentence, tags=None, entities=None, document=""), gold)
 
 
 READERS = {"text": _from_text, "jsonl": _from_jsonl, "conll": _from_conll}
