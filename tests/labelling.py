@@ -17,13 +17,14 @@ WIDTH = 24
 NAMES, PLACES = ("Ada", "Okonkwo", "Brandt", "Ines"), ("Vellmar", "Lisse", "Zürich", "Torvik")
 
 
-def texts(number: int = 12) -> list[Text]:
-    """`Ada left Vellmar .`, and so on; sentence n has the source t:n."""
-    return [text(f"{NAMES[n % 4]} {('left', 'saw', 'sold')[n % 3]} {PLACES[n // 4 % 4]} .", n) for n in range(number)]
+def texts(number: int = 12, together: int = 1) -> list[Text]:
+    """`Ada left Vellmar .`, and so on; sentence n has the source t:n, and so many `together` are a document."""
+    words = [f"{NAMES[n % 4]} {('left', 'saw', 'sold')[n % 3]} {PLACES[n // 4 % 4]} ." for n in range(number)]
+    return [text(own, n, f"d:{n // together}" if together > 1 else "") for n, own in enumerate(words)]
 
 
-def text(words: str, number: int = 0) -> Text:
-    return Text(Sentence(tuple(words.split(" ")), where=f"t:{number}"))
+def text(words: str, number: int = 0, document: str = "") -> Text:
+    return Text(Sentence(tuple(words.split(" ")), document=document, where=f"t:{number}"))
 
 
 def right(session: Session, number: int) -> list[Entity]:

@@ -9,14 +9,15 @@ import pytest
 
 import boustro
 from boustro.cli.main import main
+from boustro.encoders.windows import group_sentences
 from boustro.serve.labelling.answers import Answer, AnswerFile
 from boustro.serve.labelling.background import Background, Source
 from boustro.serve.labelling.charts import session_curve, simulation_curves
 from boustro.serve.labelling.curve import Point, is_due
 from boustro.serve.labelling.session import Session
-from boustro.serve.labelling.simulate import cost
+from boustro.serve.labelling.simulate import cost, read_gold
 from boustro.serve.labelling.texts import read_to_label
-from boustro.tasks.data.conll import format_conll
+from boustro.tasks.data.conll import format_conll, format_document
 from boustro.tasks.data.reading import DEFAULT_OPTIONS
 from boustro.types import Entity
 from children import finish, start
@@ -25,11 +26,11 @@ from labelling import answer, right, texts
 GOLD = [(t.sentence.words, ["B-PER", "O", "B-LOC", "O"]) for t in texts(24)]
 
 
-@pytest.fixture
-def work(tiny_lm, tmp_path):
+@pytest.fixture(params=[1, 3], ids=["alone", "in documents"])
+def work(request, tiny_lm, tmp_path):
     """A session over 24 sentences that a tiny LM has read, and what runs beside it."""
     with AnswerFile(tmp_path / "answers.jsonl").open() as file:
-        session = Session(texts(24), file, ["PER", "LOC"])
+        session = Session(texts(24, request.param), file, ["PER", "LOC"])
         with Background(session, Source(encoder=str(tiny_lm("llama")), cache=False, training={"epochs": 2})) as work:
             assert work.wait_ready(60)
             yield work
@@ -69,6 +70,7 @@ def test_the_live_tagger_is_an_ordinary_folder(work, tmp_path, capsys):
     assert what == "live, 12 answers"
     opened = boustro.Tagger.from_pretrained(tmp_path / "ner", cache=False)
     assert opened.types == ["LOC", "PER"]
+    assert opened.config.context == ("document" if work.session.texts[0].sentence.document else "sentence")
     sentences = [t.sentence for t in work.session.texts]
     for number, read in enumerate(opened.answer(sentences)):
         shown = work.session.suggest(number)
@@ -102,6 +104,10 @@ def test_training_is_finished_in_the_background(work):
     assert 0 <= work.finished.f1 <= 100 and 0 <= work.finished.live_f1 <= 100
     tagger, what = work.best_tagger()
     assert what.startswith("mlp" if work.finished.better else "live") and tagger.types == ["LOC", "PER"]
+    finished = work.finished.tagger
+    if work.context == "document":  # the other sentences of the documents are read, and not learned
+        assert finished.config.context == "document" and len(finished.encoder().streams) == 2
+        assert finished.record["train"]["sentences"] > finished.record["train"]["labelled"] >= 14
 
 
 def test_nested_entities_train_a_span_head(tiny_lm, tmp_path):
@@ -121,7 +127,7 @@ def test_nested_entities_train_a_span_head(tiny_lm, tmp_path):
 def test_a_session_that_was_killed_comes_back_with_its_curve(work, tiny_lm):
     answer_with_lock(work, 12)
     wait_for(lambda: work.points and work.points[-1].sentences >= 10)
-    again = Session(texts(24), work.session.file, ["PER", "LOC"])
+    again = Session(work.session.texts, work.session.file, ["PER", "LOC"])
     with Background(again, Source(encoder=str(tiny_lm("llama")), cache=False)) as other:
         other.wait_ready(60)
         wait_for(lambda: bool(other.points))
@@ -134,7 +140,6 @@ def test_a_session_that_was_killed_comes_back_with_its_curve(work, tiny_lm):
 def test_only_a_pool_is_encoded_and_more_when_it_is_answered(tiny_lm, tmp_path, monkeypatch):
     from boustro.serve.labelling import background
 
-    monkeypatch.setattr(background, "FIRST_SENTENCES", 4)
     monkeypatch.setattr(background, "CHUNK_SENTENCES", 4)
     with AnswerFile(tmp_path / "answers.jsonl").open() as file:
         session = Session(texts(24), file, ["PER", "LOC"])
@@ -145,6 +150,26 @@ def test_only_a_pool_is_encoded_and_more_when_it_is_answered(tiny_lm, tmp_path, 
             assert len(session.pool) == 8
             answer_with_lock(work, 3)
             wait_for(lambda: len(session.pool) == 12)
+
+
+def test_a_document_is_encoded_at_once(tiny_lm, tmp_path, monkeypatch):
+    from boustro.serve.labelling import background
+
+    monkeypatch.setattr(background, "CHUNK_SENTENCES", 4)
+    answered, parts = Answer(texts(12)[7].sentence, ()), []
+    attach = Session.attach
+    monkeypatch.setattr(
+        Session, "attach", lambda self, numbers, *rest: (parts.append(numbers), attach(self, numbers, *rest))
+    )
+    with AnswerFile(tmp_path / "answers.jsonl").open() as file:
+        file.write([answered])
+        session = Session(texts(12, 3), file, ["PER", "LOC"])
+        with Background(session, Source(encoder=str(tiny_lm("llama")), cache=False)) as work:
+            work.wait_ready(60)
+            wait_for(lambda: len(session.pool) == 12)
+    assert [len(part) for part in parts] == [6, 6]
+    documents = [own[i : i + 3] for own in parts for i in range(0, len(own), 3)]
+    assert sorted(documents) == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]
 
 
 def test_a_start_from_examples(tiny_lm, tmp_path):
@@ -185,22 +210,31 @@ def test_a_start_from_a_tagger(tiny_lm, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "sentences", "gold"),
+    ("name", "content", "documents", "gold"),
     [
-        ("a.txt", "Ada left. It rained.\n\n  \nLisse\n", 3, False),
-        ("a.txt", "Ada B-PER\nleft O\n\nIt O\n", 2, True),
-        ("a.txt", "no tags here\nnone there too\n", 2, False),
-        ("a.conll", "Ada B-PER\nleft O\n\n", 1, True),
-        ("a.jsonl", '{"text": "Ada left. It rained."}\n{"words": ["a", "b"]}\n"One more."\n', 4, False),
-        ("a.jsonl", '{"text": "Ada left.", "entities": [[0, 3, "PER"]]}\n', 1, True),
-        ("a.jsonl", '{"words": ["Ada"], "tags": ["B-PER"], "text": "Ada"}\n', 1, True),
-        ("noname", '{"text": "Ada left."}\n', 1, False),
+        ("a.txt", "Ada left. It rained.\n\n  \nLisse\n", [2, 1], False),
+        ("a.txt", "Ada B-PER\nleft O\n\nIt O\n", [1, 1], True),
+        ("a.txt", "no tags here\nnone there too\n", [1, 1], False),
+        ("a.conll", "Ada B-PER\nleft O\n\n", [1], True),
+        ("a.conll", "-DOCSTART- O\n\nAda B-PER\n\nIt O\n\n-DOCSTART- O\n\nAda B-PER\n", [2, 1], True),
+        ("a.jsonl", '{"text": "Ada left. It rained."}\n{"words": ["a", "b"]}\n"One more."\n', [2, 1, 1], False),
+        ("a.jsonl", '{"text": "Ada left.", "document": "a"}\n{"words": ["a"], "document": "a"}\n', [2], False),
+        (
+            "a.jsonl",
+            '{"text": "Ada left. So.", "entities": [[0, 3, "PER"]]}\n{"text": "A", "spans": []}\n',
+            [2, 1],
+            True,
+        ),
+        ("a.jsonl", '{"words": ["Ada"], "tags": ["B-PER"], "text": "Ada"}\n', [1], True),
+        ("noname", '{"text": "Ada left."}\n', [1], False),
     ],
 )
-def test_texts_are_read_as_what_they_are(file, name, content, sentences, gold):
+def test_texts_are_read_as_what_they_are(file, name, content, documents, gold):
     read = read_to_label(file(name, content), "auto", DEFAULT_OPTIONS)
-    assert len(read) == sentences and all((text.gold is not None) == gold for text in read)
-    assert all(not text.sentence.document and text.sentence.where for text in read)
+    assert all((text.gold is not None) == gold and text.sentence.where for text in read)
+    sentences = [text.sentence for text in read]
+    assert [len(group) for group in group_sentences(sentences, "document")] == documents
+    assert len({s.document for s in sentences if s.document}) == sum(size > 1 for size in documents)
 
 
 @pytest.mark.parametrize(
@@ -289,6 +323,19 @@ def test_the_simulation(tmp_path, tiny_lm, capsys):
     assert main([*command, "--no-cache", "--json", str(tmp_path / "s.json")]) == 0
     again = json.loads((tmp_path / "s.json").read_text())
     assert [r["curves"] for r in again["runs"]] == [r["curves"] for r in results["runs"]]
+
+
+def test_a_fifth_of_the_documents_is_scored(file):
+    sentences = [(t.sentence.words, ["B-PER", "O", "B-LOC", "O"]) for t in texts(40)]
+    content = "\n".join(format_document(sentences[start : start + 4]) for start in range(0, 40, 4))
+    train = file("a.conll", content)
+    for context, together in (("document", 4), ("sentence", 1)):
+        left, scored = read_gold(train, None, DEFAULT_OPTIONS, context)
+        assert len(left) == 32 and len(scored) == 8
+        shared = {s.document for s in left} & {s.document for s in scored}
+        assert (not shared) == (together == 4)
+    with pytest.raises(ValueError, match="too few sentences"):
+        read_gold(file("b.conll", format_document(sentences)), None, DEFAULT_OPTIONS, "document")
 
 
 def test_the_cost_of_a_goal():

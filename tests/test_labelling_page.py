@@ -11,7 +11,7 @@ from boustro.serve.labelling.app import LabellingApp
 from boustro.serve.labelling.background import Background, Source
 from boustro.serve.labelling.session import Session
 from browser import needs_chromium, open_browser
-from labelling import answer, attach, session_at, text
+from labelling import answer, attach, session_at, text, texts
 
 pytestmark = needs_chromium
 TOKEN = "secret-of-the-page"
@@ -72,6 +72,16 @@ def entities(page):
 
 def on_disk(path):
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def test_the_text_around_a_sentence_is_shown(browser, served, tmp_path):
+    with AnswerFile(tmp_path / "answers.jsonl").open() as file:
+        session = attach(Session(texts(6, 3), file, ["PER", "LOC"], order="in-order"))
+        page = open_page(browser, served(session))
+        assert page.text("#before") == "" and page.text("#after") == "Okonkwo saw Vellmar ."
+        page.press("Enter")
+        page.wait("state.answered === 1 && !busy")
+        assert page.text("#before") == "Ada left Vellmar ." and page.text("#after") == "Brandt sold Vellmar ."
 
 
 def test_a_sentence_is_labelled_with_the_keyboard(browser, served, tmp_path):

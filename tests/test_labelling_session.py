@@ -28,6 +28,20 @@ def spans(entities):
     return {(e.label, e.start, e.end) for e in entities}
 
 
+def test_what_stands_around_a_sentence_is_shown(tmp_path):
+    with AnswerFile(tmp_path / "answers.jsonl").open() as file:
+        session = attach(Session(texts(6, 3), file, ["PER", "LOC"], order="in-order"))
+        shown = []
+        for _ in range(4):
+            view = session.view()["sentence"]
+            shown.append((view["before"], view["after"]))
+            answer(session)
+    whole = [" ".join(own.sentence.words) for own in texts(6)]
+    assert shown == [("", whole[1]), (whole[0], whole[2]), (whole[1], ""), ("", whole[4])]
+    alone = attach(Session(texts(3), AnswerFile(tmp_path / "others.jsonl"), order="in-order"))
+    assert alone.view()["sentence"]["after"] == ""
+
+
 def test_answers_are_learned_and_written_before_the_next_sentence(tmp_path):
     path = tmp_path / "answers.jsonl"
     with session_at(path) as session:

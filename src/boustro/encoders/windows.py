@@ -69,6 +69,12 @@ def group_sentences(sentences: Iterable[Sentence], context: str) -> Iterator[lis
         yield from [group] if name else ([s] for s in group)
 
 
+def group_numbers(sentences: Iterable[Sentence], context: str) -> list[list[int]]:
+    """The same, as the numbers of the sentences."""
+    numbers = itertools.count()
+    return [[next(numbers) for _ in group] for group in group_sentences(sentences, context)]
+
+
 def join_sentences(group: list[Sentence]) -> Sentence:
     """A document's sentences as one, in running text."""
     if len(group) == 1:

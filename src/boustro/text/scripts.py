@@ -30,6 +30,7 @@ def apart(words: Sequence[str]) -> list[bool]:
     return [i == 0 or bool(gap(words[i - 1], word)) for i, word in enumerate(words)]
 
 
-def join_words(words: Sequence[str]) -> str:
-    """`("中", "国")` → `"中国"`, `("Ada", "left")` → `"Ada left"`."""
-    return "".join(word if i == 0 else gap(words[i - 1], word) + word for i, word in enumerate(words))
+def join_words(words: Sequence[str], spaces: Sequence[bool] | None = None) -> str:
+    """`("中", "国")` → `"中国"`, `("Ada", "left")` → `"Ada left"`; `spaces`, before each word, where they are known."""
+    given = spaces or apart(words)
+    return "".join(f" {word}" if i and given[i] else word for i, word in enumerate(words))

@@ -12,7 +12,7 @@ import contextlib
 import errno
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,7 @@ class Answer:
         flat = flatten_entities(self.entities)
         hidden = None if len(flat) == len(self.entities) else tuple(sorted(self.entities))
         tags = entities_to_bio(flat, len(self.sentence))
-        return Sentence(self.sentence.words, tags, self.sentence.spaces, where=self.sentence.where, entities=hidden)
+        return replace(self.sentence, tags=tags, entities=hidden)
 
 
 @dataclass(slots=True)

@@ -9,26 +9,26 @@ One thread encodes and measures, another trains. Both take the session's lock on
 """
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 
-from boustro.encoders.base import Encoder
+from boustro.encoders.windows import group_numbers
 from boustro.errors import reason
 from boustro.heads.registry import head_class
 from boustro.serve.labelling.answers import Answer
 from boustro.serve.labelling.curve import Point, is_due, measure, retrace
 from boustro.serve.labelling.session import Session
 from boustro.serve.labelling.taggers import Finished, finish, make_tagger
-from boustro.studies.fewshot.features import FeatureReader, reading_encoder
+from boustro.studies.fewshot.features import FeatureReader, Vectors, reading_context, reading_encoder
 from boustro.tasks.tagger import Tagger
 from boustro.types import Sentence
 
-FIRST_SENTENCES = 256
-"""They standardise all vectors, so they do not depend on what has been answered."""
 CHUNK_SENTENCES = 256
+"""Encoded at once, and more where a document ends later. The first of them standardise all vectors, so they do not
+depend on what has been answered."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +42,10 @@ class Source:
     """The kind that `finish` trains."""
     training: dict[str, Any] = field(default_factory=dict)
     """Options of that tagger."""
+    context: str = "document"
+    """What is read together; where no text has several sentences, each by itself."""
+    pool_mentions: bool = True
+    """Read words by their mentions in the document, too."""
     cache: bool = True
     device: str | None = None
     examples: tuple[Answer, ...] = ()
@@ -49,9 +53,10 @@ class Source:
     pool: int = 4000
     """Unanswered sentences that are ready at once; more are encoded as these are answered."""
 
-    def open(self) -> Encoder:
-        """The encoder, which reads every sentence by itself."""
-        return reading_encoder(self.encoder, (), cache=self.cache, device=self.device, **self.reading)
+    def options(self, context: str) -> dict[str, Any]:
+        """What the encoder of the session and its taggers have in common."""
+        common = {"cache": self.cache, "device": self.device, "pool_mentions": self.pool_mentions}
+        return {**common, "context": context, **self.reading}
 
     def prior(self, sentences: Sequence[Sentence], labels: Sequence[str]) -> np.ndarray | None:
         """(words, labels + 1): what the tagger that the session starts from says of words, as scores."""
@@ -70,6 +75,7 @@ class Background:
 
     def __init__(self, session: Session, source: Source) -> None:
         self.session, self.source = session, source
+        self.context = reading_context(session.sentences, source.context)
         self.reader: FeatureReader | None = None
         self.points: list[Point] = []
         self.finished: Finished | None = None
@@ -115,16 +121,14 @@ class Background:
             live = live and live.snapshot()
         if live is None or self.reader is None:
             raise ValueError("the texts are not ready yet")
-        return make_tagger(live, self.reader, self.source.encoder, [a.labelled() for a in answers], **self._options())
+        train, options = [a.labelled() for a in answers], self.source.options(self.context)
+        return make_tagger(live, self.reader, self.source.encoder, train, **options)
 
     def best_tagger(self) -> tuple[Tagger, str]:
         """The one to save, and what it is: the finished one where it was kept."""
         if self.finished is not None and self.finished.better:
             return self.finished.tagger, f"{self.source.head}, trained on {self.finished.sentences} answers"
         return self.live_tagger(), f"live, {len(self.session.answers)} answers"
-
-    def _options(self) -> dict[str, Any]:
-        return {"cache": self.source.cache, "device": self.source.device, **self.source.reading}
 
     def _run(self) -> None:
         try:
@@ -145,31 +149,33 @@ class Background:
             self._ready.set()
 
     def _encode(self) -> Iterator[Sequence[int]]:
-        """Encode and attach: a sample, the answered sentences, the rest."""
-        plan, session = self._plan(), self.session
-        encoder = self.source.open()
-        first, rest = plan[:FIRST_SENTENCES], plan[FIRST_SENTENCES:]
-        self.reader = FeatureReader(encoder, [session.texts[n].sentence for n in first])
-        answered = [n for n in rest if n in session.answers]
-        others = [n for n in rest if n not in session.answers]
-        for numbers in (first, *_chunks(answered), *_chunks(others)):
-            self._attach(numbers, self.reader)
-            if numbers[-1] == (answered or first)[-1]:
+        """Encode and attach: a sample, documents with answered sentences, the rest."""
+        session, sentences = self.session, self.session.sentences
+        documents = iter(self._plan())
+        first = next(_chunks(documents))
+        rest = [*documents]
+        answered = [own for own in rest if not session.answers.keys().isdisjoint(own)]
+        others = [own for own in rest if session.answers.keys().isdisjoint(own)]
+        encoder = reading_encoder(self.source.encoder, sentences, **self.source.options(self.context))
+        reader = self.reader = FeatureReader(encoder, [sentences[n] for n in first])
+        early = [first, *_chunks(answered)]
+        for place, numbers in enumerate((*early, *_chunks(others)), start=1):
+            own = [sentences[n] for n in numbers]
+            self._attach(numbers, own, reader.train_vectors(np.arange(len(own))) if place == 1 else reader.vectors(own))
+            if place == len(early):
                 self._learn_examples()
                 self._retrace()
                 self._ready.set()
             yield numbers
 
-    def _plan(self) -> list[int]:
-        """All sentences: in order, or in a random order that is always the same."""
-        numbers = np.arange(len(self.session.texts))
-        if self.session.order != "in-order":
-            numbers = np.random.default_rng(0).permutation(numbers)
-        return numbers.tolist()
+    def _plan(self) -> list[list[int]]:
+        """What is read together, in order, or in a random order that is always the same."""
+        documents = group_numbers(self.session.sentences, self.context)
+        if self.session.order == "in-order":
+            return documents
+        return [documents[n] for n in np.random.default_rng(0).permutation(len(documents))]
 
-    def _attach(self, numbers: Sequence[int], reader: FeatureReader) -> None:
-        sentences = [self.session.texts[n].sentence for n in numbers]
-        vectors = reader.vectors(sentences)
+    def _attach(self, numbers: Sequence[int], sentences: Sequence[Sentence], vectors: Vectors) -> None:
         labels = [*self.session.labels]
         prior = self.source.prior(sentences, labels)
         with self.session.lock:
@@ -221,11 +227,11 @@ class Background:
         try:
             with self.session.lock:
                 live, answers = self.session.tagger, dict(self.session.answers)
-                live = live and live.snapshot()
+                live, sentences = live and live.snapshot(), self.session.sentences
             if live is None:
                 raise ValueError("the texts are not ready yet")
-            options = {**self._options(), **self.source.training}
-            self.finished = finish(self.source.encoder, self.source.head, answers, live, **options)
+            options = {**self.source.options(self.context), **self.source.training}
+            self.finished = finish(self.source.encoder, self.source.head, answers, live, sentences, **options)
         except Exception as error:
             self.finish_problem = str(error) if isinstance(error, ValueError) else reason(error)
             if not isinstance(error, (ValueError, OSError)):
@@ -234,8 +240,16 @@ class Background:
             self.finishing = ""
 
 
-def _chunks(numbers: list[int]) -> list[list[int]]:
-    return [numbers[start : start + CHUNK_SENTENCES] for start in range(0, len(numbers), CHUNK_SENTENCES)]
+def _chunks(documents: Iterable[list[int]]) -> Iterator[list[int]]:
+    """Whole documents, as few as have enough sentences."""
+    chunk: list[int] = []
+    for document in documents:
+        chunk += document
+        if len(chunk) >= CHUNK_SENTENCES:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
 
 
 def allows_nested(head: str) -> bool:

@@ -138,8 +138,9 @@ def _simulate(
     encoders = study.encoders if study.encoders != SimulateOptions.encoders else (encoder,)
     for spec in encoders:
         check_spec(spec)
-    train, dev = read_gold(options.train, study.dev, reading)
+    train, dev = read_gold(options.train, study.dev, reading, options.context)
     how = {"cache": run.cache, "device": run.device}
+    how |= {"context": options.context, "pool_mentions": options.pool_mentions}
     results = simulate(train, dev, replace(study, encoders=encoders), options.pool, **how)
     if study.svg:
         write_file(study.svg, standalone(simulation_curves(results)))

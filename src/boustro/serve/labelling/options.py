@@ -23,6 +23,10 @@ class LabelOptions:
     """Tagger folder to start from: its labels, its encoder, and its suggestions, which the answers correct."""
     out_tagger: Path | None = None
     """Folder for the tagger, written at the end and whenever the page asks for it."""
+    context: Literal["document", "sentence"] = "document"
+    """What the LMs read around a sentence: the text that it stands in, or nothing."""
+    pool_mentions: bool = True
+    """With whole documents: also read each word by the mean vector of all its mentions in its document."""
     head: str = "mlp"
     """Head that "finish training" trains: linear, mlp, block, bilstm, or span, with which entities may be nested."""
     epochs: Count = 20

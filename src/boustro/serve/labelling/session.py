@@ -25,8 +25,8 @@ from boustro.serve.labelling.pool import ORDERS, Order, Pool
 from boustro.serve.labelling.texts import Text
 from boustro.studies.fewshot.features import Vectors
 from boustro.tasks.data.schemes import flatten_entities
-from boustro.text.scripts import apart
-from boustro.types import Entity
+from boustro.text.scripts import apart, join_words
+from boustro.types import Entity, Sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,11 @@ class Session:
         return self.next if self.shown is None else self.shown
 
     @property
+    def sentences(self) -> list[Sentence]:
+        """Those of all texts."""
+        return [text.sentence for text in self.texts]
+
+    @property
     def words_answered(self) -> int:
         """How many words a person has read."""
         return sum(len(answer.sentence) for answer in self.answers.values())
@@ -119,6 +124,8 @@ class Session:
             "is": "suggested" if known is None else "answered" if number in self.answers else "undone",
             "note": "" if known is None else known.note,
             "source": sentence.where,
+            "before": self._beside_in_document(number, -1),
+            "after": self._beside_in_document(number, 1),
             "place": [*self.answers].index(number) + 1 if number in self.answers else None,
         }
         return state
@@ -323,6 +330,14 @@ class Session:
         aside = set(beside.skipped)
         self.skipped = {n for n, text in enumerate(self.texts) if aside and text.key in aside} - self.answers.keys()
         return found
+
+    def _beside_in_document(self, number: int, by: int) -> str:
+        """The text of the sentence before or after this one in its document; empty where there is none."""
+        own, place = self.texts[number].sentence, number + by
+        if not own.document or not 0 <= place < len(self.texts):
+            return ""
+        other = self.texts[place].sentence
+        return join_words(other.words, other.spaces) if other.document == own.document else ""
 
     def _used(self) -> list[str]:
         """The labels of the answers, in alphabetical order."""

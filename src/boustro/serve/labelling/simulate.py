@@ -11,13 +11,14 @@ of words at which the curve first reaches it, interpolated between two scores.
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
+from boustro.encoders.windows import group_numbers
 from boustro.metrics.spans import score_entities
 from boustro.serve.labelling.live import LiveTagger
 from boustro.serve.labelling.options import SimulateOptions
@@ -57,7 +58,7 @@ class Gold:
 def simulate(
     train: Sequence[Sentence], dev: Sequence[Sentence], options: SimulateOptions, pool: int, **how: Any
 ) -> dict[str, Any]:
-    """The curves of all encoders and orders, as JSON can hold them; `how` are options of `load_encoder`.
+    """The curves of all encoders and orders, as JSON can hold them; `how` are options of `reading_encoder`.
 
     Raises `ValueError` where no sentence of the training set has an entity.
     """
@@ -69,7 +70,7 @@ def simulate(
     runs = []
     with tqdm(total=len(options.encoders) * len(options.orders) * len(seeds), unit=" runs", disable=None) as bar:
         for encoder in options.encoders:
-            reader = FeatureReader(reading_encoder(encoder, (), **how), train)
+            reader = FeatureReader(reading_encoder(encoder, train, **how), train)
             gold = Gold.of(train, reader.train_vectors(np.arange(len(train))))
             judged = Gold.of(dev, reader.vectors(dev))
             for order in options.orders:
@@ -162,16 +163,20 @@ def _summary(
     }
 
 
-def read_gold(train: Path, dev: Path | None, reading: DataOptions) -> tuple[list[Sentence], list[Sentence]]:
-    """The sentences to answer and those to score on, each read by itself; without a second file a fifth of the first.
+def read_gold(
+    train: Path, dev: Path | None, reading: DataOptions, context: str
+) -> tuple[list[Sentence], list[Sentence]]:
+    """The sentences to answer and those to score on; without a second file a fifth of the documents of the first.
 
     Raises as `load_data`, and `ValueError` where there are too few sentences.
     """
-    sets = [[replace(s, document="") for s in read_examples(Tagger, path, reading)] for path in (train, dev) if path]
-    if dev is None:
-        order = np.random.default_rng(0).permutation(len(sets[0]))
-        held = {*order[: len(order) // 5].tolist()}
-        if not held:
-            raise ValueError(f"{train}: too few sentences to keep a fifth for scoring; name a file with --dev")
-        sets = [[s for n, s in enumerate(sets[0]) if (n in held) == kept] for kept in (False, True)]
-    return sets[0], sets[1]
+    answered = read_examples(Tagger, train, reading)
+    if dev is not None:
+        return answered, read_examples(Tagger, dev, reading)
+    documents = group_numbers(answered, context)
+    held = np.random.default_rng(0).permutation(len(documents))[: len(documents) // 5]
+    kept = {n for place in held for n in documents[place]}
+    if not kept:
+        raise ValueError(f"{train}: too few sentences to keep a fifth for scoring; name a file with --dev")
+    left, scored = ([s for n, s in enumerate(answered) if (n in kept) == own] for own in (False, True))
+    return left, scored

@@ -23,6 +23,7 @@ def make_source(encoder: str, options: LabelOptions, reading: DataOptions, run: 
     """
     TaggerConfig.make(epochs=options.epochs)
     common: dict[str, Any] = {"cache": run.cache, "device": run.device, "head": options.head, "pool": options.pool}
+    common |= {"context": options.context, "pool_mentions": options.pool_mentions}
     common |= {"training": {"epochs": options.epochs}, "examples": _examples(options.train, reading)}
     if options.tagger is None:
         check_spec(encoder)
@@ -33,7 +34,8 @@ def make_source(encoder: str, options: LabelOptions, reading: DataOptions, run: 
     if tagger.labelling is None or tagger.labelling.scheme == "labels":
         raise ValueError(f"{options.tagger} labels every word; boustro label is for entities")
     kept = {name: getattr(tagger.config, name) for name in ("pooling", "spacing", "sentinel", "dtype", "quantise")}
-    tagger.read_single_sentences()
+    if options.context == "sentence":
+        tagger.read_single_sentences()
     read = {name: value for name, value in kept.items() if value is not None}
     return Source(encoder=tagger.encoder_spec, tagger=tagger, reading=read, **common)
 

@@ -8,13 +8,14 @@ other four. `boustro predict` opens both folders.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 
 from boustro.encoders.base import Encoder
+from boustro.encoders.windows import group_numbers
 from boustro.heads.factored import factored_tags
 from boustro.heads.registry import make_head
 from boustro.heads.training import TrainLog, predict_inputs, propose_batch, train_head
@@ -49,7 +50,7 @@ def make_tagger(
             "this session corrects the tagger it was started from, which makes no folder of its own; finish training, "
             "and save the result"
         )
-    tagger = Tagger(spec, "linear", context="sentence", **options)
+    tagger = Tagger(spec, "linear", **options)
     tagger.labelling = TagLabelling("bio", factored_tags(live.labels))
     streams = tuple((s.num_layers, s.width) for s in reader.encoder.streams)
     head = tagger.head = make_head("linear", tagger.config, streams, tagger.labelling.labels)
@@ -96,24 +97,41 @@ class Finished:
 
 
 def finish(
-    spec: str, head: str, answers: Mapping[int, Answer], live: LiveTagger, seed: int = 1, **options: Any
+    spec: str,
+    head: str,
+    answers: Mapping[int, Answer],
+    live: LiveTagger,
+    texts: Sequence[Sentence],
+    context: str,
+    seed: int = 1,
+    **options: Any,
 ) -> Finished:
     """Train a head on all answers, and say how good such heads are on parts left out; takes a minute or so.
 
+    `texts` are the sentences that the answers number; those of their documents are read around them. Raises
     `ValueError` where there are too few answers, and for an unknown head.
     """
     if sum(bool(answer.entities) for answer in answers.values()) < FEWEST:
         raise ValueError(f"finish training when at least {FEWEST} answered sentences have an entity")
-    options = {"context": "sentence", **options}
-    sentences = [answer.labelled() for answer in answers.values()]
+    answers = {number: answers[number] for number in sorted(answers)}
     gold = [answer.entities for answer in answers.values()]
-    parts = _parts(len(sentences), seed)
-    tagger = Tagger(spec, head, **options)
-    found = _left_out(tagger, sentences, parts, seed)
+    parts = _parts(len(answers), seed)
+    tagger, read = Tagger(spec, head, context=context, **options), _in_documents(answers, texts, context)
+    found = _left_out(tagger, read, parts, seed)
     live_found = _live_left_out(live, answers, parts)
     f1, live_f1 = (round(score_entities(gold, own, {}).value, 1) for own in (found, live_found))
-    tagger.fit(sentences, seed=seed)
-    return Finished(tagger, f1, live_f1, len(sentences))
+    tagger.fit(read, seed=seed)
+    return Finished(tagger, f1, live_f1, len(answers))
+
+
+def _in_documents(answers: Mapping[int, Answer], texts: Sequence[Sentence], context: str) -> list[Sentence]:
+    """The labelled sentences, and between them, without labels, the others of their documents."""
+
+    def read(n: int) -> Sentence:
+        return replace(answers[n].labelled(), document=texts[n].document) if n in answers else texts[n]
+
+    documents = (own for own in group_numbers(texts, context) if not answers.keys().isdisjoint(own))
+    return [read(n) for own in documents for n in own]
 
 
 def _parts(size: int, seed: int) -> list[np.ndarray]:
@@ -121,12 +139,14 @@ def _parts(size: int, seed: int) -> list[np.ndarray]:
 
 
 def _left_out(
-    tagger: Tagger, sentences: Sequence[Sentence], parts: Sequence[np.ndarray], seed: int
+    tagger: Tagger, read: Sequence[Sentence], parts: Sequence[np.ndarray], seed: int
 ) -> list[tuple[Entity, ...]]:
     """Each part's entities from a head that was trained on the others; the features are computed once."""
+    labelled = [n for n, sentence in enumerate(read) if sentence.is_labelled]
+    sentences = [read[n] for n in labelled]
     found: list[tuple[Entity, ...]] = [()] * len(sentences)
     tagger.labelling = make_labelling(tagger.head_kind, sentences, tagger.config)
-    inputs = tagger.inputs(sentences)
+    inputs = tagger.inputs(read).keep(np.array(labelled))
     for part in parts:
         rest = np.setdiff1d(np.arange(len(sentences)), part)
         train = [sentences[n] for n in rest]

@@ -1,12 +1,12 @@
 """The sentences to be labelled: from plain text, JSON lines or CoNLL columns; labels in them are kept aside as gold.
 
-    Ada left.                                  text: a line, or several sentences
+    Ada left. It rained.                       text: a line is a document
     {"text": "Ada left."}                      JSON lines: also with entities; or words, with tags or entities
     Ada B-PER                                  CoNLL columns or CoNLL-U: words and gold tags
 
-A sentence is read by itself, not in its document: what is answered is a selection in no order, and a tagger that is
-trained on it reads as the session did. What a file is, is told by its name, and else by its first lines: lines with the
-same number of columns of which the last is a tag are CoNLL.
+Sentences of one text follow each other and name it as their document, as do those of a CoNLL document and JSON lines
+with an equal `document`. What a file is, is told by its name, and else by its first lines: lines with the same number
+of columns of which the last is a tag are CoNLL.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from boustro.choose import choose
+from boustro.encoders.windows import group_numbers
 from boustro.errors import shorten
 from boustro.given import refuse_no_texts
 from boustro.metrics.spans import is_span_tag
@@ -61,7 +62,14 @@ def read_to_label(path: Path, form: Form, options: DataOptions) -> list[Text]:
     found = [_refuse_half_characters(text) for text in read(path, lines, options)]
     if not found:
         raise ValueError(f"{path}: there is no text in this file, so there is nothing to label")
-    return found
+    return [*_without_lone(found)]
+
+
+def _without_lone(texts: Sequence[Text]) -> Iterator[Text]:
+    """The same; a document of one sentence has no name, as there is nothing to read around it."""
+    for numbers in group_numbers([text.sentence for text in texts], "document"):
+        for text in (texts[n] for n in numbers):
+            yield text if len(numbers) > 1 else replace(text, sentence=replace(text.sentence, document=""))
 
 
 def _form(path: Path, lines: Sequence[tuple[int, str]]) -> str:
@@ -80,8 +88,7 @@ def _form(path: Path, lines: Sequence[tuple[int, str]]) -> str:
 
 def _from_text(path: Path, lines: Sequence[tuple[int, str]], options: DataOptions) -> Iterator[Text]:
     for number, line in lines:
-        for placed in split_text(line):
-            yield Text(replace(placed.sentence, where=f"{path}:{number}"))
+        yield from map(Text, _sentences(line, f"{path}:{number}"))
 
 
 def _from_conll(path: Path, lines: Sequence[tuple[int, str]], options: DataOptions) -> Iterator[Text]:
@@ -95,21 +102,26 @@ def _from_jsonl(path: Path, lines: Sequence[tuple[int, str]], options: DataOptio
         yield from _labelled(path, options)
         return
     for number, record in records:
-        for sentence in _unlabelled(record, f"{path}:{number}"):
-            yield Text(replace(sentence, document="", where=f"{path}:{number}"))
+        yield from map(Text, _unlabelled(record, f"{path}:{number}"))
 
 
 def _unlabelled(record: Any, where: str) -> Iterator[Sentence]:
     """The sentences of a record: a text, or an object with a text or with words."""
     given = record if isinstance(record, dict) else {TEXT_KEY: record}
+    document = str(given.get("document") or "")
     words = next((given[key] for key in WORD_KEYS if isinstance(given.get(key), list)), None)
     if words is not None:
         refuse_no_texts(words, f"{where}, word")
-        yield from [Sentence(tuple(words))] if words else []
+        yield from [Sentence(tuple(words), document=document, where=where)] if words else []
     elif isinstance(text := given.get(TEXT_KEY), str):
-        yield from (placed.sentence for placed in split_text(text))
+        yield from _sentences(text, where, document)
     else:
         raise ValueError(f"{where}: no {TEXT_KEY} and no words in {shorten(record)}")
+
+
+def _sentences(text: str, where: str, document: str = "") -> Iterator[Sentence]:
+    """Those of a text, which is their document unless that is named."""
+    return (replace(placed.sentence, where=where) for placed in split_text(text, document or where))
 
 
 def _refuse_half_characters(text: Text) -> Text:
@@ -129,7 +141,7 @@ def _labelled(path: Path, options: DataOptions) -> Iterator[Text]:
     for sentence in data.sentences:
         if sentence.words:
             gold = gold_entities(sentence) if sentence.is_labelled else None
-            yield Text(replace(sentence, tags=None, entities=None, document=""), gold)
+            yield Text(replace(sentence, tags=None, entities=None), gold)
 
 
 READERS = {"text": _from_text, "jsonl": _from_jsonl, "conll": _from_conll}

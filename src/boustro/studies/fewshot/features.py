@@ -41,28 +41,33 @@ class Vectors:
     views: Views | None = None
 
 
+def reading_context(examples: Sequence[Any], context: str | None) -> str:
+    """`context`, or "sentence" where no example names a document: heads see the context that they are trained with."""
+    named = any(getattr(example, "document", "") for example in examples)
+    return context or "sentence" if named else "sentence"
+
+
 def reading_encoder(
     spec: str,
     train: Sequence[Any],
     layers: str = UPPER,
     cache: bool | Path = True,
+    context: str | None = None,
     pool_mentions: bool = False,
     **options: Any,
 ) -> Encoder:
-    """The encoder of a `FeatureReader`; it reads whole documents if the training set has document boundaries.
+    """The encoder of a `FeatureReader`.
 
     Args:
         layers: "upper" (the upper half: of 12 blocks, 6 to 12), all, last, or a list such as 2,3,4 or 50%,last.
+        context: "document" reads whole documents, if the training set has document boundaries.
         pool_mentions: Add the mean vector of a word's mentions in its document, of the highest layer.
-        options: `load_encoder`'s: device, pooling, spacing, context, sentinel, dtype, quantise.
+        options: `load_encoder`'s: device, pooling, spacing, sentinel, dtype, quantise.
     """
-    if not any(
-        getattr(example, "document", "") for example in train
-    ):  # heads see the context that they were trained with
-        options = {**options, "context": "sentence"}
+    read = reading_context(train, context)
     chosen = {name: value for name, value in options.items() if value is not None}
-    encoder = load_encoder(spec, layers="all" if layers == UPPER else layers, cache=cache, **chosen)
-    return with_mentions(encoder, pool_mentions, chosen.get("context", "sentence"))
+    encoder = load_encoder(spec, layers="all" if layers == UPPER else layers, cache=cache, context=read, **chosen)
+    return with_mentions(encoder, pool_mentions, read)
 
 
 class FeatureReader:
