@@ -15,6 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from boustro.encoders.options import Context
 from boustro.encoders.windows import group_numbers
 from boustro.errors import reason
 from boustro.heads.registry import head_class
@@ -42,7 +43,7 @@ class Source:
     """The kind that `finish` trains."""
     training: dict[str, Any] = field(default_factory=dict)
     """Options of that tagger."""
-    context: str = "document"
+    context: Context = "document"
     """What is read together; where no text has several sentences, each by itself."""
     pool_mentions: bool = True
     """Read words by their mentions in the document, too."""
@@ -53,7 +54,7 @@ class Source:
     pool: int = 4000
     """Unanswered sentences that are ready at once; more are encoded as these are answered."""
 
-    def options(self, context: str) -> dict[str, Any]:
+    def options(self, context: Context) -> dict[str, Any]:
         """What the encoder of the session and its taggers have in common."""
         common = {"cache": self.cache, "device": self.device, "pool_mentions": self.pool_mentions}
         return {**common, "context": context, **self.reading}
@@ -75,7 +76,7 @@ class Background:
 
     def __init__(self, session: Session, source: Source) -> None:
         self.session, self.source = session, source
-        self.context = reading_context(session.sentences, source.context)
+        self.context: Context = reading_context(session.sentences, source.context)
         self.reader: FeatureReader | None = None
         self.points: list[Point] = []
         self.finished: Finished | None = None

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
+from boustro.encoders.options import Context
 from boustro.options import Count, Positive, Range, Seed, check_options
 
 
@@ -23,7 +24,7 @@ class LabelOptions:
     """Tagger folder to start from: its labels, its encoder, and its suggestions, which the answers correct."""
     out_tagger: Path | None = None
     """Folder for the tagger, written at the end and whenever the page asks for it."""
-    context: Literal["document", "sentence"] = "document"
+    context: Context = "document"
     """What the LMs read around a sentence: the text that it stands in, or nothing."""
     pool_mentions: bool = True
     """With whole documents: also read each word by the mean vector of all its mentions in its document."""

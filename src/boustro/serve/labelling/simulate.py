@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from boustro.encoders.options import Context
 from boustro.encoders.windows import group_numbers
 from boustro.metrics.spans import score_entities
 from boustro.serve.labelling.live import LiveTagger
@@ -164,7 +165,7 @@ def _summary(
 
 
 def read_gold(
-    train: Path, dev: Path | None, reading: DataOptions, context: str
+    train: Path, dev: Path | None, reading: DataOptions, context: Context
 ) -> tuple[list[Sentence], list[Sentence]]:
     """The sentences to answer and those to score on; without a second file a fifth of the documents of the first.
 

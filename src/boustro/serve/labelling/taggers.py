@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from boustro.encoders.base import Encoder
+from boustro.encoders.options import Context
 from boustro.encoders.windows import group_numbers
 from boustro.heads.factored import factored_tags
 from boustro.heads.registry import make_head
@@ -102,7 +103,7 @@ def finish(
     answers: Mapping[int, Answer],
     live: LiveTagger,
     texts: Sequence[Sentence],
-    context: str,
+    context: Context,
     seed: int = 1,
     **options: Any,
 ) -> Finished:
@@ -124,7 +125,7 @@ def finish(
     return Finished(tagger, f1, live_f1, len(answers))
 
 
-def _in_documents(answers: Mapping[int, Answer], texts: Sequence[Sentence], context: str) -> list[Sentence]:
+def _in_documents(answers: Mapping[int, Answer], texts: Sequence[Sentence], context: Context) -> list[Sentence]:
     """The labelled sentences, and between them, without labels, the others of their documents."""
 
     def read(n: int) -> Sentence:

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from boustro.encoders.base import Encoder, Features
+from boustro.encoders.options import Context
 from boustro.encoders.pooled import with_mentions
 from boustro.encoders.spec import load_encoder
 from boustro.heads.layout import sentence_rows
@@ -41,7 +42,7 @@ class Vectors:
     views: Views | None = None
 
 
-def reading_context(examples: Sequence[Any], context: str | None) -> str:
+def reading_context(examples: Sequence[Any], context: Context | None) -> Context:
     """`context`, or "sentence" where no example names a document: heads see the context that they are trained with."""
     named = any(getattr(example, "document", "") for example in examples)
     return context or "sentence" if named else "sentence"
@@ -52,7 +53,7 @@ def reading_encoder(
     train: Sequence[Any],
     layers: str = UPPER,
     cache: bool | Path = True,
-    context: str | None = None,
+    context: Context | None = None,
     pool_mentions: bool = False,
     **options: Any,
 ) -> Encoder:
