@@ -4,7 +4,8 @@
 
 Every round writes with each in turn, so other load on the machine affects both equally; the best round counts. The
 uncached run is what a masked LM without the prefix mask must do: every step reads prompt and text. Also measured: that
-both write the same pieces, and the share of repeated pieces (equal to the one before) by the number of steps.
+both write the same pieces, and the share of repeated pieces (equal to the one before) by the number of steps, without
+and with `hide_repeats`.
 """
 
 import time
@@ -18,7 +19,7 @@ from boustro.generation.canvas import Canvas
 from boustro.generation.draws import Draws
 from boustro.generation.models import MaskedLM, open_lm
 from boustro.generation.options import GenerationConfig
-from boustro.generation.strategies.mask_predict import mask_predict
+from boustro.generation.strategies.mask_predict import mask_predict, repeats
 from boustro.text.documents import read_documents
 
 
@@ -34,10 +35,12 @@ def read_prompts(model: MaskedLM, data: Path, length: int, count: int) -> list[l
     raise ValueError(f"{data}: only {len(found)} documents have {length} pieces")
 
 
-def write(model: MaskedLM, prompts: list[list[int]], length: int, steps: int, cached: bool) -> torch.Tensor:
+def write(
+    model: MaskedLM, prompts: list[list[int]], length: int, steps: int, cached: bool, hide_repeats: bool = False
+) -> torch.Tensor:
     """Mask-predict after every prompt (B, S)."""
     canvas = Canvas.of(model, prompts, length)
-    config = GenerationConfig(length=length, steps=steps)
+    config = GenerationConfig(length=length, steps=steps, hide_repeats=hide_repeats)
     return mask_predict(canvas.reader(cached), canvas.blank(), config, Draws(1, range(len(prompts)))).pieces
 
 
@@ -64,11 +67,13 @@ def main(
     for cached, name in ((False, "prompt and text in every step"), (True, "prompt once")):
         print(f"| {name} | {seconds[cached]:.3f} | {seconds[False] / seconds[cached]:.2f} |")
     print(f"\nequal pieces: {torch.cat(same).mean():.2%} of {len(given) * length:,}\n")
-    print("| steps | repeated pieces |\n|---:|---:|")
+    print("| steps | repeated pieces | with hide_repeats |\n|---:|---:|---:|")
     for own_steps in sorted({1, 4, 10, length}):
-        texts = torch.cat([write(lm, own, length, own_steps, True) for own in batches])
-        repeated = (texts[:, 1:] == texts[:, :-1]).float().mean()
-        print(f"| {own_steps} | {repeated:.1%} |", flush=True)
+        texts = [
+            torch.cat([write(lm, own, length, own_steps, True, hide) for own in batches]) for hide in (False, True)
+        ]
+        shares = (f"{repeats(own)[:, 1:].float().mean():.1%}" for own in texts)
+        print(f"| {own_steps} | {' | '.join(shares)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """boustro.generation.strategies: each against a plain reference, its share of places, and its random numbers."""
 
+import itertools
 from random import Random
 
 import pytest
@@ -33,12 +34,15 @@ def first_best(row: list[float]) -> int:
     return row.index(max(row))
 
 
-def mask_predicted(table: Table, places: int, steps: int) -> tuple[list[int], list[float]]:
+def mask_predicted(table: Table, places: int, steps: int, hide_repeats: bool = False) -> tuple[list[int], list[float]]:
     """Section 3 of the paper, place by place."""
     pieces, confidence = [MASK] * places, [0.0] * places
     for step in range(steps):
         count = places if step == 0 else int(places * (1 - step / steps) + 1e-9)
-        hidden = sorted(range(places), key=lambda place: (confidence[place], place))[:count]
+        fresh = [not (hide_repeats and n and pieces[n] == pieces[n - 1]) for n in range(places)]
+        hidden = sorted(range(places), key=lambda place: (fresh[place], fresh[place] and confidence[place], place))[
+            :count
+        ]
         read = [MASK if place in hidden else piece for place, piece in enumerate(pieces)]
         rows = table.row(tuple(read)).tolist()
         for place in hidden:
@@ -59,6 +63,18 @@ def test_mask_predict_is_the_reference_in_random_cases():
         assert found.log_probs[0].item() == pytest.approx(sum(confidence), abs=1e-5)
         equal += wanted == mask_predicted(other, places, steps)[0]
     assert equal < CASES / 2, "another table gives another text, mostly"
+
+
+def test_repeats_are_hidden_first():
+    repeated = [0, 0]
+    for number in range(200):
+        _, table, places, steps = draw_case(number)
+        for hide in (False, True):
+            config = GenerationConfig(strategy="mask-predict", length=places, steps=steps, hide_repeats=hide)
+            (found,) = mask_predict(table, blank(1, places), config, Draws(1, [0])).pieces.tolist()
+            assert found == mask_predicted(table, places, steps, hide)[0]
+            repeated[hide] += sum(a == b for a, b in itertools.pairwise(found))
+    assert repeated[True] < repeated[False]
 
 
 def written_in_blocks(table: Table, places: int, size: int, steps: int) -> tuple[list[int], float]:

@@ -30,6 +30,8 @@ class GenerationConfig:
     By default 10, or fewer for a shorter text."""
     block_length: Count = 8
     """blocks: pieces of a block."""
+    hide_repeats: bool = False
+    """mask-predict: write a piece again that is equal to the one before it, before the least confident ones."""
     temperature: PositiveOrZero | None = None
     """Sampling temperature; 0 takes the likeliest piece. By default 1 for gibbs, else 0."""
     top_p: ShareAboveZero = 1.0
