@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -170,6 +171,8 @@ def test_a_document_is_encoded_at_once(tiny_lm, tmp_path, monkeypatch):
     assert [len(part) for part in parts] == [6, 6]
     documents = [own[i : i + 3] for own in parts for i in range(0, len(own), 3)]
     assert sorted(documents) == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]
+    work.source = replace(work.source, pool=2)  # a document that is larger than the pool is read in parts
+    assert sorted(map(len, work._plan())) == [1, 1, 1, 1, 2, 2, 2, 2]
 
 
 def test_a_start_from_examples(tiny_lm, tmp_path):

@@ -170,8 +170,12 @@ class Background:
             yield numbers
 
     def _plan(self) -> list[list[int]]:
-        """What is read together, in order, or in a random order that is always the same."""
-        documents = group_numbers(self.session.sentences, self.context)
+        """What is read together, in order, or in a random order that is always the same.
+
+        A document with more sentences than the pool is read in parts, which are all that must be in memory.
+        """
+        groups, most = group_numbers(self.session.sentences, self.context), self.source.pool
+        documents = [own[start : start + most] for own in groups for start in range(0, len(own), most)]
         if self.session.order == "in-order":
             return documents
         return [documents[n] for n in np.random.default_rng(0).permutation(len(documents))]
