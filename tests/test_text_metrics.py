@@ -46,6 +46,7 @@ def test_alignment_by_hand():
     """Exact: the · ferry; by their stem: leaves. Two chunks, as `old` stands between."""
     assert align("the old ferry leaves".split(), "the ferry leaving".split()) == (3, 2)
     assert align("a b a b c".split(), "a b c".split()) == (3, 1), "the longest run first"
+    assert align("leave leaves ferries".split(), "leaving ferries".split()) == (2, 1), "a stem beside what is matched"
     assert align([], ["a"]) == (0, 0)
     precision, recall = 3 / 4, 3 / 3
     f = 10 * precision * recall / (recall + 9 * precision)

@@ -14,7 +14,7 @@ the controls: `lead` (the first sentence of the source) and `constant_text` (one
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import pairwise
@@ -105,11 +105,9 @@ def align(predicted: Sequence[str], reference: Sequence[str]) -> tuple[int, int]
     stem = _stemmer()
     for key in (lambda word: word, stem):
         ours, theirs = list(map(key, predicted)), list(map(key, reference))
-        taken = set(pairs.values())
-        while run := _longest_run(ours, theirs, set(pairs), taken):
+        while run := _longest_run(ours, theirs, pairs):
             here, there, length = run
             pairs |= {here + i: there + i for i in range(length)}
-            taken |= set(range(there, there + length))
     places = sorted(pairs.items())
     following = pairwise(places)
     breaks = sum(b != (a[0] + 1, a[1] + 1) for a, b in following)
@@ -134,19 +132,22 @@ def _bag_f1(first: Counter, second: Counter) -> float:
     return 2 * (first & second).total() / max(1, first.total() + second.total())
 
 
-def _longest_run(
-    ours: Sequence[str], theirs: Sequence[str], used: set[int], taken: set[int]
-) -> tuple[int, int, int] | None:
-    """Start here, start there, and length of the longest common run of free words; the first of equal ones."""
-    best, before = (0, 0, 0), [0] * (len(theirs) + 1)
+def _longest_run(ours: Sequence[str], theirs: Sequence[str], pairs: Mapping[int, int]) -> tuple[int, int, int] | None:
+    """Start here, start there, and length of the longest common run with a free word; the first of equal ones.
+
+    Words that are matched with each other already lengthen a run, so that a free word joins its neighbours.
+    """
+    taken = set(pairs.values())
+    best, before = (0, 0, 0), [(0, False)] * (len(theirs) + 1)  # lengths, and whether there is a free word
     for here, word in enumerate(ours):
-        row = [0] * (len(theirs) + 1)
-        if here not in used:
-            for there, other in enumerate(theirs):
-                if word == other and there not in taken:
-                    row[there + 1] = length = before[there] + 1
-                    if length > best[2]:
-                        best = (here - length + 1, there - length + 1, length)
+        row = [(0, False)] * (len(theirs) + 1)
+        for there, other in enumerate(theirs):
+            free = here not in pairs and there not in taken and word == other
+            if free or pairs.get(here) == there:
+                length, has_free = before[there]
+                row[there + 1] = length + 1, has_free or free
+                if (has_free or free) and length + 1 > best[2]:
+                    best = (here - length, there - length, length + 1)
         before = row
     return best if best[2] else None
 
