@@ -43,10 +43,11 @@ def compare(systems: list[str], score: str, samples: int, prompts: list, texts: 
     """Print a row of nats a piece for every system that has the score."""
     length, found = len(texts[0]), {}
     for system in systems:
-        seeds = [Writer(folder, score=score, samples=samples) for folder in system.split(",")]
-        if score in CAUSAL or not isinstance(seeds[0].model, CausalLM):
-            totals = [writer.score_pieces(prompts, texts)[0] for writer in seeds]
-            found[system] = -np.array(totals)[..., None] / length
+        folders = system.split(",")
+        if score not in CAUSAL and isinstance(open_lm(folders[0]), CausalLM):
+            continue
+        totals = [Writer(own, score=score, samples=samples).score_pieces(prompts, texts)[0] for own in folders]
+        found[system] = -np.array(totals)[..., None] / length
     drawn = dict(zip(found, bootstrap(mean, list(found.values())), strict=True))
     first = next(iter(drawn.values()), None)
     for system, own in drawn.items():

@@ -43,7 +43,7 @@ def main(
     """Train, write, rate, and print a table: means over seeds ± their standard deviation."""
     out.mkdir(parents=True, exist_ok=True)
     read = ["--prompt-key", prompt_key, "--prompt-pieces", str(prompt_pieces)]
-    targets = ["--target-key", target_key, "--train", str(train)]
+    targets = ["--target-key", target_key]
     rated: dict[str, list[dict]] = {}
     for seed in seeds:
         for system in systems:
@@ -58,7 +58,7 @@ def main(
                     written = out / f"{model.name}-{strategy}.jsonl"
                     if not written.exists():
                         written.write_text(boustro("generate", "--model", model, *read, *options, "--quiet", dev))
-                    found = rate(written, targets)
+                    found = rate(written, [*targets, "--train", str(train)])
                     rated.setdefault(f"{name}, {strategy}", []).append(found["texts"])
                     other = rate(turn(written), targets)
                     rated.setdefault(f"{name}, {strategy}, other prompts", []).append(other["texts"])
