@@ -52,25 +52,32 @@ def main(
         seeds: Random seeds of the head.
         sentences: At most so many sentences of every file, for a quick look.
     """
-    cells = _load(figures)
     print(f"{'encoder':40} {'set':10} {'F1':>14} {'never seen':>14} {'other type':>14}", flush=True)
     for encoder in encoders:
-        for name in (name for name in SETS if name in sets or (name == "conll2003" and "across" in sets)):
-            for seed in seeds:
-                if all(f"{encoder} {n} {seed}" in cells for n in _scored(name, sets)):
-                    continue
-                for scored, found in _run(encoder, name, seed, data, sets, sentences):
-                    cells[f"{encoder} {scored} {seed}"] = found
-                if figures is not None:
-                    write_file(figures, _dump(cells))
+        for name in (name for name in SETS if _scored(name, sets)):
+            found = [score(encoder, seed, data, _scored(name, sets), sentences, figures) for seed in seeds]
             for scored in _scored(name, sets):
-                rows = [cells[f"{encoder} {scored} {seed}"] for seed in seeds]
-                shown = (_spread([row[key] for row in rows]) for key in ("f1", *BUCKETS))
+                shown = (_spread([own[scored][key] for own in found]) for key in ("f1", *BUCKETS))
                 print(f"{encoder:40} {scored:10} " + " ".join(f"{value:>14}" for value in shown), flush=True)
 
 
+def score(
+    encoder: str, seed: int, data: Path, sets: Sequence[str], sentences: int | None = None, figures: Path | None = None
+) -> dict[str, dict[str, float]]:
+    """By set: F1 of a tagger over this encoder, of all entities and by bucket. `figures` is read, and added to."""
+    cells = _load(figures)
+    for name in SETS:
+        scored = _scored(name, sets)
+        if any(f"{encoder} {n} {seed}" not in cells for n in scored):
+            for n, found in _run(encoder, name, seed, data, sets, sentences):
+                cells[f"{encoder} {n} {seed}"] = found
+            if figures is not None:
+                write_file(figures, _dump(cells))
+    return {name: cells[f"{encoder} {name} {seed}"] for name in (*SETS, "across") if name in sets}
+
+
 def _scored(name: str, sets: Sequence[str]) -> list[str]:
-    """What the tagger of a training set is scored on."""
+    """What the tagger of a training set is scored on, of these sets."""
     return [n for n in ((name, "across") if name == "conll2003" else (name,)) if n in sets]
 
 

@@ -41,8 +41,8 @@ class Progress(TrainerCallback):
 
     def on_log(self, args, state, control, logs: dict[str, Any] | None = None, **kwargs) -> None:
         logs = logs or {}
-        step, seen = state.global_step, state.global_step * self.step_size / 1e6
-        head = f"step {step:,}/{state.max_steps:,} · {seen:.2f}M {self.unit}"
+        step, seen = state.global_step, _number(state.global_step * self.step_size)
+        head = f"step {step:,}/{state.max_steps:,} · {seen} {self.unit}"
         if "loss" in logs:
             refuse_not_finite(logs["loss"], f"the loss at step {step:,}")
             now = time.monotonic()
@@ -56,6 +56,10 @@ class Progress(TrainerCallback):
 
     def on_train_end(self, args, state, control, **kwargs) -> None:
         self.bar.close()
+
+
+def _number(count: int) -> str:
+    return f"{count / 1e6:.2f}M" if count >= 1e5 else f"{count:,}"
 
 
 def _line(text: str) -> None:

@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 from lm_eval.api.task import ConfigurableTask
-from lm_eval.evaluator import simple_evaluate
-from lm_eval.tasks import TaskManager
+from lm_eval.evaluator import evaluate
 
 from boustro.generation.harness.tasks import gold
+
+FEWSHOT_SEED = 1234
+"""The harness's own."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +61,11 @@ def answer(lm: Any, tasks: Mapping[str, ConfigurableTask]) -> dict[str, list[Que
     golds = {
         name: [gold(task, dict(doc), n) for n, doc in enumerate(task.eval_docs, 1)] for name, task in tasks.items()
     }
-    found = simple_evaluate(
-        model=lm, tasks=list(tasks.values()), task_manager=TaskManager(include_defaults=False), bootstrap_iters=0
-    )
+    for task in tasks.values():  # as simple_evaluate does, which besides asks git and the machine for their state
+        if task.get_config("num_fewshot") is None:
+            task.set_config(key="num_fewshot", value=0)
+        task.set_fewshot_seed(seed=FEWSHOT_SEED)
+    found = evaluate(lm=lm, task_dict={task.config.task: task for task in tasks.values()}, bootstrap_iters=0)
     assert found is not None and "samples" in found  # None on other processes only
     answered = {}
     for name, task in tasks.items():
