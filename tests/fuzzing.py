@@ -51,6 +51,7 @@ SPECS += (
     "fused: fused:{lm} fused:{adapted} {fusion} elmo: elmo:/dev/null elmo:{lm} masked:{lm} lm:{lm} {adapted}".split()
 )
 SPECS += "{lm}+{elmo} {lm}+{lm}+{lm} {back}+{lm} {lm}+masked:starter starter:x starter@x starter-foward".split()
+SPECS += "memory: memory:{lm} memory:{memory}+{lm} {memory} repeated:{memory}".split()
 SPECS += "backwards:{lm} {tagger} {shards} {corpus.txt}".split()
 VARIED = ["", *"= x pooling pooling= =exit pooling=exit,,last layers=9 layers=last,last crf=maybe epochs=0,1".split()]
 VARIED += "epochs=x hidden=-1 lr=nan poling=exit encoder=a,b a=b=c head=,".split()
@@ -204,6 +205,7 @@ READERS += [
     "fit + --dev {} --head span",
     "fewshot + --train {}",
     "elmo + --validation {}",
+    "memory {} --encoder {lm} --out out",
     "adapt --lm {lm} --out out --epochs 1 --train {}",
 ]
 OPENERS = {
@@ -228,6 +230,7 @@ OPENERS = {
     ],
     "fusion": ["fit + --encoder fused:{}", "fuse + --out {} --resume", "ENCODE fused:{}"],
     "elmo": ["fit + --encoder elmo:{}", "elmo + --out {} --resume", "ENCODE elmo:{}"],
+    "memory": ["fit + --encoder memory:{}", "memory + --out {}", "ENCODE memory:{}"],
     "adapted": ["fit + --encoder unmasked:{}", "fit + --encoder {}", "ENCODE unmasked:{}"],
     "cache": ["cache list --folder {}", "cache clear --folder {}", "fit +"],
     "study": ["compare + --out {}", "compare + --out {} --report-only", "compare + --out {} --dry-run"],

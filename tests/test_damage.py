@@ -72,6 +72,8 @@ def refused(*arguments: object) -> str:
         ("fusion", "config.json", {"forward": None}),
         ("fusion", "config.json", {"towers": None}),
         ("elmo", "config.json", {"shape__width": 9}),
+        ("memory", "config.json", {"encoder": None}),
+        ("memory", "config.json", {"encoder": ["starter"]}),
         ("adapted", "adaptation.json", {"direction": None}),
         ("adapted", "adapter_config.json", {"r": []}),
         ("shards", "config.json", {"num_shards": "one"}),
@@ -87,7 +89,7 @@ def test_other_json_is_said_to_be_damage_of_this_folder(world, copy, name, file,
     elif name == "shards":
         said = refused(*world.command("fuse"), "--shards", folder)
     else:
-        kind = {"fusion": "fused:", "elmo": "elmo:", "adapted": "unmasked:"}[name]
+        kind = {"fusion": "fused:", "elmo": "elmo:", "adapted": "unmasked:", "memory": "memory:"}[name]
         said = refused(*world.command("fit"), "--encoder", f"{kind}{folder}")
     assert said.startswith(str(folder)) and ("damaged" in said or "does not fit" in said)
 

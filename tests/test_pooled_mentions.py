@@ -30,8 +30,9 @@ TAGGED = [
 
 
 def test_mentions_are_equal_words_of_one_document():
-    found = number_mentions(SENTENCES).tolist()
-    assert found == [0, 1, 2, 3, 4, 0, 2, 5, 6, 7, 8, 9, 10, 11, 12, 11]
+    words, found = number_mentions(SENTENCES)
+    assert words[:4] == ["Vellmar", "won", ".", "Ada"] and len(words) == 13
+    assert found.tolist() == [0, 1, 2, 3, 4, 0, 2, 5, 6, 7, 8, 9, 10, 11, 12, 11]
 
 
 def test_the_mean_worked_by_hand():
@@ -55,7 +56,7 @@ def test_the_streams_are_those_of_the_encoder_and_their_means(tiny_pair, tmp_pat
     )
     features, base = encoder.encode_all(SENTENCES), plain.encode_all(SENTENCES)
     assert encoder.streams_by_lm == [[0, 2], [1, 3]] and len(features.streams) == len(encoder.streams) == 4
-    kinds = number_mentions(SENTENCES)
+    kinds = number_mentions(SENTENCES)[1]
     for own, pooled, of_base in zip(features.streams[:2], features.streams[2:], base.streams, strict=True):
         np.testing.assert_array_equal(own, of_base)
         assert pooled.shape == (len(kinds), 1, own.shape[2])

@@ -33,6 +33,7 @@ GOOD = {
     "fuse": f"--forward {{lm}} --backward {{back}} --shards {{shards}} --out {{out}} --width 8 --num-heads 2 {STEPS}",
     "adapt": f"--lm {{lm}} --shards {{shards}} --out {{out}} {STEPS}",
     "distill-states": "{corpus.txt} --teacher {back} --student {lm} --out {out} --words 40",
+    "memory": "{corpus.txt} --encoder {lm} --out {out}",
     "elmo": "{corpus.txt} --out {out} --width 8 --cells 16 --words 50 --letter-window 1",
     "fit": "--train {train.conll} --out {out} --encoder {lm} --head linear --epochs 1",
     "distill": "{tagger} --student {lm} --texts {corpus.jsonl} --out {out} --epochs 1 --hidden 8",
@@ -101,6 +102,7 @@ def make_world(folder: Path, tiny_lm: Callable[..., Path]) -> World:
     for name in COMMANDS:
         world.options[name] = re.findall(r"(?<!\S)--[a-z][a-z0-9-]+", _good([name, "--help"]))
     made = {"shards": "tokenize", "model": "pretrain", "fusion": "fuse", "adapted": "adapt", "elmo": "elmo"}
+    made["memory"] = "memory"
     for name, command in {**made, "study": "compare", "shots": "fewshot"}.items():
         _good(world.command(command, world[name]))
     biglm = "--objective prefix-suffix --least-pieces 2 --preset biglm-tiny --no-compile"

@@ -29,6 +29,7 @@ COMMANDS = {
     "adapt": ("boustro.roads.commands", "adapt", "train a causal LM to read without its mask (needs peft)"),
     "elmo": ("boustro.roads.commands", "elmo", "train an ELMo on a corpus"),
     "distill-states": ("boustro.roads.commands", "distill_states", "an encoder's word vectors into a smaller LM"),
+    "memory": ("boustro.roads.commands", "memory", "what words are in raw text, for an encoder that remembers it"),
     "weak": ("boustro.tasks.weak.command", "weak", "silver labels for text, from a gazetteer or an LLM's lists"),
     "language": ("boustro.studies.language.command", "language", "raw text and labels to tokenizer, pair and tagger"),
     "fit": ("boustro.cli.commands", "fit", "train a tagger or a classifier on labelled examples"),

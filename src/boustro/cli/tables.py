@@ -21,6 +21,7 @@ from boustro.roads.options import (
     DistillStatesConfig,
     ElmoConfig,
     FuseConfig,
+    MemoryConfig,
     MixtureOptions,
     Seq2SeqConfig,
 )
@@ -64,6 +65,7 @@ TABLES: dict[str, type] = {
     "`adapt`": AdaptConfig,
     "`elmo`": ElmoConfig,
     "`distill-states`": DistillStatesConfig,
+    "`memory`": MemoryConfig,
     "`seq2seq`": Seq2SeqConfig,
     "`seq2seq`: several tasks": MixtureOptions,
 }

@@ -15,6 +15,7 @@ from typing import Any
 from huggingface_hub import try_to_load_from_cache
 from transformers import AutoConfig
 
+from boustro.encoders import means
 from boustro.encoders.cache import cache_folder
 from boustro.errors import reason
 from boustro.models import adaptation, elmo, fusion, lora
@@ -23,7 +24,12 @@ from boustro.store import EDITABLE, MANIFEST, fingerprint, hash_file, open_folde
 from boustro.text.tokenizers import load_tokenizer
 
 # Folders that are not transformers models, by one of their files.
-OWN_KINDS = {fusion.WEIGHTS: fusion.KIND, elmo.WEIGHTS: elmo.KIND, lora.WEIGHTS: adaptation.KIND}
+OWN_KINDS = {
+    fusion.WEIGHTS: fusion.KIND,
+    elmo.WEIGHTS: elmo.KIND,
+    lora.WEIGHTS: adaptation.KIND,
+    means.WEIGHTS: means.KIND,
+}
 SUFFIXES = (".safetensors", ".bin", ".json", ".model", ".tiktoken")
 PLAIN_TEXT = ("vocab.txt", "merges.txt")
 IGNORED = EDITABLE | {MANIFEST, "training.json", "generation_config.json", "trainer_state.json", "training_args.bin"}

@@ -1,12 +1,15 @@
-"""Every word also by what it is elsewhere in its document: the mean vector of all its mentions there.
+"""Every word also by what it is elsewhere: the mean vector of its mentions in its document, in raw text, or in both.
 
     Vellmar won .  …  She flew to Vellmar .      both mentions get the mean of their two vectors, as a further stream
 
-Mentions are equal words, in the same case, in sentences that follow each other and name the same document; a sentence
-without a document stands alone. The vectors are those of the highest layer that is read.
+Mentions are equal words, in the same case. Those of a document stand in sentences that follow each other and name the
+same document; a sentence without a document stands alone. Those of raw text were counted beforehand
+(`encoders.memory`): the mean is that of all of them and of the mentions at hand. The vectors are those of the highest
+layer that is read.
 
 Source: Akbik, Bergmann and Vollgraf 2019 (pooled contextualised embeddings), with the mean; there over all that was
-read so far, here over the document, before and after the word. W words, D width of a stream.
+read so far, here over the document, before and after the word, and over text that was read once for all taggers.
+W words, K kinds of words, D width of a stream.
 """
 
 import copy
@@ -19,6 +22,8 @@ from typing import Any
 import numpy as np
 
 from boustro.encoders.base import Encoder, Features, WordList
+from boustro.encoders.means import WordMeans
+from boustro.encoders.options import Context
 from boustro.encoders.windows import group_sentences
 from boustro.given import as_sentences, each_sentence
 from boustro.types import Sentence
@@ -27,10 +32,15 @@ COLUMNS = 64  # dimensions that are summed at once, in float32
 
 
 class PooledEncoder(Encoder):
-    """The streams of `base`, and behind them one for each with its pooled mentions."""
+    """The streams of `base`, and behind them one for each with its pooled mentions.
 
-    def __init__(self, base: Encoder) -> None:
+    The mentions are those of each sentence or of its document (`within`), and those in `known`.
+    """
+
+    def __init__(self, base: Encoder, within: Context = "document", known: WordMeans | None = None) -> None:
         self.base, self.spec = base, base.spec
+        self.within: Context = within
+        self.known = known
         pooled = (replace(s, name=f"{s.name}, mentions pooled", num_layers=1) for s in base.streams)
         self.streams = (*base.streams, *pooled)
         self.dtype, self.num_parameters = base.dtype, base.num_parameters
@@ -61,7 +71,7 @@ class PooledEncoder(Encoder):
     def encode(self, sentences: Iterable[WordList]) -> Iterator[tuple[np.ndarray, ...]]:
         given, read = tee(each_sentence(sentences))
         vectors = self.base.encode(read)
-        for group in group_sentences(given, "document"):
+        for group in group_sentences(given, self.within):
             parts = [next(vectors) for _ in group]
             streams = tuple(np.concatenate(own) for own in zip(*parts, strict=True))
             yield from self._with_pooled(group, Features(streams, np.array([len(s) for s in group]))).sentences()
@@ -71,32 +81,52 @@ class PooledEncoder(Encoder):
         return self._with_pooled(sentences, self.base.encode_all(sentences))
 
     def _with_pooled(self, sentences: Sequence[Sentence], features: Features) -> Features:
-        mentions = number_mentions(sentences)
-        pooled = (pool_mean(stream[:, -1], mentions)[:, None] for stream in features.streams)
+        words, kinds = number_mentions(sentences, self.within)
+        pooled = []
+        for number, stream in enumerate(features.streams):
+            earlier = self.known and self.known.of(words, number)
+            pooled.append(pool_mean(stream[:, -1], kinds, earlier)[:, None])
         return Features((*features.streams, *pooled), features.lengths)
 
 
 def with_mentions(encoder: Encoder, wanted: bool, context: str) -> Encoder:
-    """The encoder with pooled mentions, where they are wanted and it reads documents; else as it is."""
-    return PooledEncoder(encoder) if wanted and context == "document" else encoder
+    """The encoder with the mentions of documents pooled, where they are wanted and it reads documents."""
+    if not wanted or context != "document":
+        return encoder
+    if isinstance(encoder, PooledEncoder):
+        twin = copy.copy(encoder)
+        twin.within = "document"
+        return twin
+    return PooledEncoder(encoder)
 
 
-def number_mentions(sentences: Iterable[Sentence]) -> np.ndarray:
-    """(W,) for each word the number of its kind: equal for equal words of one document."""
+def number_mentions(sentences: Iterable[Sentence], within: Context = "document") -> tuple[list[str], np.ndarray]:
+    """The word of each of K kinds, and (W,) for each word the number of its kind: equal for equal words of one text."""
     numbers: dict[tuple[int, str], int] = {}
-    groups = enumerate(group_sentences(sentences, "document"))
+    groups = enumerate(group_sentences(sentences, within))
     words = ((place, word) for place, group in groups for s in group for word in s.words)
-    return np.array([numbers.setdefault(key, len(numbers)) for key in words], np.int64)
+    found = np.array([numbers.setdefault(key, len(numbers)) for key in words], np.int64)
+    return [word for _, word in numbers], found
 
 
-def pool_mean(vectors: np.ndarray, kinds: np.ndarray) -> np.ndarray:
-    """(W, D): the mean of the vectors (W, D) of each kind (W,), numbered from 0 without gaps, at each of its words."""
+def pool_mean(
+    vectors: np.ndarray, kinds: np.ndarray, earlier: tuple[np.ndarray, np.ndarray] | None = None
+) -> np.ndarray:
+    """(W, D): the mean of the vectors (W, D) of each kind (W,), numbered from 0 without gaps, at each of its words.
+
+    Args:
+        vectors, kinds: Of the words at hand.
+        earlier: For each kind the number of its earlier vectors (K,) and their mean (K, D), which count too.
+    """
     order = np.argsort(kinds, kind="stable")
     sizes = np.bincount(kinds)
     starts = np.cumsum(sizes) - sizes
+    counts, means = earlier or (np.zeros(len(sizes), np.float32), None)
     result = np.empty(vectors.shape, vectors.dtype)
     for left in range(0, vectors.shape[1] if len(kinds) else 0, COLUMNS):
         some = slice(left, left + COLUMNS)
         sums = np.add.reduceat(vectors[order, some].astype(np.float32), starts, axis=0)
-        result[:, some] = (sums / sizes[:, None])[kinds]
+        if means is not None:
+            sums += counts[:, None] * means[:, some]
+        result[:, some] = (sums / (sizes + counts)[:, None])[kinds]
     return result

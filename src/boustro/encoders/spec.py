@@ -11,6 +11,7 @@ unmasked:3-4:PATH   the same in blocks 3 and 4 only; unmasked:4:PATH in one
 unmasked:DIR        a causal LM that boustro adapt trained to read so, in the blocks that it was trained for
 repeated:PATH       a causal LM that is given the text twice and read in the second copy; repeated:3:PATH three times
 fused:DIR           a forward and a backward LM under a fusion that boustro fuse trained; the folder names the two
+memory:DIR          an encoder and its mean vectors of words in raw text (boustro memory); the folder names the encoder
 elmo:DIR            an ELMo that boustro elmo trained: reads letters, so no word is unknown; both directions
 
 The order is kind, number or range, path or name, revision: `unmasked:3-4:gpt2@607a30d`.
@@ -34,6 +35,7 @@ from boustro.encoders.fused import FusedEncoder, named_by_fusion
 from boustro.encoders.lm import LMEncoder
 from boustro.encoders.loading import load_config, weights_fingerprint
 from boustro.encoders.masked import MaskedEncoder
+from boustro.encoders.memory import MemoryEncoder, named_by_memory
 from boustro.encoders.options import Context, Precision, Quantisation, ReadingOptions, Spacing
 from boustro.encoders.pooled import PooledEncoder
 from boustro.encoders.reading import PieceEncoder
@@ -43,7 +45,7 @@ from boustro.names import PAIRS, SHIPPED, expand_home, locate_model
 from boustro.options import check_options
 from boustro.store import kind_of
 
-Part = PieceEncoder | FusedEncoder | ElmoEncoder
+Part = PieceEncoder | FusedEncoder | MemoryEncoder | ElmoEncoder
 
 
 class Kind(NamedTuple):
@@ -67,6 +69,7 @@ KINDS: dict[str, Kind] = {
     ),
     "repeated": Kind(RepeatedEncoder, (*CAUSAL, "between"), "copies"),
     "fused": Kind(lambda *read, **given: FusedEncoder(*read, load=load_encoder, **given), ("sentinel",)),
+    "memory": Kind(lambda *read, **given: MemoryEncoder(*read, load=load_encoder, **given), ("sentinel",)),
     "elmo": Kind(ElmoEncoder, ()),
 }
 
@@ -243,7 +246,7 @@ def spec_fingerprint(spec: str) -> list[Any]:
     found = []
     for name in split_spec(spec):
         path, revision = locate(name)
-        named = [spec_fingerprint(other) for other in (*named_by_adaptation(path), *named_by_fusion(path))]
+        named = [spec_fingerprint(other) for other in _named_by(path)]
         kind = split_kind(split_revision(name)[0])[0].rstrip(":")
         found.append([kind, weights_fingerprint(path, revision), named])
     return found
@@ -252,8 +255,13 @@ def spec_fingerprint(spec: str) -> list[Any]:
 def check_spec(spec: str) -> None:
     """Raise what `load_encoder` would raise for a part that is misspelt or missing, without loading any weights."""
     for path, revision in map(locate, split_spec(spec)):
-        if not named_by_adaptation(path) and not named_by_fusion(path) and kind_of(path) != ELMO:
+        if not _named_by(path) and kind_of(path) != ELMO:
             load_config(path, revision)
+
+
+def _named_by(path: str) -> list[str]:
+    """The specs that a folder of an adaptation, a fusion or a memory names."""
+    return [*named_by_adaptation(path), *named_by_fusion(path), *named_by_memory(path)]
 
 
 def _exists(path: str) -> bool:

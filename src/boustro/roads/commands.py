@@ -1,4 +1,4 @@
-"""`boustro fuse`, `boustro elmo`, `boustro adapt`, `boustro distill-states` and `boustro seq2seq`.
+"""`boustro fuse`, `elmo`, `adapt`, `distill-states`, `seq2seq` and `memory`.
 
 torch is imported when a command runs, so that --help is fast.
 """
@@ -16,6 +16,8 @@ from boustro.roads.options import (
     DistillStatesConfig,
     ElmoConfig,
     FuseConfig,
+    MemoryConfig,
+    RawTextOptions,
     Seq2SeqConfig,
 )
 from boustro.text.documents import read_documents
@@ -84,15 +86,28 @@ def seq2seq(config: Annotated[Seq2SeqConfig, arg(name="")]) -> dict[str, Any]:
         return train_seq2seq(config)
 
 
+def memory(config: Annotated[MemoryConfig, arg(name="")]) -> dict[str, Any]:
+    """Write the mean vector of every word in raw text, for encoders that remember what a word was elsewhere."""
+    from boustro.encoders.means import KIND
+    from boustro.roads.memory import write_memory
+    from boustro.store import claim
+
+    with claim(config.out, KIND, config.overwrite):
+        record = write_memory(lambda: _read(config, config.corpus, config.max_documents), config)
+    print(f"{config.out}: {record['kept']:,} of {record['different']:,} words; as an encoder memory:{config.out}")
+    return record
+
+
 def _documents(options: CorpusOptions) -> tuple[Iterator[list[Sentence]], Iterator[list[Sentence]]]:
     """The documents to train on and those to measure on, as sentences; `ValueError` where no corpus is named."""
-    if not options.corpus:
+    held_out = _read(options, [str(options.validation)], None) if options.validation else iter(())
+    return _read(options, options.corpus, options.max_documents), held_out
+
+
+def _read(options: RawTextOptions, corpora: Sequence[str], most: int | None) -> Iterator[list[Sentence]]:
+    """The sentences of each document; `ValueError` where no corpus is named."""
+    if not corpora:
         raise ValueError("no corpus given; name at least one file, folder or dataset")
-
-    def read(corpora: Sequence[str], most: int | None) -> Iterator[list[Sentence]]:
-        documents = itertools.islice(read_documents(corpora, options.text_key, options.split), most)
-        for document in tqdm(documents, desc="splitting", unit=" documents", disable=None):
-            yield [placed.sentence for placed in split_text(document)]
-
-    held_out = read([str(options.validation)], None) if options.validation else iter(())
-    return read(options.corpus, options.max_documents), held_out
+    documents = itertools.islice(read_documents(corpora, options.text_key, options.split), most)
+    for number, text in enumerate(tqdm(documents, desc="splitting", unit=" documents", disable=None)):
+        yield [placed.sentence for placed in split_text(text, f"document {number}")]

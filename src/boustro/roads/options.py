@@ -1,4 +1,4 @@
-"""The options of `boustro fuse`, `boustro elmo`, `boustro adapt`, `boustro distill-states` and `boustro seq2seq`.
+"""The options of `boustro fuse`, `elmo`, `adapt`, `distill-states`, `seq2seq` and `memory`.
 
 torch is not imported here, because a command's help lists these options.
 """
@@ -74,25 +74,49 @@ class FuseConfig(SegmentOptions, RunConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CorpusOptions:
-    """The options of training on the words of raw text."""
+class RawTextOptions:
+    """What raw text is read."""
 
     corpus: Positional[Annotated[tuple[str, ...], arg(metavar="CORPUS ...")]] = ()
     """Text or JSONL files (.gz, .bz2, .xz too), folders of them, or names of datasets on the Hub."""
-    validation: Path | None = None
-    """Text for the validation loss."""
     text_key: str = "text"
     """The key of the text in JSONL files and datasets."""
     split: Split = "blank-line"
     """What separates documents in a text file."""
     max_documents: Count | None = None
-    """How many documents of the corpus to train on, from its beginning; by default all."""
+    """How many documents of the corpus to read, from its beginning; by default all."""
+
+    __post_init__ = check_options
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryConfig(RawTextOptions):
+    """The options of `boustro memory`."""
+
+    out: Path
+    """Where to write the memory's folder; as an encoder it is named memory:OUT."""
+    encoder: str = "starter"
+    """Spec of the encoder that reads the text, and that the memory belongs to."""
+    layers: str = "last"
+    """Layers that taggers will read; the memory has the highest of them."""
+    pooling: str | None = None
+    """Where a word is read, as taggers will read it. By default what suits the encoder."""
+    words: Count = 50_000
+    """How many words to keep, the most frequent ones. One takes 2 bytes for each dimension."""
+    overwrite: bool = False
+    """Replace a finished memory at OUT."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusOptions(RawTextOptions):
+    """The options of training on the words of raw text."""
+
+    validation: Path | None = None
+    """Text for the validation loss."""
     words: CountOrZero | None = None
     """Words to train on; by default one pass over the corpus; 0 skips training."""
     batch_words: Count = 2048
     """Words per step, about."""
-
-    __post_init__ = check_options
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,7 +25,7 @@ import numpy as np
 from tqdm import tqdm
 from tyro.conf import Positional
 
-from boustro.options import Range, ShareAboveZero, check_options
+from boustro.options import Range, ShareAboveZero, Workers, check_options
 from boustro.store import claim, content_fingerprint, read_folder, read_json, write_folder
 from boustro.text import tokenizers
 from boustro.text.byte_bpe import ByteBPE
@@ -33,7 +33,6 @@ from boustro.text.documents import Split, chunk_by_size, is_stream, read_documen
 from boustro.text.duplicates import NearDuplicates
 from boustro.text.tokenizers import LEAST_PIECES, MOST_PIECES, end_of_text_id, load_tokenizer
 
-MOST_WORKERS = 1024
 SHARD_PIECES = 1 << 27
 BATCH_CHARACTERS = 1 << 21
 COUNTED_PIECES = 1 << 24
@@ -102,7 +101,7 @@ def tokenize(
     text_key: str = "text",
     split: Split = "blank-line",
     near_duplicates: ShareAboveZero | None = None,
-    workers: Annotated[int, Range(1, MOST_WORKERS)] | None = None,
+    workers: Workers | None = None,
     overwrite: bool = False,
 ) -> None:
     """Turn a corpus into token shards, on all cores.

@@ -10,7 +10,7 @@ from typing import Literal
 from tqdm import tqdm
 from tyro.conf import Positional
 
-from boustro.options import Count, check_options
+from boustro.options import Workers, check_options
 from boustro.output import check_output, give, only_errors, print_notices
 
 
@@ -19,7 +19,7 @@ def batch(
     source: Positional[Path],
     out: Positional[Path],
     engine: Literal["local", "ray"] = "local",
-    workers: Count = 1,
+    workers: Workers = 1,
     format: Literal["jsonl", "parquet", "arrow"] = "jsonl",
     text: str = "text",
     encoder: str | None = None,

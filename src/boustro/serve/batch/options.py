@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from boustro.options import Count, OptionError, check_options
+from boustro.options import OptionError, Workers, check_options
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +20,7 @@ class OutputOptions:
     errors: Path | None = None
     """Write the rows that cannot be read or answered to this file, as JSON lines, and go on. By default the first ends
     the run."""
-    workers: Count = 1
+    workers: Workers = 1
     """Processes that label; each opens the folder, and they share the cores."""
 
     def __post_init__(self) -> None:

@@ -1,0 +1,84 @@
+"""An encoder with a memory of words, `memory:DIR`: what each word was in raw text that was read beforehand.
+
+For every word the encoder has a further stream: the mean of its vectors in the raw text and of its vector at hand
+(`encoders.pooled`). A word that the text did not have is its vector at hand. The folder, which `boustro memory` writes,
+names the encoder that read the text; with another one, or one that reads otherwise, it is refused.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from boustro.encoders.base import Encoder
+from boustro.encoders.loading import weights_fingerprint
+from boustro.encoders.means import KIND, load_means
+from boustro.encoders.options import ReadingOptions
+from boustro.encoders.pooled import PooledEncoder
+from boustro.store import kind_of, read_folder, read_json
+
+FREE = {"context", "dtype", "window", "quantise"}
+"""Facts of an encoder's identity that may differ between the raw text and later texts."""
+
+
+class MemoryEncoder(PooledEncoder):
+    """`load` makes an encoder of a spec (`spec.load_encoder`).
+
+    Raises `FileNotFoundError` and `ValueError` if the folder or its encoder is missing, damaged or changed, and
+    `ValueError` for options that read other vectors than the folder has.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        reading: ReadingOptions,
+        *,
+        load: Callable[..., Encoder],
+        spec: str,
+        device: str | None = None,
+        tokenizer: Any = None,
+    ) -> None:
+        self._weights = weights_fingerprint(path, None)
+        known, config = load_means(Path(path))
+        try:
+            base = load(config["encoder"], device=device, **vars(reading))
+        except (FileNotFoundError, ValueError) as error:
+            raise type(error)(f"{path} is a memory of {config['encoder']}: {error}") from error
+        super().__init__(base, "sentence", known)
+        self.spec, self.tokenizer = spec, getattr(base, "tokenizer", tokenizer)
+        widths = [means.shape[1:] for means in known.means]
+        if reading_facts(base) != config["reading"] or widths != [(stream.width,) for stream in base.streams]:
+            raise ValueError(
+                f"{path}: {config['encoder']} has changed since it read the text of this memory, or reads words "
+                "otherwise now; keep to its highest layer, pooling and spacing, or write it anew with boustro memory"
+            )
+
+    def identity(self) -> dict[str, Any]:
+        base = self.base.identity()
+        parts = base.get("parts", [base])
+        return {
+            "weights": self._weights,
+            "vocabulary": [part["vocabulary"] for part in parts],
+            "pooling": ", ".join(part["pooling"] for part in parts),
+            "mentions": self.within,
+            "base": base,
+        }
+
+
+def reading_facts(encoder: Encoder) -> Any:
+    """What decides the vectors of an encoder's highest layer."""
+
+    def facts(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            kept = {name: facts(fact) for name, fact in value.items() if name not in FREE}
+            return kept | ({"layers": value["layers"][-1]} if "layers" in value else {})
+        return [facts(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+    return facts(encoder.identity())
+
+
+def named_by_memory(path: str) -> list[str]:
+    """The spec of the encoder that a memory's folder names; empty for any other folder."""
+    if kind_of(path) != KIND:
+        return []
+    with read_folder(path, KIND):
+        return [read_json(Path(path) / "config.json")["encoder"]]

@@ -1,0 +1,159 @@
+"""`boustro memory` and `memory:DIR`: the mean vectors of words in raw text, and a tagger that reads them."""
+
+import json
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+import boustro
+from boustro.cli.main import main
+from boustro.encoders.means import WEIGHTS, WordMeans, load_means
+from boustro.encoders.pooled import PooledEncoder, pool_mean, with_mentions
+from boustro.encoders.spec import check_spec, exact_spec, load_encoder, spec_fingerprint
+from boustro.text.words import split_text
+from boustro.types import Sentence
+
+TEXTS = ["Vellmar won. Ada left Vellmar.", "Ada saw it rain in Lisse.", "It rained."]
+TAGGED = [
+    Sentence(("Vellmar", "won", "."), ("B-ORG", "O", "O"), document="a"),
+    Sentence(("Ada", "left", "Vellmar", "."), ("B-PER", "O", "B-ORG", "O"), document="a"),
+    Sentence(("It", "rained", "in", "Utopia"), ("O", "O", "O", "B-LOC"), document="b"),
+]
+
+
+@pytest.fixture
+def memory(tiny_pair, tmp_path, monkeypatch):
+    """The folder of a pair's memory, and the command that wrote it."""
+    monkeypatch.setenv("BOUSTRO_BF16", "0")
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS), "utf-8")
+    command = ["memory", str(corpus), "--encoder", tiny_pair, "--out", str(tmp_path / "memory")]
+    assert main(command) == 0
+    return tmp_path / "memory", command
+
+
+def read_alone(pair):
+    """By word: its vectors of the last layer in `TEXTS`, each text read as a document, one list per stream."""
+    encoder = load_encoder(pair, "last", dtype="float32", context="document")
+    found: dict[str, list[list[np.ndarray]]] = {}
+    for number, text in enumerate(TEXTS):
+        sentences = [part.sentence for part in split_text(text, str(number))]
+        words = [word for sentence in sentences for word in sentence.words]
+        for stream, vectors in enumerate(encoder.encode_all(sentences).streams):
+            for word, vector in zip(words, vectors[:, -1], strict=True):
+                found.setdefault(word, [[], []])[stream].append(vector.astype(np.float32))
+    return found
+
+
+def test_the_folder_has_the_counts_and_means_of_all_words(memory, tiny_pair, capsys):
+    known, config = load_means(memory[0])
+    wanted = read_alone(tiny_pair)
+    assert config["record"] == {"words": 17, "different": 12, "kept": 12}
+    assert known.rows.keys() == wanted.keys() and next(iter(known.rows)) == "."
+    for word, row in known.rows.items():
+        for means, vectors in zip(known.means, wanted[word], strict=True):
+            assert known.counts[row] == len(vectors)
+            np.testing.assert_allclose(means[row], np.mean(vectors, 0), atol=2e-3)
+
+
+def test_only_the_most_frequent_words_are_kept_and_chunks_change_nothing(memory, tmp_path, monkeypatch):
+    monkeypatch.setattr("boustro.roads.memory.CHUNK_WORDS", 1)
+    assert main([*memory[1][:-1], str(tmp_path / "small"), "--words", "3"]) == 0
+    (small, _), (whole, _) = load_means(tmp_path / "small"), load_means(memory[0])
+    assert list(small.rows) == list(whole.rows)[:3] == [".", "Vellmar", "Ada"]
+    np.testing.assert_array_equal(small.counts, whole.counts[:3])
+    for some, everything in zip(small.means, whole.means, strict=True):
+        np.testing.assert_allclose(some, everything[:3], atol=2e-3)
+
+
+def test_earlier_vectors_count_as_often_as_they_were_read():
+    vectors, kinds = np.array([[1, 0], [3, 4], [5, 2]], np.float32), np.array([0, 1, 0])
+    earlier = np.array([2, 0], np.float32), np.array([[0, 5], [9, 9]], np.float16)
+    assert pool_mean(vectors, kinds, earlier).tolist() == [[1.5, 3], [3, 4], [1.5, 3]]
+
+
+def test_of_a_word_that_was_never_read_nothing_is_known():
+    known = WordMeans({"Ada": 0}, np.array([3], np.float32), [np.ones((1, 2), np.float16)])
+    counts, means = known.of(["Lisse", "Ada"], 0)
+    assert counts.tolist() == [0, 3] and means[1].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_the_streams_are_those_of_the_encoder_and_means_over_the_text_and_the_word(memory, tiny_pair, tmp_path, cached):
+    reading = {"layers": "0,last", "dtype": "float32", "cache": tmp_path / "cache" if cached else None}
+    encoder, plain = load_encoder(f"memory:{memory[0]}", **reading), load_encoder(tiny_pair, **reading)
+    features, base = encoder.encode_all(TAGGED), plain.encode_all(TAGGED)
+    assert encoder.streams_by_lm == [[0, 2], [1, 3]] and [s.num_layers for s in encoder.streams] == [2, 2, 1, 1]
+    known, _ = load_means(memory[0])
+    words = [word for sentence in TAGGED for word in sentence.words]
+    for number, own in enumerate(features.streams[:2]):
+        np.testing.assert_array_equal(own, base.streams[number])
+        for row, word in enumerate(words):
+            counts, means = known.of([word], number)
+            wanted = (own[row, -1] + counts * means[0]) / (1 + counts)
+            np.testing.assert_allclose(features.streams[2 + number][row, 0], wanted, atol=1e-3)
+    for one, other in zip(encoder.encode(TAGGED), features.sentences(), strict=True):
+        for a, b in zip(one, other, strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-4)
+
+
+def test_mentions_of_the_document_count_too_where_they_are_pooled(memory):
+    plain = load_encoder(f"memory:{memory[0]}", "last", context="document")
+    pooled = with_mentions(plain, True, "document")
+    assert isinstance(pooled, PooledEncoder) and len(pooled.streams) == len(plain.streams) == 4
+    assert pooled.identity() != plain.identity() and with_mentions(plain, True, "sentence") is plain
+    alone, shared = plain.encode_all(TAGGED).streams[2], pooled.encode_all(TAGGED).streams[2]
+    np.testing.assert_array_equal(shared[0], shared[5])  # Vellmar, twice in one document
+    assert np.any(alone[0] != alone[5])
+
+
+def test_a_tagger_is_saved_and_opened_and_refuses_another_memory(memory, tmp_path, capsys):
+    folder, command = memory
+    spec = f"memory:{folder}"
+    check_spec(spec)
+    tagger = boustro.Tagger(spec, "mlp", epochs=3, cache=False).fit(TAGGED, TAGGED, seed=1)
+    assert exact_spec(spec, tagger.encoder().identity()) == f"memory:{folder.resolve()}"
+    tagger.save_pretrained(tmp_path / "ner")
+    opened = boustro.Tagger.from_pretrained(tmp_path / "ner", cache=False)
+    assert opened.tag(TAGGED) == tagger.tag(TAGGED)
+    before = spec_fingerprint(spec)
+    assert main([*command, "--words", "5", "--overwrite"]) == 0
+    assert spec_fingerprint(spec) != before
+    with pytest.raises(ValueError, match="is not the one that this head was trained on"):
+        boustro.Tagger.from_pretrained(tmp_path / "ner", cache=False).tag(TAGGED)
+
+
+def test_a_finished_memory_is_not_replaced_unasked(memory, capsys):
+    assert main(memory[1]) == 1
+    assert "--overwrite" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("reading", [{"layers": "0"}, {"pooling": "first"}, {"spacing": "always"}])
+def test_an_encoder_that_reads_otherwise_is_refused(memory, reading):
+    with pytest.raises(ValueError, match="reads words otherwise now"):
+        load_encoder(f"memory:{memory[0]}", **reading)
+
+
+def test_vectors_of_another_width_are_refused(memory):
+    folder = memory[0]
+    arrays = load_file(folder / WEIGHTS)
+    save_file({**arrays, "0": arrays["0"][:, :4].copy()}, folder / WEIGHTS)
+    with pytest.raises(ValueError, match="write the folder again"):
+        load_encoder(f"memory:{folder}")
+
+
+def test_a_missing_memory_and_an_empty_corpus_are_one_sentence(tiny_pair, tmp_path, capsys):
+    with pytest.raises(FileNotFoundError, match="no such folder; a memory folder is expected here"):
+        load_encoder(f"memory:{tmp_path / 'none'}")
+    (tmp_path / "empty.txt").write_text("\n")
+    assert main(["memory", str(tmp_path / "empty.txt"), "--encoder", tiny_pair, "--out", str(tmp_path / "m")]) == 1
+    assert "the corpus has no words" in capsys.readouterr().err
+    assert main(["memory", "--encoder", tiny_pair, "--out", str(tmp_path / "m")]) == 1
+    assert "no corpus given" in capsys.readouterr().err
+
+
+def test_words_cannot_be_dropped_where_they_are_remembered(memory):
+    tagger = boustro.Tagger(f"memory:{memory[0]}", word_dropout=0.2, epochs=1, cache=False)
+    with pytest.raises(ValueError, match="--word-dropout needs words that are read before"):
+        tagger.fit(TAGGED, seed=1)
