@@ -13,6 +13,7 @@ from boustro.encoders.pooled import PooledEncoder, pool_mean, with_mentions
 from boustro.encoders.spec import check_spec, exact_spec, load_encoder, spec_fingerprint
 from boustro.text.words import split_text
 from boustro.types import Sentence
+from damage import vouch
 
 TEXTS = ["Vellmar won. Ada left Vellmar.", "Ada saw it rain in Lisse.", "It rained."]
 TAGGED = [
@@ -129,10 +130,27 @@ def test_a_finished_memory_is_not_replaced_unasked(memory, capsys):
     assert "--overwrite" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("reading", [{"layers": "0"}, {"pooling": "first"}, {"spacing": "always"}])
-def test_an_encoder_that_reads_otherwise_is_refused(memory, reading):
-    with pytest.raises(ValueError, match="reads words otherwise now"):
+@pytest.mark.parametrize(
+    ("reading", "other"),
+    [
+        ({"layers": "0"}, "layers"),
+        ({"pooling": "first", "layers": "0"}, "layers, pooling"),
+        ({"spacing": "always"}, "spacing"),
+        ({"sentinel": False}, "frame"),
+    ],
+)
+def test_an_encoder_that_reads_otherwise_is_refused(memory, reading, other):
+    with pytest.raises(ValueError, match=f"read the text of this memory with other {other}; read in the same way"):
         load_encoder(f"memory:{memory[0]}", **reading)
+
+
+def test_another_encoder_in_its_place_is_refused(memory, tiny_lm):
+    change = memory[0] / "config.json"
+    told = json.loads(change.read_text("utf-8"))
+    change.write_text(json.dumps(told | {"encoder": str(tiny_lm("gpt2"))}), "utf-8")
+    vouch(memory[0])
+    with pytest.raises(ValueError, match="with other parts"):
+        load_encoder(f"memory:{memory[0]}")
 
 
 def test_vectors_of_another_width_are_refused(memory):

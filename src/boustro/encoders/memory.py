@@ -45,12 +45,13 @@ class MemoryEncoder(PooledEncoder):
             raise type(error)(f"{path} is a memory of {config['encoder']}: {error}") from error
         super().__init__(base, "sentence", known)
         self.spec, self.tokenizer = spec, getattr(base, "tokenizer", tokenizer)
-        widths = [means.shape[1:] for means in known.means]
-        if reading_facts(base) != config["reading"] or widths != [(stream.width,) for stream in base.streams]:
+        if other := sorted(_differing(reading_facts(base), config["reading"])):
             raise ValueError(
-                f"{path}: {config['encoder']} has changed since it read the text of this memory, or reads words "
-                "otherwise now; keep to its highest layer, pooling and spacing, or write it anew with boustro memory"
+                f"{path}: {config['encoder']} read the text of this memory with other {', '.join(other)}; "
+                "read in the same way, or write the memory anew with boustro memory"
             )
+        if [means.shape[1:] for means in known.means] != [(stream.width,) for stream in base.streams]:
+            raise ValueError(f"{path}: damaged (vectors of another width); write the memory folder again")
 
     def identity(self) -> dict[str, Any]:
         base = self.base.identity()
@@ -74,6 +75,15 @@ def reading_facts(encoder: Encoder) -> Any:
         return [facts(item) for item in value] if isinstance(value, (list, tuple)) else value
 
     return facts(encoder.identity())
+
+
+def _differing(here: Any, there: Any) -> set[str]:
+    """The names of the facts in which two encoders differ, such as pooling; `parts` where they have other parts."""
+    parts, others = (facts.get("parts", [facts]) if isinstance(facts, Mapping) else [] for facts in (here, there))
+    if len(parts) != len(others) or not all(isinstance(part, Mapping) for part in others):
+        return {"parts"}
+    pairs = zip(parts, others, strict=True)
+    return {name for a, b in pairs for name in a.keys() | b.keys() if a.get(name) != b.get(name)}
 
 
 def named_by_memory(path: str) -> list[str]:

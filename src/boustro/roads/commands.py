@@ -93,7 +93,7 @@ def memory(config: Annotated[MemoryConfig, arg(name="")]) -> dict[str, Any]:
     from boustro.store import claim
 
     with claim(config.out, KIND, config.overwrite):
-        record = write_memory(lambda: _read(config, config.corpus, config.max_documents), config)
+        record = write_memory(lambda bar: _read(config, config.corpus, config.max_documents, bar), config)
     print(f"{config.out}: {record['kept']:,} of {record['different']:,} words; as an encoder memory:{config.out}")
     return record
 
@@ -104,10 +104,12 @@ def _documents(options: CorpusOptions) -> tuple[Iterator[list[Sentence]], Iterat
     return _read(options, options.corpus, options.max_documents), held_out
 
 
-def _read(options: RawTextOptions, corpora: Sequence[str], most: int | None) -> Iterator[list[Sentence]]:
-    """The sentences of each document; `ValueError` where no corpus is named."""
+def _read(
+    options: RawTextOptions, corpora: Sequence[str], most: int | None, bar: bool = True
+) -> Iterator[list[Sentence]]:
+    """The sentences of each document; `ValueError` where no corpus is named. `bar` shows how far it has come."""
     if not corpora:
         raise ValueError("no corpus given; name at least one file, folder or dataset")
     documents = itertools.islice(read_documents(corpora, options.text_key, options.split), most)
-    for number, text in enumerate(tqdm(documents, desc="splitting", unit=" documents", disable=None)):
+    for number, text in enumerate(tqdm(documents, desc="splitting", unit=" documents", disable=None if bar else True)):
         yield [placed.sentence for placed in split_text(text, f"document {number}")]

@@ -22,17 +22,22 @@ Document = list[Sentence]
 CHUNK_WORDS = 20_000
 
 
-def write_memory(documents: Callable[[], Iterable[Document]], config: MemoryConfig) -> dict[str, Any]:
-    """Write the folder; returns what was read. `documents` is called twice; `ValueError` for text without words."""
+def write_memory(documents: Callable[[bool], Iterable[Document]], config: MemoryConfig) -> dict[str, Any]:
+    """Write the folder; returns what was read. `ValueError` for text without words.
+
+    Args:
+        documents: Called twice, with whether it shows a progress bar: the first time alone.
+        config: The options.
+    """
     encoder = load_encoder(config.encoder, config.layers, config.pooling, context="document")
-    found = Counter(word for document in documents() for sentence in document for word in sentence.words)
+    found = Counter(word for document in documents(True) for sentence in document for word in sentence.words)
     if not found:
         raise ValueError("the corpus has no words")
     rows = {word: row for row, (word, _) in enumerate(found.most_common(config.words))}
     sums = [np.zeros((len(rows), stream.width), np.float32) for stream in encoder.streams]
     counts = np.zeros(len(rows), np.float32)
     with tqdm(total=found.total(), desc="reading", unit=" words", unit_scale=True, disable=None) as bar:
-        for chunk in chunk_by_size(documents(), lambda document: sum(map(len, document)), CHUNK_WORDS):
+        for chunk in chunk_by_size(documents(False), lambda document: sum(map(len, document)), CHUNK_WORDS):
             sentences = [sentence for document in chunk for sentence in document]
             words = [word for sentence in sentences for word in sentence.words]
             read = np.array([rows.get(word, -1) for word in words], np.int64)
