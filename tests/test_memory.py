@@ -168,7 +168,22 @@ def test_a_missing_memory_and_an_empty_corpus_are_one_sentence(tiny_pair, tmp_pa
     assert main(["memory", str(tmp_path / "empty.txt"), "--encoder", tiny_pair, "--out", str(tmp_path / "m")]) == 1
     assert "the corpus has no words" in capsys.readouterr().err
     assert main(["memory", "--encoder", tiny_pair, "--out", str(tmp_path / "m")]) == 1
-    assert "no corpus given" in capsys.readouterr().err
+    assert "no text given" in capsys.readouterr().err
+
+
+def test_the_words_of_labelled_files_are_read_and_their_labels_are_not(tiny_pair, file, tmp_path, monkeypatch):
+    monkeypatch.setenv("BOUSTRO_BF16", "0")
+    other = file("train.conll", "-DOCSTART- O\n\nVellmar B-ORG\nwon O\n\nAda B-PER\nleft O\nVellmar B-LOC\n\n")
+    same = file("words.jsonl", '{"words": ["It", "rained"], "tags": null, "document": "x"}\n')
+    command = ["memory", "--data", str(other), str(same), "--encoder", tiny_pair, "--out", str(tmp_path / "memory")]
+    assert main(command) == 0
+    known, _ = load_means(tmp_path / "memory")
+    assert dict(zip(known.rows, known.counts.tolist(), strict=True)) == {
+        "Vellmar": 2, "won": 1, "Ada": 1, "left": 1, "It": 1, "rained": 1
+    }  # fmt: skip
+    sentences = [Sentence(("Vellmar", "won"), document="d"), Sentence(("Ada", "left", "Vellmar"), document="d")]
+    own = load_encoder(tiny_pair, "last", context="document").encode_all(sentences).streams[0][:, -1]
+    np.testing.assert_allclose(known.means[0][known.rows["Vellmar"]], (own[0] + own[4]) / 2, atol=2e-3)
 
 
 def test_words_cannot_be_dropped_where_they_are_remembered(memory):

@@ -89,11 +89,22 @@ def seq2seq(config: Annotated[Seq2SeqConfig, arg(name="")]) -> dict[str, Any]:
 def memory(config: Annotated[MemoryConfig, arg(name="")]) -> dict[str, Any]:
     """Write the mean vector of every word in raw text, for encoders that remember what a word was elsewhere."""
     from boustro.encoders.means import KIND
+    from boustro.encoders.windows import group_sentences
     from boustro.roads.memory import write_memory
     from boustro.store import claim
+    from boustro.tasks.data import read_raw
+
+    if not config.corpus and not config.data:
+        raise ValueError("no text given; name at least one file, folder or dataset, or labelled files with --data")
+
+    def documents(bar: bool) -> Iterator[list[Sentence]]:
+        if config.corpus:
+            yield from _read(config, config.corpus, config.max_documents, bar)
+        for name in config.data:
+            yield from group_sentences(read_raw(name).sentences, "document")
 
     with claim(config.out, KIND, config.overwrite):
-        record = write_memory(lambda bar: _read(config, config.corpus, config.max_documents, bar), config)
+        record = write_memory(documents, config)
     print(f"{config.out}: {record['kept']:,} of {record['different']:,} words; as an encoder memory:{config.out}")
     return record
 

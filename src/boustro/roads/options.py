@@ -95,6 +95,8 @@ class MemoryConfig(RawTextOptions):
 
     out: Path
     """Where to write the memory's folder; as an encoder it is named memory:OUT."""
+    data: tuple[str, ...] = ()
+    """Labelled files, or data sets of the Hub, whose words are read too, in their documents; their labels are not."""
     encoder: str = "starter"
     """Spec of the encoder that reads the text, and that the memory belongs to."""
     layers: str = "last"
