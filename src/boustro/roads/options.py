@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
+from boustro.encoders.options import ReadingOptions
 from boustro.options import (
     Count,
     CountOrZero,
@@ -90,8 +91,8 @@ class RawTextOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemoryConfig(RawTextOptions):
-    """The options of `boustro memory`."""
+class MemoryConfig(RawTextOptions, ReadingOptions):
+    """The options of `boustro memory`; words are read as taggers will read them."""
 
     out: Path
     """Where to write the memory's folder; as an encoder it is named memory:OUT."""
@@ -101,8 +102,6 @@ class MemoryConfig(RawTextOptions):
     """Spec of the encoder that reads the text, and that the memory belongs to."""
     layers: str = "last"
     """Layers that taggers will read; the memory has the highest of them."""
-    pooling: str | None = None
-    """Where a word is read, as taggers will read it. By default what suits the encoder."""
     words: Count = 50_000
     """How many words to keep, the most frequent ones. One takes 2 bytes for each dimension."""
     overwrite: bool = False
