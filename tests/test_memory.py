@@ -1,6 +1,7 @@
 """`boustro memory` and `memory:DIR`: the mean vectors of words in raw text, and a tagger that reads them."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -169,6 +170,12 @@ def test_a_missing_memory_and_an_empty_corpus_are_one_sentence(tiny_pair, tmp_pa
     assert "the corpus has no words" in capsys.readouterr().err
     assert main(["memory", "--encoder", tiny_pair, "--out", str(tmp_path / "m")]) == 1
     assert "no text given" in capsys.readouterr().err
+
+
+def test_a_stream_is_refused(tiny_pair, tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe")
+    assert main(["memory", str(tmp_path / "pipe"), "--encoder", tiny_pair, "--out", str(tmp_path / "m")]) == 1
+    assert "can be read only once, and a memory reads its text twice" in capsys.readouterr().err
 
 
 def test_the_words_of_labelled_files_are_read_and_their_labels_are_not(tiny_pair, file, tmp_path, monkeypatch):

@@ -20,7 +20,7 @@ from boustro.roads.options import (
     RawTextOptions,
     Seq2SeqConfig,
 )
-from boustro.text.documents import read_documents
+from boustro.text.documents import is_stream, read_documents
 from boustro.text.words import split_text
 from boustro.types import Sentence
 
@@ -96,6 +96,8 @@ def memory(config: Annotated[MemoryConfig, arg(name="")]) -> dict[str, Any]:
 
     if not config.corpus and not config.data:
         raise ValueError("no text given; name at least one file, folder or dataset, or labelled files with --data")
+    for name in filter(is_stream, (*config.corpus, *config.data)):
+        raise ValueError(f"{name}: a stream can be read only once, and a memory reads its text twice; give a file")
 
     def documents(bar: bool) -> Iterator[list[Sentence]]:
         if config.corpus:
