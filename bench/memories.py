@@ -1,0 +1,61 @@
+"""Encoders without and with a memory of raw text, side by side: `boustro memory` for each, then one table of all.
+
+    python bench/memories.py --corpus tweets.jsonl.xz --max-documents 70000 --train wnut17/train.txt \
+        --dev wnut17/dev.txt --encoders starter-forward starter masked:$MINILM --out memories -- --epochs 10
+    python bench/memories.py --data conll2003/train.txt --train conll2003/train.txt --dev conll2003/dev.txt \
+        --encoders starter --command fewshot --out shots -- --shots 4 16 64
+
+What stands behind `--` goes to `boustro compare` or `boustro fewshot`. `--data` names labelled files whose words the
+memory reads, without their labels: those to learn from, or, where all texts are at hand before they are tagged, those
+to score too. A memory that is complete in --out is not written again.
+"""
+
+import sys
+from pathlib import Path
+from typing import Literal
+
+import tyro
+
+from gpt2_pair import boustro
+
+
+def main(
+    train: Path,
+    dev: Path,
+    out: Path,
+    encoders: tuple[str, ...] = ("starter",),
+    corpus: tuple[str, ...] = (),
+    data: tuple[str, ...] = (),
+    max_documents: int | None = None,
+    words: int = 50_000,
+    command: Literal["compare", "fewshot"] = "compare",
+) -> None:
+    """Write the memories and run the study.
+
+    Args:
+        train: Labelled data to learn from.
+        dev: Labelled data to score.
+        out: Where memories and the study go.
+        encoders: Specs of encoders.
+        corpus: Raw text that the memories read.
+        data: Labelled files whose words they read.
+        max_documents: At most so many documents of the raw text.
+        words: How many words a memory keeps.
+        command: The study.
+    """
+    text = [*corpus, *(("--data", *data) if data else ()), "--words", str(words)]
+    text += ["--max-documents", str(max_documents)] if max_documents else []
+    compared = []
+    for number, encoder in enumerate(encoders, 1):
+        memory = out / f"memory-{number}"
+        if not (memory / "manifest.json").is_file():
+            boustro("memory", *text, "--encoder", encoder, "--out", memory)
+        compared += [encoder, f"memory:{memory}"]
+    more = sys.argv[sys.argv.index("--") + 1 :] if "--" in sys.argv else []
+    files = ("--train", train, "--dev", dev, "--out", out / command, "--json", out / f"{command}.json")
+    boustro(command, "--encoders", *compared, *files, *more)
+
+
+if __name__ == "__main__":
+    own = sys.argv[1 : sys.argv.index("--")] if "--" in sys.argv else sys.argv[1:]
+    tyro.cli(main, args=own)
