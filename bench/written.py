@@ -7,7 +7,7 @@
 
 Every system is fine-tuned on the pairs with each number of epochs and each seed, and writes for the prompts of `--dev`
 by each of its strategies. Beside them: the first sentence of the prompt, the most typical text of the training set, and
-each system's texts for other prompts (each text is rated with the target of the one before it), which shows how much
+each system's texts for other prompts (each is rated with the target of another one), which shows how much
 of a score comes from the prompt. What is in `--out` already is not computed again.
 """
 
@@ -81,9 +81,10 @@ def rate(written: Path, options: Sequence[str]) -> dict[str, dict[str, float]]:
 
 
 def turn(written: Path) -> Path:
-    """A file in which each text stands with the record before its own."""
+    """A file in which each text stands with a record half the file away: neighbours may have one prompt in common."""
     rows = [jsonlib.loads(line) for line in written.read_text("utf-8").splitlines()]
-    texts = [row["text"] for row in rows[1:] + rows[:1]]
+    half = len(rows) // 2
+    texts = [row["text"] for row in rows[half:] + rows[:half]]
     turned = written.with_suffix(".turned.jsonl")
     lines = (jsonlib.dumps(row | {"text": text}) + "\n" for row, text in zip(rows, texts, strict=True))
     turned.write_text("".join(lines), "utf-8")
