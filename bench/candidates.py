@@ -22,6 +22,7 @@ from typing import Any
 
 import tyro
 
+import open_questions
 import unseen
 from boustro.names import locate_model
 from boustro.store import write_file
@@ -30,10 +31,7 @@ from gpt2_pair import boustro
 DIRECTIONS = ("forward", "backward")
 VALIDATION = "wikipedia/validation.jsonl.bz2"
 WARM = ("--lr", "1e-3")
-TEXTS = {
-    "wikipedia": ["wikipedia/train-AA.jsonl.bz2"],
-    "messages": ["user_text/tweets.jsonl.xz", "user_text/reddit.jsonl.xz"],
-    "abstracts": ["biomedical/abstracts.jsonl.xz"],
+TEXTS = open_questions.TEXTS | {
     "news": ["news/reuters21578.jsonl.xz", "news/bbc2004.jsonl.xz", "news/abc2006.jsonl.xz"],
 }
 """Texts for trials; some of them are for research only, so what is trained on them may not be shipped."""
@@ -93,12 +91,13 @@ class Bench:
             write_file(files[0], _lowered(self.data / TEXTS["wikipedia"][0]))
         elif text == "validation":
             files = [self.data / VALIDATION]
-        known = ("--tokenizer", "starter")
-        if vocabulary != CANDIDATES["control"].vocabulary:
-            own = self.out / "shards" / f"wikipedia-{vocabulary}"
-            known = ("--train-tokenizer", str(vocabulary))
-            known = known if text == "wikipedia" else ("--tokenizer", str(own / "tokenizer"))
-        boustro("tokenize", *files, *known, "--out", folder)
+        if vocabulary == CANDIDATES["control"].vocabulary:
+            pieces = ("--tokenizer", "starter")
+        elif text == "wikipedia":
+            pieces = ("--train-tokenizer", str(vocabulary))
+        else:
+            pieces = ("--tokenizer", self.shards("wikipedia", vocabulary) / "tokenizer")
+        boustro("tokenize", *files, *pieces, "--out", folder)
         return folder
 
     def train(self, name: str, seed: int) -> list[Path]:
@@ -119,8 +118,7 @@ class Bench:
             halves.append(self.out / "lms" / f"{name}-{seed}" / direction)
             where = ["--shards", *shards, "--validation", validation, "--out", halves[-1], "--direction", direction]
             how = [*given, *start, "--tokens", str(self.tokens), "--seed", str(seed), "--resume"]
-            if not (halves[-1] / "training.json").is_file():
-                boustro("pretrain", *where, *how)
+            boustro("pretrain", *where, *how)
         return halves
 
     def config(self, name: str) -> Path:
@@ -164,8 +162,8 @@ def main(
             found = unseen.score(pair, seed, data, sets, figures=figures)
             rows.append({f"{n} {key}": found[n][key] for n, key in keys} | _losses(bench, name, halves))
         cells = [f"{rows[0]['parameters'] / 1e6:.1f}M"]
-        cells += [_spread(rows, key, 3) for key in (*DIRECTIONS, "bits")]
-        cells += [_spread(rows, f"{n} {key}", 2) for n, key in keys]
+        cells += [unseen.spread([row[key] for row in rows], 3) for key in (*DIRECTIONS, "bits")]
+        cells += [unseen.spread([row[f"{n} {key}"] for row in rows]) for n, key in keys]
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
 
@@ -182,12 +180,6 @@ def _losses(bench: Bench, name: str, halves: list[Path]) -> dict[str, float]:
 def _characters(file: Path) -> int:
     with bz2.open(file, "rt", encoding="utf-8") as lines:
         return sum(len(json.loads(line)["text"]) for line in lines)
-
-
-def _spread(rows: list[dict[str, float]], key: str, digits: int) -> str:
-    values = [row[key] for row in rows]
-    spread = f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
-    return f"{statistics.fmean(values):.{digits}f}{spread}"
 
 
 def _lowered(file: Path, most: int = 5000) -> str:

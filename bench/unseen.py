@@ -57,7 +57,7 @@ def main(
         for name in (name for name in SETS if _scored(name, sets)):
             found = [score(encoder, seed, data, _scored(name, sets), sentences, figures) for seed in seeds]
             for scored in _scored(name, sets):
-                shown = (_spread([own[scored][key] for own in found]) for key in ("f1", *BUCKETS))
+                shown = (spread([own[scored][key] for own in found]) for key in ("f1", *BUCKETS))
                 print(f"{encoder:40} {scored:10} " + " ".join(f"{value:>14}" for value in shown), flush=True)
 
 
@@ -118,9 +118,10 @@ def few_nerd(path: Path) -> list[Sentence]:
     return sentences
 
 
-def _spread(values: Sequence[float]) -> str:
-    spread = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
-    return f"{statistics.fmean(values):.2f}{spread}"
+def spread(values: Sequence[float], digits: int = 2) -> str:
+    """The mean, and the standard deviation of several."""
+    around = f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{statistics.fmean(values):.{digits}f}{around}"
 
 
 def _load(path: Path | None) -> dict[str, dict[str, float]]:

@@ -77,7 +77,7 @@ def test_earlier_vectors_count_as_often_as_they_were_read():
 
 def test_of_a_word_that_was_never_read_nothing_is_known():
     known = WordMeans({"Ada": 0}, np.array([3], np.float32), [np.ones((1, 2), np.float16)])
-    counts, means = known.of(["Lisse", "Ada"], 0)
+    counts, means = next(known.of(["Lisse", "Ada"]))
     assert counts.tolist() == [0, 3] and means[1].tolist() == [1, 1]
 
 
@@ -92,7 +92,7 @@ def test_the_streams_are_those_of_the_encoder_and_means_over_the_text_and_the_wo
     for number, own in enumerate(features.streams[:2]):
         np.testing.assert_array_equal(own, base.streams[number])
         for row, word in enumerate(words):
-            counts, means = known.of([word], number)
+            counts, means = list(known.of([word]))[number]
             wanted = (own[row, -1] + counts * means[0]) / (1 + counts)
             np.testing.assert_allclose(features.streams[2 + number][row, 0], wanted, atol=1e-3)
     for one, other in zip(encoder.encode(TAGGED), features.sentences(), strict=True):

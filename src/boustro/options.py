@@ -52,7 +52,7 @@ def above(low: float) -> Range:
 
 MOST_WIDTH = 65_536
 Count = Annotated[int, Range(1)]
-Workers = Annotated[int, Range(1, 4096)]
+Workers = Annotated[int, Range(1, 1024)]
 CountOrZero = Annotated[int, Range(0)]
 Width = Annotated[int, Range(1, MOST_WIDTH)]
 Seed = Annotated[int, Range(0, 2**32 - 1)]

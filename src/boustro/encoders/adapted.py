@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from boustro.encoders.lm import LMEncoder
+from boustro.encoders.loading import naming
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.unmasked import UnmaskedEncoder
 from boustro.models.adaptation import MASK_KEPT, Adaptation, adapter_fingerprint, find_adaptation
@@ -49,10 +50,8 @@ def load_causal(
         raise ValueError(f"{path}: an adapted LM is a folder here, which has no revision")
     base, revision = locate(adaptation.base)
     common |= {"direction": adaptation.direction, **({"blocks": adaptation.blocks} if unmasked else {})}
-    try:
+    with naming(f"{path} adapts {adaptation.base}"):
         encoder = kind(base, reading, revision=revision, whole=True, **common)
-    except (FileNotFoundError, ValueError) as error:
-        raise type(error)(f"{path} adapts {adaptation.base}: {error}") from error
     now = facts_of(encoder, adaptation.base)
     if (now.weights, now.vocabulary) != (adaptation.weights, adaptation.vocabulary):
         raise ValueError(

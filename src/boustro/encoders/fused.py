@@ -17,7 +17,7 @@ from torch import Tensor
 from boustro.encoders.base import Encoder
 from boustro.encoders.concat import ConcatEncoder
 from boustro.encoders.lm import LMEncoder
-from boustro.encoders.loading import weights_fingerprint
+from boustro.encoders.loading import naming, weights_fingerprint
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.reading import PieceEncoder
 from boustro.models.fusion import CLOZE, KIND, READING, Fusion, load_fusion
@@ -48,10 +48,8 @@ class FusedEncoder(ConcatEncoder):
         self._weights = weights_fingerprint(path, None)
         fusion, config = load_fusion(Path(path))
         specs = (str(Path(path) / side) if side in config["trained"] else config[side] for side in SIDES["both"])
-        try:
+        with naming(f"{path} is a fusion of {config['forward']} and {config['backward']}"):
             pair = load("+".join(specs), device=device, whole=True, **vars(reading))
-        except (FileNotFoundError, ValueError) as error:
-            raise type(error)(f"{path} is a fusion of {config['forward']} and {config['backward']}: {error}") from error
         forward, backward = lms_of(pair)
         if facts_of(forward, backward, config["trained"]) != config["towers"]:
             raise ValueError(

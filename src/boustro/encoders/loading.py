@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,15 @@ IGNORED = EDITABLE | {MANIFEST, "training.json", "generation_config.json", "trai
 """Files that change no number."""
 REMEMBERED, LARGE = "hashes.json", 64 * 2**20
 SETTLED_SECONDS = 2.0  # a file modified more recently may change again with the same modification time
+
+
+@contextlib.contextmanager
+def naming(folder: str) -> Iterator[None]:
+    """A block that opens what a folder names; its error then begins with `folder`, a path and what it is."""
+    try:
+        yield
+    except (FileNotFoundError, ValueError) as error:
+        raise type(error)(f"{folder}: {error}") from error
 
 
 def load_config(name_or_path: str, revision: str | None):

@@ -8,7 +8,7 @@ V words, D width of a stream.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,10 +31,11 @@ class WordMeans:
     counts: np.ndarray  # (V,) float32
     means: Sequence[np.ndarray]  # (V, D) per stream
 
-    def of(self, words: Sequence[str], stream: int) -> tuple[np.ndarray, np.ndarray]:
-        """For K words the counts (K,), 0 for one that was never read, and the mean vectors (K, D)."""
+    def of(self, words: Sequence[str]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """For each stream the counts (K,) of K words, 0 for one that was never read, and the mean vectors (K, D)."""
         rows = np.array([self.rows.get(word, -1) for word in words], np.int64)
-        return np.where(rows < 0, np.float32(0), self.counts[rows]), self.means[stream][rows]
+        counts = np.where(rows < 0, np.float32(0), self.counts[rows])
+        return ((counts, means[rows]) for means in self.means)
 
 
 def save_means(folder: Path, known: WordMeans, config: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from boustro.encoders.base import Encoder
-from boustro.encoders.loading import weights_fingerprint
+from boustro.encoders.loading import naming, weights_fingerprint
 from boustro.encoders.means import KIND, load_means
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.pooled import PooledEncoder
@@ -39,10 +39,8 @@ class MemoryEncoder(PooledEncoder):
     ) -> None:
         self._weights = weights_fingerprint(path, None)
         known, config = load_means(Path(path))
-        try:
+        with naming(f"{path} is a memory of {config['encoder']}"):
             base = load(config["encoder"], device=device, **vars(reading))
-        except (FileNotFoundError, ValueError) as error:
-            raise type(error)(f"{path} is a memory of {config['encoder']}: {error}") from error
         super().__init__(base, "sentence", known)
         self.spec, self.tokenizer = spec, getattr(base, "tokenizer", tokenizer)
         if other := sorted(_differing(reading_facts(base), config["reading"])):

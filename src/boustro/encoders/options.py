@@ -1,8 +1,8 @@
 """How an encoder is loaded and reads: the one declaration of these options. torch is not imported here: command lines
 list them."""
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields
+from typing import Any, Literal
 
 Spacing = Literal["natural", "always"]
 Context = Literal["sentence", "document"]
@@ -38,3 +38,7 @@ class ReadingOptions(LoadingOptions):
     document boundaries make it the sentence."""
     sentinel: bool | None = None
     """Start each reading with the end-of-text piece. By default as the LM was trained."""
+
+    def reading(self) -> dict[str, Any]:
+        """These options alone, of an object that has others too."""
+        return {option.name: getattr(self, option.name) for option in fields(ReadingOptions)}

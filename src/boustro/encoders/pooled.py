@@ -16,7 +16,7 @@ import copy
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import tee
+from itertools import repeat, tee
 from typing import Any
 
 import numpy as np
@@ -82,10 +82,8 @@ class PooledEncoder(Encoder):
 
     def _with_pooled(self, sentences: Sequence[Sentence], features: Features) -> Features:
         words, kinds = number_mentions(sentences, self.within)
-        pooled = []
-        for number, stream in enumerate(features.streams):
-            earlier = self.known and self.known.of(words, number)
-            pooled.append(pool_mean(stream[:, -1], kinds, earlier)[:, None])
+        earlier = self.known.of(words) if self.known else repeat(None)
+        pooled = (pool_mean(s[:, -1], kinds, own)[:, None] for s, own in zip(features.streams, earlier, strict=False))
         return Features((*features.streams, *pooled), features.lengths)
 
 

@@ -100,8 +100,7 @@ def memory(config: Annotated[MemoryConfig, arg(name="")]) -> dict[str, Any]:
         raise ValueError(f"{name}: a stream can be read only once, and a memory reads its text twice; give a file")
 
     def documents(bar: bool) -> Iterator[list[Sentence]]:
-        if config.corpus:
-            yield from _read(config, config.corpus, config.max_documents, bar)
+        yield from _read(config, config.corpus, config.max_documents, bar)
         for name in config.data:
             yield from group_sentences(read_raw(name).sentences, "document")
 
@@ -113,6 +112,8 @@ def memory(config: Annotated[MemoryConfig, arg(name="")]) -> dict[str, Any]:
 
 def _documents(options: CorpusOptions) -> tuple[Iterator[list[Sentence]], Iterator[list[Sentence]]]:
     """The documents to train on and those to measure on, as sentences; `ValueError` where no corpus is named."""
+    if not options.corpus:
+        raise ValueError("no corpus given; name at least one file, folder or dataset")
     held_out = _read(options, [str(options.validation)], None) if options.validation else iter(())
     return _read(options, options.corpus, options.max_documents), held_out
 
@@ -120,9 +121,7 @@ def _documents(options: CorpusOptions) -> tuple[Iterator[list[Sentence]], Iterat
 def _read(
     options: RawTextOptions, corpora: Sequence[str], most: int | None, bar: bool = True
 ) -> Iterator[list[Sentence]]:
-    """The sentences of each document; `ValueError` where no corpus is named. `bar` shows how far it has come."""
-    if not corpora:
-        raise ValueError("no corpus given; name at least one file, folder or dataset")
+    """The sentences of each document; `bar` shows how far it has come."""
     documents = itertools.islice(read_documents(corpora, options.text_key, options.split), most)
     for number, text in enumerate(tqdm(documents, desc="splitting", unit=" documents", disable=None if bar else True)):
         yield [placed.sentence for placed in split_text(text, f"document {number}")]

@@ -5,7 +5,6 @@ Only the sums are in memory, of the words that are kept: 4 bytes for each dimens
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from tqdm import tqdm
 
 from boustro.encoders.means import KIND, WordMeans, save_means
 from boustro.encoders.memory import reading_facts
-from boustro.encoders.options import ReadingOptions
 from boustro.encoders.spec import exact_spec, load_encoder
 from boustro.roads.options import MemoryConfig
 from boustro.store import write_folder
@@ -31,8 +29,7 @@ def write_memory(documents: Callable[[bool], Iterable[Document]], config: Memory
         documents: Called twice, with whether it shows a progress bar: the first time alone.
         config: The options.
     """
-    reading = {option.name: getattr(config, option.name) for option in fields(ReadingOptions)}
-    encoder = load_encoder(config.encoder, **reading)
+    encoder = load_encoder(config.encoder, **config.reading())
     found = Counter(word for document in documents(True) for sentence in document for word in sentence.words)
     if not found:
         raise ValueError("the corpus has no words")

@@ -14,7 +14,7 @@ import copy
 import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self, overload
@@ -22,7 +22,6 @@ from typing import Any, Self, overload
 from boustro import __version__
 from boustro.encoders.base import Encoder
 from boustro.encoders.frozen import refuse_other_weights, weights_of
-from boustro.encoders.options import ReadingOptions
 from boustro.encoders.pooled import with_mentions
 from boustro.encoders.spec import exact_spec, load_encoder, with_cache
 from boustro.given import as_sentences, iterate
@@ -132,7 +131,7 @@ class Task(Contract[Input, Result]):
         """
         cached = cached and bool(self.cache)
         if cached not in self._encoders:
-            options = {f.name: getattr(self.config, f.name) for f in fields(ReadingOptions)}
+            options = self.config.reading()
             if options["sentinel"] is None:
                 del options["sentinel"]
             if cached:

@@ -11,7 +11,7 @@ in training gets WordNet's first sense, where WordNet was given to the construct
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self, overload
 
@@ -94,7 +94,7 @@ class SenseTagger:
         """
         check_options(SenseTagger.__init__, locals())
         self.options = SenseOptions(**options)
-        reading = ReadingOptions(**{f.name: getattr(self.options, f.name) for f in fields(ReadingOptions)})
+        reading = ReadingOptions(**self.options.reading())
         self.encoder = FrozenEncoder(encoder, reading, cache=cache, device=device)
         self.first: dict[Entry, str] = {}
         """WordNet's first sense of every entry."""
