@@ -27,10 +27,9 @@ import unseen
 from boustro.names import locate_model
 from boustro.store import write_file
 from gpt2_pair import boustro
+from open_questions import DIRECTIONS, WARM
 
-DIRECTIONS = ("forward", "backward")
 VALIDATION = "wikipedia/validation.jsonl.bz2"
-WARM = ("--lr", "1e-3")
 TEXTS = open_questions.TEXTS | {
     "news": ["news/reuters21578.jsonl.xz", "news/bbc2004.jsonl.xz", "news/abc2006.jsonl.xz"],
 }

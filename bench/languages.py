@@ -7,7 +7,8 @@
 `--folder` is what `boustro language` wrote. Rows: its forward LM alone, its pair, a masked LM (EuroBERT's body of the
 same size as one half) that reads as many pieces as both LMs together, and a linear-chain CRF (CRFsuite, L-BFGS) over
 each word's characters and shape and those of its neighbours. Mean ± standard deviation over seeds; the CRF has none.
-All but the CRF choose their epoch on the development set.
+All but the CRF choose their epoch on the development set. The report in `--folder` gets the masked LM as a further
+system; taggers that it has are not trained again.
 """
 
 import json
@@ -46,7 +47,7 @@ def main(folder: Path, train: Path, dev: Path, seeds: int = 3, epochs: int = 20,
     encoders = (folder / "forward", f"{folder / 'forward'}+{folder / 'backward'}", f"masked:{masked}")
     found = folder / "controls.json"
     given = ("--train", train, "--dev", dev, "--seeds", str(seeds), "--epochs", str(epochs), "--json", found)
-    boustro("compare", "--encoders", *encoders, *given, "--out", folder / "controls")
+    boustro("compare", "--encoders", *encoders, *given, "--out", folder / "report")
     systems = json.loads(found.read_text("utf-8"))["systems"]
     print("\n| system | pieces read | dev F1 |\n|---|---:|---:|")
     for name, read, system in zip(("forward LM", "pair", "masked LM"), (1, 2, 2), systems, strict=True):

@@ -36,6 +36,7 @@ from boustro.types import Sentence
 from gpt2_pair import boustro
 
 SENTENCES = 500
+WARM = ("--lr", "1e-3")  # for LMs that go on: the default rate makes them forget more
 SIZES, DIRECTIONS = ("tiny", "mini", "small"), ("forward", "backward")
 TEXTS = {
     "wikipedia": ["wikipedia/train-AA.jsonl.bz2"],
@@ -126,7 +127,8 @@ def domain(bench: Bench) -> None:
     pairs = {}
     for text in TEXTS:
         halves = (
-            bench.train(f"{text}-{d}", "--init-from", f"starter-{d}", "--direction", d, text=text) for d in DIRECTIONS
+            bench.train(f"{text}-{d}", "--init-from", f"starter-{d}", "--direction", d, *WARM, text=text)
+            for d in DIRECTIONS
         )
         pairs[text] = "+".join(map(str, halves))
     for labelled, text in (("wnut17", "messages"), ("bc5cdr", "abstracts")):

@@ -9,9 +9,11 @@ from safetensors.numpy import load_file, save_file
 
 import boustro
 from boustro.cli.main import main
-from boustro.encoders.means import WEIGHTS, WordMeans, load_means
+from boustro.encoders.means import WEIGHTS, WordMeans, load_means, read_means
 from boustro.encoders.pooled import PooledEncoder, pool_mean, with_mentions
 from boustro.encoders.spec import check_spec, exact_spec, load_encoder, spec_fingerprint
+from boustro.tasks.data.around import AROUND
+from boustro.tasks.fitting import REMEMBERED, UNREAD
 from boustro.text.words import split_text
 from boustro.types import Sentence
 from damage import vouch
@@ -60,7 +62,7 @@ def test_the_folder_has_the_counts_and_means_of_all_words(memory, tiny_pair, cap
 
 
 def test_only_the_most_frequent_words_are_kept_and_chunks_change_nothing(memory, tmp_path, monkeypatch):
-    monkeypatch.setattr("boustro.roads.memory.CHUNK_WORDS", 1)
+    monkeypatch.setattr("boustro.encoders.means.CHUNK_WORDS", 1)
     assert main([*memory[1][:-1], str(tmp_path / "small"), "--words", "3"]) == 0
     (small, _), (whole, _) = load_means(tmp_path / "small"), load_means(memory[0])
     assert list(small.rows) == list(whole.rows)[:3] == [".", "Vellmar", "Ada"]
@@ -191,6 +193,54 @@ def test_the_words_of_labelled_files_are_read_and_their_labels_are_not(tiny_pair
     sentences = [Sentence(("Vellmar", "won"), document="d"), Sentence(("Ada", "left", "Vellmar"), document="d")]
     own = load_encoder(tiny_pair, "last", context="document").encode_all(sentences).streams[0][:, -1]
     np.testing.assert_allclose(known.means[0][known.rows["Vellmar"]], (own[0] + own[4]) / 2, atol=2e-3)
+
+
+def test_a_tagger_remembers_its_training_data_as_a_memory_of_it_would(tiny_pair, tmp_path, monkeypatch):
+    monkeypatch.setenv("BOUSTRO_BF16", "0")
+    file = tmp_path / "train.jsonl"
+    rows = ({"words": s.words, "tags": s.tags, "document": s.document} for s in TAGGED)
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    assert main(["memory", "--data", str(file), "--encoder", tiny_pair, "--out", str(tmp_path / "memory")]) == 0
+    how = {"epochs": 3, "pool_mentions": True}
+    other = boustro.Tagger(f"memory:{tmp_path / 'memory'}", **how, cache=False).fit(file, file, seed=1)
+    for cache in (False, tmp_path / "cache"):
+        tagger = boustro.Tagger(tiny_pair, memory=True, **how, cache=cache).fit(file, file, seed=1)
+        assert tagger.record["losses"] == other.record["losses"] and len(tagger.head.widths) == 4
+        assert tagger.answer(TAGGED) == other.answer(TAGGED)
+    tagger.save_pretrained(tmp_path / "ner")
+    assert load_file(tmp_path / "ner" / WEIGHTS)["counts"].tolist() == [2, 2, *[1] * 7]
+    assert "words of the training data" in (tmp_path / "ner/README.md").read_text("utf-8")
+    opened = boustro.Tagger.from_pretrained(tmp_path / "ner", cache=False)
+    assert opened.answer(TAGGED) == tagger.answer(TAGGED) and opened.encoder().identity()["memory"] == 9
+
+
+def test_a_tagger_remembers_what_it_learned_from_last(tiny_pair):
+    tagger = boustro.Tagger(tiny_pair, memory=True, epochs=1, cache=False).fit(TAGGED, seed=1)
+    before = tagger.answer(TAGGED)
+    tagger.fit(TAGGED[2:], seed=1)
+    assert tagger.encoder().identity()["memory"] == 4
+    assert tagger.fit(TAGGED, seed=1).answer(TAGGED) == before
+
+
+def test_sentences_without_labels_are_remembered_too(tiny_pair, tmp_path, capsys):
+    train, texts = tmp_path / "train.jsonl", tmp_path / "texts.txt"
+    train.write_text(json.dumps({"words": ["Ada", "left", "."], "tags": ["B-PER", "O", "O"]}) + "\n")
+    texts.write_text("It rained. Ada left.\nVellmar won. Vellmar left.\n")
+    how = ["--train", str(train), "--documents", str(texts), "--encoder", tiny_pair, "--epochs", "1", "--no-cache"]
+    for memory, said in (("--no-memory", None), ("--memory", f"2 {REMEMBERED}")):
+        assert main(["fit", *how, memory, "--out", str(tmp_path / "ner"), "--overwrite"]) == 0
+        told = capsys.readouterr().err
+        assert f"1 {AROUND}" in told and (said or "") in told and UNREAD not in told
+    known = read_means(tmp_path / "ner")
+    assert dict(zip(known.rows, known.counts.tolist(), strict=True)) == {
+        ".": 4, "left": 2, "Vellmar": 2, "It": 1, "rained": 1, "Ada": 1, "won": 1
+    }  # fmt: skip
+
+
+def test_one_memory_is_enough(memory):
+    tagger = boustro.Tagger(f"memory:{memory[0]}", memory=True, epochs=1, cache=False)
+    with pytest.raises(ValueError, match="has a memory already; leave --memory out"):
+        tagger.fit(TAGGED, seed=1)
 
 
 def test_words_cannot_be_dropped_where_they_are_remembered(memory):

@@ -87,8 +87,9 @@ def test_without_documents_there_is_nothing_to_pool(tiny_pair):
 
 
 def test_words_cannot_be_dropped_and_pooled(tiny_pair, file, tmp_path, capsys):
-    with pytest.raises(ValueError, match="leave one of them out"):
-        boustro.Tagger(tiny_pair, pool_mentions=True, word_dropout=0.2)
+    for option in ("pool_mentions", "memory"):
+        with pytest.raises(ValueError, match=f"{option} keeps what word_dropout drops"):
+            boustro.Tagger(tiny_pair, **{option: True}, word_dropout=0.2)
     train = file("train.conll", "Ada B-PER\nleft O\n\n")
     given = ["--encoder", tiny_pair, "--train", str(train), "--out", str(tmp_path / "x")]
     assert main(["fit", *given, "--pool-mentions", "--word-dropout", "0.2"]) == 2

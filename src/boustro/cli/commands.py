@@ -69,7 +69,8 @@ def fit(
         with claim(out, TASKS[task].folder, overwrite):
             sentences = read_examples(model, train, reading, training=True)
             if reading.documents:
-                sentences, counts = in_documents(sentences, read_documents(reading.documents, split="line"))
+                texts = read_documents(reading.documents, split="line")
+                sentences, counts = in_documents(sentences, texts, every=chosen.get("memory", False))
                 print_notices(counts)
             dev_sentences = read_examples(model, dev, reading) if dev else None
             weak = read_examples(model, reading.weak, reading) if reading.weak else None

@@ -1,25 +1,32 @@
-"""Words of raw text, how often each was read, and its mean vector; in a folder, which `boustro memory` writes:
+"""Words of texts, how often each was read, and its mean vector; two files of a folder:
 
-    config.json           the encoder's exact spec, how it read, and what it read
     words.json            the words, the most frequent first
     memory.safetensors    counts (V,), and per stream the mean vectors (V, D), float16
 
-V words, D width of a stream.
+The folder is that of a tagger with `--memory`, or one that `boustro memory` writes; the `config.json` of the latter has
+the encoder's exact spec, how it read, and what. While texts are read only the sums are in memory, 4 bytes for each
+dimension. V words, D width of a stream, W words of a chunk.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from safetensors.numpy import load_file, save_file
+from tqdm import tqdm
 
+from boustro.encoders.base import Encoder, Stream
 from boustro.store import read_folder, read_json, write_file
+from boustro.text.documents import chunk_by_size
+from boustro.types import Sentence
 
 KIND, WEIGHTS = "memory", "memory.safetensors"
 WORDS, COUNTS = "words.json", "counts"
+CHUNK_WORDS = 20_000
 
 
 @dataclass(frozen=True)
@@ -38,23 +45,60 @@ class WordMeans:
         return ((counts, means[rows]) for means in self.means)
 
 
-def save_means(folder: Path, known: WordMeans, config: Mapping[str, Any]) -> None:
-    """Write the files; `config` has the encoder's exact spec and its `memory.reading_facts`."""
+class MeanSums:
+    """The sums that the mean vectors come from, of the `most` most frequent of some words."""
+
+    def __init__(self, found: Counter[str], most: int, streams: Sequence[Stream]) -> None:
+        self.rows = {word: row for row, (word, _) in enumerate(found.most_common(most))}
+        self._counts = np.zeros(len(self.rows), np.float32)
+        self._sums = [np.zeros((len(self.rows), stream.width), np.float32) for stream in streams]
+
+    def add(self, sentences: Iterable[Sentence], streams: Iterable[np.ndarray]) -> None:
+        """Count the words of sentences, with the vectors (W, L, D) of each stream; those of the highest layer count."""
+        read = np.array([self.rows.get(word, -1) for sentence in sentences for word in sentence.words], np.int64)
+        kept = np.flatnonzero(read >= 0)
+        if not len(kept):
+            return
+        order = kept[np.argsort(read[kept], kind="stable")]
+        own, starts, sizes = np.unique(read[order], return_index=True, return_counts=True)
+        self._counts[own] += sizes
+        for total, vectors in zip(self._sums, streams, strict=True):
+            total[own] += np.add.reduceat(vectors[order, -1].astype(np.float32), starts, axis=0)
+
+    def read(self, encoder: Encoder, documents: Iterable[Sequence[Sentence]], num_words: int) -> None:
+        """Count the words of documents that the encoder reads; `num_words` is how many they have."""
+        with tqdm(total=num_words, desc="reading", unit=" words", unit_scale=True, disable=None) as bar:
+            for chunk in chunk_by_size(documents, lambda document: sum(map(len, document)), CHUNK_WORDS):
+                sentences = [sentence for document in chunk for sentence in document]
+                self.add(sentences, encoder.encode_all(sentences).streams)
+                bar.update(sum(map(len, sentences)))
+
+    def means(self) -> WordMeans:
+        """What was read; each word must have been."""
+        return WordMeans(self.rows, self._counts, [(s / self._counts[:, None]).astype(np.float16) for s in self._sums])
+
+
+def save_means(folder: Path, known: WordMeans) -> None:
+    """Write the two files."""
     save_file({COUNTS: known.counts, **{str(n): means for n, means in enumerate(known.means)}}, folder / WEIGHTS)
     write_file(folder / WORDS, json.dumps(list(known.rows), ensure_ascii=False))
-    write_file(folder / "config.json", json.dumps(config, indent=1, ensure_ascii=False))
+
+
+def read_means(folder: Path) -> WordMeans:
+    """The words of a folder that is being read; `ValueError` where the two files do not fit."""
+    arrays, words = load_file(folder / WEIGHTS), read_json(folder / WORDS)
+    counts = arrays.pop(COUNTS)
+    means = [arrays[str(number)] for number in range(len(arrays))]
+    rows = {word: row for row, word in enumerate(words)}
+    if any(len(array) != len(rows) for array in (counts, *means)):
+        raise ValueError("the words are not those of the vectors")
+    return WordMeans(rows, counts, means)
 
 
 def load_means(path: Path) -> tuple[WordMeans, dict[str, Any]]:
-    """The words and `config.json`; `FileNotFoundError` or `ValueError` where the folder is missing or damaged."""
+    """The words and `config.json` of a memory; `FileNotFoundError` or `ValueError` where it is missing or damaged."""
     with read_folder(path, KIND, needs=(WEIGHTS, WORDS, "config.json")):
-        arrays, words = load_file(path / WEIGHTS), read_json(path / WORDS)
-        counts = arrays.pop(COUNTS)
-        means = [arrays[str(number)] for number in range(len(arrays))]
-        config = read_json(path / "config.json")
+        known, config = read_means(path), read_json(path / "config.json")
         if not isinstance(config["encoder"], str) or "reading" not in config:
             raise ValueError("no encoder is named")
-        rows = {word: row for row, word in enumerate(words)}
-        if any(len(array) != len(rows) for array in (counts, *means)):
-            raise ValueError("the words are not those of the vectors")
-        return WordMeans(rows, counts, means), config
+        return known, config

@@ -8,6 +8,8 @@ Spacing = Literal["natural", "always"]
 Context = Literal["sentence", "document"]
 Precision = Literal["float32", "bfloat16", "float16"]
 Quantisation = Literal["int8", "int8-dynamic", "int4"]
+KEPT_WORDS = 50_000
+"""Words of a memory, the most frequent ones."""
 
 
 @dataclass(frozen=True, kw_only=True)

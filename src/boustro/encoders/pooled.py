@@ -66,7 +66,8 @@ class PooledEncoder(Encoder):
         return self.base.counts
 
     def identity(self) -> dict[str, Any]:
-        return {**self.base.identity(), "mentions": "mean"}
+        memory = {"memory": len(self.known.rows)} if self.known else {}
+        return {**self.base.identity(), "mentions": "mean", **memory}
 
     def encode(self, sentences: Iterable[WordList]) -> Iterator[tuple[np.ndarray, ...]]:
         given, read = tee(each_sentence(sentences))
@@ -74,28 +75,30 @@ class PooledEncoder(Encoder):
         for group in group_sentences(given, self.within):
             parts = [next(vectors) for _ in group]
             streams = tuple(np.concatenate(own) for own in zip(*parts, strict=True))
-            yield from self._with_pooled(group, Features(streams, np.array([len(s) for s in group]))).sentences()
+            yield from self.pooled(group, Features(streams, np.array([len(s) for s in group]))).sentences()
 
     def encode_all(self, sentences: Sequence[WordList]) -> Features:
         sentences = as_sentences(sentences)
-        return self._with_pooled(sentences, self.base.encode_all(sentences))
+        return self.pooled(sentences, self.base.encode_all(sentences))
 
-    def _with_pooled(self, sentences: Sequence[Sentence], features: Features) -> Features:
+    def pooled(self, sentences: Sequence[Sentence], features: Features) -> Features:
+        """The features of sentences, as `base` gives them, with the pooled streams behind them."""
         words, kinds = number_mentions(sentences, self.within)
         earlier = self.known.of(words) if self.known else repeat(None)
         pooled = (pool_mean(s[:, -1], kinds, own)[:, None] for s, own in zip(features.streams, earlier, strict=False))
         return Features((*features.streams, *pooled), features.lengths)
 
 
-def with_mentions(encoder: Encoder, wanted: bool, context: str) -> Encoder:
-    """The encoder with the mentions of documents pooled, where they are wanted and it reads documents."""
-    if not wanted or context != "document":
-        return encoder
+def with_mentions(encoder: Encoder, wanted: bool, context: str, known: WordMeans | None = None) -> Encoder:
+    """The encoder with the mentions of documents pooled, where they are wanted and it reads documents, and `known`."""
+    within: Context = "document" if wanted and context == "document" else "sentence"
     if isinstance(encoder, PooledEncoder):
+        if known is None and within == encoder.within:
+            return encoder
         twin = copy.copy(encoder)
-        twin.within = "document"
+        twin.within, twin.known = within, known or encoder.known
         return twin
-    return PooledEncoder(encoder)
+    return encoder if within == "sentence" and known is None else PooledEncoder(encoder, within, known)
 
 
 def number_mentions(sentences: Iterable[Sentence], within: Context = "document") -> tuple[list[str], np.ndarray]:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from boustro.encoders.options import ReadingOptions
+from boustro.encoders.options import KEPT_WORDS, ReadingOptions
 from boustro.options import (
     Count,
     CountOrZero,
@@ -102,7 +102,7 @@ class MemoryConfig(RawTextOptions, ReadingOptions):
     """Spec of the encoder that reads the text, and that the memory belongs to."""
     layers: str = "last"
     """Layers that taggers will read; the memory has the highest of them."""
-    words: Count = 50_000
+    words: Count = KEPT_WORDS
     """How many words to keep, the most frequent ones. One takes 2 bytes for each dimension."""
     overwrite: bool = False
     """Replace a finished memory at OUT."""

@@ -22,7 +22,6 @@ from typing import Any, Self, overload
 from boustro import __version__
 from boustro.encoders.base import Encoder
 from boustro.encoders.frozen import refuse_other_weights, weights_of
-from boustro.encoders.pooled import with_mentions
 from boustro.encoders.spec import exact_spec, load_encoder, with_cache
 from boustro.given import as_sentences, iterate
 from boustro.heads.base import Head
@@ -138,7 +137,7 @@ class Task(Contract[Input, Result]):
                 made = with_cache(self.encoder(), self.cache)  # the LMs are loaded once for both
             else:
                 made = load_encoder(self.encoder_spec, device=self._wanted_device, **options)
-                made = with_mentions(made, getattr(self.config, "pool_mentions", False), options["context"])
+                made = self.widen(made)
             refuse_other_weights(made, self.encoder_spec, self._trained_on, "this head was trained on", "train again")
             self._encoders[cached] = made
         return self._encoders[cached]
@@ -177,6 +176,14 @@ class Task(Contract[Input, Result]):
         silver = self.read(weak, *how, **reading) if weak is not None else ()
         fit_task(self, self.read_training(train, *how, **reading), dev, seed, silver, weak_weight)
         return self
+
+    def widen(self, encoder: Encoder) -> Encoder:
+        """The encoder with what the task's options add to it."""
+        return encoder
+
+    def training_inputs(self, examples: Sequence[Any], unread: Sequence[Any] = ()) -> Inputs:
+        """The features of the training examples; `unread` are sentences without labels that none of them needs."""
+        return self.inputs(examples, cached=True)
 
     def inputs(self, examples: Sequence[Any], cached: bool = False) -> Inputs:
         """The features of examples; a sentence that several examples share is encoded once."""

@@ -130,11 +130,12 @@ def _summary(config: dict[str, Any], name: str) -> str:
     types = ", ".join(map(_cell, open_labelling(**config["labelling"]).types))
     does = f"{TASKS[config['task']].does} {types}".strip(" .")
     kind = TASKS[config["task"]].folder.replace("_", " ")
+    memory = ", and words of the training data with their mean vectors" if config["config"].get("memory") else ""
     what = f"{'An' if kind[0] in 'aeiou' else 'A'} {kind} trained with Boustro {config['version']}"
     return (
         f"# {name}\n\n{does}. {what}: the language models of its encoder "
         f"are frozen, and a light head (`{config['head']}`) is trained on their hidden states. "
-        "Contains only the head's weights; the language models are loaded by name, see Encoder."
+        f"Contains only the head's weights{memory}; the language models are loaded by name, see Encoder."
     )
 
 

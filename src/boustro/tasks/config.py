@@ -67,6 +67,9 @@ class TaggerConfig(CalibrationOptions, TaskConfig):
     pool_mentions: bool = False
     """Read a word also by the mean vector of its mentions in the document. It needs training data with document
     boundaries, and changes nothing without them."""
+    memory: bool = False
+    """Read a word also by the mean vector of its mentions in the training data, labelled or not. The means are kept in
+    the tagger's folder."""
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "default": {},
@@ -88,8 +91,9 @@ class TaggerConfig(CalibrationOptions, TaskConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.pool_mentions and self.word_dropout:
-            raise OptionError("pool_mentions keeps what word_dropout drops, the word itself; leave one of them out")
+        for name in ("pool_mentions", "memory"):
+            if getattr(self, name) and self.word_dropout:
+                raise OptionError(f"{name} keeps what word_dropout drops, the word itself; leave one of them out")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from boustro.tasks.base import Task
 
 UNREAD = "sentences without labels, not read, because no labelled sentence is read with them"
+REMEMBERED = "sentences without labels, read for the memory only"
 
 
 def fit_task(
@@ -41,10 +42,11 @@ def fit_task(
     if not any(part.document for example in train for part in task.parts(example)):
         task.read_single_sentences()  # later the head reads what it was trained on
     config = task.config
-    read = given
+    read, unread = given, []
     if len(given) > len(train):  # what no labelled sentence is read with is not encoded
-        groups = group_sentences(given, config.context)
-        read = [sentence for group in groups if any(map(task.is_labelled, group)) for sentence in group]
+        read = []
+        for group in group_sentences(given, config.context):
+            (read if any(map(task.is_labelled, group)) else unread).extend(group)
     training_noise(task)  # refused now, not after encoding
     if weak:
         _refuse_weak(task)
@@ -52,7 +54,7 @@ def fit_task(
     task._trained_on = None
     copies, done = task.augment([*train], seed)
     encoded = [*read, *copies, *weak]
-    inputs = task.inputs(encoded, cached=True)
+    inputs = task.training_inputs(encoded, unread)
     if len(read) > len(train):
         inputs = inputs.keep(np.flatnonzero([task.is_labelled(example) for example in encoded]))
     data = TrainingSet(train, inputs, copies, weak)
@@ -85,7 +87,7 @@ def fit_task(
         "calibration": calibrated,
         "notices": {
             **done,
-            **({UNREAD: len(given) - len(read)} if len(given) > len(read) else {}),
+            **({REMEMBERED if getattr(config, "memory", False) else UNREAD: len(unread)} if unread else {}),
             **+encoder.counts,
             **labelling.unpredictable([*train, *weak], dev or [], head.options.max_span or 0),
         },

@@ -3,6 +3,8 @@
 config.json          task, encoder, kind of head, options, labels, and what training recorded
 head.safetensors     the head's weights
 README.md            the model card
+recall.json          of a tagger that can promise recall
+memory.safetensors   of a tagger with --memory: mean vectors of the words of its training data, words.json
 """
 
 import json

@@ -4,12 +4,20 @@ tagger = Tagger(encoder="starter", head="mlp").fit("train.conll", dev="dev.conll
 tagger.predict("Jane Villanueva of United Airlines spoke.")   # [Entity("PER", 0, 15, ...), Entity("ORG", ...)]
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
+from boustro.encoders.base import Encoder
+from boustro.encoders.means import MeanSums, WordMeans, read_means, save_means
+from boustro.encoders.memory import MemoryEncoder
+from boustro.encoders.options import KEPT_WORDS
+from boustro.encoders.pooled import PooledEncoder, with_mentions
+from boustro.encoders.windows import group_sentences
 from boustro.given import as_sentence, as_sentences
+from boustro.heads.inputs import Inputs
 from boustro.heads.training import predict_inputs
 from boustro.options import Recall, Seed, check_options
 from boustro.tasks.answers import Answer, InputAnswer, Part
@@ -60,6 +68,7 @@ class Tagger(Task[str, list[Entity]]):
     """See `with_recall`."""
     _least: float = 0.0
     _watch: Watch | None = None
+    _known: WordMeans | None = None
     promise: RecallPromise | None = None
     """What recall can be promised; `None` after a training without a development set, and for plain labels."""
 
@@ -116,6 +125,38 @@ class Tagger(Task[str, list[Entity]]):
         alone = sum(not sentence.document for sentence in train) if self.config.pool_mentions else 0  # type: ignore[attr-defined]
         return copies, {**done, **({ALONE: alone} if alone else {})}
 
+    def widen(self, encoder: Encoder) -> Encoder:
+        """With the mentions of documents pooled, and with the memory of the training data."""
+        config = self.config
+        return with_mentions(encoder, config.pool_mentions, config.context, self._known)  # type: ignore[attr-defined]
+
+    def training_inputs(self, examples: Sequence[Sentence], unread: Sequence[Sentence] = ()) -> Inputs:
+        """The features of the training sentences, which become the memory, together with those of `unread`.
+
+        Raises `ValueError` for a memory over an encoder that has one.
+        """
+        if not self.config.memory:  # type: ignore[attr-defined]
+            return super().training_inputs(examples, unread)
+        plain = {cached: self._without_memory(self.encoder(cached)) for cached in (False, True)}
+        features = plain[True].encode_all(examples)
+        found = Counter(word for part in (examples, unread) for sentence in part for word in sentence.words)
+        sums = MeanSums(found, KEPT_WORDS, plain[False].streams)
+        sums.add(examples, features.streams)
+        if unread:
+            documents = group_sentences(unread, self.config.context)
+            sums.read(plain[False], documents, sum(map(len, unread)))
+        self._known = sums.means()
+        self._encoders = {cached: self.widen(encoder) for cached, encoder in plain.items()}
+        encoder = self.encoder(cached=True)
+        assert isinstance(encoder, PooledEncoder) and self.labelling is not None
+        features = encoder.pooled(examples, features)
+        return Inputs(features.streams, features.lengths, side=self.labelling.side(examples))
+
+    def _without_memory(self, encoder: Encoder) -> Encoder:
+        if isinstance(encoder, MemoryEncoder):
+            raise ValueError(f"{self.encoder_spec} has a memory already; leave --memory out")
+        return encoder.base if isinstance(encoder, PooledEncoder) else encoder
+
     def calibrate(self, candidates: Sequence[Any], gold: Any, dev: Sequence[Sentence]) -> None:
         if any(candidates):
             self.promise = RecallPromise.learn(candidates, gold)
@@ -123,9 +164,12 @@ class Tagger(Task[str, list[Entity]]):
     def save_rest(self, folder: Path) -> None:
         if self.promise is not None:
             self.promise.save(folder)
+        if self._known is not None:
+            save_means(folder, self._known)
 
     def load_rest(self, folder: Path) -> None:
         self.promise = RecallPromise.load(folder)
+        self._known = read_means(folder) if self.config.memory else None  # type: ignore[attr-defined]
 
     def with_recall(self, recall: Recall) -> Self:
         """The same tagger, whose answers are longer lists that hold at least this share of all entities.
