@@ -2,13 +2,13 @@
 
     pip install sklearn-crfsuite
     boustro language --text raw.jsonl --train train.conll --dev dev.conll --out swahili
-    python bench/languages.py --folder swahili --train train.conll --dev dev.conll
+    python bench/languages.py --folder swahili --train train.conll --dev dev.conll --text raw.jsonl
 
 `--folder` is what `boustro language` wrote. Rows: its forward LM alone, its pair, a masked LM (EuroBERT's body of the
 same size as one half) that reads as many pieces as both LMs together, and a linear-chain CRF (CRFsuite, L-BFGS) over
-each word's characters and shape and those of its neighbours. Mean ± standard deviation over seeds; the CRF has none.
-All but the CRF choose their epoch on the development set. The report in `--folder` gets the masked LM as a further
-system; taggers that it has are not trained again.
+each word's characters and shape and those of its neighbours; with `--text` the pair with a memory of its text, too.
+Mean ± standard deviation over seeds; the CRF has none. All but the CRF choose their epoch on the development set. The
+report in `--folder` gets the further systems; taggers that it has are not trained again.
 """
 
 import json
@@ -28,13 +28,22 @@ from gpt2_pair import boustro
 LONGEST, AROUND = 4, (-2, -1, 1, 2)
 
 
-def main(folder: Path, train: Path, dev: Path, seeds: int = 3, epochs: int = 20, mask_rate: float = 0.3) -> None:
+def main(
+    folder: Path,
+    train: Path,
+    dev: Path,
+    text: tuple[Path, ...] = (),
+    seeds: int = 3,
+    epochs: int = 20,
+    mask_rate: float = 0.3,
+) -> None:
     """Train what is missing, and print a row per system.
 
     Args:
         folder: A folder of boustro language.
         train: Labelled sentences to train on.
         dev: Labelled sentences to score on.
+        text: The raw text that the LMs read, for a memory.
         seeds: Seeds of the heads.
         epochs: Passes of a head over the labelled sentences.
         mask_rate: Share of the pieces that the masked LM has to predict.
@@ -44,13 +53,18 @@ def main(folder: Path, train: Path, dev: Path, seeds: int = 3, epochs: int = 20,
     how = ("--objective", "masked", "--mask-rate", str(mask_rate), "--preset", "eurobert-mini", "--resume")
     size = ("--segment-length", "256", "--batch-segments", "16", "--tokens", str(2 * pieces), "--seed", "1")
     boustro("pretrain", "--shards", folder / "shards", *how, *size, "--out", masked)
-    encoders = (folder / "forward", f"{folder / 'forward'}+{folder / 'backward'}", f"masked:{masked}")
+    pair, memory = f"{folder / 'forward'}+{folder / 'backward'}", folder / "memory"
+    rows = {"forward LM": (folder / "forward", 1), "pair": (pair, 2), "masked LM": (f"masked:{masked}", 2)}
+    if text:
+        if not memory.is_dir():
+            boustro("memory", *text, "--encoder", pair, "--out", memory)
+        rows["pair with a memory of its text"] = (f"memory:{memory}", 2)
     found = folder / "controls.json"
     given = ("--train", train, "--dev", dev, "--seeds", str(seeds), "--epochs", str(epochs), "--json", found)
-    boustro("compare", "--encoders", *encoders, *given, "--out", folder / "report")
+    boustro("compare", "--encoders", *(encoder for encoder, _ in rows.values()), *given, "--out", folder / "report")
     systems = json.loads(found.read_text("utf-8"))["systems"]
     print("\n| system | pieces read | dev F1 |\n|---|---:|---:|")
-    for name, read, system in zip(("forward LM", "pair", "masked LM"), (1, 2, 2), systems, strict=True):
+    for (name, (_, read)), system in zip(rows.items(), systems, strict=True):
         score = system["dev"]
         print(f"| {name} | {read * pieces / 1e6:.1f}M | {score['mean']:.2f} ± {score['sd']:.2f} |", flush=True)
     started = time.monotonic()

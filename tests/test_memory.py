@@ -9,6 +9,7 @@ from safetensors.numpy import load_file, save_file
 
 import boustro
 from boustro.cli.main import main
+from boustro.encoders.codes import CodedVectors, encode_vectors
 from boustro.encoders.means import WEIGHTS, WordMeans, load_means, read_means
 from boustro.encoders.pooled import PooledEncoder, pool_mean, with_mentions
 from boustro.encoders.spec import check_spec, exact_spec, load_encoder, spec_fingerprint
@@ -193,6 +194,44 @@ def test_the_words_of_labelled_files_are_read_and_their_labels_are_not(tiny_pair
     sentences = [Sentence(("Vellmar", "won"), document="d"), Sentence(("Ada", "left", "Vellmar"), document="d")]
     own = load_encoder(tiny_pair, "last", context="document").encode_all(sentences).streams[0][:, -1]
     np.testing.assert_allclose(known.means[0][known.rows["Vellmar"]], (own[0] + own[4]) / 2, atol=2e-3)
+
+
+def test_codes_are_the_nearest_centroids_of_each_part():
+    generator = np.random.default_rng(0)
+    few = generator.normal(size=(40, 12)).astype(np.float16)
+    exact = encode_vectors(few, 3)
+    assert exact.codes.shape == (40, 3) and exact.shape == few.shape  # fewer vectors than centroids: all are centroids
+    np.testing.assert_allclose(exact[np.arange(40)], few, atol=4e-3)
+    np.testing.assert_array_equal(exact[np.array([7, 7])], exact[np.arange(40)][[7, 7]])
+    many = (generator.normal(size=(3000, 12)) * np.geomspace(0.1, 50, 12)).astype(np.float16)
+    errors = []
+    for parts in (3, 6):
+        coded = encode_vectors(many, parts)
+        near = many.reshape(3000, parts, 1, -1).astype(np.float32) - coded.centroids.astype(np.float32)
+        scale = many.std(0, dtype=np.float32).reshape(parts, 1, -1)
+        assert np.mean(coded.codes == ((near / scale) ** 2).sum(-1).argmin(-1)) > 0.99  # but for rounding
+        errors.append((((coded[np.arange(3000)] - many) / many.std(0, dtype=np.float32)) ** 2).mean())
+    assert errors[1] < errors[0] < 0.5
+    with pytest.raises(ValueError, match="do not have 5 equal parts; give a divisor of 12"):
+        encode_vectors(few, 5)
+    with pytest.raises(ValueError, match="not those of the centroids"):
+        CodedVectors(exact.codes[:, :2], exact.centroids)
+
+
+def test_a_memory_of_codes_is_that_of_the_vectors_they_stand_for(memory, tmp_path, capsys):
+    folder, command = memory
+    given = [*command[:-1], str(tmp_path / "small"), "--code-bytes"]
+    assert main([*given, "8"]) == 0
+    (small, _), (whole, _) = load_means(tmp_path / "small"), load_means(folder)
+    assert small.rows == whole.rows
+    for coded, exact in zip(small.means, whole.means, strict=True):
+        assert isinstance(coded, CodedVectors)
+        np.testing.assert_allclose(coded[np.arange(len(exact))], exact, atol=5e-3)
+    plain, other = (load_encoder(f"memory:{f}", "last", context="document") for f in (folder, tmp_path / "small"))
+    for a, b in zip(plain.encode_all(TAGGED).streams, other.encode_all(TAGGED).streams, strict=True):
+        np.testing.assert_allclose(a, b, atol=5e-3)
+    assert main([*given, "7", "--overwrite"]) == 1
+    assert "do not have 7 equal parts" in capsys.readouterr().err
 
 
 def test_a_tagger_remembers_its_training_data_as_a_memory_of_it_would(tiny_pair, tmp_path, monkeypatch):

@@ -1,7 +1,7 @@
 """Words of texts, how often each was read, and its mean vector; two files of a folder:
 
     words.json            the words, the most frequent first
-    memory.safetensors    counts (V,), and per stream the mean vectors (V, D), float16
+    memory.safetensors    counts (V,), and per stream the mean vectors (V, D), float16, or their codes (`codes`)
 
 The folder is that of a tagger with `--memory`, or one that `boustro memory` writes; the `config.json` of the latter has
 the encoder's exact spec, how it read, and what. While texts are read only the sums are in memory, 4 bytes for each
@@ -20,6 +20,7 @@ from safetensors.numpy import load_file, save_file
 from tqdm import tqdm
 
 from boustro.encoders.base import Encoder, Stream
+from boustro.encoders.codes import CodedVectors, encode_vectors
 from boustro.store import read_folder, read_json, write_file
 from boustro.text.documents import chunk_by_size
 from boustro.types import Sentence
@@ -36,7 +37,7 @@ class WordMeans:
     rows: Mapping[str, int]
     """Word → its row, in order."""
     counts: np.ndarray  # (V,) float32
-    means: Sequence[np.ndarray]  # (V, D) per stream
+    means: Sequence[np.ndarray | CodedVectors]  # (V, D) per stream
 
     def of(self, words: Sequence[str]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """For each stream the counts (K,) of K words, 0 for one that was never read, and the mean vectors (K, D)."""
@@ -73,14 +74,25 @@ class MeanSums:
                 self.add(sentences, encoder.encode_all(sentences).streams)
                 bar.update(sum(map(len, sentences)))
 
-    def means(self) -> WordMeans:
-        """What was read; each word must have been."""
-        return WordMeans(self.rows, self._counts, [(s / self._counts[:, None]).astype(np.float16) for s in self._sums])
+    def means(self, code_bytes: int = 0) -> WordMeans:
+        """What was read, where each word has been; the vectors as codes of so many bytes, unless it is 0.
+
+        Raises `ValueError` for vectors that cannot have such codes.
+        """
+        means = [(total / self._counts[:, None]).astype(np.float16) for total in self._sums]
+        coded = [encode_vectors(own, code_bytes) for own in means] if code_bytes else means
+        return WordMeans(self.rows, self._counts, coded)
 
 
 def save_means(folder: Path, known: WordMeans) -> None:
     """Write the two files."""
-    save_file({COUNTS: known.counts, **{str(n): means for n, means in enumerate(known.means)}}, folder / WEIGHTS)
+    arrays = {COUNTS: known.counts}
+    for number, means in enumerate(known.means):
+        if isinstance(means, CodedVectors):
+            arrays |= {f"{number}.codes": means.codes, f"{number}.centroids": means.centroids}
+        else:
+            arrays[str(number)] = means
+    save_file(arrays, folder / WEIGHTS)
     write_file(folder / WORDS, json.dumps(list(known.rows), ensure_ascii=False))
 
 
@@ -88,7 +100,11 @@ def read_means(folder: Path) -> WordMeans:
     """The words of a folder that is being read; `ValueError` where the two files do not fit."""
     arrays, words = load_file(folder / WEIGHTS), read_json(folder / WORDS)
     counts = arrays.pop(COUNTS)
-    means = [arrays[str(number)] for number in range(len(arrays))]
+    num_streams = len({name.partition(".")[0] for name in arrays})
+    means = [
+        arrays[n] if n in arrays else CodedVectors(arrays[f"{n}.codes"], arrays[f"{n}.centroids"])
+        for n in map(str, range(num_streams))
+    ]
     rows = {word: row for row, word in enumerate(words)}
     if any(len(array) != len(rows) for array in (counts, *means)):
         raise ValueError("the words are not those of the vectors")

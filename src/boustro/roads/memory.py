@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from boustro.encoders.codes import check_parts
 from boustro.encoders.means import KIND, MeanSums, save_means
 from boustro.encoders.memory import reading_facts
 from boustro.encoders.spec import exact_spec, load_encoder
@@ -23,6 +24,8 @@ def write_memory(documents: Callable[[bool], Iterable[Document]], config: Memory
         config: The options.
     """
     encoder = load_encoder(config.encoder, **config.reading())
+    for stream in encoder.streams if config.code_bytes else ():
+        check_parts(stream.width, config.code_bytes)
     found = Counter(word for document in documents(True) for sentence in document for word in sentence.words)
     if not found:
         raise ValueError("the corpus has no words")
@@ -35,6 +38,6 @@ def write_memory(documents: Callable[[bool], Iterable[Document]], config: Memory
         "record": record,
     }
     with write_folder(config.out, KIND) as folder:
-        save_means(folder, sums.means())
+        save_means(folder, sums.means(config.code_bytes))
         write_file(folder / "config.json", json.dumps(facts, indent=1, ensure_ascii=False))
     return record

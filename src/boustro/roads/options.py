@@ -103,7 +103,10 @@ class MemoryConfig(RawTextOptions, ReadingOptions):
     layers: str = "last"
     """Layers that taggers will read; the memory has the highest of them."""
     words: Count = KEPT_WORDS
-    """How many words to keep, the most frequent ones. One takes 2 bytes for each dimension."""
+    """How many words to keep, the most frequent ones."""
+    code_bytes: CountOrZero = 0
+    """Bytes of a word for each LM, by product quantisation; they must divide the width. 0 keeps 2 bytes for each
+    dimension."""
     overwrite: bool = False
     """Replace a finished memory at OUT."""
 
