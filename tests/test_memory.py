@@ -13,6 +13,7 @@ from boustro.encoders.codes import CodedVectors, encode_vectors
 from boustro.encoders.means import WEIGHTS, WordMeans, load_means, read_means
 from boustro.encoders.pooled import PooledEncoder, pool_mean, with_mentions
 from boustro.encoders.spec import check_spec, exact_spec, load_encoder, spec_fingerprint
+from boustro.heads.inputs import Inputs
 from boustro.tasks.data.around import AROUND
 from boustro.tasks.fitting import REMEMBERED, UNREAD
 from boustro.text.words import split_text
@@ -241,6 +242,7 @@ def test_a_tagger_remembers_its_training_data_as_a_memory_of_it_would(tiny_pair,
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     assert main(["memory", "--data", str(file), "--encoder", tiny_pair, "--out", str(tmp_path / "memory")]) == 0
     how = {"epochs": 3, "pool_mentions": True}
+    monkeypatch.setattr("boustro.tasks.tagger.FORGOTTEN", 0.0)
     other = boustro.Tagger(f"memory:{tmp_path / 'memory'}", **how, cache=False).fit(file, file, seed=1)
     for cache in (False, tmp_path / "cache"):
         tagger = boustro.Tagger(tiny_pair, memory=True, **how, cache=cache).fit(file, file, seed=1)
@@ -251,6 +253,31 @@ def test_a_tagger_remembers_its_training_data_as_a_memory_of_it_would(tiny_pair,
     assert "words of the training data" in (tmp_path / "ner/README.md").read_text("utf-8")
     opened = boustro.Tagger.from_pretrained(tmp_path / "ner", cache=False)
     assert opened.answer(TAGGED) == tagger.answer(TAGGED) and opened.encoder().identity()["memory"] == 9
+
+
+def test_some_words_are_forgotten_in_training_only(tiny_pair, monkeypatch):
+    known = WordMeans({str(n): n for n in range(1000)}, np.ones(1000, np.float32), [np.ones((1000, 2), np.float16)])
+    rest = known.without(0.3, seed=1)
+    assert 650 < len(rest.rows) < 750 and all(known.rows[word] == row for word, row in rest.rows.items())
+    assert rest.rows == known.without(0.3, seed=1).rows != known.without(0.3, seed=2).rows
+    tagger = boustro.Tagger(tiny_pair, memory=True, epochs=1, cache=False)
+    monkeypatch.setattr("boustro.tasks.tagger.FORGOTTEN", 1.0)
+    given = []
+    monkeypatch.setattr(Inputs, "__init__", spied(Inputs.__init__, given))
+    tagger.fit(TAGGED, TAGGED, seed=1)
+    trained, scored = given[0][0], next(streams for streams, *_ in given[1:] if streams is not given[0][0])
+    np.testing.assert_array_equal(trained[2][0, 0], trained[0][0, -1])  # Vellmar by itself
+    assert np.any(scored[2][0, 0] != scored[0][0, -1])  # and by its two mentions
+
+
+def spied(function, calls):
+    """The function, which keeps the arguments of its calls."""
+
+    def call(self, *given, **named):
+        calls.append(given)
+        return function(self, *given, **named)
+
+    return call
 
 
 def test_a_tagger_remembers_what_it_learned_from_last(tiny_pair):

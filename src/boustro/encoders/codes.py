@@ -61,7 +61,7 @@ def encode_vectors(vectors: np.ndarray, num_parts: int) -> CodedVectors:
     for number, (own, scale) in enumerate(parts):
         standardised = own.astype(np.float32) / scale
         different = len(np.unique(standardised[sampled], axis=0))
-        means = KMeans(min(NUM_CENTROIDS, different), n_init=1, max_iter=30, random_state=0)
+        means = KMeans(min(NUM_CENTROIDS, different), max_iter=30, random_state=0)
         means.fit(standardised[sampled])
         codes[:, number] = means.predict(standardised)
         centroids[number, : means.n_clusters] = means.cluster_centers_ * scale

@@ -45,6 +45,12 @@ class WordMeans:
         counts = np.where(rows < 0, np.float32(0), self.counts[rows])
         return ((counts, means[rows]) for means in self.means)
 
+    def without(self, share: float, seed: int) -> "WordMeans":
+        """The same without a random share of the words; equal seeds leave out equal words."""
+        kept = np.random.default_rng(seed).random(len(self.rows)) >= share
+        rows = {word: row for (word, row), keep in zip(self.rows.items(), kept, strict=True) if keep}
+        return WordMeans(rows, self.counts, self.means)
+
 
 class MeanSums:
     """The sums that the mean vectors come from, of the `most` most frequent of some words."""

@@ -181,7 +181,7 @@ class Task(Contract[Input, Result]):
         """The encoder with what the task's options add to it."""
         return encoder
 
-    def training_inputs(self, examples: Sequence[Any], unread: Sequence[Any] = ()) -> Inputs:
+    def training_inputs(self, examples: Sequence[Any], unread: Sequence[Any], seed: int) -> Inputs:
         """The features of the training examples; `unread` are sentences without labels that none of them needs."""
         return self.inputs(examples, cached=True)
 

@@ -54,7 +54,7 @@ def fit_task(
     task._trained_on = None
     copies, done = task.augment([*train], seed)
     encoded = [*read, *copies, *weak]
-    inputs = task.training_inputs(encoded, unread)
+    inputs = task.training_inputs(encoded, unread, seed)
     if len(read) > len(train):
         inputs = inputs.keep(np.flatnonzero([task.is_labelled(example) for example in encoded]))
     data = TrainingSet(train, inputs, copies, weak)

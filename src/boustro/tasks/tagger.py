@@ -4,18 +4,14 @@ tagger = Tagger(encoder="starter", head="mlp").fit("train.conll", dev="dev.conll
 tagger.predict("Jane Villanueva of United Airlines spoke.")   # [Entity("PER", 0, 15, ...), Entity("ORG", ...)]
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from boustro.encoders.base import Encoder
-from boustro.encoders.means import MeanSums, WordMeans, read_means, save_means
-from boustro.encoders.memory import MemoryEncoder
-from boustro.encoders.options import KEPT_WORDS
+from boustro.encoders.means import WordMeans, read_means, save_means
 from boustro.encoders.pooled import PooledEncoder, with_mentions
-from boustro.encoders.windows import group_sentences
 from boustro.given import as_sentence, as_sentences
 from boustro.heads.inputs import Inputs
 from boustro.heads.training import predict_inputs
@@ -31,6 +27,7 @@ from boustro.tasks.data.schemes import Scheme
 from boustro.tasks.evidence import vote
 from boustro.tasks.labellings.entities import EntityLabelling
 from boustro.tasks.labellings.tags import WordLabelling
+from boustro.tasks.memory import FORGOTTEN, learn_memory, without_memory
 from boustro.tasks.mentions import replace_mentions
 from boustro.tasks.recall import RecallPromise, Watch
 from boustro.tasks.render import as_html, as_terminal, as_text, word_entities
@@ -125,37 +122,23 @@ class Tagger(Task[str, list[Entity]]):
         alone = sum(not sentence.document for sentence in train) if self.config.pool_mentions else 0  # type: ignore[attr-defined]
         return copies, {**done, **({ALONE: alone} if alone else {})}
 
-    def widen(self, encoder: Encoder) -> Encoder:
-        """With the mentions of documents pooled, and with the memory of the training data."""
+    def widen(self, encoder: Encoder, known: WordMeans | None = None) -> Encoder:
+        """With the mentions of documents pooled, and with the memory of the training data, or another one."""
         config = self.config
-        return with_mentions(encoder, config.pool_mentions, config.context, self._known)  # type: ignore[attr-defined]
+        return with_mentions(encoder, config.pool_mentions, config.context, known or self._known)  # type: ignore[attr-defined]
 
-    def training_inputs(self, examples: Sequence[Sentence], unread: Sequence[Sentence] = ()) -> Inputs:
-        """The features of the training sentences, which become the memory, together with those of `unread`.
-
-        Raises `ValueError` for a memory over an encoder that has one.
-        """
+    def training_inputs(self, examples: Sequence[Sentence], unread: Sequence[Sentence], seed: int) -> Inputs:
+        """As `Task.training_inputs`; with `memory`, all of these sentences are remembered (`tasks.memory`)."""
         if not self.config.memory:  # type: ignore[attr-defined]
-            return super().training_inputs(examples, unread)
-        plain = {cached: self._without_memory(self.encoder(cached)) for cached in (False, True)}
+            return super().training_inputs(examples, unread, seed)
+        plain = {cached: without_memory(self.encoder(cached)) for cached in (False, True)}
         features = plain[True].encode_all(examples)
-        found = Counter(word for part in (examples, unread) for sentence in part for word in sentence.words)
-        sums = MeanSums(found, KEPT_WORDS, plain[False].streams)
-        sums.add(examples, features.streams)
-        if unread:
-            documents = group_sentences(unread, self.config.context)
-            sums.read(plain[False], documents, sum(map(len, unread)))
-        self._known = sums.means()
+        self._known = learn_memory(plain[False], examples, features, unread, self.config.context)
         self._encoders = {cached: self.widen(encoder) for cached, encoder in plain.items()}
-        encoder = self.encoder(cached=True)
+        encoder = self.widen(plain[True], self._known.without(FORGOTTEN, seed))
         assert isinstance(encoder, PooledEncoder) and self.labelling is not None
         features = encoder.pooled(examples, features)
         return Inputs(features.streams, features.lengths, side=self.labelling.side(examples))
-
-    def _without_memory(self, encoder: Encoder) -> Encoder:
-        if isinstance(encoder, MemoryEncoder):
-            raise ValueError(f"{self.encoder_spec} has a memory already; leave --memory out")
-        return encoder.base if isinstance(encoder, PooledEncoder) else encoder
 
     def calibrate(self, candidates: Sequence[Any], gold: Any, dev: Sequence[Sentence]) -> None:
         if any(candidates):

@@ -1,0 +1,37 @@
+"""`--memory`: a tagger that reads each word also by the mean vector of its mentions in the training data.
+
+In training a share of the words is read as if they were not remembered, so that the head learns to tag new words too:
+without this, names that the training data do not have are found less well than without a memory.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from boustro.encoders.base import Encoder, Features
+from boustro.encoders.means import MeanSums, WordMeans
+from boustro.encoders.memory import MemoryEncoder
+from boustro.encoders.options import KEPT_WORDS
+from boustro.encoders.pooled import PooledEncoder
+from boustro.encoders.windows import group_sentences
+from boustro.types import Sentence
+
+FORGOTTEN = 0.3
+
+
+def without_memory(encoder: Encoder) -> Encoder:
+    """What an encoder reads before mentions are pooled. `ValueError` for one that has a memory of its own."""
+    if isinstance(encoder, MemoryEncoder):
+        raise ValueError(f"{encoder.spec} has a memory already; leave --memory out")
+    return encoder.base if isinstance(encoder, PooledEncoder) else encoder
+
+
+def learn_memory(
+    encoder: Encoder, read: Sequence[Sentence], features: Features, unread: Sequence[Sentence], context: str
+) -> WordMeans:
+    """The mean vectors of the words of sentences with these features, and of others that the encoder reads now."""
+    found = Counter(word for sentences in (read, unread) for sentence in sentences for word in sentence.words)
+    sums = MeanSums(found, KEPT_WORDS, encoder.streams)
+    sums.add(read, features.streams)
+    if unread:
+        sums.read(encoder, group_sentences(unread, context), sum(map(len, unread)))
+    return sums.means()
