@@ -252,7 +252,7 @@ def test_a_tagger_remembers_its_training_data_as_a_memory_of_it_would(tiny_pair,
     assert load_file(tmp_path / "ner" / WEIGHTS)["counts"].tolist() == [2, 2, *[1] * 7]
     assert "words of the training data" in (tmp_path / "ner/README.md").read_text("utf-8")
     opened = boustro.Tagger.from_pretrained(tmp_path / "ner", cache=False)
-    assert opened.answer(TAGGED) == tagger.answer(TAGGED) and opened.encoder().identity()["memory"] == 9
+    assert opened.answer(TAGGED) == tagger.answer(TAGGED) and len(opened.encoder().learned.rows) == 9
 
 
 def test_some_words_are_forgotten_in_training_only(tiny_pair, monkeypatch):
@@ -284,7 +284,7 @@ def test_a_tagger_remembers_what_it_learned_from_last(tiny_pair):
     tagger = boustro.Tagger(tiny_pair, memory=True, epochs=1, cache=False).fit(TAGGED, seed=1)
     before = tagger.answer(TAGGED)
     tagger.fit(TAGGED[2:], seed=1)
-    assert tagger.encoder().identity()["memory"] == 4
+    assert len(tagger.encoder().learned.rows) == 4
     assert tagger.fit(TAGGED, seed=1).answer(TAGGED) == before
 
 
@@ -303,10 +303,21 @@ def test_sentences_without_labels_are_remembered_too(tiny_pair, tmp_path, capsys
     }  # fmt: skip
 
 
-def test_one_memory_is_enough(memory):
-    tagger = boustro.Tagger(f"memory:{memory[0]}", memory=True, epochs=1, cache=False)
-    with pytest.raises(ValueError, match="has a memory already; leave --memory out"):
-        tagger.fit(TAGGED, seed=1)
+def test_a_tagger_has_its_memory_beside_that_of_its_encoder(memory, tmp_path, monkeypatch):
+    monkeypatch.setattr("boustro.tasks.tagger.FORGOTTEN", 0.0)
+    tagger = boustro.Tagger(f"memory:{memory[0]}", memory=True, epochs=2, context="sentence", cache=False)
+    tagger.fit(TAGGED, seed=1).fit(TAGGED, seed=1)
+    encoder, vectors = tagger.encoder(), []
+    plain = encoder.base.encode_all(TAGGED).streams[0][:, -1].astype(np.float32)
+    for memory_of in (encoder.known, encoder.learned):
+        counts, means = next(memory_of.of(["Vellmar"]))
+        vectors += [means[0].astype(np.float32)] * int(counts[0])
+    assert len(vectors) == 4
+    wanted = np.mean([*vectors, plain[0]], 0)
+    np.testing.assert_allclose(encoder.encode_all(TAGGED).streams[2][0, 0], wanted, atol=2e-3)
+    tagger.save_pretrained(tmp_path / "ner")
+    opened = boustro.Tagger.from_pretrained(tmp_path / "ner", cache=False)
+    assert opened.answer(TAGGED) == tagger.answer(TAGGED)
 
 
 def test_words_cannot_be_dropped_where_they_are_remembered(memory):

@@ -52,6 +52,17 @@ class WordMeans:
         return WordMeans(rows, self.counts, self.means)
 
 
+def join_means(memories: Sequence[WordMeans], words: Sequence[str]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """As `WordMeans.of`, of all that several memories have read."""
+    if len(memories) == 1:
+        yield from memories[0].of(words)
+        return
+    for parts in zip(*(memory.of(words) for memory in memories), strict=True):
+        counts = np.sum([own for own, _ in parts], axis=0)
+        sums = np.sum([own[:, None] * means for own, means in parts], axis=0)
+        yield counts, sums / np.maximum(counts, 1)[:, None]
+
+
 class MeanSums:
     """The sums that the mean vectors come from, of the `most` most frequent of some words."""
 

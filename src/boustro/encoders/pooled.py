@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from boustro.encoders.base import Encoder, Features, WordList
-from boustro.encoders.means import WordMeans
+from boustro.encoders.means import WordMeans, join_means
 from boustro.encoders.options import Context
 from boustro.encoders.windows import group_sentences
 from boustro.given import as_sentences, each_sentence
@@ -34,13 +34,20 @@ COLUMNS = 64  # dimensions that are summed at once, in float32
 class PooledEncoder(Encoder):
     """The streams of `base`, and behind them one for each with its pooled mentions.
 
-    The mentions are those of each sentence or of its document (`within`), and those in `known`.
+    The mentions are those of each sentence or of its document (`within`), those in `known`, the memory of the encoder,
+    and those in `learned`, the memory of a tagger.
     """
 
-    def __init__(self, base: Encoder, within: Context = "document", known: WordMeans | None = None) -> None:
+    def __init__(
+        self,
+        base: Encoder,
+        within: Context = "document",
+        known: WordMeans | None = None,
+        learned: WordMeans | None = None,
+    ) -> None:
         self.base, self.spec = base, base.spec
         self.within: Context = within
-        self.known = known
+        self.known, self.learned = known, learned
         pooled = (replace(s, name=f"{s.name}, mentions pooled", num_layers=1) for s in base.streams)
         self.streams = (*base.streams, *pooled)
         self.dtype, self.num_parameters = base.dtype, base.num_parameters
@@ -66,8 +73,7 @@ class PooledEncoder(Encoder):
         return self.base.counts
 
     def identity(self) -> dict[str, Any]:
-        memory = {"memory": len(self.known.rows)} if self.known else {}
-        return {**self.base.identity(), "mentions": "mean", **memory}
+        return {**self.base.identity(), "mentions": "mean"}
 
     def encode(self, sentences: Iterable[WordList]) -> Iterator[tuple[np.ndarray, ...]]:
         given, read = tee(each_sentence(sentences))
@@ -84,21 +90,22 @@ class PooledEncoder(Encoder):
     def pooled(self, sentences: Sequence[Sentence], features: Features) -> Features:
         """The features of sentences, as `base` gives them, with the pooled streams behind them."""
         words, kinds = number_mentions(sentences, self.within)
-        earlier = self.known.of(words) if self.known else repeat(None)
+        memories = [memory for memory in (self.known, self.learned) if memory]
+        earlier = join_means(memories, words) if memories else repeat(None)
         pooled = (pool_mean(s[:, -1], kinds, own)[:, None] for s, own in zip(features.streams, earlier, strict=False))
         return Features((*features.streams, *pooled), features.lengths)
 
 
-def with_mentions(encoder: Encoder, wanted: bool, context: str, known: WordMeans | None = None) -> Encoder:
-    """The encoder with the mentions of documents pooled, where they are wanted and it reads documents, and `known`."""
+def with_mentions(encoder: Encoder, wanted: bool, context: str, learned: WordMeans | None = None) -> Encoder:
+    """The encoder with mentions of documents pooled, where they are wanted and it reads any, and with `learned`."""
     within: Context = "document" if wanted and context == "document" else "sentence"
     if isinstance(encoder, PooledEncoder):
-        if known is None and within == encoder.within:
+        if within == encoder.within and learned is encoder.learned:
             return encoder
         twin = copy.copy(encoder)
-        twin.within, twin.known = within, known or encoder.known
+        twin.within, twin.learned = within, learned
         return twin
-    return encoder if within == "sentence" and known is None else PooledEncoder(encoder, within, known)
+    return encoder if within == "sentence" and learned is None else PooledEncoder(encoder, within, learned=learned)
 
 
 def number_mentions(sentences: Iterable[Sentence], within: Context = "document") -> tuple[list[str], np.ndarray]:

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 from boustro.encoders.base import Encoder, Features
 from boustro.encoders.means import MeanSums, WordMeans
-from boustro.encoders.memory import MemoryEncoder
 from boustro.encoders.options import KEPT_WORDS
 from boustro.encoders.pooled import PooledEncoder
 from boustro.encoders.windows import group_sentences
@@ -18,10 +17,8 @@ from boustro.types import Sentence
 FORGOTTEN = 0.3
 
 
-def without_memory(encoder: Encoder) -> Encoder:
-    """What an encoder reads before mentions are pooled. `ValueError` for one that has a memory of its own."""
-    if isinstance(encoder, MemoryEncoder):
-        raise ValueError(f"{encoder.spec} has a memory already; leave --memory out")
+def without_mentions(encoder: Encoder) -> Encoder:
+    """What an encoder reads before mentions are pooled."""
     return encoder.base if isinstance(encoder, PooledEncoder) else encoder
 
 

@@ -27,7 +27,7 @@ from boustro.tasks.data.schemes import Scheme
 from boustro.tasks.evidence import vote
 from boustro.tasks.labellings.entities import EntityLabelling
 from boustro.tasks.labellings.tags import WordLabelling
-from boustro.tasks.memory import FORGOTTEN, learn_memory, without_memory
+from boustro.tasks.memory import FORGOTTEN, learn_memory, without_mentions
 from boustro.tasks.mentions import replace_mentions
 from boustro.tasks.recall import RecallPromise, Watch
 from boustro.tasks.render import as_html, as_terminal, as_text, word_entities
@@ -122,20 +122,21 @@ class Tagger(Task[str, list[Entity]]):
         alone = sum(not sentence.document for sentence in train) if self.config.pool_mentions else 0  # type: ignore[attr-defined]
         return copies, {**done, **({ALONE: alone} if alone else {})}
 
-    def widen(self, encoder: Encoder, known: WordMeans | None = None) -> Encoder:
+    def widen(self, encoder: Encoder, learned: WordMeans | None = None) -> Encoder:
         """With the mentions of documents pooled, and with the memory of the training data, or another one."""
         config = self.config
-        return with_mentions(encoder, config.pool_mentions, config.context, known or self._known)  # type: ignore[attr-defined]
+        return with_mentions(encoder, config.pool_mentions, config.context, learned or self._known)  # type: ignore[attr-defined]
 
     def training_inputs(self, examples: Sequence[Sentence], unread: Sequence[Sentence], seed: int) -> Inputs:
         """As `Task.training_inputs`; with `memory`, all of these sentences are remembered (`tasks.memory`)."""
         if not self.config.memory:  # type: ignore[attr-defined]
             return super().training_inputs(examples, unread, seed)
-        plain = {cached: without_memory(self.encoder(cached)) for cached in (False, True)}
+        encoders = {cached: self.encoder(cached) for cached in (False, True)}
+        plain = {cached: without_mentions(encoder) for cached, encoder in encoders.items()}
         features = plain[True].encode_all(examples)
         self._known = learn_memory(plain[False], examples, features, unread, self.config.context)
-        self._encoders = {cached: self.widen(encoder) for cached, encoder in plain.items()}
-        encoder = self.widen(plain[True], self._known.without(FORGOTTEN, seed))
+        self._encoders = {cached: self.widen(encoder) for cached, encoder in encoders.items()}
+        encoder = self.widen(encoders[True], self._known.without(FORGOTTEN, seed))
         assert isinstance(encoder, PooledEncoder) and self.labelling is not None
         features = encoder.pooled(examples, features)
         return Inputs(features.streams, features.lengths, side=self.labelling.side(examples))
