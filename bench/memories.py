@@ -1,16 +1,17 @@
 """Encoders without and with a memory of raw text, side by side: `boustro memory` for each, then one table of all.
 
     python bench/memories.py --corpus tweets.jsonl.xz --max-documents 70000 --train wnut17/train.txt \
-        --dev wnut17/dev.txt --encoders starter-forward starter masked:$MINILM --out memories -- --epochs 10
+        --dev wnut17/dev.txt --encoders starter-forward starter masked:$MINILM --out memories \
+        --options="--epochs 10"
     python bench/memories.py --data conll2003/train.txt --train conll2003/train.txt --dev conll2003/dev.txt \
-        --encoders starter --command fewshot --out shots -- --shots 4 16 64
+        --encoders starter --command fewshot --out shots --options="--shots 4 16 64"
 
-What stands behind `--` goes to `boustro compare` or `boustro fewshot`. `--data` names labelled files whose words the
+`--options` are those of `boustro compare` or `boustro fewshot`. `--data` names labelled files whose words the
 memory reads, without their labels: those to learn from, or, where all texts are at hand before they are tagged, those
 to score too. A memory that is complete in --out is not written again.
 """
 
-import sys
+import shlex
 from pathlib import Path
 from typing import Literal
 
@@ -29,6 +30,7 @@ def main(
     max_documents: int | None = None,
     words: int = 50_000,
     command: Literal["compare", "fewshot"] = "compare",
+    options: str = "",
 ) -> None:
     """Write the memories and run the study.
 
@@ -42,6 +44,7 @@ def main(
         max_documents: At most so many documents of the raw text.
         words: How many words a memory keeps.
         command: The study.
+        options: Its other options, as in a shell.
     """
     text = [*corpus, *(("--data", *data) if data else ()), "--words", str(words)]
     text += ["--max-documents", str(max_documents)] if max_documents else []
@@ -51,11 +54,9 @@ def main(
         if not (memory / "manifest.json").is_file():
             boustro("memory", *text, "--encoder", encoder, "--out", memory)
         compared += [encoder, f"memory:{memory}"]
-    more = sys.argv[sys.argv.index("--") + 1 :] if "--" in sys.argv else []
     files = ("--train", train, "--dev", dev, "--out", out / command, "--json", out / f"{command}.json")
-    boustro(command, "--encoders", *compared, *files, *more)
+    boustro(command, "--encoders", *compared, *files, *shlex.split(options))
 
 
 if __name__ == "__main__":
-    own = sys.argv[1 : sys.argv.index("--")] if "--" in sys.argv else sys.argv[1:]
-    tyro.cli(main, args=own)
+    tyro.cli(main)
