@@ -41,6 +41,7 @@ def main(
     sets: tuple[str, ...] = (*SETS, "across"),
     seeds: tuple[int, ...] = (1, 2, 3),
     sentences: int | None = None,
+    memory: bool = False,
 ) -> None:
     """Print a row per encoder and set as it is ready.
 
@@ -51,29 +52,36 @@ def main(
         sets: Names of sets.
         seeds: Random seeds of the head.
         sentences: At most so many sentences of every file, for a quick look.
+        memory: Taggers remember their training data, as with `boustro fit --memory`.
     """
     print(f"{'encoder':40} {'set':10} {'F1':>14} {'never seen':>14} {'other type':>14}", flush=True)
     for encoder in encoders:
         for name in (name for name in SETS if _scored(name, sets)):
-            found = [score(encoder, seed, data, _scored(name, sets), sentences, figures) for seed in seeds]
+            found = [score(encoder, seed, data, _scored(name, sets), sentences, figures, memory) for seed in seeds]
             for scored in _scored(name, sets):
                 shown = (spread([own[scored][key] for own in found]) for key in ("f1", *BUCKETS))
                 print(f"{encoder:40} {scored:10} " + " ".join(f"{value:>14}" for value in shown), flush=True)
 
 
 def score(
-    encoder: str, seed: int, data: Path, sets: Sequence[str], sentences: int | None = None, figures: Path | None = None
+    encoder: str,
+    seed: int,
+    data: Path,
+    sets: Sequence[str],
+    sentences: int | None = None,
+    figures: Path | None = None,
+    memory: bool = False,
 ) -> dict[str, dict[str, float]]:
     """By set: F1 of a tagger over this encoder, of all entities and by bucket. `figures` is read, and added to."""
-    cells = _load(figures)
+    cells, system = _load(figures), f"{encoder} --memory" if memory else encoder
     for name in SETS:
         scored = _scored(name, sets)
-        if any(f"{encoder} {n} {seed}" not in cells for n in scored):
-            for n, found in _run(encoder, name, seed, data, sets, sentences):
-                cells[f"{encoder} {n} {seed}"] = found
+        if any(f"{system} {n} {seed}" not in cells for n in scored):
+            for n, found in _run(encoder, name, seed, data, sets, sentences, memory):
+                cells[f"{system} {n} {seed}"] = found
             if figures is not None:
                 write_file(figures, _dump(cells))
-    return {name: cells[f"{encoder} {name} {seed}"] for name in (*SETS, "across") if name in sets}
+    return {name: cells[f"{system} {name} {seed}"] for name in (*SETS, "across") if name in sets}
 
 
 def _scored(name: str, sets: Sequence[str]) -> list[str]:
@@ -82,12 +90,12 @@ def _scored(name: str, sets: Sequence[str]) -> list[str]:
 
 
 def _run(
-    encoder: str, name: str, seed: int, data: Path, sets: Sequence[str], most: int | None
+    encoder: str, name: str, seed: int, data: Path, sets: Sequence[str], most: int | None, memory: bool
 ) -> Iterator[tuple[str, dict[str, float]]]:
     folder, number, options = SETS[name]
     read = {part: boustro.read_data(data / "ner" / folder / f"{part}.txt")[:most] for part in ("train", "dev")}
     train, dev = read["train"][:number], read["dev"]
-    tagger = boustro.Tagger(encoder, **options).fit(train, dev, seed=seed)
+    tagger = boustro.Tagger(encoder, memory=memory, **options).fit(train, dev, seed=seed)
     known = Training.of((sentence.words, gold_entities(sentence)) for sentence in train)
     for scored in _scored(name, sets):
         examples = dev if scored == name else few_nerd(data / "ner/fewnerd_inter/dev.txt")[:most]
