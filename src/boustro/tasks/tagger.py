@@ -65,7 +65,7 @@ class Tagger(Task[str, list[Entity]]):
     """See `with_recall`."""
     _least: float = 0.0
     _watch: Watch | None = None
-    _known: WordMeans | None = None
+    _learned: WordMeans | None = None
     promise: RecallPromise | None = None
     """What recall can be promised; `None` after a training without a development set, and for plain labels."""
 
@@ -125,7 +125,7 @@ class Tagger(Task[str, list[Entity]]):
     def widen(self, encoder: Encoder, learned: WordMeans | None = None) -> Encoder:
         """With the mentions of documents pooled, and with the memory of the training data, or another one."""
         config = self.config
-        return with_mentions(encoder, config.pool_mentions, config.context, learned or self._known)  # type: ignore[attr-defined]
+        return with_mentions(encoder, config.pool_mentions, config.context, learned or self._learned)  # type: ignore[attr-defined]
 
     def training_inputs(self, examples: Sequence[Sentence], unread: Sequence[Sentence], seed: int) -> Inputs:
         """As `Task.training_inputs`; with `memory`, all of these sentences are remembered (`tasks.memory`)."""
@@ -134,9 +134,9 @@ class Tagger(Task[str, list[Entity]]):
         encoders = {cached: self.encoder(cached) for cached in (False, True)}
         plain = {cached: without_mentions(encoder) for cached, encoder in encoders.items()}
         features = plain[True].encode_all(examples)
-        self._known = learn_memory(plain[False], examples, features, unread, self.config.context)
+        self._learned = learn_memory(plain[False], examples, features, unread, self.config.context)
         self._encoders = {cached: self.widen(encoder) for cached, encoder in encoders.items()}
-        encoder = self.widen(encoders[True], self._known.without(FORGOTTEN, seed))
+        encoder = self.widen(encoders[True], self._learned.without(FORGOTTEN, seed))
         assert isinstance(encoder, PooledEncoder) and self.labelling is not None
         features = encoder.pooled(examples, features)
         return Inputs(features.streams, features.lengths, side=self.labelling.side(examples))
@@ -148,12 +148,12 @@ class Tagger(Task[str, list[Entity]]):
     def save_rest(self, folder: Path) -> None:
         if self.promise is not None:
             self.promise.save(folder)
-        if self._known is not None:
-            save_means(folder, self._known)
+        if self._learned is not None:
+            save_means(folder, self._learned)
 
     def load_rest(self, folder: Path) -> None:
         self.promise = RecallPromise.load(folder)
-        self._known = read_means(folder) if self.config.memory else None  # type: ignore[attr-defined]
+        self._learned = read_means(folder) if self.config.memory else None  # type: ignore[attr-defined]
 
     def with_recall(self, recall: Recall) -> Self:
         """The same tagger, whose answers are longer lists that hold at least this share of all entities.
