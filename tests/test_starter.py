@@ -10,6 +10,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import boustro
+from boustro.encoders.spec import exact_spec
 from boustro.metrics.spans import extract_spans
 from boustro.tasks.data import read_data
 
@@ -51,6 +52,32 @@ def test_the_names_of_the_pair_and_its_halves():
         np.testing.assert_array_equal(
             array, next(iter(boustro.load_encoder(half, dtype="float32").encode([["Jane", "lives", "here"]])))[0]
         )
+
+
+def test_the_memory_belongs_to_the_pair_and_is_no_model():
+    encoder = boustro.load_encoder("starter-memory", layers="last", dtype="float32")
+    pair = boustro.load_encoder("starter", layers="last", dtype="float32")
+    sentence = ["Elizabeth", "visited", "Vellmarstadt", "."]
+    (streams,), (plain,) = encoder.encode([sentence]), pair.encode([sentence])
+    for own, pooled, alone in zip(streams[:2], streams[2:], plain, strict=True):
+        np.testing.assert_array_equal(own, alone)
+        assert np.any(pooled[0] != own[0, -1:])
+        np.testing.assert_array_equal(pooled[2], own[2, -1:])  # a word that it does not know
+    assert exact_spec("starter-memory", encoder.identity()) == exact_spec(encoder.spec, encoder.identity())
+    assert len(boustro.load_encoder("starter-memory+starter-forward").streams) == 5
+    for spec in ("masked:starter-memory", "fused:starter-memory"):
+        with pytest.raises(ValueError, match="starter-memory is a memory of words, not a model"):
+            boustro.load_encoder(spec)
+
+
+def test_a_tagger_with_the_memory_of_the_package_is_opened_by_its_name(tmp_path):
+    data = DATA / "sample"
+    tagger = boustro.Tagger("starter-memory", "linear", epochs=1, cache=False).fit(data / "dev.conll", seed=1)
+    tagger.save_pretrained(tmp_path / "ner")
+    assert json.loads((tmp_path / "ner/config.json").read_text("utf-8"))["encoder"] == "memory:starter-memory"
+    opened = boustro.Tagger.from_pretrained(tmp_path / "ner", cache=False)
+    text = "Elizabeth went to Lisbon."
+    assert opened.predict(text) == tagger.predict(text)
 
 
 def test_the_sample_is_large_enough_and_its_splits_do_not_overlap():

@@ -18,6 +18,7 @@ NEEDED = (
     "data/sample/train.conll",
     "data/starter/forward/model.safetensors",
     "data/starter/backward/model.safetensors",
+    "data/starter/memory/memory.safetensors",
     "serve/page.html",
 )
 USE = """

@@ -1,6 +1,7 @@
 """Names of models and tokenizers: one in the package, a folder, or a model of the Hub.
 
     starter-forward      the forward half of the pair in the package
+    starter-memory       its memory of words, which belongs to encoders
     ~/lm, ./lm, /lm      a folder
     gpt2, owner/name     a model of the Hugging Face Hub, or of its cache if the Hub cannot be reached
 
@@ -19,30 +20,42 @@ from boustro.choose import nearest
 
 SHIPPED = {"starter-forward": "starter/forward", "starter-backward": "starter/backward"}
 PAIRS = {"starter": "starter-forward+starter-backward"}
+MEMORIES = {"starter-memory": "starter/memory"}
 SECONDS = 5.0
 
 
 def locate_model(name: str) -> str:
     """The path of a model or tokenizer, or its name on the Hub.
 
-    Raises `FileNotFoundError` for a misspelt name of the package, and `ValueError` for the name of a pair of models.
+    Raises `FileNotFoundError` for a misspelt name of the package, and `ValueError` for that of a pair or of a memory.
     """
     if name in SHIPPED:
-        return str(files("boustro") / "data" / SHIPPED[name])
+        return _packaged(SHIPPED[name])
+    if name in MEMORIES:
+        raise ValueError(f"{name} is a memory of words, not a model; it is an encoder, such as in --encoder {name}")
     if name in PAIRS:
         raise ValueError(f"{name} is a pair of models; name one of them: {' or '.join(PAIRS[name].split('+'))}")
     path = Path(expand_home(name))
     if path.exists() or is_path(name):
         return str(path) if name.startswith("~") else name
-    if near := nearest(name, [*SHIPPED, *PAIRS], cutoff=0.8):
+    if near := nearest(name, [*SHIPPED, *PAIRS, *MEMORIES], cutoff=0.8):
         raise FileNotFoundError(f"{name}: no such folder, and no model of this name; did you mean {near}?")
     prepare_hub()
     return name
 
 
+def locate_memory(name: str) -> str:
+    """The path of a memory: that of the package, or a folder."""
+    return _packaged(MEMORIES[name]) if name in MEMORIES else expand_home(name)
+
+
+def _packaged(path: str) -> str:
+    return str(files("boustro") / "data" / path)
+
+
 def is_shipped(spec: str) -> bool:
     """Whether an LM of the package is part of an encoder's spec, such as `unmasked:starter-forward+./backward`."""
-    return any(part.rpartition(":")[2] in (*SHIPPED, *PAIRS) for part in spec.split("+"))
+    return any(part.rpartition(":")[2] in (*SHIPPED, *PAIRS, *MEMORIES) for part in spec.split("+"))
 
 
 def is_path(name: str) -> bool:

@@ -5,6 +5,7 @@ gpt2@607a30d        the same at one revision: a commit, branch or tag of the Hub
 backward:PATH       a backward LM whose config does not say so (the published ones)
 gpt2+./backward     several side by side, with one vocabulary
 starter             the pair in the package; starter-forward and starter-backward, its halves
+starter-memory      the same with its memory of words, which is in the package too
 masked:PATH         a masked LM of the BERT family
 unmasked:PATH       a causal LM without its causal mask, untrained: every piece sees both sides
 unmasked:3-4:PATH   the same in blocks 3 and 4 only; unmasked:4:PATH in one
@@ -41,7 +42,7 @@ from boustro.encoders.pooled import PooledEncoder
 from boustro.encoders.reading import PieceEncoder
 from boustro.encoders.repeated import RepeatedEncoder
 from boustro.models.elmo import KIND as ELMO
-from boustro.names import PAIRS, SHIPPED, expand_home, locate_model
+from boustro.names import MEMORIES, PAIRS, SHIPPED, expand_home, locate_memory, locate_model
 from boustro.options import check_options
 from boustro.store import kind_of
 
@@ -165,10 +166,11 @@ def with_cache(encoder: Encoder, cache: bool | str | Path = True) -> Encoder:
 
 
 def split_spec(spec: str) -> list[str]:
-    """`"a+b"` → `["a", "b"]`, shipped pairs written out; a path that exists is never split."""
-    if spec not in PAIRS and Path(spec).exists():
+    """`"a+b"` → `["a", "b"]`, names of the package written out; a path that exists is never split."""
+    if spec not in {*PAIRS, *MEMORIES} and Path(spec).exists():
         return [spec]
-    names = [name for part in spec.split("+") for name in PAIRS.get(part, part).split("+")]
+    written = PAIRS | {name: f"memory:{name}" for name in MEMORIES}
+    names = [name for part in spec.split("+") for name in written.get(part, part).split("+")]
     if not all(name.strip() for name in names):
         raise ValueError(f"{spec!r} has an empty part; write for example gpt2+./backward")
     return names
@@ -180,7 +182,7 @@ def split_revision(name: str) -> tuple[str, str | None]:
     if not at or _exists(split_kind(name)[1]):
         return name, None
     path = split_kind(bare)[1]
-    if path in SHIPPED or path in PAIRS or _exists(path):
+    if path in {*SHIPPED, *PAIRS, *MEMORIES} or _exists(path):
         raise ValueError(f"{name!r}: {path} is a folder here, which has no revision; leave out @{revision}")
     return bare, revision
 
@@ -211,7 +213,8 @@ def resolve(bare: str) -> tuple[Kind, dict[str, str], str]:
         halves = " or ".join(f"{prefix}{half}" for half in PAIRS[path].split("+"))
         raise ValueError(f"{bare!r}: {path} is a pair; name one of its LMs: {halves}")
     kind = KINDS[name or "lm"]
-    return kind, {kind.number: number} if number else {}, locate_model(path)
+    place = locate_memory(path) if name == "memory" else locate_model(path)
+    return kind, {kind.number: number} if number else {}, place
 
 
 def locate(name: str) -> tuple[str, str | None]:
@@ -232,7 +235,7 @@ def exact_spec(spec: str, identity: dict[str, Any]) -> str:
     for name, part in zip(split_spec(spec), identity.get("parts", [identity]), strict=True):
         kind, path = split_kind(name)
         bare, commit = split_revision(name)[0], part["weights"].rpartition("@")[2]
-        if split_kind(bare)[1] in SHIPPED:
+        if split_kind(bare)[1] in {*SHIPPED, *MEMORIES}:
             exact.append(name)
         elif _exists(path):
             exact.append(kind + str(Path(expand_home(path)).resolve()))
