@@ -65,7 +65,7 @@ CONLLU = "1\tAda\tAda\tPROPN\t_\t_\t0\troot\t_\tNER=B-PER\n2\tleft\tleave\tVERB\
 CORPUS = "".join(json.dumps({"text": " ".join(SENTENCES[i:] + SENTENCES[:i])}) + "\n" for i in range(8))
 SHARDS = ("validation", "wikipedia", "novels", "english", "swahili")
 CORPORA = ("corpus/a", "corpus", "held-out", "wikipedia/train-AA", "wikipedia/train-AB", "data/wikipedia/train-AA")
-CORPORA += ("data/wikipedia/validation",)
+CORPORA += ("data/wikipedia/train-AB", "data/wikipedia/validation")
 CORPORA += tuple(f"data/{source}/train" for source in ("novels", "reddit", "irc", "topicalchat", "articles"))
 MADE = (
     "tokenize corpus.jsonl --tokenizer gpt2 --out shards",
