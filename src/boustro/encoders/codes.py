@@ -12,7 +12,6 @@ Source: Jégou, Douze and Schmid 2011, section II-B. V vectors, D width, M parts
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.cluster import KMeans
 
 NUM_CENTROIDS = 256
 SAMPLE = 20_000  # vectors that centroids are found among
@@ -52,6 +51,8 @@ def check_parts(width: int, num_parts: int) -> None:
 
 def encode_vectors(vectors: np.ndarray, num_parts: int) -> CodedVectors:
     """The codes of vectors (V, D); the same vectors give the same codes. `ValueError` as `check_parts` raises it."""
+    from sklearn.cluster import KMeans
+
     check_parts(vectors.shape[1], num_parts)
     spread = vectors.std(0, dtype=np.float32) + np.float32(1e-6)
     sampled = np.random.default_rng(0).permutation(len(vectors))[:SAMPLE]
