@@ -24,6 +24,7 @@ from boustro.tasks.data import read_data
 from boustro.tasks.data.schemes import entities_to_bio, gold_entities, tags_to_entities
 from boustro.types import Sentence
 from gpt2_pair import boustro
+from memories import with_memory
 
 LONGEST, AROUND = 4, (-2, -1, 1, 2)
 
@@ -53,12 +54,10 @@ def main(
     how = ("--objective", "masked", "--mask-rate", str(mask_rate), "--preset", "eurobert-mini", "--resume")
     size = ("--segment-length", "256", "--batch-segments", "16", "--tokens", str(2 * pieces), "--seed", "1")
     boustro("pretrain", "--shards", folder / "shards", *how, *size, "--out", masked)
-    pair, memory = f"{folder / 'forward'}+{folder / 'backward'}", folder / "memory"
+    pair = f"{folder / 'forward'}+{folder / 'backward'}"
     rows = {"forward LM": (folder / "forward", 1), "pair": (pair, 2), "masked LM": (f"masked:{masked}", 2)}
     if text:
-        if not memory.is_dir():
-            boustro("memory", *text, "--encoder", pair, "--out", memory)
-        rows["pair with a memory of its text"] = (f"memory:{memory}", 2)
+        rows["pair with a memory of its text"] = (with_memory(pair, folder / "memory", *text), 2)
     found = folder / "controls.json"
     given = ("--train", train, "--dev", dev, "--seeds", str(seeds), "--epochs", str(epochs), "--json", found)
     boustro("compare", "--encoders", *(encoder for encoder, _ in rows.values()), *given, "--out", folder / "report")

@@ -50,12 +50,16 @@ def main(
     text += ["--max-documents", str(max_documents)] if max_documents else []
     compared = []
     for number, encoder in enumerate(encoders, 1):
-        memory = out / f"memory-{number}"
-        if not (memory / "manifest.json").is_file():
-            boustro("memory", *text, "--encoder", encoder, "--out", memory)
-        compared += [encoder, f"memory:{memory}"]
+        compared += [encoder, with_memory(encoder, out / f"memory-{number}", *text)]
     files = ("--train", train, "--dev", dev, "--out", out / command, "--json", out / f"{command}.json")
     boustro(command, "--encoders", *compared, *files, *shlex.split(options))
+
+
+def with_memory(encoder: str, folder: Path, *text: str | Path) -> str:
+    """The spec of the encoder with a memory in this folder, which is written where it is not complete."""
+    if not (folder / "manifest.json").is_file():
+        boustro("memory", *text, "--encoder", encoder, "--out", folder)
+    return f"memory:{folder}"
 
 
 if __name__ == "__main__":

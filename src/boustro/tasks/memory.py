@@ -1,7 +1,7 @@
 """`--memory`: a tagger that reads each word also by the mean vector of its mentions in the training data.
 
 In training a share of the words is read as if they were not remembered, so that the head learns to tag new words too:
-without this, names that the training data do not have are found less well than without a memory.
+without this, a tagger of a large training set finds names that are new less well than one without a memory.
 """
 
 from collections import Counter
