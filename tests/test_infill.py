@@ -45,7 +45,7 @@ def test_each_gap_is_filled_in_turn(infiller):
     first = infiller.fill("Ada ___ the harbour")
     assert found.gaps[0] == first.gaps[0]  # what lies behind the next gap is not read
     second = infiller.fill(f"{first.filled} ___ and left.")
-    assert found.filled == second.filled and found.gaps[1].log_prob == pytest.approx(second.gaps[0].log_prob, abs=1e-3)
+    assert found.filled == second.filled and found.gaps[1].joint == pytest.approx(second.gaps[0].joint, abs=1e-3)
 
 
 def test_batches_change_nothing(infiller):
@@ -155,7 +155,7 @@ def test_the_command_takes_a_text_a_file_and_standard_input(tiny_pair, file, mon
     code, from_file, _ = run(["infill", str(file("gaps.txt", lines)), *options, "--format", "jsonl"])
     found = [json.loads(line) for line in from_file.splitlines()]
     assert code == 0 and [own["filled"] + "\n" for own in found] == [out] * 20
-    assert set(found[0]["gaps"][0]) == {"start", "end", "text", "log_prob"}
+    assert set(found[0]["gaps"][0]) == {"start", "end", "text", "joint"}
     code, several, _ = run(["infill", text, *options, "--candidates", "3"])
     assert code == 0 and several.startswith(out.strip() + "\t") and several.count(" | ") == 1
 

@@ -29,10 +29,10 @@ BROKEN = "gaps with bytes that are no whole character, shown as \N{REPLACEMENT C
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A text for a gap; `log_prob` is f + b − γ · u of its pieces, in nats, which is not normalised."""
+    """A text for a gap; `joint` is f + b − γ · u of its pieces, in nats, which is not normalised."""
 
     text: str
-    log_prob: float
+    joint: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class FilledGap:
     start: int
     end: int
     text: str
-    log_prob: float
+    joint: float
     others: tuple[Candidate, ...] = ()
 
 
@@ -123,7 +123,7 @@ class Infiller:
             for row, gap, fillings in zip(rows, asked, found, strict=True):
                 best, *others = self._candidates(fillings, bool(gap.spaced))
                 start = len(filled[row])
-                gaps[row].append(FilledGap(start, start + len(best.text), best.text, best.log_prob, tuple(others)))
+                gaps[row].append(FilledGap(start, start + len(best.text), best.text, best.joint, tuple(others)))
                 filled[row] += best.text + parts[row][turn + 1]
         return [Filled(text, filled[row], tuple(gaps[row])) for row, (text, _) in enumerate(texts)]
 
@@ -145,7 +145,7 @@ class Infiller:
         texts: dict[str, float] = {}
         for filling in fillings:
             texts.setdefault(self.pieces.text(filling.pieces, spaced), filling.joint)
-        found = [Candidate(text, log_prob) for text, log_prob in texts.items()][: self.options.candidates]
+        found = [Candidate(text, joint) for text, joint in texts.items()][: self.options.candidates]
         self.counts[BROKEN] += "\N{REPLACEMENT CHARACTER}" in found[0].text
         return found
 
