@@ -20,7 +20,7 @@ class Client:
     """The page's requests."""
 
     def __init__(self, session, out_tagger=None, page="one"):
-        self.work = Background(session, Source())  # not started: all sentences are ready
+        self.work = Background(session, Source(encoder="starter"))  # not started: all sentences are ready
         self.app = LabellingApp(session, self.work, out_tagger)
         self.http = TestClient(self.app.make(HttpOptions(), TOKEN), base_url="http://127.0.0.1:8080")
         self.key = ""

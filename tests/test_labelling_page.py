@@ -42,7 +42,7 @@ def served(monkeypatch):
         monkeypatch.setattr(uvicorn.Server, "__init__", kept)
         http = HttpOptions(port=0, grace_seconds=1)
         listener = listen(http)
-        app = LabellingApp(session, Background(session, Source())).make(http, TOKEN)
+        app = LabellingApp(session, Background(session, Source(encoder="starter"))).make(http, TOKEN)
         thread = threading.Thread(target=run_app, args=(app, http, listener), daemon=True)
         address = f"{address_of(listener)}/#{TOKEN}"
         thread.start()

@@ -27,7 +27,7 @@ def fit(
     out: Path,
     dev: Path | None = None,
     task: str = "tag",
-    encoder: str = "starter",
+    encoder: str | None = None,
     head: str = "mlp",
     seed: Seed = 1,
     training: TaskConfig = TaskConfig(),  # noqa: B008 (frozen)
@@ -48,7 +48,8 @@ def fit(
         task: tag (entities, or a label per word), classify (a label per text), pair (a label per pair of texts),
             similarity (a score per pair), regress (a score per text) or qa (answers to questions about a context). By
             default as the training set has it.
-        encoder: Spec of the encoder, such as starter, gpt2 or gpt2+./backward.
+        encoder: Spec of the encoder, such as starter, gpt2 or gpt2+./backward. By default starter, for a tagger
+            starter-memory.
         head: Kind of head. tag: linear, mlp, block, bilstm, span, or ridge (for a few dozen sentences); classify:
             mlp-pool, bilstm-pool or ridge-pool; pair: pair; similarity: pair-score; regress: score-pool; qa: answer.
         seed: Random seed of the head's weights, the order of examples and dropout.
@@ -63,7 +64,7 @@ def fit(
         chosen = vars(training)
         model = task_class(task)(encoder, head, cache=run.cache, device=run.device, **chosen)
         check_output(json)
-        check_spec(encoder)
+        check_spec(model.encoder_spec)
         if reading.documents and task != "tag":
             raise OptionError("--documents is for taggers, which read sentences in their documents; leave it out")
         with claim(out, TASKS[task].folder, overwrite):

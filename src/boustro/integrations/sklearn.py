@@ -44,9 +44,9 @@ class TaskEstimator(BaseEstimator):
         if task is None:
             return
         cls._task, config = task, asdict(TASKS[task].config())
-        cls.defaults = {"encoder": "starter", "head": None, "seed": 1, "cache": True, "device": None, **config}
+        cls.defaults = {"encoder": None, "head": None, "seed": 1, "cache": True, "device": None, **config}
 
-        def make(self: TaskEstimator, encoder: str = "starter", head: str | None = None, **parameters: Any) -> None:
+        def make(self: TaskEstimator, encoder: str | None = None, head: str | None = None, **parameters: Any) -> None:
             for name in parameters:
                 if name not in cls.defaults:
                     raise TypeError(f"{cls.__name__} has no parameter {name!r}{suggestion(name, cls.defaults)}")

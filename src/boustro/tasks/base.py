@@ -58,7 +58,7 @@ class Task(Contract[Input, Result]):
 
     def __init__(
         self,
-        encoder: str = "starter",
+        encoder: str | None = None,
         head: str | None = None,
         *,
         preset: str = "default",
@@ -69,7 +69,8 @@ class Task(Contract[Input, Result]):
         """Nothing is loaded yet.
 
         Args:
-            encoder: Spec of the encoder, see `boustro.load_encoder`.
+            encoder: Spec of the encoder, see `boustro.load_encoder`. By default `starter`, the pair of the package;
+                for a tagger `starter-memory`, with its memory of words, unless the options read otherwise than it did.
             head: Kind of head; by default the task's own.
             preset: Name of a set of options.
             cache: Keep the features of training and development data on disk (a folder says where).
@@ -87,7 +88,7 @@ class Task(Contract[Input, Result]):
             raise ValueError(f"a {self.head_kind} head is not for the task {self.name}: it answers {kind.labelling}")
         if getattr(self.config, "calibrate", 0) and not kind.has_temperature:
             raise ValueError(f"calibrate is not for a {self.head_kind} head, whose scores have no temperature")
-        self.encoder_spec = encoder
+        self.encoder_spec = self.config.default_encoder() if encoder is None else encoder
         self.cache, self._wanted_device = cache, device
         self.device = find_device(device)
         self.labelling: Labelling | None = None

@@ -39,6 +39,10 @@ class TaskConfig(PresetOptions, TrainOptions, HeadOptions, ReadingOptions):
 
     default_head: ClassVar[str] = "mlp"
 
+    def default_encoder(self) -> str:
+        """The spec of the encoder where none is given."""
+        return "starter"
+
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrationOptions:
@@ -94,6 +98,13 @@ class TaggerConfig(CalibrationOptions, TaskConfig):
         for name in ("pool_mentions", "memory"):
             if getattr(self, name) and self.word_dropout:
                 raise OptionError(f"{name} keeps what word_dropout drops, the word itself; leave one of them out")
+
+    def default_encoder(self) -> str:
+        """The pair of the package with its memory of words; without it where the options read other vectors than the
+        memory has, or drop what it knows."""
+        as_remembered = self.pooling is None and self.spacing == "natural" and self.sentinel is None
+        known = as_remembered and self.layers in ("all", "last") and not self.word_dropout
+        return "starter-memory" if known else super().default_encoder()
 
 
 @dataclass(frozen=True, kw_only=True)

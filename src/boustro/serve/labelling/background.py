@@ -36,7 +36,7 @@ depend on what has been answered."""
 class Source:
     """What reads the texts, and from what the tagger starts."""
 
-    encoder: str = "starter"
+    encoder: str
     reading: dict[str, Any] = field(default_factory=dict)
     """Options of `load_encoder`, such as pooling."""
     head: str = "mlp"

@@ -17,13 +17,14 @@ from boustro.options import OptionError, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_errors
 from boustro.serve.labelling.options import LabelOptions, SimulateOptions
 from boustro.store import check_file, claim, write_file
+from boustro.tasks.config import TaggerConfig
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 
 
 def label(
     texts: Positional[Path | None] = None,
     out: Path | None = None,
-    encoder: str = "starter",
+    encoder: str | None = None,
     session: LabelOptions = LabelOptions(),  # noqa: B008 (frozen)
     study: SimulateOptions = SimulateOptions(),  # noqa: B008 (frozen)
     json: Path | None = None,
@@ -39,7 +40,8 @@ def label(
     Args:
         texts: Texts to label: plain text, JSON lines or CoNLL columns; labels in them are kept aside as gold.
         out: File of answers (JSON lines), which boustro fit reads. It is continued where it exists.
-        encoder: Spec of the encoder, such as starter, gpt2 or gpt2+./backward.
+        encoder: Spec of the encoder, such as starter, gpt2 or gpt2+./backward. By default starter-memory, or that of
+            --tagger.
         json: Write the figures of --simulate to this file (- for standard output).
         overwrite: Replace an existing tagger folder at --out-tagger.
     """
@@ -59,7 +61,7 @@ def label(
 def _serve(
     texts: Path,
     out: Path,
-    encoder: str,
+    encoder: str | None,
     options: LabelOptions,
     reading: DataOptions,
     run: RunOptions,
@@ -116,7 +118,7 @@ def _save(work: Any, folder: Path) -> None:
 
 def _simulate(
     texts: Path | None,
-    encoder: str,
+    encoder: str | None,
     options: LabelOptions,
     study: SimulateOptions,
     json: Path | None,
@@ -135,7 +137,7 @@ def _simulate(
     check_output(json)
     if study.svg:
         check_file(study.svg)
-    encoders = study.encoders if study.encoders != SimulateOptions.encoders else (encoder,)
+    encoders = study.encoders or (encoder or TaggerConfig().default_encoder(),)
     for spec in encoders:
         check_spec(spec)
     train, dev = read_gold(options.train, study.dev, reading, options.context)

@@ -52,8 +52,8 @@ class SimulateOptions:
     """Let a simulated annotator answer with the gold of --train, and measure what its answers are worth."""
     dev: Path | None = None
     """Labelled sentences to score on. By default a fifth of --train, which is not answered."""
-    encoders: tuple[str, ...] = ("starter",)
-    """Encoders to compare."""
+    encoders: tuple[str, ...] = ()
+    """Encoders to compare; by default that of --encoder."""
     orders: tuple[Literal["uncertain", "diverse", "in-order", "random"], ...] = ("uncertain", "random", "in-order")
     """Orders to compare."""
     seeds: Count = 10

@@ -16,20 +16,21 @@ from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.tagger import Tagger
 
 
-def make_source(encoder: str, options: LabelOptions, reading: DataOptions, run: RunOptions) -> Source:
+def make_source(encoder: str | None, options: LabelOptions, reading: DataOptions, run: RunOptions) -> Source:
     """What encodes, and from what the tagger starts.
 
     Raises `OptionError` for both a tagger and another encoder, and what opening them raises.
     """
-    TaggerConfig.make(epochs=options.epochs)
+    config = TaggerConfig.make(epochs=options.epochs)
     common: dict[str, Any] = {"cache": run.cache, "device": run.device, "head": options.head, "pool": options.pool}
     common |= {"context": options.context, "pool_mentions": options.pool_mentions}
     common |= {"training": {"epochs": options.epochs}, "examples": _examples(options.train, reading)}
     if options.tagger is None:
-        check_spec(encoder)
-        return Source(encoder=encoder, **common)
+        spec = config.default_encoder() if encoder is None else encoder
+        check_spec(spec)
+        return Source(encoder=spec, **common)
     tagger = Tagger.from_pretrained(options.tagger, cache=run.cache, device=run.device)
-    if encoder not in ("starter", tagger.encoder_spec):
+    if encoder not in (None, tagger.encoder_spec):
         raise OptionError("--tagger has an encoder of its own; leave --encoder out")
     if tagger.labelling is None or tagger.labelling.scheme == "labels":
         raise ValueError(f"{options.tagger} labels every word; boustro label is for entities")
