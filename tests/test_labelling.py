@@ -11,12 +11,16 @@ import pytest
 import boustro
 from boustro.cli.main import main
 from boustro.encoders.windows import group_sentences
+from boustro.options import OptionError
+from boustro.output import DEFAULT_RUN
 from boustro.serve.labelling.answers import Answer, AnswerFile
 from boustro.serve.labelling.background import Background, Source
 from boustro.serve.labelling.charts import session_curve, simulation_curves
 from boustro.serve.labelling.curve import Point, is_due
+from boustro.serve.labelling.options import LabelOptions
 from boustro.serve.labelling.session import Session
 from boustro.serve.labelling.simulate import cost, read_gold
+from boustro.serve.labelling.start import make_source
 from boustro.serve.labelling.texts import read_to_label
 from boustro.tasks.data.conll import format_conll, format_document
 from boustro.tasks.data.reading import DEFAULT_OPTIONS
@@ -210,6 +214,17 @@ def test_a_start_from_a_tagger(tiny_lm, tmp_path):
                     session.answer(session.current, [Entity("LOC", 0, 1)])
             with pytest.raises(ValueError, match="finish training"):
                 work.live_tagger()
+
+
+def test_the_encoder_of_a_session(tiny_lm, tmp_path):
+    lm = str(tiny_lm("llama"))
+    boustro.Tagger(lm, epochs=1, cache=False).fit(GOLD).save_pretrained(tmp_path / "ner")
+    assert make_source(None, LabelOptions(), DEFAULT_OPTIONS, DEFAULT_RUN).encoder == "starter-memory"
+    started = LabelOptions(tagger=tmp_path / "ner")
+    for given in (None, lm):
+        assert make_source(given, started, DEFAULT_OPTIONS, DEFAULT_RUN).encoder == lm
+    with pytest.raises(OptionError, match="leave --encoder out"):
+        make_source("starter", started, DEFAULT_OPTIONS, DEFAULT_RUN)
 
 
 @pytest.mark.parametrize(

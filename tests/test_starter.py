@@ -74,7 +74,12 @@ def test_a_tagger_with_the_memory_of_the_package_is_opened_by_its_name(tmp_path)
     data = DATA / "sample"
     tagger = boustro.Tagger("starter-memory", "linear", epochs=1, cache=False).fit(data / "dev.conll", seed=1)
     tagger.save_pretrained(tmp_path / "ner")
-    assert json.loads((tmp_path / "ner/config.json").read_text("utf-8"))["encoder"] == "memory:starter-memory"
+    assert json.loads((tmp_path / "ner/config.json").read_text("utf-8"))["encoder"] == "starter-memory"
+    card = (tmp_path / "ner/README.md").read_text("utf-8")
+    models = card[card.index("`starter-memory`") : card.index("## Sizes")]
+    for row in ("starter-forward |", "| forward |", "starter-backward |", "| backward |", "memory of words |"):
+        assert models.count(row) == 1
+    assert models.count("0.2") >= 8 and "model 1" not in models  # the layers' weights
     opened = boustro.Tagger.from_pretrained(tmp_path / "ner", cache=False)
     text = "Elizabeth went to Lisbon."
     assert opened.predict(text) == tagger.predict(text)

@@ -28,6 +28,7 @@ from boustro.encoders.windows import group_sentences
 from boustro.given import as_sentences, each_sentence
 from boustro.types import Sentence
 
+POOLED = ", mentions pooled"  # behind the name of a stream
 COLUMNS = 64  # dimensions that are summed at once, in float32
 
 
@@ -48,7 +49,7 @@ class PooledEncoder(Encoder):
         self.base, self.spec = base, base.spec
         self.within: Context = within
         self.known, self.learned = known, learned
-        pooled = (replace(s, name=f"{s.name}, mentions pooled", num_layers=1) for s in base.streams)
+        pooled = (replace(s, name=s.name + POOLED, num_layers=1) for s in base.streams)
         self.streams = (*base.streams, *pooled)
         self.dtype, self.num_parameters = base.dtype, base.num_parameters
 

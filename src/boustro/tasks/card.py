@@ -18,6 +18,7 @@ from typing import Any
 
 from huggingface_hub import EvalResult, ModelCardData
 
+from boustro.encoders.pooled import POOLED
 from boustro.metrics.score import score_table
 from boustro.store import MANIFEST, make_manifest, open_folder, provenance, write_file
 from boustro.tasks import TASKS
@@ -115,7 +116,7 @@ def _metadata(config: dict[str, Any], name: str) -> ModelCardData:
         )
         for kind, what in metrics.items()
     ]
-    weights = [part["weights"] for part in _parts(config)]
+    weights = [model["weights"] for model in _models(config["encoder_identity"])]
     return ModelCardData(
         library_name="boustro",
         pipeline_tag=pipeline,
@@ -205,14 +206,16 @@ def _listed(facts: Mapping[str, Any]) -> str:
 
 
 def _encoder(config: dict[str, Any]) -> str:
-    parts, shares = _parts(config), config["record"].get("layer_weights", {})
-    if len(shares) != len(parts):  # one model twice
-        shares = {f"model {number}": [] for number in range(1, len(parts) + 1)}
+    models, shares = _models(config["encoder_identity"]), config["record"].get("layer_weights", {})
+    shares = {name: own for name, own in shares.items() if not name.endswith(POOLED)}
+    if len(shares) != len(models):  # one model twice
+        shares = {f"model {number}": [] for number in range(1, len(models) + 1)}
     rows = []
-    for (name, own), part in zip(shares.items(), parts, strict=True):
+    for (name, own), model in zip(shares.items(), models, strict=True):
         mix = " ".join(f"{share:.2f}" for share in own)
-        weights, direction = f"`{part['weights']}`", part.get("direction", "")
-        rows.append([_cell(_shown(name)), weights, direction, _cell(part["pooling"]), mix])
+        weights, direction = f"`{model['weights']}`", model.get("direction", "")
+        rows.append([_cell(_shown(name)), weights, direction, _cell(model["pooling"]), mix])
+    rows += [["memory of words", f"`{part['weights']}`", "", "", ""] for part in _parts(config) if "base" in part]
     spec = "+".join(map(_shown, config["encoder"].split("+")))
     return f"`{spec}`\n\n{_table(['model', 'weights', 'direction', 'word position', 'layer weights'], rows)}"
 
@@ -232,6 +235,12 @@ def _cost(record: dict[str, Any], manifest: dict[str, Any]) -> str:
 def _parts(config: dict[str, Any]) -> list[dict[str, Any]]:
     identity = config["encoder_identity"]
     return identity.get("parts", [identity])
+
+
+def _models(identity: dict[str, Any]) -> list[dict[str, Any]]:
+    """The models of an encoder, and those that its memories of words belong to."""
+    parts = identity.get("parts", [identity])
+    return [model for part in parts for model in (_models(part["base"]) if "base" in part else [part])]
 
 
 def _kind_and_path(part: str) -> tuple[str, Path]:
