@@ -3,26 +3,20 @@
 torch is imported when a command runs, so that --help is fast.
 """
 
-import itertools
-from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
-from tqdm import tqdm
 from tyro.conf import arg
 
+from boustro.roads.corpus import train_and_held_out
 from boustro.roads.options import (
     AdaptConfig,
-    CorpusOptions,
     DistillStatesConfig,
     ElmoConfig,
     FuseConfig,
     MemoryConfig,
-    RawTextOptions,
     Seq2SeqConfig,
 )
-from boustro.text.documents import is_stream, read_documents
-from boustro.text.words import split_text
-from boustro.types import Sentence
+from boustro.text.documents import is_stream
 
 
 def fuse(config: Annotated[FuseConfig, arg(name="")]) -> dict[str, Any]:
@@ -41,7 +35,7 @@ def elmo(config: Annotated[ElmoConfig, arg(name="")]) -> dict[str, Any]:
     from boustro.pretrain.output import run_output
     from boustro.roads.elmo import train_elmo
 
-    train, held_out = _documents(config)
+    train, held_out = train_and_held_out(config)
     with run_output(config, KIND):
         sentences, measured = ([s.words for text in texts for s in text] for texts in (train, held_out))
         return train_elmo(sentences, measured, config)
@@ -52,7 +46,7 @@ def distill_states(config: Annotated[DistillStatesConfig, arg(name="")]) -> dict
     from boustro.pretrain.output import run_output
     from boustro.roads.distill_states import KIND, train_student
 
-    documents = _documents(config)
+    documents = train_and_held_out(config)
     with run_output(config, KIND):
         return train_student(*documents, config)
 
@@ -89,39 +83,14 @@ def seq2seq(config: Annotated[Seq2SeqConfig, arg(name="")]) -> dict[str, Any]:
 def memory(config: Annotated[MemoryConfig, arg(name="")]) -> dict[str, Any]:
     """Write the mean vector of every word in raw text, for encoders that remember what a word was elsewhere."""
     from boustro.encoders.means import KIND
-    from boustro.encoders.windows import group_sentences
     from boustro.roads.memory import write_memory
     from boustro.store import claim
-    from boustro.tasks.data import read_raw
 
     if not config.corpus and not config.data:
         raise ValueError("no text given; name at least one file, folder or dataset, or labelled files with --data")
     for name in filter(is_stream, (*config.corpus, *config.data)):
         raise ValueError(f"{name}: a stream can be read only once, and a memory reads its text twice; give a file")
-
-    def documents(bar: bool) -> Iterator[list[Sentence]]:
-        yield from _read(config, config.corpus, config.max_documents, bar)
-        for name in config.data:
-            yield from group_sentences(read_raw(name).sentences, "document")
-
     with claim(config.out, KIND, config.overwrite):
-        record = write_memory(documents, config)
+        record = write_memory(config)
     print(f"{config.out}: {record['kept']:,} of {record['different']:,} words; as an encoder memory:{config.out}")
     return record
-
-
-def _documents(options: CorpusOptions) -> tuple[Iterator[list[Sentence]], Iterator[list[Sentence]]]:
-    """The documents to train on and those to measure on, as sentences; `ValueError` where no corpus is named."""
-    if not options.corpus:
-        raise ValueError("no corpus given; name at least one file, folder or dataset")
-    held_out = _read(options, [str(options.validation)], None) if options.validation else iter(())
-    return _read(options, options.corpus, options.max_documents), held_out
-
-
-def _read(
-    options: RawTextOptions, corpora: Sequence[str], most: int | None, bar: bool = True
-) -> Iterator[list[Sentence]]:
-    """The sentences of each document; `bar` shows how far it has come."""
-    documents = itertools.islice(read_documents(corpora, options.text_key, options.split), most)
-    for number, text in enumerate(tqdm(documents, desc="splitting", unit=" documents", disable=None if bar else True)):
-        yield [placed.sentence for placed in split_text(text, f"document {number}")]
