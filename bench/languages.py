@@ -2,13 +2,13 @@
 
     pip install sklearn-crfsuite
     boustro language --text raw.jsonl --train train.conll --dev dev.conll --out swahili
-    python bench/languages.py --folder swahili --train train.conll --dev dev.conll --text raw.jsonl
+    python bench/languages.py --folder swahili --train train.conll --dev dev.conll
 
-`--folder` is what `boustro language` wrote. Rows: its forward LM alone, its pair, a masked LM (EuroBERT's body of the
-same size as one half) that reads as many pieces as both LMs together, and a linear-chain CRF (CRFsuite, L-BFGS) over
-each word's characters and shape and those of its neighbours; with `--text` the pair with a memory of its text, too.
-Mean ± standard deviation over seeds; the CRF has none. All but the CRF choose their epoch on the development set. The
-report in `--folder` gets the further systems; taggers that it has are not trained again.
+`--folder` is what `boustro language` wrote. Rows: its forward LM alone, its pair, without and with the memory of its
+text, a masked LM (EuroBERT's body of the same size as one half) that reads as many pieces as both LMs together, and a
+linear-chain CRF (CRFsuite, L-BFGS) over each word's characters and shape and those of its neighbours. Mean ± standard
+deviation over seeds; the CRF has none. All but the CRF choose their epoch on the development set. The report in
+`--folder` gets the masked LM; taggers that it has are not trained again.
 """
 
 import json
@@ -24,7 +24,6 @@ from boustro.tasks.data import read_data
 from boustro.tasks.data.schemes import entities_to_bio, gold_entities, tags_to_entities
 from boustro.types import Sentence
 from gpt2_pair import boustro
-from memories import with_memory
 
 LONGEST, AROUND = 4, (-2, -1, 1, 2)
 
@@ -33,7 +32,6 @@ def main(
     folder: Path,
     train: Path,
     dev: Path,
-    text: tuple[Path, ...] = (),
     seeds: int = 3,
     epochs: int = 20,
     mask_rate: float = 0.3,
@@ -44,7 +42,6 @@ def main(
         folder: A folder of boustro language.
         train: Labelled sentences to train on.
         dev: Labelled sentences to score on.
-        text: The raw text that the LMs read, for a memory.
         seeds: Seeds of the heads.
         epochs: Passes of a head over the labelled sentences.
         mask_rate: Share of the pieces that the masked LM has to predict.
@@ -55,9 +52,12 @@ def main(
     size = ("--segment-length", "256", "--batch-segments", "16", "--tokens", str(2 * pieces), "--seed", "1")
     boustro("pretrain", "--shards", folder / "shards", *how, *size, "--out", masked)
     pair = f"{folder / 'forward'}+{folder / 'backward'}"
-    rows = {"forward LM": (folder / "forward", 1), "pair": (pair, 2), "masked LM": (f"masked:{masked}", 2)}
-    if text:
-        rows["pair with a memory of its text"] = (with_memory(pair, folder / "memory", *text), 2)
+    rows = {
+        "forward LM": (folder / "forward", 1),
+        "pair": (pair, 2),
+        "pair with the memory of its text": (f"memory:{folder / 'memory'}", 2),
+        "masked LM": (f"masked:{masked}", 2),
+    }
     found = folder / "controls.json"
     given = ("--train", train, "--dev", dev, "--seeds", str(seeds), "--epochs", str(epochs), "--json", found)
     boustro("compare", "--encoders", *(encoder for encoder, _ in rows.values()), *given, "--out", folder / "report")

@@ -10,7 +10,7 @@ import boustro
 from boustro.cli.main import main
 from boustro.studies.language import build as steps
 from boustro.studies.language.options import LanguageOptions
-from boustro.studies.language.plan import RESERVE, decide, reserve
+from boustro.studies.language.plan import MOST, RESERVE, decide, reserve
 
 TEXTS = {
     "chinese": "艾达在利塞港工作。米拉住在维尔马。今天港口下雨，船没有来。\n图书馆下雪时关门。渔民在风大时补网。\n",
@@ -62,8 +62,8 @@ def test_from_raw_text_to_a_report_and_on_after_a_stop(language, tmp_path, capsy
     assert "made/shards: complete already" in shown.err and "made/forward: complete already" in shown.err
     figures = json.loads(Path("figures.json").read_text())
     assert Path("made/plan.json").read_text() == planned and figures["pieces"] == json.loads(planned)["tokens"]
-    assert set(figures["seconds"]) == {"shards", "probe", "forward", "backward", "tagger", "report"}
-    assert len(figures["systems"]) == 2 and Path("made/report/report.html").is_file()
+    assert set(figures["seconds"]) == {"shards", "probe", "forward", "backward", "memory", "tagger", "report"}
+    assert len(figures["systems"]) == 3 and Path("made/report/report.html").is_file()
     backward = json.loads(Path("made/backward/training.json").read_text())
     assert backward["config"]["init_from"] == "made/forward" and backward["config"]["direction"] == "backward"
     tagger = boustro.Tagger.from_pretrained("made/tagger")
@@ -71,7 +71,7 @@ def test_from_raw_text_to_a_report_and_on_after_a_stop(language, tmp_path, capsy
     assert all(text[e.start : e.end] == e.text for e in tagger.predict(text))
 
     assert main(command) == 0
-    assert capsys.readouterr().err.count("complete already") == 4
+    assert capsys.readouterr().err.count("complete already") == 5
     Path("raw.txt").write_text("another text\n" * 50)
     assert main(command) == 1
     assert "begun with other files or options" in capsys.readouterr().err
@@ -79,13 +79,17 @@ def test_from_raw_text_to_a_report_and_on_after_a_stop(language, tmp_path, capsy
 
 def test_what_fits_the_budget():
     options = LanguageOptions(minutes=10, segment_length=100, batch_segments=10, passes=2)
-    plan = decide("k", options, step_seconds=1.0, spent=20, num_pieces=10**7)
-    assert plan.steps == int((600 * (1 - RESERVE) - 20) / 2) and plan.tokens == plan.steps * 1000
-    assert decide("k", options, 1.0, 20, 30_000).steps == 60  # two passes over the text
-    assert reserve(1) == RESERVE and reserve(3) == pytest.approx(7 * RESERVE / 3) and reserve(10) == 0.8
-    assert decide("k", replace(options, seeds=3), 1.0, 20, 10**7).steps == int((600 * (1 - 7 * RESERVE / 3) - 20) / 2)
-    with pytest.raises(ValueError, match=r"10 are the least; give --minutes 35\.2"):
-        decide("k", options, 60.0, 279, 10**7)
+    plan = decide("k", options, step_seconds=1.0, spent=20, num_pieces=90_000, num_documents=7)
+    assert plan.steps == int((600 * (1 - RESERVE) - 20 - 60) / 2) and plan.tokens == plan.steps * 1000
+    assert plan.documents == 7  # the memory reads 90 steps' pieces in 60 seconds
+    assert decide("k", options, 1.0, 20, 30_000, 7).steps == 60  # two passes over the text
+    long = decide("k", options, 1.0, 20, 270_000, 10)
+    assert long.documents == 5 and long.steps == int((600 * (1 - RESERVE) - 20 - 90) / 2)  # half of 180 seconds
+    assert reserve(1) == RESERVE and reserve(3) == pytest.approx(2.5 * RESERVE) and reserve(10) == MOST
+    several = replace(options, seeds=3)
+    assert decide("k", several, 1.0, 20, 90_000, 7).steps == int((600 * (1 - reserve(3)) - 80) / 2)
+    with pytest.raises(ValueError, match=r"10 are the least; give --minutes 36\.2"):
+        decide("k", options, 60.0, 279, 1000, 1)
 
 
 def test_folders_and_files_that_do_not_fit(tmp_path, capsys, monkeypatch):

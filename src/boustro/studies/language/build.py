@@ -3,11 +3,12 @@
     OUT/shards      the text as pieces of a tokenizer made from it
     OUT/forward     an LM
     OUT/backward    one that starts from its weights and reads the other way
-    OUT/tagger      a head over the pair
-    OUT/report      the pair against the forward LM alone: cells, results.json, report.html
+    OUT/memory      what each word was in the text, as both read it
+    OUT/tagger      a head over the pair with this memory
+    OUT/report      this encoder, the pair and the forward LM alone: cells, results.json, report.html
 
-Nothing is computed here: each step is what `tokenize`, `pretrain`, `fit` and `compare` do. A step is skipped when its
-folder is complete; the LMs continue from their checkpoints.
+Nothing is computed here: each step is what `tokenize`, `pretrain`, `memory`, `fit` and `compare` do. A step is skipped
+when its folder is complete; the LMs continue from their checkpoints.
 """
 
 import contextlib
@@ -23,6 +24,8 @@ from boustro.output import RunOptions
 from boustro.pretrain.config import PretrainConfig
 from boustro.pretrain.progress import PROBE_STEPS, DryRun, duration
 from boustro.pretrain.run import pretrain
+from boustro.roads.memory import write_memory
+from boustro.roads.options import MemoryConfig
 from boustro.store import open_folder, read_json, write_file
 from boustro.studies.compare.grid import Grid
 from boustro.studies.core.run import write_report
@@ -57,6 +60,7 @@ class Build:
             return {"plan": {"steps": plan.steps, "pieces": plan.tokens, "seconds": 2 * plan.lm_seconds}}
         for direction in DIRECTIONS:
             self._step(direction, "model", lambda d=direction: self._pretrain(d, plan, overwrite))
+        self._step("memory", "memory", lambda: self._remember(plan))
         self._step("tagger", "tagger", self._fit)
         with self._timed("report"):
             results = self._report()
@@ -71,6 +75,11 @@ class Build:
     def pair(self) -> str:
         """The spec of both LMs."""
         return f"{self.out / 'forward'}+{self.out / 'backward'}"
+
+    @property
+    def encoder(self) -> str:
+        """That of the tagger: both with their memory."""
+        return f"memory:{self.out / 'memory'}"
 
     def _begin(self, overwrite: bool) -> Plan:
         known = None if overwrite else load_plan(self.out, self.key)
@@ -131,9 +140,10 @@ class Build:
         if each is None:
             raise ValueError(f"{self.out / 'shards'}: too little text to measure a step; give more")
         start = max(0.0, time.monotonic() - began - PROBE_STEPS * each)
-        num_pieces = Shards.open(self.out / "shards").config["num_pieces"]
+        text = Shards.open(self.out / "shards").config
         spent = sum(self.seconds.values()) + 2 * start
-        return decide(self.key, self.options, each, spent, num_pieces).save(self.out)
+        plan = decide(self.key, self.options, each, spent, text["num_pieces"], text["num_documents"])
+        return plan.save(self.out)
 
     def _say(self, plan: Plan) -> None:
         passes = plan.tokens / Shards.open(self.out / "shards").config["num_pieces"]
@@ -148,14 +158,21 @@ class Build:
         again = {"overwrite": True} if overwrite and self._fresh else {"resume": True}
         pretrain(self._config(direction, plan.tokens, **started, **again))
 
+    def _remember(self, plan: Plan) -> None:
+        write_memory(
+            MemoryConfig(
+                corpus=self.text, encoder=self.pair, out=self.out / "memory", max_documents=max(1, plan.documents)
+            )
+        )
+
     def _fit(self) -> None:
         own = self.options
-        made = Tagger(self.pair, epochs=own.epochs, cache=self.run.cache, device=self.run.device)
+        made = Tagger(self.encoder, epochs=own.epochs, cache=self.run.cache, device=self.run.device)
         made.fit(self.sets["train"], self.sets["dev"], own.seed).save_pretrained(self.out / "tagger")
 
     def _report(self) -> dict[str, Any]:
         grid = Grid(
-            encoders=(str(self.out / "forward"), self.pair),
+            encoders=(str(self.out / "forward"), self.pair, self.encoder),
             heads=("mlp",),
             seeds=self.options.seeds,
             options={"epochs": self.options.epochs},

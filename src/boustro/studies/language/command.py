@@ -35,7 +35,7 @@ def language(
         text: Raw text: text or JSONL files (.gz, .bz2, .xz too), as for boustro tokenize.
         train: Labelled sentences to train on, in any form that boustro fit takes.
         dev: Labelled sentences that choose the epoch.
-        out: Folder to write: shards, forward, backward, tagger and report.
+        out: Folder to write: shards, forward, backward, memory, tagger and report.
         test: Labelled sentences that are only scored, in the report.
         json: Write the figures to this file (- for standard output).
         overwrite: Start again in a folder that was begun before.

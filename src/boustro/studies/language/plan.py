@@ -2,12 +2,15 @@
 
     OUT/plan.json     written at the start, and again after the probe
 
-    minutes · 60 = what was spent before + 2 · (start of an LM + steps · seconds a step) + reserve(seeds) · minutes · 60
+    minutes · 60 = what was spent before + 2 · (start of an LM + steps · seconds a step) + the memory's reading
+                   + reserve(seeds) · minutes · 60
 
-The reserve is for the vectors of the labelled sentences, the tagger and the report.
+The memory is read without gradients, a third of a step's work for each LM, and by both. The reserve is for the vectors
+of the labelled sentences, the tagger and the report.
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,8 +21,11 @@ from boustro.studies.language.options import LanguageOptions
 from boustro.tasks.data.fingerprint import data_fingerprint
 
 FILE = "plan.json"
-RESERVE, MOST = 0.3, 0.8
+RESERVE, MOST = 0.3, 0.75
 """The share of the time for a tagger and a report with one seed; the most with many."""
+REMEMBER, MOST_REMEMBER = 2 / 3, 0.15
+"""The time in which both LMs read a text for the memory, as a share of that in which one learns from it; the most that
+it may be of all time."""
 LEAST_STEPS = 10
 
 
@@ -35,6 +41,8 @@ class Plan:
     """Pieces that each LM reads."""
     step_seconds: float = 0.0
     """What a step of the probe took."""
+    documents: int = 0
+    """Documents that the memory reads."""
 
     @property
     def lm_seconds(self) -> float:
@@ -70,16 +78,21 @@ def load_plan(out: Path, key: str) -> Plan | None:
 
 
 def reserve(seeds: int) -> float:
-    """The share of the time for what follows the LMs: the tagger, and for each seed two in the report."""
-    return min(MOST, RESERVE * (1 + 2 * seeds) / 3)
+    """The share of the time for what follows LMs and memory: the tagger, and for each seed three in the report."""
+    return min(MOST, RESERVE * (1 + 3 * seeds) / 4)
 
 
-def decide(key: str, options: LanguageOptions, step_seconds: float, spent: float, num_pieces: int) -> Plan:
+def decide(
+    key: str, options: LanguageOptions, step_seconds: float, spent: float, num_pieces: int, num_documents: int
+) -> Plan:
     """How many pieces fit the budget, at most `passes` over the text; `ValueError` where hardly any do.
 
     `spent` are the seconds before the LMs, and those of their starts.
     """
     step, share = options.segment_length * options.batch_segments, 1 - reserve(options.seeds)
+    reading = REMEMBER * step_seconds * num_pieces / step
+    remembered = min(1, MOST_REMEMBER * options.minutes * 60 / reading)
+    spent += remembered * reading
     seconds = options.minutes * 60 * share - spent
     steps = min(int(seconds / 2 / step_seconds), options.passes * num_pieces // step)
     if steps < LEAST_STEPS:
@@ -88,4 +101,4 @@ def decide(key: str, options: LanguageOptions, step_seconds: float, spent: float
             f"{max(steps, 0)} steps of {step:,} pieces fit {options.minutes:g} minutes and {num_pieces:,} pieces of "
             f"text, and {LEAST_STEPS} are the least; give --minutes {needed:.1f} or more, more text, or smaller batches"
         )
-    return Plan(key, steps, steps * step, step_seconds)
+    return Plan(key, steps, steps * step, step_seconds, math.ceil(remembered * num_documents))
