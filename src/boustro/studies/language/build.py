@@ -146,10 +146,12 @@ class Build:
         return plan.save(self.out)
 
     def _say(self, plan: Plan) -> None:
-        passes = plan.tokens / Shards.open(self.out / "shards").config["num_pieces"]
+        text = Shards.open(self.out / "shards").config
+        passes = plan.tokens / text["num_pieces"]
         print(
             f"plan: each LM reads {plan.tokens:,} pieces ({passes:.1f} passes over the text) in "
-            f"{duration(plan.lm_seconds)}; everything takes at most about {self.options.minutes:g} minutes",
+            f"{duration(plan.lm_seconds)}, and the memory {plan.documents:,} of {text['num_documents']:,} documents; "
+            f"everything takes at most about {self.options.minutes:g} minutes",
             file=sys.stderr,
         )
 
