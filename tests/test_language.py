@@ -72,9 +72,11 @@ def test_from_raw_text_to_a_report_and_on_after_a_stop(language, tmp_path, capsy
 
     assert main(command) == 0
     assert capsys.readouterr().err.count("complete already") == 5
-    Path("raw.txt").write_text("another text\n" * 50)
+    Path("raw.txt").write_text("another text\n" * 200)
     assert main(command) == 1
     assert "begun with other files or options" in capsys.readouterr().err
+    assert main([*command, "--overwrite"]) == 0
+    assert "another" in Path("made/memory/words.json").read_text()
 
 
 def test_what_fits_the_budget():

@@ -161,11 +161,8 @@ class Build:
         pretrain(self._config(direction, plan.tokens, **started, **again))
 
     def _remember(self, plan: Plan) -> None:
-        write_memory(
-            MemoryConfig(
-                corpus=self.text, encoder=self.pair, out=self.out / "memory", max_documents=max(1, plan.documents)
-            )
-        )
+        where = {"encoder": self.pair, "out": self.out / "memory"}
+        write_memory(MemoryConfig(corpus=self.text, max_documents=plan.documents, **where))
 
     def _fit(self) -> None:
         own = self.options
