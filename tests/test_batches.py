@@ -412,8 +412,9 @@ def test_ray_does_what_one_process_does_although_an_actor_and_the_driver_are_kil
     for path in (tmp_path / "local").glob("*.jsonl"):
         assert (tmp_path / "out" / path.name).read_bytes() == path.read_bytes()
     assert all(path.stat().st_mtime_ns == then for path, then in before.items())
-    shards = [word.split("/")[0] for word in log.read_text().split()]
-    assert len(shards) == len({*shards}) == 40 and len({word.split("/")[1] for word in log.read_text().split()}) >= 4
+    shards, actors = zip(*(word.split("/") for word in log.read_text().split()), strict=True)
+    assert len(shards) == len({*shards}) and len({*actors}) >= 4
+    assert len(shards) >= 40 - 3  # each of the three killed actors may have written a shard that it did not log
     assert [problem["shard"] for problem in lines(tmp_path / "out" / "errors.jsonl")] == ["part-001.jsonl"]
 
 

@@ -280,7 +280,7 @@ def test_a_damaged_checkpoint_is_removed_without_the_files_of_others(world, copy
     ("call", "message"),
     [
         (lambda world: boustro.Tagger(5), "encoder must be a text, not 5"),
-        (lambda world: boustro.Tagger(None), "encoder must be a text, not None"),
+        (lambda world: boustro.Tagger(["starter"]), "encoder must be a text"),
         (lambda world: boustro.Tagger(head=["mlp"]), "head must be a text"),
         (lambda world: boustro.Tagger(device=0), "device must be a text, not 0"),
         (lambda world: boustro.Tagger.from_pretrained({}), "path must be a"),
