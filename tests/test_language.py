@@ -10,7 +10,7 @@ import boustro
 from boustro.cli.main import main
 from boustro.studies.language import build as steps
 from boustro.studies.language.options import LanguageOptions
-from boustro.studies.language.plan import MOST, RESERVE, decide, reserve
+from boustro.studies.language.plan import RESERVE, decide, reserve
 
 TEXTS = {
     "chinese": "艾达在利塞港工作。米拉住在维尔马。今天港口下雨，船没有来。\n图书馆下雪时关门。渔民在风大时补网。\n",
@@ -87,7 +87,7 @@ def test_what_fits_the_budget():
     assert decide("k", options, 1.0, 20, 30_000, 7).steps == 60  # two passes over the text
     long = decide("k", options, 1.0, 20, 270_000, 10)
     assert long.documents == 5 and long.steps == int((600 * (1 - RESERVE) - 20 - 90) / 2)  # half of 180 seconds
-    assert reserve(1) == RESERVE and reserve(3) == pytest.approx(2.5 * RESERVE) and reserve(10) == MOST
+    assert reserve(1) == RESERVE and reserve(3) == pytest.approx(2.5 * RESERVE) and reserve(10) == 0.75
     several = replace(options, seeds=3)
     assert decide("k", several, 1.0, 20, 90_000, 7).steps == int((600 * (1 - reserve(3)) - 80) / 2)
     with pytest.raises(ValueError, match=r"10 are the least; give --minutes 36\.2"):

@@ -235,9 +235,10 @@ def exact_spec(spec: str, identity: dict[str, Any]) -> str:
     for name, part in zip(split_spec(spec), identity.get("parts", [identity]), strict=True):
         kind, path = split_kind(name)
         bare, commit = split_revision(name)[0], part["weights"].rpartition("@")[2]
-        if split_kind(bare)[1] in MEMORIES:
-            exact.append(split_kind(bare)[1])
-        elif split_kind(bare)[1] in SHIPPED:
+        shipped = split_kind(bare)[1]
+        if shipped in MEMORIES:
+            exact.append(shipped)
+        elif shipped in SHIPPED:
             exact.append(name)
         elif _exists(path):
             exact.append(kind + str(Path(expand_home(path)).resolve()))
