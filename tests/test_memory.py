@@ -1,7 +1,9 @@
 """`boustro memory` and `memory:DIR`: the mean vectors of words in raw text, and a tagger that reads them."""
 
+import itertools
 import json
 import os
+import signal
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from safetensors.numpy import load_file, save_file
 import boustro
 from boustro.cli.main import main
 from boustro.encoders.codes import CodedVectors, encode_vectors
-from boustro.encoders.means import WEIGHTS, WordMeans, load_means, read_means
+from boustro.encoders.means import WEIGHTS, MeanSums, WordMeans, load_means, read_means
 from boustro.encoders.pooled import PooledEncoder, pool_mean, with_mentions
 from boustro.encoders.spec import check_spec, exact_spec, load_encoder, spec_fingerprint
 from boustro.heads.inputs import Inputs
@@ -133,6 +135,100 @@ def test_a_tagger_is_saved_and_opened_and_refuses_another_memory(memory, tmp_pat
 def test_a_finished_memory_is_not_replaced_unasked(memory, capsys):
     assert main(memory[1]) == 1
     assert "--overwrite" in capsys.readouterr().err
+
+
+def read_one_by_one(monkeypatch, stop=lambda: None, at=0):
+    """Each document is a chunk, and `stop` is called while number `at` is read."""
+    monkeypatch.setattr("boustro.encoders.means.CHUNK_WORDS", 1)
+    add, chunks = MeanSums.add, itertools.count(1)
+
+    def add_and_stop(*given):
+        add(*given)
+        if next(chunks) == at:
+            stop()
+
+    monkeypatch.setattr(MeanSums, "add", add_and_stop)
+
+
+def contents(folder):
+    return {file.name: file.read_bytes() for file in folder.iterdir() if file.name != "manifest.json"}
+
+
+@pytest.fixture
+def undisturbed(memory, tmp_path, monkeypatch):
+    """What the memory's files hold when its documents are read one by one."""
+    with monkeypatch.context() as patched:
+        read_one_by_one(patched)
+        assert main([*memory[1][:-1], str(tmp_path / "undisturbed")]) == 0
+    return contents(tmp_path / "undisturbed")
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGINT", 130)])
+def test_a_signal_leaves_a_checkpoint_which_resume_completes(
+    memory, undisturbed, tmp_path, monkeypatch, capfd, name, code
+):
+    command, sums = [*memory[1][:-1], str(tmp_path / "again")], tmp_path / "again.checkpoints" / "sums"
+    for at in (1, 2):
+        with monkeypatch.context() as patched:
+            read_one_by_one(patched, lambda: signal.raise_signal(getattr(signal, name)), at)
+            assert main(command) == code
+        assert sums.exists() == (at == 2)
+    told = capfd.readouterr().err
+    assert f"{name}: stopped; nothing was completed since the start" in told
+    assert f"stopped after 14 of 17 words; {sums} is complete. To continue, give the same command with --resume" in told
+    assert main(command) == 1
+    assert "give --resume to continue it, or --overwrite to start again" in capfd.readouterr().err
+    assert main([*command, "--resume", "--words", "5"]) == 1
+    assert f"{sums} is of a run with another words; give --overwrite" in capfd.readouterr().err
+    read_one_by_one(monkeypatch)
+    assert main([*command, "--resume"]) == 0
+    assert f"resuming from {sums} after 14 words" in capfd.readouterr().err
+    assert contents(tmp_path / "again") == undisturbed
+    assert not sums.parent.exists()
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_after_a_kill_the_last_checkpoint_is_continued_unless_it_is_damaged(
+    memory, undisturbed, tmp_path, monkeypatch, capsys, damaged
+):
+    command, sums = (
+        [*memory[1][:-1], str(tmp_path / "again"), "--save-minutes", "0"],
+        tmp_path / "again.checkpoints/sums",
+    )
+
+    def die():
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        read_one_by_one(patched, die, at=3)
+        assert main(command) == 1
+    if damaged:
+        (sums / WEIGHTS).write_bytes((sums / WEIGHTS).read_bytes()[:-8])
+    read_one_by_one(monkeypatch)
+    assert main([*command, "--resume"]) == 0
+    told = capsys.readouterr().err
+    assert ("skipped an incomplete checkpoint" in told) == damaged
+    assert ("resuming from" in told) == (not damaged)
+    assert contents(tmp_path / "again") == undisturbed
+
+
+def test_a_finished_memory_is_left_unchanged_by_resume(memory, capsys):
+    before = contents(memory[0])
+    assert main([*memory[1], "--resume"]) == 0
+    assert "this run is finished; nothing to do" in capsys.readouterr().err
+    assert contents(memory[0]) == before
+    assert main([*memory[1], "--resume", "--words", "5"]) == 1
+    assert (
+        "is of a run with another words; give --overwrite in place of --resume to replace it" in capsys.readouterr().err
+    )
+
+
+def test_a_dry_run_tells_the_cost_and_writes_nothing(memory, tmp_path, capsys):
+    assert main([*memory[1][:-1], str(tmp_path / "dry"), "--dry-run"]) == 0
+    told = capsys.readouterr().err
+    assert "dry run: 17 words, 12 different; about 0 seconds" in told
+    assert "a checkpoint has" in told
+    assert not list(tmp_path.glob("dry*"))
 
 
 @pytest.mark.parametrize(

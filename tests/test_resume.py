@@ -208,7 +208,7 @@ def test_a_signal_leaves_a_checkpoint_and_says_how_to_go_on(command, measured, t
     assert [path.name for path in newest.parent.iterdir()] == [newest.name]
     open_folder(newest, "checkpoint", verify=True)
     assert (tmp_path / "run.err").read_text().splitlines()[-2:] == [
-        f"{name}: writing a checkpoint at the end of this micro-batch, then stopping",
+        f"{name}: writing a checkpoint after this batch, then stopping",
         f"stopped by {name} after step 3 of 6; {newest} is complete. To continue, give the same command with --resume",
     ]
     assert f"resuming from {newest}" in assert_resumes(command, tmp_path / "lm", undisturbed, capsys, *options)

@@ -10,8 +10,9 @@ dimension. V words, D width of a stream, W words of a chunk.
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from boustro.text.documents import chunk_by_size
 from boustro.types import Sentence
 
 KIND, WEIGHTS = "memory", "memory.safetensors"
-WORDS, COUNTS = "words.json", "counts"
+WORDS, COUNTS, READ = "words.json", "counts", "read"
 CHUNK_WORDS = 20_000
 
 
@@ -68,7 +69,9 @@ class MeanSums:
 
     def __init__(self, found: Counter[str], most: int, streams: Sequence[Stream]) -> None:
         self.rows = {word: row for row, (word, _) in enumerate(found.most_common(most))}
+        self.num_documents = self.num_words = 0  # what `read` has read
         self._counts = np.zeros(len(self.rows), np.float32)
+        self._names = [str(number) for number in range(len(streams))]
         self._sums = [np.zeros((len(self.rows), stream.width), np.float32) for stream in streams]
 
     def add(self, sentences: Iterable[Sentence], streams: Iterable[np.ndarray]) -> None:
@@ -83,13 +86,40 @@ class MeanSums:
         for total, vectors in zip(self._sums, streams, strict=True):
             total[own] += np.add.reduceat(vectors[order, -1].astype(np.float32), starts, axis=0)
 
-    def read(self, encoder: Encoder, documents: Iterable[Sequence[Sentence]], num_words: int) -> None:
-        """Count the words of documents that the encoder reads; `num_words` is how many they have."""
-        with tqdm(total=num_words, desc="reading", unit=" words", unit_scale=True, disable=None) as bar:
-            for chunk in chunk_by_size(documents, lambda document: sum(map(len, document)), CHUNK_WORDS):
+    def read(
+        self,
+        encoder: Encoder,
+        documents: Iterable[Sequence[Sentence]],
+        num_words: int,
+        after_chunk: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Count the words of documents that the encoder reads, but those that were read before `restore`.
+
+        `num_words` is how many all documents have.
+        """
+        unread = islice(documents, self.num_documents, None)
+        options = {"desc": "reading", "unit": " words", "unit_scale": True, "disable": None}
+        with tqdm(total=num_words, initial=self.num_words, **options) as bar:
+            for chunk in chunk_by_size(unread, lambda document: sum(map(len, document)), CHUNK_WORDS):
                 sentences = [sentence for document in chunk for sentence in document]
                 self.add(sentences, encoder.encode_all(sentences).streams)
-                bar.update(sum(map(len, sentences)))
+                self.num_documents += len(chunk)
+                self.num_words += (read := sum(map(len, sentences)))
+                bar.update(read)
+                after_chunk()
+
+    def save(self, folder: Path) -> None:
+        """Write what was read so far: the counts (V,), the sums (V, D) of each stream, the documents and words."""
+        read = np.array([self.num_documents, self.num_words])
+        save_file(
+            {COUNTS: self._counts, READ: read, **dict(zip(self._names, self._sums, strict=True))}, folder / WEIGHTS
+        )
+
+    def restore(self, folder: Path) -> None:
+        """Go on from what `save` wrote, of the same words and streams."""
+        arrays = load_file(folder / WEIGHTS)
+        self.num_documents, self.num_words = arrays.pop(READ).tolist()
+        self._counts, *self._sums = (arrays[name] for name in (COUNTS, *self._names))
 
     def means(self, code_bytes: int = 0) -> WordMeans:
         """What was read, where each word has been; the vectors as codes of so many bytes, unless it is 0.

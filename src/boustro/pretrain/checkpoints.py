@@ -25,7 +25,7 @@ from transformers import TrainerState
 
 from boustro.pretrain.config import RunConfig
 from boustro.pretrain.distributed import broadcast_from_rank0, distinct, is_rank0, like, say, whole, whole_state
-from boustro.pretrain.output import START_AGAIN, refuse_another_run, refuse_not_finite
+from boustro.pretrain.output import REPLACE, START_AGAIN, refuse_another_run, refuse_not_finite
 from boustro.store import open_folder, read_folder, read_json, reading, refuse_foreign, remove_folder, write_folder
 
 KIND, NUM_KEPT, WEIGHTS, STATE = "checkpoint", 2, "weights.safetensors", "trainer_state.json"
@@ -126,9 +126,7 @@ def finished_run(config: RunConfig, kind: str, facts: dict[str, Any]) -> dict[st
         return None
     with read_folder(config.out, kind, verify=True):
         result = read_json(config.out / "training.json")
-        refuse_another_run(
-            config.out, result, facts, "give --overwrite in place of --resume to replace it, or choose another --out"
-        )
+        refuse_another_run(config.out, result, facts, REPLACE)
     say(f"{config.out}: this run is finished; nothing to do")
     if is_rank0():
         remove_checkpoints(config.checkpoints)  # left by a run that was killed at its very end

@@ -19,26 +19,12 @@ DECIDING = ("optimizer", "lr", "weight_decay", "warmup", "decay", "seed")
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunConfig:
-    """The options that all runs share; the config of a run adds its own, and sets its own defaults."""
+class OutputConfig:
+    """Where a long run writes, and how it is stopped and continued."""
 
     out: Path
-    optimizer: Literal["muon", "adamw"] = "muon"
-    """muon: Muon for weight matrices and AdamW for all other parameters; adamw: AdamW for all."""
-    lr: PositiveOrZero = 2e-3
-    """Peak learning rate."""
-    weight_decay: PositiveOrZero = 0.1
-    """Weight decay (decoupled)."""
-    warmup: Share = 0.03
-    """Share of the steps in which the learning rate rises to its peak."""
-    decay: Share = 0.4
-    """Share of the steps, at the end, in which the learning rate falls to 0."""
-    seed: Seed = 1
-    """Seed of the initial weights, the data order and dropout."""
     save_minutes: PositiveOrZero = 10.0
     """Minutes between checkpoints."""
-    evaluations: CountOrZero = 8
-    """How many times to measure the validation loss during the run."""
     resume: bool = False
     """Continue from the newest complete checkpoint; a finished run is left unchanged."""
     overwrite: bool = False
@@ -52,6 +38,26 @@ class RunConfig:
     def checkpoints(self) -> Path:
         """The folder of the checkpoints, which is removed when the run is finished."""
         return self.out.with_name(self.out.name + ".checkpoints")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig(OutputConfig):
+    """The options that all trainings share; the config of a training adds its own, and sets its own defaults."""
+
+    optimizer: Literal["muon", "adamw"] = "muon"
+    """muon: Muon for weight matrices and AdamW for all other parameters; adamw: AdamW for all."""
+    lr: PositiveOrZero = 2e-3
+    """Peak learning rate."""
+    weight_decay: PositiveOrZero = 0.1
+    """Weight decay (decoupled)."""
+    warmup: Share = 0.03
+    """Share of the steps in which the learning rate rises to its peak."""
+    decay: Share = 0.4
+    """Share of the steps, at the end, in which the learning rate falls to 0."""
+    seed: Seed = 1
+    """Seed of the initial weights, the data order and dropout."""
+    evaluations: CountOrZero = 8
+    """How many times to measure the validation loss during the run."""
 
 
 @dataclass(frozen=True, kw_only=True)

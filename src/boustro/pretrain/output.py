@@ -14,15 +14,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from boustro.pretrain.config import RunConfig
+from boustro.pretrain.config import OutputConfig
 from boustro.pretrain.distributed import is_rank0
 from boustro.store import claim
 
 START_AGAIN = "give --overwrite in place of --resume to start again"
+REPLACE = "give --overwrite in place of --resume to replace it, or choose another --out"
 
 
 @contextlib.contextmanager
-def run_output(config: RunConfig, kind: str) -> Iterator[None]:
+def run_output(config: OutputConfig, kind: str) -> Iterator[None]:
     """Lock the output of a run; a dry run writes nothing and locks nothing.
 
     Raises `FileExistsError` and `BlockingIOError` as `store.claim`, and the former for checkpoints of an earlier run.

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT during training: recorded when they arrive, handled between micro-batches.
+"""SIGTERM and SIGINT during a long run: recorded when they arrive, handled between (micro-)batches.
 
 After the first signal the run writes a checkpoint of its last whole step and exits. A second SIGINT, at least two
 seconds later (a launcher may deliver one Ctrl-C twice), ends it at once, as does any signal while there is nothing
@@ -48,14 +48,14 @@ class Signals:
             return
         if not self.worth_saving():
             self.received = number  # an exception in a destructor is lost: then the run stops after the micro-batch
-            _say(number, "stopped; no step was completed since the start, so there is nothing to save")
+            _say(number, "stopped; nothing was completed since the start, so there is nothing to save")
             raise SystemExit(128 + number)
         now = time.monotonic()
         if self.received and number == signal.SIGINT and now - self._at > TWICE_SECONDS:
             raise KeyboardInterrupt
         if not self.received:
             self.received, self._at = number, now
-            _say(number, "writing a checkpoint at the end of this micro-batch, then stopping")
+            _say(number, "writing a checkpoint after this batch, then stopping")
 
 
 def wait_for_parent() -> None:

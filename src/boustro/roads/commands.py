@@ -82,15 +82,12 @@ def seq2seq(config: Annotated[Seq2SeqConfig, arg(name="")]) -> dict[str, Any]:
 
 def memory(config: Annotated[MemoryConfig, arg(name="")]) -> dict[str, Any]:
     """Write the mean vector of every word in raw text, for encoders that remember what a word was elsewhere."""
-    from boustro.encoders.means import KIND
     from boustro.roads.memory import write_memory
-    from boustro.store import claim
 
     if not config.corpus and not config.data:
         raise ValueError("no text given; name at least one file, folder or dataset, or labelled files with --data")
     for name in filter(is_stream, (*config.corpus, *config.data)):
         raise ValueError(f"{name}: a stream can be read only once, and a memory reads its text twice; give a file")
-    with claim(config.out, KIND, config.overwrite):
-        record = write_memory(config)
+    record = write_memory(config)
     print(f"{config.out}: {record['kept']:,} of {record['different']:,} words; as an encoder memory:{config.out}")
     return record

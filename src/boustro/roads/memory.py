@@ -1,42 +1,72 @@
-"""The mean vector of each word in raw text: the text is read once to count its words, and once by the encoder."""
+"""The mean vector of each word in raw text: the text is read once to count its words, and once by the encoder.
+
+    OUT                     the memory (`encoders.means`); its config.json has the facts of the run, and what was read
+    OUT.checkpoints/sums    until the run is finished: the sums of the documents read so far
+
+A run that was stopped goes on after the last document in the sums, and ends with the same bytes.
+"""
 
 import json
+import time
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
+from boustro.encoders.base import Encoder
 from boustro.encoders.codes import check_parts
-from boustro.encoders.means import KIND, MeanSums, save_means
+from boustro.encoders.means import CHUNK_WORDS, KIND, WEIGHTS, MeanSums, load_means, save_means
 from boustro.encoders.memory import reading_facts
 from boustro.encoders.spec import exact_spec, load_encoder
 from boustro.encoders.windows import group_sentences
+from boustro.pretrain.distributed import say
+from boustro.pretrain.output import REPLACE, START_AGAIN, refuse_another_run, run_output
+from boustro.pretrain.progress import DryRun, duration
+from boustro.pretrain.signals import Signals
 from boustro.roads.corpus import read_sentences
 from boustro.roads.options import MemoryConfig
-from boustro.store import write_file, write_folder
+from boustro.store import MANIFEST, fingerprint, open_folder, reading, remove_folder, write_file, write_folder
 from boustro.tasks.data import read_raw
+from boustro.text.documents import chunk_by_size
 from boustro.types import Sentence
+
+SUMS, SUM_FILES = "sums", (WEIGHTS,)
+PROBED_WORDS = 3 * CHUNK_WORDS
+"""How many words a dry run reads."""
 
 
 def write_memory(config: MemoryConfig) -> dict[str, Any]:
-    """Write the folder; returns what was read. `ValueError` for text without words."""
-    encoder = load_encoder(config.encoder, **config.reading())
-    for stream in encoder.streams if config.code_bytes else ():
-        check_parts(stream.width, config.code_bytes)
-    found = Counter(word for document in _documents(config) for sentence in document for word in sentence.words)
-    if not found:
-        raise ValueError("the corpus has no words")
-    sums = MeanSums(found, config.words, encoder.streams)
-    sums.read(encoder, _documents(config, bar=False), found.total())
-    record = {"words": found.total(), "different": len(found), "kept": len(sums.rows)}
-    facts = {
-        "encoder": exact_spec(config.encoder, encoder.identity()),
-        "reading": reading_facts(encoder),
-        "record": record,
-    }
-    with write_folder(config.out, KIND) as folder:
-        save_means(folder, sums.means(config.code_bytes))
-        write_file(folder / "config.json", json.dumps(facts, indent=1, ensure_ascii=False))
-    return record
+    """Write the folder; returns what was read.
+
+    Raises `ValueError` for text without words, `FileExistsError` for a memory or a checkpoint that is there already,
+    and `SystemExit` when a signal stopped the run (143, 130) and after a dry run (0).
+    """
+    with run_output(config, KIND):
+        encoder = load_encoder(config.encoder, **config.reading())
+        for stream in encoder.streams if config.code_bytes else ():
+            check_parts(stream.width, config.code_bytes)
+        found = Counter(word for document in _documents(config) for sentence in document for word in sentence.words)
+        if not found:
+            raise ValueError("the corpus has no words")
+        sums = MeanSums(found, config.words, encoder.streams)
+        record = {"words": found.total(), "different": len(found), "kept": len(sums.rows)}
+        if config.dry_run:
+            _probe(config, sums, encoder, record)
+        facts = {
+            "encoder": exact_spec(config.encoder, encoder.identity()),
+            "reading": reading_facts(encoder),
+            "text": fingerprint(found.most_common()),
+            "words": config.words,
+            "code_bytes": config.code_bytes,
+        }
+        if not _is_finished(config, facts):
+            _read(config, sums, encoder, found.total(), facts)
+            with write_folder(config.out, KIND) as folder:
+                save_means(folder, sums.means(config.code_bytes))
+                told = facts | {"record": record}
+                write_file(folder / "config.json", json.dumps(told, indent=1, ensure_ascii=False))
+        remove_folder(config.checkpoints / SUMS)
+        return record
 
 
 def _documents(config: MemoryConfig, bar: bool = True) -> Iterator[list[Sentence]]:
@@ -44,3 +74,68 @@ def _documents(config: MemoryConfig, bar: bool = True) -> Iterator[list[Sentence
     yield from read_sentences(config, config.corpus, config.max_documents, bar)
     for name in config.data:
         yield from group_sentences(read_raw(name).sentences, "document")
+
+
+def _read(config: MemoryConfig, sums: MeanSums, encoder: Encoder, num_words: int, facts: dict[str, Any]) -> None:
+    """Read the documents that are not in the sums yet, with checkpoints. `SystemExit` when a signal stopped it."""
+    checkpoint, signals = config.checkpoints / SUMS, Signals()
+    if config.resume:
+        _restore(checkpoint, sums, facts)
+    else:
+        remove_folder(checkpoint, SUM_FILES)
+    begun, saved = sums.num_words, time.monotonic()
+    signals.worth_saving = lambda: sums.num_words > begun
+
+    def save_if_due() -> None:
+        nonlocal saved
+        if signals.received or time.monotonic() - saved >= 60 * config.save_minutes:
+            with write_folder(checkpoint, SUMS, {"run": facts}) as folder:
+                sums.save(folder)
+            saved = time.monotonic()
+        if signals.received:
+            so_far = f"{sums.num_words:,} of {num_words:,} words; {checkpoint} is complete"
+            say(f"stopped after {so_far}. To continue, give the same command with --resume")
+            raise SystemExit(128 + signals.received)
+
+    with signals:
+        sums.read(encoder, _documents(config, bar=False), num_words, save_if_due)
+
+
+def _restore(checkpoint: Path, sums: MeanSums, facts: dict[str, Any]) -> None:
+    """Continue from a checkpoint where there is one; `ValueError` for one of another run."""
+    if not checkpoint.is_dir():
+        return
+    try:
+        made_by = open_folder(checkpoint, SUMS, verify=True)["made_by"]
+    except (ValueError, OSError) as error:
+        say(f"skipped an incomplete checkpoint: {error}")
+        remove_folder(checkpoint, SUM_FILES)
+        return
+    refuse_another_run(checkpoint, made_by, facts)
+    with reading(checkpoint, START_AGAIN):
+        sums.restore(checkpoint)
+    say(f"resuming from {checkpoint} after {sums.num_words:,} words")
+
+
+def _is_finished(config: MemoryConfig, facts: dict[str, Any]) -> bool:
+    """Whether `--resume` finds the memory complete; `ValueError` for one of another run."""
+    if not config.resume or not (config.out / MANIFEST).is_file():
+        return False
+    _, known = load_means(config.out)
+    refuse_another_run(config.out, {"run": known}, facts, REPLACE)
+    say(f"{config.out}: this run is finished; nothing to do")
+    return True
+
+
+def _probe(config: MemoryConfig, sums: MeanSums, encoder: Encoder, record: dict[str, Any]) -> NoReturn:
+    """Read some documents, and print what the whole run will cost; raises `DryRun`."""
+    ends = [(0, time.monotonic())]
+    few = next(chunk_by_size(_documents(config, bar=False), lambda document: sum(map(len, document)), PROBED_WORDS))
+    sums.read(encoder, few, PROBED_WORDS, lambda: ends.append((sums.num_words, time.monotonic())))
+    (first, began), (last, ended) = ends[-2:]  # the first chunk is the slowest
+    words, kept, widths = record["words"], record["kept"], [stream.width for stream in encoder.streams]
+    time_needed = duration(words * (ended - began) / (last - first))
+    size = sum(config.code_bytes or 2 * width for width in widths)
+    say(f"dry run: {words:,} words, {record['different']:,} different; {time_needed}")
+    say(f"disk: {kept * size / 2**20:,.1f} MB; a checkpoint has {4 * kept * sum(widths) / 2**20:,.1f} MB")
+    raise DryRun(None)

@@ -23,7 +23,7 @@ from boustro.options import (
     Width,
     check_options,
 )
-from boustro.pretrain.config import RunConfig
+from boustro.pretrain.config import OutputConfig, RunConfig
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.text.documents import Split
 
@@ -91,7 +91,7 @@ class RawTextOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemoryConfig(RawTextOptions, ReadingOptions):
+class MemoryConfig(RawTextOptions, ReadingOptions, OutputConfig):
     """The options of `boustro memory`; words are read as taggers will read them."""
 
     out: Path
@@ -107,8 +107,6 @@ class MemoryConfig(RawTextOptions, ReadingOptions):
     code_bytes: CountOrZero = 0
     """Bytes of a word for each LM, by product quantisation; they must divide the width. 0 keeps 2 bytes for each
     dimension."""
-    overwrite: bool = False
-    """Replace a finished memory at OUT."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -60,7 +60,7 @@ class Build:
             return {"plan": {"steps": plan.steps, "pieces": plan.tokens, "seconds": 2 * plan.lm_seconds}}
         for direction in DIRECTIONS:
             self._step(direction, "model", lambda d=direction: self._pretrain(d, plan, overwrite))
-        self._step("memory", "memory", lambda: self._remember(plan))
+        self._step("memory", "memory", lambda: self._remember(plan, overwrite))
         self._step("tagger", "tagger", self._fit)
         with self._timed("report"):
             results = self._report()
@@ -157,12 +157,15 @@ class Build:
 
     def _pretrain(self, direction: Direction, plan: Plan, overwrite: bool) -> None:
         started = {} if direction == "forward" else {"init_from": str(self.out / "forward")}
-        again = {"overwrite": True} if overwrite and self._fresh else {"resume": True}
-        pretrain(self._config(direction, plan.tokens, **started, **again))
+        pretrain(self._config(direction, plan.tokens, **started, **self._again(overwrite)))
 
-    def _remember(self, plan: Plan) -> None:
-        where = {"encoder": self.pair, "out": self.out / "memory"}
+    def _remember(self, plan: Plan, overwrite: bool) -> None:
+        where = {"encoder": self.pair, "out": self.out / "memory", **self._again(overwrite)}
         write_memory(MemoryConfig(corpus=self.text, max_documents=plan.documents, **where))
+
+    def _again(self, overwrite: bool) -> dict[str, Any]:
+        """How a step treats what an earlier run of it left."""
+        return {"overwrite": True} if overwrite and self._fresh else {"resume": True}
 
     def _fit(self) -> None:
         own = self.options
