@@ -106,6 +106,16 @@ def test_the_streams_are_those_of_the_encoder_and_means_over_the_text_and_the_wo
             np.testing.assert_allclose(a, b, atol=1e-4)
 
 
+@pytest.mark.parametrize("cached", [False, True])
+def test_beside_another_lm_the_means_still_belong_to_theirs(memory, tiny_pair, tmp_path, cached):
+    spec, cache = f"memory:{memory[0]}+{tiny_pair.partition('+')[0]}", tmp_path / "cache" if cached else None
+    encoder = load_encoder(spec, "last", dtype="float32", cache=cache)
+    assert encoder.streams_by_lm == [[0, 2], [1, 3], [4]]
+    streams = encoder.encode_all(TAGGED).streams
+    assert len(streams) == len(encoder.streams) == 5
+    np.testing.assert_allclose(streams[4], streams[0], atol=1e-5)
+
+
 def test_mentions_of_the_document_count_too_where_they_are_pooled(memory):
     plain = load_encoder(f"memory:{memory[0]}", "last", context="document")
     pooled = with_mentions(plain, True, "document")

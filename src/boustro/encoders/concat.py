@@ -34,6 +34,14 @@ class ConcatEncoder(Encoder):
     def counts(self) -> Counter[str]:  # type: ignore[override]
         return sum((part.counts for part in self.parts), Counter())
 
+    @property
+    def streams_by_lm(self) -> list[list[int]]:
+        found, start = [], 0
+        for part in self.parts:
+            found += [[start + number for number in own] for own in part.streams_by_lm]
+            start += len(part.streams)
+        return found
+
     def identity(self) -> dict[str, Any]:
         return {"parts": [part.identity() for part in self.parts]}
 
