@@ -5,10 +5,11 @@
     python bench/languages.py --folder swahili --train train.conll --dev dev.conll
 
 `--folder` is what `boustro language` wrote. Rows: its forward LM alone, its pair, without and with the memory of its
-text, a masked LM (EuroBERT's body of the same size as one half) that reads as many pieces as both LMs together, and a
-linear-chain CRF (CRFsuite, L-BFGS) over each word's characters and shape and those of its neighbours. Mean ± standard
-deviation over seeds; the CRF has none. All but the CRF choose their epoch on the development set. The report in
-`--folder` gets the masked LM; taggers that it has are not trained again.
+text, a masked LM (EuroBERT's body of the same size as one half) that reads as many pieces as both LMs together, all
+with the options of its tagger (`--memory --spelling`), the pair without these, and a linear-chain CRF (CRFsuite,
+L-BFGS) over each word's characters and shape and those of its neighbours. Mean ± standard deviation over seeds; the CRF
+has none. All but the CRF choose their epoch on the development set. The report in `--folder` gets the masked LM;
+taggers that it has are not trained again.
 """
 
 import json
@@ -54,18 +55,20 @@ def main(
     pair = f"{folder / 'forward'}+{folder / 'backward'}"
     rows = {
         "forward LM": (folder / "forward", 1),
+        "masked LM": (f"masked:{masked}", 2),
         "pair": (pair, 2),
         "pair with the memory of its text": (f"memory:{folder / 'memory'}", 2),
-        "masked LM": (f"masked:{masked}", 2),
     }
-    found = folder / "controls.json"
-    given = ("--train", train, "--dev", dev, "--seeds", str(seeds), "--epochs", str(epochs), "--json", found)
-    boustro("compare", "--encoders", *(encoder for encoder, _ in rows.values()), *given, "--out", folder / "report")
-    systems = json.loads(found.read_text("utf-8"))["systems"]
+    given = ("--train", train, "--dev", dev, "--seeds", str(seeds), "--epochs", str(epochs))
     print("\n| system | pieces read | dev F1 |\n|---|---:|---:|")
-    for (name, (_, read)), system in zip(rows.items(), systems, strict=True):
-        score = system["dev"]
-        print(f"| {name} | {read * pieces / 1e6:.1f}M | {score['mean']:.2f} ± {score['sd']:.2f} |", flush=True)
+    for names, options, out in ((rows, ("--memory", "--spelling"), "report"), (["pair"], (), "report-plain")):
+        found = folder / f"{out}.json"
+        compared = (rows[name][0] for name in names)
+        boustro("compare", "--encoders", *compared, *given, *options, "--json", found, "--out", folder / out)
+        systems = json.loads(found.read_text("utf-8"))["systems"]
+        for name, system in zip(names, systems, strict=True):
+            score, read, plain = system["dev"], rows[name][1] * pieces, "" if options else ", without these options"
+            print(f"| {name}{plain} | {read / 1e6:.1f}M | {score['mean']:.2f} ± {score['sd']:.2f} |", flush=True)
     started = time.monotonic()
     value = crf_f1(read_data(train), read_data(dev))
     print(f"| CRF over characters and shapes ({time.monotonic() - started:,.0f} s) | 0 | {value:.2f} |")

@@ -13,26 +13,25 @@ W words, K kinds of words, D width of a stream.
 """
 
 import copy
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import repeat, tee
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 
-from boustro.encoders.base import Encoder, Features, WordList
+from boustro.encoders.base import Encoder, Features
 from boustro.encoders.means import WordMeans, join_means
 from boustro.encoders.options import Context
+from boustro.encoders.wider import WiderEncoder
 from boustro.encoders.windows import group_sentences
-from boustro.given import as_sentences, each_sentence
 from boustro.types import Sentence
 
 POOLED = ", mentions pooled"  # behind the name of a stream
 COLUMNS = 64  # dimensions that are summed at once, in float32
 
 
-class PooledEncoder(Encoder):
+class PooledEncoder(WiderEncoder):
     """The streams of `base`, and behind them one for each with its pooled mentions.
 
     The mentions are those of each sentence or of its document (`within`), those in `known`, the memory of the encoder,
@@ -46,55 +45,23 @@ class PooledEncoder(Encoder):
         known: WordMeans | None = None,
         learned: WordMeans | None = None,
     ) -> None:
-        self.base, self.spec = base, base.spec
-        self.within: Context = within
+        super().__init__(base, (replace(s, name=s.name + POOLED, num_layers=1) for s in base.streams), within)
         self.known, self.learned = known, learned
-        pooled = (replace(s, name=s.name + POOLED, num_layers=1) for s in base.streams)
-        self.streams = (*base.streams, *pooled)
-        self.dtype, self.num_parameters = base.dtype, base.num_parameters
-
-    def over(self, base: Encoder) -> "PooledEncoder":
-        """The same encoder over another one that gives the same numbers, such as a cached one."""
-        twin = copy.copy(self)
-        twin.base = base
-        return twin
-
-    @property
-    def parts(self) -> Sequence[Encoder]:
-        """What is encoded and cached."""
-        return getattr(self.base, "parts", [self.base])
 
     @property
     def streams_by_lm(self) -> list[list[int]]:
         count = len(self.base.streams)
         return [[*own, *(n + count for n in own)] for own in self.base.streams_by_lm]
 
-    @property
-    def counts(self) -> Counter[str]:  # type: ignore[override]
-        return self.base.counts
-
     def identity(self) -> dict[str, Any]:
         return {**self.base.identity(), "mentions": "mean"}
 
-    def encode(self, sentences: Iterable[WordList]) -> Iterator[tuple[np.ndarray, ...]]:
-        given, read = tee(each_sentence(sentences))
-        vectors = self.base.encode(read)
-        for group in group_sentences(given, self.within):
-            parts = [next(vectors) for _ in group]
-            streams = tuple(np.concatenate(own) for own in zip(*parts, strict=True))
-            yield from self.pooled(group, Features(streams, np.array([len(s) for s in group]))).sentences()
-
-    def encode_all(self, sentences: Sequence[WordList]) -> Features:
-        sentences = as_sentences(sentences)
-        return self.pooled(sentences, self.base.encode_all(sentences))
-
-    def pooled(self, sentences: Sequence[Sentence], features: Features) -> Features:
-        """The features of sentences, as `base` gives them, with the pooled streams behind them."""
+    def further(self, sentences: Sequence[Sentence], features: Features) -> Iterator[np.ndarray]:
         words, kinds = number_mentions(sentences, self.within)
         memories = [memory for memory in (self.known, self.learned) if memory]
         earlier = join_means(memories, words) if memories else repeat(None)
-        pooled = (pool_mean(s[:, -1], kinds, own)[:, None] for s, own in zip(features.streams, earlier, strict=False))
-        return Features((*features.streams, *pooled), features.lengths)
+        for stream, own in zip(features.streams, earlier, strict=False):
+            yield pool_mean(stream[:, -1], kinds, own)[:, None]
 
 
 def with_mentions(encoder: Encoder, wanted: bool, context: str, learned: WordMeans | None = None) -> Encoder:

@@ -38,9 +38,9 @@ from boustro.encoders.loading import load_config, weights_fingerprint
 from boustro.encoders.masked import MaskedEncoder
 from boustro.encoders.memory import MemoryEncoder, named_by_memory
 from boustro.encoders.options import Context, Precision, Quantisation, ReadingOptions, Spacing
-from boustro.encoders.pooled import PooledEncoder
 from boustro.encoders.reading import PieceEncoder
 from boustro.encoders.repeated import RepeatedEncoder
+from boustro.encoders.wider import WiderEncoder
 from boustro.models.elmo import KIND as ELMO
 from boustro.names import MEMORIES, PAIRS, SHIPPED, expand_home, locate_memory, locate_model
 from boustro.options import check_options
@@ -158,7 +158,7 @@ def _own_options(name: str, kind: Kind, given: Mapping[str, Any]) -> dict[str, A
 
 def with_cache(encoder: Encoder, cache: bool | str | Path = True) -> Encoder:
     """A loaded encoder behind the feature cache, in the folder `cache` if it is one; each LM of a pair on its own."""
-    if isinstance(encoder, PooledEncoder):
+    if isinstance(encoder, WiderEncoder):
         return encoder.over(with_cache(encoder.base, cache))
     if isinstance(encoder, ConcatEncoder):
         return encoder.over([with_cache(part, cache) for part in encoder.parts])

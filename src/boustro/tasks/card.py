@@ -19,6 +19,7 @@ from typing import Any
 from huggingface_hub import EvalResult, ModelCardData
 
 from boustro.encoders.pooled import POOLED
+from boustro.encoders.spelling import SPELLING
 from boustro.metrics.score import score_table
 from boustro.store import MANIFEST, make_manifest, open_folder, provenance, write_file
 from boustro.tasks import TASKS
@@ -207,7 +208,7 @@ def _listed(facts: Mapping[str, Any]) -> str:
 
 def _encoder(config: dict[str, Any]) -> str:
     models, shares = _models(config["encoder_identity"]), config["record"].get("layer_weights", {})
-    shares = {name: own for name, own in shares.items() if not name.endswith(POOLED)}
+    shares = {name: own for name, own in shares.items() if not name.endswith(POOLED) and name != SPELLING}
     if len(shares) != len(models):  # one model twice
         shares = {f"model {number}": [] for number in range(1, len(models) + 1)}
     rows = []

@@ -74,6 +74,8 @@ class TaggerConfig(CalibrationOptions, TaskConfig):
     memory: bool = False
     """Read a word also by the mean vector of its mentions in the training data, labelled or not. The means are kept in
     the tagger's folder."""
+    spelling: bool = False
+    """Read a word also by its letters: character n-grams and shape. For LMs that have read little of the language."""
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "default": {},
@@ -95,7 +97,7 @@ class TaggerConfig(CalibrationOptions, TaskConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("pool_mentions", "memory"):
+        for name in ("pool_mentions", "memory", "spelling"):
             if getattr(self, name) and self.word_dropout:
                 raise OptionError(f"{name} keeps what word_dropout drops, the word itself; leave one of them out")
 

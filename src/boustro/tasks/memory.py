@@ -10,16 +10,10 @@ from collections.abc import Sequence
 from boustro.encoders.base import Encoder, Features
 from boustro.encoders.means import MeanSums, WordMeans
 from boustro.encoders.options import KEPT_WORDS
-from boustro.encoders.pooled import PooledEncoder
 from boustro.encoders.windows import group_sentences
 from boustro.types import Sentence
 
 FORGOTTEN = 0.3
-
-
-def without_mentions(encoder: Encoder) -> Encoder:
-    """What an encoder reads before mentions are pooled."""
-    return encoder.base if isinstance(encoder, PooledEncoder) else encoder
 
 
 def learn_memory(

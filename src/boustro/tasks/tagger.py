@@ -11,7 +11,9 @@ from typing import Any, Literal, Self
 
 from boustro.encoders.base import Encoder
 from boustro.encoders.means import WordMeans, read_means, save_means
-from boustro.encoders.pooled import PooledEncoder, with_mentions
+from boustro.encoders.pooled import with_mentions
+from boustro.encoders.spelling import SpelledEncoder
+from boustro.encoders.wider import WiderEncoder, innermost
 from boustro.given import as_sentence, as_sentences
 from boustro.heads.inputs import Inputs
 from boustro.heads.training import predict_inputs
@@ -27,7 +29,7 @@ from boustro.tasks.data.schemes import Scheme
 from boustro.tasks.evidence import vote
 from boustro.tasks.labellings.entities import EntityLabelling
 from boustro.tasks.labellings.tags import WordLabelling
-from boustro.tasks.memory import FORGOTTEN, learn_memory, without_mentions
+from boustro.tasks.memory import FORGOTTEN, learn_memory
 from boustro.tasks.mentions import replace_mentions
 from boustro.tasks.recall import RecallPromise, Watch
 from boustro.tasks.render import as_html, as_terminal, as_text, word_entities
@@ -123,22 +125,23 @@ class Tagger(Task[str, list[Entity]]):
         return copies, {**done, **({ALONE: alone} if alone else {})}
 
     def widen(self, encoder: Encoder, learned: WordMeans | None = None) -> Encoder:
-        """With the mentions of documents pooled, and with the memory of the training data, or another one."""
+        """With the mentions of documents pooled, the memory of the training data, or another one, and the spelling."""
         config = self.config
-        return with_mentions(encoder, config.pool_mentions, config.context, learned or self._learned)  # type: ignore[attr-defined]
+        plain = encoder.base if isinstance(encoder, SpelledEncoder) else encoder
+        made = with_mentions(plain, config.pool_mentions, config.context, learned or self._learned)  # type: ignore[attr-defined]
+        return SpelledEncoder(made) if config.spelling else made  # type: ignore[attr-defined]
 
     def training_inputs(self, examples: Sequence[Sentence], unread: Sequence[Sentence], seed: int) -> Inputs:
         """As `Task.training_inputs`; with `memory`, all of these sentences are remembered (`tasks.memory`)."""
         if not self.config.memory:  # type: ignore[attr-defined]
             return super().training_inputs(examples, unread, seed)
         encoders = {cached: self.encoder(cached) for cached in (False, True)}
-        plain = {cached: without_mentions(encoder) for cached, encoder in encoders.items()}
-        features = plain[True].encode_all(examples)
-        self._learned = learn_memory(plain[False], examples, features, unread, self.config.context)
+        features = innermost(encoders[True]).encode_all(examples)
+        self._learned = learn_memory(innermost(encoders[False]), examples, features, unread, self.config.context)
         self._encoders = {cached: self.widen(encoder) for cached, encoder in encoders.items()}
         encoder = self.widen(encoders[True], self._learned.without(FORGOTTEN, seed))
-        assert isinstance(encoder, PooledEncoder) and self.labelling is not None
-        features = encoder.pooled(examples, features)
+        assert isinstance(encoder, WiderEncoder) and self.labelling is not None
+        features = encoder.extend(examples, features)
         return Inputs(features.streams, features.lengths, side=self.labelling.side(examples))
 
     def calibrate(self, candidates: Sequence[Any], gold: Any, dev: Sequence[Sentence]) -> None:

@@ -168,16 +168,19 @@ class Build:
         return {"overwrite": True} if overwrite and self._fresh else {"resume": True}
 
     def _fit(self) -> None:
-        own = self.options
-        made = Tagger(self.encoder, epochs=own.epochs, cache=self.run.cache, device=self.run.device)
-        made.fit(self.sets["train"], self.sets["dev"], own.seed).save_pretrained(self.out / "tagger")
+        made = Tagger(self.encoder, cache=self.run.cache, device=self.run.device, **self._head())
+        made.fit(self.sets["train"], self.sets["dev"], self.options.seed).save_pretrained(self.out / "tagger")
+
+    def _head(self) -> dict[str, Any]:
+        """The options of all taggers: what helps LMs that have read little."""
+        return {"epochs": self.options.epochs, "memory": True, "spelling": True}
 
     def _report(self) -> dict[str, Any]:
         grid = Grid(
             encoders=(str(self.out / "forward"), self.pair, self.encoder),
             heads=("mlp",),
             seeds=self.options.seeds,
-            options={"epochs": self.options.epochs},
+            options=self._head(),
             run=self.run,
             title="One direction or both?",
             **self.sets,
