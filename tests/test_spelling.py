@@ -40,6 +40,12 @@ def test_the_numbers_do_not_change_between_versions():
     assert np.round(spell("Ada")[:6].astype(float), 3).tolist() == [-1.508, 2.922, -0.093, -0.302, -2.922, -0.302]
 
 
+def test_of_a_very_long_word_the_first_letters_and_the_shape_are_read():
+    start = "ab" * 50
+    np.testing.assert_array_equal(spell(start + "a" * 10_000), spell(start + "b" * 10_000))
+    assert np.any(spell(start + "a") != spell(start + "1"))
+
+
 def test_shapes():
     assert shapes("U.S.-born") == ("X.X.-xxxx", "X.X.-x")
     assert shapes("McX7800我") == ("XxX0000x", "XxX0x")

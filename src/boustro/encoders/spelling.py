@@ -23,6 +23,7 @@ from boustro.types import Sentence
 
 SPELLING = "spelling"  # the name of the stream
 SHORTEST, LONGEST = 2, 5
+MOST_LETTERS = 100
 WIDTH = 8 * blake2b.MAX_DIGEST_SIZE
 KEPT_WORDS = 1 << 14
 
@@ -51,8 +52,8 @@ class SpelledEncoder(WiderEncoder):
 
 @lru_cache(KEPT_WORDS)
 def spell(word: str) -> np.ndarray:
-    """The vector (512,) of a word, float32."""
-    framed = f"<{word.lower()}>"
+    """The vector (512,) of a word, float32, by the n-grams of its first 100 letters and the shapes of all."""
+    framed = f"<{word[:MOST_LETTERS].lower()}>"
     lengths = range(SHORTEST, LONGEST + 1)
     grams = [framed, *(framed[i : i + n] for n in lengths for i in range(len(framed) - n + 1))]
     return _project(grams) + _project(shapes(word))
