@@ -201,10 +201,8 @@ def test_a_signal_leaves_a_checkpoint_which_resume_completes(
 def test_after_a_kill_the_last_checkpoint_is_continued_unless_it_is_damaged(
     memory, undisturbed, tmp_path, monkeypatch, capsys, damaged
 ):
-    command, sums = (
-        [*memory[1][:-1], str(tmp_path / "again"), "--save-minutes", "0"],
-        tmp_path / "again.checkpoints/sums",
-    )
+    command = [*memory[1][:-1], str(tmp_path / "again"), "--save-minutes", "0"]
+    sums = tmp_path / "again.checkpoints" / "sums"
 
     def die():
         raise MemoryError

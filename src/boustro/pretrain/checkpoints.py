@@ -14,6 +14,7 @@ and no data position is saved, and a run may be resumed with another number of p
 import contextlib
 import json
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -99,20 +100,30 @@ def newest_checkpoint(checkpoints: Path, facts: dict[str, Any]) -> Path | None:
         say(f"skipped a half-written checkpoint: {staging}")
         shutil.rmtree(staging, ignore_errors=True)
     for path in _numbered(checkpoints):
-        try:
-            made_by = open_folder(path, KIND, verify=True)["made_by"]
-        except (ValueError, OSError) as error:
-            say(f"skipped an incomplete checkpoint: {error}")
-            remove_folder(path, FILES)
-            refuse_foreign(path, KIND)  # a foreign file, where this run would write its own checkpoint
+        if not is_usable(path, KIND, facts, FILES):
             continue
-        refuse_another_run(path, made_by, facts)
         with reading(path, START_AGAIN):
             _check_state(TrainerState.load_from_json(str(path / STATE)), step_of(path))
         say(f"resuming from {path}")
         return path
     say(f"{checkpoints}: no complete checkpoint, starting from the beginning")
     return None
+
+
+def is_usable(path: Path, kind: str, facts: dict[str, Any], own: Collection[str]) -> bool:
+    """Whether a checkpoint is complete; if not, it is reported and removed, with files of `own` names.
+
+    Raises `ValueError` for one of another run, and `FileExistsError` for a foreign file in one that is not complete.
+    """
+    try:
+        made_by = open_folder(path, kind, verify=True)["made_by"]
+    except (ValueError, OSError) as error:
+        say(f"skipped an incomplete checkpoint: {error}")
+        remove_folder(path, own)
+        refuse_foreign(path, kind)  # a foreign file, where this run would write its own checkpoint
+        return False
+    refuse_another_run(path, made_by, facts)
+    return True
 
 
 def find_checkpoint(config: RunConfig, facts: dict[str, Any]) -> Path | None:

@@ -19,13 +19,14 @@ from boustro.encoders.means import CHUNK_WORDS, KIND, WEIGHTS, MeanSums, load_me
 from boustro.encoders.memory import reading_facts
 from boustro.encoders.spec import exact_spec, load_encoder
 from boustro.encoders.windows import group_sentences
+from boustro.pretrain.checkpoints import is_usable
 from boustro.pretrain.distributed import say
 from boustro.pretrain.output import REPLACE, START_AGAIN, refuse_another_run, run_output
 from boustro.pretrain.progress import DryRun, duration
 from boustro.pretrain.signals import Signals
 from boustro.roads.corpus import read_sentences
 from boustro.roads.options import MemoryConfig
-from boustro.store import MANIFEST, fingerprint, open_folder, reading, remove_folder, write_file, write_folder
+from boustro.store import MANIFEST, fingerprint, reading, remove_folder, write_file, write_folder
 from boustro.tasks.data import read_raw
 from boustro.text.documents import chunk_by_size
 from boustro.types import Sentence
@@ -103,15 +104,8 @@ def _read(config: MemoryConfig, sums: MeanSums, encoder: Encoder, num_words: int
 
 def _restore(checkpoint: Path, sums: MeanSums, facts: dict[str, Any]) -> None:
     """Continue from a checkpoint where there is one; `ValueError` for one of another run."""
-    if not checkpoint.is_dir():
+    if not checkpoint.is_dir() or not is_usable(checkpoint, SUMS, facts, SUM_FILES):
         return
-    try:
-        made_by = open_folder(checkpoint, SUMS, verify=True)["made_by"]
-    except (ValueError, OSError) as error:
-        say(f"skipped an incomplete checkpoint: {error}")
-        remove_folder(checkpoint, SUM_FILES)
-        return
-    refuse_another_run(checkpoint, made_by, facts)
     with reading(checkpoint, START_AGAIN):
         sums.restore(checkpoint)
     say(f"resuming from {checkpoint} after {sums.num_words:,} words")
