@@ -31,12 +31,14 @@ from labelling import answer, right, texts
 GOLD = [(t.sentence.words, ["B-PER", "O", "B-LOC", "O"]) for t in texts(24)]
 
 
-@pytest.fixture(params=[1, 3], ids=["alone", "in documents"])
+@pytest.fixture(params=[(1, False), (3, False), (3, True)], ids=["alone", "in documents", "with letters"])
 def work(request, tiny_lm, tmp_path):
     """A session over 24 sentences that a tiny LM has read, and what runs beside it."""
     with AnswerFile(tmp_path / "answers.jsonl").open() as file:
-        session = Session(texts(24, request.param), file, ["PER", "LOC"])
-        with Background(session, Source(encoder=str(tiny_lm("llama")), cache=False, training={"epochs": 2})) as work:
+        together, spelling = request.param
+        session = Session(texts(24, together), file, ["PER", "LOC"])
+        how = {"spelling": spelling, "cache": False, "training": {"epochs": 2}}
+        with Background(session, Source(encoder=str(tiny_lm("llama")), **how)) as work:
             assert work.wait_ready(60)
             yield work
 
@@ -74,7 +76,7 @@ def test_the_live_tagger_is_an_ordinary_folder(work, tmp_path, capsys):
     tagger.save_pretrained(tmp_path / "ner")
     assert what == "live, 12 answers"
     opened = boustro.Tagger.from_pretrained(tmp_path / "ner", cache=False)
-    assert opened.types == ["LOC", "PER"]
+    assert opened.types == ["LOC", "PER"] and opened.config.spelling == work.source.spelling
     assert opened.config.context == ("document" if work.session.texts[0].sentence.document else "sentence")
     sentences = [t.sentence for t in work.session.texts]
     for number, read in enumerate(opened.answer(sentences)):
@@ -111,7 +113,7 @@ def test_training_is_finished_in_the_background(work):
     assert what.startswith("mlp" if work.finished.better else "live") and tagger.types == ["LOC", "PER"]
     finished = work.finished.tagger
     if work.context == "document":  # the other sentences of the documents are read, and not learned
-        assert finished.config.context == "document" and len(finished.encoder().streams) == 2
+        assert finished.config.context == "document" and len(finished.encoder().streams) == 2 + work.source.spelling
         assert finished.record["train"]["sentences"] > finished.record["train"]["labelled"] >= 14
 
 
@@ -129,11 +131,11 @@ def test_nested_entities_train_a_span_head(tiny_lm, tmp_path):
             assert not work.finish_problem and work.finished.tagger.head_kind == "span"
 
 
-def test_a_session_that_was_killed_comes_back_with_its_curve(work, tiny_lm):
+def test_a_session_that_was_killed_comes_back_with_its_curve(work):
     answer_with_lock(work, 12)
     wait_for(lambda: work.points and work.points[-1].sentences >= 10)
     again = Session(work.session.texts, work.session.file, ["PER", "LOC"])
-    with Background(again, Source(encoder=str(tiny_lm("llama")), cache=False)) as other:
+    with Background(again, work.source) as other:
         other.wait_ready(60)
         wait_for(lambda: bool(other.points))
         assert set(again.tagger.learned) == set(again.answers) and len(again.answers) == 12
@@ -218,11 +220,15 @@ def test_a_start_from_a_tagger(tiny_lm, tmp_path):
 
 def test_the_encoder_of_a_session(tiny_lm, tmp_path):
     lm = str(tiny_lm("llama"))
-    boustro.Tagger(lm, epochs=1, cache=False).fit(GOLD).save_pretrained(tmp_path / "ner")
+    boustro.Tagger(lm, epochs=1, spelling=True, cache=False).fit(GOLD).save_pretrained(tmp_path / "ner")
     assert make_source(None, LabelOptions(), DEFAULT_OPTIONS, DEFAULT_RUN).encoder == "starter-memory"
+    assert [
+        make_source(lm, LabelOptions(spelling=s), DEFAULT_OPTIONS, DEFAULT_RUN).spelling for s in (False, True)
+    ] == [False, True]
     started = LabelOptions(tagger=tmp_path / "ner")
     for given in (None, lm):
-        assert make_source(given, started, DEFAULT_OPTIONS, DEFAULT_RUN).encoder == lm
+        source = make_source(given, started, DEFAULT_OPTIONS, DEFAULT_RUN)
+        assert source.encoder == lm and source.spelling
     with pytest.raises(OptionError, match="leave --encoder out"):
         make_source("starter", started, DEFAULT_OPTIONS, DEFAULT_RUN)
 
@@ -341,6 +347,9 @@ def test_the_simulation(tmp_path, tiny_lm, capsys):
     assert main([*command, "--no-cache", "--json", str(tmp_path / "s.json")]) == 0
     again = json.loads((tmp_path / "s.json").read_text())
     assert [r["curves"] for r in again["runs"]] == [r["curves"] for r in results["runs"]]
+    assert main([*command, "--no-cache", "--spelling", "--json", str(tmp_path / "s.json")]) == 0
+    spelled = json.loads((tmp_path / "s.json").read_text())
+    assert [r["curves"] for r in spelled["runs"]] != [r["curves"] for r in results["runs"]]
 
 
 def test_a_fifth_of_the_documents_is_scored(file):

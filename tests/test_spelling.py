@@ -1,5 +1,7 @@
 """`--spelling`: a tagger that reads each word also by its letters."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,9 @@ import boustro
 from boustro.cli.main import main
 from boustro.encoders.pooled import with_mentions
 from boustro.encoders.spec import load_encoder, with_cache
-from boustro.encoders.spelling import WIDTH, SpelledEncoder, shapes, spell
+from boustro.encoders.spelling import SPELLING, WIDTH, SpelledEncoder, shapes, spell
+from boustro.studies.fewshot.features import FeatureReader, reading_encoder
+from boustro.tasks.data.conll import format_conll
 from boustro.types import Sentence
 
 TAGGED = [
@@ -99,3 +103,22 @@ def test_an_option_that_drops_words_is_refused_beside_it(tiny_pair, file, capsys
     given = ["--encoder", tiny_pair, "--train", data, "--out", "x", "--spelling", "--word-dropout", "0.1"]
     assert main(["fit", *given]) == 2
     assert "spelling keeps what word_dropout drops" in capsys.readouterr().err
+
+
+def test_few_shot_heads_read_letters_too(tiny_pair, tmp_path, file):
+    data = str(file("a.conll", format_conll([(list(s.words), list(s.tags)) for s in TAGGED])))
+    words = ["fewshot", "--encoders", tiny_pair, "--train", data, "--dev", data, "--shots", "1", "--draws", "2"]
+    values = {}
+    for name in ("plain", "spelling"):
+        options = ["--spelling"] if name == "spelling" else []
+        results = tmp_path / f"{name}.json"
+        assert main([*words, *options, "--out", str(tmp_path / name), "--json", str(results)]) == 0
+        assert json.loads(results.read_text("utf-8"))["options"]["spelling"] == bool(options)
+        values[name] = {cell.name for cell in (tmp_path / name / "cells").iterdir()}
+    assert values["plain"].isdisjoint(values["spelling"])
+    plain, spelled = (reading_encoder(tiny_pair, TAGGED, spelling=spelling) for spelling in (False, True))
+    assert [s.name for s in spelled.streams] == [*(s.name for s in plain.streams), SPELLING]
+    reader = FeatureReader(spelled, TAGGED)
+    wanted = np.stack([spell(word) for sentence in TAGGED for word in sentence.words])
+    own = reader.vectors(TAGGED).words[:, -WIDTH:].astype(np.float32)
+    np.testing.assert_allclose(own, (wanted - wanted.mean(0)) / wanted.std(0), atol=0.02)

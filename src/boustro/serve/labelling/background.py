@@ -47,6 +47,8 @@ class Source:
     """What is read together; where no text has several sentences, each by itself."""
     pool_mentions: bool = True
     """Read words by their mentions in the document, too."""
+    spelling: bool = False
+    """Read words by their letters, too."""
     cache: bool = True
     device: str | None = None
     examples: tuple[Answer, ...] = ()
@@ -56,8 +58,8 @@ class Source:
 
     def options(self, context: Context) -> dict[str, Any]:
         """What the encoder of the session and its taggers have in common."""
-        common = {"cache": self.cache, "device": self.device, "pool_mentions": self.pool_mentions}
-        return {**common, "context": context, **self.reading}
+        words = {"pool_mentions": self.pool_mentions, "spelling": self.spelling}
+        return {"cache": self.cache, "device": self.device, **words, "context": context, **self.reading}
 
     def prior(self, sentences: Sequence[Sentence], labels: Sequence[str]) -> np.ndarray | None:
         """(words, labels + 1): what the tagger that the session starts from says of words, as scores."""

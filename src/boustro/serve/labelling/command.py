@@ -142,7 +142,7 @@ def _simulate(
         check_spec(spec)
     train, dev = read_gold(options.train, study.dev, reading, options.context)
     how = {"cache": run.cache, "device": run.device}
-    how |= {"context": options.context, "pool_mentions": options.pool_mentions}
+    how |= {"context": options.context, "pool_mentions": options.pool_mentions, "spelling": options.spelling}
     results = simulate(train, dev, replace(study, encoders=encoders), options.pool, **how)
     if study.svg:
         write_file(study.svg, standalone(simulation_curves(results)))

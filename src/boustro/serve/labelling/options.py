@@ -28,6 +28,9 @@ class LabelOptions:
     """What the LMs read around a sentence: the text that it stands in, or nothing."""
     pool_mentions: bool = True
     """With whole documents: also read each word by the mean vector of all its mentions in its document."""
+    spelling: bool = False
+    """Read each word also by its letters, as a tagger with this option does. For LMs that have read little of the
+    language."""
     head: str = "mlp"
     """Head that "finish training" trains: linear, mlp, block, bilstm, or span, with which entities may be nested."""
     epochs: Count = 20

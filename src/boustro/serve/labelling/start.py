@@ -28,7 +28,7 @@ def make_source(encoder: str | None, options: LabelOptions, reading: DataOptions
     if options.tagger is None:
         spec = config.default_encoder() if encoder is None else encoder
         check_spec(spec)
-        return Source(encoder=spec, **common)
+        return Source(encoder=spec, spelling=options.spelling, **common)
     tagger = Tagger.from_pretrained(options.tagger, cache=run.cache, device=run.device)
     if encoder not in (None, tagger.encoder_spec):
         raise OptionError("--tagger has an encoder of its own; leave --encoder out")
@@ -38,7 +38,8 @@ def make_source(encoder: str | None, options: LabelOptions, reading: DataOptions
     if options.context == "sentence":
         tagger.read_single_sentences()
     read = {name: value for name, value in kept.items() if value is not None}
-    return Source(encoder=tagger.encoder_spec, tagger=tagger, reading=read, **common)
+    spelling = options.spelling or tagger.config.spelling
+    return Source(encoder=tagger.encoder_spec, spelling=spelling, tagger=tagger, reading=read, **common)
 
 
 def starting_labels(given: Iterable[str], source: Source) -> list[str]:

@@ -18,6 +18,7 @@ from boustro.encoders.base import Encoder, Features
 from boustro.encoders.options import Context
 from boustro.encoders.pooled import with_mentions
 from boustro.encoders.spec import load_encoder
+from boustro.encoders.spelling import SpelledEncoder
 from boustro.heads.layout import sentence_rows
 from boustro.heads.mix import LayerMix
 from boustro.studies.core.task import TAG, StudiedTask
@@ -55,6 +56,7 @@ def reading_encoder(
     cache: bool | Path = True,
     context: Context | None = None,
     pool_mentions: bool = False,
+    spelling: bool = False,
     **options: Any,
 ) -> Encoder:
     """The encoder of a `FeatureReader`.
@@ -63,12 +65,14 @@ def reading_encoder(
         layers: "upper" (the upper half: of 12 blocks, 6 to 12), all, last, or a list such as 2,3,4 or 50%,last.
         context: "document" reads whole documents, if the training set has document boundaries.
         pool_mentions: Add the mean vector of a word's mentions in its document, of the highest layer.
+        spelling: Add a vector of a word's letters.
         options: `load_encoder`'s: device, pooling, spacing, sentinel, dtype, quantise.
     """
     read = reading_context(train, context)
     chosen = {name: value for name, value in options.items() if value is not None}
     encoder = load_encoder(spec, layers="all" if layers == UPPER else layers, cache=cache, context=read, **chosen)
-    return with_mentions(encoder, pool_mentions, read)
+    encoder = with_mentions(encoder, pool_mentions, read)
+    return SpelledEncoder(encoder) if spelling else encoder
 
 
 class FeatureReader:

@@ -26,6 +26,8 @@ class ShotOptions(PresetOptions, StepOptions, ReadingOptions):
     """Bring every layer and dimension to mean 0 and standard deviation 1."""
     pool_mentions: bool = False
     """Read a word also by the mean vector of its mentions in the document, where data have document boundaries."""
+    spelling: bool = False
+    """Read a word also by its letters: character n-grams and shape. For LMs that have read little of the language."""
     self_train: CountOrZero = 0
     """Let the head tag so many other sentences of the training set, whose labels are not used, and train it once more
     on them and its draw (self-training, for entities). 0 is off."""

@@ -156,7 +156,7 @@ class ShotStudy(Study):
         return FeatureReader(self._encoder(spec), self.train, options.layers, options.standardise, self.task)
 
     def _encoder(self, spec: str) -> Encoder:
-        names = ("pool_mentions", *(field.name for field in fields(ReadingOptions)))
+        names = ("pool_mentions", "spelling", *(field.name for field in fields(ReadingOptions)))
         options = {name: getattr(self.options, name) for name in names}
         return reading_encoder(spec, self.train, cache=self.run.cache, device=self.run.device, **options)
 
