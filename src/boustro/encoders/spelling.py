@@ -50,6 +50,12 @@ class SpelledEncoder(WiderEncoder):
         yield vectors
 
 
+def with_spelling(encoder: Encoder, wanted: bool) -> Encoder:
+    """The encoder with the letters behind its other streams where they are wanted, else without them."""
+    plain = encoder.base if isinstance(encoder, SpelledEncoder) else encoder
+    return SpelledEncoder(plain) if wanted else plain
+
+
 @lru_cache(KEPT_WORDS)
 def spell(word: str) -> np.ndarray:
     """The vector (512,) of a word, float32, by the n-grams of its first 100 letters and the shapes of all."""

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 from boustro.encoders.base import Encoder
 from boustro.encoders.means import WordMeans, read_means, save_means
 from boustro.encoders.pooled import with_mentions
-from boustro.encoders.spelling import SpelledEncoder
+from boustro.encoders.spelling import with_spelling
 from boustro.encoders.wider import WiderEncoder, innermost
 from boustro.given import as_sentence, as_sentences
 from boustro.heads.inputs import Inputs
@@ -127,9 +127,9 @@ class Tagger(Task[str, list[Entity]]):
     def widen(self, encoder: Encoder, learned: WordMeans | None = None) -> Encoder:
         """With the mentions of documents pooled, the memory of the training data, or another one, and the spelling."""
         config = self.config
-        plain = encoder.base if isinstance(encoder, SpelledEncoder) else encoder
+        plain = with_spelling(encoder, False)
         made = with_mentions(plain, config.pool_mentions, config.context, learned or self._learned)  # type: ignore[attr-defined]
-        return SpelledEncoder(made) if config.spelling else made  # type: ignore[attr-defined]
+        return with_spelling(made, config.spelling)  # type: ignore[attr-defined]
 
     def training_inputs(self, examples: Sequence[Sentence], unread: Sequence[Sentence], seed: int) -> Inputs:
         """As `Task.training_inputs`; with `memory`, all of these sentences are remembered (`tasks.memory`)."""

@@ -18,7 +18,7 @@ from boustro.encoders.base import Encoder, Features
 from boustro.encoders.options import Context
 from boustro.encoders.pooled import with_mentions
 from boustro.encoders.spec import load_encoder
-from boustro.encoders.spelling import SpelledEncoder
+from boustro.encoders.spelling import with_spelling
 from boustro.heads.layout import sentence_rows
 from boustro.heads.mix import LayerMix
 from boustro.studies.core.task import TAG, StudiedTask
@@ -71,8 +71,7 @@ def reading_encoder(
     read = reading_context(train, context)
     chosen = {name: value for name, value in options.items() if value is not None}
     encoder = load_encoder(spec, layers="all" if layers == UPPER else layers, cache=cache, context=read, **chosen)
-    encoder = with_mentions(encoder, pool_mentions, read)
-    return SpelledEncoder(encoder) if spelling else encoder
+    return with_spelling(with_mentions(encoder, pool_mentions, read), spelling)
 
 
 class FeatureReader:
