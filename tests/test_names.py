@@ -13,17 +13,14 @@ from boustro.cli.main import main
 from boustro.encoders.spec import check_spec, exact_spec, load_encoder, spec_fingerprint, split_revision
 from boustro.names import locate_model
 from boustro.text.tokenizers import load_tokenizer
+from pretraining import write_shards
 
 TEXT = "\n\n".join(["The ferry to Vellmar leaves at seven, and Ada Brandt is never on time."] * 40)
 
 
 @pytest.fixture(scope="module")
 def shards(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("names")
-    (folder / "text.txt").write_text(TEXT)
-    words = ["tokenize", str(folder / "text.txt"), "--tokenizer", "starter-forward", "--workers", "1"]
-    assert main([*words, "--out", str(folder / "shards")]) == 0
-    return folder / "shards"
+    return write_shards(tmp_path_factory.mktemp("names") / "shards", [TEXT], "--tokenizer", "starter-forward")
 
 
 def test_the_shipped_pair_has_one_tokenizer_under_every_name_of_it():

@@ -14,6 +14,7 @@ from boustro.names import locate_model
 from boustro.objectives.examples import IGNORED, keyed_generator
 from boustro.objectives.prefix_suffix import choose_runs, prefix_suffix, split_point
 from boustro.objectives.split import Split
+from pretraining import pretrain_words, write_shards
 from test_masked_lm import END, LENGTH, MASK, make_lm, make_pieces
 from test_masked_objective import Scripted, make_masking
 
@@ -197,27 +198,20 @@ def test_options_have_ranges(options, message):
     ],
 )
 def test_what_cannot_be_trained_is_refused(tmp_path, capsys, text, options, message):
-    (tmp_path / "text.txt").write_text(text)
-    words = ["tokenize", str(tmp_path / "text.txt"), "--out", str(tmp_path / "shards"), "--workers", "1"]
-    assert main([*words, "--tokenizer", "starter"]) == 0
-    command = ["pretrain", "--objective", "prefix-suffix", "--shards", str(tmp_path / "shards"), "--preset", "tiny"]
-    command += ["--segment-length", "16", "--batch-segments", "1", "--no-compile", "--out", str(tmp_path / "lm")]
-    for name in set(command) & set(options[::2]):
-        place = command.index(name)
-        del command[place : place + 2]
-    assert main([*command, *options]) == 1
+    shards = write_shards(tmp_path / "shards", [text], "--tokenizer", "starter")
+    usual = {"--objective": "prefix-suffix", "--shards": shards, "--preset": "tiny", "--segment-length": 16}
+    usual |= {"--batch-segments": 1, "--out": tmp_path / "lm"}
+    assert main(pretrain_words(usual, options)) == 1
     assert message in capsys.readouterr().err
 
 
 def test_a_run_starts_from_the_shipped_forward_lm_and_says_what_its_prefix_sees(tmp_path, capsys):
     long = "The ferry to Port Lisse leaves at seven and nobody there reads the bulletin. " * 9
-    (tmp_path / "text.txt").write_text(f"It rained.\n\n{long}")
-    words = ["tokenize", str(tmp_path / "text.txt"), "--out", str(tmp_path / "shards"), "--workers", "1"]
-    assert main([*words, "--tokenizer", "starter"]) == 0
+    shards = write_shards(tmp_path / "shards", ["It rained.", long], "--tokenizer", "starter")
     command = ["pretrain", "--objective", "prefix-suffix", "--init-from", "starter-forward", "--no-compile"]
     command += [
         "--shards",
-        str(tmp_path / "shards"),
+        str(shards),
         "--tokens",
         "64",
         "--segment-length",

@@ -26,6 +26,7 @@ from boustro.store import open_folder
 from boustro.text.segments import Segments
 from boustro.text.shards import Shards
 from boustro.text.tokenizers import load_tokenizer
+from pretraining import pretrain_words, write_shards
 
 LENGTH, BATCH = 32, 2
 STEP_PIECES = LENGTH * BATCH
@@ -33,18 +34,11 @@ STEPS = 9
 WEEK = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 
 
-def write_shards(folder: Path, documents: list[str], *tokenizer: str) -> Path:
-    corpus = folder.with_suffix(".txt")
-    corpus.write_text("\n\n".join(documents), "utf-8")
-    assert main(["tokenize", str(corpus), "--out", str(folder), "--workers", "1", *tokenizer]) == 0
-    return folder
-
-
 @pytest.fixture(scope="module")
 def shards(tmp_path_factory) -> Path:
     """Weeks, over and over, from different days on: whoever has read a day knows its neighbours."""
     days = [" ".join(WEEK[(start + i) % 7] for i in range(12)) for start in range(40)]
-    return write_shards(tmp_path_factory.mktemp("data") / "train", days, "--train-tokenizer", "300")
+    return write_shards(tmp_path_factory.mktemp("data") / "train", days)
 
 
 @pytest.fixture(scope="module")
@@ -63,10 +57,7 @@ def command(shards: Path, out: Path, *options: object, steps: int = STEPS) -> li
         "--batch-segments": BATCH,
         "--tokens": steps * STEP_PIECES,
     }
-    options = list(options)
-    for name in [name for name in given if name in options]:
-        given.pop(name)
-    return ["pretrain", "--no-compile", *(str(word) for pair in given.items() for word in pair), *map(str, options)]
+    return pretrain_words(given, options)
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:

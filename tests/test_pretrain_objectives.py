@@ -21,6 +21,7 @@ from boustro.store import open_folder
 from boustro.text.segments import SegmentStream
 from boustro.text.shards import Shards
 from boustro.text.tokenizers import load_tokenizer, with_special_pieces
+from pretraining import pretrain_words, write_shards
 from tokenizer_kinds import TINY
 
 STEPS, LENGTH, BATCH, MICRO = 4, 24, 4, 2
@@ -42,10 +43,7 @@ def shards(folder) -> Path:
     """Documents of very different lengths, so that segments differ in what they can be asked for."""
     random = np.random.default_rng(0)
     documents = [" ".join(random.choice(WORDS, n)) + "." for n in (1, 2, 1, 1, 40, 3, 1, 90, 1, 1, 2, 30)]
-    (folder / "text.txt").write_text("\n\n".join(documents))
-    words = ["tokenize", str(folder / "text.txt"), "--out", str(folder / "shards"), "--workers", "1"]
-    assert main([*words, "--train-tokenizer", "320"]) == 0
-    return folder / "shards"
+    return write_shards(folder / "shards", documents, "--train-tokenizer", "320")
 
 
 @pytest.fixture(scope="module")
@@ -58,15 +56,7 @@ def command(shards):
         given |= {"--segment-length": LENGTH, "--batch-segments": BATCH, "--micro-batch-segments": MICRO}
         given |= {"--tokens": STEPS * BATCH * LENGTH, "--hide": unit, "--mask-rate": 0.3}
         given |= {"--validation": shards, "--evaluations": 2}
-        for name in set(given) & set(options):
-            given.pop(name)
-        return [
-            "pretrain",
-            "--no-compile",
-            "--no-bf16",
-            *(str(word) for pair in given.items() for word in pair),
-            *map(str, options),
-        ]
+        return pretrain_words(given, ["--no-bf16", *options])
 
     return make
 
@@ -300,9 +290,6 @@ def test_what_does_not_fit_is_refused_with_what_would(command, tmp_path, capsys,
 
 
 def test_pairs_of_a_single_document_are_refused(command, tmp_path, capsys):
-    (tmp_path / "one.txt").write_text(" ".join(WORDS * 9))
-    one = tmp_path / "one"
-    words = ["tokenize", str(tmp_path / "one.txt"), "--out", str(one), "--workers", "1"]
-    assert main([*words, "--train-tokenizer", "300"]) == 0
+    one = write_shards(tmp_path / "one", [" ".join(WORDS * 9)])
     assert main(command("sentence-pair", tmp_path / "lm", "--shards", one, "--validation", one)) == 1
     assert "needs two documents of at least 2 pieces, and there are 1" in capsys.readouterr().err

@@ -17,6 +17,7 @@ from boustro.cli.main import main
 from boustro.pretrain.optimizer import MuonAdamW
 from boustro.store import open_folder
 from generators import write_masked_lm
+from pretraining import pretrain_words, write_shards
 
 STEPS, LENGTH, BATCH = 6, 16, 8
 
@@ -29,10 +30,7 @@ def folder(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def shards(folder) -> Path:
     random = np.random.default_rng(0)
-    (folder / "text.txt").write_text("\n\n".join("".join(random.choice([*"abcd "], 90)) for _ in range(4)))
-    words = ["tokenize", str(folder / "text.txt"), "--out", str(folder / "shards"), "--workers", "1"]
-    assert main([*words, "--train-tokenizer", "300"]) == 0
-    return folder / "shards"
+    return write_shards(folder / "shards", ("".join(random.choice([*"abcd "], 90)) for _ in range(4)))
 
 
 @pytest.fixture(scope="module")
@@ -44,15 +42,7 @@ def command(shards, folder):
         given = {"--shards": shards, "--out": out, "--preset": folder / "config.json", "--segment-length": LENGTH}
         given |= {"--batch-segments": BATCH, "--micro-batch-segments": 2, "--tokens": STEPS * BATCH * LENGTH}
         given |= {"--validation": shards, "--evaluations": 2, "--validation-pieces": 7 * LENGTH}
-        for name in set(given) & set(options):
-            given.pop(name)
-        return [
-            "pretrain",
-            "--no-compile",
-            "--no-bf16",
-            *(str(word) for pair in given.items() for word in pair),
-            *map(str, options),
-        ]
+        return pretrain_words(given, ["--no-bf16", *options])
 
     return make
 

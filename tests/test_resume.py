@@ -20,6 +20,7 @@ from boustro.pretrain.checkpoints import load_steps
 from boustro.store import open_folder
 from boustro.text.segments import Segments, SegmentStream
 from boustro.text.shards import Shards
+from pretraining import pretrain_words, write_shards
 
 STEPS, MICRO, ACCUMULATED = 6, 2, 2
 LENGTH, BATCH = 16, MICRO * ACCUMULATED
@@ -34,11 +35,9 @@ def folder(tmp_path_factory) -> Path:
 def shards(folder) -> Path:
     """13 or 14 segments and some pieces: batches of 4 do not fill an epoch, and the run has nearly two."""
     random = np.random.default_rng(0)
-    (folder / "text.txt").write_text("\n\n".join("".join(random.choice([*"abcd "], 118)) for _ in range(4)))
-    words = ["tokenize", str(folder / "text.txt"), "--out", str(folder / "shards"), "--workers", "1"]
-    assert main([*words, "--train-tokenizer", "300"]) == 0
-    assert len(Segments(Shards.open(folder / "shards"), LENGTH)) in (13, 14)
-    return folder / "shards"
+    made = write_shards(folder / "shards", ("".join(random.choice([*"abcd "], 118)) for _ in range(4)))
+    assert len(Segments(Shards.open(made), LENGTH)) in (13, 14)
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -57,15 +56,7 @@ def command(shards, architecture):
         given = {"--shards": shards, "--out": out, "--preset": architecture, "--segment-length": LENGTH}
         given |= {"--batch-segments": BATCH, "--micro-batch-segments": MICRO, "--tokens": STEPS * BATCH * LENGTH}
         given |= {"--save-minutes": 0}
-        for name in set(given) & set(options):
-            given.pop(name)
-        return [
-            "pretrain",
-            "--no-compile",
-            "--no-bf16",
-            *(str(word) for pair in given.items() for word in pair),
-            *map(str, options),
-        ]
+        return pretrain_words(given, ["--no-bf16", *options])
 
     return make
 

@@ -14,6 +14,7 @@ from boustro.studies.scaling.options import ScalingOptions
 from boustro.studies.scaling.report import describe, draw, markdown
 from boustro.studies.scaling.study import ScalingStudy, Trained, summarise
 from conftest import SENTENCES
+from pretraining import write_shards
 
 TRUE = Curve(1.9, 400.0, 0.36, 900.0, 0.31)
 SIZES, BUDGETS = (1.5e6, 5.2e6, 3e7, 1e8), (1e6, 4e6, 2e7, 1e8)
@@ -93,11 +94,8 @@ def test_pictures_and_tables_of_an_objective():
 
 @pytest.fixture(scope="module")
 def shards(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("scaling")
-    (folder / "text.txt").write_text("\n\n".join(" ".join(SENTENCES[n:] + SENTENCES[:n]) for n in range(6)))
-    words = ["tokenize", str(folder / "text.txt"), "--out", str(folder / "shards"), "--workers", "1"]
-    assert main([*words, "--train-tokenizer", "300"]) == 0
-    return folder / "shards"
+    documents = (" ".join(SENTENCES[n:] + SENTENCES[:n]) for n in range(6))
+    return write_shards(tmp_path_factory.mktemp("scaling") / "shards", documents)
 
 
 def command(shards, out, *more):

@@ -6,6 +6,9 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM
 
 from boustro.cli.main import main
 from boustro.pretrain.warm_start import refuse_other_pieces, start_embeddings_from, start_from
+from pretraining import write_shards
+
+FERRY = "The ferry to Vellmar leaves at seven. " * 20
 
 
 def new_lm(folder, **options):
@@ -97,11 +100,9 @@ def test_another_tokenizer_is_refused(tiny_lm):
 @pytest.fixture(scope="module")
 def command(tiny_lm, tmp_path_factory):
     """A step at a learning rate of nothing."""
-    folder = tmp_path_factory.mktemp("warm")
-    (folder / "text.txt").write_text("The ferry to Vellmar leaves at seven. " * 20)
-    words = ["tokenize", str(folder / "text.txt"), "--out", str(folder / "shards"), "--workers", "1"]
-    assert main([*words, "--tokenizer", str(tiny_lm("gpt2"))]) == 0
-    words = ["pretrain", "--no-compile", "--shards", str(folder / "shards"), "--preset", str(tiny_lm("gpt2"))]
+    lm = str(tiny_lm("gpt2"))
+    shards = write_shards(tmp_path_factory.mktemp("warm") / "shards", [FERRY], "--tokenizer", lm)
+    words = ["pretrain", "--no-compile", "--shards", str(shards), "--preset", lm]
     return [*words, "--segment-length", "64", "--batch-segments", "1", "--tokens", "64", "--lr", "0"]
 
 
@@ -125,10 +126,8 @@ def test_a_run_starts_from_the_lm_that_it_is_given(command, tiny_lm, tmp_path):
 @pytest.mark.parametrize("option", ["--init-from", "--init-embeddings-from"])
 def test_a_masked_lm_starts_from_a_causal_one_and_its_mask_from_nothing(tmp_path, option, capsys):
     """The blocks of a EuroBERT are a Llama's without the mask."""
-    (tmp_path / "text.txt").write_text("The ferry to Vellmar leaves at seven. " * 20)
-    shards = ["--shards", str(tmp_path / "shards"), "--segment-length", "64", "--batch-segments", "1", "--tokens", "64"]
-    words = ["tokenize", str(tmp_path / "text.txt"), "--out", str(tmp_path / "shards"), "--workers", "1"]
-    assert main([*words, "--train-tokenizer", "300"]) == 0
+    made = write_shards(tmp_path / "shards", [FERRY])
+    shards = ["--shards", str(made), "--segment-length", "64", "--batch-segments", "1", "--tokens", "64"]
     run = ["pretrain", "--no-compile", "--lr", "0", *shards]
     assert main([*run, "--direction", "forward", "--preset", "tiny", "--out", str(tmp_path / "lm")]) == 0
     masked = [*run, "--objective", "masked", "--seed", "2", "--out"]
