@@ -12,7 +12,7 @@ from safetensors.numpy import load_file, save_file
 import boustro
 from boustro.cli.main import main
 from boustro.encoders.codes import CodedVectors, encode_vectors
-from boustro.encoders.means import WEIGHTS, MeanSums, WordMeans, load_means, read_means
+from boustro.encoders.means import WEIGHTS, MeanSums, WordMeans, join_means, load_means, read_means
 from boustro.encoders.pooled import PooledEncoder, pool_mean, with_mentions
 from boustro.encoders.spec import check_spec, exact_spec, load_encoder, spec_fingerprint
 from boustro.heads.inputs import Inputs
@@ -83,8 +83,24 @@ def test_earlier_vectors_count_as_often_as_they_were_read():
 
 def test_of_a_word_that_was_never_read_nothing_is_known():
     known = WordMeans({"Ada": 0}, np.array([3], np.float32), [np.ones((1, 2), np.float16)])
-    counts, means = next(known.of(["Lisse", "Ada"]))
+    counts, means = next(join_means([known], ["Lisse", "Ada"]))
     assert counts.tolist() == [0, 3] and means[1].tolist() == [1, 1]
+
+
+def test_a_word_that_was_never_read_is_looked_up_in_any_case():
+    """The most frequent form counts; a word that one memory has in its case is looked up in no other one's."""
+
+    def known(*words: str) -> WordMeans:
+        size = len(words)
+        counts, means = np.arange(size, 0, -1, np.float32), np.arange(size, dtype=np.float16)[:, None]
+        return WordMeans(dict(zip(words, range(size), strict=True)), counts, [means])
+
+    first, second = known("may", "May", "Lisse", "straße"), known("MAY", "lisse", "ada")
+    counts, means = next(join_means([first], ["may", "May", "MAY", "LISSE", "STRASSE", "Ada", ""]))
+    assert counts.tolist() == [4, 3, 4, 2, 1, 0, 0] and means[:5, 0].tolist() == [0, 1, 0, 2, 3]
+    counts, means = next(join_means([first, second], ["May", "MAY", "LISSE", "Ada", "Vellmar"]))
+    assert counts.tolist() == [3, 3, 2 + 2, 1, 0] and means[:4, 0].tolist() == [1, 0, (2 * 2 + 2 * 1) / 4, 2]
+    assert next(join_means([first.without(1.0, 1)], ["MAY"]))[0].tolist() == [0]
 
 
 @pytest.mark.parametrize("cached", [False, True])
@@ -98,7 +114,7 @@ def test_the_streams_are_those_of_the_encoder_and_means_over_the_text_and_the_wo
     for number, own in enumerate(features.streams[:2]):
         np.testing.assert_array_equal(own, base.streams[number])
         for row, word in enumerate(words):
-            counts, means = list(known.of([word]))[number]
+            counts, means = list(join_means([known], [word]))[number]
             wanted = (own[row, -1] + counts * means[0]) / (1 + counts)
             np.testing.assert_allclose(features.streams[2 + number][row, 0], wanted, atol=1e-3)
     for one, other in zip(encoder.encode(TAGGED), features.sentences(), strict=True):
@@ -414,7 +430,7 @@ def test_a_tagger_has_its_memory_beside_that_of_its_encoder(memory, tmp_path, mo
     encoder, vectors = tagger.encoder(), []
     plain = encoder.base.encode_all(TAGGED).streams[0][:, -1].astype(np.float32)
     for memory_of in (encoder.known, encoder.learned):
-        counts, means = next(memory_of.of(["Vellmar"]))
+        counts, means = next(join_means([memory_of], ["Vellmar"]))
         vectors += [means[0].astype(np.float32)] * int(counts[0])
     assert len(vectors) == 4
     wanted = np.mean([*vectors, plain[0]], 0)

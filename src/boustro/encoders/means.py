@@ -12,6 +12,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -40,9 +41,18 @@ class WordMeans:
     counts: np.ndarray  # (V,) float32
     means: Sequence[np.ndarray | CodedVectors]  # (V, D) per stream
 
-    def of(self, words: Sequence[str]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """For each stream the counts (K,) of K words, 0 for one that was never read, and the mean vectors (K, D)."""
-        rows = np.array([self.rows.get(word, -1) for word in words], np.int64)
+    @cached_property
+    def rows_by_letters(self) -> Mapping[str, int]:
+        """Word without its case → the row of its most frequent form."""
+        return {word.casefold(): row for word, row in reversed([*self.rows.items()])}
+
+    def find(self, words: Iterable[str], any_case: bool = False) -> np.ndarray:
+        """The row (K,) of each word, -1 for one that was never read, in this case or in any."""
+        found = (self.rows_by_letters.get(w.casefold(), -1) if any_case else self.rows.get(w, -1) for w in words)
+        return np.fromiter(found, np.int64)
+
+    def at(self, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """For each stream the counts (K,) of rows, 0 where a row is -1, and their mean vectors (K, D)."""
         counts = np.where(rows < 0, np.float32(0), self.counts[rows])
         return ((counts, means[rows]) for means in self.means)
 
@@ -54,11 +64,18 @@ class WordMeans:
 
 
 def join_means(memories: Sequence[WordMeans], words: Sequence[str]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """As `WordMeans.of`, of all that several memories have read."""
+    """For each stream how often the memories have read each of K words, (K,), and the mean vectors (K, D).
+
+    A word that none has read is looked up in any case: "LISSE" and "lisse" are what "Lisse" is.
+    """
+    rows = [memory.find(words) for memory in memories]
+    unread = np.flatnonzero(np.all([own < 0 for own in rows], axis=0))
+    for memory, own in zip(memories, rows, strict=True):
+        own[unread] = memory.find([words[k] for k in unread.tolist()], any_case=True)
     if len(memories) == 1:
-        yield from memories[0].of(words)
+        yield from memories[0].at(rows[0])
         return
-    for parts in zip(*(memory.of(words) for memory in memories), strict=True):
+    for parts in zip(*(memory.at(own) for memory, own in zip(memories, rows, strict=True)), strict=True):
         counts = np.sum([own for own, _ in parts], axis=0)
         sums = np.sum([own[:, None] * means for own, means in parts], axis=0)
         yield counts, sums / np.maximum(counts, 1)[:, None]

@@ -59,6 +59,7 @@ class MemoryEncoder(PooledEncoder):
             "vocabulary": [part["vocabulary"] for part in parts],
             "pooling": ", ".join(part["pooling"] for part in parts),
             "mentions": self.within,
+            "case": "any",
             "base": base,
         }
 
