@@ -5,7 +5,8 @@
 
 The folder is that of a tagger with `--memory`, or one that `boustro memory` writes; the `config.json` of the latter has
 the encoder's exact spec, how it read, and what. While texts are read only the sums are in memory, 4 bytes for each
-dimension. V words, D width of a stream, W words of a chunk.
+dimension. A word that was read in other cases only is what the most frequent of these is. V words, D width of a
+stream, W words of a chunk.
 """
 
 import json

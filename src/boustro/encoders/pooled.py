@@ -4,8 +4,8 @@
 
 Mentions are equal words, in the same case. Those of a document stand in sentences that follow each other and name the
 same document; a sentence without a document stands alone. Those of raw text were counted beforehand
-(`encoders.memory`): the mean is that of all of them and of the mentions at hand. The vectors are those of the highest
-layer that is read.
+(`encoders.memory`), and may be those of the word in another case: the mean is that of all of them and of the mentions
+at hand. The vectors are those of the highest layer that is read.
 
 Source: Akbik, Bergmann and Vollgraf 2019 (pooled contextualised embeddings), with the mean; there over all that was
 read so far, here over the document, before and after the word, and over text that was read once for all taggers.
