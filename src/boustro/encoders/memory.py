@@ -1,8 +1,8 @@
 """An encoder with a memory of words, `memory:DIR`: what each word was in raw text that was read beforehand.
 
 For every word the encoder has a further stream: the mean of its vectors in the raw text and of its vector at hand
-(`encoders.pooled`). A word that the text did not have in any case is its vector at hand. The folder, which `boustro memory` writes,
-names the encoder that read the text; with another one, or one that reads otherwise, it is refused.
+(`encoders.pooled`). A word that the text did not have in any case is its vector at hand. The folder, which `boustro
+memory` writes, names the encoder that read the text; with another one, or one that reads otherwise, it is refused.
 """
 
 from collections.abc import Callable, Mapping
