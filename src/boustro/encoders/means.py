@@ -170,6 +170,8 @@ def read_means(folder: Path) -> WordMeans:
         arrays[n] if n in arrays else CodedVectors(arrays[f"{n}.codes"], arrays[f"{n}.centroids"])
         for n in map(str, range(num_streams))
     ]
+    if not all(isinstance(word, str) for word in words):
+        raise ValueError(f"{WORDS} has something that is not a word")
     rows = {word: row for row, word in enumerate(words)}
     if any(len(array) != len(rows) for array in (counts, *means)):
         raise ValueError("the words are not those of the vectors")
