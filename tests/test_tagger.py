@@ -288,6 +288,24 @@ def test_the_best_epoch_is_kept_and_not_the_last():
     assert all(torch.equal(head.state_dict()[k], states[1][k]) for k in states[1])
 
 
+@pytest.mark.parametrize("kind", ["linear", "mlp", "block", "bilstm"])
+@pytest.mark.parametrize("crf", [True, False])
+def test_losses_in_bf16_are_those_in_fp32_but_for_rounding_and_weights_stay_fp32(kind, crf):
+    generator, lengths, losses = np.random.default_rng(0), np.array([5, 7, 0, 3] * 10), []
+    features = generator.normal(size=(lengths.sum(), 2, 16)).astype(np.float16)
+    tags = torch.from_numpy(features[:, 0, 0] > 0).long()
+    for bf16 in (False, True):
+        torch.manual_seed(1)
+        head = make_head(kind, HeadOptions(hidden=32, crf=crf, project=8), ((2, 16),), ("O", "B-X"))
+        inputs, options = Inputs([features], lengths), TrainOptions(epochs=2)
+        losses.append(train_head(head, inputs, lambda _, rows: tags[rows], options, 1, 8, bf16=bf16).losses)
+        assert all(parameter.dtype == torch.float32 for parameter in head.parameters())
+        vectors = torch.randn(4, 16)
+        assert head.scores(vectors, torch.tensor([4])).dtype == torch.float32
+    assert losses[0] != losses[1]
+    np.testing.assert_allclose(*losses, rtol=5e-3)
+
+
 def test_features_of_a_pair_are_those_of_its_parts(pair):
     encoder = load_encoder(pair)
     features = encoder.encode_all([words for words, _ in DATA])

@@ -42,6 +42,8 @@ class Head(nn.Module, ABC):
     """Whether it is trained at once, by `solve(pool(vectors, lengths), targets, lengths)`, and not by its loss."""
     has_temperature: ClassVar[bool] = False
     """Whether `temperature` has an effect: it changes probabilities and no answer."""
+    mixed_precision: ClassVar[bool] = False
+    """Whether its loss may be computed under autocast."""
     temperature: float = 1.0
     """What scores are divided by before they become probabilities, see `tasks.calibrate`."""
 

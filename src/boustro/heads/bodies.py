@@ -108,5 +108,5 @@ class BiLSTM(nn.Module):
             return x.new_zeros(0, 2 * self.lstm.hidden_size)  # nn.LSTM refuses an empty batch
         order = time_major(group.lengths)
         rows = group.rows[order.rows]
-        states, _ = self.lstm(PackedSequence(self.dropout(x)[rows], order.sizes))
+        states, _ = self.lstm(PackedSequence(self.dropout(x)[rows].float(), order.sizes))
         return torch.empty_like(states.data).index_copy(0, rows, states.data)

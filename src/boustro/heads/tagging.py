@@ -33,6 +33,7 @@ class TaggingHead(Head):
 
     labelling = "tags"
     has_temperature = True
+    mixed_precision = True
 
     def __init__(self, *given: Any) -> None:
         """As `Head`."""
@@ -44,7 +45,7 @@ class TaggingHead(Head):
         return self.body(self.project(vectors), lengths)
 
     def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Tensor | Expected) -> Tensor:
-        scores = self.scores(vectors, lengths)
+        scores = self.scores(vectors, lengths).float()  # bf16 under autocast
         if isinstance(targets, Expected):
             assert self.crf is not None
             return self.crf.loss_to(scores, targets, lengths)

@@ -64,6 +64,7 @@ def train_head(
     noise: Callable[[Tensor], Tensor] | None = None,
     groups: Groups | None = None,
     started: bool = False,
+    bf16: bool = False,
 ) -> TrainLog:
     """Train `head` in place.
 
@@ -75,6 +76,8 @@ def train_head(
         noise: What is done to the vectors of a batch, (N, d), before the loss.
         groups: Numbers of examples, and how much their loss counts; a batch is of one group. By default all are one.
         started: Go on from the weights and the standardisation that the head has.
+        bf16: Compute the products of the loss and of its gradient in bf16, if the head is made for it. Predictions are
+            computed in the precision of the weights.
 
     Raises `ValueError` if the loss becomes NaN or infinite.
     """
@@ -103,7 +106,8 @@ def train_head(
         for examples, weight in _batches(groups, batch_sentences, generator):
             batch = inputs.batch(examples)
             vectors = noise(words.of(batch)) if noise else words.of(batch)
-            loss = head.loss(vectors, batch.lengths, targets(examples, batch.rows.to(device)))
+            with torch.autocast(device.type, torch.bfloat16, enabled=bf16 and head.mixed_precision):
+                loss = head.loss(vectors, batch.lengths, targets(examples, batch.rows.to(device)))
             loss = loss if weight == 1 else loss * weight
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
