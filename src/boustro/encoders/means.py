@@ -12,7 +12,7 @@ stream, W words of a chunk.
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -154,7 +154,7 @@ def save_means(folder: Path, known: WordMeans) -> None:
     arrays = {COUNTS: known.counts}
     for number, means in enumerate(known.means):
         if isinstance(means, CodedVectors):
-            arrays |= {f"{number}.codes": means.codes, f"{number}.centroids": means.centroids}
+            arrays |= {f"{number}.{name}": array for name, array in vars(means).items()}
         else:
             arrays[str(number)] = means
     save_file(arrays, folder / WEIGHTS)
@@ -166,8 +166,9 @@ def read_means(folder: Path) -> WordMeans:
     arrays, words = load_file(folder / WEIGHTS), read_json(folder / WORDS)
     counts = arrays.pop(COUNTS)
     num_streams = len({name.partition(".")[0] for name in arrays})
+    coded = [field.name for field in fields(CodedVectors)]
     means = [
-        arrays[n] if n in arrays else CodedVectors(arrays[f"{n}.codes"], arrays[f"{n}.centroids"])
+        arrays[n] if n in arrays else CodedVectors(*(arrays[f"{n}.{name}"] for name in coded))
         for n in map(str, range(num_streams))
     ]
     if not all(isinstance(word, str) for word in words):

@@ -105,8 +105,7 @@ class MemoryConfig(RawTextOptions, ReadingOptions, OutputConfig):
     words: Count = KEPT_WORDS
     """How many words to keep, the most frequent ones."""
     code_bytes: CountOrZero = 0
-    """Bytes of a word for each LM, by product quantisation; they must divide the width. 0 keeps 2 bytes for each
-    dimension."""
+    """Bytes of a word for each LM, by product quantisation; at most the width. 0 keeps 2 bytes for each dimension."""
 
 
 @dataclass(frozen=True, kw_only=True)
