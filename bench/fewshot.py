@@ -54,9 +54,8 @@ def one_by_one(
         head = make_head(kind, chosen, ((1, taught.words.shape[1]),), labels)
         options = TrainOptions(epochs=run.epochs, lr=run.lr, weight_decay=run.weight_decay, mix_epochs=0)
         lengths, targets = np.diff(taught.starts)[sentences], lambda _, batch, own=own: own[batch]
-        train_head(
-            head, Inputs([taught.words[rows][:, None]], lengths), targets, options, run.seed, run.batch_sentences
-        )
+        inputs, how = Inputs([taught.words[rows][:, None]], lengths), (options, run.seed, run.batch_sentences)
+        train_head(head, inputs, targets, *how, bf16=False)  # heads that are trained together are in fp32
         heads.append(head)
     return heads
 

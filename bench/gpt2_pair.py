@@ -19,7 +19,7 @@ import torch
 import tyro
 from transformers import AutoModelForCausalLM
 
-from boustro.models.hardware import best_device, uses_bf16
+from boustro.hardware import best_device, uses_bf16
 
 MATRIX, REPEATS = {"cuda": 8192, "cpu": 1024}, {"cuda": 50, "cpu": 10}
 

@@ -28,7 +28,7 @@ from transformers import AutoConfig, AutoModelForTokenClassification, BertConfig
 
 import boustro
 from boustro.encoders.spec import locate, split_spec
-from boustro.models.hardware import best_device, uses_bf16
+from boustro.hardware import best_device, uses_bf16
 from boustro.text.tokenizers import load_tokenizer
 from boustro.text.words import split_text
 

@@ -31,7 +31,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, Trainer, TrainerCallback, TrainingArguments, get_cosine_schedule_with_warmup
 from transformers.trainer_callback import PrinterCallback
 
-from boustro.models.hardware import best_device, uses_bf16
+from boustro.hardware import best_device, uses_bf16
 from boustro.models.loss import LMWithLoss, lm_loss
 from boustro.objectives.causal import causal
 from boustro.pretrain.config import PretrainConfig

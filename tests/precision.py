@@ -2,7 +2,7 @@
 
 import torch
 
-from boustro.models.hardware import uses_bf16
+from boustro.hardware import uses_bf16
 
 
 def tolerance(fp32: float, bf16: float) -> float:

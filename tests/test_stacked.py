@@ -46,7 +46,8 @@ def train_one(kind: str, run: HeadRun, hidden: int | None, crf: bool) -> Head:
     options = TrainOptions(epochs=run.epochs, lr=run.lr, weight_decay=run.weight_decay, mix_epochs=0)
     own, lengths = torch.from_numpy(TAGS[rows]), LENGTHS[list(run.sentences)]
     targets = lambda _, batch: own[batch]  # noqa: E731
-    train_head(head, Inputs([VECTORS[rows][:, None]], lengths), targets, options, run.seed, run.batch_sentences)
+    how = (options, run.seed, run.batch_sentences)
+    train_head(head, Inputs([VECTORS[rows][:, None]], lengths), targets, *how, bf16=False)
     return head
 
 

@@ -20,7 +20,7 @@ def doctor() -> None:
     import torch
 
     from boustro.encoders.cache import cache_folder, cache_limit
-    from boustro.models.hardware import best_device
+    from boustro.hardware import best_device
 
     device, folder = best_device(), cache_folder()
     size = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file()) if folder.is_dir() else 0
@@ -39,7 +39,7 @@ def doctor() -> None:
 
 def _bf16(device: "torch.device") -> str:
     """Whether it is used, and why."""
-    from boustro.models.hardware import BF16, forced_bf16, has_fast_bf16, uses_bf16
+    from boustro.hardware import BF16, forced_bf16, has_fast_bf16, uses_bf16
 
     speed = "fast" if has_fast_bf16(device) else "emulated or absent"
     forced = "" if forced_bf16() is None else f", as {BF16}={int(uses_bf16(device))} says"

@@ -25,8 +25,8 @@ from boustro.encoders.base import Encoder
 from boustro.encoders.frozen import refuse_other_weights
 from boustro.encoders.spec import load_encoder, split_kind, split_revision, split_spec
 from boustro.given import as_texts
+from boustro.hardware import find_device
 from boustro.heads.transforms import TRANSFORMS, Transform, unit
-from boustro.models.hardware import find_device
 from boustro.options import Count, Seed, check_options
 from boustro.tasks.data.texts import whole_text
 from boustro.types import Sentence

@@ -14,8 +14,8 @@ from boustro.encoders.lm import LMEncoder
 from boustro.encoders.loading import naming
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.unmasked import UnmaskedEncoder
+from boustro.hardware import is_spread
 from boustro.models.adaptation import MASK_KEPT, Adaptation, adapter_fingerprint, find_adaptation
-from boustro.models.hardware import is_spread
 from boustro.models.lora import merge_lora
 from boustro.store import fingerprint
 

@@ -20,8 +20,8 @@ from boustro.encoders.options import ReadingOptions
 from boustro.encoders.reading import encode_in_chunks, parse_pooling, select
 from boustro.encoders.transformer import parse_layers
 from boustro.encoders.windows import batch_by_length
+from boustro.hardware import find_device
 from boustro.models.elmo import ElmoStates, load_elmo, spell_texts
-from boustro.models.hardware import find_device
 from boustro.types import Sentence
 
 BATCH_WORDS = {"cpu": 1024, "cuda": 32768}

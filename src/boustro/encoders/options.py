@@ -14,7 +14,7 @@ KEPT_WORDS = 50_000
 
 @dataclass(frozen=True, kw_only=True)
 class LoadingOptions:
-    """In what form an encoder's weights are loaded; where to is the device's matter (`models.hardware`)."""
+    """In what form an encoder's weights are loaded; where to is the device's matter (`hardware`)."""
 
     dtype: Precision | None = None
     """Precision of the encoder's computation. By default the fastest on this machine."""

@@ -18,8 +18,8 @@ from transformers import AutoModel
 from boustro.encoders.loading import exact_revision, load_config, load_tokenizer_of, weights_fingerprint
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.reading import PieceEncoder
+from boustro.hardware import find_device, is_spread, uses_bf16
 from boustro.models.blocks import find_blocks, states_up_to
-from boustro.models.hardware import find_device, is_spread, uses_bf16
 from boustro.models.placing import load_placed
 from boustro.models.pretrained import first_position
 from boustro.models.shorten import shortened

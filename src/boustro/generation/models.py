@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 
 from boustro.encoders.loading import load_config
 from boustro.encoders.spec import locate
-from boustro.models.hardware import find_device
+from boustro.hardware import find_device
 from boustro.models.length import LengthHead
 from boustro.models.masked import prediction_head
 from boustro.models.pretrained import architecture_kind, first_position, load_pretrained

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from boustro.hardware import mixed_precision
 from boustro.heads.base import Head
 from boustro.heads.inputs import Batch, Inputs, Streams
 from boustro.heads.layout import length_blocks
@@ -64,7 +65,7 @@ def train_head(
     noise: Callable[[Tensor], Tensor] | None = None,
     groups: Groups | None = None,
     started: bool = False,
-    bf16: bool = False,
+    bf16: bool | None = None,
 ) -> TrainLog:
     """Train `head` in place.
 
@@ -76,8 +77,8 @@ def train_head(
         noise: What is done to the vectors of a batch, (N, d), before the loss.
         groups: Numbers of examples, and how much their loss counts; a batch is of one group. By default all are one.
         started: Go on from the weights and the standardisation that the head has.
-        bf16: Compute the products of the loss and of its gradient in bf16, if the head is made for it. Predictions are
-            computed in the precision of the weights.
+        bf16: Compute the products of the loss and of its gradient in bf16, if the head is made for it; by default as
+            `hardware.uses_bf16`. Predictions are computed in the precision of the weights.
 
     Raises `ValueError` if the loss becomes NaN or infinite.
     """
@@ -106,7 +107,7 @@ def train_head(
         for examples, weight in _batches(groups, batch_sentences, generator):
             batch = inputs.batch(examples)
             vectors = noise(words.of(batch)) if noise else words.of(batch)
-            with torch.autocast(device.type, torch.bfloat16, enabled=bf16 and head.mixed_precision):
+            with mixed_precision(device, head.mixed_precision and bf16):
                 loss = head.loss(vectors, batch.lengths, targets(examples, batch.rows.to(device)))
             loss = loss if weight == 1 else loss * weight
             optimizer.zero_grad(set_to_none=True)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from boustro.models.hardware import uses_bf16
+from boustro.hardware import uses_bf16
 from boustro.pretrain.distributed import like, whole
 
 MAX_OUTPUTS = 2  # a matrix of one or two rows is a classifier: there is hardly anything to make orthogonal

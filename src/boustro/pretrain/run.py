@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, TrainingArguments, set_seed
 
-from boustro.models.hardware import best_device, uses_bf16
+from boustro.hardware import best_device, uses_bf16
 from boustro.models.presets import PRESETS
 from boustro.pretrain.batches import HeldOut
 from boustro.pretrain.checkpoints import find_checkpoint, finished_run, remove_checkpoints

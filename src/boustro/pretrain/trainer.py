@@ -28,7 +28,7 @@ from transformers import Trainer, TrainingArguments
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from transformers.utils.logging import disable_progress_bar
 
-from boustro.models.hardware import best_device, mixed_precision
+from boustro.hardware import best_device, mixed_precision
 from boustro.pretrain.checkpoints import load_steps, load_weights, remove_checkpoints, step_of, write_checkpoint
 from boustro.pretrain.config import RunConfig
 from boustro.pretrain.distributed import all_reduce_max, all_reduce_sum, is_rank0, num_processes, process_index, say

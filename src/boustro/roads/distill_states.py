@@ -28,7 +28,7 @@ from torch import Tensor
 from boustro.encoders.base import Encoder
 from boustro.encoders.spec import load_encoder, split_kind, split_spec
 from boustro.encoders.transformer import TransformerEncoder
-from boustro.models.hardware import uses_bf16
+from boustro.hardware import uses_bf16
 from boustro.pretrain.batches import Batches
 from boustro.pretrain.checkpoints import finished_run
 from boustro.pretrain.config import run_facts

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from boustro.hardware import best_device, uses_bf16
 from boustro.models.elmo import KIND, PAPER_FILTERS, Elmo, ElmoLM, ElmoShape, save_elmo, spell_texts
-from boustro.models.hardware import best_device, uses_bf16
 from boustro.pretrain.batches import Batches
 from boustro.pretrain.checkpoints import finished_run
 from boustro.pretrain.config import run_facts

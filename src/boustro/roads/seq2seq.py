@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from boustro.generation.models import CausalLM, MaskedLM, open_lm
 from boustro.generation.prompts.template import FILE
-from boustro.models.hardware import mixed_precision, uses_bf16
+from boustro.hardware import mixed_precision, uses_bf16
 from boustro.models.length import LengthHead
 from boustro.models.loss import find_finish, lm_loss
 from boustro.models.masked import at, encode, prediction_head

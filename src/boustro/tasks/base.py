@@ -24,12 +24,12 @@ from boustro.encoders.base import Encoder
 from boustro.encoders.frozen import refuse_other_weights, weights_of
 from boustro.encoders.spec import exact_spec, load_encoder, with_cache
 from boustro.given import as_sentences, iterate
+from boustro.hardware import find_device
 from boustro.heads.base import Head
 from boustro.heads.inputs import Inputs
 from boustro.heads.registry import head_class
 from boustro.heads.training import predict_inputs
 from boustro.metrics.score import Score
-from boustro.models.hardware import find_device
 from boustro.options import Seed, Share, check_options
 from boustro.tasks import TASKS
 from boustro.tasks.answers import Answer, Input, InputAnswer

@@ -18,8 +18,8 @@ from safetensors.torch import load_file, save_file
 from boustro import __version__
 from boustro.encoders.frozen import naming_folder, weights_of
 from boustro.encoders.spec import exact_spec
+from boustro.hardware import find_device
 from boustro.heads.registry import make_head
-from boustro.models.hardware import find_device
 from boustro.store import read_folder, write_file, write_folder
 from boustro.tasks import TASKS
 from boustro.tasks.card import write_card

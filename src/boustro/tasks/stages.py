@@ -19,7 +19,6 @@ from boustro.heads.base import Head
 from boustro.heads.inputs import Inputs
 from boustro.heads.registry import make_head
 from boustro.heads.training import Dev, TrainLog, predict_inputs, propose_batch, train_head
-from boustro.models.hardware import uses_bf16
 from boustro.tasks.context import training_noise
 from boustro.tasks.folds import left_out
 
@@ -78,7 +77,6 @@ def train_stages(
             batch_sentences=task.config.batch_sentences or propose_batch(len(chosen)),
             device=task.device,
             noise=noise,
-            bf16=uses_bf16(task.device),
             **how,
         )
 

@@ -21,7 +21,6 @@ from boustro.heads.factored import factored_tags
 from boustro.heads.registry import make_head
 from boustro.heads.training import TrainLog, predict_inputs, propose_batch, train_head
 from boustro.metrics.spans import score_entities
-from boustro.models.hardware import uses_bf16
 from boustro.serve.labelling.answers import Answer
 from boustro.serve.labelling.live import LiveTagger
 from boustro.studies.fewshot.features import FeatureReader
@@ -156,7 +155,7 @@ def _left_out(
         torch.manual_seed(seed)
         head = new_head(tagger, labelling, train, tagger.encoder())
         batch = tagger.config.batch_sentences or propose_batch(len(train))
-        how = {"seed": seed, "batch_sentences": batch, "device": tagger.device, "bf16": uses_bf16(tagger.device)}
+        how = {"seed": seed, "batch_sentences": batch, "device": tagger.device}
         train_head(head, inputs.keep(rest), labelling.targets(train), tagger.config, **how)
         for number, output in zip(part, predict_inputs(head, inputs.keep(part)), strict=True):
             found[number] = labelling.read(output, sentences[number]).entities

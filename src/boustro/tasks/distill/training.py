@@ -25,7 +25,6 @@ from torch import Tensor
 
 from boustro.heads.registry import head_class
 from boustro.heads.training import Dev, Targets, mix_all, propose_batch, train_head
-from boustro.models.hardware import uses_bf16
 from boustro.tasks.answers import Answer
 from boustro.tasks.base import Task
 from boustro.tasks.distill.options import DEFAULT_DISTILL, DistillOptions
@@ -96,7 +95,6 @@ def distill(
         dev=on_dev,
         device=student.device,
         groups=groups,
-        bf16=uses_bf16(student.device),
     )
     scores, calibration = calibrated_scores(student, dev, dev_inputs) if dev_inputs else (None, {})
     student.record = {
