@@ -98,6 +98,7 @@ def train_head(
     generator = np.random.default_rng(seed)
     log, best, best_state = TrainLog(), -float("inf"), copy.deepcopy(head.state_dict())
     learns_mix = any(mix.learned for mix in head.mixes)
+    precision = mixed_precision(device, head.mixed_precision and bf16)
     progress = tqdm(range(1, options.epochs + 1), desc="training", unit=" epochs", disable=None, leave=False)
     for epoch in progress:
         if epoch > options.mix_epochs or not learns_mix:
@@ -107,7 +108,7 @@ def train_head(
         for examples, weight in _batches(groups, batch_sentences, generator):
             batch = inputs.batch(examples)
             vectors = noise(words.of(batch)) if noise else words.of(batch)
-            with mixed_precision(device, head.mixed_precision and bf16):
+            with precision:
                 loss = head.loss(vectors, batch.lengths, targets(examples, batch.rows.to(device)))
             loss = loss if weight == 1 else loss * weight
             optimizer.zero_grad(set_to_none=True)
