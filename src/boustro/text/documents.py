@@ -22,6 +22,7 @@ from boustro.names import is_path
 Item = TypeVar("Item")
 Split = Literal["blank-line", "line", "file"]
 STANDARD_INPUT = Path("-")
+BYTE_ORDER_MARK = "\ufeff"
 BLOCK = 1 << 16  # bytes read at once
 OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
@@ -75,8 +76,8 @@ def chunk_by_size(items: Iterable[Item], size: Callable[[Item], int], most: int)
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     """(line number from 1, line without its end) of a text file, compressed or not, as strict UTF-8.
 
-    Only LF, CR LF and CR end a line. Raises `ValueError`, with `file:line`, for bytes that are not UTF-8 and for a
-    damaged compressed file.
+    Only LF, CR LF and CR end a line. A byte order mark that begins a line is left out, because joined files have them in
+    the middle. Raises `ValueError`, with `file:line`, for bytes that are not UTF-8 and for a damaged compressed file.
     """
     return (line for line in read_arriving(path) if line is not None)
 
@@ -89,12 +90,14 @@ def read_arriving(path: Path) -> Iterator[tuple[int, str] | None]:
 def decode_line(path: Path, number: int, line: bytes) -> str:
     """A line that `read_raw` gave as text; `ValueError`, with `file:line`, where it is not UTF-8."""
     try:
-        return line.decode("utf-8-sig" if number == 1 else "utf-8")
+        text = line.decode()
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{_name(path)}:{number}: byte 0x{line[error.start]:02x} is not UTF-8; "
             "convert the file first, for example with iconv -f latin1 -t utf8"
         ) from error
+    rest = text.lstrip(BYTE_ORDER_MARK)
+    return text if number > 1 and rest[:1] in ("\t", " ") else rest  # there it is a word, alone in its column
 
 
 def read_raw(path: Path) -> Iterator[tuple[int, bytes] | None]:
