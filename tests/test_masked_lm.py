@@ -39,14 +39,14 @@ def make_pieces(**options) -> Pieces:
 def make_tiny_config(kind: str):
     """A preset of one layer; what has no preset, from its config.json, ModernBERT with both kinds of block."""
     if kind in FAMILIES:
-        config = make_masked_config(f"{kind}-tiny", make_pieces(), LENGTH)
+        config = make_masked_config(f"{kind}-tiny", make_pieces(), VOCABULARY, LENGTH)
         config.num_hidden_layers = 1
         return config
     shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
     window = {"local_attention": 8, "global_attn_every_n_layers": 2} if kind == "modernbert" else {}
     with tempfile.TemporaryDirectory() as folder:
         AutoConfig.for_model(kind, **shape, **window).save_pretrained(folder)
-        return make_masked_config(f"{folder}/config.json", make_pieces(pad_token_id=PAD), LENGTH)
+        return make_masked_config(f"{folder}/config.json", make_pieces(pad_token_id=PAD), VOCABULARY, LENGTH)
 
 
 def make_lm(kind: str, attention: str = "sdpa"):
@@ -146,7 +146,10 @@ def test_an_attention_that_takes_no_mask_is_refused():
 @kinds
 def test_a_preset_is_of_the_width_and_depth_of_the_causal_one(kind):
     for size in ("tiny", "mini", "small"):
-        ours, causal = make_masked_config(f"{kind}-{size}", make_pieces(), 128), make_config(size, VOCABULARY, 128, END)
+        ours, causal = (
+            make_masked_config(f"{kind}-{size}", make_pieces(), VOCABULARY, 128),
+            make_config(size, VOCABULARY, 128, END),
+        )
         for name in (
             "hidden_size",
             "num_hidden_layers",
@@ -163,13 +166,13 @@ def test_a_preset_is_of_the_width_and_depth_of_the_causal_one(kind):
 @pytest.mark.parametrize(("pad", "kept"), [(None, None), (7, 7), (END, None)])
 @kinds
 def test_a_piece_that_is_read_is_no_padding_piece(kind, pad, kept):
-    config = make_masked_config(f"{kind}-tiny", make_pieces(pad_token_id=pad), LENGTH)
+    config = make_masked_config(f"{kind}-tiny", make_pieces(pad_token_id=pad), VOCABULARY, LENGTH)
     assert config.pad_token_id == kept
     assert AutoModelForMaskedLM.from_config(config).get_input_embeddings().padding_idx == kept
 
 
 def test_a_generator_is_narrower_and_shares_the_embeddings_width():
-    config = make_masked_config("electra-mini", make_pieces(), LENGTH)
+    config = make_masked_config("electra-mini", make_pieces(), VOCABULARY, LENGTH)
     generator = make_generator_config(config)
     assert (generator.hidden_size, generator.num_attention_heads, generator.intermediate_size) == (64, 1, 256)
     assert generator.embedding_size == config.embedding_size == 256
@@ -191,13 +194,13 @@ def test_roberta_needs_a_padding_piece(tmp_path):
     AutoConfig.for_model("roberta").save_pretrained(tmp_path)
     for pad in (None, END):
         with pytest.raises(ValueError, match="roberta counts positions from its padding piece"):
-            make_masked_config(str(tmp_path), make_pieces(pad_token_id=pad), LENGTH)
+            make_masked_config(str(tmp_path), make_pieces(pad_token_id=pad), VOCABULARY, LENGTH)
 
 
 def test_unknown_names_and_unfit_tokenizers_are_refused():
     with pytest.raises(ValueError, match="did you mean 'bert-mini'"):
-        make_masked_config("bert-minni", make_pieces(), 128)
+        make_masked_config("bert-minni", make_pieces(), VOCABULARY, 128)
     with pytest.raises(ValueError, match="needs a tokenizer with a mask piece"):
-        make_masked_config("bert-mini", make_pieces(mask_token_id=None), 128)
+        make_masked_config("bert-mini", make_pieces(mask_token_id=None), VOCABULARY, 128)
     with pytest.raises(ValueError, match="no masked-LM head is known for 'gpt2'"):
         prediction_head(AutoModelForCausalLM.from_config(GPT2Config(vocab_size=9, n_embd=8, n_layer=1, n_head=1)))

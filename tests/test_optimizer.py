@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM
 from boustro.models.presets import make_masked_config
 from boustro.pretrain.optimizer import Muon, MuonAdamW, orthogonalise
 from boustro.pretrain.recipes import RECIPES
-from test_masked_lm import make_pieces
+from test_masked_lm import VOCABULARY, make_pieces
 
 ROUNDING = {False: 1e-2, True: 4e-2}  # by whether the steps are made in bf16
 SHAPES = [(8, 8), (4, 16), (16, 4), (1, 5), (12, 11)]
@@ -149,7 +149,7 @@ def test_embeddings_the_head_and_vectors_are_left_to_adamw(tiny_lm, kind):
 @pytest.mark.parametrize(("objective", "preset"), [("replaced", "electra-tiny"), ("sentence-pair", "bert-tiny")])
 def test_of_a_module_of_several_models_every_head_is_left_to_adamw(objective, preset):
     """One whose matrix has one row or two, for a decision, too."""
-    recipe, lm_config = RECIPES[objective], make_masked_config(preset, make_pieces(), 16)
+    recipe, lm_config = RECIPES[objective], make_masked_config(preset, make_pieces(), VOCABULARY, 16)
     lm_config.tie_word_embeddings = False  # a head by itself is no embedding
     module = recipe.with_loss(recipe.model.from_config(lm_config))
     muon, adamw = MuonAdamW(module, lr=0.1).optimizers

@@ -15,7 +15,7 @@ from boustro.objectives.examples import IGNORED, keyed_generator
 from boustro.objectives.prefix_suffix import choose_runs, prefix_suffix, split_point
 from boustro.objectives.split import Split
 from pretraining import pretrain_words, write_shards
-from test_masked_lm import END, LENGTH, MASK, make_lm, make_pieces
+from test_masked_lm import END, LENGTH, MASK, VOCABULARY, make_lm, make_pieces
 from test_masked_objective import Scripted, make_masking
 
 
@@ -153,7 +153,7 @@ def test_a_prefix_has_the_states_that_it_has_without_its_suffix():
 def test_presets_have_the_parameters_of_the_paper(size, millions):
     """With the paper's 50,304 pieces. What it calls 3.5B has 2.49B with the layers of its own table."""
     assert size in BIGLM
-    config = make_masked_config(f"biglm-{size}", make_pieces(), 2048)
+    config = make_masked_config(f"biglm-{size}", make_pieces(), VOCABULARY, 2048)
     config.vocab_size = 50_304
     with torch.device("meta"):
         lm = AutoModelForMaskedLM.from_config(config)
@@ -163,7 +163,7 @@ def test_presets_have_the_parameters_of_the_paper(size, millions):
 def test_the_size_for_a_processor_has_the_shape_of_the_shipped_forward_lm():
 
     ours, theirs = (
-        make_masked_config("biglm-mini", make_pieces(), 256),
+        make_masked_config("biglm-mini", make_pieces(), VOCABULARY, 256),
         AutoConfig.from_pretrained(locate_model("starter-forward")),
     )
     names = ("hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "intermediate_size")

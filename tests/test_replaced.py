@@ -11,7 +11,7 @@ from boustro.models.electra import ReplacedLMWithLoss, replace, sample
 from boustro.models.presets import make_generator_config, make_masked_config
 from boustro.objectives.examples import collate, keyed_generator
 from boustro.objectives.replaced import replaced
-from test_masked_lm import LENGTH, make_pieces
+from test_masked_lm import LENGTH, VOCABULARY, make_pieces
 from test_masked_objective import END, MASK, dense_targets, make_masking, segments
 
 
@@ -51,7 +51,7 @@ def test_samples_follow_the_distribution():
 
 def make_pair():
     torch.manual_seed(0)
-    config = make_masked_config("electra-tiny", make_pieces(), LENGTH)
+    config = make_masked_config("electra-tiny", make_pieces(), VOCABULARY, LENGTH)
     config.num_hidden_layers = 1
     generator = ElectraForMaskedLM(make_generator_config(config)).eval()
     discriminator = ElectraForPreTraining(config).eval()

@@ -15,7 +15,7 @@ from boustro.models.masked import PairLMWithLoss
 from boustro.models.presets import make_masked_config
 from boustro.objectives.examples import collate, keyed_generator
 from boustro.objectives.sentence_pair import Frame, PairPlan, SentencePair, sentence_pair, truncate
-from test_masked_lm import make_pieces
+from test_masked_lm import VOCABULARY, make_pieces
 from test_masked_objective import END, MASK, Scripted, dense_targets, make_masking, table
 
 CLS, SEP, PAD = 47, 48, 46
@@ -204,7 +204,7 @@ def test_what_cannot_be_is_refused():
 @pytest.mark.usefixtures("small_chunks")
 def test_the_loss_and_its_gradients_are_those_of_transformers():
     torch.manual_seed(0)
-    config = make_masked_config("bert-tiny", make_pieces(), 12)
+    config = make_masked_config("bert-tiny", make_pieces(), VOCABULARY, 12)
     lm = AutoModelForPreTraining.from_config(config, dtype=torch.float32).eval()
     with torch.no_grad():
         for parameter in lm.parameters():

@@ -210,7 +210,7 @@ def test_what_cannot_be_read_is_refused_with_its_line(capsys, tmp_path, prefix, 
         (["--model", "{prefix}", "--strategy", "maskpredict"], 1, "did you mean 'mask-predict'?"),
         (["--model", "{missing}"], 1, "no model could be loaded"),
         (["--model", "{unmasked}"], 1, "its tokenizer has no mask piece, so it cannot hide what is to be written"),
-        (["--model", "{other}"], 1, "pieces, the model only"),
+        (["--model", "{other}"], 1, "ids go up to"),
     ],
 )
 def test_models_and_options_that_do_not_fit_are_refused(capsys, tmp_path, folders, options, code, message):

@@ -24,6 +24,7 @@ from boustro.models.placing import load_placed
 from boustro.models.pretrained import first_position
 from boustro.models.shorten import shortened
 from boustro.store import fingerprint
+from boustro.text.tokenizers import refuse_ids_beyond
 
 MOST_WINDOW = 2048  # longer windows cost more than they bring
 
@@ -66,9 +67,7 @@ class TransformerEncoder(PieceEncoder):
             config, self._num_blocks = short, short.get_text_config().num_hidden_layers
         self.model = self._load(AutoModel, config, compute)
         self._set_reading(load_tokenizer_of(path, self._revision, tokenizer), reading)
-        rows = self.model.get_input_embeddings().weight.shape[0]
-        if len(self.tokenizer) > rows:
-            raise ValueError(f"{path}: the tokenizer has {len(self.tokenizer):,} pieces, the model only {rows:,}")
+        refuse_ids_beyond(self.model.get_input_embeddings().weight.shape[0], self.tokenizer, path)
         self._prefix, self._suffix = self._frame(config, reading.sentinel)
         positions = getattr(text, "max_position_embeddings", None) or getattr(text, "n_positions", None) or 1024
         self.max_pieces = min(positions - first_position(text), MOST_WINDOW)

@@ -24,7 +24,7 @@ from boustro.models.masked import prediction_head
 from boustro.models.pretrained import architecture_kind, first_position, load_pretrained
 from boustro.names import PAIRS
 from boustro.objectives.masking import special_pieces
-from boustro.text.tokenizers import end_of_text_id, load_tokenizer
+from boustro.text.tokenizers import end_of_text_id, load_tokenizer, refuse_ids_beyond
 
 CACHING = ("eurobert",)
 """Masked architectures whose body takes keys and values that were computed before."""
@@ -137,8 +137,7 @@ def open_lm(spec: str, device: str | None = None, dtype: str = "float32") -> Mas
     lm = load_pretrained(make, path, config=config, revision=revision, dtype=getattr(torch, dtype))
     lm = lm.to(target).eval().requires_grad_(False)
     rows = lm.get_input_embeddings().weight.shape[0]
-    if len(tokenizer) > rows:
-        raise ValueError(f"{spec}: the tokenizer has {len(tokenizer):,} pieces, the model only {rows:,}")
+    refuse_ids_beyond(rows, tokenizer, spec)
     writable = torch.from_numpy(~special_pieces(tokenizer, rows)).to(target)
     positions = getattr(config.get_text_config(), "max_position_embeddings", None)
     window = None if positions is None else positions - first_position(config)

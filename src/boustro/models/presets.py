@@ -126,9 +126,10 @@ def is_masked_preset(name: str) -> bool:
     return name in MASKED_PRESETS
 
 
-def make_masked_config(preset: str, tokenizer: Any, max_pieces: int) -> PretrainedConfig:
+def make_masked_config(preset: str, tokenizer: Any, vocab_size: int, max_pieces: int) -> PretrainedConfig:
     """The config of a preset such as `bert-mini`, or of a `config.json`, for a tokenizer and a window of `max_pieces`.
 
+    `vocab_size` is the tokenizer's largest id + 1.
     Raises `ValueError` for an unknown name, with the nearest known one, and for a tokenizer without a mask piece, or
     without the padding piece from which RoBERTa counts its positions.
     """
@@ -141,7 +142,7 @@ def make_masked_config(preset: str, tokenizer: Any, max_pieces: int) -> Pretrain
         )
     separators = (tokenizer.eos_token_id, tokenizer.sep_token_id, tokenizer.bos_token_id, tokenizer.cls_token_id)
     fitted = {
-        "vocab_size": len(tokenizer),
+        "vocab_size": vocab_size,
         "max_position_embeddings": max_pieces,
         # transformers never trains the padding piece's embedding, so it must not be a piece that is read.
         "pad_token_id": None if tokenizer.pad_token_id in separators else tokenizer.pad_token_id,

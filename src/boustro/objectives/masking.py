@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from boustro.objectives.words import word_bounds, word_ids, word_starts
+from boustro.text.tokenizers import num_ids
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -98,7 +99,7 @@ class Masking:
 
 def special_pieces(tokenizer: Any, vocab_size: int | None = None) -> Bool[np.ndarray, " V"]:
     """A table of the tokenizer's special pieces; unused ids (a padded vocabulary) count as special."""
-    size = max(vocab_size or 0, len(tokenizer))
+    size = max(vocab_size or 0, num_ids(tokenizer))
     special = np.ones(size, bool)
     special[list(tokenizer.get_vocab().values())] = False
     special[list(tokenizer.all_special_ids)] = True

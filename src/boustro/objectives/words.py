@@ -20,14 +20,17 @@ import numpy as np
 from jaxtyping import Bool, Int
 from tokenizers import decoders
 
+from boustro.text.tokenizers import num_ids
+
 UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
 SENTENCE_ENDS = frozenset(". ! ? … 。 ！ ？ । ؟".split())
 
 
 def word_starts(tokenizer: Any, vocab_size: int | None = None) -> Bool[np.ndarray, " V"]:
     """Whether each piece begins a word; special pieces do. Raises as `piece_texts`."""
-    starts = np.zeros(max(vocab_size or 0, len(tokenizer)), bool)
-    for identifier, text in piece_texts(tokenizer).items():
+    texts = piece_texts(tokenizer)
+    starts = np.zeros(max(vocab_size or 0, num_ids(tokenizer)), bool)
+    for identifier, text in texts.items():
         starts[identifier] = _begins(text)
     starts[list(tokenizer.all_special_ids)] = True
     return starts
@@ -35,8 +38,8 @@ def word_starts(tokenizer: Any, vocab_size: int | None = None) -> Bool[np.ndarra
 
 def sentence_ends(tokenizer: Any) -> Bool[np.ndarray, " V"]:
     """Whether each piece ends a sentence, judged by its last character. Raises as `word_starts`."""
-    ends = np.zeros(len(tokenizer), bool)
-    for identifier, text in piece_texts(tokenizer).items():
+    texts, ends = piece_texts(tokenizer), np.zeros(num_ids(tokenizer), bool)
+    for identifier, text in texts.items():
         ends[identifier] = text.strip()[-1:] in SENTENCE_ENDS
     ends[list(tokenizer.all_special_ids)] = False
     return ends

@@ -26,7 +26,7 @@ from boustro.pretrain.distributed import all_reduce_sum, num_processes, process_
 from boustro.pretrain.signals import wait_for_parent
 from boustro.text.segments import Example, Segments, Source, document_places
 from boustro.text.shards import Shards
-from boustro.text.tokenizers import with_special_pieces
+from boustro.text.tokenizers import num_ids, with_special_pieces
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,9 @@ class Collator:
 def run_masking(run: Collator) -> Masking:
     """What a masked objective knows of the vocabulary; random pieces are drawn by frequency in the corpora."""
     config, tokenizer = run.config, run.tokenizer()
-    counts = [Shards.open(path).counts(len(tokenizer)) for path in config.shards]
-    return make_masking(tokenizer, run.end_id, config.hide, len(tokenizer), np.sum(counts, 0), rate=config.mask_rate)
+    size = num_ids(tokenizer)
+    counts = np.sum([Shards.open(path).counts(size) for path in config.shards], 0)
+    return make_masking(tokenizer, run.end_id, config.hide, size, counts, rate=config.mask_rate)
 
 
 @lru_cache(maxsize=1)

@@ -44,6 +44,7 @@ from boustro.pretrain.batches import (
 from boustro.pretrain.config import PretrainConfig
 from boustro.text.segments import Segments, Source
 from boustro.text.shards import Shards
+from boustro.text.tokenizers import num_ids
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +97,7 @@ class Recipe:
             make = config_like if preset == config.init_from else make_config
             made = make(preset, shards.config["vocab_size"], config.segment_length, shards.config["end_of_text_id"])
         else:
-            made = make_masked_config(preset, tokenizer, config.segment_length)
+            made = make_masked_config(preset, tokenizer, num_ids(tokenizer), config.segment_length)
             run_masking(collator)  # raises now, not at the first batch
         made.update(self.records(config))
         check_objective(config.objective, made, tokenizer, config.hide)

@@ -15,7 +15,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 from boustro.models.pretrained import architecture_kind, load_pretrained
 from boustro.names import locate_model
 from boustro.store import reading
-from boustro.text.tokenizers import load_tokenizer
+from boustro.text.tokenizers import load_tokenizer, num_ids
 
 ADVICE = "name another model"
 
@@ -23,7 +23,7 @@ ADVICE = "name another model"
 def refuse_other_pieces(model: str, tokenizer: Path) -> None:
     """`ValueError` unless both tokenizers have the same pieces; special ones may come after all others."""
     theirs, ours = load_tokenizer(model), load_tokenizer(tokenizer)
-    own = {piece: number for piece, number in theirs.get_vocab().items() if number < len(ours)}
+    own = {piece: number for piece, number in theirs.get_vocab().items() if number < num_ids(ours)}
     added = len(theirs) - len(own)
     if own != ours.get_vocab() or added > len(theirs.all_special_ids):
         raise ValueError(

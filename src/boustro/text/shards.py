@@ -1,7 +1,7 @@
 """Token shards: a corpus as piece ids on disk, memory-mapped, with the bounds of its documents.
 
-    config.json          vocabulary size, dtype, end-of-text piece, counts
-    pieces-00000.bin     piece ids, uint16 (uint32 for a vocabulary above 65,536): documents one after another,
+    config.json          largest id + 1 (vocab_size), dtype, end-of-text piece, counts
+    pieces-00000.bin     piece ids, uint16 (uint32 for ids above 65,535): documents one after another,
                          each followed by the end-of-text piece
     documents-00000.bin  where each document ends in that shard, uint64
     tokenizer/           the tokenizer, which is copied into every model trained on the shards
@@ -31,7 +31,7 @@ from boustro.text import tokenizers
 from boustro.text.byte_bpe import ByteBPE
 from boustro.text.documents import Split, chunk_by_size, is_stream, read_documents
 from boustro.text.duplicates import NearDuplicates
-from boustro.text.tokenizers import LEAST_PIECES, MOST_PIECES, end_of_text_id, load_tokenizer
+from boustro.text.tokenizers import LEAST_PIECES, MOST_PIECES, end_of_text_id, load_tokenizer, num_ids
 
 SHARD_PIECES = 1 << 27
 BATCH_CHARACTERS = 1 << 21
@@ -150,10 +150,11 @@ def write_shards(documents: Iterable[str], folder: Path, workers: int) -> dict[s
     """Write shards of `documents` into `folder`, which already contains `tokenizer/`; returns their config."""
     tokenizer = load_tokenizer(folder / "tokenizer")
     end = end_of_text_id(tokenizer)
-    dtype = np.dtype(np.uint16 if len(tokenizer) <= 1 << 16 else np.uint32)
+    vocab_size = num_ids(tokenizer)
+    dtype = np.dtype(np.uint16 if vocab_size <= 1 << 16 else np.uint32)
     num_pieces = num_documents = num_shards = written = 0
     with contextlib.ExitStack() as files, tqdm(desc="tokenizing", unit=" pieces", unit_scale=True, disable=None) as bar:
-        for pieces, lengths in _encode_batches(documents, folder / "tokenizer", end, dtype, workers):
+        for pieces, lengths in _encode_batches(documents, folder / "tokenizer", end, vocab_size, dtype, workers):
             if not num_shards or written >= SHARD_PIECES:
                 files.close()
                 paths = (folder / f"{name}-{num_shards:05d}.bin" for name in ("pieces", "documents"))
@@ -167,16 +168,16 @@ def write_shards(documents: Iterable[str], folder: Path, workers: int) -> dict[s
     if not num_shards:
         raise ValueError("the corpus holds no text; check its path and --text-key")
     counts = {"num_shards": num_shards, "num_documents": num_documents, "num_pieces": num_pieces}
-    config = {**counts, "dtype": dtype.name, "vocab_size": len(tokenizer), "end_of_text_id": end}
+    config = {**counts, "dtype": dtype.name, "vocab_size": vocab_size, "end_of_text_id": end}
     (folder / "config.json").write_text(json.dumps(config, indent=1))
     return config
 
 
 def _encode_batches(
-    documents: Iterable[str], tokenizer: Path, end: int, dtype: np.dtype, workers: int
+    documents: Iterable[str], tokenizer: Path, end: int, vocab_size: int, dtype: np.dtype, workers: int
 ) -> Iterator[tuple[bytes, np.ndarray]]:
     """(ids as bytes, lengths) of each batch, in the documents' order, computed a few batches ahead."""
-    arguments = (str(tokenizer), end, dtype.name)
+    arguments = (str(tokenizer), end, vocab_size, dtype.name)
     if workers == 1:
         _start_worker(*arguments)
         yield from map(_encode_batch, chunk_by_size(documents, len, BATCH_CHARACTERS))
@@ -194,7 +195,7 @@ def _encode_batches(
 _worker: dict[str, Any] = {}
 
 
-def _start_worker(tokenizer: str, end: int, dtype: str) -> None:
+def _start_worker(tokenizer: str, end: int, vocab_size: int, dtype: str) -> None:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     file = Path(tokenizer) / "tokenizer.json"
     if file.is_file():  # without transformers, whose import takes seconds
@@ -210,10 +211,18 @@ def _start_worker(tokenizer: str, end: int, dtype: str) -> None:
     else:
         slow = load_tokenizer(tokenizer)
         encode = lambda texts: slow(texts, add_special_tokens=False, split_special_tokens=True)["input_ids"]  # noqa: E731
-    _worker.update(encode=encode, end=end, dtype=np.dtype(dtype))
+    _worker.update(encode=encode, end=end, vocab_size=vocab_size, dtype=np.dtype(dtype))
 
 
 def _encode_batch(batch: list[str]) -> tuple[bytes, np.ndarray]:
-    dtype, end = _worker["dtype"], np.array([_worker["end"]], _worker["dtype"])
-    ids = [np.concatenate([np.asarray(document, dtype), end]) for document in _worker["encode"](batch)]
+    end = _narrow([_worker["end"]])
+    ids = [np.concatenate([_narrow(document), end]) for document in _worker["encode"](batch)]
     return np.concatenate(ids).tobytes(), np.array([len(document) for document in ids], np.int64)
+
+
+def _narrow(ids: Any) -> np.ndarray:
+    """The same ids in the shards' type; `ValueError` for one that no piece of the tokenizer has."""
+    wide, size = np.asarray(ids, np.int64), _worker["vocab_size"]
+    if wide.max(initial=0) >= size:
+        raise ValueError(f"the tokenizer gave the id {wide.max():,}, and its list of pieces ends at {size - 1:,}")
+    return wide.astype(_worker["dtype"])

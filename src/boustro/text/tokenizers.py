@@ -70,6 +70,20 @@ def load_tokenizer(name_or_path: str | Path, revision: str | None = None):
     return tokenizer
 
 
+def num_ids(tokenizer: Any) -> int:
+    """The largest id + 1, how many rows its models need; more than `len(tokenizer)` where ids are left out."""
+    return max(tokenizer.get_vocab().values()) + 1
+
+
+def refuse_ids_beyond(num_rows: int, tokenizer: Any, model: str) -> None:
+    """`ValueError` for a tokenizer with ids that a model of so many rows does not have."""
+    if num_ids(tokenizer) > num_rows:
+        raise ValueError(
+            f"{model}: the tokenizer's ids go up to {num_ids(tokenizer) - 1:,}, and the model has only {num_rows:,} "
+            "rows; the folder needs the tokenizer that the model was trained with"
+        )
+
+
 def end_of_text_id(tokenizer) -> int:
     """The piece that separates documents: the end-of-sequence piece, else the separator or start piece."""
     for identifier in (tokenizer.eos_token_id, tokenizer.sep_token_id, tokenizer.bos_token_id):
@@ -81,10 +95,17 @@ def end_of_text_id(tokenizer) -> int:
 def with_special_pieces(path: str | Path, names: Sequence[str]) -> Any:
     """The tokenizer at `path` with these special pieces ("mask", "cls", "sep", "pad"); new ones come after all others.
 
-    If "cls" or "sep" is new, the tokenizer frames texts with them as BERT's does.
+    If "cls" or "sep" is new, the tokenizer frames texts with them as BERT's does. Raises `ValueError` where its ids are
+    left out here and there: new pieces would be given the ids of others.
     """
     tokenizer = load_tokenizer(path)
     missing = [name for name in names if getattr(tokenizer, f"{name}_token_id") is None]
+    if missing and len(tokenizer) < num_ids(tokenizer):
+        raise ValueError(
+            f"{path}: the tokenizer has no {' and no '.join(missing)} piece, and none can be added: it has "
+            f"{len(tokenizer):,} pieces with ids up to {num_ids(tokenizer) - 1:,}, and a new piece would be given the "
+            "id of another; use a tokenizer that has it, or one without holes in its ids"
+        )
     if missing:
         tokenizer.add_special_tokens({f"{name}_token": f"<|{name}|>" for name in missing})
     if {"cls", "sep"} & set(missing):

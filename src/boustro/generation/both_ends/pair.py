@@ -24,6 +24,7 @@ from boustro.generation.both_ends.reader import Ids, Read, Reader
 from boustro.generation.both_ends.text import begin_with_space
 from boustro.models.pretrained import architecture_kind
 from boustro.store import kind_of
+from boustro.text.tokenizers import num_ids
 
 BATCH_ROWS = 64
 
@@ -41,7 +42,7 @@ class Pair:
         self.forward, self.backward, self.tokenizer = forward, backward, tokenizer
         self.device, self.window = forward.device, min(forward.window, backward.window) - 1
         self.unigram = torch.stack([lm.after_start() for lm in (forward, backward)]).logsumexp(0) - log(2)
-        strings = [tokenizer.decode([i], clean_up_tokenization_spaces=False) for i in range(len(tokenizer))]
+        strings = [tokenizer.decode([i], clean_up_tokenization_spaces=False) for i in range(num_ids(tokenizer))]
         special = set(tokenizer.all_special_ids)
         writable = [i not in special and bool(text.strip()) for i, text in enumerate(strings)]
         self.writable, self.spaced = torch.zeros(2, len(self.unigram), dtype=torch.bool, device=self.device)

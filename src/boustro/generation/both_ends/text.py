@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from boustro.text.alignment import without_mark
+from boustro.text.tokenizers import num_ids
 
 GAP = re.compile("_{3,}")
 MARKS = ("Ġ", "▁", " ")
@@ -28,11 +29,13 @@ def split_gaps(text: str) -> list[str]:
 
 def begin_with_space(tokenizer: Any) -> list[bool]:
     """For every piece of the vocabulary whether it begins with a space."""
-    return [piece is not None and piece.startswith(MARKS) for piece in _pieces(tokenizer)]
+    return [piece.startswith(MARKS) for piece in _pieces(tokenizer)]
 
 
-def _pieces(tokenizer: Any) -> list[str | None]:
-    return tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
+def _pieces(tokenizer: Any) -> list[str]:
+    """By id; an id that no piece has is ""."""
+    pieces = {identifier: piece for piece, identifier in tokenizer.get_vocab().items()}
+    return [pieces.get(identifier, "") for identifier in range(num_ids(tokenizer))]
 
 
 class TextPieces:
