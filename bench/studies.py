@@ -29,7 +29,7 @@ STUDIES = {
     ),
     "layers": (CONLL, f"compare --encoders starter {SMALL} --vary layers=all/last/2,3,4"),
     "standardise": (CONLL, f"compare --encoders starter {SMALL} --vary standardise=true,false"),
-    "sentinel": (CONLL, f"compare --encoders starter {SMALL} --vary sentinel=true,false"),
+    "start_piece": (CONLL, f"compare --encoders starter {SMALL} --vary start_piece=eos,none"),
     "context": (CONLL, f"compare --encoders starter {SMALL} --vary context=document,sentence"),
     "mentions": (CONLL, "compare --encoders starter-forward starter --epochs 10 --vary pool_mentions=true"),
     "project": (CONLL, f"compare --encoders starter {SMALL} --project 256"),

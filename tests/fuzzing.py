@@ -338,7 +338,9 @@ def odd_call(case: Case) -> Callable[[], Any]:
     good = [("Ada left Vellmar .".split(), ["B-PER", "O", "B-LOC", "O"])] * 4
     odd, other = odd_objects(random), odd_objects(random)
     lm = world["lm"]
-    option = random.choice("layers pooling spacing context dtype sentinel epochs hidden crf decode tag_scheme".split())
+    option = random.choice(
+        "layers pooling spacing context dtype start_piece epochs hidden crf decode tag_scheme".split()
+    )
 
     def fitted(**options: Any) -> boustro.Tagger:
         return boustro.Tagger(encoder=lm, head="linear", device="cpu", **{"epochs": 1, **options})

@@ -177,7 +177,7 @@ def test_the_validation_loss_is_that_of_the_folder_worked_out_with_transformers_
     hide = make_next_masking(merged.tokenizer, TextOptions(), 400)
     losses = []
     for n in range(len(segments)):
-        example = masked_next(segments[n], keyed_generator(1, 0, n), hide, "forward", merged.tokenizer.eos_token_id)
+        example = masked_next(segments[n], keyed_generator(1, 0, n), hide, "forward", [merged.tokenizer.eos_token_id])
         with torch.no_grad():
             logits = whole(torch.from_numpy(example.input_ids)[None]).logits[0]
         labels = torch.from_numpy(example.targets)

@@ -185,7 +185,7 @@ def test_draws_follow_the_probabilities():
 def test_context_beyond_the_window_is_cut_to_what_is_nearest(pair):
     options = InfillOptions(tokens_per_gap="2", read_on=4, variant="surer-first")
     room = context_room(pair, options)
-    assert room == pair.forward.window - 1 - 2 - 4
+    assert room == pair.forward.room - 2 - 4
     left, right = [*range(20, 20 + 2 * room)], [*range(300, 300 + 2 * room)]
     right = [piece % 400 + 1 for piece in right]
     long, cut = fill_gaps(pair, [Gap(left, right), Gap(left[-room:], right[:room])], options)

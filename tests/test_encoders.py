@@ -179,7 +179,7 @@ def test_a_warm_cache_reads_no_model_and_a_change_of_what_matters_misses_it(tiny
         {"layers": "last"},
         {"pooling": "exit"},
         {"dtype": "float32"},
-        {"sentinel": True},
+        {"start_piece": "eos"},
         {"spacing": "always"},
     ):
         with pytest.raises(pytest.fail.Exception):

@@ -56,7 +56,7 @@ def test_the_states_of_the_towers_stand_in_text_order_and_ignore_padding(tiny_lm
     both = towers.states(pieces, lengths)
     for row, length in enumerate(lengths.tolist()):
         own = pieces[row, :length]
-        start = torch.tensor([towers.sentinel])
+        start = torch.tensor(towers.starts[0])
         ahead = forward.model(input_ids=torch.cat([start, own])[None]).last_hidden_state[0]
         back = backward.model(input_ids=torch.cat([start, own.flip(0)])[None]).last_hidden_state[0].flip(0)
         torch.testing.assert_close(both.forward[row, : length + 1], ahead, atol=1e-5, rtol=1e-4)
@@ -228,12 +228,12 @@ def test_lms_that_are_trained_along_lie_in_the_folder_and_are_lms_still(pair, sh
     open_folder(out, "fusion", verify=True)
     fused = load_encoder(f"fused:{out}", dtype="float32", layers="last")
     plain, trained = (load_encoder(spec, dtype="float32", layers="last") for spec in (pair[1], str(out / "backward")))
-    assert trained.backward and trained.sentinel is not None
+    assert trained.backward and trained.start
     forward, backward, _ = fused.encode_all([WORDS]).streams
     plain_forward = load_encoder(pair[0], dtype="float32", layers="last")
     np.testing.assert_array_equal(forward, plain_forward.encode_all([WORDS]).streams[0])
     np.testing.assert_array_equal(backward, trained.encode_all([WORDS]).streams[0])
-    day = torch.tensor([[plain.sentinel or 0, *plain.tokenizer(" thursday wednesday tuesday monday")["input_ids"]]])
+    day = torch.tensor([[*(plain.start or [0]), *plain.tokenizer(" thursday wednesday tuesday monday")["input_ids"]]])
     before, after = (lm.language_model()(input_ids=day, labels=day).loss.item() for lm in (plain, trained))
     assert after < 0.8 * before, "its own loss fell, through its own embeddings"
 

@@ -262,7 +262,7 @@ def test_a_dry_run_tells_the_cost_and_writes_nothing(memory, tmp_path, capsys):
         ({"layers": "0"}, "layers"),
         ({"pooling": "first", "layers": "0"}, "layers, pooling"),
         ({"spacing": "always"}, "spacing"),
-        ({"sentinel": False}, "frame"),
+        ({"start_piece": "none"}, "frame"),
     ],
 )
 def test_an_encoder_that_reads_otherwise_is_refused(memory, reading, other):

@@ -82,7 +82,7 @@ def test_parameters_of_a_function_are_checked_alike():
      {"hidden": 0}, {"hidden": -1},
      {"hidden": 10**12}, {"dropout": 2}, {"dropout": 1}, {"lr": math.inf}, {"lr": 0}, {"weight_decay": -1},
      {"mix_epochs": -1}, {"max_span": 0}, {"project": 0}, {"context": "page"}, {"combine": "sum"}, {"crf": "False"},
-     {"spacing": "none"}, {"decode": "best"}, {"tag_scheme": "iob"}, {"dtype": "int8"}, {"sentinel": "yes"}],
+     {"spacing": "none"}, {"decode": "best"}, {"tag_scheme": "iob"}, {"dtype": "int8"}, {"start_piece": 7}],
 )  # fmt: skip
 def test_a_tagger_says_at_once_what_it_cannot_take(options):
     (name,) = options

@@ -98,6 +98,7 @@ class SentenceEncoder:
                 device=self._wanted_device,
                 dtype=options.dtype,
                 quantise=options.quantise,
+                start_piece=options.start_piece,
                 context="sentence",
             )
             what = "this sentence encoder was made with"

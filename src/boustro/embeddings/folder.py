@@ -27,6 +27,7 @@ from boustro.heads.options import HeadOptions
 from boustro.heads.transforms import TRANSFORMS
 from boustro.store import read_folder, read_json, write_file, write_folder
 from boustro.tasks.card import write_short_card
+from boustro.tasks.saved import upgrade_reading
 
 KIND = "sentence_encoder"
 COMPONENT = "component"  # an array in STATISTICS
@@ -91,7 +92,7 @@ def load_encoder_folder(
     path = Path(path)
     with read_folder(path, KIND, verify=True) as manifest:
         saved = read_json(path / "config.json")
-        model = cls(saved["encoder"], device=device, **saved["options"])
+        model = cls(saved["encoder"], device=device, **upgrade_reading(saved["options"]))
         arrays = load_arrays(path / STATISTICS) if STATISTICS in manifest["files"] else {}
         model.component = arrays.get(COMPONENT)
         if WORDS in manifest["files"]:

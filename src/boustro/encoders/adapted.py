@@ -7,6 +7,7 @@ The folder does not contain the LM (`models.adaptation`), which must not have ch
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from boustro.hardware import is_spread
 from boustro.models.adaptation import MASK_KEPT, Adaptation, adapter_fingerprint, find_adaptation
 from boustro.models.lora import merge_lora
 from boustro.store import fingerprint
+from boustro.text.start import AUTO
 
 Locate = Callable[[str], tuple[str, str | None]]  # spec of one LM → its path or name, and its revision
 
@@ -48,6 +50,8 @@ def load_causal(
         )
     if common.pop("revision", None):
         raise ValueError(f"{path}: an adapted LM is a folder here, which has no revision")
+    if reading.start_piece == AUTO:
+        reading = replace(reading, start_piece=adaptation.start_piece)
     base, revision = locate(adaptation.base)
     common |= {"direction": adaptation.direction, **({"blocks": adaptation.blocks} if unmasked else {})}
     with naming(f"{path} adapts {adaptation.base}"):
@@ -76,4 +80,5 @@ def facts_of(encoder: LMEncoder, exact_base: str) -> Adaptation:
         weights=encoder.identity()["weights"],
         vocabulary=fingerprint(encoder.vocabulary()),
         blocks="{}-{}".format(*encoder.blocks) if isinstance(encoder, UnmaskedEncoder) else MASK_KEPT,
+        start_piece=AUTO,
     )

@@ -57,7 +57,9 @@ class FusedEncoder(ConcatEncoder):
                 f"train it anew with boustro fuse"
             )
         self.lms = forward, backward
-        stream = FusionEncoder(fusion, self._weights, forward, backward, reading, spec)
+        ends = [[end_of_text_id(forward.tokenizer)]] * 2  # what version 0.1 trained every fusion with
+        self.towers = towers_of(forward, backward, config.get("starts", ends))
+        stream = FusionEncoder(fusion, self._weights, self.lms, self.towers, reading, spec)
         super().__init__([forward, backward, stream], spec)
         self.tokenizer = forward.tokenizer
 
@@ -79,18 +81,27 @@ class FusionEncoder(PieceEncoder):
     sees_both_sides = True
 
     def __init__(
-        self, fusion: Fusion, weights: str, forward: LMEncoder, backward: LMEncoder, reading: ReadingOptions, spec: str
+        self,
+        fusion: Fusion,
+        weights: str,
+        lms: tuple[LMEncoder, LMEncoder],
+        towers: Towers,
+        reading: ReadingOptions,
+        spec: str,
     ) -> None:
+        forward, backward = lms
         self.spec, self.device, self.dtype = spec, forward.device, forward.dtype
-        self._fusion, self._weights, self._lms = fusion.to(self.device), weights, (forward, backward)
-        self._towers = towers_of(forward, backward)
+        self._fusion, self._weights, self._lms = fusion.to(self.device), weights, lms
+        self._towers = towers
         self.num_parameters = sum(p.numel() for p in fusion.parameters())
         self._set_reading(forward.tokenizer, reading)
         self._set_output((0,), 2 * fusion.width, tower_window(forward, backward))
 
     def identity(self) -> dict[str, Any]:
+        starts, ends = list(self._towers.starts), [[end_of_text_id(self.tokenizer)]] * 2
         return {
             **super().identity(),
+            **({"starts": starts} if starts != ends else {}),
             "weights": self._weights,
             "towers": facts_of(*self._lms)["weights"],
             "dtype": [lm.identity()["dtype"] for lm in self._lms],
@@ -123,14 +134,16 @@ def lms_of(pair: Encoder) -> tuple[LMEncoder, LMEncoder]:
     return forward, backward
 
 
-def towers_of(forward: LMEncoder, backward: LMEncoder) -> Towers:
-    """The two transformers; both start with the end-of-text piece, whether or not they were trained so."""
-    return Towers(forward.model, backward.model, end_of_text_id(forward.tokenizer))
+def towers_of(forward: LMEncoder, backward: LMEncoder, starts: Sequence[list[int]] | None = None) -> Towers:
+    """The two transformers and their start pieces; by default each LM's own, or the end-of-text piece without one."""
+    end = [end_of_text_id(forward.tokenizer)]
+    first, last = starts or [lm.start or end for lm in (forward, backward)]
+    return Towers(forward.model, backward.model, (first, last))
 
 
 def tower_window(forward: LMEncoder, backward: LMEncoder) -> int:
-    """The most pieces that both can read after their sentinel."""
-    return min(lm.max_pieces for lm in (forward, backward)) - 1
+    """The most pieces that both can read after their start pieces."""
+    return min(lm.max_pieces - max(1, len(lm.start)) for lm in (forward, backward))
 
 
 def facts_of(forward: LMEncoder, backward: LMEncoder, trained: Sequence[str] = ()) -> dict[str, Any]:

@@ -12,14 +12,14 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.transformer import TransformerEncoder
 from boustro.models.pretrained import architecture_kind
-from boustro.text.tokenizers import end_of_text_id
+from boustro.text.start import start_pieces
 from boustro.types import Direction
 
 
 class LMEncoder(TransformerEncoder):
     """Reads in `direction`, by default that of the model's config, else forward; `ValueError` for no causal LM.
 
-    A reading starts with the end-of-text piece, the sentinel, if the LM was trained so or the options ask for it.
+    A reading begins with the start piece (`text.start`).
     """
 
     default_pooling = "exit+before"
@@ -28,7 +28,7 @@ class LMEncoder(TransformerEncoder):
         self._direction = direction
         super().__init__(path, reading, **common)
 
-    def _frame(self, config: Any, sentinel: bool | None) -> tuple[list[int], list[int]]:
+    def _frame(self, config: Any, start_piece: str) -> tuple[list[int], list[int]]:
         kind, name = architecture_kind(config), config.model_type
         if kind == "masked":
             raise ValueError(
@@ -37,8 +37,7 @@ class LMEncoder(TransformerEncoder):
         if kind is None:
             raise ValueError(f"{self._path} is a {name}, not a causal LM; name a causal LM such as gpt2")
         self.backward = (self._direction or getattr(config, "direction", "forward")) == "backward"
-        wanted = getattr(config, "sentinel", False) if sentinel is None else sentinel
-        return ([end_of_text_id(self.tokenizer)] if wanted else []), []
+        return start_pieces(self.tokenizer, config, start_piece, backward=self.backward), []
 
     def identity(self) -> dict[str, Any]:
         return {**super().identity(), "direction": "backward" if self.backward else "forward"}
@@ -51,9 +50,9 @@ class LMEncoder(TransformerEncoder):
         return lm
 
     @property
-    def sentinel(self) -> int | None:
-        """The piece at the start of every reading, if there is one."""
-        return self._prefix[0] if self._prefix else None
+    def start(self) -> list[int]:
+        """The pieces at the start of every reading: the start piece, or nothing."""
+        return list(self._prefix)
 
     def _hidden_states(self, ids: Tensor, lengths: Sequence[int]) -> Sequence[Tensor]:
         """Without an attention mask: a causal LM never sees the padding on its right."""

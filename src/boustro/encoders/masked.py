@@ -11,6 +11,7 @@ from torch import Tensor
 
 from boustro.encoders.transformer import TransformerEncoder, padding_mask
 from boustro.models.pretrained import architecture_kind
+from boustro.text.start import frame_of
 
 
 class MaskedEncoder(TransformerEncoder):
@@ -19,14 +20,12 @@ class MaskedEncoder(TransformerEncoder):
     default_pooling = "exit+before"
     sees_both_sides = True
 
-    def _frame(self, config: Any, sentinel: bool | None) -> tuple[list[int], list[int]]:
+    def _frame(self, config: Any, start_piece: str) -> tuple[list[int], list[int]]:
         if architecture_kind(config) != "masked":
             raise ValueError(f"{self._path} is a causal LM ({config.model_type}); name it without masked:")
         if self.tokenizer.mask_token_id is None:
             raise ValueError(f"{self._path}: its tokenizer has no mask piece, so this is not a masked LM")
-        framed = self.tokenizer(self.tokenizer.mask_token)["input_ids"]
-        place = framed.index(self.tokenizer.mask_token_id)
-        return framed[:place], framed[place + 1 :]
+        return frame_of(self.tokenizer, self.tokenizer.mask_token)
 
     def _hidden_states(self, ids: Tensor, lengths: Sequence[int]) -> Sequence[Tensor]:
         return self._states(input_ids=ids, attention_mask=padding_mask(ids, lengths))

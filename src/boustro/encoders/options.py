@@ -14,13 +14,16 @@ KEPT_WORDS = 50_000
 
 @dataclass(frozen=True, kw_only=True)
 class LoadingOptions:
-    """In what form an encoder's weights are loaded; where to is the device's matter (`hardware`)."""
+    """In what form an encoder is loaded, and begun; where to is the device's matter (`hardware`)."""
 
     dtype: Precision | None = None
     """Precision of the encoder's computation. By default the fastest on this machine."""
     quantise: Quantisation | None = None
     """Weights of the encoder's linear layers in fewer bits: int8 (on any device, with torchao), int8-dynamic (the
     layers' inputs too: faster, less exact) or int4 (on a GPU, with bitsandbytes)."""
+    start_piece: str = "auto"
+    """What a causal LM is given before every text: none, bos, eos, or a piece such as <s>. By default what its
+    tokenizer puts there, or what an LM of boustro was trained with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +41,6 @@ class ReadingOptions(LoadingOptions):
     context: Context = "document"
     """What an LM reads: the sentence alone, or the document around it, up to the LM's window. Training data without
     document boundaries make it the sentence."""
-    sentinel: bool | None = None
-    """Start each reading with the end-of-text piece. By default as the LM was trained."""
 
     def reading(self) -> dict[str, Any]:
         """These options alone, of an object that has others too."""

@@ -3,7 +3,7 @@
 A word is pieces `[start, end)` in reading order, and state `i` is the LM's state after piece `i`. `pooling` names the
 states that a word is read from, one place or several joined by `+`:
 
-    before   state start - 1   just before the word: pure context (the sentinel's state at the start of a text)
+    before   state start - 1   just before the word: pure context (the start piece's state at the start of a text)
     entry    state start       after the word's first piece in reading order
     exit     state end - 1     after the whole word
 
@@ -39,7 +39,7 @@ WINDOWED = "sentences longer than the model's window, read in overlapping window
 
 
 class Selection(NamedTuple):
-    """Word `words[k]` takes `weights[k]` of state `states[k]`; state -1 is the sentinel's."""
+    """Word `words[k]` takes `weights[k]` of state `states[k]`; state -1 is the start piece's."""
 
     words: np.ndarray
     states: np.ndarray

@@ -30,10 +30,10 @@ class RepeatedEncoder(LMEncoder):
         self.sees_both_sides = self._copies > 1
         super().__init__(path, reading, **common)
 
-    def _frame(self, config: Any, sentinel: bool | None) -> tuple[list[int], list[int]]:
+    def _frame(self, config: Any, start_piece: str) -> tuple[list[int], list[int]]:
         given = self.tokenizer(self._separator, add_special_tokens=False)["input_ids"] if self._separator else []
         self._between = list(given)
-        return super()._frame(config, sentinel)
+        return super()._frame(config, start_piece)
 
     def identity(self) -> dict[str, Any]:
         return {**super().identity(), "copies": self._copies, "between": self._between}

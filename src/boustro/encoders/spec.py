@@ -45,6 +45,7 @@ from boustro.models.elmo import KIND as ELMO
 from boustro.names import MEMORIES, PAIRS, SHIPPED, expand_home, locate_memory, locate_model
 from boustro.options import check_options
 from boustro.store import kind_of
+from boustro.text.start import AUTO, RECORDED
 
 Part = PieceEncoder | FusedEncoder | MemoryEncoder | ElmoEncoder
 
@@ -60,7 +61,7 @@ class Kind(NamedTuple):
     """The keyword for the number after the kind: "blocks" for `unmasked:3-4:`."""
 
 
-CAUSAL = ("sentinel", "revision", "direction", "whole")
+CAUSAL = ("start_piece", "revision", "direction", "whole")
 KINDS: dict[str, Kind] = {
     "lm": Kind(lambda *read, **given: load_causal(*read, locate=locate, **given), CAUSAL),
     "masked": Kind(MaskedEncoder, ("revision", "whole")),
@@ -69,8 +70,8 @@ KINDS: dict[str, Kind] = {
         lambda *read, **given: load_causal(*read, locate=locate, unmasked=True, **given), CAUSAL, "blocks"
     ),
     "repeated": Kind(RepeatedEncoder, (*CAUSAL, "between"), "copies"),
-    "fused": Kind(lambda *read, **given: FusedEncoder(*read, load=load_encoder, **given), ("sentinel",)),
-    "memory": Kind(lambda *read, **given: MemoryEncoder(*read, load=load_encoder, **given), ("sentinel",)),
+    "fused": Kind(lambda *read, **given: FusedEncoder(*read, load=load_encoder, **given), ("start_piece",)),
+    "memory": Kind(lambda *read, **given: MemoryEncoder(*read, load=load_encoder, **given), ("start_piece",)),
     "elmo": Kind(ElmoEncoder, ()),
 }
 
@@ -86,7 +87,7 @@ def load_encoder(
     quantise: Quantisation | None = None,
     spacing: Spacing = "natural",
     context: Context = "sentence",
-    sentinel: bool | None = None,
+    start_piece: str = AUTO,
     revision: str | None = None,
     **options: Any,
 ) -> Encoder:
@@ -108,7 +109,8 @@ def load_encoder(
         quantise: "int8", "int8-dynamic" or "int4" weights (`boustro.models.quantise`).
         spacing: The space before a word: as in running text, or always.
         context: What an LM reads: the sentence alone, or the document around it, up to the LM's window.
-        sentinel: Start each reading with the end-of-text piece (causal LMs only). By default as the LM was trained.
+        start_piece: What a causal LM is given before every text: none, bos, eos, or a piece such as `<s>`. By default
+            what its tokenizer puts there, or what an LM of ours was trained with (`boustro.text.start`).
         revision: A commit, branch or tag of the Hub, for parts of the spec that name none.
         options: Options of one kind: `between`, the text between copies (`repeated:`); `direction`, "forward" or
             "backward"; `whole`, True to load all blocks whatever layers are read.
@@ -130,15 +132,16 @@ def load_encoder(
         pooling=pooling,
         spacing=spacing,
         context=context,
-        sentinel=sentinel,
+        start_piece=start_piece,
         dtype=dtype,
         quantise=quantise,
     )
+    asked = None if start_piece in (AUTO, RECORDED) else start_piece
     parts: list[Part] = []
     for name in split_spec(spec):
         bare, own_revision = split_revision(name)
         kind, number, path = resolve(bare)
-        own = _own_options(name, kind, {**options, "revision": own_revision or revision, "sentinel": sentinel})
+        own = _own_options(name, kind, {**options, "revision": own_revision or revision, "start_piece": asked})
         tokenizer = parts[0].tokenizer if parts else None
         parts.append(kind.make(path, reading, spec=name, device=device, tokenizer=tokenizer, **number, **own))
     causal = [part for part in parts if isinstance(part, LMEncoder)]
@@ -148,11 +151,11 @@ def load_encoder(
 
 
 def _own_options(name: str, kind: Kind, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The given options of a part, less the sentinel, which is in `ReadingOptions`; `ValueError` for others."""
+    """The given options of a part, less the start piece, which is in `ReadingOptions`; `ValueError` for others."""
     own = {option: value for option, value in given.items() if value is not None}
     if unknown := own.keys() - {*kind.options}:
         raise ValueError(f"{name}: this kind of encoder has no option {', '.join(sorted(unknown))}")
-    own.pop("sentinel", None)
+    own.pop("start_piece", None)
     return own
 
 

@@ -68,7 +68,7 @@ class TransformerEncoder(PieceEncoder):
         self.model = self._load(AutoModel, config, compute)
         self._set_reading(load_tokenizer_of(path, self._revision, tokenizer), reading)
         refuse_ids_beyond(self.model.get_input_embeddings().weight.shape[0], self.tokenizer, path)
-        self._prefix, self._suffix = self._frame(config, reading.sentinel)
+        self._prefix, self._suffix = self._frame(config, reading.start_piece)
         positions = getattr(text, "max_position_embeddings", None) or getattr(text, "n_positions", None) or 1024
         self.max_pieces = min(positions - first_position(text), MOST_WINDOW)
         self.num_parameters = self.model.num_parameters()
@@ -84,7 +84,7 @@ class TransformerEncoder(PieceEncoder):
         return highest
 
     @abstractmethod
-    def _frame(self, config: Any, sentinel: bool | None) -> tuple[list[int], list[int]]:
+    def _frame(self, config: Any, start_piece: str) -> tuple[list[int], list[int]]:
         """Piece ids before and after every reading; `ValueError` for an architecture that does not fit."""
 
     def _room(self, window: int) -> int:

@@ -16,7 +16,7 @@ from boustro.models.unmask import parse_blocks, remove_mask
 
 
 class UnmaskedEncoder(LMEncoder):
-    """Reads in the LM's direction, with its sentinel; `before` knows the word too, unlike that of a causal LM.
+    """Reads in the LM's direction, with its start piece; `before` knows the word too, unlike that of a causal LM.
 
     Raises `ValueError` for a range that the model does not have, and for a model whose mask cannot be removed.
     """

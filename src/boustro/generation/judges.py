@@ -75,7 +75,7 @@ class CausalJudge:
             raise ValueError(f"{model}: expected a masked LM, a forward LM, a backward LM or one of each direction")
         readers = {part.backward: Reader(part) for part in parts}
         self.forward, self.backward = readers.get(False), readers.get(True)
-        self.tokenizer, self.window = parts[0].tokenizer, min(reader.window for reader in readers.values()) - 1
+        self.tokenizer, self.window = parts[0].tokenizer, min(reader.room for reader in readers.values())
         self.score = score or DEFAULTS[self.forward is not None, self.backward is not None]
         needed = choose(self.score, SCORES, "score").signs
         if (self.forward is None and needed.keys() - {"backward"}) or (self.backward is None and "backward" in needed):

@@ -24,6 +24,7 @@ from boustro.models.masked import prediction_head
 from boustro.models.pretrained import architecture_kind, first_position, load_pretrained
 from boustro.names import PAIRS
 from boustro.objectives.masking import special_pieces
+from boustro.text.start import AUTO, frame_of, start_pieces
 from boustro.text.tokenizers import end_of_text_id, load_tokenizer, refuse_ids_beyond
 
 CACHING = ("eurobert",)
@@ -115,7 +116,9 @@ class CausalLM(OpenedLM):
     """A forward causal LM."""
 
 
-def open_lm(spec: str, device: str | None = None, dtype: str = "float32") -> MaskedLM | CausalLM:
+def open_lm(
+    spec: str, device: str | None = None, dtype: str = "float32", start_piece: str = AUTO
+) -> MaskedLM | CausalLM:
     """Load the model that a spec such as `starter-forward`, `./my-biglm` or `bert-base-cased` names.
 
     Raises `FileNotFoundError` if there is none, and `ValueError` for a pair, a backward LM, a tokenizer of another
@@ -145,14 +148,11 @@ def open_lm(spec: str, device: str | None = None, dtype: str = "float32") -> Mas
     common: Any = {"name": spec, "lm": lm, "tokenizer": tokenizer, "writable": writable, "window": window}
     common["prompt_end"] = prompt_end
     if kind == "causal":
-        before = (end_of_text_id(tokenizer),) if getattr(config, "sentinel", False) else ()
-        return CausalLM(**common, before=before, after=())
+        return CausalLM(**common, before=tuple(start_pieces(tokenizer, config, start_piece)), after=())
     if tokenizer.mask_token_id is None:
         raise ValueError(f"{spec}: its tokenizer has no mask piece, so it cannot hide what is to be written")
     prediction_head(lm)  # raises now for an unknown head
-    framed = tokenizer(tokenizer.mask_token)["input_ids"]
-    place = framed.index(tokenizer.mask_token_id)
-    before, after = tuple(framed[:place]), tuple(framed[place + 1 :])
+    before, after = map(tuple, frame_of(tokenizer, tokenizer.mask_token))
     head = LengthHead.load(path)
     head = head if head is None else head.to(target)
     return MaskedLM(**common, mask_id=tokenizer.mask_token_id, before=before, after=after, length_head=head)

@@ -25,7 +25,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from boustro.models.loss import lm_loss
-from boustro.models.towers import Lengths, both_readings, in_text_order
+from boustro.models.towers import Lengths, after, both_readings, in_text_order
 from boustro.store import read_folder, read_json, write_file
 
 warnings.filterwarnings("ignore", "LSTM with projections is not supported with oneDNN")  # only slower
@@ -123,7 +123,7 @@ class Elmo(nn.Module):
         know only the sentinel.
         """
         vectors = self.words(spelt)
-        ahead, back = (vectors[rows] for rows in both_readings(texts, lengths, 0))
+        ahead, back = (vectors[after([0], rows)] for rows in both_readings(texts, lengths))
         read = torch.cat([back[None], self.backward_lm(back)])
         return ElmoStates(torch.cat([ahead[None], self.forward_lm(ahead)]), in_text_order(read, lengths))
 

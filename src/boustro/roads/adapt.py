@@ -100,7 +100,7 @@ def adapt_to_text(config: AdaptConfig) -> dict[str, Any]:
     encoder, base = open_lm(config)
     lm, tokenizer, options = encoder.language_model(), encoder.tokenizer, config.text
     assert options.shards is not None
-    room = encoder.max_pieces - (encoder.sentinel is not None)
+    room = encoder.max_pieces - len(encoder.start)
     if not 2 <= options.segment_length <= room:
         raise ValueError(
             f"{config.lm} reads segments of 2 to {room:,} pieces; change --segment-length {options.segment_length:,}"
@@ -115,7 +115,7 @@ def adapt_to_text(config: AdaptConfig) -> dict[str, Any]:
 
     def hide(example: Example) -> MaskedNext:
         generator = keyed_generator(config.seed, example.epoch, example.index)
-        return masked_next(example.pieces, generator, masking, base.direction, encoder.sentinel)
+        return masked_next(example.pieces, generator, masking, base.direction, encoder.start)
 
     def make(examples: list[Example]) -> dict[str, Tensor]:
         return collate([hide(example) for example in examples])

@@ -42,6 +42,7 @@ def train_fusion(config: FuseConfig) -> dict[str, Any]:
         "backward": exact_spec(config.backward, backward.identity()),
         "trained": sides,
         "towers": facts_of(forward, backward, sides),
+        "starts": list(towers_of(forward, backward).starts),
     }
     whose = (forward.vocabulary(), "the two LMs", "the forward one")
     segments, validation, steps = open_segments(config.shards, config, config.seed, *whose)
@@ -74,10 +75,12 @@ def train_fusion(config: FuseConfig) -> dict[str, Any]:
     counts = {"num_parameters": num_parameters, "pieces_seen": steps * step_pieces}
     result |= {"shards_fingerprint": fingerprint, **counts}
 
+    starts = dict(zip(SIDES["both"], towers.starts, strict=True))
+
     def save(folder: Path) -> None:
         save_fusion(folder, cloze, shape, names)
         for side, lm in lms.items():
-            lm.config.direction, lm.config.sentinel = side, True
+            lm.config.direction, lm.config.sentinel = side, starts[side]
             lm.save_pretrained(folder / side)
             forward.tokenizer.save_pretrained(folder / side)
 

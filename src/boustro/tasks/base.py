@@ -132,8 +132,6 @@ class Task(Contract[Input, Result]):
         cached = cached and bool(self.cache)
         if cached not in self._encoders:
             options = self.config.reading()
-            if options["sentinel"] is None:
-                del options["sentinel"]
             if cached:
                 made = with_cache(self.encoder(), self.cache)  # the LMs are loaded once for both
             else:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from boustro.store import read_json
+from boustro.text.start import RECORDED
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -13,9 +14,10 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def _upgrade(saved: Mapping[str, Any]) -> dict[str, Any]:
+    config = upgrade_reading(saved["config"])
     if "task" in saved:
-        return dict(saved)
-    config, labelling, record = dict(saved["config"]), dict(saved["labelling"]), dict(saved["record"])
+        return {**saved, "config": config}
+    labelling, record = dict(saved["labelling"]), dict(saved["record"])
     encoder, head = config.pop("encoder"), config.pop("head")
     config["tag_scheme"], config["mix_lr_multiplier"] = config.pop("inside"), config.pop("mix_lr")
     labelling["scheme"] = labelling.pop("inside")
@@ -23,3 +25,13 @@ def _upgrade(saved: Mapping[str, Any]) -> dict[str, Any]:
     made = {"streams": saved["head"]["streams"], "max_span": saved["head"]["max_span"]}
     changed = {"task": "tag", "encoder": encoder, "head": head, "config": config, "labelling": labelling}
     return {**saved, **changed, **made, "record": record}
+
+
+def upgrade_reading(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Reading options as this version names them, reading what they read.
+
+    Version 0.1 had `sentinel`, the end-of-text piece or none; without it only LMs of ours had a start piece.
+    """
+    options = dict(options)
+    before = {True: "eos", False: "none", None: RECORDED}[options.pop("sentinel", None)]
+    return {"start_piece": before, **options}

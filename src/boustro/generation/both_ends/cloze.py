@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from boustro.encoders.fused import FusedEncoder, tower_window, towers_of
+from boustro.encoders.fused import FusedEncoder, tower_window
 from boustro.encoders.spec import load_encoder
 from boustro.generation.both_ends.filling import Close
 from boustro.generation.both_ends.reader import Ids
@@ -40,7 +40,7 @@ class ClozeHead:
         encoder = load_encoder(f"fused:{path}", layers="last", device=device, dtype="float32")
         assert isinstance(encoder, FusedEncoder)
         forward, backward = encoder.lms
-        towers = towers_of(forward, backward)
+        towers = encoder.towers
         cloze = load_cloze(Path(path), towers.forward.get_input_embeddings().weight)  # type: ignore[operator]
         return cls(towers, cloze.to(forward.device), tower_window(forward, backward), forward.tokenizer)
 

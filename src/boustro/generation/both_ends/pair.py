@@ -40,7 +40,7 @@ class Pair:
 
     def __init__(self, forward: Reader, backward: Reader, tokenizer) -> None:
         self.forward, self.backward, self.tokenizer = forward, backward, tokenizer
-        self.device, self.window = forward.device, min(forward.window, backward.window) - 1
+        self.device, self.window = forward.device, min(forward.room, backward.room)
         self.unigram = torch.stack([lm.after_start() for lm in (forward, backward)]).logsumexp(0) - log(2)
         strings = [tokenizer.decode([i], clean_up_tokenization_spaces=False) for i in range(num_ids(tokenizer))]
         special = set(tokenizer.all_special_ids)

@@ -5,7 +5,7 @@ A reader thinks in its own reading order, so that both directions look alike. Fo
     forward    context  <end> a b      writes  x1 x2 …   from left to right
     backward   context  <end> z y      writes  xn xn-1 … from right to left
 
-A context begins with the piece that the LM's training segments began with. Pieces that were written so far are read
+A context begins with the LM's start piece. Pieces that were written so far are read
 anew in every step, on top of the context's cached keys and values: a gap is short, a context is long.
 
 Letters: G contexts, N rows (hypotheses, each of one context), W pieces written, P pieces of a context, V pieces of the
@@ -27,24 +27,25 @@ Ids = Sequence[int]
 
 
 class Reader:
-    """The whole LM of an encoder, with its head. `window` is the most pieces it reads, its start piece included."""
+    """The whole LM of an encoder, with its head. `room` is the most pieces it reads after its start piece."""
 
     def __init__(self, encoder: LMEncoder) -> None:
         self.lm = encoder.language_model()
         head = self.lm.get_output_embeddings()
         assert head is not None, "a causal LM has a head"
         self.finish, self.head = find_finish(self.lm), head
-        self.spec, self.backward, self.window = encoder.spec, encoder.backward, encoder.max_pieces
+        self.spec, self.backward = encoder.spec, encoder.backward
         self.device = encoder.device
-        self._sentinel, self._end = encoder.sentinel, end_of_text_id(encoder.tokenizer)
+        self.room = encoder.max_pieces - max(1, len(encoder.start))
+        self._start, self._end = encoder.start, end_of_text_id(encoder.tokenizer)
 
     def frame(self, context: Ids) -> list[int]:
         """A context in text order → the LM's input: `[5, 7]` → `[0, 5, 7]`, or `[0, 7, 5]` for a backward LM.
 
-        An LM that was trained without a start piece is given one only where the context is empty.
+        An LM that was trained without a start piece is given the end-of-text piece where the context is empty.
         """
         reading = list(reversed(context)) if self.backward else list(context)
-        return [self._end, *reading] if self._sentinel is not None or not reading else reading
+        return [*self._start, *reading] or [self._end]
 
     def read(self, contexts: Sequence[Ids]) -> "Read":
         """Read contexts, each in text order."""
@@ -54,7 +55,7 @@ class Reader:
     def after_start(self) -> Tensor:
         """(V,) log-probabilities of the piece after the start piece alone.
 
-        Training segments begin anywhere in a text, so for an LM with a sentinel this is the unigram distribution.
+        Training segments begin anywhere in a text, so for an LM of ours this is the unigram distribution.
         """
         return self.read([[]]).next([[]])[0]
 

@@ -15,7 +15,7 @@ def causal_log_probs(
 ) -> Float[Tensor, " B"]:
     """Σ log p(y_i | x, y_(<i)), over all pieces that can be written.
 
-    Without a prompt the model needs a sentinel before the text; `ValueError` if it has none.
+    Without a prompt the model needs a start piece before the text; `ValueError` if it has none.
     """
     rows = [[*model.before, *prompt, *text] for prompt, text in zip(prompts, texts, strict=True)]
     if not all(len(row) > len(text) for row, text in zip(rows, texts, strict=True)):

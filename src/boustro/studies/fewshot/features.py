@@ -66,7 +66,7 @@ def reading_encoder(
         context: "document" reads whole documents, if the training set has document boundaries.
         pool_mentions: Add the mean vector of a word's mentions in its document, of the highest layer.
         spelling: Add a vector of a word's letters.
-        options: `load_encoder`'s: device, pooling, spacing, sentinel, dtype, quantise.
+        options: `load_encoder`'s: device, pooling, spacing, start_piece, dtype, quantise.
     """
     read = reading_context(train, context)
     chosen = {name: value for name, value in options.items() if value is not None}

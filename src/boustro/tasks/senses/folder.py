@@ -19,6 +19,7 @@ from boustro.encoders.frozen import naming_folder, weights_of
 from boustro.heads.transforms import TRANSFORMS
 from boustro.store import read_folder, read_json, write_file, write_folder
 from boustro.tasks.card import write_short_card
+from boustro.tasks.saved import upgrade_reading
 from boustro.tasks.senses.centroids import Centroids
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def load_senses(
     with read_folder(path, KIND, verify=True, needs=(CONFIG, SENSES, VECTORS)):
         config, senses = read_json(path / CONFIG), read_json(path / SENSES)
         arrays: dict[str, Any] = load_file(path / VECTORS)
-        tagger = cls(encoder or config["encoder"], cache=cache, device=device, **config["options"])
+        tagger = cls(encoder or config["encoder"], cache=cache, device=device, **upgrade_reading(config["options"]))
         own = {name.removeprefix("transform."): a for name, a in arrays.items() if name.startswith("transform.")}
         tagger.transform = TRANSFORMS[tagger.options.transform].from_arrays(own)
         tagger.centroids = Centroids.from_dict(senses, np.asarray(arrays["centroids"]))

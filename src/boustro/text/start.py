@@ -1,0 +1,68 @@
+"""The start piece: what an LM is given before the first piece of a text, as in its training.
+
+    Llama, Gemma, Mistral    <s> or <bos>, which their tokenizers put before a text
+    GPT-2, Qwen, OLMo        nothing
+    a causal LM of ours      the end-of-text piece, which its config records (`sentinel`)
+
+What a tokenizer puts after a text is never read: the text goes on.
+"""
+
+from typing import Any
+
+from boustro.choose import suggestion
+from boustro.text.tokenizers import end_of_text_id
+
+AUTO, RECORDED = "auto", "recorded"
+
+
+def frame_of(tokenizer: Any, text: str = "a") -> tuple[list[int], list[int]]:
+    """The pieces that a tokenizer puts before and after a text: `([2], [])` for Gemma's `<bos>`."""
+    plain, framed = (tokenizer(text, add_special_tokens=special)["input_ids"] for special in (False, True))
+    if not plain:  # a vocabulary without this text
+        cut = int(framed[:1] == [tokenizer.bos_token_id])
+        return framed[:cut], framed[cut:]
+    for start in range(len(framed) - len(plain) + 1):
+        if framed[start : start + len(plain)] == plain:
+            return framed[:start], framed[start + len(plain) :]
+    raise ValueError(f"{tokenizer.name_or_path}: the tokenizer frames texts in a way that is not known here")
+
+
+def start_pieces(tokenizer: Any, config: Any, wanted: str = AUTO, *, backward: bool = False) -> list[int]:
+    """The pieces before every text that an LM reads, in reading order; `ValueError` for an unknown piece.
+
+    `wanted` is one of
+
+        auto        what the LM's config records, if it is one of ours, else what the tokenizer puts before a text
+        recorded    what the config records; nothing for any other LM
+        none        nothing
+        bos, eos    the tokenizer's piece for the beginning or the end of a text
+        PIECE       a piece of the vocabulary, such as <s>
+
+    A tokenizer does not know what a backward LM of others begins with: it is given nothing.
+    """
+    ours = hasattr(config, "sentinel") or hasattr(config, "direction")
+    if wanted == RECORDED or (wanted == AUTO and (ours or backward)):
+        return _recorded(tokenizer, config)
+    if wanted == AUTO:
+        return frame_of(tokenizer)[0]
+    if wanted == "none":
+        return []
+    if wanted == "eos":
+        return [end_of_text_id(tokenizer)]
+    vocabulary = tokenizer.get_vocab()
+    found = tokenizer.bos_token_id if wanted == "bos" else vocabulary.get(wanted)
+    if found is None:
+        known = tokenizer.all_special_tokens
+        raise ValueError(
+            f"the start piece {wanted!r} is not in the vocabulary of {tokenizer.name_or_path}: give auto, none, bos, "
+            f"eos or a piece, such as {', '.join(known[:3])}{suggestion(wanted, known)}"
+        )
+    return [found]
+
+
+def _recorded(tokenizer: Any, config: Any) -> list[int]:
+    """`sentinel` is a list of pieces, or true for the piece that the config calls the beginning of a text."""
+    sentinel, begin = getattr(config, "sentinel", False), getattr(config, "bos_token_id", None)
+    if isinstance(sentinel, list) or not sentinel:
+        return list(sentinel or [])
+    return [end_of_text_id(tokenizer) if begin is None else begin]

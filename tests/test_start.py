@@ -1,0 +1,204 @@
+"""The start piece: every family of LMs is read as plain transformers reads it, by all that reads with an LM."""
+
+import json
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import processors
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+from architectures import write_model
+from boustro import load_encoder
+from boustro.encoders.fused import lms_of, towers_of
+from boustro.generation.both_ends.pair import Pair
+from boustro.generation.judges import open_judge
+from boustro.generation.models import open_lm
+from boustro.generation.writer import Writer
+from boustro.tasks.saved import upgrade_reading
+from boustro.text.start import frame_of, start_pieces
+from boustro.types import Sentence
+from conftest import SENTENCES
+from tokenizer_kinds import ours, sentence_piece, sentence_piece_legacy
+
+TEXT = ("Ada", "left", "Paris", "on", "Friday", ".")
+
+
+class Family(NamedTuple):
+    """A family of LMs: its architecture, how its tokenizer splits, and what it puts around a text."""
+
+    kind: str
+    split: object
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+
+BYTES, MARKS, LEGACY = ours, sentence_piece, sentence_piece_legacy
+FAMILIES = {
+    "gpt-2": Family("gpt2", BYTES),
+    "llama 2": Family("llama", LEGACY, ("<s>",)),
+    "llama 3": Family("llama", BYTES, ("<|begin_of_text|>",)),
+    "mistral": Family("mistral", MARKS, ("<s>",)),
+    "qwen": Family("qwen2", BYTES),
+    "gemma 2": Family("gemma2", MARKS, ("<bos>",)),
+    "gemma 3": Family("gemma3_text", MARKS, ("<bos>",)),
+    "phi": Family("phi", BYTES),
+    "olmo": Family("olmo2", BYTES),
+    "falcon": Family("falcon", BYTES),
+    "gpt-neox": Family("gpt_neox", BYTES),
+    "opt: the end piece is the start piece": Family("opt", BYTES, ("<|endoftext|>",)),
+    "glm: two pieces": Family("glm", BYTES, ("[gMASK]", "<sop>")),
+    "a tokenizer that ends texts too": Family("llama", MARKS, ("<s>",), ("</s>",)),
+}
+
+
+def write_family(folder: Path, family: Family) -> Path:
+    tokenizer = family.split([" ".join(words) for words in SENTENCES])
+    frame = (*family.before, *family.after)
+    new = [piece for piece in frame if piece not in tokenizer.get_vocab()]
+    tokenizer.add_special_tokens({"additional_special_tokens": new} if new else {})
+    if family.before:
+        tokenizer.bos_token = family.before[0]
+    if frame:
+        ids = [(piece, tokenizer.convert_tokens_to_ids(piece)) for piece in dict.fromkeys(frame)]
+        template = processors.TemplateProcessing(
+            single=" ".join([*family.before, "$A", *family.after]), special_tokens=ids
+        )
+        tokenizer.backend_tokenizer.post_processor = template
+    tokenizer.save_pretrained(folder / "tokenizer")
+    return write_model(folder / "lm", family.kind, folder / "tokenizer")
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def family(request, tmp_path_factory) -> tuple[Family, Path]:
+    family = FAMILIES[request.param]
+    return family, write_family(tmp_path_factory.mktemp("family"), family)
+
+
+def reading_of(family: Family, path: Path) -> tuple[Sentence, list[int]]:
+    """A sentence and what plain transformers gives its model for it, less what ends a text."""
+    marks = family.split is not BYTES
+    ids = AutoTokenizer.from_pretrained(path)(" ".join(TEXT[:-1]) + ".")["input_ids"]
+    return Sentence(TEXT, spaces=(marks, True, True, True, True, False)), ids[: len(ids) - len(family.after)]
+
+
+def plain_states(path: Path, ids: list[int]) -> list[torch.Tensor]:
+    lm = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
+    with torch.no_grad():
+        return [state[0] for state in lm(torch.tensor([ids]), output_hidden_states=True).hidden_states]
+
+
+def test_features_are_those_of_plain_transformers(family):
+    (own, path), pooling = family, "exit+before"
+    sentence, ids = reading_of(own, path)
+    encoder = load_encoder(str(path), pooling=pooling, dtype="float32")
+    (row,) = encoder.rows([sentence])
+    assert row.ids == ids and ids[: len(own.before)] == AutoTokenizer.from_pretrained(path).convert_tokens_to_ids(
+        list(own.before)
+    )
+    (vectors,) = next(encoder.encode([sentence]))
+    for layer, state in enumerate(plain_states(path, ids)):
+        found = vectors[:, layer].reshape(len(TEXT), 2, -1)[:, 0]
+        wanted = state[torch.tensor(row.columns)].numpy()
+        np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3 * np.abs(wanted).max())
+
+
+def test_a_score_is_that_of_plain_transformers(family):
+    """Of the pieces that can be written: special pieces have no share."""
+    own, path = family
+    writer, text = Writer(str(path)), " left Paris on Friday." if own.split is BYTES else "left Paris on Friday."
+    (found,) = writer.score([("Ada", text)])
+    prompt, written = (writer.model.pieces(part) for part in ("Ada", text))
+    ids = [*frame_of(writer.model.tokenizer)[0], *prompt, *written]
+    lm = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
+    with torch.no_grad():
+        logits = lm(torch.tensor([ids])).logits[0, -len(written) - 1 : -1]
+    logits[:, ~writer.model.writable] = -torch.inf
+    wanted = logits.log_softmax(-1).gather(1, torch.tensor(written)[:, None]).sum()
+    assert found.log_prob == pytest.approx(float(wanted), rel=1e-3)
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory) -> Path:
+    """A forward LM whose tokenizer begins and ends texts, and a backward LM of ours over its vocabulary."""
+    folder = tmp_path_factory.mktemp("llama")
+    path = write_family(folder, FAMILIES["a tokenizer that ends texts too"])
+    tokenizer = AutoTokenizer.from_pretrained(path)
+    backward = write_model(folder / "backward", "llama", path, bos_token_id=tokenizer.eos_token_id)
+    config = json.loads((backward / "config.json").read_text("utf-8"))
+    (backward / "config.json").write_text(json.dumps(config | {"direction": "backward", "sentinel": True}), "utf-8")
+    return folder
+
+
+def test_all_that_reads_with_an_lm_begins_as_it_was_trained(llama):
+    path, backward = llama / "lm", llama / "backward"
+    tokenizer = AutoTokenizer.from_pretrained(path)
+    start, end = [tokenizer.bos_token_id], [tokenizer.eos_token_id]
+    for spec in ("", "unmasked:", "repeated:"):
+        assert load_encoder(f"{spec}{path}").start == start
+    pair = load_encoder(f"{path}+{backward}", dtype="float32")
+    assert [part.start for part in pair.parts] == [start, end], "ours keeps what its config records"
+    assert towers_of(*lms_of(pair)).starts == (start, end)
+    ends = Pair.load(f"{path}+{backward}")
+    assert ends.forward.frame([7]) == [*start, 7] and ends.backward.frame([7, 8]) == [*end, 8, 7]
+    assert open_lm(str(path)).before == tuple(start)
+    judge = open_judge(f"{path}+{backward}", None, None)
+    assert judge.forward.frame([]) == start and judge.backward.frame([]) == end
+
+
+def test_the_option_overrides_and_changes_the_identity_only_where_the_piece_changes(llama):
+    path = str(llama / "lm")
+    tokenizer = AutoTokenizer.from_pretrained(path)
+    read = {wanted: load_encoder(path, start_piece=wanted) for wanted in ("auto", "none", "bos", "<s>", "eos", "▁")}
+    pieces = {wanted: encoder.start for wanted, encoder in read.items()}
+    begin = [tokenizer.bos_token_id]
+    assert pieces == {
+        **dict.fromkeys(("auto", "bos", "<s>"), begin),
+        "none": [],
+        "eos": [tokenizer.eos_token_id],
+        "▁": [tokenizer.convert_tokens_to_ids("▁")],
+    }
+    identities = {wanted: encoder.identity() for wanted, encoder in read.items()}
+    assert identities["auto"] == identities["bos"] == identities["<s>"]
+    for wanted in ("none", "eos", "▁"):
+        differing = {key for key, value in identities[wanted].items() if value != identities["auto"][key]}
+        assert {"frame"} <= differing <= {"frame", "window"}
+    unknown = (
+        "the start piece '<S>' is not in the vocabulary of .*: give auto, none, bos, eos or a piece, such as .*<s>"
+    )
+    with pytest.raises(ValueError, match=unknown):
+        load_encoder(path, start_piece="<S>")
+
+
+def test_a_backward_lm_of_others_is_given_nothing(llama):
+    assert load_encoder(f"backward:{llama / 'lm'}").start == []
+
+
+@pytest.mark.parametrize(("sentinel", "start_piece"), [(None, "recorded"), (True, "eos"), (False, "none")])
+def test_a_reading_that_version_0_1_stored_reads_as_it_did(llama, sentinel, start_piece):
+    """Then an LM had a start piece only if its config or the options said so; a head was fitted to those states."""
+    for stored in ({"sentinel": sentinel, "layers": "last"}, {"layers": "last"} if sentinel is None else None):
+        if stored is not None:
+            assert upgrade_reading(stored) == {"start_piece": start_piece, "layers": "last"}
+    tokenizer = AutoTokenizer.from_pretrained(llama / "lm")
+    before = {None: [[], [tokenizer.eos_token_id]], True: [[tokenizer.eos_token_id]] * 2, False: [[], []]}
+    pair = load_encoder(f"{llama / 'lm'}+{llama / 'backward'}", start_piece=start_piece)
+    assert [part.start for part in pair.parts] == before[sentinel]
+    assert upgrade_reading({"start_piece": "bos"}) == {"start_piece": "bos"}
+
+
+def test_a_config_may_name_its_start_pieces(llama):
+    config = AutoConfig.for_model("llama", sentinel=[3, 4])
+    assert start_pieces(AutoTokenizer.from_pretrained(llama / "lm"), config) == [3, 4]
+
+
+def test_a_masked_lm_takes_no_start_piece_but_opens_in_an_old_folder(tiny_tokenizer, tmp_path):
+    from generators import write_masked_lm
+
+    path = write_masked_lm(tmp_path / "lm", tiny_tokenizer)
+    load_encoder(f"masked:{path}", start_piece="recorded")
+    with pytest.raises(ValueError, match=re.escape("this kind of encoder has no option start_piece")):
+        load_encoder(f"masked:{path}", start_piece="none")
