@@ -224,7 +224,7 @@ def others(tmp_path_factory, tiny_tokenizer):
         ("unmasked:{bert}", {}, r"is a masked LM .bert., which reads both ways already; name it masked:"),
         ("repeated:{bert}", {}, r"name it masked:"),
         ("{bert}", {}, r"name it masked:"),
-        ("repeated:{t5}", {}, r"is a t5, not a causal LM"),
+        ("repeated:{t5}", {}, r"is an encoder-decoder \(t5\), not a causal LM"),
         (
             "unmasked:{mamba}",
             {},

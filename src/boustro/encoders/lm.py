@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.transformer import TransformerEncoder
-from boustro.models.pretrained import architecture_kind
+from boustro.models.pretrained import architecture_kind, describe
 from boustro.text.start import start_pieces
 from boustro.types import Direction
 
@@ -28,14 +28,14 @@ class LMEncoder(TransformerEncoder):
         self._direction = direction
         super().__init__(path, reading, **common)
 
-    def _frame(self, config: Any, start_piece: str) -> tuple[list[int], list[int]]:
-        kind, name = architecture_kind(config), config.model_type
+    def _refuse_other_kind(self, path: str, config: Any) -> None:
+        kind = architecture_kind(config)
         if kind == "masked":
-            raise ValueError(
-                f"{self._path} is a masked LM ({name}), which reads both ways already; name it masked:{self._path}"
-            )
+            raise ValueError(f"{path} is {describe(config)}, which reads both ways already; name it masked:{path}")
         if kind is None:
-            raise ValueError(f"{self._path} is a {name}, not a causal LM; name a causal LM such as gpt2")
+            raise ValueError(f"{path} is {describe(config)}, not a causal LM; name a causal LM such as gpt2")
+
+    def _frame(self, config: Any, start_piece: str) -> tuple[list[int], list[int]]:
         self.backward = (self._direction or getattr(config, "direction", "forward")) == "backward"
         return start_pieces(self.tokenizer, config, start_piece, backward=self.backward), []
 

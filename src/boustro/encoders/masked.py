@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from boustro.encoders.transformer import TransformerEncoder, padding_mask
-from boustro.models.pretrained import architecture_kind
+from boustro.models.pretrained import architecture_kind, describe
 from boustro.text.start import frame_of
 
 
@@ -20,9 +20,14 @@ class MaskedEncoder(TransformerEncoder):
     default_pooling = "exit+before"
     sees_both_sides = True
 
+    def _refuse_other_kind(self, path: str, config: Any) -> None:
+        kind = architecture_kind(config)
+        if kind == "causal":
+            raise ValueError(f"{path} is {describe(config)}; name it without masked:")
+        if kind is None:
+            raise ValueError(f"{path} is {describe(config)}, not a masked LM; name a masked LM such as bert-base-cased")
+
     def _frame(self, config: Any, start_piece: str) -> tuple[list[int], list[int]]:
-        if architecture_kind(config) != "masked":
-            raise ValueError(f"{self._path} is a causal LM ({config.model_type}); name it without masked:")
         if self.tokenizer.mask_token_id is None:
             raise ValueError(f"{self._path}: its tokenizer has no mask piece, so this is not a masked LM")
         return frame_of(self.tokenizer, self.tokenizer.mask_token)

@@ -52,8 +52,9 @@ class TransformerEncoder(PieceEncoder):
     ) -> None:
         self.spec = spec or path
         config = load_config(path, revision)
+        self._refuse_other_kind(path, config)
         text = config.get_text_config()
-        self._num_layers = getattr(text, "num_hidden_layers", 0)  # a config without is refused by `_frame`
+        self._num_layers = getattr(text, "num_hidden_layers", 0)
         layers = parse_layers(reading.layers, self._num_layers)
         self._path, self._revision = path, exact_revision(path, revision)
         self.device, self._spread, self._quantise = find_device(device), is_spread(device), reading.quantise
@@ -79,13 +80,17 @@ class TransformerEncoder(PieceEncoder):
         how: dict[str, Any] = {"dtype": dtype, "spread": self._spread, "quantise": self._quantise}
         return load_placed(make, self._path, self.device, config=config, revision=self._revision, **how)
 
+    @abstractmethod
+    def _refuse_other_kind(self, path: str, config: Any) -> None:
+        """`ValueError`, before any weights are loaded, for an architecture of another kind."""
+
     def _needed_blocks(self, highest: int) -> int:
         """How many blocks must be loaded where states up to `highest` are read."""
         return highest
 
     @abstractmethod
     def _frame(self, config: Any, start_piece: str) -> tuple[list[int], list[int]]:
-        """Piece ids before and after every reading; `ValueError` for an architecture that does not fit."""
+        """Piece ids before and after every reading; `ValueError` for a tokenizer that does not fit."""
 
     def _room(self, window: int) -> int:
         """How many pieces of a text fit into a reading of at most `window`."""

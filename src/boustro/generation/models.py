@@ -21,7 +21,7 @@ from boustro.encoders.spec import locate
 from boustro.hardware import find_device
 from boustro.models.length import LengthHead
 from boustro.models.masked import prediction_head
-from boustro.models.pretrained import architecture_kind, first_position, load_pretrained
+from boustro.models.pretrained import architecture_kind, describe, first_position, load_pretrained
 from boustro.names import PAIRS
 from boustro.objectives.masking import special_pieces
 from boustro.text.start import AUTO, frame_of, start_pieces
@@ -132,7 +132,7 @@ def open_lm(
     config = load_config(path, revision)
     kind, tokenizer = architecture_kind(config), load_tokenizer(path, revision)
     if kind is None:
-        raise ValueError(f"{spec} is a {config.model_type}, neither a causal nor a masked LM")
+        raise ValueError(f"{spec} is {describe(config)}, neither a causal nor a masked LM")
     if getattr(config, "direction", "forward") == "backward":
         raise ValueError(f"{spec} is a backward LM, which cannot continue a text; name a forward or a masked LM")
     make: Any = AutoModelForMaskedLM if kind == "masked" else AutoModelForCausalLM

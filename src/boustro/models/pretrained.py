@@ -17,11 +17,24 @@ Kind = Literal["causal", "masked"]
 
 
 def architecture_kind(config: PretrainedConfig) -> Kind | None:
-    """Whether an architecture is a masked or a causal LM; None for neither. A BERT made a decoder is causal."""
+    """Whether an architecture is a masked or a causal LM; None for neither.
+
+    A BERT made a decoder is causal; an encoder-decoder is neither, whatever lists transformers has it in.
+    """
     decoder = getattr(config, "is_decoder", False)  # not every config has it
+    if getattr(config, "is_encoder_decoder", False):
+        return None
     if config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not decoder:
         return "masked"
     return "causal" if config.model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES else None
+
+
+def describe(config: PretrainedConfig) -> str:
+    """What an architecture is, for messages: "a causal LM (llama)", "an encoder-decoder (t5)", "a vit"."""
+    kind, name = architecture_kind(config), config.model_type
+    if kind is None:
+        return f"an encoder-decoder ({name})" if getattr(config, "is_encoder_decoder", False) else f"a {name}"
+    return f"a {kind} LM ({name})"
 
 
 def first_position(config: PretrainedConfig) -> int:
