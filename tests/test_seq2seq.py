@@ -176,6 +176,8 @@ def test_rate_prints_the_texts_beside_both_controls(tmp_path, capsys):
         ("[]", "expected a JSON object"),
         ('{"text": "a"}', "no text under the key 'target' (found: text)"),
         ('{"text": "a", "target": []}', "no text under the key 'target'"),
+        ('{"text": "a", "target": ["b", " "]}', "a target under the key 'target' is empty; leave it out"),
+        ('{"text": "a", "target": ""}', "a target under the key 'target' is empty; leave it out"),
         ("x", "not a JSON object"),
     ],
 )

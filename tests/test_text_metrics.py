@@ -1,6 +1,10 @@
 """boustro.metrics.generation: by hand, against the packages, and the controls."""
 
 import sys
+from collections import Counter
+from functools import reduce
+from math import exp, log
+from operator import or_
 
 import pytest
 from hypothesis import given
@@ -73,6 +77,44 @@ def test_a_text_is_its_own_best_reference_and_the_best_reference_counts():
     assert swapped.rouge1 < 40 and swapped.bleu < 10 and swapped.distinct1 == found.distinct1
 
 
+def bleu_by_hand(texts: list[str], references: list[list[str]]) -> float:
+    """Papineni et al. 2002 with lower-case words between spaces; of two nearest references the shorter one counts."""
+    found, wanted, length, nearest = Counter(), Counter(), 0, 0
+    for text, own in zip(texts, references, strict=True):
+        words, golds = text.split(), [reference.split() for reference in own]
+        length += len(words)
+        nearest += min(map(len, golds), key=lambda size: (abs(size - len(words)), size))
+        for size in range(1, 5):
+            here, *there = (
+                Counter(tuple(w[i : i + size]) for i in range(len(w) - size + 1)) for w in (words, *golds)
+            )
+            wanted[size] += here.total()
+            found[size] += (here & reduce(or_, there)).total()
+    precision = sum(log(found[size] / wanted[size]) for size in range(1, 5)) / 4
+    return 100 * exp(precision + min(0.0, 1 - nearest / length))
+
+
+def test_bleu_of_texts_with_different_numbers_of_references_is_that_by_hand():
+    """A reference that a text lacks has no length: a short text is no nearer to it than to those that it has."""
+    texts = ["the old ferry leaves the port", "nobody reads the harbour bulletin"]
+    several = ["the old ferry leaves the port of lisse at seven in the morning", "the ferry leaves the port at seven"]
+    one = ["nobody reads the harbour bulletin any more since the port was closed to all ships of that kind"]
+    references = [several, one]
+    wanted = bleu_by_hand(texts, references)
+    assert wanted < 60
+    assert score_texts(texts, references).bleu == pytest.approx(wanted, abs=0.01)
+    assert score_texts(texts[::-1], references[::-1]).bleu == pytest.approx(wanted, abs=0.01)
+
+
+def test_no_score_depends_on_how_many_references_other_texts_have():
+    """ROUGE, METEOR, variety: a text with one reference beside a text with three scores as it does beside itself."""
+    text, gold = "the old ferry leaves", "the old ferry leaves the port at seven in the morning"
+    alone = score_texts([text], [[gold]]).to_dict()
+    beside = score_texts([text, text], [[gold], [gold, gold, gold]]).to_dict()
+    same = ("rouge1", "rouge2", "rougeL", "bleu", "meteor", "words")
+    assert {name: beside[name] for name in same} == {name: alone[name] for name in same}
+
+
 def test_rouge_by_hand():
     """Two of three words, and of four: P = 2/3, R = 2/4. One pair of words of two and three."""
     found = score_texts(["the ferry sank"], ["the ferry leaves now"])
@@ -99,6 +141,7 @@ def test_the_constant_text_is_the_most_typical():
         (["a"], [], "1 texts, but references of 0"),
         ([], [], "there must be a text"),
         (["a"], [[]], "every text needs at least one reference"),
+        (["a", "b"], ["a", ["b", " "]], "text 2 has an empty reference; leave the reference out"),
     ],
 )
 def test_what_cannot_be_scored_is_refused(predicted, references, message):

@@ -61,6 +61,8 @@ class _Row(NamedTuple):
         if not isinstance(given, (str, int)):
             raise ValueError(f"{place}: no value under the key {by!r} (found: {', '.join(map(str, record))})")
         texts = _texts(record, text, place), _texts(record, target, place)
+        if not all(own.strip() for own in texts[1]):
+            raise ValueError(f"{place}: a target under the key {target!r} is empty; leave it out")
         return _Row(texts[0][0], texts[1], found if isinstance(found, str) else None, str(given))
 
 

@@ -48,14 +48,16 @@ class TextScore:
 def score_texts(predicted: Sequence[str], references: Sequence[str | Sequence[str]]) -> TextScore:
     """Scores of texts, each against its reference or references.
 
-    Raises `ValueError` for different numbers of both, none at all, and a text without a reference, and `ImportError`
-    with the command that installs what is missing.
+    Raises `ValueError` for different numbers of both, none at all, a text without a reference, and an empty reference,
+    and `ImportError` with the command that installs what is missing.
     """
     golds = [[given] if isinstance(given, str) else list(given) for given in references]
     if len(predicted) != len(golds):
         raise ValueError(f"{len(predicted):,} texts, but references of {len(golds):,}; give one for each")
     if not golds or not all(golds):
         raise ValueError("every text needs at least one reference, and there must be a text")
+    if empty := next((n for n, own in enumerate(golds, 1) if not all(gold.strip() for gold in own)), None):
+        raise ValueError(f"text {empty:,} has an empty reference; leave the reference out")
     rouge = [_rouge(text, own) for text, own in zip(predicted, golds, strict=True)]
     words = [split_words(text) for text in predicted]
     return TextScore(
@@ -163,7 +165,8 @@ def _rouge(text: str, golds: Sequence[str]) -> list[float]:
 
 def _bleu(predicted: Sequence[str], golds: Sequence[Sequence[str]]) -> float:
     most = max(map(len, golds))
-    columns = [[own[n] if n < len(own) else "" for own in golds] for n in range(most)]  # "": no such reference
+    # None: no such reference; "" would be one of no words, to which a short text is compared.
+    columns = [[own[n] if n < len(own) else None for own in golds] for n in range(most)]
     bleu = _import("sacrebleu").BLEU(force=True)  # no warning that the texts look tokenized
     return bleu.corpus_score(list(predicted), columns).score
 
