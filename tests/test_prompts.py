@@ -192,6 +192,18 @@ def test_calibration_by_hand(tiny_tokenizer, monkeypatch):
         assert answer.label == "ab"[wanted.index(max(wanted))]
 
 
+def test_a_text_without_content_favours_no_label_after_calibration(tiny_tokenizer, monkeypatch):
+    """The first label then, whatever another batch adds to its last bits."""
+    prior = [[-1.0, -3.0, -2.0]]
+    for noise in (-1e-6, 0.0, 1e-6):
+        judge = Fixed(prior, [[-1.0, -3.0, -2.0 + noise]])
+        judge.tokenizer = load_tokenizer(tiny_tokenizer)
+        monkeypatch.setattr("boustro.generation.prompts.classifier.open_judge", lambda *given, judge=judge: judge)
+        classifier = PromptClassifier("any", template(neutral=["N/A"]), calibrate=True)
+        (answer,) = classifier.answer([{"text": "N/A"}])
+        assert answer.label == "a"
+
+
 # The command, and fine-tuning
 
 SEEN = [("Ada left.", 0), ("It rained.", 1), ("Ada reads.", 0), ("It snows.", 1), ("Ada wrote it.", 0)]

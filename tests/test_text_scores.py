@@ -7,13 +7,15 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from boustro.generation import ties
 from boustro.generation.canvas import Canvas
+from boustro.generation.choices import best
 from boustro.generation.draws import Draws
 from boustro.generation.models import MaskedLM, open_lm
 from boustro.generation.options import ScoreConfig
 from boustro.generation.scores import SCORES
 from boustro.generation.scores.causal import causal_log_probs
-from generators import Table, write_masked_lm
+from generators import SamePlaces, Table, write_masked_lm
 from test_masked_lm import make_lm
 
 PIECES, PLACES, MASK = 5, 3, 5
@@ -87,6 +89,50 @@ def test_orders_are_those_of_the_definitions(seed):
             "one-shot": sum(table.row((MASK,) * 3)[place, piece].item() for place, piece in enumerate(text)),
         }
         assert {name: totals[row].item() for name, totals in found.items()} == pytest.approx(wanted, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", ["duel", "gold-order"])
+def test_equal_places_are_in_order_whatever_rounding_adds(name):
+    """The other scores order no places: left-to-right, one-shot, pseudo-log-likelihood, bound."""
+    table = SamePlaces(3, PIECES)
+    first, *others = [score(name, table) for _ in range(5)]
+    for other in others:
+        torch.testing.assert_close(other, first, atol=1e-4, rtol=0)
+    if name == "duel":  # all places hidden are equally sure
+        wanted = [along(table, tuple(text), (0, 1, 2)) for text in TEXTS.tolist()]
+        torch.testing.assert_close(first, torch.tensor(wanted), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["duel", "gold-order"])
+def test_a_score_without_a_prompt_does_not_depend_on_the_batch(name, tmp_path, tiny_tokenizer):
+    """Wide enough for mask pieces in other places, and in another batch, to be read with other rounding errors."""
+    shape = {"hidden_size": 256, "intermediate_size": 512, "num_attention_heads": 4, "num_key_value_heads": 2}
+    model = open_lm(str(write_masked_lm(tmp_path / "lm", tiny_tokenizer, **shape)))
+    rows = torch.randint(0, len(model.writable) - 1, (16, 6), generator=torch.Generator().manual_seed(0)).repeat(1, 2)
+
+    def of(texts: torch.Tensor) -> torch.Tensor:
+        canvas = Canvas.of(model, [[]] * len(texts), texts.shape[1])
+        draws = Draws(1, list(range(len(texts))))
+        return SCORES[name](canvas.reader(), texts, canvas.blank(), ScoreConfig(), draws).log_probs
+
+    rows = rows[model.writable[rows].all(1)]
+    together = of(rows)
+    for size in (1, 2, 3, 5):
+        assert (torch.cat([of(part) for part in rows.split(size)]) - together).abs().max() < 1e-2
+
+
+def test_the_order_of_scores_by_hand():
+    """Equal within the rounding of a dtype, in a chain; nothing for impossible ones, and for certain ones."""
+    scores = torch.tensor([[-1.0000002, -1.0, -3.0, -1.0000001], [-2.0, -1.0, -torch.inf, -1.05]])
+    assert ties.in_order(scores).tolist() == [[0, 1, 3, 2], [1, 3, 0, 2]]
+    assert ties.in_order(-scores).tolist() == [[2, 0, 1, 3], [2, 0, 3, 1]]
+    assert ties.in_order(torch.tensor([[-1.05, -1.0, -1.1]]), torch.bfloat16).tolist() == [[0, 1, 2]]
+    assert ties.in_order(torch.full((1, 3), -torch.inf)).tolist() == [[0, 1, 2]]
+
+
+def test_of_equal_choices_the_first_is_chosen():
+    """A choice that is asked twice is scored in two rows of a batch."""
+    assert best(torch.tensor([-2.0, -1.0000001, -1.0, -1.0, -1.0000001]), [3, 2]) == [1, 0]
 
 
 def test_the_pseudo_log_likelihood_hides_one_piece_at_a_time():

@@ -34,24 +34,34 @@ from boustro.models.packing import packed_attention, packed_positions
 class Read(Protocol):
     """Reads pieces of the suffix, mask pieces among them; gives log-probabilities of what can be written there."""
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """What the LM computes in: log-probabilities are equal within its rounding (`ties`)."""
+        ...
+
     def __call__(
         self, suffix: Int[Tensor, "B S"], places: Int[Tensor, "B K"] | None = None
     ) -> Float[Tensor, "B K V"]: ...
 
 
-def predicting(
-    model: MaskedLM, read: Callable[[Tensor], Tensor], num_places: int, writable: Bool[Tensor, " V"]
-) -> Read:
-    """Predicts writable pieces from `read`: suffix (B, S) → states (B, at least S, d), those of the suffix first."""
-    head = prediction_head(model.lm)
+@dataclass(frozen=True)
+class Predicting:
+    """A `Read` of what can be written, from `states`: suffix (B, S) → (B, at least S, d), those of the suffix first."""
+
+    model: MaskedLM
+    states: Callable[[Tensor], Tensor]
+    num_places: int
+    writable: Bool[Tensor, " V"]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.model.lm.dtype
 
     @torch.inference_mode()
-    def log_probs(suffix: Int[Tensor, "B S"], places: Int[Tensor, "B K"] | None = None) -> Float[Tensor, "B K V"]:
-        states = read(suffix)
-        logits = head(states[:, :num_places] if places is None else at(states, places)).float()
-        return logits.masked_fill(~writable, -torch.inf).log_softmax(-1)
-
-    return log_probs
+    def __call__(self, suffix: Int[Tensor, "B S"], places: Int[Tensor, "B K"] | None = None) -> Float[Tensor, "B K V"]:
+        states, head = self.states(suffix), prediction_head(self.model.lm)
+        logits = head(states[:, : self.num_places] if places is None else at(states, places)).float()
+        return logits.masked_fill(~self.writable, -torch.inf).log_softmax(-1)
 
 
 @dataclass(frozen=True)
@@ -96,7 +106,7 @@ class Canvas:
             self.model.refuse_cache()
         reads_prefix_once = self.model.has_prefix_cache if cached is None else cached
         read = self._cached() if reads_prefix_once and self.prefix.shape[1] else self._whole()
-        return predicting(self.model, read, self.num_places, self.model.writable)
+        return Predicting(self.model, read, self.num_places, self.model.writable)
 
     def _frame(self) -> tuple[Int[Tensor, "B T"], Bool[Tensor, "B T"] | None]:
         """Documents, and which pieces the prefix does not see, of prefix, suffix and what stands after it."""

@@ -13,7 +13,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from boustro.generation.both_ends.reader import Ids
-from boustro.generation.canvas import Read, predicting
+from boustro.generation.canvas import Predicting, Read
 from boustro.generation.draws import Draws
 from boustro.generation.models import MaskedLM
 from boustro.generation.options import GenerationConfig
@@ -64,5 +64,5 @@ def between(
         whole = torch.cat([pieces[:, :wide], suffix, pieces[:, wide + length :]], dim=1)
         return encode(model.lm, whole, documents, hidden)[:, wide:]
 
-    read = predicting(model, states, length, allowed)
+    read = Predicting(model, states, length, allowed)
     return read, pieces.new_full((len(contexts), length), mask)

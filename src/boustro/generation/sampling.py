@@ -21,7 +21,7 @@ def draw_pieces(
     if temperature == 0:
         return log_probs.argmax(-1)
     assert uniforms is not None
-    shares, pieces = (log_probs / temperature).softmax(-1).sort(-1, descending=True)
+    shares, pieces = (log_probs / temperature).softmax(-1).sort(dim=-1, descending=True, stable=True)
     before = shares.cumsum(-1) - shares  # the probability of all likelier pieces
     kept = shares.masked_fill((before >= top_p) & (before > 0), 0.0).cumsum(-1)
     wanted = uniforms.to(kept)[:, None] * kept[:, -1:]

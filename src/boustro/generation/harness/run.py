@@ -8,9 +8,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from lm_eval.api.task import ConfigurableTask
 from lm_eval.evaluator import evaluate
 
+from boustro.generation.choices import best
 from boustro.generation.harness.tasks import gold
 
 FEWSHOT_SEED = 1234
@@ -95,6 +97,6 @@ def accuracy_of(name: str, questions: Sequence[Question], prior: Sequence[Sequen
         standard_error=100 * float(np.std(right, ddof=1) / len(right) ** 0.5) if len(right) > 1 else 0.0,
         by_length=100 * float(np.mean([question.right_by_length for question in questions])),
         longest=percent([int(np.argmax(own)) for own in lengths]),
-        prior=percent([int(np.argmax(own)) for own in prior]),
+        prior=percent(best(torch.tensor([score for own in prior for score in own]), [len(own) for own in prior])),
         chance=100 * float(np.mean([1 / len(own) for own in lengths])),
     )

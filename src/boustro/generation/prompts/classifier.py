@@ -29,6 +29,7 @@ from torch import Tensor
 from boustro.generation.judges import open_judge
 from boustro.generation.prompts.pieces import PromptPieces
 from boustro.generation.prompts.template import Template, open_template
+from boustro.generation.ties import in_order
 
 MASKED_SCORE = "left-to-right"
 
@@ -104,7 +105,8 @@ class PromptClassifier:
         divided = (plain - self._prior).log_softmax(-1)
         chosen, other = (divided, plain) if self.calibrate else (plain, divided)
         labels = self.template.labels
-        found = zip(chosen.exp().tolist(), chosen.argmax(-1).tolist(), other.argmax(-1).tolist(), strict=True)
+        first, second = (in_order(own)[:, 0].tolist() for own in (chosen, other))  # "N/A" itself favours none of them
+        found = zip(chosen.exp().tolist(), first, second, strict=True)
         return [Prompted(labels[best], dict(zip(labels, own, strict=True)), labels[more]) for own, best, more in found]
 
     def _label_scores(self, scores: Float[Tensor, "N K"]) -> Float[Tensor, "N L"]:

@@ -7,9 +7,9 @@
                                                                              the probabilities of all texts sum to more
                                                                              than 1
 
-N readings for N pieces. Of equal places the first is next. Sources: DUEL's exact likelihood of a masked LM under its
-own deterministic order of unmasking; the zero-shot score of BiGLM's published code for gold-order, with sums of
-logarithms in place of products.
+N readings for N pieces. Of equal places the first is next (`ties`). Sources: DUEL's exact likelihood of a masked LM
+under its own deterministic order of unmasking; the zero-shot score of BiGLM's published code for gold-order, with sums
+of logarithms in place of products.
 """
 
 from collections.abc import Callable
@@ -21,6 +21,7 @@ from torch import Tensor
 from boustro.generation.draws import Draws
 from boustro.generation.options import ScoreConfig
 from boustro.generation.scores.base import Gold, Read, Total, gold_log_probs
+from boustro.generation.ties import in_order
 
 Preference = Callable[[Float[Tensor, "B K V"], Int[Tensor, "B K"]], Float[Tensor, "B K"]]
 """Of the hidden places, log-probabilities and the text's pieces → what decides the next place, the highest first."""
@@ -46,7 +47,7 @@ def _revealed(read: Read, gold: Gold, blank: Gold, prefer: Preference) -> Total:
     hidden = torch.arange(gold.shape[1], device=gold.device).expand(gold.shape)  # (B, K), from left to right
     for _ in range(gold.shape[1]):
         log_probs, own = read(pieces, hidden), gold.gather(1, hidden)
-        order = prefer(log_probs, own).argsort(dim=1, descending=True, stable=True)
+        order = in_order(prefer(log_probs, own), read.dtype)
         best, rest = order[:, :1], order[:, 1:].sort(dim=1).values
         total = total + gold_log_probs(log_probs, own).gather(1, best)[:, 0]
         pieces = pieces.scatter(1, hidden.gather(1, best), own.gather(1, best))

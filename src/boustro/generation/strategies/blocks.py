@@ -12,6 +12,7 @@ import torch
 from boustro.generation.draws import Draws, write_pieces
 from boustro.generation.options import GenerationConfig
 from boustro.generation.strategies.base import Blank, Read, Text
+from boustro.generation.ties import in_order
 
 
 def blocks(read: Read, blank: Blank, config: GenerationConfig, draws: Draws) -> Text:
@@ -23,7 +24,7 @@ def blocks(read: Read, blank: Blank, config: GenerationConfig, draws: Draws) -> 
         places = torch.arange(start, min(start + length, num_places), device=blank.device).expand(len(blank), -1)
         for count in shares(places.shape[1], steps):
             found, sure = write_pieces(read(pieces, places), draws, config.sampling_temperature(), config.top_p)
-            order = sure.argsort(dim=1, descending=True, stable=True)
+            order = in_order(sure, read.dtype)
             best, rest = order[:, :count], order[:, count:].sort(dim=1).values
             pieces = pieces.scatter(1, places.gather(1, best), found.gather(1, best))
             total, readings = total + sure.gather(1, best).sum(1), readings + 1
