@@ -11,10 +11,10 @@ from boustro.cli.main import main
 from boustro.tasks.check import report_files
 from boustro.tasks.data import annotations, load_data, read_data
 from boustro.tasks.data.annotations import TOOLS, plain_records
-from boustro.tasks.data.exported import CONVERTED, from_utf16, utf16_length
 from boustro.tasks.data.guess import guess_task
 from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.data.texts import read_texts
+from boustro.tasks.data.units import CODECS, CONVERTED, UTF_16, position
 from boustro.types import Entity
 from labelled import DATA, rows, spans
 
@@ -101,19 +101,19 @@ def test_offsets_in_utf_16_units_are_converted_and_counted(entities, file):
     if "annotations" in one:
         for part, gold in zip(one["annotations"][0]["result"], GOLD, strict=True):
             part["value"]["text"] = TEXT[gold.start : gold.end]
-    assert found([one]) == ([("PER", "Ada Brandt"), ("LOC", "Port Lisse")], {CONVERTED: 2})
+    assert found([one]) == ([("PER", "Ada Brandt"), ("LOC", "Port Lisse")], {CONVERTED.format(UTF_16): 2})
     assert found([entities(*GOLD)])[1] == {}
 
 
-@given(st.text(max_size=12), st.integers(0, 12))
-def test_positions_in_utf_16_units(text, position):
-    position = min(position, len(text))
-    units = utf16_length(text[:position])
-    assert units == len(text[:position].encode("utf-16-le", "surrogatepass")) // 2
-    assert from_utf16(text, units) == position
-    assert from_utf16(text, utf16_length(text) + 1) is None
-    if text[position:] and text[position] > "\uffff":
-        assert from_utf16(text, units + 1) is None
+@pytest.mark.parametrize("unit", CODECS)
+@given(text=st.text(max_size=12), place=st.integers(0, 12))
+def test_positions_in_every_unit(unit, text, place):
+    codec, width = CODECS[unit]
+    units = len(text[:place].encode(codec)) // width
+    assert position(text, units, unit) == min(place, len(text))
+    assert position(text, len(text.encode(codec)) // width + 1, unit) is None
+    if len(text[place : place + 1].encode(codec)) > width:
+        assert position(text, units + 1, unit) is None
 
 
 def test_regions_as_label_studio_writes_them():
@@ -126,10 +126,88 @@ def test_regions_as_label_studio_writes_them():
     assert found([bare]) == ([("PER", "Ada Brandt")], {})
     both = task({**region(9, 19, "PER"), "value": {"start": 9, "end": 19, "labels": ["PER", "HERO"]}})
     assert found([both])[1] == {"entities that overlap another one; the tags contain only the outermost": 1}
-    with pytest.raises(ValueError, match="record 1 of the given data: the region 'Ada' differs from the text at 9:12"):
+    with pytest.raises(ValueError, match="record 1 of the given data: the entity 'Ada' differs from the text at 9:12"):
         found([task(region(9, 12, "PER", own="Ada"), text=TEXT.replace("Ada", "Eve"))])
     with pytest.raises(ValueError, match="a region has a start and an end in characters"):
         found([task({**region(0, 3, "PER"), "value": {"start": "/p[1]", "end": "/p[1]", "labels": ["PER"]}})])
+
+
+def placed(kind, value, names=("PER",), **more):
+    """A region as Label Studio writes it for a page, a dialogue, …"""
+    value = {**value, kind: list(names)}
+    return {"id": "r", "from_name": "ner", "to_name": "text", "type": kind, "value": value} | more
+
+
+NODE = {"start": "/text()[1]", "end": "/text()[1]", "startOffset": 9, "endOffset": 19}
+GLOBAL = {"start": "/p[1]/text()[1]", "end": "/p[2]/text()[1]", "startOffset": 2, "endOffset": 4}
+GLOBAL |= {"globalOffsets": {"start": 9, "end": 19}}
+OWN = {"text": "Ada Brandt"}
+PAGE = "<p>The 🚀 of</p><p>Ada Brandt left.</p>"
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        placed("hypertextlabels", GLOBAL | OWN),
+        placed("hypertextlabels", GLOBAL),
+        placed("hypertextlabels", NODE | OWN),
+        placed("hypertextlabels", NODE),
+        placed("hypertextlabels", NODE | OWN | {"startOffset": 10, "endOffset": 20}),  # in UTF-16 units
+        placed("hypertextlabels", NODE | OWN | {"globalOffsets": {"start": 10, "end": 20}}),
+        placed("htmllabels", GLOBAL | OWN),
+        placed("labels", GLOBAL | OWN),
+        placed("labels", NODE),
+        placed("paragraphlabels", {"start": "0", "end": "0", "startOffset": 9, "endOffset": 19} | OWN),
+        placed("taxonomy", GLOBAL | OWN, [["PER"]]),
+    ],
+)
+def test_regions_of_pages_are_read_where_their_text_stands(part, file):
+    """HyperText, older HTML labels, Labels over HyperText, Paragraphs, Taxonomy; by all or by a node's offsets."""
+    read, counts = found(file("e.json", json.dumps([task(part), task(text="It rained.")])))
+    assert read == [("PER", "Ada Brandt")] and set(counts) <= {CONVERTED.format(UTF_16)}
+    assert guess_task(file("f.json", json.dumps([task(part)]))) == "tag"
+
+
+@pytest.mark.parametrize(
+    ("part", "text"),
+    [
+        (placed("hypertextlabels", GLOBAL | OWN), PAGE),
+        (placed("hypertextlabels", GLOBAL), PAGE),
+        (placed("hypertextlabels", {k: v for k, v in GLOBAL.items() if k != "globalOffsets"}), TEXT),
+        (placed("labels", GLOBAL), PAGE),
+        (placed("htmllabels", NODE | {"text": "Eve"}), TEXT),
+        (placed("paragraphlabels", {"start": "1", "end": "2", "startOffset": 0, "endOffset": 4}), TEXT),
+        (placed("taxonomy", NODE | {"text": "Eve"}, [["Living", "PER"]]), TEXT),
+    ],
+)
+def test_a_text_with_a_region_that_has_no_place_in_it_is_not_gold_and_is_counted(part, text, file):
+    """One such region among others is enough; a text that learned "no entity" from it would be a false negative."""
+    records = [task(part, region(9, 19, "PER", text), text=text), task(region(9, 19, "PER"))]
+    assert found(file("e.json", json.dumps(records))) == ([("PER", "Ada Brandt")], {annotations.UNREAD: 1})
+    only = file("f.json", json.dumps([task(part, text=text)]))
+    with pytest.raises(ValueError, match=rf"f.json:1: none of the 1 records .*{part['type']}, .* has no offsets in"):
+        load_data(only)
+    assert guess_task(only) == "tag"
+
+
+def test_what_is_about_a_picture_or_about_a_region_does_not_make_a_text_unread():
+    box = {"x": 1, "y": 2, "width": 3, "height": 4}
+    series = {"start": 1, "end": 9, "instant": False}
+    relation = {"from_id": "x", "to_id": "r", "type": "relation", "direction": "right"}
+    rating = {"id": "x", "from_name": "sure", "to_name": "text", "type": "rating", "value": NODE | OWN | {"rating": 3}}
+    others = [placed("rectanglelabels", box), placed("timeserieslabels", series), relation, rating]
+    assert found([task(region(9, 19, "PER"), *others)]) == ([("PER", "Ada Brandt")], {})
+    about = placed("taxonomy", NODE | OWN, [["a", "b"]], id="x", from_name="more")
+    (note,) = load_data([task(region(9, 19, "PER"), about)]).notes
+    assert note.what == "choices about a region and not about the text, left out"
+
+
+def test_a_question_that_nobody_answered_is_not_answered_with_nothing():
+    two = [record(ner=[span(9, 19, "PER")], topic="news"), record(topic="news"), record(ner=[])]
+    assert found(two) == ([("PER", "Ada Brandt")], {annotations.OPEN: 1})
+    for other in (record(topic="news"), task(choice("news"))):
+        with pytest.raises(ValueError, match="no entities, but answers of another kind under 'topic'"):
+            found([other, task(text="It rained.") if "data" in other else record(text="It rained.")])
 
 
 def test_choices_about_a_region_are_no_labels_of_the_text():

@@ -144,8 +144,8 @@ def test_what_annotators_rejected_and_what_has_no_word_is_left_out_and_counted(f
         ({"text": "a", "entities": [[0, True, "X"]]}, r"a\.jsonl:2: an entity is"),
         ({"text": "a", "entities": [{"start": 0, "end": 1}]}, r"a\.jsonl:2: an entity is"),
         ({"text": "a b", "entities": [[1, 2, "X"]]}, r"a\.jsonl:2: the entity X \[1, 2\) covers no word"),
-        ({"text": "🙂 Ada", "entities": [{"start": 3, "end": 6, "label": "X", "text": "Ada"}]}, r"is outside the"),
-        ({"text": "🙂 Ada!", "entities": [{"start": 3, "end": 6, "label": "X", "text": "Ada"}]}, r"code points"),
+        ({"text": "🙂 Ada", "entities": [{"start": 3, "end": 6, "label": "X", "text": "Eve"}]}, r"is outside the"),
+        ({"text": "🙂 Eve!", "entities": [{"start": 3, "end": 6, "label": "X", "text": "Ada"}]}, r"code points"),
         ({"text": "a b", "tokens": ["b", "a"], "spans": []}, r"a\.jsonl:2: the word 'a' is not in the text"),
         ({"text": "a", "tokens": [{"text": "b", "start": 0, "end": 1}], "spans": []}, r"the token 'b' differs"),
         ({"text": "a", "tokens": [{"text": "a"}], "spans": []}, r"a\.jsonl:2: a token has no 'start'"),
@@ -169,6 +169,16 @@ def test_keys_can_be_named(file):
         read_data(path, word_column="mots", tag_column="satz")
     with pytest.raises(ValueError, match="no words and no text under wörter"):
         read_data(path, word_column="wörter")
+
+
+@pytest.mark.parametrize("empty", ["entities", "spans", "labels", "label"])
+@pytest.mark.parametrize("full", ["entities", "spans", "labels", "label", "ner"])
+def test_a_key_without_entities_hides_no_key_with_some(empty, full):
+    """As in doccano's exports of projects with relations, and in records that went through several tools."""
+    record = {"text": "Ada left.", empty: [], full: [[0, 3, "PER"]]}
+    assert spans(read_data([record])[0]) == [("PER", "Ada")]
+    with pytest.raises(ValueError, match=f"entities under .*{full!r}.*; choose with --tag-column"):
+        read_data([record | {"spans" if full == "entities" else "entities": [[4, 8, "X"]]}])
 
 
 def test_a_list_of_records_knows_its_lines(file):
@@ -198,7 +208,8 @@ def labelled_texts(draw):
 def test_every_entity_of_any_text_is_found_on_the_words_that_it_touches(data):
     text, given_spans = data
     assume(text.strip())
-    labelled = load_data([{"text": text, "entities": given_spans}])
+    entities = [{"start": a, "end": b, "label": x, "text": text[a:b]} for a, b, x in given_spans]  # in code points
+    labelled = load_data([{"text": text, "entities": entities}])
     words = [place for placed in split_text(text) for place in placed.places]
     assert [w for s in labelled.sentences for w in s.words] == [text[a:b] for a, b in words]
     expected = set()

@@ -76,8 +76,8 @@ def chunk_by_size(items: Iterable[Item], size: Callable[[Item], int], most: int)
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     """(line number from 1, line without its end) of a text file, compressed or not, as strict UTF-8.
 
-    Only LF, CR LF and CR end a line. A byte order mark that begins a line is left out, because joined files have them in
-    the middle. Raises `ValueError`, with `file:line`, for bytes that are not UTF-8 and for a damaged compressed file.
+    Only LF, CR LF and CR end a line. A byte order mark that begins a line is left out; joined files have several.
+    Raises `ValueError`, with `file:line`, for bytes that are not UTF-8 and for a damaged compressed file.
     """
     return (line for line in read_arriving(path) if line is not None)
 

@@ -142,7 +142,7 @@ class AnswerFile:
         spaces = record.get("spaces")
         if spaces is not None and (not isinstance(spaces, list) or len(spaces) != len(words)):
             raise ValueError(f"{where}: spaces must be a list of {len(words)} true or false, one per word")
-        entities = read_spans(record.get("entities"), len(words), "words", where)
+        entities = read_spans(record.get("entities"), len(words), where)
         for entity in entities:
             check_label(entity.label, f"{where}: ")
         sentence = Sentence(

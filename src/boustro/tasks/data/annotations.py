@@ -15,13 +15,14 @@ from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 from boustro.tasks.data import argilla, labelstudio
-from boustro.tasks.data.exported import Exported
+from boustro.tasks.data.exported import Exported, Unread
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note
 
 Wanted = Literal["entities", "label"]
 Numbered = Iterable[tuple[Any, Any]]
 """Records, each with its number or its place."""
 OPEN = "records that nobody has annotated, left out"
+UNREAD = "annotated records with an entity whose place in the text cannot be told, left out"
 LABELLESS = "annotated records without a label, left out"
 SEVERAL = "records with annotations that differ, of which the first is read"
 
@@ -74,7 +75,8 @@ def plain_records(
     else:
         found = list(_labels(answered, notes, place))
     if not found:
-        raise ValueError(f"{place(first[0])}: none of the {len(read):,} records is annotated for this task")
+        why = "".join(f"; {note}" for note in notes[:1])
+        raise ValueError(f"{place(first[0])}: none of the {len(read):,} records is annotated for this task{why}")
     return found
 
 
@@ -100,7 +102,7 @@ def _suits(value: Any, wanted: Wanted) -> bool:
     """Whether an answer may be what is wanted: entities are dicts, labels texts; an empty list is either."""
     if isinstance(value, str):
         return wanted == "label"
-    kind = Mapping if wanted == "entities" else str
+    kind = (Mapping, Unread) if wanted == "entities" else str
     return isinstance(value, list) and all(isinstance(item, kind) for item in value)
 
 
@@ -112,6 +114,8 @@ def _question(read: list[Exported], wanted: Wanted, options: DataOptions, where:
             raise ValueError(f"{where}: no {wanted} under {chosen!r} (found: {', '.join(asked) or 'nothing'})")
         return chosen
     suited = [name for name in suited if any(asked[name])] or suited
+    if asked and not suited and wanted == "entities":
+        raise ValueError(f"{where}: no {wanted}, but answers of another kind under {', '.join(map(repr, asked))}")
     if len(suited) > 1:
         advice = "; choose with --tag-column" if wanted == "entities" else "; leave one of them in the file"
         raise ValueError(f"{where}: answers under {', '.join(map(repr, suited))}{advice}")
@@ -121,12 +125,15 @@ def _question(read: list[Exported], wanted: Wanted, options: DataOptions, where:
 def _answers(
     read: list[tuple[Any, Exported]], question: str | None, notes: list[Note], place: Callable[[Any], str]
 ) -> Iterator[tuple[Any, str, list[Any]]]:
-    """(number, text, answers to the question) of the records that somebody has annotated."""
+    """(number, text, answers to the question) of the records that somebody has annotated and that can be read."""
     for number, own in read:
-        if not own.annotated:
+        values = own.answers.get(question or "", [] if own.annotated else None)
+        if values is None:
             notes.append(Note(OPEN, place(number)))
             continue
-        values = own.answers.get(question or "", [])
+        if unread := next((one for one in values[0] if isinstance(one, Unread)), None) if values else None:
+            notes.append(Note(UNREAD, place(number), unread.why))
+            continue
         if any(value != values[0] for value in values):
             notes.append(Note(SEVERAL, place(number), f"{len(values)} annotations differ; the first is read"))
         yield number, own.text, values

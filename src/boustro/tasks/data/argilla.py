@@ -4,9 +4,10 @@
      "responses": {"entities": [{"value": [{"start": 0, "end": 3, "label": "PER"}], "user_id": "…"}]}}
 
 This is what `dataset.records.to_json` writes and `from_json` reads (version 2). A response to a SpanQuestion is a list
-of entities, to a LabelQuestion a label, to a MultiLabelQuestion a list of labels. Offsets count code points for
-Argilla's server, but its page counts UTF-16 units. In a text where these differ, entities that fit its words in UTF-16
-units only are converted, and counted. Source: argilla/records/_io/_json.py and _resource.py.
+of entities, to a LabelQuestion a label, to a MultiLabelQuestion a list of labels. A page answers a SpanQuestion also
+with nothing, so a record without an answer to it is not annotated. Offsets count code points for Argilla's server, but
+its page counts UTF-16 units, so a file may have both: an entity that fits words in one of them only is read in that
+one. Source: argilla/records/_io/_json.py and _resource.py, v1/infrastructure/repositories/RecordRepository.ts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,9 +15,9 @@ from typing import Any
 
 from boustro import __version__
 from boustro.errors import shorten
-from boustro.tasks.data.exported import CONVERTED, Exported, from_utf16, text_of, utf16_length
+from boustro.tasks.data.exported import Exported, text_of
 from boustro.tasks.data.reading import Note
-from boustro.text.words import split_text
+from boustro.tasks.data.units import CODE_POINTS, UTF_16, Span, fitting
 from boustro.types import Entity
 
 NOT_GIVEN = ("draft", "discarded")
@@ -39,8 +40,8 @@ def read(record: Mapping[str, Any], where: str, key: str | None, notes: list[Not
             raise ValueError(f"{where}: responses are a list of objects, got {shorten(responses)}")
         given = [own["value"] for own in responses if "value" in own and own.get("status") not in NOT_GIVEN]
         if given:
-            answers[question] = [_in_code_points(value, text, where, notes) for value in given]
-    return Exported(text, answers, bool(answers))
+            answers[question] = [_with_text(value, text) for value in given]
+    return Exported(text, answers)
 
 
 def suggest(
@@ -79,21 +80,15 @@ def carry(record: dict[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
     return record if fields.get("id") is None else {**record, "id": str(fields["id"])}
 
 
-def _in_code_points(value: Any, text: str, where: str, notes: list[Note]) -> Any:
-    """A response; of entities that fit the words of the text in UTF-16 units only, in code points."""
+def _with_text(value: Any, text: str) -> Any:
+    """A response; entities that fit words in code points or in UTF-16 units, but not in both, with their own text."""
     spans = value if isinstance(value, list) and all(isinstance(item, Mapping) for item in value) else []
-    if not spans or utf16_length(text) == len(text):
-        return value
-    places = [place for part in split_text(text) for place in part.places]
-    starts, ends = {start for start, _ in places}, {end for _, end in places}
     found = []
     for span in spans:
         start, end = span.get("start"), span.get("end")
-        if type(start) is int and type(end) is int and not (start in starts and end in ends):
-            units = from_utf16(text, start), from_utf16(text, end)
-            if units[0] in starts and units[1] in ends:
-                span = {**span, "start": units[0], "end": units[1]}
-                moved = f"{span.get('label')} at {start}:{end} in UTF-16 units is at {units[0]}:{units[1]}"
-                notes.append(Note(CONVERTED, where, moved))
+        if type(start) is int and type(end) is int:
+            places = fitting(Span("", start, end), text)
+            own = {text[slice(*places[unit])] for unit in (CODE_POINTS, UTF_16) if unit in places}
+            span = {**span, "text": own.pop()} if len(own) == 1 else span
         found.append(span)
-    return found
+    return found or value

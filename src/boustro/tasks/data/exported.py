@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import Any
 
 from boustro.errors import shorten
 
-CONVERTED = "entities with offsets in UTF-16 units, converted to code points"
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Stands among the entities of a text for one whose place in it cannot be told."""
+
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,9 +20,9 @@ class Exported:
 
     Attributes:
         text: The text.
-        answers: By question, one answer per annotation: a label, a list of labels, or a list of dicts with start, end
-            (code points) and label.
-        annotated: Whether anybody has annotated the text, perhaps with nothing.
+        answers: By question, one answer per annotation: a label, a list of labels, or a list of entities, which are
+            `Unread` or dicts with start, end and label, perhaps with their own text.
+        annotated: Whether somebody has annotated the text, so that no answer to a question is one with nothing.
     """
 
     text: str
@@ -39,17 +43,3 @@ def text_of(fields: Any, key: str | None, where: str) -> str:
         found = ", ".join(map(str, fields)) or "nothing"
         raise ValueError(f"{where}: no text under {name or 'text'!r} (found: {found}); choose with --word-column")
     return fields[name]
-
-
-def utf16_length(text: str) -> int:
-    """The number of UTF-16 units, in which JavaScript counts: two for an emoji."""
-    return len(text) + sum(character > "\uffff" for character in text)
-
-
-def from_utf16(text: str, offset: int) -> int | None:
-    """A position in UTF-16 units as one in code points; `None` inside a character and outside the text.
-
-    `from_utf16("🚀 up", 3)` is 2.
-    """
-    ends = accumulate((1 + (character > "\uffff") for character in text), initial=0)
-    return next((number for number, end in enumerate(ends) if end == offset), None)

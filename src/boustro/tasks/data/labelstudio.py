@@ -3,26 +3,31 @@
     {"data": {"text": "Ada left."}, "annotations": [{"result": [{"from_name": "label", "to_name": "text",
      "type": "labels", "value": {"start": 0, "end": 3, "text": "Ada", "labels": ["PER"]}}]}]}
 
-Regions of `Labels` are entities, `Choices` labels of the text. Offsets count code points; older versions count UTF-16
-units, so a region whose own text stands at its offsets in these units only is converted, and counted. Skipped
-annotations are not read; of several, one that is marked as ground truth comes first.
+Regions of `Labels`, `HyperTextLabels` and the like are entities, `Choices` labels of the text. A region of a page is
+read where its text stands at its offsets, as it does if the page is plain text. Offsets count code points, in older
+versions UTF-16 units. Skipped annotations are not read; of several, one that is marked as ground truth comes first.
 Source: labelstud.io/guide/task_format, label-studio's web/libs/editor/src/utils/selection-tools.js.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from boustro import __version__
 from boustro.errors import shorten
 from boustro.store import fingerprint
-from boustro.tasks.data.exported import CONVERTED, Exported, from_utf16, text_of
+from boustro.tasks.data.exported import Exported, Unread, text_of
 from boustro.tasks.data.reading import Note
+from boustro.tasks.data.units import Span, fitting
 from boustro.types import Entity
 
 ANNOTATIONS = ("annotations", "completions")
 """The second is the name before version 1."""
 CONTROLS = {"labels": "label", "choices": "choice"}
 """Types of results, and the names of the controls that suggestions are for."""
+OF_TEXT = ("text", "startOffset", "globalOffsets")
+"""What the regions of a text have, and those of pictures, sound and series have not."""
+MARKUP = re.compile("[<&]")
 UNLABELLED = "regions without a label, left out"
 OF_REGION = "choices about a region and not about the text, left out"
 
@@ -45,8 +50,10 @@ def read(record: Mapping[str, Any], where: str, key: str | None, notes: list[Not
     answers: dict[str, list[Any]] = {name: [] for name in names}
     for own in kept:
         for name, found in answers.items():
-            parts = [part for part in _results(own, where) if part["from_name"] == name]
-            answer = [one for part in parts for one in _read_result(part, text, where, notes)]
+            results = _results(own, where)
+            labelled = {part.get("id") for part in results if part["type"].endswith("labels")}
+            parts = [part for part in results if part["from_name"] == name]
+            answer = [one for part in parts for one in _read_result(part, text, where, notes, labelled)]
             found.append(answer[0] if len(answer) == 1 and isinstance(answer[0], str) else answer)
     return Exported(text, answers, bool(kept))
 
@@ -90,50 +97,68 @@ def _key(record: Mapping[str, Any]) -> str | None:
 
 
 def _results(annotation: Mapping[str, Any], where: str) -> list[Mapping[str, Any]]:
-    """The results of an annotation whose type is one of `CONTROLS`; other types are answers to other tasks."""
+    """The choices of an annotation and its labelled regions of a text; the others are answers to other tasks."""
     found = []
     for part in annotation.get("result", []):
         if not isinstance(part, Mapping):
             raise ValueError(f"{where}: a result is an object, got {shorten(part)}")
-        if part.get("type") in CONTROLS:
-            if not isinstance(part.get("from_name"), str) or not isinstance(part.get("value"), Mapping):
-                raise ValueError(f"{where}: a result has a from_name and a value, got {shorten(part)}")
+        kind, value = part.get("type"), part.get("value")
+        if kind in CONTROLS and not (isinstance(part.get("from_name"), str) and isinstance(value, Mapping)):
+            raise ValueError(f"{where}: a result has a from_name and a value, got {shorten(part)}")
+        if kind in CONTROLS or (
+            _is_region(kind) and isinstance(value, Mapping) and any(key in value for key in OF_TEXT)
+        ):
             found.append(part)
     return found
 
 
-def _read_result(part: Mapping[str, Any], text: str, where: str, notes: list[Note]) -> list[Any]:
-    """The labels of a choice, or an entity for every label of a region."""
+def _is_region(kind: Any) -> bool:
+    """Whether results of this type are labelled regions: `hypertextlabels`, `taxonomy`, …"""
+    return isinstance(kind, str) and (kind.endswith("labels") or kind == "taxonomy")
+
+
+def _read_result(part: Mapping[str, Any], text: str, where: str, notes: list[Note], labelled: set[Any]) -> list[Any]:
+    """The labels of a choice, or an entity for every label of a region that is not one of `labelled` already."""
     value, kind = part["value"], part["type"]
     names = value.get(kind) or []
+    if kind == "taxonomy" and isinstance(names, list):  # paths: ["Place", "Port"]
+        names = ["/".join(map(str, name)) if isinstance(name, list) else name for name in names]
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ValueError(f"{where}: the {kind} are {shorten(names)}; expected a list of names")
     if kind == "choices" and "start" not in value:
         return names
-    if kind == "choices":
-        notes.append(Note(OF_REGION, where, f"the choice {', '.join(names)} is about a region; left out"))
+    if kind == "choices" or (kind == "taxonomy" and part.get("id") in labelled):
+        notes.append(Note(OF_REGION, where, f"the {kind} {', '.join(names)} is about a region; left out"))
         return []
     if not names:
         notes.append(Note(UNLABELLED, where, f"a region without a label, left out: {shorten(dict(value))}"))
         return []
-    start, end = _offsets(value, text, where, notes)
-    return [{"start": start, "end": end, "label": name} for name in names]
+    offsets, own = _offsets(value, kind, text, where), value.get("text") or None
+    if offsets is None:
+        return [Unread(f"a region of {kind}, {', '.join(names)}, has no offsets in the text: {shorten(dict(value))}")]
+    place = {"start": offsets[0], "end": offsets[1]} | ({"text": own} if isinstance(own, str) else {})
+    return [{**place, "label": name} for name in names]
 
 
-def _offsets(value: Mapping[str, Any], text: str, where: str, notes: list[Note]) -> tuple[int, int]:
-    """The start and the end of a region, in code points; `ValueError` where its text does not stand there."""
-    start, end, own = value.get("start"), value.get("end"), value.get("text")
-    if type(start) is not int or type(end) is not int:
-        raise ValueError(f"{where}: a region has a start and an end in characters, got {shorten(dict(value))}")
-    if not isinstance(own, str) or _bare(text[start:end]) == _bare(own):
-        return start, end
-    units = from_utf16(text, start), from_utf16(text, end)
-    if units[0] is not None and units[1] is not None and _bare(text[units[0] : units[1]]) == _bare(own):
-        notes.append(Note(CONVERTED, where, f"{own!r} at {start}:{end} in UTF-16 units is at {units[0]}:{units[1]}"))
-        return units[0], units[1]
-    raise ValueError(f"{where}: the region {own!r} differs from the text at {start}:{end}, {text[start:end]!r}")
+def _offsets(value: Mapping[str, Any], kind: str, text: str, where: str) -> tuple[int, int] | None:
+    """The start and the end of a region in the text, in any unit; `None` where they are of another one, such as HTML.
+
+    Raises `ValueError` where there are none.
+    """
+    whole, inner = _pair(value, "start", "end"), _pair(value, "startOffset", "endOffset")
+    if kind == "labels" and inner is None and "globalOffsets" not in value:
+        if whole is None:
+            raise ValueError(f"{where}: a region has a start and an end in characters, got {shorten(dict(value))}")
+        return whole
+    shown, own = value.get("globalOffsets"), value.get("text") or None  # in what the page shows
+    given = [_pair(shown, "start", "end") if isinstance(shown, Mapping) else None]
+    given += [inner] if value.get("start") == value.get("end") else []  # in one node of the page
+    for pair in filter(None, given):
+        if fitting(Span("", *pair, own), text) if isinstance(own, str) else not MARKUP.search(text):
+            return pair
+    return None
 
 
-def _bare(text: str) -> str:
-    """Without white space, of which Label Studio's page shows less, and which it writes as a backslash and an n."""
-    return "".join(text.replace("\\n", " ").split())
+def _pair(value: Mapping[str, Any], first: str, last: str) -> tuple[int, int] | None:
+    start, end = value.get(first), value.get(last)
+    return (start, end) if type(start) is int and type(end) is int else None

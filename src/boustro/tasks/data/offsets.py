@@ -3,8 +3,8 @@
     "The Port Lisse-based firm."   LOC [4, 14)   →   words "Port" and "Lisse-based": LOC [1, 3), noted as widened
 
 An entity that begins or ends inside a word is widened to whole words; white space at its ends is left out; a sentence
-break inside it is removed. Each of these is a note. An entity that is outside the text, covers no word, or whose own
-`text` differs from the text at its offsets is a `ValueError`: nothing is dropped.
+break inside it is removed. Each of these is a note. An entity that is outside the text or covers no word is a
+`ValueError`: nothing is dropped. What the offsets count is found by `units`.
 """
 
 from bisect import bisect_left, bisect_right
@@ -14,6 +14,7 @@ from typing import Any
 
 from boustro.errors import shorten
 from boustro.tasks.data.reading import Note
+from boustro.tasks.data.units import Span
 from boustro.text.words import Placed
 from boustro.types import Entity
 
@@ -25,11 +26,17 @@ JOINED = "sentence breaks removed because an entity extends over them"
 REPEATED = "entities given more than once"
 
 
-def read_spans(given: Any, size: int, unit: str, where: str, text: str | None = None) -> list[Entity]:
-    """Entities from `[start, end, label]` lists or dicts, over `size` words or characters.
+def read_spans(given: Any, num_words: int, where: str) -> list[Entity]:
+    """Entities over words, from `[start, end, label]` lists or dicts; `ValueError` for anything else."""
+    spans = parse_spans(given, where)
+    for label, start, end, _ in spans:
+        if not 0 <= start < end <= num_words:
+            raise ValueError(f"{where}: the entity {label} [{start}, {end}) is outside the {num_words} words")
+    return [Entity(span.label, span.start, span.end) for span in spans]
 
-    With `text`, an entity's own `text` must be the text at its offsets. Raises `ValueError` for anything else.
-    """
+
+def parse_spans(given: Any, where: str) -> list[Span]:
+    """Entities as they are given, in any unit; `ValueError`, with the place, for one without a start, end or label."""
     spans = []
     for item in as_rows(given):
         parts: Sequence[Any] = item if isinstance(item, (list, tuple)) else []
@@ -39,16 +46,9 @@ def read_spans(given: Any, size: int, unit: str, where: str, text: str | None = 
             raise ValueError(f"{where}: an entity is [start, end, label], got {shorten(item)}")
         start, end, label = parts
         own = item.get("text") if isinstance(item, Mapping) else None
-        if not 0 <= start < end <= size:
-            raise ValueError(f"{where}: the entity {label} [{start}, {end}) is outside the {size} {unit}")
         if not label.strip():
             raise ValueError(f"{where}: the entity [{start}, {end}) has an empty label")
-        if text is not None and isinstance(own, str) and own and text[start:end] != own:
-            raise ValueError(
-                f"{where}: the entity {own!r} differs from the text at {start}:{end}, {text[start:end]!r}; "
-                "offsets count characters (code points), not bytes"
-            )
-        spans.append(Entity(label, start, end))
+        spans.append(Span(label, start, end, own if isinstance(own, str) and own else None))
     return spans
 
 
@@ -60,7 +60,7 @@ def as_rows(given: Any) -> Any:
     return [dict(zip(given, values, strict=True)) for values in zip(*given.values(), strict=True)]
 
 
-def join_sentences(parts: Sequence[Placed], spans: Sequence[Entity], where: str, notes: list[Note]) -> list[Placed]:
+def join_sentences(parts: Sequence[Placed], spans: Sequence[Span], where: str, notes: list[Note]) -> list[Placed]:
     """Sentences of one text, with those that share an entity joined."""
     joined: list[Placed] = []
     for part in parts:
@@ -77,7 +77,7 @@ def join_sentences(parts: Sequence[Placed], spans: Sequence[Entity], where: str,
 
 
 def to_words(
-    spans: Sequence[Entity], places: Sequence[tuple[int, int]], text: str, where: str, notes: list[Note]
+    spans: Sequence[Span], places: Sequence[tuple[int, int]], text: str, where: str, notes: list[Note]
 ) -> tuple[Entity, ...]:
     """The same entities over words; `places` has each word's characters, in order."""
     starts, ends = [start for start, _ in places], [end for _, end in places]

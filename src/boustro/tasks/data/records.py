@@ -10,15 +10,17 @@ doccano, spaCy, Prodigy and the data sets of the Hub; `annotations` reads the ex
 tokens is split into words and sentences.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from boustro.errors import shorten
 from boustro.given import refuse_no_texts
 from boustro.tasks.data.annotations import plain_records
-from boustro.tasks.data.offsets import as_rows, distinct, join_sentences, read_spans, to_words
+from boustro.tasks.data.offsets import as_rows, distinct, join_sentences, parse_spans, read_spans, to_words
 from boustro.tasks.data.reading import DataOptions, Note, RawData
+from boustro.tasks.data.units import Span, Unit, convert, find_unit
 from boustro.text.words import split_text
 from boustro.types import Sentence
 
@@ -49,17 +51,17 @@ def read_records(
     def place(number: int) -> str:
         return f"record {number} of {name}" if in_memory else f"{name}:{number}"
 
-    for number, record in plain_records(records, "entities", raw.notes, options, place):
+    numbered = [(n, _as_dict(record)) for n, record in plain_records(records, "entities", raw.notes, options, place)]
+    unit = find_unit(_given_spans(numbered, options))
+    for number, record in numbered:
         where = place(number)
-        if is_text_pair(record):
-            record = {TEXT_KEY: record[0], **record[1]}
         if not isinstance(record, Mapping):
             expected = "expected an object with words and tags, or text and entities"
             raise ValueError(f"{where}: {expected}, got {shorten(record)}")
         if record.get("answer") in ("reject", "ignore"):
             raw.notes.append(Note(REJECTED, where, f"the annotator's answer is {record['answer']!r}; left out"))
             continue
-        key, found = _sentences(record, where, f"record {number}", options, raw.notes)
+        key, found = _sentences(record, where, f"record {number}", options, unit, raw.notes)
         if not any(found):
             raw.notes.append(Note(WORDLESS, where, "no words; left out"))
             continue
@@ -77,20 +79,41 @@ def is_text_pair(item: Any) -> bool:
     return isinstance(item, (list, tuple)) and [type(part) for part in item] == [str, dict]
 
 
+def _as_dict(record: Any) -> Any:
+    return {TEXT_KEY: record[0], **record[1]} if is_text_pair(record) else record
+
+
+def _given_spans(numbered: Iterable[tuple[int, Any]], options: DataOptions) -> Iterator[tuple[str, list[Span]]]:
+    """The texts in which units of offsets differ, each with its entities; what cannot be read is refused later."""
+    for _, record in numbered:
+        text = _given_text(record, options) if isinstance(record, Mapping) else None
+        if text is not None and not text.isascii():
+            with suppress(ValueError):
+                key, are_tags = _labels_key(record, "", options)
+                spans = [] if are_tags or record[key] is None else parse_spans(record[key], "")
+                yield text, spans
+
+
+def _given_text(record: Mapping[str, Any], options: DataOptions) -> str | None:
+    chosen = None if options.word_column is None else str(options.word_column)
+    words_key = _first_list(record, WORD_KEYS if chosen is None else (chosen,))
+    return _text(record, chosen if chosen and words_key is None else TEXT_KEY)
+
+
 def _sentences(
-    record: Mapping[str, Any], where: str, document: str, options: DataOptions, notes: list[Note]
+    record: Mapping[str, Any], where: str, document: str, options: DataOptions, unit: Unit, notes: list[Note]
 ) -> tuple[str, list[Sentence]]:
     """The key of the labels, and the sentences of the record's words or text."""
     chosen = None if options.word_column is None else str(options.word_column)
     words_key = _first_list(record, WORD_KEYS if chosen is None else (chosen,))
-    text = _text(record, chosen if chosen and words_key is None else TEXT_KEY)
+    text = _given_text(record, options)
     if words_key is None and text is None:
         looked = chosen or ", ".join((*WORD_KEYS, TEXT_KEY))
         raise ValueError(f"{where}: no words and no text under {looked} ({_found(record)}); choose with --word-column")
     key, are_tags = _labels_key(record, where, options)
     named = record.get("document")
     if words_key is not None:
-        sentence = _words_sentence(record, words_key, key, are_tags, where, notes)
+        sentence = _words_sentence(record, words_key, key, are_tags, where, unit, notes)
         return key, [replace(sentence, document=str(named or ""))]
     assert text is not None
     if are_tags:
@@ -99,7 +122,7 @@ def _sentences(
     parts = list(split_text(text, str(named or document)))
     if record[key] is None:
         return key, [part.sentence for part in parts]
-    spans = read_spans(record[key], len(text), "characters", where, text)
+    spans = convert(parse_spans(record[key], where), text, unit, where, notes)
     parts = join_sentences(parts, spans, where, notes)
     entities = to_words(spans, [place for part in parts for place in part.places], text, where, notes)
     sentences, begin = [], 0
@@ -112,7 +135,7 @@ def _sentences(
 
 
 def _words_sentence(
-    record: Mapping[str, Any], words_key: str, key: str, are_tags: bool, where: str, notes: list[Note]
+    record: Mapping[str, Any], words_key: str, key: str, are_tags: bool, where: str, unit: Unit, notes: list[Note]
 ) -> Sentence:
     text = _text(record, TEXT_KEY)
     words, places = _words(record[words_key], text, where)
@@ -128,9 +151,9 @@ def _words_sentence(
                 raise ValueError(f"{where}: tag {number} under {key!r} is {shorten(tag)}; tags must be names")
         return replace(sentence, tags=tuple(record[key]))
     if text is None or places is None:
-        spans = read_spans(record[key], len(words), "words", where)
+        spans = read_spans(record[key], len(words), where)
         return replace(sentence, entities=distinct(spans, where, notes))
-    spans = read_spans(record[key], len(text), "characters", where, text)
+    spans = convert(parse_spans(record[key], where), text, unit, where, notes)
     return replace(sentence, entities=to_words(spans, places, text, where, notes))
 
 
@@ -144,7 +167,7 @@ def _labels_key(record: Mapping[str, Any], where: str, options: DataOptions) -> 
             raise ValueError(f"{where}: no list of labels under {key!r} ({_found(record)})")
         return key, bool(record[key]) and _first_list(record, (key,), _are_tags) is not None
     tags = _first_list(record, TAG_KEYS, _are_tags)
-    spans = _first_list(record, SPAN_KEYS, lambda rows: not _are_tags(rows))
+    spans = _spans_key(record, where)
     if tags and spans:
         raise ValueError(f"{where}: labels under {tags!r} and under {spans!r}; choose with --tag-column")
     if key := tags or spans or _first_list(record, TAG_KEYS):
@@ -154,6 +177,15 @@ def _labels_key(record: Mapping[str, Any], where: str, options: DataOptions) -> 
         return key, False
     looked = ", ".join(known)
     raise ValueError(f"{where}: no labels under {looked} ({_found(record)}); choose with --tag-column")
+
+
+def _spans_key(record: Mapping[str, Any], where: str) -> str | None:
+    """The key of the entities; one with entities comes before one with none, which another task may have left."""
+    found = [key for key in SPAN_KEYS if _first_list(record, (key,), lambda rows: not _are_tags(rows))]
+    full = [key for key in found if record[key]]
+    if any(record[key] != record[full[0]] for key in full):
+        raise ValueError(f"{where}: entities under {', '.join(map(repr, full))}; choose with --tag-column")
+    return next(iter(full or found), None)
 
 
 def _are_tags(rows: Sequence[Any]) -> bool:

@@ -1,0 +1,117 @@
+"""Offsets in code points, UTF-16 units or bytes: the file proves which, or a note says that it cannot be told.
+
+Tried in every notation of entities over characters: doccano (two), spaCy, Prodigy, our own JSON lines, words with a
+text, Argilla, Label Studio; each with and without the entities' own text.
+"""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from boustro.tasks.data import load_data
+from boustro.tasks.data.offsets import WIDENED
+from boustro.tasks.data.units import CODE_POINTS, CODECS, CONVERTED, UNCLEAR, UTF_16, Span, find_unit
+from labelled import rows, spans
+
+TEXTS = ["Ada Brandt réside à Port Lisse.", "🚒🚒 Ada Brandt left Port Lisse, été 1990.", "It rained."]
+NAMES = [("Ada Brandt", "PER"), ("Port Lisse", "LOC")]
+GOLD = [("PER", "Ada Brandt"), ("LOC", "Port Lisse")] * 2
+
+
+def marked(text, unit):
+    """(start, end, label, its text) of the names in a text, in a unit."""
+    codec, width = CODECS[unit]
+
+    def offset(place):
+        return len(text[:place].encode(codec)) // width
+
+    places = [(text.find(name), len(name), label) for name, label in NAMES if name in text]
+    return [(offset(at), offset(at + size), label, text[at : at + size]) for at, size, label in places]
+
+
+def task(text, all_):
+    def region(start, end, label, own):
+        value = {"start": start, "end": end, "labels": [label]} | ({"text": own} if own else {})
+        return {"type": "labels", "from_name": "ner", "to_name": "text", "value": value}
+
+    return {"data": {"text": text}, "annotations": [{"result": [region(*one) for one in all_]}]}
+
+
+def dicts(all_, start="start", end="end"):
+    return [{start: a, end: b, "label": x} | ({"text": own} if own else {}) for a, b, x, own in all_]
+
+
+FORMS = {
+    "ours": lambda text, all_: {"text": text, "entities": dicts(all_)},
+    "doccano": lambda text, all_: {"text": text, "label": [list(one[:3]) for one in all_]},
+    "doccano with relations": lambda text, all_: {"text": text, "entities": dicts(all_, "start_offset", "end_offset")},
+    "spaCy": lambda text, all_: [text, {"entities": [list(one[:3]) for one in all_]}],
+    "Prodigy": lambda text, all_: {"text": text, "spans": dicts(all_), "answer": "accept"},
+    "words": lambda text, all_: {"text": text, "tokens": re.findall(r"\w+|[^\w\s]", text), "spans": dicts(all_)},
+    "Label Studio": task,
+    "Argilla": lambda text, all_: {"fields": {"text": text}, "responses": {"ner": [{"value": dicts(all_)}]}},
+}
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["own text", "no text"])
+@pytest.mark.parametrize("unit", CODECS)
+@pytest.mark.parametrize("form", FORMS)
+def test_the_unit_that_a_file_proves_is_read_throughout(form, unit, own, file):
+    records = [FORMS[form](t, [(*one[:3], one[3] if own else None) for one in marked(t, unit)]) for t in TEXTS]
+    path = file("a.jsonl", rows(*records))
+    labelled = load_data(path)
+    assert [pair for s in labelled.sentences for pair in spans(s)] == GOLD
+    moved = sum(marked(t, unit)[i] != one for t in TEXTS for i, one in enumerate(marked(t, CODE_POINTS)))
+    counts = {what: n for what, n in labelled.counts().items() if "widened" not in what}
+    assert counts == ({CONVERTED.format(unit): moved} if moved else {})
+
+
+def read(*records):
+    """(the entities, the number of notes of each kind)."""
+    labelled = load_data(list(records))
+    return [pair for s in labelled.sentences for pair in spans(s)], dict(labelled.counts())
+
+
+EITHER = {"text": "🚒🚒🚒🚒🚒 Elsa Ada! left", "entities": [[11, 15, "PER"]]}  # Elsa in UTF-16 units, else Ada!
+UTF16 = {"text": "🚒 Brandt left", "entities": [[3, 9, "PER"]]}
+POINTS = {"text": "🚒 Brandt left", "entities": [[2, 8, "PER"]]}
+LOOSE = {"text": "🚒 Brandts left", "entities": [[2, 8, "PER"]]}  # inside a word in every unit
+
+
+def test_an_entity_that_fits_several_units_is_read_in_that_of_its_file_or_noted():
+    assert read(EITHER) == ([("PER", "Ada !")], {UNCLEAR: 1})
+    assert read(EITHER, UTF16) == ([("PER", "Elsa"), ("PER", "Brandt")], {CONVERTED.format(UTF_16): 2})
+    assert read(EITHER, POINTS) == ([("PER", "Ada !"), ("PER", "Brandt")], {})
+    (note,) = load_data([EITHER]).notes
+    assert str(note).endswith("PER 'Ada!', read in code points, would be 'Elsa' in UTF-16 units")
+
+
+def test_most_entities_decide_and_the_others_are_noted():
+    assert read(UTF16, UTF16, POINTS) == (
+        [("PER", "Brandt")] * 2 + [("PER", "Brandt")],
+        {CONVERTED.format(UTF_16): 3, UNCLEAR: 1, WIDENED: 1},
+    )
+    found, counts = read(POINTS, POINTS, UTF16)
+    assert found[:2] == [("PER", "Brandt")] * 2 and counts == {UNCLEAR: 1, WIDENED: 1}
+    assert read(LOOSE, POINTS) == ([("PER", "Brandts"), ("PER", "Brandt")], {WIDENED: 1})
+    assert read(LOOSE)[1] == {WIDENED: 1}
+
+
+def test_a_file_of_argilla_may_have_both_units():
+    both = [FORMS["Argilla"](own["text"], [(*own["entities"][0], None)]) for own in (UTF16, UTF16, POINTS)]
+    assert read(*both) == ([("PER", "Brandt")] * 3, {CONVERTED.format(UTF_16): 2})
+
+
+def test_an_offset_inside_a_character_is_outside_every_text():
+    with pytest.raises(
+        ValueError, match=r"record 1 of the given data: the entity PER \[0, 12\) is outside the 10 char"
+    ):
+        load_data([{"text": "🚒 Ada left", "entities": [[0, 12, "PER"]]}])
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=9), max_size=4))
+def test_the_own_text_of_entities_decides(texts):
+    given_spans = [(text, [Span("X", 0, len(text), text)]) for text in texts if text.strip()]
+    assert find_unit(given_spans).name == CODE_POINTS
