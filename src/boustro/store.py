@@ -26,6 +26,7 @@ from boustro.errors import lacks_memory, reason
 from boustro.locks import disk_errors, lock, real_path, restore, retired_path, staging_path, sweep, sync
 
 MANIFEST = "manifest.json"
+POINTER = b"version https://git-lfs"  # how a file of a few lines begins that stands for a large one
 EDITABLE = frozenset({"README.md"})  # a person may edit them: not verified, and an edited one is not replaced
 _options: dict[str, Any] = {}
 
@@ -168,10 +169,25 @@ def open_folder(path: str | Path, kind: str, verify: bool = False, needs: Collec
         if not file.is_file():
             raise ValueError(f"{file} is missing; write the {kind} folder again")
         if file.stat().st_size != fact["bytes"]:
+            refuse_pointers(path)
             raise ValueError(f"{file} holds {file.stat().st_size} bytes, not {fact['bytes']}; write the folder again")
         if verify and hash_file(file) != fact["sha256"]:
             raise ValueError(f"{file} has changed since it was written; write the {kind} folder again")
     return manifest
+
+
+def refuse_pointers(path: str | Path) -> None:
+    """`ValueError` for a folder that could not be read and holds pointers in place of files that Git LFS keeps."""
+    path = Path(path)
+    for file in sorted(path.iterdir()) if path.is_dir() else ():
+        if not file.is_file():
+            continue
+        with file.open("rb") as opened:
+            start = opened.read(len(POINTER))
+        if start == POINTER:
+            raise ValueError(
+                f"{file} is a pointer of Git LFS, not the file itself; fetch the files with: git lfs pull, in {path}"
+            )
 
 
 @contextlib.contextmanager

@@ -78,6 +78,7 @@ class TransformerEncoder(PieceEncoder):
     def _load(self, make: Any, config: Any, dtype: torch.dtype) -> Any:
         """The frozen model as the auto class `make` loads it; AutoModel leaves out the LM head."""
         how: dict[str, Any] = {"dtype": dtype, "spread": self._spread, "quantise": self._quantise}
+        how["num_blocks"] = self._num_layers
         return load_placed(make, self._path, self.device, config=config, revision=self._revision, **how)
 
     @abstractmethod

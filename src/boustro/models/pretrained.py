@@ -1,5 +1,6 @@
 """Models of transformers: what kind an architecture is, and loading weights quietly, completely, with clear errors."""
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from transformers import PretrainedConfig
@@ -7,9 +8,12 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
 )
+from transformers.quantizers.auto import AUTO_QUANTIZATION_CONFIG_MAPPING
 from transformers.utils import logging
 
 from boustro.errors import lacks_memory, reason
+from boustro.models.unread import wrongly_unread
+from boustro.store import refuse_pointers
 
 UNUSED = "pooler"  # above the states of a masked LM's body; many files of weights lack it, and nothing here reads it
 POSITIONS_AFTER_PADDING = ("roberta", "xlm-roberta", "camembert")  # architectures whose first position is not 0
@@ -42,11 +46,14 @@ def first_position(config: PretrainedConfig) -> int:
     return config.pad_token_id + 1 if config.model_type in POSITIONS_AFTER_PADDING else 0
 
 
-def load_pretrained(make: Any, name_or_path: str, **options: Any) -> Any:
-    """`make.from_pretrained`, `make` being a class of transformers, which would fill missing weights at random.
+def load_pretrained(make: Any, name_or_path: str, *, num_blocks: int | None = None, **options: Any) -> Any:
+    """`make.from_pretrained`, `make` being a class of transformers, which would fill missing weights at random, leave
+    out those that it does not know, and tie or not tie a head against the config.
 
-    Raises `ValueError` for weights that cannot be read, do not fit the config, or are incomplete.
+    `num_blocks` are in the files, where the `config` has fewer. Raises `ValueError` for weights that cannot be read, do
+    not fit the config, are incomplete, or would be read in part.
     """
+    _refuse_unknown_quantisation(name_or_path, options.get("config"))
     bars, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
     logging.set_verbosity_error()
@@ -55,6 +62,7 @@ def load_pretrained(make: Any, name_or_path: str, **options: Any) -> Any:
     except Exception as error:  # a damaged file makes the libraries raise anything
         if isinstance(error, ImportError) or lacks_memory(error):
             raise
+        refuse_pointers(name_or_path)
         raise ValueError(f"{name_or_path}: the weights could not be loaded: {reason(error)}") from error
     finally:
         logging.set_verbosity(verbosity)
@@ -64,4 +72,43 @@ def load_pretrained(make: Any, name_or_path: str, **options: Any) -> Any:
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise ValueError(f"{name_or_path}: the weights could not be loaded: {missing[0]}{more} are missing")
+    _refuse_unread(name_or_path, model, told["unexpected_keys"], num_blocks)
+    _refuse_untied(name_or_path, model)
     return model
+
+
+def _refuse_unknown_quantisation(name: str, config: PretrainedConfig | None) -> None:
+    """`ValueError` for quantised weights that transformers would read as if they were not."""
+    found = getattr(config, "quantization_config", None)
+    if not isinstance(found, dict) or found.get("load_in_8bit") or found.get("load_in_4bit"):
+        return
+    method = found.get("quant_method")
+    if method not in AUTO_QUANTIZATION_CONFIG_MAPPING:
+        raise ValueError(
+            f"{name}: its config.json says that the weights are quantised by {method!r}, which transformers cannot "
+            f"read (it reads {', '.join(sorted(AUTO_QUANTIZATION_CONFIG_MAPPING))}); use the model's weights that are "
+            "not quantised"
+        )
+
+
+def _refuse_unread(name: str, model: Any, unexpected: Iterable[str], num_blocks: int | None) -> None:
+    if getattr(getattr(model, "hf_quantizer", None), "pre_quantized", False):
+        return  # transformers reads them in its own way
+    depth = getattr(model.config.get_text_config(), "num_hidden_layers", 0)
+    if unread := wrongly_unread(model, unexpected, num_blocks or depth):
+        more = f" and {len(unread) - 1} more weights" if len(unread) > 1 else ""
+        raise ValueError(
+            f"{name}: the config does not fit the weights: {unread[0]}{more} would be left out; get config.json and "
+            "the weights from one source, and quantised weights in a format that the config names"
+        )
+
+
+def _refuse_untied(name: str, model: Any) -> None:
+    """`ValueError` for weights that the config ties and that differ in the files: either could be meant."""
+    differing = model.get_expanded_tied_weights_keys(all_submodels=True).items() - model.all_tied_weights_keys.items()
+    if differing:
+        head, source = min(differing)
+        raise ValueError(
+            f"{name}: config.json ties {head} to {source} (tie_word_embeddings), but the files have another {head}; "
+            "write false for tie_word_embeddings to use it, or remove it from the files"
+        )

@@ -95,13 +95,13 @@ def _load(folder: str, lm: PreTrainedModel, dtype: Any = torch.float32) -> Any:
     with reading(folder, ADVICE):
         config = AutoConfig.from_pretrained(folder)
         if architecture_kind(config) == "causal":
-            return load_pretrained(AutoModelForCausalLM, folder, dtype=dtype)
+            return load_pretrained(AutoModelForCausalLM, folder, config=config, dtype=dtype)
     if config.model_type != lm.config.model_type:
         raise ValueError(
             f"{folder} is a {config.model_type} and the model to train a {lm.config.model_type}; start from a causal "
             f"LM or from a {lm.config.model_type}"
         )
-    return load_pretrained(type(lm), folder, dtype=dtype)
+    return load_pretrained(type(lm), folder, config=config, dtype=dtype)
 
 
 def _with_rows(more: int, theirs: Tensor, ours: Tensor | None) -> Tensor:

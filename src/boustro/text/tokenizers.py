@@ -13,6 +13,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, proce
 
 from boustro.errors import reason
 from boustro.names import PAIRS, locate_model
+from boustro.store import refuse_pointers
 
 LEAST_PIECES, MOST_PIECES = 257, 4_000_000
 END_OF_TEXT = "<|endoftext|>"
@@ -46,7 +47,7 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
 def load_tokenizer(name_or_path: str | Path, revision: str | None = None):
     """A transformers tokenizer that neither truncates nor pads; `starter` is that of the pair in the package.
 
-    Raises `FileNotFoundError` if there is none at this path or of this name.
+    Raises `FileNotFoundError` if there is none at this path or of this name, `ValueError` for a pointer of Git LFS.
     """
     from transformers import AutoTokenizer
 
@@ -58,6 +59,7 @@ def load_tokenizer(name_or_path: str | Path, revision: str | None = None):
     except ImportError:
         raise
     except Exception as error:  # a damaged file makes the libraries raise anything
+        refuse_pointers(place)
         raise FileNotFoundError(
             f"{name_or_path}: no tokenizer could be loaded from this path or name; a folder needs tokenizer.json, "
             f"which save_pretrained of the tokenizer writes ({reason(error)})"
