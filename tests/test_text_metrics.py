@@ -85,9 +85,7 @@ def bleu_by_hand(texts: list[str], references: list[list[str]]) -> float:
         length += len(words)
         nearest += min(map(len, golds), key=lambda size: (abs(size - len(words)), size))
         for size in range(1, 5):
-            here, *there = (
-                Counter(tuple(w[i : i + size]) for i in range(len(w) - size + 1)) for w in (words, *golds)
-            )
+            here, *there = (Counter(tuple(w[i : i + size]) for i in range(len(w) - size + 1)) for w in (words, *golds))
             wanted[size] += here.total()
             found[size] += (here & reduce(or_, there)).total()
     precision = sum(log(found[size] / wanted[size]) for size in range(1, 5)) / 4

@@ -26,7 +26,8 @@ from boustro.tasks.data.conllu import read_conllu
 from boustro.tasks.data.jsonl import records_of
 from boustro.tasks.data.reading import DataOptions, missing_file
 from boustro.tasks.data.records import SPAN_KEYS, TAG_KEYS, TEXT_KEY, UNLABELLED, WORD_KEYS
-from boustro.tasks.data.schemes import ALL_LETTERS, gold_entities
+from boustro.tasks.data.schemes import gold_entities
+from boustro.tasks.data.spellings import ALL_LETTERS, respell
 from boustro.text.documents import OPENERS, read_lines
 from boustro.text.words import split_text
 from boustro.types import Entity, Sentence
@@ -82,7 +83,9 @@ def _form(path: Path, lines: Sequence[tuple[int, str]]) -> str:
         return "jsonl"
     rows = [line.split("\t") if "\t" in line else line.split() for line in full]
     columns = {len(row) for row in rows}
-    tagged = len(columns) == 1 and min(columns) > 1 and all(is_span_tag(row[-1].strip(), ALL_LETTERS) for row in rows)
+    tags = {row[-1].strip() for row in rows}
+    are_tags = all(is_span_tag(tag, ALL_LETTERS) for tag in tags) or ("O" in tags and respell(tags))
+    tagged = len(columns) == 1 and min(columns) > 1 and are_tags
     return "conll" if tagged or sniff(lines) is read_conllu else "text"
 
 

@@ -14,13 +14,13 @@ A column is named upos, xpos, deprel and so on, by its number, or by a key: `fea
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from boustro.choose import suggestion
 from boustro.metrics.spans import is_span_tag
 from boustro.tasks.data.reading import DataOptions, Lines, Note, RawData
-from boustro.tasks.data.schemes import ALL_LETTERS
+from boustro.tasks.data.spellings import ALL_LETTERS, respell
 from boustro.types import Sentence
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -56,18 +56,20 @@ def read_conllu(path: Path, options: DataOptions, lines: Lines) -> RawData:
     Raises `ValueError` with file:line for a line that is not CoNLL-U, an id out of order, and an unknown column or key.
     """
     raw = RawData(name=str(path), form="CoNLL-U", fallback="labels")
+    is_keyed = ":" in str(options.tag_column)
     blocks = [block for block in _read_blocks(path, options, lines, raw.notes) if block.words]
     present = {value for block in blocks for value in block.values if value is not None}
     if blocks and not present - {"_"}:
         raise ValueError(f"{path}: no word has {options.tag_column or 'upos'}; name another column with --tag-column")
     # Without its key, a word is outside all entities; a missing label is _, as in CoNLL-U.
-    missing = "O" if all(is_span_tag(value, ALL_LETTERS) for value in present) else "_"
+    is_respelled = is_keyed and bool(respell(present | {"O"}))
+    missing = "O" if is_respelled or all(is_span_tag(value, ALL_LETTERS) for value in present) else "_"
     for block in blocks:
         tags = tuple(missing if value is None else value for value in block.values)
         where = f"{path}:{block.lines[0]}"
         raw.sentences.append(Sentence(tuple(block.words), tags, block.spaces(), block.document, where))
         raw.lines.append(block.lines)
-    return raw
+    return replace(raw, fallback=None) if is_respelled else raw
 
 
 def _read_blocks(path: Path, options: DataOptions, lines: Lines, notes: list[Note]) -> Iterator[_SentenceLines]:

@@ -14,8 +14,10 @@ from pathlib import Path
 from boustro.choose import suggestion
 from boustro.options import OptionError, Share, check_options
 from boustro.tasks.data.schemes import Scheme, check_scheme, encode_tags, flatten_entities, invalid_tags, to_bio
+from boustro.tasks.data.spellings import respell
 from boustro.types import Sentence
 
+RESPELLED = "tags in another spelling than B-PER and O, each counted once"
 REPAIRED = "tags that do not fit their neighbours, read as conlleval reads them"
 OVERLAPPING = "entities that overlap another one; the tags contain only the outermost"
 
@@ -140,6 +142,7 @@ def label(raw: RawData, scheme: Scheme = "auto") -> Labelled:
         raise ValueError(f"{raw.name}: no sentence has labels; expected words and their tags")
     for number, sentence in enumerate(raw.sentences):
         _check_sentence(sentence, raw.place(number) if raw.lines else f"sentence {number + 1} of {raw.name}")
+    raw = _respelled(raw) if scheme not in ("io", "labels") and raw.fallback is None else raw
     tagged = [s if s.entities is None else replace(s, tags=None) for s in raw.sentences]
     try:
         found = check_scheme(tagged, scheme, raw.place)
@@ -164,6 +167,21 @@ def label(raw: RawData, scheme: Scheme = "auto") -> Labelled:
                 notes.append(Note(REPAIRED, raw.place(number, word), detail))
             sentences.append(replace(sentence, tags=to_bio(sentence.tags, found)))
     return Labelled(name=raw.name, form=raw.form, scheme=found, sentences=sentences, notes=notes)
+
+
+def _respelled(raw: RawData) -> RawData:
+    """The same with tags spelled as `B-PER`; each of another spelling is noted, where it is first."""
+    tags = [sentence.tags or () if sentence.entities is None else () for sentence in raw.sentences]
+    spelled = respell({tag for own in tags for tag in own})
+    if not spelled:
+        return raw
+    places = {tag: raw.place(i, j) for i, own in reversed([*enumerate(tags)]) for j, tag in reversed([*enumerate(own)])}
+    notes = [Note(RESPELLED, places[t], f"{t} is read as {new}") for t, new in spelled.items() if t != new]
+    sentences = [
+        replace(sentence, tags=tuple(spelled[tag] for tag in own)) if own else sentence
+        for sentence, own in zip(raw.sentences, tags, strict=True)
+    ]
+    return replace(raw, sentences=sentences, notes=[*raw.notes, *notes])
 
 
 def _check_sentence(sentence: Sentence, where: str) -> None:

@@ -17,6 +17,7 @@ from itertools import pairwise
 from typing import Literal
 
 from boustro.metrics.spans import extract_spans, is_span_tag
+from boustro.tasks.data.spellings import ALL_LETTERS, are_bracketed, outside_of, with_letters
 from boustro.types import Entity, Sentence
 
 Scheme = Literal["auto", "bio", "iob1", "bioes", "bilou", "bmes", "io", "labels"]
@@ -24,13 +25,12 @@ Scheme = Literal["auto", "bio", "iob1", "bioes", "bilou", "bmes", "io", "labels"
 # The letter of an entity's only word, first word, middle words, and last word.
 LETTERS: dict[Scheme, str] = {"bio": "BBII", "bioes": "SBIE", "bilou": "UBIL", "bmes": "SBME", "iob1": "IIII"}
 KNOWN: dict[Scheme, frozenset[str]] = {scheme: frozenset(letters) | {"B"} for scheme, letters in LETTERS.items()}
-ALL_LETTERS = frozenset().union(*KNOWN.values())
 AS_BIOES = {"bilou": {"L": "E", "U": "S"}, "bmes": {"M": "I"}}
 WHY = {"B": "begins an entity", "I": "does not follow an entity of its type"}
 WHY |= dict.fromkeys("EL", "ends an entity") | dict.fromkeys("SU", "is a one-word entity")
 LABELS_ADVICE = (
-    "IOB1, BIO or BIOES tag (such as O or B-PER); for labels without prefixes use --scheme io, where a run of one "
-    "label is an entity, or --scheme labels, one label per word"
+    "(such as O or B-PER); for labels without prefixes use --scheme io, where a run of one label is an entity, or "
+    "--scheme labels, one label per word"
 )
 
 
@@ -41,15 +41,21 @@ def check_scheme(sentences: Sequence[Sentence], scheme: Scheme, place: Callable[
     `i` in the message.
     """
     found = {tag for s in sentences for tag in s.tags or ()}
-    if scheme == "io" and found - {"O"} and all(is_span_tag(tag, ALL_LETTERS) for tag in found):
-        first = _first(sentences, found - {"O"}, place)
+    inside = found - outside_of(found)
+    if (
+        scheme == "io"
+        and inside
+        and (inside <= with_letters(inside) or all(is_span_tag(t, ALL_LETTERS) for t in found))
+    ):
+        first = _first(sentences, inside, place)
         raise ValueError(f"{first} has a prefix; --scheme io is for labels without prefixes")
     if scheme in ("io", "labels"):
         return scheme
     letters = ALL_LETTERS if scheme == "auto" else KNOWN[scheme]
     if wrong := {tag for tag in found if not is_span_tag(tag, letters)}:
-        what = LABELS_ADVICE if scheme == "auto" else f"{scheme.upper()} tag"
-        raise ValueError(f"{_first(sentences, wrong, place)} is not a valid {what}")
+        if scheme == "auto":
+            raise ValueError(_unlike_all(sentences, found, wrong, place))
+        raise ValueError(f"{_first(sentences, wrong, place)} is not a valid {scheme.upper()} tag")
     used = {tag[0] for tag in found} - {"O"}
     if scheme != "auto":
         return scheme
@@ -131,6 +137,19 @@ def _is_iob1(sentences: Sequence[Sentence]) -> bool:
     """Whether every entity that does not follow one of its own type begins with I."""
     pairs = (pair for s in sentences for pair in pairwise(("O", *(s.tags or ()))))
     return {tag[0] for before, tag in pairs if tag != "O" and before[2:] != tag[2:]} == {"I"}
+
+
+def _unlike_all(
+    sentences: Sequence[Sentence], found: set[str], wrong: set[str], place: Callable[[int, int], str]
+) -> str:
+    """Why tags are outside all schemes, and what to do."""
+    prefixed = with_letters(found)
+    first = f"{_first(sentences, (wrong - prefixed) or wrong, place)} is not a valid IOB1, BIO or BIOES tag"
+    if are_bracketed(found):
+        return f"{first}: tags in brackets are not read; convert them to BIO"
+    if prefixed:
+        return f"{first}, unlike {min(prefixed)!r}; correct the tags, so that all have one spelling"
+    return f"{first} {LABELS_ADVICE}"
 
 
 def _first(sentences: Sequence[Sentence], tags: set[str], place: Callable[[int, int], str]) -> str:
