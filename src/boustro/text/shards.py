@@ -13,7 +13,7 @@ corpus.
 import contextlib
 import json
 import os
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
@@ -134,16 +134,20 @@ def tokenize(
         found = read_documents(corpus, text_key, split)
         return sieve.filter(found) if sieve else found
 
+    counts: Counter[str] = Counter()
     made_by = {"corpora": list(corpus), "near_duplicates": near_duplicates}
     with claim(out, "shards", overwrite), write_folder(out, "shards", made_by) as folder:
         if train_tokenizer is not None:
             shown = tqdm(documents(), desc="training the tokenizer", unit=" documents", disable=None)
-            tokenizers.save_tokenizer(tokenizers.train_tokenizer(shown, train_tokenizer), folder / "tokenizer")
+            trained = tokenizers.train_tokenizer(shown, train_tokenizer, counts)
+            tokenizers.save_tokenizer(trained, folder / "tokenizer")
         else:
             load_tokenizer(str(tokenizer)).save_pretrained(folder / "tokenizer")
         config = write_shards(documents(), folder, workers or os.cpu_count() or 1)
-    left_out = f"; {sieve.left_out:,} near-duplicates left out" if sieve else ""
-    print(f"{out}: {config['num_documents']:,} documents, {config['num_pieces']:,} pieces, {config['dtype']}{left_out}")
+    if sieve:
+        counts["near-duplicates left out"] = sieve.left_out
+    told = "".join(f"; {count:,} {what}" for what, count in counts.items())
+    print(f"{out}: {config['num_documents']:,} documents, {config['num_pieces']:,} pieces, {config['dtype']}{told}")
 
 
 def write_shards(documents: Iterable[str], folder: Path, workers: int) -> dict[str, Any]:

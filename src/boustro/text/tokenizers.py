@@ -5,7 +5,9 @@ splits numbers into groups of at most three digits. Every byte is a piece, so no
 separates documents and starts every training segment.
 """
 
-from collections.abc import Iterable, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +20,44 @@ from boustro.store import refuse_pointers
 LEAST_PIECES, MOST_PIECES = 257, 4_000_000
 END_OF_TEXT = "<|endoftext|>"
 WORD_PATTERN = r" ?[\p{L}\p{M}]+| ?\p{N}{1,3}| ?[^\s\p{L}\p{M}\p{N}]+|\s+(?!\S)|\s+"
+TO_WORDS = pre_tokenizers.Split(Regex(WORD_PATTERN), behavior="isolated")
+LONGEST_WORD = 1000
+"""Characters of a word that a training reads as one; its time grows with their square."""
+PERHAPS_LONG = re.compile(rf"\S{{{LONGEST_WORD},}}|\s{{{LONGEST_WORD},}}")
+CUT = f"words of more than {LONGEST_WORD:,} characters, cut to train the tokenizer"
 
 
-def train_tokenizer(documents: Iterable[str], vocab_size: int) -> Tokenizer:
-    """Train a byte-level BPE of `vocab_size` pieces (at least 257: the bytes and the end-of-text piece)."""
+def train_tokenizer(documents: Iterable[str], vocab_size: int, counts: Counter[str] | None = None) -> Tokenizer:
+    """Train a byte-level BPE of `vocab_size` pieces (at least 257: the bytes and the end-of-text piece).
+
+    Very long words are cut (`cut_long_words`), and counted in `counts`.
+    """
     if not LEAST_PIECES <= vocab_size <= MOST_PIECES:
         raise ValueError(f"a byte-level vocabulary has {LEAST_PIECES} to {MOST_PIECES:,} pieces, not {vocab_size:,}")
     tokenizer = Tokenizer(models.BPE())
-    to_words = pre_tokenizers.Split(Regex(WORD_PATTERN), behavior="isolated")
     to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([to_words, to_bytes])  # type: ignore[assignment]
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([TO_WORDS, to_bytes])  # type: ignore[assignment]
     tokenizer.decoder = decoders.ByteLevel()  # type: ignore[assignment]
     options = {"initial_alphabet": pre_tokenizers.ByteLevel.alphabet(), "show_progress": False}
     trainer = trainers.BpeTrainer(vocab_size=vocab_size, special_tokens=[END_OF_TEXT], **options)
-    tokenizer.train_from_iterator(documents, trainer)
+    tokenizer.train_from_iterator(cut_long_words(documents, Counter() if counts is None else counts), trainer)
     return tokenizer
+
+
+def cut_long_words(documents: Iterable[str], counts: Counter[str]) -> Iterator[str]:
+    """Documents in which words of more than `LONGEST_WORD` characters (DNA, rows of signs) are cut, and counted.
+
+    A document with such words is given in parts.
+    """
+    for document in documents:
+        start = 0
+        for _, (first, stop) in TO_WORDS.pre_tokenize_str(document) if PERHAPS_LONG.search(document) else ():
+            if stop - first > LONGEST_WORD:
+                counts[CUT] += 1
+            for cut in range(first + LONGEST_WORD, stop, LONGEST_WORD):
+                yield document[start:cut]
+                start = cut
+        yield document[start:]
 
 
 def save_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
