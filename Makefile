@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist lo
 COMPUTING := adapt copies crf elmo embeddings encoders fusion heads loss masked optimizer pairs pretrain pretrain_objectives \
 	questions roads sequence_heads span_head tagger tasks warm_start
 
-.PHONY: demo test test-bf16 check docs install format clean
+.PHONY: demo test test-bf16 test-llm check docs install format clean
 
 demo: install
 	$(BIN)/boustro demo
@@ -19,6 +19,10 @@ test: install
 
 test-bf16: install
 	BOUSTRO_BF16=1 $(PYTEST) $(COMPUTING:%=tests/test_%.py)
+
+# Tests with a real LM: make test-llm DIR=path/of/a/transformers/folder
+test-llm: install
+	BOUSTRO_REAL_LM=$(abspath $(DIR)) $(BIN)/python -m pytest -m real_lm tests
 
 check: install
 	$(BIN)/ruff check src tests bench

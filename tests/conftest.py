@@ -28,6 +28,7 @@ CHECKED = ["boustro.objectives", "boustro.models", "boustro.heads", "boustro.gen
 install_import_hook(CHECKED, "beartype.beartype")
 
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
+REAL_LM = os.environ.get("BOUSTRO_REAL_LM") or None
 KINDS = ("gpt2", "llama", "qwen3", "gpt_neox")
 SENTENCES = [
     "The ferry to Vellmar leaves at seven, and Ada Brandt is never on time.",
@@ -73,6 +74,11 @@ socket.getaddrinfo = _guard_lookup
 
 
 def pytest_collection_modifyitems(items) -> None:
+    if REAL_LM is None:
+        skip = pytest.mark.skip(reason="needs a folder of an LM in $BOUSTRO_REAL_LM")
+        for item in items:
+            if item.get_closest_marker("real_lm"):
+                item.add_marker(skip)
     if SHARED_DATA.is_dir():
         return
     for item in items:
@@ -84,6 +90,13 @@ def pytest_collection_modifyitems(items) -> None:
 def shared_data() -> Path:
     """../shared/data; a test that asks for it carries the marker `shared_data`."""
     return SHARED_DATA
+
+
+@pytest.fixture
+def real_lm() -> str:
+    """The folder in `$BOUSTRO_REAL_LM`; a test that asks for it carries the marker `real_lm`."""
+    assert REAL_LM is not None
+    return REAL_LM
 
 
 @pytest.fixture

@@ -77,7 +77,7 @@ def facts_of(encoder: LMEncoder, exact_base: str) -> Adaptation:
     return Adaptation(
         base=exact_base,
         direction="backward" if encoder.backward else "forward",
-        weights=encoder.identity()["weights"],
+        weights=encoder.weights(),
         vocabulary=fingerprint(encoder.vocabulary()),
         blocks="{}-{}".format(*encoder.blocks) if isinstance(encoder, UnmaskedEncoder) else MASK_KEPT,
         start_piece=AUTO,

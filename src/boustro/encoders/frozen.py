@@ -73,6 +73,6 @@ def naming_folder(path: Path) -> Iterator[None]:
 
 
 def weights_of(identity: dict[str, Any]) -> list[Any]:
-    """The LMs of an encoder, by what they are and not by where they lie."""
+    """The LMs of an encoder, by what they are and not by where they lie, and how their states are scaled."""
     parts = identity.get("parts", [identity])
-    return [(part["weights"], part["vocabulary"], part.get("direction")) for part in parts]
+    return [(part["weights"], part["vocabulary"], part.get("direction"), part.get("scales")) for part in parts]

@@ -18,6 +18,8 @@ from boustro.store import kind_of, read_folder, read_json
 
 FREE = {"context", "dtype", "window", "quantise"}
 """Facts of an encoder's identity that may differ between the raw text and later texts."""
+BY_LAYER = ("layers", "scales")
+"""Facts that have a value for each layer; a memory is about the highest."""
 
 
 class MemoryEncoder(PooledEncoder):
@@ -69,8 +71,9 @@ def reading_facts(encoder: Encoder) -> Any:
 
     def facts(value: Any) -> Any:
         if isinstance(value, Mapping):
-            kept = {name: facts(fact) for name, fact in value.items() if name not in FREE}
-            return kept | ({"layers": value["layers"][-1]} if "layers" in value else {})
+            kept = {name: facts(fact) for name, fact in value.items() if name not in {*FREE, *BY_LAYER}}
+            highest = {name: value[name][-1] for name in BY_LAYER if name in value}
+            return kept | {name: fact for name, fact in highest.items() if (name, fact) != ("scales", 1)}
         return [facts(item) for item in value] if isinstance(value, (list, tuple)) else value
 
     return facts(encoder.identity())

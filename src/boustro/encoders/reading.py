@@ -15,6 +15,7 @@ Letters: W words, P pieces of a window, L layers, D width of a state, K places o
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
@@ -36,6 +37,7 @@ PLACES = ("before", "entry", "exit", "first", "last", "mean")
 CHUNK_WORDS = 16384
 BATCH_PIECES = {"cpu": 1024, "cuda": 65536}  # on a CPU, what fits into its caches is fastest
 WINDOWED = "sentences longer than the model's window, read in overlapping windows"
+BEYOND = "values out of float16's range, stored as its largest; --dtype float32 keeps them"
 
 
 class Selection(NamedTuple):
@@ -127,9 +129,16 @@ class PieceEncoder(Encoder):
         """The column of such a row whose state is that of the window's first piece."""
         return len(self._prefix)
 
+    @cached_property
+    def scales(self) -> list[int]:
+        """For each layer that is kept, what its states are divided by in the arrays."""
+        return [1] * len(self._layers)
+
     def identity(self) -> dict[str, Any]:
         """A subclass adds the weights and its own facts."""
+        scaled = {"scales": self.scales} if max(self.scales) > 1 else {}
         return {
+            **scaled,
             "vocabulary": fingerprint(self.vocabulary()),
             "tokenizer": fingerprint(self._aligner.fingerprint(), self._tokenizer_files),
             "frame": [list(self._prefix), list(self._suffix)],
@@ -184,15 +193,23 @@ class PieceEncoder(Encoder):
             states = self._read(batch, aligned)
             for k, by_text in enumerate(selections):
                 words, places, weights = self._look_up(batch, by_text, first_word, states[0].shape[1])
-                for number, layer in enumerate(states):
-                    picked = layer.flatten(0, 1)[places.to(layer.device)].float()  # (n, D)
+                for number, (layer, scale) in enumerate(zip(states, self.scales, strict=True)):
+                    picked = layer.flatten(0, 1)[places.to(layer.device)]  # (n, D)
+                    picked = picked if scale == 1 else picked / scale
                     if k in means:  # of several states, which two windows may have read
-                        means[k][:, number].index_add_(0, words, picked.cpu() * weights[:, None])
+                        means[k][:, number].index_add_(0, words, picked.float().cpu() * weights[:, None])
                     else:
-                        result[:, number, k].index_copy_(0, words, _narrow(picked, result.dtype).cpu())
+                        result[:, number, k].index_copy_(0, words, self._narrow(picked, result.dtype).cpu())
         for k, mean in means.items():
-            result[:, :, k] = _narrow(mean, result.dtype)
+            result[:, :, k] = self._narrow(mean, result.dtype)
         return result.flatten(2).numpy()
+
+    def _narrow(self, x: Tensor, dtype: torch.dtype) -> Tensor:
+        """The same in another type; values out of its range are counted, and become its largest or smallest."""
+        narrow, limit = x.to(dtype), torch.finfo(dtype).max
+        if beyond := int(narrow.isinf().sum()):
+            self.counts[BEYOND] += beyond
+        return narrow.clamp_(-limit, limit) if beyond else narrow
 
     def _look_up(
         self, batch: list[Window], by_text: list[Selection], first_word: np.ndarray, num_columns: int
@@ -220,9 +237,3 @@ class PieceEncoder(Encoder):
         pieces = aligned[window.text].ids
         reading = pieces[::-1] if self.backward else pieces
         return self._row(reading[window.start : window.stop].tolist())
-
-
-def _narrow(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """The same in a narrower type; values out of its range become its largest or smallest."""
-    limit = torch.finfo(dtype).max
-    return x if x.dtype == dtype else x.clamp(-limit, limit).to(dtype)

@@ -8,6 +8,7 @@ import math
 import re
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from transformers import AutoModel
 
 from boustro.encoders.loading import exact_revision, load_config, load_tokenizer_of, weights_fingerprint
 from boustro.encoders.options import ReadingOptions
+from boustro.encoders.probe import PARAGRAPH
 from boustro.encoders.reading import PieceEncoder
 from boustro.hardware import find_device, is_spread, uses_bf16
 from boustro.models.blocks import find_blocks, states_up_to
@@ -24,9 +26,12 @@ from boustro.models.placing import load_placed
 from boustro.models.pretrained import first_position
 from boustro.models.shorten import shortened
 from boustro.store import fingerprint
+from boustro.text.start import RECORDED
 from boustro.text.tokenizers import refuse_ids_beyond
 
 MOST_WINDOW = 2048  # longer windows cost more than they bring
+HIGH, SCALE = 2**14, 64
+"""States above `HIGH` are divided by `SCALE`: float16 ends at 65,504, and other texts may have higher ones."""
 
 
 class TransformerEncoder(PieceEncoder):
@@ -70,6 +75,7 @@ class TransformerEncoder(PieceEncoder):
         self._set_reading(load_tokenizer_of(path, self._revision, tokenizer), reading)
         refuse_ids_beyond(self.model.get_input_embeddings().weight.shape[0], self.tokenizer, path)
         self._prefix, self._suffix = self._frame(config, reading.start_piece)
+        self._as_before = reading.start_piece == RECORDED  # version 0.1 scaled nothing
         positions = getattr(text, "max_position_embeddings", None) or getattr(text, "n_positions", None) or 1024
         self.max_pieces = min(positions - first_position(text), MOST_WINDOW)
         self.num_parameters = self.model.num_parameters()
@@ -105,11 +111,26 @@ class TransformerEncoder(PieceEncoder):
             return states_up_to(self.model, blocks, highest, **inputs)
         return self.model(output_hidden_states=True, **inputs).hidden_states
 
+    @cached_property
+    @torch.inference_mode()
+    def scales(self) -> list[int]:
+        """`SCALE` for the layers whose states come near the end of float16's range in a paragraph, else 1."""
+        if self.dtype != np.float16 or self._as_before:
+            return super().scales
+        ids = self._row(self.tokenizer(PARAGRAPH, add_special_tokens=False)["input_ids"][: self._window])
+        states = self._hidden_states(torch.tensor([ids], device=self.device), [len(ids)])
+        peaks = [states[layer].abs().max().item() for layer in self._layers]
+        return [SCALE if peak > HIGH else 1 for peak in peaks]
+
+    def weights(self) -> str:
+        """The fingerprint of the weights, a merged adapter included."""
+        return fingerprint(self._weights, self.adapter) if self.adapter else self._weights
+
     def identity(self) -> dict[str, Any]:
         quantised = {"quantise": self._quantise} if self._quantise else {}
         return {
             **super().identity(),
-            "weights": fingerprint(self._weights, self.adapter) if self.adapter else self._weights,
+            "weights": self.weights(),
             "dtype": [str(self.model.dtype), self.dtype.name],
             **quantised,
         }

@@ -1,0 +1,57 @@
+"""States out of float16's range: scaled where a model has them, counted where they still come."""
+
+import numpy as np
+import pytest
+from safetensors.torch import load_file, save_file
+
+from architectures import at_last_pieces, plain, write_model
+from boustro import load_encoder
+from boustro.encoders import transformer
+from boustro.encoders.frozen import weights_of
+from boustro.encoders.reading import BEYOND
+from boustro.encoders.transformer import SCALE
+
+WORDS = ["Ada", "left", "Paris", "on", "Friday", "."]
+
+
+@pytest.fixture(scope="module")
+def wide(tiny_tokenizer, tmp_path_factory):
+    """A Gemma whose residual stream passes float16's range in all layers but the last, which comes after the norm."""
+    folder = write_model(tmp_path_factory.mktemp("wide") / "lm", "gemma3_text", tiny_tokenizer)
+    for file in folder.glob("*.safetensors"):
+        weights = load_file(file)
+        for name in weights:
+            if "embed_tokens" in name:
+                weights[name] *= 60_000
+        save_file(weights, file, {"format": "pt"})
+    return folder
+
+
+def test_states_out_of_range_are_scaled_and_equal_plain_transformers(wide, monkeypatch):
+    monkeypatch.setenv("BOUSTRO_BF16", "0")
+    encoder = load_encoder(str(wide), pooling="exit", spacing="always", start_piece="none")
+    assert encoder.scales == [SCALE] * 4 + [1] and encoder.dtype == np.float16
+    (vectors,) = next(encoder.encode([WORDS]))
+    wanted = at_last_pieces(*plain(wide, WORDS), list(range(5)))
+    assert np.abs(wanted).max() > 65_504
+    found = vectors.astype(np.float32) * np.array(encoder.scales)[:, None]
+    np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=2e-3 * np.abs(wanted).mean())
+    assert BEYOND not in encoder.counts
+    exact = load_encoder(str(wide), pooling="exit", spacing="always", dtype="float32")
+    assert "scales" not in exact.identity() and exact.scales == [1] * 5
+
+
+def test_a_scale_is_part_of_what_a_head_was_trained_on(wide, tiny_lm):
+    scaled, as_before = (load_encoder(str(wide), start_piece=piece).identity() for piece in ("auto", "recorded"))
+    assert scaled["scales"] == [SCALE] * 4 + [1] and "scales" not in as_before, "version 0.1 scaled nothing"
+    assert weights_of(scaled) != weights_of(as_before)
+    assert "scales" not in load_encoder(str(tiny_lm("llama"))).identity(), "a model that fits keeps its numbers"
+
+
+@pytest.mark.parametrize("pooling", ["exit", "mean"])
+def test_what_is_still_out_of_range_is_counted_and_becomes_the_largest(wide, pooling, monkeypatch):
+    monkeypatch.setattr(transformer, "HIGH", float("inf"))
+    encoder = load_encoder(str(wide), pooling=pooling)
+    (vectors,) = next(encoder.encode([WORDS]))
+    saturated = np.abs(vectors) == np.finfo(np.float16).max
+    assert encoder.counts[BEYOND] == saturated.sum() > 0 and np.isfinite(vectors).all()
