@@ -13,7 +13,7 @@ from boustro.heads.crf.layer import CRF
 from boustro.tasks.data import read_data
 from boustro.tasks.data.texts import read_texts
 from boustro.tasks.distill.options import DistillOptions
-from boustro.tasks.distill.training import distill
+from boustro.tasks.distill.training import _soft_targets, distill
 
 TAGS = ["O", "B-X", "I-X"]
 
@@ -86,6 +86,33 @@ def test_a_student_reads_the_mentions_that_its_teacher_read(tiny_pair, tiny_lm):
     ).student
     assert student.config.pool_mentions and student.config.context == "document"
     assert len(student.encoder().streams) == 2  # the LM's own, and the pooled one
+
+
+def test_a_student_of_a_tagger_learns_its_probabilities_at_its_temperature(teacher):
+    """The mean expected tag of a CRF, and the tags of single words."""
+    examples = [part.example for text in TEXTS[:6] for part in teacher.split(text, "text")]
+    try:
+        teacher.head.temperature = 4.0
+        found = _soft_targets(teacher, examples)(np.arange(len(examples)), torch.arange(0))
+        rows = found.tags if teacher.head.crf else found
+        wanted = np.concatenate([answer.scores for answer in teacher.answer(examples)])
+    finally:
+        teacher.head.temperature = 1.0
+    np.testing.assert_allclose(rows.amax(-1), wanted, atol=1e-4)
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("words", [False, True])
+def test_a_student_of_a_classifier_learns_what_it_answers(tiny_pair, several, words):
+    """Its temperature, its labels each by itself where a text may have several, and its words beside the head."""
+    texts = [("Ada left.", "name"), ("It rained.", "place"), ("Lisse won it.", "name"), ("Nobody reads.", "none")] * 3
+    data = [{"text": text, "labels": ["all", label]} for text, label in texts] if several else texts
+    made = boustro.Classifier(tiny_pair, "mlp-pool", epochs=3, dropout=0.0, words=words, **HOW).fit(data, seed=1)
+    made.head.temperature = 2.5
+    examples = read_texts(data)[:4]
+    found = _soft_targets(made, examples)(np.arange(4), torch.arange(0))
+    wanted = [list(answer.probabilities.values()) for answer in made.answer(examples)]
+    np.testing.assert_allclose(found if several else found.probabilities, wanted, atol=1e-4)
 
 
 def test_labelled_examples_are_learned_beside_the_texts(teacher, tiny_lm):

@@ -396,6 +396,7 @@ def test_some_words_are_forgotten_in_training_only(tiny_pair, monkeypatch):
     rest = known.without(0.3, seed=1)
     assert 650 < len(rest.rows) < 750 and all(known.rows[word] == row for word, row in rest.rows.items())
     assert rest.rows == known.without(0.3, seed=1).rows != known.without(0.3, seed=2).rows
+    assert rest.without(0.3, seed=3).rows.items() < rest.rows.items()
     tagger = boustro.Tagger(tiny_pair, memory=True, epochs=1, cache=False)
     monkeypatch.setattr("boustro.tasks.tagger.FORGOTTEN", 1.0)
     given = []
@@ -404,6 +405,17 @@ def test_some_words_are_forgotten_in_training_only(tiny_pair, monkeypatch):
     trained, scored = given[0][0], next(streams for streams, *_ in given[1:] if streams is not given[0][0])
     np.testing.assert_array_equal(trained[2][0, 0], trained[0][0, -1])  # Vellmar by itself
     assert np.any(scored[2][0, 0] != scored[0][0, -1])  # and by its two mentions
+
+
+def test_a_forgotten_word_is_forgotten_in_every_case():
+    """The look-up in any case would bring it back by another form."""
+    words = [form for n in range(300) for form in (f"w{n}", f"W{n}", f"w{n}s")]
+    known = WordMeans({w: n for n, w in enumerate(words)}, np.ones(900, np.float32), [np.ones((900, 2), np.float16)])
+    rest = known.without(0.3, seed=1)
+    counts = next(join_means([rest], words))[0]
+    forgotten = [word for word in words if word not in rest.rows]
+    assert 220 < len(forgotten) < 320 and {word.lower() for word in forgotten}.isdisjoint(map(str.lower, rest.rows))
+    assert counts.sum() == len(rest.rows)
 
 
 def spied(function, calls):

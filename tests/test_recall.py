@@ -42,6 +42,7 @@ def test_new_entities_are_found_as_often_as_promised():
 @pytest.mark.parametrize(
     ("probabilities", "recall", "message"),
     [
+        ([0.5] * 8, 0.9, "from the 8 entities of the development set; it takes 9 or more"),
         ([0.5] * 18, 0.95, "from the 18 entities of the development set; it takes 19 or more"),
         ([0.0] * 2 + [0.5] * 18, 0.9, r"10.0% of the 20 entities of the development set are never candidates"),
     ],
@@ -49,6 +50,16 @@ def test_new_entities_are_found_as_often_as_promised():
 def test_a_promise_that_cannot_be_made_is_refused(probabilities, recall, message):
     with pytest.raises(ValueError, match=message):
         promise(probabilities).threshold(recall)
+
+
+@pytest.mark.parametrize("recall", [0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999])
+def test_the_number_of_entities_that_an_error_asks_for_is_enough_and_no_fewer_are(recall):
+    with pytest.raises(ValueError) as error:
+        promise([]).threshold(recall)
+    needed = int(str(error.value).split(" it takes ")[1].split()[0])
+    assert promise([0.5] * needed).threshold(recall)
+    with pytest.raises(ValueError, match="it takes"):
+        promise([0.5] * (needed - 1)).threshold(recall)
 
 
 def test_gold_entities_have_the_probability_of_their_candidate():

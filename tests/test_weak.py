@@ -10,6 +10,8 @@ import torch
 import boustro
 from boustro.cli.main import main
 from boustro.heads.training import _batches
+from boustro.tasks import fitting, stages
+from boustro.tasks.fitting import SHARED
 from boustro.tasks.stages import WEIGHTS
 from boustro.tasks.weak.gazetteer import Gazetteer
 from boustro.tasks.weak.located import ABSENT, TAKEN, locate
@@ -96,6 +98,7 @@ GOLD = [([n, "left", "early"], ["B-PER", "O", "O"]) for n in PEOPLE[:3]]
 GOLD += [(["nobody", "left", "early"], ["O"] * 3)] * 3
 GOOD = [([n, verb, "."], ["B-PER", "O", "O"]) for n in PEOPLE for verb in ("slept", "left", "sang")] + GOLD[3:]
 BAD = [(words, ["O", "B-PER", "O"]) for words, _ in GOOD]
+GOOD_SENTENCES = boustro.Tagger.read(GOOD)
 HOW = {"hidden": 32, "epochs": 8, "lr": 1e-2, "dropout": 0.0, "cache": False}
 
 
@@ -113,6 +116,54 @@ def test_good_labels_are_used_and_bad_ones_are_not(tiny_pair):
     without = boustro.Tagger(tiny_pair, **HOW).fit(GOLD, GOLD, seed=1)
     unused = boustro.Tagger(tiny_pair, **HOW).fit(GOLD, GOLD, seed=1, weak=GOOD, weak_weight=0.0)
     assert "weak" not in without.record and len(unused.record["losses"]) == len(without.record["losses"])
+
+
+def test_weak_examples_with_a_text_that_is_left_out_are_left_out_with_it(tiny_pair, monkeypatch):
+    """Also where the temperature is chosen; the text may be split into words otherwise. Pairs and texts likewise."""
+    trained = []
+    train = stages.train_stages
+
+    def spy(task, head, data, numbers, seed, weight=0.0, dev=None, weak=None):
+        left = {stages.text_of(task, data.gold[n]) for n in range(len(data.gold)) if n not in set(numbers.tolist())}
+        silver = data.weak_numbers if weak is None else weak
+        trained.append((len(left), [n for n in silver if stages.text_of(task, data.examples[n]) in left], len(silver)))
+        return train(task, head, data, numbers, seed, weight, dev, weak)
+
+    monkeypatch.setattr(stages, "train_stages", spy)
+    silver = [(["A", "da", "left", "early"], ["B-PER", "I-PER", "O", "O"]), *GOLD[1:], *GOOD[:4]]
+    tagger = boustro.Tagger(tiny_pair, calibrate=2, **HOW | {"epochs": 1}).fit(GOLD, seed=1, weak=silver)
+    texts = [("Ada left.", "a"), ("It rained.", "b"), ("Mira sang.", "a"), ("It snows.", "b")]
+    boustro.Classifier(tiny_pair, "mlp-pool", calibrate=2, **HOW | {"epochs": 1}).fit(texts, seed=1, weak=texts)
+    parts = [own for own in trained if own[0]]
+    assert len(parts) > 2 * (3 * len(WEIGHTS)) and not any(shared for _, shared, _ in parts)
+    assert all(size < 10 for _, _, size in parts)
+    assert tagger.record["notices"][SHARED] == 6
+
+
+def test_silver_labels_learned_by_heart_are_worth_nothing(tiny_pair):
+    """Labels that nothing but the name itself tells: no part left out may seem to be known."""
+    train = [([name, "left"], [("B-PER", "B-LOC")[n in (0, 3, 5, 6)], "O"]) for n, name in enumerate(PEOPLE)]
+    tagger = boustro.Tagger(tiny_pair, **HOW | {"epochs": 20}).fit(train, seed=1, weak=train * 4)
+    assert max(tagger.record["weak"]["tried"].values()) < 80 and tagger.evaluate(train).f1 > 90
+
+
+@pytest.mark.parametrize("memory", [False, True])
+def test_a_weight_of_0_is_no_weak_data(tiny_pair, memory, monkeypatch):
+    """No label, no word of the memory, no longest entity; given, or chosen as the best."""
+    weak = [(["Lisse", "slept", "there"], ["B-LOC", "I-LOC", "I-LOC"])] * 4
+    how = HOW | {"memory": memory}
+    without = boustro.Tagger(tiny_pair, **how).fit(GOLD, GOLD, seed=1)
+    given = boustro.Tagger(tiny_pair, **how).fit(GOLD, GOLD, seed=1, weak=weak, weak_weight=0.0)
+    monkeypatch.setattr(fitting, "choose_weight", lambda *given: (0.0, {"0": 1.0}))
+    chosen = boustro.Tagger(tiny_pair, **how).fit(GOLD, GOLD, seed=1, weak=weak)
+    for tagger, tried in ((given, {}), (chosen, {"0": 1.0})):
+        assert tagger.types == without.types == ["PER"]
+        assert tagger.answer(GOOD_SENTENCES) == without.answer(GOOD_SENTENCES)
+        assert {**tagger.record, "weak": 0}.keys() == {**without.record, "weak": 0}.keys()
+        assert tagger.record["losses"] == without.record["losses"]
+        assert tagger.record["notices"] == without.record["notices"]
+        assert tagger.record["weak"]["weight"] == 0 and tagger.record["weak"]["tried"] == tried
+        assert tagger.record["weak"]["sentences"] == 4
 
 
 def test_types_of_weak_examples_are_learned_and_gold_ones_come_last(tiny_pair):

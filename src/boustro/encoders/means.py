@@ -58,9 +58,9 @@ class WordMeans:
         return ((counts, means[rows]) for means in self.means)
 
     def without(self, share: float, seed: int) -> "WordMeans":
-        """The same without a random share of the words; equal seeds leave out equal words."""
-        kept = np.random.default_rng(seed).random(len(self.rows)) >= share
-        rows = {word: row for (word, row), keep in zip(self.rows.items(), kept, strict=True) if keep}
+        """The same without a random share of the words, each in every case; equal seeds leave out equal words."""
+        kept = np.random.default_rng(seed).random(len(self.counts)) >= share
+        rows = {word: row for word, row in self.rows.items() if kept[self.rows_by_letters[word.casefold()]]}
         return WordMeans(rows, self.counts, self.means)
 
 

@@ -85,9 +85,10 @@ class Head(nn.Module, ABC):
         """The prediction for each example, given mixed vectors with their side features."""
 
     def soften(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Any:
-        """Targets for the `loss` of a head with the same labels: the whole distribution that this one gives.
+        """The whole distribution that this head gives at its temperature, which a head with the same labels can learn.
 
-        `ValueError` for a kind of head that has none.
+        It is a target of its `loss`, or of texts the scores (S, C) that their labelling makes one of
+        (`TextLabelling.soften`). `ValueError` for a kind of head that has none.
         """
         raise ValueError(
             f"a {self.kind} head gives no distribution that another could learn; use one that scores tags or classes"

@@ -107,12 +107,12 @@ class PooledHead(Head):
         """See `text_loss`."""
         return text_loss(self.scores(vectors, lengths), targets)
 
-    def soften(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Soft:
-        """The probabilities of the classes."""
-        return Soft(self.scores(vectors, lengths).softmax(-1))
+    def soften(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "S C"]:
+        """The scores / temperature."""
+        return self.scores(vectors, lengths) / self.temperature
 
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:
-        return list((self.scores(vectors, lengths) / self.temperature).cpu().numpy())
+        return list(self.soften(vectors, lengths).cpu().numpy())
 
 
 class PooledScoreHead(PooledHead):
@@ -120,7 +120,7 @@ class PooledScoreHead(PooledHead):
 
     labelling = "score"
     has_temperature = False
-    soften = Head.soften
+    soften = Head.soften  # none
 
     def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Tensor) -> Tensor:
         """Mean squared error over texts."""

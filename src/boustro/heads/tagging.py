@@ -54,7 +54,9 @@ class TaggingHead(Head):
     def soften(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Tensor | Expected:
         """Under a CRF what it expects of the sequences, else the probabilities of the tags (N, C)."""
         scores = self.scores(vectors, lengths)
-        return self.crf.expect(scores, lengths) if self.crf else scores.softmax(-1)
+        if self.crf:
+            return self.crf.expect(scores, lengths, self.temperature)
+        return (scores / self.temperature).softmax(-1)
 
     def candidates(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:
         """Per sentence (start, end, number of the type, probability) of every entity that is not very improbable.

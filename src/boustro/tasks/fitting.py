@@ -1,7 +1,7 @@
 """Train the head of a task, and record how it went."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +19,12 @@ from boustro.tasks.calibrate import calibration, fit_temperature
 from boustro.tasks.context import training_noise
 from boustro.tasks.folder import describe
 from boustro.tasks.labellings import Labelling, make_labelling
-from boustro.tasks.stages import TrainingSet, choose_weight, train_stages
+from boustro.tasks.stages import TrainingSet, choose_weight, text_of, train_stages
 
 if TYPE_CHECKING:
     from boustro.tasks.base import Task
 
+SHARED = "weak examples with the text of a training example, not learned from where that one is left out"
 UNREAD = "sentences without labels, not read, because no labelled sentence is read with them"
 REMEMBERED = "sentences without labels, read for the memory only"
 
@@ -37,6 +38,11 @@ def fit_task(
     weak_weight: float | None = None,
 ) -> None:
     """See `Task.fit`; the examples are read already."""
+    if weak:
+        _refuse_weak(task)
+    if weak and weak_weight == 0:
+        _fit_without(task, train, dev, seed, weak, {})
+        return
     started = time.monotonic()
     given, train = train, [example for example in train if task.is_labelled(example)]
     if not any(part.document for example in train for part in task.parts(example)):
@@ -48,8 +54,6 @@ def fit_task(
         for group in group_sentences(given, config.context):
             (read if any(map(task.is_labelled, group)) else unread).extend(group)
     training_noise(task)  # refused now, not after encoding
-    if weak:
-        _refuse_weak(task)
     labelling = task.labelling = make_labelling(task.head_kind, [*train, *weak], config)
     task._trained_on = None
     copies, done = task.augment([*train], seed)
@@ -69,6 +73,11 @@ def fit_task(
     weight, tried = (weak_weight or 0.0), {}
     if weak and weak_weight is None:
         weight, tried = choose_weight(task, data, seed)
+        if not weight:
+            choosing = time.monotonic() - learning
+            _fit_without(task, given, dev, seed, weak, tried)
+            task.record["train_seconds"] = round(task.record["train_seconds"] + choosing, 2)
+            return
         torch.manual_seed(seed)
     log = train_stages(task, head, data, data.numbers, seed, weight, on_dev)
     task.finish(train, inputs, seed)
@@ -79,7 +88,7 @@ def fit_task(
         "batch_sentences": config.batch_sentences or propose_batch(len(data.numbers)),
         "train": describe(given) | ({"labelled": len(train)} if len(given) > len(train) else {}),
         "dev": describe(dev) if dev else None,
-        **({"weak": describe(weak) | {"weight": weight, "tried": tried}} if weak else {}),
+        **(weak_facts(weak, weight, tried) if weak else {}),
         "encode_seconds": round(learning - started, 2),
         "train_seconds": round(time.monotonic() - learning, 2),
         "dev_scores": dev_scores,
@@ -88,11 +97,35 @@ def fit_task(
         "notices": {
             **done,
             **({REMEMBERED if getattr(config, "memory", False) else UNREAD: len(unread)} if unread else {}),
+            **({SHARED: shared} if (shared := _num_shared(task, train, weak)) else {}),
             **+encoder.counts,
             **labelling.unpredictable([*train, *weak], dev or [], head.options.max_span or 0),
         },
         **head_facts(encoder, head, log),
     }
+
+
+def _fit_without(
+    task: "Task[Any, Any]",
+    train: Sequence[Any],
+    dev: Sequence[Any] | None,
+    seed: int,
+    weak: Sequence[Any],
+    tried: Mapping[str, float],
+) -> None:
+    """Weak examples that count nothing teach no label and no word either: the task is fitted as if there were none."""
+    fit_task(task, train, dev, seed)
+    task.record |= weak_facts(weak, 0.0, tried)
+
+
+def weak_facts(weak: Sequence[Any], weight: float, tried: Mapping[str, float]) -> dict[str, Any]:
+    """What a record says of weak examples."""
+    return {"weak": describe(weak) | {"weight": weight, "tried": tried}}
+
+
+def _num_shared(task: "Task[Any, Any]", train: Sequence[Any], weak: Sequence[Any]) -> int:
+    known = {text_of(task, example) for example in train} if weak else set()
+    return sum(text_of(task, example) in known for example in weak)
 
 
 def _refuse_weak(task: "Task[Any, Any]") -> None:

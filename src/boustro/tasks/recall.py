@@ -28,6 +28,8 @@ FILE = "recall.json"
 Spans = Sequence[FoundSpan]
 SLACK = 1e-3
 """Relative: in another batch, or on another processor, the same words have slightly different probabilities."""
+ROUNDING = 1e-9
+"""0.1 · 10 entities are one, though 1 - 0.9 is a little less than 0.1."""
 ENOUGH, MUCH_MORE = 30, 1.5
 """Expected entities, and the ratio of `Watch.unsure`, from which on texts are called different (docs/log.md)."""
 
@@ -52,11 +54,11 @@ class RecallPromise:
     def threshold(self, recall: float) -> float:
         """The probability p_k, a little lower; `ValueError` where the promise cannot be made."""
         n = len(self.probabilities)
-        k = math.floor((1 - recall) * (n + 1) + 1e-9)
+        k = math.floor((1 - recall) * (n + 1) + ROUNDING)
         if k < 1:
             raise ValueError(
                 f"a recall of {recall:g} cannot be promised from the {n} entities of the development set; it takes "
-                f"{math.ceil(recall / (1 - recall))} or more"
+                f"{math.ceil((1 - ROUNDING) / (1 - recall) - 1)} or more"
             )
         if self.probabilities[k - 1] <= 0:
             missed = float((self.probabilities <= 0).mean())

@@ -2,15 +2,16 @@
 
     loss = - Σ_y p(y) log q(y)          p the teacher's distribution, q the student's
 
-For texts y is a label. For taggers y is a sequence of tags: under a CRF the sum over all sequences is exact, since it
-needs only how often the teacher expects each tag and each pair of tags (`CRF.loss_to`). Labelled examples, where there
-are some, are learned beside the texts, in batches of their own.
+For texts y is a label, or each label by itself where a text may have several. For taggers y is a sequence of tags:
+under a CRF the sum over all sequences is exact, since it needs only how often the teacher expects each tag and each
+pair of tags (`CRF.loss_to`). p is what the teacher answers, at its temperature and with its words, where it has them.
+Labelled examples, where there are some, are learned beside the texts, in batches of their own.
 
 The last tenth of the examples is not trained on: there the student is compared with the teacher. The teacher's
 mixed vectors of all texts are in memory, two bytes for each value.
 
-Sources: Hinton, Vinyals and Dean 2015, at temperature 1; Wang et al. 2020 (structural knowledge distillation) for
-sequences under a CRF.
+Sources: Hinton, Vinyals and Dean 2015, without a temperature of its own; Wang et al. 2020 (structural knowledge
+distillation) for sequences under a CRF.
 """
 
 import copy
@@ -30,6 +31,7 @@ from boustro.tasks.base import Task
 from boustro.tasks.distill.options import DEFAULT_DISTILL, DistillOptions
 from boustro.tasks.fitting import calibrated_scores, head_facts, new_head
 from boustro.tasks.folder import describe
+from boustro.tasks.labellings.texts import TextLabelling
 
 KEPT = ("tag_scheme", "crf", "decode", "threshold", "context", "pool_mentions", "share_evidence")
 """Options of the teacher that decide what an answer is, or what is read."""
@@ -149,7 +151,11 @@ def _soft_targets(teacher: AnyTask, examples: Sequence[Any]) -> Targets:
     @torch.no_grad()
     def soften(numbers: np.ndarray, rows: Tensor) -> Any:
         batch = inputs.batch(numbers)
-        return head.soften(batch.to_words(mixed), batch.lengths)
+        found = head.soften(batch.to_words(mixed), batch.lengths)
+        if not isinstance(teacher.labelling, TextLabelling):
+            return found
+        scores = teacher.complete(list(found.cpu().numpy()), [examples[n] for n in numbers])
+        return teacher.labelling.soften(np.stack(scores))
 
     soften(np.arange(1), torch.arange(0))  # a head without a distribution is refused now
     return soften

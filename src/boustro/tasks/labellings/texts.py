@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from boustro.heads.pooled import Soft
 from boustro.heads.training import Targets
 from boustro.metrics.labels import LabelScore, LabelSetScore, score_label_sets, score_text_labels
 from boustro.tasks.answers import Answer
@@ -75,6 +76,10 @@ class TextLabelling(Labelling):
         shifted = scores - scores.max(1, keepdims=True)
         return shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
 
+    def soften(self, scores: np.ndarray) -> Any:
+        """Scores (S, C) as a target that another head can learn."""
+        return Soft(torch.from_numpy(np.exp(self.log_probabilities(scores))).float())
+
     def loss(self, scores: np.ndarray, ids: np.ndarray) -> float:
         """Mean cross-entropy of scores (S, C)."""
         return -float(self.log_probabilities(scores)[np.arange(len(ids)), ids].mean())
@@ -134,6 +139,9 @@ class LabelSetLabelling(TextLabelling):
     def log_probabilities(scores: np.ndarray) -> np.ndarray:
         """(S, C): the scores themselves, log-odds; the labels are independent."""
         return scores
+
+    def soften(self, scores: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(_sigmoid(scores)).float()
 
     def loss(self, scores: np.ndarray, ids: np.ndarray) -> float:
         return float((np.logaddexp(0, scores) - ids * scores).sum(1).mean())

@@ -22,8 +22,6 @@ from boustro.tasks.senses.inventory import Entry
 PRIORS = (0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.12, 0.15, 0.2, 0.3)
 DEFAULT_PRIOR = 0.1
 """Where no occurrence can be held out."""
-MOST_FREQUENT = 1e6
-"""With this prior the frequency decides alone."""
 BLOCK = 8192
 
 
@@ -99,12 +97,13 @@ def held_out_credit(
     documents: np.ndarray,
     priors: Sequence[float] = PRIORS,
 ) -> tuple[np.ndarray, int]:
-    """How many occurrences each prior gets right without their own document, (priors,), and of how many.
+    """How many occurrences each prior gets right without their own document, and of how many.
 
+    The credit (priors + 1,) is last that of the most frequent sense, of several the first by key, whatever the vectors.
     Entries with one sense, and occurrences none of whose senses is in another document, are not counted: no prior
     changes what they get. `documents` (N,) are numbers.
     """
-    credit, total = np.zeros(len(priors)), 0
+    credit, total = np.zeros(len(priors) + 1), 0
     for senses in grouped.values():
         if len(senses) > 1:
             for right, wrong in _held_out(vectors, list(senses.values()), documents, np.array(priors)):
@@ -116,7 +115,7 @@ def held_out_credit(
 def _held_out(
     vectors: np.ndarray, senses: list[np.ndarray], documents: np.ndarray, priors: np.ndarray
 ) -> Iterator[tuple[np.ndarray, int]]:
-    """(number right by prior, number of occurrences) of one entry, a document at a time."""
+    """(number right by prior and by frequency alone, number of occurrences) of one entry, a document at a time."""
     rows, inverse = np.unique(np.concatenate(senses), return_inverse=True)
     gold = np.zeros((len(rows), len(senses)), bool)
     gold[inverse, np.repeat(np.arange(len(senses)), [len(own) for own in senses])] = True
@@ -132,4 +131,5 @@ def _held_out(
         centroids = unit(sums - own.T.astype(np.float32) @ x[mine])
         cosines = np.where(left > 0, x[mine] @ centroids.T, -np.inf)[answerable]  # (n, K)
         chosen = (cosines[None] + priors[:, None, None] * np.log(left + 1)).argmax(-1)  # (priors, n)
+        chosen = np.vstack([chosen, np.full_like(chosen[:1], left.argmax())])
         yield own[answerable][np.arange(chosen.shape[1]), chosen].sum(1), int(answerable.sum())

@@ -27,7 +27,6 @@ from boustro.options import check_options
 from boustro.tasks.senses.centroids import (
     BLOCK,
     DEFAULT_PRIOR,
-    MOST_FREQUENT,
     PRIORS,
     Centroids,
     group_occurrences,
@@ -130,7 +129,7 @@ class SenseTagger:
         self.prior = DEFAULT_PRIOR if self.options.prior is None else self.options.prior
         if self.options.prior is None:
             documents = np.unique([named[row] for row in rows], return_inverse=True)[1]
-            credit, total = held_out_credit(vectors, grouped, documents, (*PRIORS, MOST_FREQUENT))
+            credit, total = held_out_credit(vectors, grouped, documents, PRIORS)
             if total:
                 self.prior = PRIORS[int(credit[:-1].argmax())]
                 *own, frequent = (round(100 * float(right) / total, 2) for right in credit)
