@@ -11,10 +11,12 @@ import boustro
 from boustro.cli.main import main
 from boustro.heads.training import _batches
 from boustro.tasks import fitting, stages
+from boustro.tasks.data import load_data
 from boustro.tasks.fitting import SHARED
 from boustro.tasks.stages import WEIGHTS
 from boustro.tasks.weak.gazetteer import Gazetteer
-from boustro.tasks.weak.located import ABSENT, TAKEN, locate
+from boustro.tasks.weak.located import ABSENT, INSIDE, SURPLUS, TAKEN, locate
+from boustro.types import Entity
 
 NAMES = [("Ada Brandt", "PER"), ("Ada", "PER"), ("Port Lisse", "LOC"), ("Port Lisse Bank", "ORG"), ("O'Neill", "PER")]
 
@@ -59,9 +61,77 @@ def test_what_was_listed_is_located():
     assert found(once) == [("PER", "Ada", 0), ("PER", "Ada Brandt", 8), ("PER", "Ada", 29)] and counts == {TAKEN: 1}
     listed = [{"text": "Lisse", "label": "LOC"}, {"text": "Lisse", "label": "ORG"}, {"text": "lisse", "label": "LOC"}]
     twice, counts = locate(text, listed, "x")
-    assert found(twice) == [("LOC", "Lisse", 38)] and counts == {ABSENT: 2}
+    assert found(twice) == [("LOC", "Lisse", 38)] and counts == {ABSENT: 1, SURPLUS: 1}
     with pytest.raises(ValueError, match="x: a listed entity is"):
         locate(text, [{"text": "Ada"}], "x")
+
+
+STOPS = [
+    ("He works at Graematter Inc.", "Graematter Inc", "Graematter Inc."),
+    ("He works at Graematter Inc.", "Graematter Inc.", "Graematter Inc."),
+    ("Graematter Inc. fell. It rained.", "Graematter Inc", "Graematter Inc."),
+    ("He left the U.S.", "the U.S.", "the U.S."),
+    ("He left the U.S.", "U.S", "U.S."),
+    ("Take Vitamin C. It helps.", "Vitamin C", "Vitamin C."),
+    ("They met in Jan. 1990.", "Jan", "Jan."),
+    ("Acme Ltda. Shares fell.", "Acme Ltda", "Acme Ltda"),
+    ("Yahoo! Inc fell.", "Yahoo! Inc", "Yahoo! Inc"),
+    ("Who? Me! fell.", "Who? Me!", "Who? Me!"),
+    ("It is Acme Corp. Vellmar, he said.", "Corp. Vellmar", "Corp. Vellmar"),
+    ("Banana na na", "na na", "na na"),
+    ("Port  Lisse slept.", "Port Lisse", "Port  Lisse"),
+]
+
+
+@pytest.mark.parametrize(("text", "name", "expected"), STOPS)
+def test_names_at_a_full_stop_and_across_the_end_of_a_sentence_are_found(text, name, expected):
+    """Abbreviations, initials, months; what looks like the end of a sentence; a hit that overlaps part of a word."""
+    named = Gazetteer([(name, "X")]).entities(text)
+    listed, counts = locate(text, [{"text": name, "label": "X"}], "x")
+    assert found(named) == found(listed) == [("X", expected, text.rindex(expected))] and not counts
+    entities = [{"start": e.start, "end": e.end, "label": e.label, "text": e.text} for e in listed]
+    labelled = load_data([{"text": text, "entities": entities}])
+    assert set(labelled.counts()) <= {"sentence breaks removed because an entity extends over them"}
+
+
+@pytest.mark.parametrize(("name", "text"), [("No.", "No cat."), ("Inc.", "Inc fell."), ("Port Lisse", "Port\nLisse")])
+def test_a_full_stop_of_the_name_must_be_in_the_text_and_a_line_ends_a_name(name, text):
+    assert not Gazetteer([(name, "X")]).entities(text)
+
+
+def test_of_names_that_differ_in_a_full_stop_the_one_of_the_text_counts():
+    names = Gazetteer([("Inc", "A"), ("Inc.", "B")])
+    assert [e.label for e in names.entities("Inc fell. Inc. fell.")] == ["A", "B"]
+
+
+def test_names_that_cross_another_one_are_counted(tmp_path, capsys, monkeypatch):
+    names = Gazetteer([("Port Lisse", "LOC"), ("Lisse Bank", "ORG"), ("Lisse", "LOC")])
+    crossing: list[Entity] = []
+    assert found(names.entities("Port Lisse Bank of Lisse", crossing)) == [
+        ("LOC", "Port Lisse", 0),
+        ("LOC", "Lisse", 19),
+    ]
+    assert found(crossing) == [("ORG", "Lisse Bank", 5)]
+    monkeypatch.chdir(tmp_path)
+    Path("names.tsv").write_text("Port Lisse\tLOC\nLisse Bank\tORG\n")
+    Path("texts.txt").write_text("Port Lisse Bank fell.\n")
+    assert main(["weak", "texts.txt", "--gazetteer", "names.tsv", "--out", "weak.jsonl"]) == 0
+    assert "note: 1 names that begin inside another one and end after it, left out" in capsys.readouterr().err
+
+
+def test_what_is_said_of_listed_entities_that_were_left_out_is_true():
+    """Absent, only inside words, listed more often than they stand there, and overlapping are counted apart."""
+    text = "Adam met Port Lisse Bank and Ada Brandt. Lisse-based."
+    for names, counts in (
+        (["Eve"], {ABSENT: 1}),
+        (["adam"], {ABSENT: 1}),
+        (["dam", "based"], {INSIDE: 2}),
+        (["Adam", "Adam", "Adam"], {SURPLUS: 2}),
+        (["Port Lisse", "Lisse Bank"], {TAKEN: 1}),
+        (["Ada Brandt", "Ada", "Ada"], {TAKEN: 1, SURPLUS: 1}),
+    ):
+        listed, left_out = locate(text, [{"text": name, "label": "X"} for name in names], "x")
+        assert left_out == counts and all(e.text == text[e.start : e.end] for e in listed)
 
 
 def test_the_command_writes_what_fit_reads(tmp_path, capsys, monkeypatch):

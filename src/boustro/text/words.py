@@ -39,6 +39,7 @@ WORD = re.compile(
     """,
     re.VERBOSE,
 )
+LINE_BREAKS = "\r\n\v\f\x85\u2028\u2029"
 FULL_WIDTH = frozenset("。！？")
 ENDERS = frozenset({".", "!", "?", "...", "…", "؟", "۔", "।"}) | FULL_WIDTH
 CLOSERS = frozenset("\"'”’)]」』）")
@@ -54,7 +55,7 @@ class Placed:
 
 def split_text(text: str, document: str = "") -> Iterator[Placed]:
     """The sentences of a text, all of `document`; only white space is outside their words."""
-    for line in re.finditer(r"[^\r\n\v\f\x85\u2028\u2029]+", text):
+    for line in re.finditer(f"[^{LINE_BREAKS}]+", text):
         words = list(_words(text, line.start(), line.end()))
         begin = 0
         for i in range(len(words)):

@@ -16,6 +16,7 @@ from boustro.tasks.weak.located import locate
 from boustro.text.documents import Split, read_documents, read_values
 from boustro.types import Entity
 
+CROSSING = "names that begin inside another one and end after it, left out"
 WITHOUT = "texts without a name"
 
 
@@ -47,10 +48,11 @@ def weak(
         raise ValueError("no texts given; name at least one file")
     check_file(out)
     counts: Counter[str] = Counter()
+    crossing: list[Entity] = []
     if gazetteer is not None:
         names = Gazetteer.read(gazetteer, ignore_case)
         counts["names given again with another label, left out"] = names.repeated
-        labelled = ((text, names.entities(text)) for text in read_documents(texts, text_key, split))
+        labelled = ((text, names.entities(text, crossing)) for text in read_documents(texts, text_key, split))
     else:
         labelled = _listed(texts, text_key, counts)
     lines, labels = [], Counter()
@@ -59,6 +61,7 @@ def weak(
         labels.update(e.label for e in entities)
         own = [{"start": e.start, "end": e.end, "label": e.label, "text": e.text} for e in entities]
         lines.append(as_json({"text": text, "entities": own}) + "\n")
+    counts[CROSSING] = len(crossing)
     if not labels:
         raise ValueError(f"{', '.join(texts)}: no entity was found, so there is nothing to learn from")
     write_file(out, "".join(lines))

@@ -1,20 +1,23 @@
-"""Names with a label each, found in text: the longest match from left to right, over whole words.
+"""Names with a label each, found in text: the longest match from left to right, over whole words of one line.
 
     Port Lisse<tab>LOC      "Ada left Port Lisse."   →   LOC [9, 19)
     Port<tab>ORG
 
 A file has a name and a label with a tab between them on each line, or JSON lines with `text` and `label`. A name is
-split into words as text is; it matches the same words in the same case, or in any case where that was asked for.
+split into words as text is; it matches the same words in the same case, or in any case where that was asked for. A
+word of the text may have a full stop that the name has not (`Graematter Inc` in "… of Graematter Inc."), because it
+also ends sentences there.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from boustro.text.documents import parse_record, read_lines
-from boustro.text.words import split_text
+from boustro.text.words import LINE_BREAKS, split_text
 from boustro.types import Entity
 
 Words = tuple[str, ...]
+Places = list[tuple[int, int]]
 
 
 class Gazetteer:
@@ -28,8 +31,11 @@ class Gazetteer:
             words = self._words([word for placed in split_text(name) for word in placed.sentence.words])
             self.repeated += self._labels.setdefault(words, label) != label
         self._lengths: dict[str, list[int]] = {}
+        self._spelled: dict[Words, list[Words]] = {}  # without full stops: as the names have them
         for words in sorted(self._labels, key=len, reverse=True):
-            own = self._lengths.setdefault(words[0], [])
+            bare = tuple(map(_bare, words))
+            self._spelled.setdefault(bare, []).append(words)
+            own = self._lengths.setdefault(bare[0], [])
             own += [] if len(words) in own else [len(words)]
 
     def __len__(self) -> int:
@@ -43,26 +49,54 @@ class Gazetteer:
             raise ValueError(f"{path}: no names; expected a name and a label with a tab between them on each line")
         return made
 
-    def entities(self, text: str) -> list[Entity]:
-        """The names in a text, over its characters."""
-        found = []
-        for placed in split_text(text):
-            words, start = self._words(placed.sentence.words), 0
-            while start < len(words):
-                own = self._longest(words[start:])
-                if own:
-                    begin, end = placed.places[start][0], placed.places[start + len(own) - 1][1]
-                    found.append(Entity(self._labels[own], begin, end, text[begin:end]))
-                start += len(own) or 1
+    def entities(self, text: str, crossing: list[Entity] | None = None) -> list[Entity]:
+        """The names in a text, over its characters; names that begin in one and end after it go to `crossing`."""
+        found: list[Entity] = []
+        for line, places in _lines(text):
+            words, last = self._words(line), 0
+            bare = tuple(map(_bare, words))
+            for start in range(len(words)):
+                name = self._longest(words, bare, start)
+                if name and start + len(name) > last:
+                    begin, end = places[start][0], places[start + len(name) - 1][1]
+                    entity = Entity(self._labels[name], begin, end, text[begin:end])
+                    if start >= last:
+                        found.append(entity)
+                        last = start + len(name)
+                    elif crossing is not None:
+                        crossing.append(entity)
         return found
 
-    def _longest(self, words: Words) -> Words:
-        """The longest name that the words begin with; empty for none."""
-        names = (words[:size] for size in self._lengths.get(words[0], ()))
-        return next((name for name in names if name in self._labels), ())
+    def _longest(self, words: Words, bare: Words, start: int) -> Words:
+        """The longest name that the words have at `start`, one with the same full stops before others; else empty."""
+        for size in self._lengths.get(bare[start], ()):
+            own = words[start : start + size]
+            if own in self._labels:
+                return own
+            for name in self._spelled.get(bare[start : start + size], ()):
+                if all(word in (part, f"{part}.") for word, part in zip(own, name, strict=True)):
+                    return name
+        return ()
 
     def _words(self, words: Sequence[str]) -> Words:
         return tuple(word.casefold() for word in words) if self._ignore_case else tuple(words)
+
+
+def _lines(text: str) -> Iterator[tuple[list[str], Places]]:
+    """The words of each line with their places: a name may extend over what looks like the end of a sentence."""
+    words: list[str] = []
+    places: Places = []
+    for placed in split_text(text):
+        if places and any(mark in LINE_BREAKS for mark in text[places[-1][1] : placed.places[0][0]]):
+            yield words, places
+            words, places = [], []
+        words.extend(placed.sentence.words)
+        places.extend(placed.places)
+    yield words, places
+
+
+def _bare(word: str) -> str:
+    return word.removesuffix(".") or word
 
 
 def _read(path: Path) -> Iterator[tuple[str, str]]:
