@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import re
 import shutil
 import signal
 import sys
@@ -215,7 +216,8 @@ def test_another_run_is_not_resumed_and_nothing_is_replaced(folder, tmp_path, ca
         raise KeyboardInterrupt
     arguments = ["predict", str(folder), str(source), "--out", str(out)]
     assert main([*arguments, "--resume"]) == 1 and "begun with another model" in capsys.readouterr().err
-    assert main(arguments) == 0  # anew
+    assert main(arguments) == 1 and "1 rows are done: --resume goes on" in capsys.readouterr().err
+    assert main([*arguments, "--overwrite"]) == 0  # anew
     assert main(arguments) == 1 and "--overwrite" in capsys.readouterr().err
     before = out.read_bytes()
     assert main([*arguments, "--overwrite"]) == 0 and out.read_bytes() == before
@@ -232,6 +234,100 @@ def test_another_run_is_not_resumed_and_nothing_is_replaced(folder, tmp_path, ca
     assert main(["predict", str(folder), str(source), "--resume"]) == 2
     assert main(["predict", str(folder), "-", "--out", str(out), "--resume"]) == 2
     assert main(["predict", str(folder), str(source), "--out", str(tmp_path / "x.parquet"), "--format", "text"]) == 2
+
+
+def signalled_in_batch(number: int, name: str) -> None:
+    """A signal in the middle of the batch of this number, with the state saved once a second."""
+    from boustro.serve.batch import predict
+
+    predict.ROWS = BATCH
+    original, calls = Tagger.answer_inputs, []
+
+    def signalled(self, inputs, first=1):
+        calls.append(1)
+        if len(calls) == number:
+            os.kill(os.getpid(), signal.Signals[name])
+        return original(self, inputs, first)
+
+    Tagger.answer_inputs = signalled
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_an_interrupted_run_says_what_is_kept_and_is_not_begun_again_unasked(folder, tmp_path, capsys, name, code):
+    source, out, log = write_records(tmp_path / "in.jsonl", TEXTS), tmp_path / "out.jsonl", tmp_path / "errors"
+    run("predict", folder, source, "--out", tmp_path / "whole.jsonl")
+    command = ["predict", str(folder), str(source), "--out", str(out)]
+    assert finish(start(signalled_in_batch, command, log, 3, name)) == code
+    assert log.read_text() == "boustro: interrupted: 512 rows are kept; the same command with --resume goes on\n"
+    assert main(command) == 1
+    assert f"{out}: 512 rows are done: --resume goes on, --overwrite starts again" in capsys.readouterr().err
+    assert finish(start(signalled_in_batch, [*command, "--overwrite"], log, 1, name)) == code
+    assert log.read_text() == "boustro: interrupted: no result was written\n"
+    assert main([*command, "--resume"]) == 0
+    assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes() and not list(tmp_path.glob("out.jsonl.*"))
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_an_interrupted_batch_says_what_is_kept_and_the_same_command_goes_on(folder, tmp_path, workers):
+    source, log = make_shards(tmp_path / "in", 3, 40), tmp_path / "errors"
+    command = ["batch", str(folder), str(source), str(tmp_path / "out")]
+    run(*command[:3], tmp_path / "whole")
+    process = start(signalled_after_a_shard, [*command, "--workers", workers], log)
+    assert finish(process) == 130
+    said = r"boustro: interrupted: [1-3] of 3 shards are answered; the same command goes on\n"
+    assert re.fullmatch(said, log.read_text()), log.read_text()
+    assert main([*command, "--quiet"]) == 0
+    for path in (tmp_path / "whole").glob("*.jsonl"):
+        assert (tmp_path / "out" / path.name).read_bytes() == path.read_bytes()
+
+
+def signalled_after_a_shard() -> None:
+    """Ctrl-C when a shard is answered, and before the next is begun."""
+    from boustro.serve.batch import shards
+
+    original = shards.run_shards
+
+    def signalled(job, engine, workers):
+        found = original(job, engine, workers)
+        yield next(found)
+        os.kill(os.getpid(), signal.SIGINT)
+        yield from found
+
+    shards.run_shards = signalled
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs the memory of a process at a moment")
+def test_memory_is_the_same_after_five_thousand_rows_and_after_fifty_thousand(folder, tmp_path):
+    """Of words that all differ: what is kept of each word is what grows. Siblings: `batch`, `evaluate`, `embed`."""
+    source, log = tmp_path / "in.txt", tmp_path / "memory"
+    with source.open("w") as file:
+        file.writelines(" ".join(f"{n}.{k}" for k in range(4)) + "\n" for n in range(50_000))
+    command = ["predict", str(folder), str(source), "--out", str(tmp_path / "out.jsonl"), "--quiet"]
+    assert finish(start(held, command, tmp_path / "errors", str(log), 5_000, 50_000)) == 0
+    few, many = map(int, log.read_text().split())
+    assert (many - few) / 2**20 < 40, (few, many)
+
+
+def held(log: str, *rows: int) -> None:
+    """The memory in use, in bytes, is written down after so many rows."""
+    import ctypes
+    import gc
+
+    from boustro.serve.batch.growing import Growing
+
+    add, left = Growing.add, list(rows)
+
+    def adding(self, *arguments):
+        add(self, *arguments)
+        if left and self.done >= left[0]:
+            left.pop(0)
+            gc.collect()
+            ctypes.CDLL(None).malloc_trim(0)  # what is free is not in use
+            pages = int(Path("/proc/self/statm").read_text().split()[1])
+            with Path(log).open("a") as file:
+                file.write(f"{pages * os.sysconf('SC_PAGE_SIZE')}\n")
+
+    Growing.add = adding
 
 
 def test_memory_does_not_grow_with_the_file(folder, tmp_path):

@@ -4,7 +4,7 @@ import contextlib
 import io
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,6 +50,17 @@ def give(value: object, file: Path | None, show: Callable[[], None], indent: int
 def only_errors(quiet: bool) -> contextlib.AbstractContextManager[object]:
     """A block of code that, where `quiet`, writes nothing to standard error; what it raises is said outside of it."""
     return contextlib.redirect_stderr(io.StringIO()) if quiet else contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def keeping(kept: Callable[[], str]) -> Iterator[None]:
+    """Around a block: where it is interrupted (Ctrl-C, SIGTERM), the command says what is kept and how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        if said := kept():
+            stop.add_note(said)
+        raise
 
 
 def print_notices(counts: Mapping[str, int]) -> None:

@@ -8,13 +8,16 @@ import contextlib
 import errno
 import logging
 import os
+import signal
 import sys
 import tempfile
+import threading
 import traceback
 import warnings
-from collections.abc import MutableMapping
+from collections.abc import Iterator, MutableMapping
 from importlib import import_module
 from pathlib import Path
+from types import FrameType
 
 from boustro.choose import unknown
 from boustro.errors import lacks_memory, reason
@@ -60,7 +63,7 @@ COMMANDS = {
 }
 OUTPUT_ERRORS = (errno.EPIPE, errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EBADF)
 """What `print` raises where standard output cannot be written; of a file, the error names it."""
-EXIT_INPUT, EXIT_USAGE, EXIT_BUG, EXIT_INTERRUPT, EXIT_PIPE = 1, 2, 101, 130, 141
+EXIT_INPUT, EXIT_USAGE, EXIT_BUG, EXIT_INTERRUPT, EXIT_PIPE, EXIT_TERMINATED = 1, 2, 101, 130, 141, 143
 
 
 def usage() -> str:
@@ -111,6 +114,30 @@ def _main(arguments: list[str]) -> int:
     return run(module, function, rest, prog=f"boustro {name}")
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, which stops a command as Ctrl-C does."""
+
+
+@contextlib.contextmanager
+def sigterm_interrupts() -> Iterator[None]:
+    """A block in which SIGTERM raises `Terminated`; only the main thread may ask for that."""
+    own = os.getpid()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if os.getpid() == own:
+            raise Terminated
+        os._exit(EXIT_TERMINATED)  # a process of its own, which a library ends
+
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 def set_environment(environment: MutableMapping[str, str]) -> None:
     """What libraries read from the environment once, when they are loaded; what the user has set there stands."""
     environment.setdefault("TOKENIZERS_PARALLELISM", "true")
@@ -132,12 +159,14 @@ def run(module: str, function: str, arguments: list[str], prog: str) -> int:
         command, words = prepare(getattr(import_module(module), function), [*map(_expand_home, arguments)], prog)
         # --x and --no-x for every boolean, also for one without a default of its own.
         config = (tyro.conf.DisallowNone, tyro.conf.OmitArgPrefixes)
-        tyro.cli(command, args=words, prog=prog, description=describe(command), config=config)
+        with sigterm_interrupts():
+            tyro.cli(command, args=words, prog=prog, description=describe(command), config=config)
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else EXIT_USAGE
-    except KeyboardInterrupt:
-        print("boustro: interrupted", file=sys.stderr)
-        return EXIT_INTERRUPT
+    except KeyboardInterrupt as stop:
+        kept = "; ".join(getattr(stop, "__notes__", ["no result was written"]))
+        print(f"boustro: interrupted: {kept}", file=sys.stderr)
+        return EXIT_TERMINATED if isinstance(stop, Terminated) else EXIT_INTERRUPT
     except OptionError as error:
         print(f"boustro: {error}; `{prog} --help` lists the options", file=sys.stderr)
         return EXIT_USAGE

@@ -32,7 +32,7 @@ CLOSERS = frozenset(
     "، ؛ ؟ ۔ । . , ; : ! ? ) ] } % ' '' ’ ” ... … n't 's 'S 'm 'd 'll 're 've 't ’s ’t ’re ’ve ’ll ’d ’m".split()
 )
 OPENERS = frozenset("( [ { $ £ € # ` `` “ ‘".split())
-MEMORY_WORDS = 1_000_000
+MEMORY_WORDS = 1 << 15  # about 12 MB, for a file of any size
 UNKNOWN = "words without any piece, read as unknown"
 MARKED = "words read as if preceded by a space, which their tokenizer always adds"
 

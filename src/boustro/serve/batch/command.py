@@ -11,7 +11,7 @@ from tqdm import tqdm
 from tyro.conf import Positional
 
 from boustro.options import Workers, check_options
-from boustro.output import check_output, give, only_errors, print_notices
+from boustro.output import check_output, give, keeping, only_errors, print_notices
 
 
 def batch(
@@ -53,7 +53,9 @@ def batch(
         shards, missing = job.shards(), job.missing()
         job.begin()
         rows = seconds = 0
-        with tqdm(total=len(shards), initial=len(shards) - len(missing), desc="shards", disable=None) as bar:
+        kept = "{:,} of {:,} shards are answered; the same command goes on"
+        told = keeping(lambda: kept.format(len(shards) - len(job.missing()), len(shards)))
+        with told, tqdm(total=len(shards), initial=len(shards) - len(missing), desc="shards", disable=None) as bar:
             for done in run_shards(job, engine, workers):
                 rows, seconds = rows + done.rows, seconds + done.seconds
                 bar.update()

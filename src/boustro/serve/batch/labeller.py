@@ -7,6 +7,7 @@ It can be pickled: the folder is opened by the process that uses it, when it use
 """
 
 import os
+import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -160,6 +161,10 @@ def in_processes(
                 yield number, future.result()
         except BrokenProcessPool:
             raise OSError("a process died, perhaps for lack of memory; take fewer --workers, and --resume") from None
+        except (KeyboardInterrupt, GeneratorExit):  # an item may take hours
+            for process in list((pool._processes or {}).values()):
+                process.terminate()
+            raise
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
@@ -170,6 +175,7 @@ _own: dict[str, Callable[[Any], Any]] = {}
 def _start(work: Callable[[Any], Any], threads: int) -> None:
     import torch
 
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all, and the first process ends the others
     torch.set_num_threads(threads)
     _own["work"] = work
 

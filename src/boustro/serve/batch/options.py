@@ -14,9 +14,9 @@ class OutputOptions:
     """File to write, complete or absent: .jsonl, .conll, .html, .parquet, .arrow, else text; by default standard
     output."""
     resume: bool = False
-    """Go on where a killed run that wrote --out was."""
+    """Go on where an interrupted or killed run that wrote --out was."""
     overwrite: bool = False
-    """Replace existing files at --out and --errors."""
+    """Replace existing files at --out and --errors, and start unfinished work again unless --resume is given too."""
     errors: Path | None = None
     """Write the rows that cannot be read or answered to this file, as JSON lines, and go on. By default the first ends
     the run."""

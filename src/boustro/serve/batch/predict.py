@@ -116,9 +116,9 @@ def _write(
     key = fingerprint(model_fingerprint(own.folder), asked)
     how = {"errors": output.errors, "resume": output.resume, "overwrite": output.overwrite, "table": table}
     with grow(out, key, end=frame.end, **how) as growing:
-        if frame.head and not growing.part.tell():
+        if frame.head and not growing.size:
             growing.add(0, [frame.head], [])
-        frame.begun = growing.part.tell() > len(frame.head.encode())
+        frame.begun = growing.size > len(frame.head.encode())
         rows = read_rows(files, reads)
         if growing.done:
             bar.update(growing.done)

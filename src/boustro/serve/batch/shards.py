@@ -20,6 +20,7 @@ from typing import Any
 
 from boustro.choose import choose
 from boustro.errors import reason
+from boustro.locks import lock
 from boustro.output import as_json
 from boustro.serve.batch.growing import grow
 from boustro.serve.batch.labeller import model_fingerprint
@@ -94,18 +95,28 @@ class Job:
 
     def __call__(self, shard: str) -> Done:
         """Answer a shard; one that another worker has answered meanwhile is left as it is."""
-        try:
+        with lock(self.target(shard)):
+            if self.target(shard).exists():
+                return Done(shard, 0, 0, 0.0, os.getpid())
             return self._answer_shard(shard)
-        except FileExistsError:
-            return Done(shard, 0, 0, 0.0, os.getpid())
 
     def _answer_shard(self, shard: str) -> Done:
         started, target = monotonic(), self.target(shard)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        errors = target.with_name(f"{target.name}.errors")
+        part, errors = (target.with_name(f"{target.name}.{ending}") for ending in ("part", "errors"))
+        if not part.exists():
+            errors.unlink(missing_ok=True)  # of answers that were removed
         path, problems = str(self.source / shard), 0
         key = fingerprint(self.model, self.form, shard, Path(path).stat().st_size)
-        with grow(target, key, errors=errors, resume=True, wait=True, table=self.form != "jsonl") as growing:
+        grown = grow(
+            target,
+            key,
+            errors=errors,
+            resume=True,
+            table=self.form != "jsonl",
+            kept="of a shard are kept",
+            again=f"remove {part} to start this shard again",
+        )
+        with grown as growing:
             rows = (row for row in read_rows([path]) if row is not None)
             for _ in range(growing.done):
                 next(rows, None)
@@ -141,6 +152,8 @@ class Job:
                 found += errors.read_text("utf-8").splitlines(keepends=True)
         if found:
             write_file(self.out / ERRORS, "".join(found))
+        else:
+            (self.out / ERRORS).unlink(missing_ok=True)  # of answers that were removed
         return len(found)
 
 
