@@ -92,6 +92,7 @@ def test_a_key_of_conllu_may_have_another_spelling(file):
         ("B-PER I O", r"word 2: 'I' is not a valid .*, unlike 'B-PER'; correct the tags"),
         ("PER-B PER-I O LOC", r"word 4: 'LOC' is not a valid .*, unlike 'PER-B'; correct the tags"),
         ("(PER* *) * (LOC)", r"'\(PER\*'.* is not a valid .*: tags in brackets are not read; convert them to BIO"),
+        ("NNP ( ) NN", r"for labels without prefixes use --scheme io"),
         ("PER LOC O", r"for labels without prefixes use --scheme io"),
         ("class-A class-B O", r"for labels without prefixes use --scheme io"),
         ("I NN O", r"for labels without prefixes use --scheme io"),

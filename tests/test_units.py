@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from boustro.tasks.data import load_data
 from boustro.tasks.data.offsets import WIDENED
+from boustro.tasks.data.pairs import read_pairs
+from boustro.tasks.data.questions import read_questions
 from boustro.tasks.data.units import CODE_POINTS, CODECS, CONVERTED, UNCLEAR, UTF_16, Span, find_unit
 from labelled import rows, spans
 
@@ -66,6 +68,38 @@ def test_the_unit_that_a_file_proves_is_read_throughout(form, unit, own, file):
     moved = sum(marked(t, unit)[i] != one for t in TEXTS for i, one in enumerate(marked(t, CODE_POINTS)))
     counts = {what: n for what, n in labelled.counts().items() if "widened" not in what}
     assert counts == ({CONVERTED.format(unit): moved} if moved else {})
+
+
+@pytest.mark.parametrize("unit", CODECS)
+def test_words_that_are_marked_in_pairs_are_read_in_the_unit_of_the_file(unit, file):
+    """The words of "word in context", which were read in code points without a note."""
+    texts = ["🚒🚒 The bank rose.", "Été: the bank failed."]
+    made = {}
+    for number, text in enumerate(texts, start=1):
+        codec, width = CODECS[unit]
+        start, end = (len(text[:at].encode(codec)) // width for at in (text.index("bank"), text.index("bank") + 4))
+        made |= {f"sentence{number}": text, f"start{number}": start, f"end{number}": end}
+    notes: list = []
+    (pair,) = read_pairs(file("a.jsonl", rows(made | {"same": False})), "label", notes)
+    assert pair.marks is not None
+    marked = [[s.words[i] for i in own] for s, own in zip(pair.parts, pair.marks, strict=True)]
+    assert marked == [["bank"], ["bank"]]
+    moved = {CODE_POINTS: 0, UTF_16: 1}.get(unit, 2)
+    assert [note.what for note in notes] == [CONVERTED.format(unit)] * moved
+    blank = {"sentence1": "a b", "start1": 1, "end1": 2, "sentence2": "b", "start2": 0, "end2": 1, "same": True}
+    with pytest.raises(ValueError, match="start1 and end1 mark no word of sentence1"):
+        read_pairs([blank], "label")
+
+
+@pytest.mark.parametrize("unit", CODECS)
+def test_answers_are_read_in_the_unit_in_which_they_stand_at_their_offset(unit, file):
+    context = "🚒🚒 Été: Ada left in May."
+    codec, width = CODECS[unit]
+    start = len(context[: context.index("in May")].encode(codec)) // width
+    asked = {"context": context, "question": "When?", "answers": [{"text": "in May", "start": start}]}
+    (question,), notes = read_questions(file("a.jsonl", rows(asked)))
+    assert [question.context.words[a:b] for a, b in question.spans] == [("in", "May")]
+    assert [note.what for note in notes] == ([] if unit == CODE_POINTS else [CONVERTED.format(unit)])
 
 
 def read(*records):

@@ -6,13 +6,15 @@
 Each text is read once, by itself; the head compares the two (`heads.pairs`).
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from boustro.tasks.answers import InputAnswer, Label, Part
 from boustro.tasks.base import Task
+from boustro.tasks.data import data_name
 from boustro.tasks.data.pairs import KEYS, Pair, make_pair, read_pairs
-from boustro.tasks.data.reading import DataOptions, refuse_tag_options
+from boustro.tasks.data.reading import DataOptions, Note, refuse_tag_options, warn_of
 from boustro.tasks.data.texts import Gold
 from boustro.text.documents import parse_record
 from boustro.types import Sentence
@@ -38,13 +40,18 @@ class PairTask(Task[Texts, Result]):
 
     @classmethod
     def read(cls, data: Any) -> list[Pair]:
-        """See `boustro.tasks.data.pairs.read_pairs`."""
-        return read_pairs(data, cls.gold)
+        """See `boustro.tasks.data.pairs.read_pairs`; a warning counts what was changed."""
+        notes: list[Note] = []
+        pairs = read_pairs(data, cls.gold, notes)
+        warn_of(notes, data_name(pairs))
+        return pairs
 
     @classmethod
     def read_counted(cls, data: Any, options: DataOptions) -> tuple[list[Pair], Mapping[str, int]]:
         refuse_tag_options(options)
-        return cls.read(data), {}
+        notes: list[Note] = []
+        pairs = read_pairs(data, cls.gold, notes)
+        return pairs, Counter(note.what for note in notes)
 
     @staticmethod
     def parts(example: Pair) -> tuple[Sentence, ...]:

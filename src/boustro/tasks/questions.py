@@ -8,7 +8,6 @@ context, one softmax runs over all its spans.
 """
 
 import math
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,8 +16,9 @@ from typing import Any, overload
 from boustro.heads.questions import NO_ANSWER
 from boustro.tasks.answers import InputAnswer, Part
 from boustro.tasks.base import Task
+from boustro.tasks.data import data_name
 from boustro.tasks.data.questions import Question, QuestionData, as_question, parse_question, read_questions
-from boustro.tasks.data.reading import DataOptions, refuse_tag_options
+from boustro.tasks.data.reading import DataOptions, refuse_tag_options, warn_of
 from boustro.tasks.render import as_html, as_terminal
 from boustro.types import Entity, Sentence
 
@@ -69,8 +69,7 @@ class QuestionAnswerer(Task[Question, SpanAnswer]):
     def read(data: QuestionData) -> list[Question]:
         """See `boustro.tasks.data.questions.read_questions`; a warning counts answers that are not where they say."""
         questions, notes = read_questions(data)
-        if notes:
-            warnings.warn(f"{len(notes):,} {notes[0].what}; the first: {notes[0]}", stacklevel=2)
+        warn_of(notes, data_name(questions))
         return questions
 
     @staticmethod

@@ -4,17 +4,22 @@
     {"sentence1": "It rained.", "sentence2": "Rain fell.", "score": 4.6}             a score
     {"sentence1": "…", "start1": 3, "end1": 9, "sentence2": "…", "start2": 0, "end2": 6, "same": false}
 
-The last form marks a word in each text, by its half-open range of characters ("word in context").
+The last form marks a word in each text, by its half-open range of characters ("word in context"), in the unit that the
+file proves (see `units`).
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from boustro.errors import shorten
 from boustro.given import as_text
-from boustro.tasks.data.named import read_named
+from boustro.tasks.data.named import Named, read_named
+from boustro.tasks.data.reading import Note
 from boustro.tasks.data.texts import SCORE_KEY, Gold, as_score, whole_text
+from boustro.tasks.data.units import Span, Unit, convert, find_unit
 from boustro.types import Sentence
 
 KEYS = (("sentence1", "sentence2"), ("text1", "text2"), ("premise", "hypothesis"), ("question1", "question2"))
@@ -51,12 +56,13 @@ class Pair:
         return len(self.words)
 
 
-def read_pairs(data: Any, gold: Gold) -> list[Pair]:
-    """Pairs of a JSON lines file, of (text, text, label or score) triples, or of dicts.
+def read_pairs(data: Any, gold: Gold, notes: list[Note] | None = None) -> list[Pair]:
+    """Pairs of a JSON lines file, of (text, text, label or score) triples, or of dicts; what was changed is in `notes`.
 
     Raises `FileNotFoundError`, and `ValueError` with file:line for a record without two texts and the gold value.
     """
-    return read_named(data, "pair", lambda record, where: _pair(record, where, gold))
+    plain = partial(_in_code_points, notes=[] if notes is None else notes)
+    return read_named(data, "pair", lambda record, where: _pair(record, where, gold), plain)
 
 
 def make_pair(record: Any, where: str) -> Pair:
@@ -78,11 +84,40 @@ def make_pair(record: Any, where: str) -> Pair:
         if not isinstance(start, int) or not isinstance(end, int) or not 0 <= start < end <= len(record[key]):
             raise ValueError(f"{where}: start{number} and end{number} mark no characters of {key}")
         marks.append(frozenset(i for i, (a, b) in enumerate(text.places) if a < end and b > start))
+        if not marks[-1]:
+            raise ValueError(f"{where}: start{number} and end{number} mark no word of {key}")
     if len(marks) == 1:
         raise ValueError(f"{where}: a word is marked in one text only; give start1, end1, start2 and end2")
     texts = record[keys[0]], record[keys[1]]
     found = (marks[0], marks[1]) if marks else None
     return Pair(placed[0].sentence, placed[1].sentence, texts, marks=found, where=where)
+
+
+def _in_code_points(named: Named, notes: list[Note]) -> list[tuple[str, Any]]:
+    """Records with their marks in code points."""
+    records = list(named)
+    unit = find_unit((text, [span]) for _, record in records for text, span in _marked(record).values())
+    return [(where, _converted(record, unit, where, notes)) for where, record in records]
+
+
+def _converted(record: Any, unit: Unit, where: str, notes: list[Note]) -> Any:
+    for number, (text, span) in _marked(record).items():
+        with suppress(ValueError):  # what marks no characters is refused later
+            (found,) = convert([span], text, unit, where, notes)
+            record = {**record, f"start{number}": found.start, f"end{number}": found.end}
+    return record
+
+
+def _marked(record: Any) -> dict[int, tuple[str, Span]]:
+    """The number of each text of a record with its mark."""
+    given = record if isinstance(record, Mapping) else {}
+    keys = next((keys for keys in KEYS if all(isinstance(given.get(key), str) for key in keys)), ())
+    found = {}
+    for number, key in enumerate(keys, start=1):
+        start, end = given.get(f"start{number}"), given.get(f"end{number}")
+        if type(start) is int and type(end) is int:
+            found[number] = given[key], Span("the mark", start, end)
+    return found
 
 
 def _pair(record: Any, where: str, gold: Gold) -> Pair:

@@ -3,9 +3,10 @@
     {"context": "Ada left in May.", "question": "When?", "answers": [{"text": "in May", "start": 9}]}    JSON lines
     {"data": [{"paragraphs": [{"context": …, "qas": [{"question": …, "answers": …}]}]}]}                SQuAD
 
-`start` (or `answer_start`) counts characters, code points. A question without an answer has `answers: []` or, as in
-SQuAD 2.0, `is_impossible: true`. An answer that does not stand at its offset is not learned from, is counted, and still
-counts as a gold answer; where more than 5% do not, the file is refused.
+`start` (or `answer_start`) counts characters, code points; where the answer stands there in UTF-16 units or bytes only,
+it is converted and counted. A question without an answer has `answers: []` or, as in SQuAD 2.0, `is_impossible: true`.
+An answer that does not stand at its offset is not learned from, is counted, and still counts as a gold answer; where
+more than 5% do not, the file is refused.
 """
 
 import json
@@ -22,6 +23,7 @@ from boustro.tasks.data.jsonl import records_of
 from boustro.tasks.data.offsets import as_rows
 from boustro.tasks.data.reading import Note, missing_file
 from boustro.tasks.data.texts import whole_text
+from boustro.tasks.data.units import CODE_POINTS, CODECS, CONVERTED, position
 from boustro.text.documents import parse_record, read_lines
 from boustro.text.words import Placed
 from boustro.types import Sentence
@@ -63,7 +65,7 @@ class Question:
 
 
 def read_questions(data: QuestionData) -> tuple[list[Question], list[Note]]:
-    """Questions of a file, or of dicts, and a note for every answer that does not stand at its offset.
+    """Questions of a file, or of dicts, and a note for every answer that was converted or does not stand at its offset.
 
     Args:
         data: A file of JSON lines or SQuAD's JSON, dicts with the same keys, or `Question`s.
@@ -77,10 +79,11 @@ def read_questions(data: QuestionData) -> tuple[list[Question], list[Note]]:
     if not found:
         raise ValueError(f"{name}: no questions; expected objects with context, question and answers")
     total = sum(len(question.answers or ()) for question in found)
-    if len(notes) > MOST_MOVED * total:
-        listed = "; ".join(map(str, notes[:LISTED])) + ("; …" if len(notes) > LISTED else "")
+    moved = [note for note in notes if note.what == MOVED]
+    if len(moved) > MOST_MOVED * total:
+        listed = "; ".join(map(str, moved[:LISTED])) + ("; …" if len(moved) > LISTED else "")
         raise ValueError(
-            f"{name}: {len(notes):,} of {total:,} {MOVED.partition(',')[0]}, more than {MOST_MOVED:.0%}; "
+            f"{name}: {len(moved):,} of {total:,} {MOVED.partition(',')[0]}, more than {MOST_MOVED:.0%}; "
             f"offsets count characters (code points) from 0: {listed}"
         )
     return found, notes
@@ -172,13 +175,23 @@ def _with_answers(record: Any, where: str, notes: list[Note]) -> Question:
     for item in given:
         answer, start = _answer(item, where)
         answers.append(answer)
-        there = text[start : start + len(answer)]
-        if there == answer and (span := word_span(question.places, start, start + len(answer))):
+        unit, place = _standing(text, answer, start)
+        there = text[place : place + len(answer)]
+        if there == answer and (span := word_span(question.places, place, place + len(answer))):
             spans.append(span)
+            if place != start:
+                notes.append(Note(CONVERTED.format(unit), where, f"{answer!r} at {start} in {unit} is at {place}"))
         else:
             moved = f"the answer {answer!r} does not stand at {start}, where the text is {shorten(there)}"
             notes.append(Note(MOVED, where, moved))
     return replace(question, answers=tuple(answers), spans=tuple(dict.fromkeys(spans)))
+
+
+def _standing(text: str, answer: str, start: int) -> tuple[str, int]:
+    """The unit in which an answer stands at its offset, and where that is; code points where it stands in none."""
+    places = ((unit, position(text, start, unit)) for unit in CODECS)
+    stands = ((unit, place) for unit, place in places if place is not None and text.startswith(answer, place))
+    return next(stands, (CODE_POINTS, start))
 
 
 def word_span(places: Sequence[tuple[int, int]], start: int, end: int) -> tuple[int, int] | None:

@@ -26,7 +26,7 @@ SPELLINGS = [
         rf"(?P<letter>[A-Za-z]){MARK}?",
     )
 ]
-BRACKETED = re.compile(r"\(*[^()*]*\*?\)*")
+BRACKETED = re.compile(r"(?:\([^()*]+)+\*?\)*|\*\)*")
 
 
 def respell(found: Collection[str]) -> dict[str, str]:

@@ -19,8 +19,8 @@ from boustro.text.words import EXTENDERS, LETTER
 
 CODE_POINTS, UTF_16, BYTES = "code points", "UTF-16 units", "bytes"
 CODECS = {CODE_POINTS: ("utf-32-le", 4), UTF_16: ("utf-16-le", 2), BYTES: ("utf-8", 1)}
-CONVERTED = "entities with offsets in {}, converted to code points"
-UNCLEAR = "entities that fit words in another unit of offsets than the one they are read in"
+CONVERTED = "places given in {}, converted to code points"
+UNCLEAR = "places that fit words in another unit of offsets than the one they are read in"
 IN_WORD = re.compile(rf"{LETTER}{LETTER}|.[{EXTENDERS}]", re.DOTALL)
 
 
@@ -63,7 +63,7 @@ def position(text: str, offset: int, unit: str) -> int | None:
 
     `position("🚀 up", 3, UTF_16)` is 2.
     """
-    if text.isascii():
+    if unit == CODE_POINTS or text.isascii():
         return offset if 0 <= offset <= len(text) else None
     codec, width = CODECS[unit]
     before = text.encode(codec, "surrogatepass")[: width * max(offset, 0)]
