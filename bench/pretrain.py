@@ -37,6 +37,7 @@ from boustro.objectives.causal import causal
 from boustro.pretrain.config import PretrainConfig
 from boustro.pretrain.optimizer import make_optimizer
 from boustro.pretrain.run import build_lm, build_trainer, pretrain_arguments
+from boustro.text.mixture import Corpora
 from boustro.text.segments import Segments, SegmentStream
 from boustro.text.shards import Shards
 
@@ -48,7 +49,7 @@ class Setting:
     """The settings that all systems share."""
 
     config: PretrainConfig
-    shards: Shards
+    corpora: Corpora
     segments: Segments
     held_out: Segments | None
     device: torch.device
@@ -61,8 +62,13 @@ class Setting:
         stream = SegmentStream(self.segments, self.config.seed, steps * self.config.batch_segments)
         for start in range(0, len(stream), self.micro):
             pieces = torch.stack([torch.from_numpy(stream[start + i].pieces) for i in range(self.micro)])
-            batch = causal(pieces, direction, self.shards.config["end_of_text_id"])  # type: ignore[arg-type]
+            batch = causal(pieces, direction, self.facts["end_of_text_id"])  # type: ignore[arg-type]
             yield batch.input_ids.to(self.device), batch.targets.to(self.device)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the shards say of themselves."""
+        return self.corpora.shards[0].config
 
     @property
     def step_pieces(self) -> int:
@@ -195,7 +201,7 @@ def by_boustro(setting: Setting, lm: PreTrainedModel, steps: int, **changes: Any
     arguments = pretrain_arguments(config, steps, validate=False)
     arguments.logging_steps, arguments.save_strategy = 1, "no"  # type: ignore[assignment]
     stream = SegmentStream(setting.segments, config.seed, steps * config.batch_segments)
-    trainer = build_trainer(config, lm, arguments, stream, setting.shards, None, {})
+    trainer = build_trainer(config, lm, arguments, stream, setting.corpora, None, {})
     trainer.add_callback(clock)
     trainer.train()
     return clock.curve
@@ -220,13 +226,13 @@ def validation_loss(setting: Setting, lm: PreTrainedModel, num_segments: int = 6
     module, losses = LMWithLoss(lm).eval(), []
     for i in range(min(num_segments, len(setting.held_out))):
         pieces = torch.from_numpy(setting.held_out[i])[None].to(setting.device)
-        losses.append(module(*causal(pieces, "forward", setting.shards.config["end_of_text_id"]))["loss"].item())
+        losses.append(module(*causal(pieces, "forward", setting.facts["end_of_text_id"]))["loss"].item())
     return sum(losses) / len(losses)
 
 
 def profile(setting: Setting, num_steps: int = 5) -> dict[str, float]:
     """Seconds per Boustro step, uncompiled: data, the blocks, head and loss, the optimiser, each measured alone."""
-    lm = build_lm(setting.config, setting.shards).to(setting.device).train()  # type: ignore[arg-type]
+    lm = build_lm(setting.config, setting.corpora).to(setting.device).train()  # type: ignore[arg-type]
     config = setting.config
     optimizer = make_optimizer(lm, config.optimizer, config.lr, config.weight_decay, setting.bf16)
     head = lm.get_output_embeddings()
@@ -283,10 +289,10 @@ def main(
         segment_length=segment_length, batch_segments=batch_segments, micro_batch_segments=micro_batch_segments,
         bf16=bf16, compile=not no_compile,
     )  # fmt: skip
-    opened = Shards.open(shards)
+    opened = Corpora.open(config.shards)
     held_out = Segments(Shards.open(validation), segment_length, seed=None) if validation else None
     setting = Setting(
-        config, opened, Segments(opened, segment_length, seed), held_out, device,
+        config, opened, Segments(opened.shards[0], segment_length, seed), held_out, device,
         uses_bf16(device) if bf16 is None else bf16,
         pretrain_arguments(config, 1, validate=False).per_device_train_batch_size, adamw_lr,
     )  # fmt: skip
@@ -310,7 +316,7 @@ def print_table(setting: Setting, rows: dict[str, tuple[float, Curve, float]]) -
     first = next(iter(rows.values()))[1]
     precision = "bf16 autocast" if setting.bf16 else "fp32"
     print(
-        f"\n{setting.config.preset}, {setting.shards.config['vocab_size']:,} pieces, {setting.step_pieces:,} a step, "
+        f"\n{setting.config.preset}, {setting.facts['vocab_size']:,} pieces, {setting.step_pieces:,} a step, "
         f"segments of {setting.config.segment_length:,}, {precision}, {setting.device.type}, "
         f"{torch.get_num_threads()} threads\n"
     )

@@ -28,6 +28,7 @@ COMMANDS = {
     "demo": ("boustro.cli.demo", "demo", "train, compare and look at taggers on the shipped sample"),
     "tokenize": ("boustro.text.shards", "tokenize", "turn a corpus into token shards"),
     "pretrain": ("boustro.pretrain.config", "pretrain", "train a forward or a backward LM on token shards"),
+    "backward": ("boustro.roads.commands", "backward", "train a small backward LM for an LM, from raw text"),
     "fuse": ("boustro.roads.commands", "fuse", "train a fusion of a forward and a backward LM on token shards"),
     "adapt": ("boustro.roads.commands", "adapt", "train a causal LM to read without its mask (needs peft)"),
     "elmo": ("boustro.roads.commands", "elmo", "train an ELMo on a corpus"),

@@ -18,6 +18,7 @@ from boustro.output import RunOptions
 from boustro.pretrain.config import PretrainConfig
 from boustro.roads.options import (
     AdaptConfig,
+    BackwardConfig,
     DistillStatesConfig,
     ElmoConfig,
     FuseConfig,
@@ -61,6 +62,7 @@ TABLES: dict[str, type] = {
     "`pretrain --objective prefix-suffix`: `Split`": Split,
     "`scaling`": ScalingOptions,
     "`language`": LanguageOptions,
+    "`backward`": BackwardConfig,
     "`fuse`": FuseConfig,
     "`adapt`": AdaptConfig,
     "`elmo`": ElmoConfig,

@@ -9,7 +9,7 @@ together. Some architectures change the logits after the head (`FINISHES`):
 Which one a model uses is found by a trial: two pieces go through the whole model (`find_finish`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -34,9 +34,13 @@ class LMWithLoss(nn.Module):
 
     def forward(self, input_ids: Int[Tensor, "B T"], targets: Int[Tensor, "B T"]) -> dict[str, Float[Tensor, ""]]:
         states = self.lm.base_model(input_ids=input_ids, use_cache=False).last_hidden_state
+        return {"loss": self.loss(states, targets)}
+
+    def loss(self, states: Float[Tensor, "B T D"], targets: Int[Tensor, "B T"]) -> Float[Tensor, ""]:
+        """The mean loss of the last states."""
         head = self.lm.get_output_embeddings()
         assert head is not None, "a causal LM has a head"
-        return {"loss": lm_loss(states, head, targets, finish=self.finish)}
+        return lm_loss(states, head, targets, finish=self.finish)
 
 
 def lm_loss(
@@ -53,7 +57,12 @@ def lm_loss(
     divided by `num_targets`, by default the number of targets here that are not -100.
     """
     rows, wanted = states.flatten(0, 1), targets.flatten()
-    total = _summed_loss(rows, head, wanted, chunk_rows or best_chunk_rows(rows.device), finish)
+
+    def logits_of(part: Tensor) -> Tensor:
+        logits = head(part).float()
+        return logits if finish is None else finish(logits)
+
+    total = summed_loss(rows, logits_of, head.parameters(), wanted, chunk_rows)
     return total / ((wanted != -100).sum().clamp_min(1) if num_targets is None else num_targets)
 
 
@@ -63,18 +72,20 @@ def best_chunk_rows(device: torch.device) -> int:
 
 
 @torch.compiler.disable()  # the compiler would unroll the chunks
-def _summed_loss(
-    rows: Float[Tensor, "N D"], head: nn.Module, targets: Int[Tensor, " N"], chunk_rows: int, finish: Finish | None
+def summed_loss(
+    rows: Float[Tensor, "N D"],
+    logits_of: Callable[[Tensor], Tensor],
+    parameters: Iterable[Tensor],
+    targets: Int[Tensor, " N"],
+    chunk_rows: int | None = None,
 ) -> Float[Tensor, ""]:
-    def logits_of(part: Tensor) -> Tensor:
-        logits = head(part).float()
-        return logits if finish is None else finish(logits)
-
+    """Sum of the cross-entropies; `parameters` are what `logits_of` reads and what gets gradients besides the rows."""
     known = targets != -100
     if not bool(known.all()):
         rows, targets = rows[known], targets[known]
+    chunk_rows = chunk_rows or best_chunk_rows(rows.device)
     if torch.is_grad_enabled():
-        trained = [parameter for parameter in head.parameters() if parameter.requires_grad]
+        trained = [parameter for parameter in parameters if parameter.requires_grad]
         return _SummedLoss.apply(logits_of, chunk_rows, targets, rows, *trained)  # type: ignore[return-value]
     chunks = zip(rows.split(chunk_rows), targets.split(chunk_rows), strict=True)
     losses = [F.cross_entropy(logits_of(x), y, reduction="sum") for x, y in chunks]

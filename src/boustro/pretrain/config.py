@@ -89,6 +89,11 @@ class PretrainConfig(RunConfig):
     init_embeddings_from: str | None = None
     """Initialise the embeddings (and a tied head) from this LM over the same tokenizer; wider embeddings are reduced
     to their principal components."""
+    embeddings_of: str | None = None
+    """Freeze the embeddings of this LM over the same tokenizer, and train only a projection of them (causal LMs)."""
+    sampled_pieces: CountOrZero = 0
+    """Compute a causal LM's softmax over the batch's own pieces and about this many others, drawn by frequency; 0: over
+    all pieces. The validation loss is always over all."""
     shares: tuple[float, ...] = ()
     """Sampling share of each corpus, in the order of --shards; by default by size."""
     alpha: PositiveOrZero = 1.0

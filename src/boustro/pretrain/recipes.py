@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-from torch import nn
+from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForPreTraining, PretrainedConfig
 
 from boustro.choose import choose
@@ -27,6 +27,7 @@ from boustro.models.loss import LMWithLoss
 from boustro.models.masked import MaskedLMWithLoss, PairLMWithLoss
 from boustro.models.presets import PRESETS, SIZES, config_like, is_masked_preset, make_config, make_masked_config
 from boustro.models.pretrained import Kind, architecture_kind
+from boustro.models.sampled import SampledLMWithLoss
 from boustro.objectives.masked import masked
 from boustro.objectives.replaced import replaced
 from boustro.objectives.span import span
@@ -65,6 +66,8 @@ class Recipe:
     """The transformers auto class that makes the model from its config."""
     with_loss: Callable[[Any], nn.Module]
     """The model → a module that has it as `.lm`; called with a batch, it returns {"loss": mean}."""
+    with_sampled_loss: Callable[[Any, Tensor], nn.Module] | None = None
+    """The same with a loss over a sample of the pieces, given the probability of each; None where there is none."""
     make_batch: Callable[[Sequence[Any], Collator], dict[str, Any]]
     """Examples → the module's arguments, `targets` among them."""
     read: Callable[[Shards, PretrainConfig, int | None], Source] = lambda shards, config, seed: Segments(
@@ -111,6 +114,7 @@ RECIPES: dict[str, Recipe] = {
         kind="causal",
         model=AutoModelForCausalLM,
         with_loss=LMWithLoss,
+        with_sampled_loss=SampledLMWithLoss,
         make_batch=causal_batch,
         records=lambda config: {"direction": config.direction, "sentinel": True},
     ),

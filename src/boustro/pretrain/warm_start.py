@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import safe_open
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
@@ -87,6 +88,22 @@ def start_embeddings_from(lm: PreTrainedModel, folder: str) -> None:
         _, axes = torch.linalg.eigh(copied.T @ copied)  # the largest last
         copied = copied @ axes[:, -ours.shape[1] :]
     ours[:rows] = copied
+
+
+def read_embeddings(model: str) -> Tensor:
+    """(V, D) the input embeddings of an LM, in the precision of its files; of safetensors nothing else is read."""
+    folder = Path(locate_model(model))
+    with reading(model, ADVICE):
+        config = AutoConfig.from_pretrained(str(folder))
+        with torch.device("meta"):
+            bare = AutoModelForCausalLM.from_config(config)
+        (name,) = (n for n, p in bare.named_parameters() if p is bare.get_input_embeddings().weight)
+        own = name.split(".", 1)[1]  # a file of the body alone has no prefix, that of a wrapper has another one
+        for file in sorted(folder.glob("*.safetensors")):
+            with safe_open(file, "pt") as tensors:
+                if found := [key for key in tensors.keys() if f".{key}".endswith(f".{own}")]:  # noqa: SIM118
+                    return tensors.get_tensor(found[0])
+    return load_pretrained(AutoModelForCausalLM, str(folder), dtype="auto").get_input_embeddings().weight.detach()
 
 
 def _load(folder: str, lm: PreTrainedModel, dtype: Any = torch.float32) -> Any:

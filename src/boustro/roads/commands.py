@@ -1,4 +1,4 @@
-"""`boustro fuse`, `elmo`, `adapt`, `distill-states`, `seq2seq` and `memory`.
+"""`boustro backward`, `fuse`, `elmo`, `adapt`, `distill-states`, `seq2seq` and `memory`.
 
 torch is imported when a command runs, so that --help is fast.
 """
@@ -10,6 +10,7 @@ from tyro.conf import arg
 from boustro.roads.corpus import train_and_held_out
 from boustro.roads.options import (
     AdaptConfig,
+    BackwardConfig,
     DistillStatesConfig,
     ElmoConfig,
     FuseConfig,
@@ -17,6 +18,21 @@ from boustro.roads.options import (
     Seq2SeqConfig,
 )
 from boustro.text.documents import is_stream
+
+
+def backward(config: Annotated[BackwardConfig, arg(name="")]) -> dict[str, Any]:
+    """Train a small backward LM for an LM that you already have, from raw text, in the minutes that you give it.
+
+    It has the LM's vocabulary and its embeddings, frozen. Some steps are measured first, and the plan is printed. The
+    same command continues a run that was stopped.
+    """
+    from boustro.roads.backward import build_backward
+
+    if not config.text:
+        raise ValueError("no text given; name at least one file, folder or dataset with --text")
+    for name in filter(is_stream, config.text):
+        raise ValueError(f"{name}: a stream can be read only once, and this command reads its text twice; give a file")
+    return build_backward(config)
 
 
 def fuse(config: Annotated[FuseConfig, arg(name="")]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The options of `boustro fuse`, `elmo`, `adapt`, `distill-states`, `seq2seq` and `memory`.
+"""The options of `boustro backward`, `fuse`, `elmo`, `adapt`, `distill-states`, `seq2seq` and `memory`.
 
 torch is not imported here, because a command's help lists these options.
 """
@@ -18,9 +18,11 @@ from boustro.options import (
     Positive,
     PositiveOrZero,
     Range,
+    Seed,
     Share,
     ShareAboveZero,
     Width,
+    Workers,
     check_options,
 )
 from boustro.pretrain.config import OutputConfig, RunConfig
@@ -72,6 +74,50 @@ class FuseConfig(SegmentOptions, RunConfig):
     """LMs to train together with the fusion; they are saved in OUT/forward and OUT/backward."""
     lm_weight: PositiveOrZero = 1.0
     """Weight of the trained LMs' own losses, relative to the fusion's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackwardConfig:
+    """The options of `boustro backward`."""
+
+    model: Positional[str]
+    """The forward LM: a folder, or a name on the Hub."""
+    text: tuple[str, ...]
+    """Raw text: text or JSONL files (.gz, .bz2, .xz too), folders of them, or names of datasets on the Hub."""
+    out: Path
+    """Where to write the backward LM; the pair is then named MODEL+OUT."""
+    minutes: Positive = 60.0
+    """Minutes that everything may take on this machine; the pieces that the LM reads follow from them."""
+    preset: str = "mini"
+    """Architecture, as for boustro pretrain: tiny, mini, small, or a path to a transformers config.json."""
+    sampled_pieces: Count = 4096
+    """How many pieces besides the batch's own the softmax of a step is computed over, drawn by frequency."""
+    segment_length: Annotated[int, Range(2, 2**20)] = 256
+    """Pieces per segment, and the LM's context window."""
+    batch_segments: Count = 32
+    """Segments per optimiser step."""
+    passes: Count = 4
+    """The most passes over the text."""
+    lr: PositiveOrZero = 5e-3
+    """Peak learning rate."""
+    seed: Seed = 1
+    """Seed of the weights and the data order."""
+    text_key: str = "text"
+    """Key of the text in JSONL files and datasets."""
+    split: Split = "blank-line"
+    """What ends a document in a text file."""
+    workers: Workers | None = None
+    """Processes that tokenize; by default one per core."""
+    compile: bool = True
+    """Compile the LM with torch.compile (needs a C++ compiler on a CPU)."""
+    save_minutes: PositiveOrZero = 5.0
+    """Minutes between checkpoints."""
+    overwrite: bool = False
+    """Start again: replace a finished folder, and what a stopped run left."""
+    dry_run: bool = False
+    """Print the plan and its cost, and stop."""
+
+    __post_init__ = check_options
 
 
 @dataclass(frozen=True, kw_only=True)

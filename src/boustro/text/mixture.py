@@ -48,6 +48,10 @@ class Corpora:
         own = [shards.fingerprint for shards in self.shards]
         return own[0] if len(own) == 1 else fingerprint(own, [round(share, 9) for share in self.shares])
 
+    def counts(self) -> np.ndarray:
+        """(V,) how often each piece occurs in the beginning of the corpora."""
+        return np.sum([shards.counts(self.shards[0].config["vocab_size"]) for shards in self.shards], axis=0)
+
     def stream(self, segments: Sequence[Source], seed: int, length: int) -> "SegmentStream | Mixture":
         """What a run of `length` segments reads."""
         streams = [SegmentStream(own, seed, length) for own in segments]
