@@ -24,9 +24,9 @@ ADVICE = "name another model"
 def refuse_other_pieces(model: str, tokenizer: Path) -> None:
     """`ValueError` unless both tokenizers have the same pieces; special ones may come after all others."""
     theirs, ours = load_tokenizer(model), load_tokenizer(tokenizer)
-    own = {piece: number for piece, number in theirs.get_vocab().items() if number < num_ids(ours)}
-    added = len(theirs) - len(own)
-    if own != ours.get_vocab() or added > len(theirs.all_special_ids):
+    all_theirs, all_ours, most = theirs.get_vocab(), ours.get_vocab(), num_ids(ours)
+    own = {piece: number for piece, number in all_theirs.items() if number < most}
+    if own != all_ours or len(all_theirs) - len(own) > len(theirs.all_special_ids):
         raise ValueError(
             f"{model} and the shards have different pieces; tokenize the corpus again with `boustro tokenize "
             f"--tokenizer {model}`"
