@@ -7,9 +7,9 @@ import pytest
 
 import boustro
 from boustro.cli.main import main
+from boustro.encoders.cache import features_to_write
 from boustro.encoders.pooled import PooledEncoder, number_mentions, pool_mean, with_mentions
 from boustro.encoders.spec import load_encoder
-from boustro.studies.core.plan import features_to_write
 from boustro.studies.fewshot.features import reading_encoder
 from boustro.tasks.data.conll import format_conll
 from boustro.tasks.explain import by_stream

@@ -68,3 +68,11 @@ def print_notices(counts: Mapping[str, int]) -> None:
     for what, count in counts.items():
         if count:
             print(f"note: {count:,} {what}", file=sys.stderr)
+
+
+def duration(seconds: float) -> str:
+    """In seconds, minutes or hours, with about two digits: 5400 → "about 90 minutes"."""
+    for unit, length in (("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"about {seconds / length:,.{0 if seconds >= 10 * length else 1}f} {unit}"
+    return f"about {seconds:,.0f} seconds"

@@ -34,6 +34,7 @@ def fit(
     reading: TrainDataOptions = DEFAULT_TRAIN_DATA,
     json: Path | None = None,
     overwrite: bool = False,
+    dry_run: bool = False,
     run: RunOptions = DEFAULT_RUN,
 ) -> None:
     """Train a head on labelled examples, the encoder staying frozen.
@@ -55,9 +56,11 @@ def fit(
         seed: Random seed of the head's weights, the order of examples and dropout.
         json: Write the scores on the development set to this file (- for standard output).
         overwrite: Replace an existing folder of this task at --out.
+        dry_run: Print how many words the encoder must read, how long that takes and how much disk, then stop.
     """
     check_options(fit, locals())
     from boustro.encoders.spec import check_spec
+    from boustro.tasks.cost import print_cost
 
     with only_errors(run.quiet):
         # Errors in the options come before any work.
@@ -75,6 +78,8 @@ def fit(
                 print_notices(counts)
             dev_sentences = read_examples(model, dev, reading) if dev else None
             weak = read_examples(model, reading.weak, reading) if reading.weak else None
+            if dry_run:
+                return print_cost(model, [sentences, dev_sentences or [], weak or []])
             model.fit(sentences, dev_sentences, seed, weak=weak, weak_weight=reading.weak_weight)
             model.save_pretrained(out)
         record = model.record

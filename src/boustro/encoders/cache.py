@@ -20,13 +20,17 @@ from typing import Any
 import numpy as np
 
 from boustro.encoders.base import Encoder, Features, WordList, word_progress
+from boustro.encoders.cost import num_words, words_per_second
 from boustro.encoders.windows import group_sentences
 from boustro.given import as_sentences, each_sentence
 from boustro.locks import leftovers, lock
+from boustro.output import duration
 from boustro.store import fingerprint, kind_of, open_folder, read_folder, remove_folder, write_folder
+from boustro.types import Sentence
 
 KIND, ARRAY = "features", "features.bin"
 NOTABLE, LARGE = 100 * 2**20, 2 * 2**30  # bytes that are told beforehand, and with advice
+SLOW = 5e12  # words times parameters that are told beforehand: about a minute on one core
 FEWER = "fewer layers need less (--layers 25%,50%,last or --layers 50%)"
 
 
@@ -105,9 +109,11 @@ class CachedEncoder(Encoder):
     def _write(self, entry: Path, sentences: Sequence[WordList], shape: tuple[int, ...], size: int) -> dict[str, Any]:
         """Compute and write the features; returns the `made_by` of the manifest."""
         self._make_room(size, shape)
-        if size >= NOTABLE:
+        if size >= NOTABLE or shape[0] * self.num_parameters >= SLOW:
+            speed = words_per_second(self.encoder, sentences)
+            needed = f"{duration(shape[0] / speed)} ({speed:,.0f} words a second)"
             fewer = f"; {FEWER}" if size >= LARGE and shape[1] > 1 else ""
-            print(f"{self.spec}: {self._cost(size, shape)}, written to {self.folder}{fewer}", file=sys.stderr)
+            print(f"{self.spec}: {needed}, {self._cost(size, shape)}, written to {self.folder}{fewer}", file=sys.stderr)
         before = Counter(self.encoder.counts)
         made_by = {"spec": self.spec, "identity": self._identity, "shape": shape, "notices": {}}
         with (
@@ -146,6 +152,22 @@ class CachedEncoder(Encoder):
         free = shutil.disk_usage(self.folder).free
         if needed > free:
             raise ValueError(f"{self.folder}: {size}, only {free / 2**30:.2f} GiB are free; {advice}")
+
+
+def features_to_write(encoder: Encoder, data: Iterable[Sequence[Sentence]]) -> dict[Path, tuple[int, float]]:
+    """Missing cache entries: bytes, and seconds from a sample. An encoder that several pairs share counts once."""
+    needed = {}
+    for part in getattr(encoder, "parts", [encoder]):
+        if not isinstance(part, CachedEncoder):
+            continue
+        speed = None
+        for sentences in data:
+            entry = part.entry(sentences)
+            if not entry.exists():
+                speed = speed or words_per_second(part.encoder, sentences)
+                words = num_words(sentences)
+                needed[entry] = (words * part.bytes_per_word, words / speed)
+    return needed
 
 
 def list_features(folder: Path) -> None:

@@ -8,6 +8,8 @@ Spacing = Literal["natural", "always"]
 Context = Literal["sentence", "document"]
 Precision = Literal["float32", "bfloat16", "float16"]
 Quantisation = Literal["int8", "int8-dynamic", "int4"]
+SHALLOW, DEEP = 8, "25%,50%,75%,last"
+"""The most blocks of an LM of which all layers are read by default, and what is read of a deeper one."""
 KEPT_WORDS = 50_000
 """Words of a memory, the most frequent ones."""
 
@@ -30,9 +32,10 @@ class LoadingOptions:
 class ReadingOptions(LoadingOptions):
     """How an encoder reads words; the defaults are what measurement favoured (docs/results.md)."""
 
-    layers: str = "all"
+    layers: str = "auto"
     """Layers to read: all, last, or a list such as 0,4,-1 or 25%,50%,last (0 is the embeddings, -1 the last layer, 50%
-    the one in the middle). Blocks above the highest are not loaded."""
+    the one in the middle). Blocks above the highest are not loaded. By default all of an LM of up to 8 blocks, and
+    25%,50%,75%,last of a deeper one."""
     pooling: str | None = None
     """Where a word is read: exit, before, entry, first, last, mean, or several joined by +. By default
     what suits the encoder: exit+before for a causal LM."""

@@ -78,7 +78,7 @@ KINDS: dict[str, Kind] = {
 
 def load_encoder(
     spec: str,
-    layers: str | int | Sequence[int] = "all",
+    layers: str | int | Sequence[int] = "auto",
     pooling: str | None = None,
     device: str | None = None,
     dtype: Precision | None = None,
@@ -98,7 +98,8 @@ def load_encoder(
             `"gpt2+./backward"`, `"starter"`, `"masked:bert-base-cased"`, `"unmasked:3-4:gpt2@607a30d"`. All kinds are
             listed in `boustro.encoders.spec`.
         layers: Layers to read: "all", "last", or numbers: 0 is the embeddings, 1 to n the blocks, -1 the last; as a
-            text also shares, "25%,50%,last". Blocks above the highest layer are not loaded.
+            text also shares, "25%,50%,last". Blocks above the highest layer are not loaded. By
+            default all of an LM of up to 8 blocks, and 25%,50%,75%,last of a deeper one.
         pooling: Where a word is read: exit, before, entry, first, last, mean, or several joined by `+`, which are
             concatenated (`boustro.encoders.reading`). By default exit+before; of an ELMo exit, of a fusion mean.
         device: Such as "cpu" or "cuda:1". By default CUDA, else MPS, else the CPU. "auto" spreads the model over the

@@ -17,7 +17,7 @@ from torch import Tensor
 from transformers import AutoModel
 
 from boustro.encoders.loading import exact_revision, load_config, load_tokenizer_of, weights_fingerprint
-from boustro.encoders.options import ReadingOptions
+from boustro.encoders.options import DEEP, SHALLOW, ReadingOptions
 from boustro.encoders.probe import PARAGRAPH
 from boustro.encoders.reading import PieceEncoder
 from boustro.hardware import find_device, is_spread, uses_bf16
@@ -145,16 +145,19 @@ def padding_mask(ids: Tensor, lengths: Sequence[int]) -> Tensor:
 def parse_layers(layers: str, num_layers: int) -> tuple[int, ...]:
     """`"0,50%,-1"` of 4 → (0, 2, 4); `"all"` too; `ValueError` for layers that the model does not have.
 
+    `"auto"` is all of up to `SHALLOW` blocks, else `DEEP`: what all layers of a deep LM add costs more than it brings.
     A share is of the blocks, rounded half up: 50% of 4 is 2, of 5 is 3, 0% the embeddings, 100% the last layer. A layer
     that is named twice is read once.
     """
+    if layers == "auto":
+        layers = "all" if num_layers <= SHALLOW else DEEP
     if layers == "all":
         return tuple(range(num_layers + 1))
     try:
         numbers = [_layer_number(part.strip(), num_layers) for part in layers.split(",")]
     except ValueError as error:
         raise ValueError(
-            f"unknown layers {layers!r}: expected all, last, or a list such as 0,3,4 or 25%,50%,last (0% to 100%)"
+            f"unknown layers {layers!r}: expected auto, all, last, or a list such as 0,3,4 or 25%,50%,last (0% to 100%)"
         ) from error
     if wrong := [n for n in numbers if not -num_layers - 1 <= n <= num_layers]:
         raise ValueError(f"no layer {wrong}: the model has 0 (embeddings) to {num_layers}, or -1 for the last")

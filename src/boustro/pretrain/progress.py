@@ -11,6 +11,7 @@ from tqdm import tqdm
 from transformers import TrainerCallback
 
 from boustro.models.memory import PeakMemory
+from boustro.output import duration
 from boustro.pretrain.distributed import is_rank0, say
 from boustro.pretrain.output import refuse_not_finite
 
@@ -98,14 +99,6 @@ class Probe(TrainerCallback):
         state = _bytes(tensor for own in optimizer.state_dict()["state"].values() for tensor in own.values())
         say(f"disk: {weights / 2**20:,.0f} MB of weights; a checkpoint has {(weights + state) / 2**20:,.0f} MB")
         raise DryRun(each)
-
-
-def duration(seconds: float) -> str:
-    """In seconds, minutes or hours, with about two digits: 5400 → "about 90 minutes"."""
-    for unit, length in (("hours", 3600), ("minutes", 60)):
-        if seconds >= 2 * length:
-            return f"about {seconds / length:,.{0 if seconds >= 10 * length else 1}f} {unit}"
-    return f"about {seconds:,.0f} seconds"
 
 
 def _bytes(tensors: Iterable[torch.Tensor]) -> int:

@@ -19,10 +19,11 @@ from boustro.encoders.means import CHUNK_WORDS, KIND, WEIGHTS, MeanSums, load_me
 from boustro.encoders.memory import reading_facts
 from boustro.encoders.spec import exact_spec, load_encoder
 from boustro.encoders.windows import group_sentences
+from boustro.output import duration
 from boustro.pretrain.checkpoints import is_usable
 from boustro.pretrain.distributed import say
 from boustro.pretrain.output import REPLACE, START_AGAIN, refuse_another_run, run_output
-from boustro.pretrain.progress import DryRun, duration
+from boustro.pretrain.progress import DryRun
 from boustro.pretrain.signals import Signals
 from boustro.roads.corpus import read_sentences
 from boustro.roads.options import MemoryConfig

@@ -105,7 +105,7 @@ class TaggerConfig(CalibrationOptions, TaskConfig):
         """The pair of the package with its memory of words; without it where the options read other vectors than the
         memory has, or drop what it knows."""
         as_remembered = self.pooling is None and self.spacing == "natural" and self.start_piece == "auto"
-        known = as_remembered and self.layers in ("all", "last") and not self.word_dropout
+        known = as_remembered and self.layers in ("auto", "all", "last") and not self.word_dropout
         return "starter-memory" if known else super().default_encoder()
 
 

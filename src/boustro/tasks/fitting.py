@@ -45,8 +45,7 @@ def fit_task(
         return
     started = time.monotonic()
     given, train = train, [example for example in train if task.is_labelled(example)]
-    if not any(part.document for example in train for part in task.parts(example)):
-        task.read_single_sentences()  # later the head reads what it was trained on
+    choose_context(task, train)
     config = task.config
     read, unread = given, []
     if len(given) > len(train):  # what no labelled sentence is read with is not encoded
@@ -126,6 +125,12 @@ def weak_facts(weak: Sequence[Any], weight: float, tried: Mapping[str, float]) -
 def _num_shared(task: "Task[Any, Any]", train: Sequence[Any], weak: Sequence[Any]) -> int:
     known = {text_of(task, example) for example in train} if weak else set()
     return sum(text_of(task, example) in known for example in weak)
+
+
+def choose_context(task: "Task[Any, Any]", train: Sequence[Any]) -> None:
+    """Read single sentences where the training set has no documents: later the head reads what it was trained on."""
+    if not any(part.document for example in train for part in task.parts(example)):
+        task.read_single_sentences()
 
 
 def _refuse_weak(task: "Task[Any, Any]") -> None:

@@ -14,6 +14,7 @@ import torch
 from rich.table import Table
 
 from boustro.encoders.base import Encoder
+from boustro.encoders.cost import PROBE_SENTENCES, num_words
 from boustro.metrics.significance import entity_counts
 from boustro.metrics.spans import score_entities
 from boustro.models.memory import PeakMemory
@@ -21,7 +22,6 @@ from boustro.store import write_file
 from boustro.studies.compare.examples import MOST_WORDS, surest_mistakes
 from boustro.studies.compare.report import REPORT, score_table
 from boustro.studies.compare.results import summarise
-from boustro.studies.core.plan import PROBE_SENTENCES, num_words
 from boustro.studies.core.study import Cell, Study
 from boustro.studies.core.systems import System, find_name, name_systems
 from boustro.studies.core.task import LabelSetTask, LabelTask

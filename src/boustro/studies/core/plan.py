@@ -4,19 +4,15 @@ The encoders are loaded, because only they know the size of their features; only
 estimates, from a system's other cells or from a small probe on this machine.
 """
 
-import time
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
-from boustro.encoders.base import Encoder
-from boustro.encoders.cache import CachedEncoder
+from boustro.encoders.cache import features_to_write
+from boustro.encoders.cost import num_words, words_per_second
 from boustro.models.memory import PeakMemory
-from boustro.pretrain.progress import duration
+from boustro.output import duration
 from boustro.studies.core.study import Study, is_complete
-from boustro.types import Sentence
-
-PROBE_SENTENCES = 100
 
 
 def make_plan(study: Study, out: Path) -> dict[str, Any]:
@@ -36,7 +32,7 @@ def make_plan(study: Study, out: Path) -> dict[str, Any]:
                 if study.run.cache:
                     to_encode |= features_to_write(encoder, data)
                 else:
-                    seconds = sum(map(num_words, data)) / _words_per_second(encoder, data[0])
+                    seconds = sum(map(num_words, data)) / words_per_second(encoder, data[0])
                     to_encode |= {study.encoding_key(cell): (0, seconds) for cell in missing}
                 row["train_seconds"], row["source"] = study.estimate(known, missing)
             rows.append(row)
@@ -66,32 +62,3 @@ def describe_plan(plan: dict[str, Any]) -> str:
     if plan["peak_bytes_of_the_probe"]:
         lines.append(f"memory: at least {plan['peak_bytes_of_the_probe'] / 2**20:,.0f} MB, measured in the probe")
     return "\n".join(lines)
-
-
-def num_words(sentences: Iterable[Sentence]) -> int:
-    """Words of all sentences together."""
-    return sum(map(len, sentences))
-
-
-def features_to_write(encoder: Encoder, data: Iterable[Sequence[Sentence]]) -> dict[Path, tuple[int, float]]:
-    """Missing cache entries: bytes, and seconds from a sample. An encoder that several pairs share counts once."""
-    needed = {}
-    for part in getattr(encoder, "parts", [encoder]):
-        if not isinstance(part, CachedEncoder):
-            continue
-        speed = None
-        for sentences in data:
-            entry = part.entry(sentences)
-            if not entry.exists():
-                speed = speed or _words_per_second(part.encoder, sentences)
-                words = num_words(sentences)
-                needed[entry] = (words * part.bytes_per_word, words / speed)
-    return needed
-
-
-def _words_per_second(encoder: Encoder, sentences: Sequence[Sentence]) -> float:
-    sample = sentences[:PROBE_SENTENCES]
-    encoder.encode_all(sample[:1])  # warms up
-    started = time.perf_counter()
-    encoder.encode_all(sample)
-    return num_words(sample) / (time.perf_counter() - started)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from boustro.encoders.base import Encoder
-from boustro.studies.core.plan import PROBE_SENTENCES, num_words
+from boustro.encoders.cost import PROBE_SENTENCES, num_words
 from boustro.studies.core.study import Cell
 from boustro.studies.core.systems import System, name_systems
 from boustro.studies.fewshot.report import OWN_REPORT

@@ -13,9 +13,9 @@ import numpy as np
 from rich.table import Table
 
 from boustro.encoders.base import Encoder
+from boustro.encoders.cost import PROBE_SENTENCES, num_words
 from boustro.encoders.options import ReadingOptions
 from boustro.store import fingerprint
-from boustro.studies.core.plan import PROBE_SENTENCES, num_words
 from boustro.studies.core.study import Cell, Study
 from boustro.studies.core.systems import System, name_systems
 from boustro.studies.fewshot.draws import DRAWS, entity_types, short_types

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from boustro.locks import lock
-from boustro.output import RunOptions
+from boustro.output import RunOptions, duration
 from boustro.pretrain.config import PretrainConfig
-from boustro.pretrain.progress import PROBE_STEPS, DryRun, duration
+from boustro.pretrain.progress import PROBE_STEPS, DryRun
 from boustro.pretrain.run import pretrain
 from boustro.roads.memory import write_memory
 from boustro.roads.options import MemoryConfig

@@ -7,6 +7,7 @@ One row per system: `score_dots`, `direction_dots`, `mistake_bars`. One small pa
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from boustro.encoders.options import DEEP
 from boustro.metrics.mistakes import MISTAKES
 from boustro.metrics.spans import SpanCounts
 from boustro.studies.report.frames import Panel, frame_panels, frame_rows
@@ -163,8 +164,8 @@ def reliability_panels(systems: Sequence[Mapping[str, Any]], colours: Colours) -
 
 
 def layer_names(layers: str, num_layers: int) -> list[str]:
-    """The numbers of a stream's layers: 0 … n for "all", and those that `layers` lists otherwise."""
-    named = [part.strip() for part in layers.split(",")]
+    """The numbers of a stream's layers: 0 … n for all, and those that `layers` lists, or stands for, otherwise."""
+    named = [part.strip() for part in (DEEP if layers == "auto" else layers).split(",")]
     return named if len(named) == num_layers else [str(n) for n in range(num_layers)]
 
 

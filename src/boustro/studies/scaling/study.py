@@ -12,8 +12,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from boustro.output import duration
 from boustro.pretrain.config import PretrainConfig
-from boustro.pretrain.progress import duration
 from boustro.store import fingerprint, remove_folder
 from boustro.studies.core.study import CELL_FORMAT, Cell, Cells, is_complete
 from boustro.studies.scaling.curve import Run, fit_curve, refusal
