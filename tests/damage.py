@@ -26,6 +26,7 @@ LINES += [
     "3-1\ta\t_\t_\t_\t_\t_\t_\t_\t_",
     '{"text": "' + "a" * 3000 + '"}',
 ]
+LINES += ["\ufeff-DOCSTART-\tO", "x\tB_PER", "x\tB", "(X*\t(X*", '{"text": "🚒 a", "entities": [[3, 4, "X"]]}']
 VALUES: list[Any] = [None, True, 0, -1, 1.5, math.nan, math.inf, "", "x", "é" * 50, [], {}, [None], {"x": 1}, [[1]]]
 VALUES += [10**12, 2**63, -(2**40), "B-PER", ["a", "b"], "\ud800", "../../x", "/dev/null"]
 

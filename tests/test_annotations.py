@@ -299,6 +299,8 @@ def test_labels_of_texts(made, file):
             lambda r: task(region(9, 19, "x") | {"value": {"start": 1, "end": 2, "labels": [3]}}),
             "expected a list of names",
         ),
+        (lambda r: task(placed("hypertextlabels", GLOBAL) | {"value": None}), "a result has a from_name and a value"),
+        (lambda r: task(placed("htmllabels", GLOBAL) | {"from_name": ["x"]}), "a result has a from_name and a value"),
         (lambda r: r | {"data": {}}, r"no text under 'text' \(found: nothing\)"),
     ],
 )

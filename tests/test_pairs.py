@@ -121,6 +121,7 @@ def test_correlations_are_scipys():
         ("label", {"sentence1": "a b", "sentence2": "b", "start1": 0, "end1": 9, "same": True}, "mark no characters"),
         ("label", {"sentence1": "a b", "sentence2": "b", "start1": 0, "end1": 1, "same": True}, "in one text only"),
         ("label", ["a", "b", "c", "d"], "expected two texts"),
+        ("label", ["a", "b"], "expected two texts and their label"),
     ],
 )
 def test_a_bad_pair_is_refused_with_its_line(tmp_path, gold, record, message):

@@ -175,8 +175,9 @@ def test_keys_can_be_named(file):
 @pytest.mark.parametrize("full", ["entities", "spans", "labels", "label", "ner"])
 def test_a_key_without_entities_hides_no_key_with_some(empty, full):
     """As in doccano's exports of projects with relations, and in records that went through several tools."""
-    record = {"text": "Ada left.", empty: [], full: [[0, 3, "PER"]]}
-    assert spans(read_data([record])[0]) == [("PER", "Ada")]
+    for nothing in ([], {"start": [], "end": [], "label": []}):
+        record = {"text": "Ada left.", empty: nothing, full: [[0, 3, "PER"]]}
+        assert spans(read_data([record])[0]) == [("PER", "Ada")]
     with pytest.raises(ValueError, match=f"entities under .*{full!r}.*; choose with --tag-column"):
         read_data([record | {"spans" if full == "entities" else "entities": [[4, 8, "X"]]}])
 

@@ -72,6 +72,7 @@ STOPS = [
     ("Graematter Inc. fell. It rained.", "Graematter Inc", "Graematter Inc."),
     ("He left the U.S.", "the U.S.", "the U.S."),
     ("He left the U.S.", "U.S", "U.S."),
+    ("He left the U.S.A. It rained.", "U.S.A", "U.S.A."),
     ("Take Vitamin C. It helps.", "Vitamin C", "Vitamin C."),
     ("They met in Jan. 1990.", "Jan", "Jan."),
     ("Acme Ltda. Shares fell.", "Acme Ltda", "Acme Ltda"),

@@ -25,6 +25,8 @@ ANNOTATIONS = ("annotations", "completions")
 """The second is the name before version 1."""
 CONTROLS = {"labels": "label", "choices": "choice"}
 """Types of results, and the names of the controls that suggestions are for."""
+KINDS = ("labels", "choices", "taxonomy")
+"""What the types of results that may say something of a text end in: `hypertextlabels`, …"""
 OF_TEXT = ("text", "startOffset", "globalOffsets")
 """What the regions of a text have, and those of pictures, sound and series have not."""
 MARKUP = re.compile("[<&]")
@@ -51,7 +53,7 @@ def read(record: Mapping[str, Any], where: str, key: str | None, notes: list[Not
     for own in kept:
         for name, found in answers.items():
             results = _results(own, where)
-            labelled = {part.get("id") for part in results if part["type"].endswith("labels")}
+            labelled = [part.get("id") for part in results if part["type"].endswith("labels")]
             parts = [part for part in results if part["from_name"] == name]
             answer = [one for part in parts for one in _read_result(part, text, where, notes, labelled)]
             found.append(answer[0] if len(answer) == 1 and isinstance(answer[0], str) else answer)
@@ -103,21 +105,16 @@ def _results(annotation: Mapping[str, Any], where: str) -> list[Mapping[str, Any
         if not isinstance(part, Mapping):
             raise ValueError(f"{where}: a result is an object, got {shorten(part)}")
         kind, value = part.get("type"), part.get("value")
-        if kind in CONTROLS and not (isinstance(part.get("from_name"), str) and isinstance(value, Mapping)):
+        if not isinstance(kind, str) or not kind.endswith(KINDS):
+            continue
+        if not isinstance(part.get("from_name"), str) or not isinstance(value, Mapping):
             raise ValueError(f"{where}: a result has a from_name and a value, got {shorten(part)}")
-        if kind in CONTROLS or (
-            _is_region(kind) and isinstance(value, Mapping) and any(key in value for key in OF_TEXT)
-        ):
+        if kind in CONTROLS or any(key in value for key in OF_TEXT):
             found.append(part)
     return found
 
 
-def _is_region(kind: Any) -> bool:
-    """Whether results of this type are labelled regions: `hypertextlabels`, `taxonomy`, …"""
-    return isinstance(kind, str) and (kind.endswith("labels") or kind == "taxonomy")
-
-
-def _read_result(part: Mapping[str, Any], text: str, where: str, notes: list[Note], labelled: set[Any]) -> list[Any]:
+def _read_result(part: Mapping[str, Any], text: str, where: str, notes: list[Note], labelled: list[Any]) -> list[Any]:
     """The labels of a choice, or an entity for every label of a region that is not one of `labelled` already."""
     value, kind = part["value"], part["type"]
     names = value.get(kind) or []

@@ -126,7 +126,8 @@ def _pair(record: Any, where: str, gold: Gold) -> Pair:
     if isinstance(record, (list, tuple)) and len(record) == 3:
         record = dict(zip((*KEYS[0], gold), record, strict=True))
     pair = make_pair(record, where)
-    assert isinstance(record, Mapping)
+    if not isinstance(record, Mapping):
+        raise ValueError(f"{where}: expected two texts and their {gold}, got {shorten(record)}")
     if gold == SCORE_KEY:
         return replace(pair, score=as_score(record.get(SCORE_KEY), where))
     label = next((record[key] for key in LABEL_KEYS if key in record), None)

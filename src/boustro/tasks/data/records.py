@@ -182,7 +182,7 @@ def _labels_key(record: Mapping[str, Any], where: str, options: DataOptions) -> 
 def _spans_key(record: Mapping[str, Any], where: str) -> str | None:
     """The key of the entities; one with entities comes before one with none, which another task may have left."""
     found = [key for key in SPAN_KEYS if _first_list(record, (key,), lambda rows: not _are_tags(rows))]
-    full = [key for key in found if record[key]]
+    full = [key for key in found if as_rows(record[key])]
     if any(record[key] != record[full[0]] for key in full):
         raise ValueError(f"{where}: entities under {', '.join(map(repr, full))}; choose with --tag-column")
     return next(iter(full or found), None)

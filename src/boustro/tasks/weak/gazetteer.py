@@ -27,9 +27,13 @@ class Gazetteer:
         self._ignore_case = ignore_case
         self._labels: dict[Words, str] = {}
         self.repeated = 0
-        for name, label in names:
-            words = self._words([word for placed in split_text(name) for word in placed.sentence.words])
-            self.repeated += self._labels.setdefault(words, label) != label
+        given = list(names)
+        for name, label in given:
+            self.repeated += self._labels.setdefault(self._split(name), label) != label
+        self._num_names = len(self._labels)
+        for name, label in given:  # U.S.A is two words, and one with a full stop
+            if (words := self._split(f"{name}."))[-1] != ".":
+                self._labels.setdefault(words, label)
         self._lengths: dict[str, list[int]] = {}
         self._spelled: dict[Words, list[Words]] = {}  # without full stops: as the names have them
         for words in sorted(self._labels, key=len, reverse=True):
@@ -39,7 +43,7 @@ class Gazetteer:
             own += [] if len(words) in own else [len(words)]
 
     def __len__(self) -> int:
-        return len(self._labels)
+        return self._num_names
 
     @classmethod
     def read(cls, path: Path, ignore_case: bool = False) -> "Gazetteer":
@@ -77,6 +81,9 @@ class Gazetteer:
                 if all(word in (part, f"{part}.") for word, part in zip(own, name, strict=True)):
                     return name
         return ()
+
+    def _split(self, name: str) -> Words:
+        return self._words([word for placed in split_text(name) for word in placed.sentence.words])
 
     def _words(self, words: Sequence[str]) -> Words:
         return tuple(word.casefold() for word in words) if self._ignore_case else tuple(words)
