@@ -206,7 +206,7 @@ def flat_entities(draw, labels=("A", "B-x", "I", "O"), neighbours=True):
 
 # Any character but those that part words, lines and columns; a line break of another alphabet is no line break.
 words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\t\r\n\ufeff"), min_size=1, max_size=6)
-words = words.filter(lambda w: w.strip() and not w.startswith("-DOCSTART-"))
+words = words.filter(lambda w: w.strip() == w and not w.startswith("-DOCSTART-"))
 sentences_with_entities = st.lists(
     st.tuples(st.lists(words, min_size=12, max_size=12), flat_entities()), min_size=1, max_size=3
 )

@@ -98,6 +98,9 @@ def test_mistakes_are_said(make):
         make("classify").predict(TEXTS)
     with pytest.raises(ValueError, match=r"TextClassifier takes one label per text; boustro\.Classifier takes several"):
         make("classify").fit(TEXTS, [["a"]] * len(TEXTS))
+    for missing in (None, float("nan")):
+        with pytest.raises(ValueError, match=r"label 2 is \w+ \(a missing value\?\); leave its text out, or label it"):
+            make("classify").fit(TEXTS[:2], ["a", missing])
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         make("regress").fit(TEXTS, NUMBERS[1:])
     with pytest.raises(ValueError, match="expected a number"):

@@ -10,7 +10,8 @@ import pandas
 import pytest
 
 from boustro.tasks.data import load_data, read_data, sniff
-from boustro.tasks.data.reading import DataOptions
+from boustro.tasks.data.reading import REPAIRED, DataOptions
+from boustro.tasks.data.schemes import gold_entities
 from boustro.types import Sentence
 from labelled import UD, rows, spans
 
@@ -117,6 +118,29 @@ def test_a_frame_with_a_row_a_word_is_grouped_by_its_sentences():
         read_data(frame.drop(columns="Sentence #"))
     with pytest.raises(ValueError, match=r"no column with tags .*found: Sentence #, Word"):
         read_data(frame.drop(columns=["POS", "Tag"]))
+
+
+def test_a_sentence_of_a_frame_is_known_by_its_document_and_its_name():
+    frame = pandas.DataFrame(
+        {
+            "document": [0, 0, 1, None],
+            "sentence_id": [1, 1, 1, None],
+            "word": ["Ada", "Brandt", "Vellmar", "Bay"],
+            "tag": ["B-PER", "I-PER", "I-PER", "I-PER"],
+        }
+    )
+    found = load_data(frame)
+    assert [(s.words, s.document) for s in found.sentences] == [(("Ada", "Brandt"), "0.0"), (("Vellmar", "Bay"), "1.0")]
+    assert [len(gold_entities(s)) for s in found.sentences] == [1, 1] and found.counts() == {REPAIRED: 1}
+    whole = frame.assign(document=[0, 0, 1, 1], sentence_id=[1, 1, 1, 1])
+    assert [s.document for s in read_data(whole)] == ["0", "1"]
+    with pytest.raises(ValueError, match=r"row 4 of the given table: the sentence 1 of 0 ended before; sort the rows"):
+        read_data(whole.assign(document=[0, 0, 1, 0]))
+
+
+def test_a_document_may_have_the_number_0():
+    records = [{"words": ["Ada"], "tags": ["O"], "document": 0}, {"text": "So.", "entities": [], "document": 0}]
+    assert [s.document for s in read_data(records)] == ["0", "0"]
 
 
 def test_a_frame_with_a_row_a_sentence_holds_records(tmp_path):

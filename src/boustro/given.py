@@ -5,6 +5,7 @@ as_texts(["Ada left.", float("nan")])      ValueError: text 2 is nan, which is n
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from boustro.errors import shorten
@@ -52,14 +53,27 @@ def each_sentence(given: Iterable[Sentence | Sequence[str]]) -> Iterator[Sentenc
 
 
 def as_sentence(item: Sentence | Sequence[str], place: str) -> Sentence:
-    """A list of words as a Sentence; `ValueError` for a text, whose letters would become words, and for other types."""
+    """A list of words as a Sentence, see `tidy_words`; `ValueError` for a text, whose letters would become words."""
     if isinstance(item, str):
         raise ValueError(
             f"{place} is {shorten(item)}, which is not split into words; Tagger.predict takes running text"
         )
     sentence = item if isinstance(item, Sentence) else Sentence(tuple(as_list(item, f"{place} as a list of words")))
-    refuse_no_texts(sentence.words, f"{place}, word")
-    return sentence
+    words = tidy_words(sentence.words, f"{place}, word")
+    return sentence if words == sentence.words else replace(sentence, words=words)
+
+
+def tidy_words(words: Sequence[Any], place: str) -> tuple[str, ...]:
+    """Words, or tags, without white space around them.
+
+    Raises `ValueError`, with the place and the number, for what is no text, and for a blank one.
+    """
+    refuse_no_texts(words, place)
+    tidy = tuple(word.strip() for word in words)
+    if "" in tidy:
+        number = tidy.index("")
+        raise ValueError(f"{place} {number + 1} is {shorten(words[number])}, which is blank; leave it out")
+    return tidy
 
 
 def as_tags(given: Iterable[Sequence[str]]) -> list[list[str]]:
@@ -78,6 +92,13 @@ def refuse_no_texts(values: Iterable[Any], place: str, first: int = 1) -> None:
         as_text(value, f"{place} {number}")
 
 
+def is_missing(value: Any) -> bool:
+    """Whether this stands for nothing: None, nan, or what pandas has for it."""
+    return (
+        value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
+    )
+
+
 def as_text(value: Any, place: str) -> str:
     """The value; `ValueError`, with its place, where it is no text."""
     if isinstance(value, str):
@@ -85,6 +106,6 @@ def as_text(value: Any, place: str) -> str:
     hint = ""
     if isinstance(value, bytes):
         hint = "; decode it first, for example with .decode()"
-    elif value is None or isinstance(value, float) or type(value).__name__ in ("NAType", "NaTType"):
+    elif isinstance(value, float) or is_missing(value):
         hint = " (a missing value?); leave it out, or replace it by a string"
     raise ValueError(f"{place} is {shorten(value)}, which is not a string{hint}")

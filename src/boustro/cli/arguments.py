@@ -13,6 +13,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
@@ -40,7 +41,9 @@ def prepare(command: Command, arguments: list[str], prog: str) -> tuple[Command,
         from boustro.tasks.data.guess import guess_task
 
         train = peek(arguments, "train") or recipe.get("train") or _first_file(arguments)
-        task = guess_task(Path(str(train)) if train else None)
+        label = peek(arguments, "label-column") or recipe.get("label-column")
+        texts = _all_after(arguments, "text-column") or _words(recipe.get("text-column") or ())
+        task = guess_task(Path(str(train)) if train else None, texts, label)
     specialised = with_defaults(command, task)
     known, option = options_of(specialised), preset_option(specialised)
     for name in recipe:
@@ -202,6 +205,12 @@ def peek(arguments: list[str], option: str) -> str | None:
         return take(arguments, option)[1]
     except OptionError:
         return None  # tyro says it better
+
+
+def _all_after(arguments: list[str], option: str) -> list[str]:
+    """The values of an option that takes several."""
+    places = [place for place, word in enumerate(arguments, start=1) if word == f"--{option}"]
+    return list(takewhile(lambda word: not word.startswith("--"), arguments[places[-1] :])) if places else []
 
 
 def _first_file(arguments: list[str]) -> str | None:

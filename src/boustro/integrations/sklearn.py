@@ -25,7 +25,8 @@ except ImportError as error:
     raise ImportError("Boustro's estimators need scikit-learn; install it with: pip install scikit-learn") from error
 
 from boustro.choose import suggestion
-from boustro.given import as_list, as_tags
+from boustro.errors import shorten
+from boustro.given import as_list, as_tags, is_missing
 from boustro.metrics.spans import score_spans
 from boustro.tasks import TASKS, task_class
 
@@ -110,6 +111,11 @@ class TextClassifier(ClassifierMixin, TaskEstimator, task="classify"):
         if any(isinstance(label, (list, tuple, set, np.ndarray)) for label in labels):
             raise ValueError(f"{type(self).__name__} takes one label per text; boustro.Classifier takes several")
         check_consistent_length(items, labels)
+        for number, label in enumerate(labels, start=1):
+            if is_missing(label):
+                raise ValueError(
+                    f"label {number} is {shorten(label)} (a missing value?); leave its text out, or label it"
+                )
         self.classes_ = np.unique(labels)
         return self._fit([_example(x, str(label)) for x, label in zip(items, labels, strict=True)])
 

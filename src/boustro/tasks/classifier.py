@@ -7,7 +7,6 @@ A text is one example, whatever the number of its sentences; the head pools the 
 give each text several labels or none, and the answers are a `LabelSet`.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -23,8 +22,8 @@ from boustro.tasks.answers import InputAnswer, Label, LabelSet, Part
 from boustro.tasks.base import Task
 from boustro.tasks.data import data_name
 from boustro.tasks.data.annotations import TOOLS
-from boustro.tasks.data.reading import DataOptions, Note, warn_of
-from boustro.tasks.data.texts import TextData, count_wordless, read_texts, whole_text
+from boustro.tasks.data.reading import DataOptions, Note, named_columns, warn_of
+from boustro.tasks.data.texts import TextData, read_counted, read_texts, whole_text
 from boustro.tasks.labellings.texts import LabelSetLabelling, TextLabelling
 from boustro.tasks.render import as_html, as_terminal
 from boustro.tasks.words import Beside, fit_beside
@@ -57,18 +56,16 @@ class Classifier(Task[str, Label]):
     """What stands beside the head with `words`."""
 
     @staticmethod
-    def read(data: TextData) -> list[Sentence]:
-        """See `boustro.tasks.data.texts.read_texts`; a warning counts what was left out."""
+    def read(data: TextData, text_column: str | Sequence[str] = (), label_column: str | None = None) -> list[Sentence]:
+        """See `boustro.tasks.data.texts.read_texts`; a warning counts what was changed or left out."""
         notes: list[Note] = []
-        texts = read_texts(data, notes=notes)
+        texts = read_texts(data, "label", notes, named_columns(text_column, label_column))
         warn_of(notes, data_name(texts))
         return texts
 
     @staticmethod
     def read_counted(data: TextData, options: DataOptions) -> tuple[list[Sentence], Mapping[str, int]]:
-        notes: list[Note] = []
-        texts, counts = count_wordless(read_texts(data, notes=notes), options)
-        return texts, Counter(note.what for note in notes) + Counter(counts)
+        return read_counted(data, options)
 
     @staticmethod
     def split(given: str, name: str) -> Iterable[Part]:

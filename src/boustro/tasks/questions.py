@@ -18,7 +18,7 @@ from boustro.tasks.answers import InputAnswer, Part
 from boustro.tasks.base import Task
 from boustro.tasks.data import data_name
 from boustro.tasks.data.questions import Question, QuestionData, as_question, parse_question, read_questions
-from boustro.tasks.data.reading import DataOptions, refuse_tag_options, warn_of
+from boustro.tasks.data.reading import DataOptions, refuse_tag_options, refuse_text_options, warn_of
 from boustro.tasks.render import as_html, as_terminal
 from boustro.types import Entity, Sentence
 
@@ -75,6 +75,7 @@ class QuestionAnswerer(Task[Question, SpanAnswer]):
     @staticmethod
     def read_counted(data: QuestionData, options: DataOptions) -> tuple[list[Question], Mapping[str, int]]:
         refuse_tag_options(options)
+        refuse_text_options(options)
         questions, notes = read_questions(data)
         return questions, Counter(note.what for note in notes)
 

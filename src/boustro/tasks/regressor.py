@@ -3,14 +3,15 @@
 TextRegressor(encoder="starter").fit("train.jsonl", dev="dev.jsonl").predict("A film to remember.")     # 4.31
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from boustro.tasks.answers import InputAnswer
 from boustro.tasks.base import Task
 from boustro.tasks.classifier import Classifier
-from boustro.tasks.data.reading import DataOptions
-from boustro.tasks.data.texts import TextData, count_wordless, read_texts
+from boustro.tasks.data import data_name
+from boustro.tasks.data.reading import DataOptions, Note, named_columns, warn_of
+from boustro.tasks.data.texts import TextData, read_counted, read_texts
 from boustro.types import Sentence
 
 
@@ -38,13 +39,16 @@ class TextRegressor(Task[str, float]):
     formats = ("text", "jsonl")
 
     @staticmethod
-    def read(data: TextData) -> list[Sentence]:
-        """See `boustro.tasks.data.texts.read_texts`."""
-        return read_texts(data, "score")
+    def read(data: TextData, text_column: str | Sequence[str] = (), label_column: str | None = None) -> list[Sentence]:
+        """See `boustro.tasks.data.texts.read_texts`; a warning counts what was changed or left out."""
+        notes: list[Note] = []
+        texts = read_texts(data, "score", notes, named_columns(text_column, label_column))
+        warn_of(notes, data_name(texts))
+        return texts
 
-    @classmethod
-    def read_counted(cls, data: TextData, options: DataOptions) -> tuple[list[Sentence], Mapping[str, int]]:
-        return count_wordless(cls.read(data), options)
+    @staticmethod
+    def read_counted(data: TextData, options: DataOptions) -> tuple[list[Sentence], Mapping[str, int]]:
+        return read_counted(data, options, "score")
 
     split = staticmethod(Classifier.split)
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any, Literal, TypeVar
 
 from boustro.names import is_path
+from boustro.text.kinds import START, refuse_kind
 
 Item = TypeVar("Item")
 Split = Literal["blank-line", "line", "file"]
@@ -101,10 +102,11 @@ def decode_line(path: Path, number: int, line: bytes) -> str:
 
 
 def read_raw(path: Path) -> Iterator[tuple[int, bytes] | None]:
-    """The same as bytes."""
+    """The same as bytes; `ValueError`, with what it is, for a file that is not plain text."""
     with _open_binary(path) as file:
         number = 0
         try:
+            refuse_kind(path, file.peek(START))  # type: ignore[attr-defined]
             for line in _split_lines(file):
                 number += line is not None
                 yield None if line is None else (number, line)

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from boustro.choose import choose
 from boustro.encoders.windows import group_numbers
 from boustro.errors import shorten
-from boustro.given import refuse_no_texts
+from boustro.given import tidy_words
 from boustro.metrics.spans import is_span_tag
 from boustro.output import print_notices
 from boustro.store import fingerprint
@@ -111,11 +111,11 @@ def _from_jsonl(path: Path, lines: Sequence[tuple[int, str]], options: DataOptio
 def _unlabelled(record: Any, where: str) -> Iterator[Sentence]:
     """The sentences of a record: a text, or an object with a text or with words."""
     given = record if isinstance(record, dict) else {TEXT_KEY: record}
-    document = str(given.get("document") or "")
+    document = "" if given.get("document") is None else str(given["document"])
     words = next((given[key] for key in WORD_KEYS if isinstance(given.get(key), list)), None)
     if words is not None:
-        refuse_no_texts(words, f"{where}, word")
-        yield from [Sentence(tuple(words), document=document, where=where)] if words else []
+        words = tidy_words(words, f"{where}, word")
+        yield from [Sentence(words, document=document, where=where)] if words else []
     elif isinstance(text := given.get(TEXT_KEY), str):
         yield from _sentences(text, where, document)
     else:

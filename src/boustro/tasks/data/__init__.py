@@ -13,9 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from boustro.given import as_list, refuse_no_texts
+from boustro.given import as_list
 from boustro.tasks.data.conll import read_columns
 from boustro.tasks.data.conllu import read_conllu
+from boustro.tasks.data.dialect import maybe_texts
 from boustro.tasks.data.jsonl import read_jsonl
 from boustro.tasks.data.reading import (
     DEFAULT_OPTIONS,
@@ -25,6 +26,7 @@ from boustro.tasks.data.reading import (
     RawData,
     label,
     missing_file,
+    refuse_text_options,
     warn_of,
 )
 from boustro.tasks.data.records import is_text_pair, read_records
@@ -65,7 +67,14 @@ def read_data(
 
 def load_data(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> Labelled:
     """The same with the scheme that was detected and all notes, and with sentences without labels."""
-    return label(read_raw(data, options), options.scheme)
+    refuse_text_options(options)
+    try:
+        return label(read_raw(data, options), options.scheme)
+    except ValueError as error:
+        if isinstance(data, (str, Path)) and (columns := maybe_texts(Path(data))):
+            advice = f"if each row has a text and its label, name their columns ({', '.join(columns)})"
+            raise ValueError(f"{error}; {advice} with --text-column and --label-column") from None
+        raise
 
 
 def refuse_unlabelled(examples: Sequence[Any]) -> None:
@@ -131,8 +140,6 @@ def _sentence(item: Any, number: int) -> Sentence:
         return item
     if isinstance(item, (list, tuple)) and len(item) == 2 and not any(isinstance(part, str) for part in item):
         words, tags = (tuple(as_list(part, f"words and tags of sentence {number}")) for part in item)
-        refuse_no_texts(words, f"sentence {number} of the given data, word")
-        refuse_no_texts(tags, f"sentence {number} of the given data, tag")
         return Sentence(words, tags)
     expected = "expected words and tags as two lists, a dict or a Sentence"
     raise ValueError(f"sentence {number} of the given data: {expected}, got {type(item).__name__}")

@@ -3,15 +3,19 @@
 read_named("train.jsonl", "pair", make)      JSON lines, or a .json file with one list of records
 read_named("train.csv", "pair", make)        CSV and TSV files with a head line; hf:NAME
 read_named(frame, "pair", make)              data frames, data sets, any iterable of records
+
+The keys or columns of texts and gold values are those that each reader names, or those that the options choose.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from boustro.choose import suggestion
 from boustro.given import as_list
+from boustro.options import OptionError
 from boustro.tasks.data.jsonl import records_of
-from boustro.tasks.data.reading import missing_file
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, missing_file
 from boustro.tasks.data.tables import named_rows
 from boustro.text.documents import read_lines
 
@@ -19,17 +23,26 @@ T = TypeVar("T")
 Named = Iterable[tuple[str, Any]]
 
 
-def read_named(data: Any, what: str, read: Callable[[Any, str], T], plain: Callable[[Named], Named] = list) -> list[T]:
+def read_named(
+    data: Any,
+    what: str,
+    read: Callable[[Any, str], T],
+    plain: Callable[[Named], Named] = list,
+    options: DataOptions = DEFAULT_OPTIONS,
+    notes: list[Note] | None = None,
+) -> list[T]:
     """Labelled examples, see the module.
 
     Args:
         what: What an example is called in messages: "text", "pair", …
         read: An example from a record and its place.
-        plain: Makes (place, record) pairs plain where they are of a foreign form.
+        plain: Makes (place, record) pairs plain where they are of a foreign form, or under other names.
+        options: How a table is read.
+        notes: Get what is noticed in a table.
 
     Raises `FileNotFoundError`, and `ValueError` where there is no example; `read` raises for a record that is none.
     """
-    named = named_rows(data)
+    named = named_rows(data, options, notes)
     if named is None and isinstance(data, (str, Path)):
         path = Path(data)
         if not path.is_file():
@@ -42,3 +55,26 @@ def read_named(data: Any, what: str, read: Callable[[Any, str], T], plain: Calla
     if not found:
         raise ValueError(f"{data if isinstance(data, (str, Path)) else 'the given data'}: no labelled {what}")
     return found
+
+
+def under_names(named: Named, options: DataOptions, texts: Sequence[str], gold: str) -> list[tuple[str, Any]]:
+    """(place, record) pairs with the columns that the options choose under the names that a task reads.
+
+    Raises `OptionError` for another number of columns than of `texts`, and `ValueError` where a record lacks one.
+    """
+    if options.text_column and len(options.text_column) != len(texts):
+        raise OptionError(f"--text-column names {len(options.text_column)} columns; this task reads {len(texts)}")
+    chosen = dict(zip(texts, options.text_column, strict=False))
+    chosen |= {} if options.label_column is None else {gold: options.label_column}
+    return [
+        (where, _renamed(record, chosen, where) if isinstance(record, Mapping) else record) for where, record in named
+    ]
+
+
+def _renamed(record: Mapping[str, Any], chosen: Mapping[str, str], where: str) -> Mapping[str, Any]:
+    for column in chosen.values():
+        if column not in record:
+            known = [str(name) for name in record]
+            found = ", ".join(known) or "nothing"
+            raise ValueError(f"{where}: no column {column!r}{suggestion(column, known)} (found: {found})")
+    return {**record, **{name: record[column] for name, column in chosen.items()}}

@@ -11,14 +11,13 @@ file proves (see `units`).
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from boustro.errors import shorten
 from boustro.given import as_text
-from boustro.tasks.data.named import Named, read_named
-from boustro.tasks.data.reading import Note
-from boustro.tasks.data.texts import SCORE_KEY, Gold, as_score, whole_text
+from boustro.tasks.data.named import Named, read_named, under_names
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note
+from boustro.tasks.data.texts import SCORE_KEY, Gold, as_score, tidy_label, whole_text
 from boustro.tasks.data.units import Span, Unit, convert, find_unit
 from boustro.types import Sentence
 
@@ -56,13 +55,21 @@ class Pair:
         return len(self.words)
 
 
-def read_pairs(data: Any, gold: Gold, notes: list[Note] | None = None) -> list[Pair]:
-    """Pairs of a JSON lines file, of (text, text, label or score) triples, or of dicts; what was changed is in `notes`.
+def read_pairs(
+    data: Any, gold: Gold, notes: list[Note] | None = None, options: DataOptions = DEFAULT_OPTIONS
+) -> list[Pair]:
+    """Pairs of a JSON lines, CSV or TSV file, of (text, text, label or score) triples, or of dicts.
+
+    What was changed goes to `notes`.
 
     Raises `FileNotFoundError`, and `ValueError` with file:line for a record without two texts and the gold value.
     """
-    plain = partial(_in_code_points, notes=[] if notes is None else notes)
-    return read_named(data, "pair", lambda record, where: _pair(record, where, gold), plain)
+    noted = [] if notes is None else notes
+
+    def plain(named: Named) -> Named:
+        return _in_code_points(under_names(named, options, KEYS[0], gold), noted)
+
+    return read_named(data, "pair", lambda record, where: _pair(record, where, gold, noted), plain, options, noted)
 
 
 def make_pair(record: Any, where: str) -> Pair:
@@ -74,7 +81,8 @@ def make_pair(record: Any, where: str) -> Pair:
     keys = next((keys for keys in KEYS if all(key in record for key in keys)), None)
     if keys is None:
         named = " or ".join(" and ".join(keys) for keys in KEYS)
-        raise ValueError(f"{where}: no texts under {named} (found: {', '.join(map(str, record)) or 'nothing'})")
+        found = ", ".join(map(str, record)) or "nothing"
+        raise ValueError(f"{where}: no texts under {named} (found: {found}); name them with --text-column")
     placed = [whole_text(as_text(record[key], f"{where}: {key}")) for key in keys]
     marks: list[frozenset[int]] = []
     for number, (key, text) in enumerate(zip(keys, placed, strict=True), start=1):
@@ -120,7 +128,7 @@ def _marked(record: Any) -> dict[int, tuple[str, Span]]:
     return found
 
 
-def _pair(record: Any, where: str, gold: Gold) -> Pair:
+def _pair(record: Any, where: str, gold: Gold, notes: list[Note]) -> Pair:
     if isinstance(record, Pair):  # read before
         return record
     if isinstance(record, (list, tuple)) and len(record) == 3:
@@ -134,4 +142,4 @@ def _pair(record: Any, where: str, gold: Gold) -> Pair:
     if not isinstance(label, (str, int)) or not str(label).strip():
         names = " or ".join(map(repr, LABEL_KEYS))
         raise ValueError(f"{where}: the label under {names} is {shorten(label)}; expected a name, a number or a bool")
-    return replace(pair, label=str(label).lower() if isinstance(label, bool) else str(label))
+    return replace(pair, label=str(label).lower() if isinstance(label, bool) else tidy_label(label, where, notes))

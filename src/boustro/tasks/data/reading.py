@@ -8,10 +8,12 @@ converts to BIO and records each repair, so all formats follow the same rules. W
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from boustro.choose import suggestion
+from boustro.errors import shorten
+from boustro.given import tidy_words
 from boustro.options import OptionError, Share, check_options
 from boustro.tasks.data.schemes import Scheme, check_scheme, encode_tags, flatten_entities, invalid_tags, to_bio
 from boustro.tasks.data.spellings import respell
@@ -19,6 +21,8 @@ from boustro.types import Sentence
 
 RESPELLED = "tags in another spelling than B-PER and O, each counted once"
 REPAIRED = "tags that do not fit their neighbours, read as conlleval reads them"
+PADDED = "words with white space around them, read without it"
+PADDED_TAGS = "sentences with white space around tags or labels, read without it"
 OVERLAPPING = "entities that overlap another one; the tags contain only the outermost"
 
 
@@ -29,11 +33,17 @@ class DataOptions:
     scheme: Scheme = "auto"
     """Tag scheme; use io or labels (one label per word, no entities) for tags without a prefix."""
     delimiter: str | None = None
-    """Separator of CoNLL columns: tab, space (runs of spaces), or any text. Default: tabs if the file has tabs."""
+    """Separator of CoNLL columns, and of the cells of CSV and TSV files: tab, space (runs of spaces), comma, semicolon,
+    or any text. By default what the file has."""
     word_column: int | str | None = None
     """Column of the words: a number from 0 (negative: from the end), or the name of a key or column."""
     tag_column: int | str | None = None
     """Column of the tags, as for the words; for CoNLL-U upos, xpos, deprel, feats:KEY or misc:KEY."""
+    text_column: tuple[str, ...] = ()
+    """Column or key of a labelled text, or the two of a pair of texts. By default text or sentence, sentence1 and
+    sentence2, and so on."""
+    label_column: str | None = None
+    """Column or key of the label or the score of a text or a pair. By default label, labels or score."""
 
     def __post_init__(self) -> None:
         """Raises `ValueError` for a value outside its option's range."""
@@ -60,10 +70,26 @@ class TrainDataOptions(DataOptions):
 DEFAULT_TRAIN_DATA = TrainDataOptions()
 
 
+def named_columns(text_column: str | Sequence[str] = (), label_column: str | None = None) -> DataOptions:
+    """The options that name the columns of labelled texts and pairs."""
+    texts = (text_column,) if isinstance(text_column, str) else tuple(text_column)
+    return DataOptions(text_column=texts, label_column=label_column)
+
+
 def refuse_tag_options(options: DataOptions) -> None:
     """`OptionError` where options are given that only data with tags have."""
-    if any(getattr(options, field.name) != field.default for field in fields(DataOptions)):
-        raise OptionError("--scheme, --delimiter, --word-column and --tag-column are for tags; leave them out")
+    _refuse(options, ("scheme", "word_column", "tag_column"), "are for tags")
+
+
+def refuse_text_options(options: DataOptions) -> None:
+    """`OptionError` where options are given that only labelled texts and pairs have."""
+    _refuse(options, ("text_column", "label_column"), "are for labelled texts and pairs")
+
+
+def _refuse(options: DataOptions, names: Sequence[str], why: str) -> None:
+    if any(getattr(options, name) != getattr(DEFAULT_OPTIONS, name) for name in names):
+        *flags, last = [f"--{name.replace('_', '-')}" for name in names]
+        raise OptionError(f"{', '.join(flags)} and {last} {why}; leave them out")
 
 
 Lines = Sequence[tuple[int, str]]
@@ -140,8 +166,7 @@ def label(raw: RawData, scheme: Scheme = "auto") -> Labelled:
         raise ValueError(f"{raw.name} has no sentences; expected words and their tags")
     if not any(sentence.is_labelled for sentence in raw.sentences):
         raise ValueError(f"{raw.name}: no sentence has labels; expected words and their tags")
-    for number, sentence in enumerate(raw.sentences):
-        _check_sentence(sentence, raw.place(number) if raw.lines else f"sentence {number + 1} of {raw.name}")
+    raw = _tidy(raw)
     raw = _respelled(raw) if scheme not in ("io", "labels") and raw.fallback is None else raw
     tagged = [s if s.entities is None else replace(s, tags=None) for s in raw.sentences]
     try:
@@ -182,6 +207,30 @@ def _respelled(raw: RawData) -> RawData:
         for sentence, own in zip(raw.sentences, tags, strict=True)
     ]
     return replace(raw, sentences=sentences, notes=[*raw.notes, *notes])
+
+
+def _tidy(raw: RawData) -> RawData:
+    """The same without white space around words, tags and labels, which is noted.
+
+    Raises `ValueError`, with the place, for a blank one, and for tags and entities that do not fit the words.
+    """
+    sentences, notes = [], list(raw.notes)
+    for number, sentence in enumerate(raw.sentences):
+        where = raw.place(number) if raw.lines else f"sentence {number + 1} of {raw.name}"
+        tidy = replace(sentence, words=tidy_words(sentence.words, f"{where}, word"))
+        if sentence.tags is not None:
+            tidy = replace(tidy, tags=tidy_words(sentence.tags, f"{where}, tag"))
+        if sentence.entities is not None:
+            labels = tidy_words([entity.label for entity in sentence.entities], f"{where}, the label of entity")
+            pairs = zip(sentence.entities, labels, strict=True)
+            tidy = replace(tidy, entities=tuple(replace(entity, label=label) for entity, label in pairs))
+        _check_sentence(tidy, where)
+        padded = (word for word, (a, b) in enumerate(zip(sentence.words, tidy.words, strict=True)) if a != b)
+        notes += [Note(PADDED, raw.place(number, word), shorten(sentence.words[word])) for word in padded]
+        if (tidy.tags, tidy.entities) != (sentence.tags, sentence.entities):
+            notes.append(Note(PADDED_TAGS, where))
+        sentences.append(tidy)
+    return replace(raw, sentences=sentences, notes=notes)
 
 
 def _check_sentence(sentence: Sentence, where: str) -> None:

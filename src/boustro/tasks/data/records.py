@@ -114,12 +114,12 @@ def _sentences(
     named = record.get("document")
     if words_key is not None:
         sentence = _words_sentence(record, words_key, key, are_tags, where, unit, notes)
-        return key, [replace(sentence, document=str(named or ""))]
+        return key, [replace(sentence, document="" if named is None else str(named))]
     assert text is not None
     if are_tags:
         raise ValueError(f"{where}: {key!r} has tags, but there are no words ({_found(record)})")
     _refuse_half_characters(where, [text])
-    parts = list(split_text(text, str(named or document)))
+    parts = list(split_text(text, document if named is None else str(named)))
     if record[key] is None:
         return key, [part.sentence for part in parts]
     spans = convert(parse_spans(record[key], where), text, unit, where, notes)

@@ -8,62 +8,44 @@ A row is a record (see `records`); numbers of a ClassLabel become their names. A
 with lists in its columns, or one row per word, with a column that names its sentence. pandas is not imported.
 """
 
-import csv
 from collections.abc import Iterable, Iterator
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
-from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, RawData, missing_file
+from boustro.tasks.data.dialect import is_table, read_table
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, RawData, missing_file
 from boustro.tasks.data.records import read_records
-from boustro.text.documents import OPENERS, read_lines
 
 PREFIX = "hf:"
-DELIMITERS = {".csv": ",", ".tsv": "\t"}
 WORDS = ("word", "words", "token", "tokens", "form")
 TAGS = ("tag", "tags", "ner_tag", "ner_tags", "ner", "label", "labels", "pos", "upos")
 SENTENCES = ("sentence_id", "sent_id", "sentence #", "sentence", "sentence_idx")
-DOCUMENTS = ("document", "document_id", "doc_id")
+DOCUMENTS = ("document", "document_id", "doc_id", "doc")
 
 
-def named_rows(data: Any) -> list[tuple[str, Any]] | None:
+def named_rows(
+    data: Any, options: DataOptions = DEFAULT_OPTIONS, notes: list[Note] | None = None
+) -> list[tuple[str, Any]] | None:
     """(place, row) of a data set, a data frame, or a CSV or TSV file whose first line names its columns; else `None`.
 
-    Raises `FileNotFoundError`, and `ValueError` with the place for a row with more cells than there are columns.
+    Raises `FileNotFoundError`, and as `read_table`.
     """
     if isinstance(data, (str, Path)):
         if str(data).startswith(PREFIX):
             data = open_hub(str(data))
         else:
             path = Path(data)
-            return _csv_rows(path, DELIMITERS[_suffix(path)]) if is_table(path) else None
+            if not is_table(path):
+                return None
+            if not path.is_file():
+                raise missing_file(path, "labelled examples are expected")
+            return list(read_table(path, options.delimiter, [] if notes is None else notes))
     if hasattr(data, "column_names"):
         return [(f"row {number} of the data set", row) for number, row in enumerate(_dataset_rows(data), start=1)]
     if hasattr(data, "columns") and hasattr(data, "to_dict"):
         return [(f"row {number} of the given table", row) for number, row in enumerate(_frame_rows(data), start=1)]
     return None
-
-
-def is_table(path: Path) -> bool:
-    """Whether the name is that of a CSV or TSV file, compressed or not."""
-    return _suffix(path) in DELIMITERS
-
-
-def _suffix(path: Path) -> str:
-    return next((s.lower() for s in reversed(path.suffixes) if s not in OPENERS), "")
-
-
-def _csv_rows(path: Path, delimiter: str) -> list[tuple[str, Any]]:
-    if not path.is_file():
-        raise missing_file(path, "labelled examples are expected")
-    reader = csv.DictReader((line + "\n" for _, line in read_lines(path)), delimiter=delimiter)
-    rows = []
-    for row in reader:
-        if None in row:
-            columns = ", ".join(map(str, reader.fieldnames or ()))
-            raise ValueError(f"{path}:{reader.line_num}: more cells than columns ({columns}); quote a cell with commas")
-        rows.append((f"{path}:{reader.line_num}", row))
-    return rows
 
 
 def read_hub(name: str, options: DataOptions = DEFAULT_OPTIONS) -> RawData:
@@ -137,13 +119,20 @@ def read_frame(frame: Any, options: DataOptions = DEFAULT_OPTIONS) -> RawData:
 def _group(
     rows: list[dict[str, Any]], keys: dict[str, str], sentence: str, document: str | None, name: str
 ) -> Iterator[dict[str, Any]]:
-    """Records from rows of words, columns renamed by `keys`; a row without a sentence belongs to the one before."""
+    """Records from rows of words, columns renamed by `keys`.
+
+    A sentence is known by its document, where there is one, and its own name; a row without either belongs to the one
+    before.
+    """
+    identity = [column for column in (document, sentence) if column is not None]
     for above, row in pairwise(rows):
-        row[sentence] = above[sentence] if row[sentence] is None else row[sentence]
+        for column in identity:
+            row[column] = above[column] if row[column] is None else row[column]
     seen, number = set(), 0
-    for identifier, group in groupby(rows, key=lambda row: row[sentence]):
+    for identifier, group in groupby(rows, key=lambda row: tuple(row[column] for column in identity)):
         if identifier in seen:
-            raise ValueError(f"row {number + 1} of {name}: the sentence {identifier!r} ended before; sort the rows")
+            shown = " of ".join(repr(part) for part in reversed(identifier))
+            raise ValueError(f"row {number + 1} of {name}: the sentence {shown} ended before; sort the rows")
         seen.add(identifier)
         record: dict[str, Any] = {key: [] for key in keys.values()}
         for row in group:

@@ -11,41 +11,61 @@ A text becomes one `Sentence` with all its words, whatever the number of its sen
 """
 
 import math
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from boustro.errors import shorten
-from boustro.tasks.data.annotations import plain_records
-from boustro.tasks.data.named import read_named
-from boustro.tasks.data.reading import DataOptions, Note, refuse_tag_options
+from boustro.tasks.data.annotations import plain_records, tool_of
+from boustro.tasks.data.named import Named, read_named, under_names
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, refuse_tag_options
 from boustro.text.words import Placed, split_text
 from boustro.types import Sentence
 
 TEXT_KEYS, LABEL_KEY, LABELS_KEY, SCORE_KEY = ("text", "sentence"), "label", "labels", "score"
 WORDLESS = "texts without a word"
+ADDRESSES = "texts that are only an address (URL), which is read and not what stands there"
+PADDED_LABELS = "labels with white space around them, read without it"
+ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
 Gold = Literal["label", "score"]
 TextData: TypeAlias = str | Path | Iterable[Any]
 """A file, `hf:NAME`, (text, label) pairs, dicts, `Sentence`s, a `datasets.Dataset` or a pandas data frame."""
 
 
-def read_texts(data: TextData, gold: Gold = "label", notes: list[Note] | None = None) -> list[Sentence]:
-    """Labelled or scored texts, see the module; what was left out of the export of a labelling tool goes to `notes`.
+def read_texts(
+    data: TextData,
+    gold: Gold = "label",
+    notes: list[Note] | None = None,
+    options: DataOptions = DEFAULT_OPTIONS,
+) -> list[Sentence]:
+    """Labelled or scored texts, see the module; what was changed or left out goes to `notes`.
 
     Raises `FileNotFoundError`, and `ValueError` with file:line for a record without a text or without its gold value.
     """
     noted = [] if notes is None else notes
-    plain = partial(plain_records, wanted="label", notes=noted) if gold == "label" else list
-    return read_named(data, "text", lambda record, where: _sentence(record, where, gold), plain)
+
+    def plain(named: Named) -> Named:
+        named = list(named)
+        if gold == "label" and named and tool_of(named[0][1]):
+            chosen = DataOptions(word_column=next(iter(options.text_column), None), tag_column=options.label_column)
+            return plain_records(named, "label", noted, chosen)
+        return under_names(named, options, TEXT_KEYS[:1], gold)
+
+    return read_named(data, "text", lambda record, where: _sentence(record, where, gold, noted), plain, options, noted)
 
 
-def count_wordless(texts: list[Sentence], options: DataOptions) -> tuple[list[Sentence], Mapping[str, int]]:
-    """Texts that were read, and how many have no word; `ValueError` for options that are about tags."""
+def read_counted(
+    data: TextData, options: DataOptions, gold: Gold = "label"
+) -> tuple[list[Sentence], Mapping[str, int]]:
+    """The same with counts, also of texts without a word; `OptionError` for options that are about tags."""
     refuse_tag_options(options)
-    wordless = sum(not len(text) for text in texts)
-    return texts, {WORDLESS: wordless} if wordless else {}
+    notes: list[Note] = []
+    texts = read_texts(data, gold, notes, options)
+    wordless = Counter({WORDLESS: sum(not len(text) for text in texts)})
+    return texts, Counter(note.what for note in notes) + wordless
 
 
 def whole_text(text: str, document: str = "") -> Placed:
@@ -67,28 +87,47 @@ def as_score(value: Any, where: str) -> float:
     return number
 
 
-def _sentence(record: Any, where: str, gold: Gold) -> Sentence:
+def _sentence(record: Any, where: str, gold: Gold, notes: list[Note]) -> Sentence:
     if isinstance(record, Sentence):  # read before
+        if not record.is_labelled:
+            raise ValueError(f"{where}: the sentence has no label; give it a label, labels or a score")
         return record
     if isinstance(record, (list, tuple)) and len(record) == 2:
         record = {TEXT_KEYS[0]: record[0], gold: record[1]}
     if not isinstance(record, Mapping):
         raise ValueError(f"{where}: expected a text and its {gold}, got {shorten(record)}")
     text = next((record[key] for key in TEXT_KEYS if key in record), None)
-    label = record.get(LABEL_KEY)
+    found = f"found: {', '.join(map(str, record)) or 'nothing'}"
     if not isinstance(text, str):
-        raise ValueError(f"{where}: no text under {' or '.join(TEXT_KEYS)} (found: {', '.join(map(str, record))})")
+        raise ValueError(f"{where}: no text under {' or '.join(TEXT_KEYS)} ({found}); name it with --text-column")
+    if ADDRESS.fullmatch(text.strip()):
+        notes.append(Note(ADDRESSES, where, f"the text is {shorten(text.strip())}"))
     sentence = replace(whole_text(text).sentence, where=where)
+    if gold not in record and not (gold == LABEL_KEY and LABELS_KEY in record):
+        raise ValueError(f"{where}: no {gold} under {gold!r} ({found}); name it with --label-column")
     if gold == SCORE_KEY:
-        return replace(sentence, score=as_score(record.get(SCORE_KEY), where))
+        return replace(sentence, score=as_score(record[SCORE_KEY], where))
+    return _with_labels(sentence, record, where, notes)
+
+
+def _with_labels(sentence: Sentence, record: Mapping[str, Any], where: str, notes: list[Note]) -> Sentence:
+    label = record.get(LABEL_KEY)
     several = label if isinstance(label, (list, tuple)) else record.get(LABELS_KEY) if label is None else None
     if several is not None and are_labels(several):
-        return replace(sentence, labels=tuple(dict.fromkeys(map(str, several))))
+        return replace(sentence, labels=tuple(dict.fromkeys(tidy_label(own, where, notes) for own in several)))
     if LABELS_KEY in record and label is None:
         raise ValueError(f"{where}: the labels under {LABELS_KEY!r} are {shorten(several)}; expected a list of names")
     if not is_label(label):
         raise ValueError(f"{where}: the label under {LABEL_KEY!r} is {shorten(label)}; expected a name or a number")
-    return replace(sentence, label=str(label))
+    return replace(sentence, label=tidy_label(label, where, notes))
+
+
+def tidy_label(label: Any, where: str, notes: list[Note]) -> str:
+    """A label as text, without white space around it, which is noted."""
+    tidy = str(label).strip()
+    if tidy != str(label):
+        notes.append(Note(PADDED_LABELS, where, f"the label {shorten(label)}"))
+    return tidy
 
 
 def is_label(value: Any) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from boustro.errors import shorten
-from boustro.given import refuse_no_texts
+from boustro.given import tidy_words
 from boustro.tasks.data.named import read_named
 from boustro.tasks.data.reading import missing_file
 from boustro.tasks.data.records import WORD_KEYS
@@ -105,13 +105,13 @@ def _sentence(record: Any, where: str) -> SenseSentence:
     words = next((record[key] for key in WORD_KEYS if key in record), None)
     if not isinstance(words, (list, tuple)) or not words:
         raise ValueError(f"{where}: no list under {' or '.join(WORD_KEYS)} (found: {', '.join(map(str, record))})")
-    refuse_no_texts(words, f"{where}, word")
+    words = tidy_words(words, f"{where}, word")
     items = record.get("senses")
     if not isinstance(items, (list, tuple)):
         raise ValueError(f"{where}: no list under 'senses' (found: {', '.join(map(str, record))})")
     document = str(next((record[key] for key in DOCUMENT_KEYS if record.get(key)), ""))
     targets = tuple(_target(item, len(words), f"{where}, sense {n}") for n, item in enumerate(items, start=1))
-    return SenseSentence(Sentence(tuple(words), document=document, where=where), targets)
+    return SenseSentence(Sentence(words, document=document, where=where), targets)
 
 
 def _target(item: Any, num_words: int, where: str) -> Target:

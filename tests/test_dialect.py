@@ -1,0 +1,194 @@
+"""CSV and TSV files: which separator, whether quotes are letters, which columns; nothing is taken in silence."""
+
+import pandas as pd
+import pytest
+
+from boustro import Classifier, PairClassifier, TextRegressor
+from boustro.cli.main import main
+from boustro.options import OptionError
+from boustro.tasks.data import dialect, load_data
+from boustro.tasks.data.guess import guess_task
+from boustro.tasks.data.pairs import read_pairs
+from boustro.tasks.data.reading import DataOptions, named_columns
+from boustro.tasks.data.texts import ADDRESSES, PADDED_LABELS, read_counted, read_texts
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(name: str, content: str):
+        (tmp_path / name).write_text(content, "utf-8")
+        return tmp_path / name
+
+    return write
+
+
+def table(path, delimiter=None):
+    """(text, label) pairs, the lines that they begin on, and the notes."""
+    notes = []
+    rows = list(dialect.read_table(path, delimiter, notes))
+    lines = [int(where.rpartition(":")[2]) for where, _ in rows]
+    return [(row["text"], row["label"]) for _, row in rows], lines, [(n.what, int(n.where[-1])) for n in notes]
+
+
+def test_a_quote_between_tabs_is_a_letter(write):
+    path = write("a.tsv", 'text\tlabel\n"Best place\tgood\nx\tbad\n\n"great" he said\tgood\n"no"\tbad\n')
+    rows = [('"Best place', "good"), ("x", "bad"), ('"great" he said', "good"), ('"no"', "bad")]
+    assert table(path) == (rows, [2, 3, 5, 6], [(dialect.LITERAL, n) for n in (2, 5, 6)])
+
+
+@pytest.mark.parametrize(
+    ("content", "texts"),
+    [
+        ('text\tlabel\n"a ""b"" c"\tx\nd\ty\n', ['a "b" c', "d"]),  # doubled quotes
+        ('text\tlabel\n"a\tb"\tx\nd\ty\n', ["a\tb", "d"]),  # a separator in a cell
+        ('text\tlabel\n"a\nb"\tx\nd\ty\n', ["a\nb", "d"]),  # a line break in a cell
+        ('"text"\t"label"\n"a"\t"x"\n"d"\t3\n', ["a", "d"]),  # all but numbers
+    ],
+)
+def test_a_file_that_shows_its_quotes_is_read_without_them(content, texts, write):
+    rows, _, notes = table(write("a.tsv", content))
+    assert [text for text, _ in rows] == texts and {what for what, _ in notes} == {dialect.QUOTED}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        'text\tlabel\n"a\tx\nb\ty\nc"\tx\n',  # two letters, far apart, that would hide a row
+        'text\tlabel\n"a"\tx\nb\ty\n',
+        'text\tlabel\n"a ""b"" c"\tx\n"d\ty\n',
+        'text\tlabel\n""\tx\n"""\ty\n',
+    ],
+)
+def test_what_does_not_show_its_quotes_keeps_them(content, write):
+    rows, _, notes = table(write("a.tsv", content))
+    assert [f"{text}\t{label}" for text, label in rows] == content.splitlines()[1:]
+    assert {what for what, _ in notes} == {dialect.LITERAL}
+
+
+def test_cells_of_csv_are_quoted_as_rfc_4180_says(write):
+    path = write("a.csv", 'text,label\r\n"a, ""b""",x\r\n5" pipe,y\r\n"two\r\nlines",x\r\n,y\r\n')
+    rows = [('a, "b"', "x"), ('5" pipe', "y"), ("two\nlines", "x"), ("", "y")]
+    assert table(path) == (rows, [2, 3, 4, 6], [])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('text,label\nx,bad\n"Best place,good\ny,bad\n', r"a\.csv:3: this line opens a quote that is never closed"),
+        ('text,label\n"great" he said,good\n', r"a\.csv:2: a quoted cell goes on after its closing quote;"),
+        ('text,label\n"a,x\nb,y\n"c" d,x\n', r"a\.csv:2: a quoted cell goes on after its closing quote \(line 4\)"),
+        ("text,label\nHello, you,x\n", r"a\.csv:2: more cells than columns \(text, label\); quote a cell with commas"),
+        ("text,label,text\na,b,c\n", r"a\.csv:1: several columns are named 'text'"),
+        ("a,b,c,c,a,b\n", r"a\.csv:1: several columns are named 'a', 'b', 'c'"),
+    ],
+)
+def test_what_is_no_table_is_named_with_the_line_where_it_begins(content, message, write):
+    with pytest.raises(ValueError, match=message):
+        read_texts(write("a.csv", content))
+
+
+def test_a_quote_that_may_hide_rows_is_noted(write):
+    assert table(write("a.csv", 'text,label\n"a,x\nb,y\nc",x\n'))[2] == [(dialect.SPANNING, 2)]
+    assert table(write("a.csv", 'text,label\n"a\nb\nc",x\n'))[2] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "separator", "word"),
+    [("a.csv", ";", "semicolons"), ("a.csv", "\t", "tabs"), ("a.tsv", ",", "commas"), ("a.csv", "|", "bars")],
+)
+def test_another_separator_is_found_and_said(name, separator, word, write):
+    path = write(name, f"text{separator}label\nHi there{separator}x\n")
+    assert table(path) == ([("Hi there", "x")], [2], [(f"rows with {word} between their cells", 2)])
+    assert guess_task(path) == "classify"
+    _, counts = read_counted(path, DataOptions())
+    assert counts == {f"rows with {word} between their cells": 1}
+
+
+def test_the_delimiter_option_decides(write):
+    path = write("a.csv", "text;label,x\na,b;c\n")
+    rows = [row for _, row in dialect.read_table(path, "semicolon", [])]
+    assert rows == [{"text": "a,b", "label,x": "c"}]
+    with pytest.raises(ValueError, match="--delimiter is empty"):
+        read_texts(path, options=DataOptions(delimiter=""))
+
+
+def test_a_cell_of_any_length_is_read(write):
+    long = 'He said ""no"", ' * 20_000
+    (text,) = read_texts(write("a.csv", f'text,label\n"{long}",x\n'))
+    assert len(text) == 6 * 20_000 and len(long) > 131_072
+
+
+# Columns
+
+
+def test_named_columns_are_read_in_every_form(write):
+    rows = [{"message": "Ada left.", "topic": "news", "text": "7"}, {"message": "It rained.", "topic": "weather"}]
+    frame = pd.DataFrame(rows).fillna("8")
+    frame.to_csv(write("a.csv", ""), index=False)
+    frame.to_json(write("a.jsonl", ""), orient="records", lines=True)
+    for data in (write("b.tsv", frame.to_csv(index=False, sep="\t")), frame, frame.to_dict("records")):
+        found = Classifier.read(data, text_column="message", label_column="topic")
+        assert [(s.words, s.label) for s in found] == [
+            (("Ada", "left", "."), "news"),
+            (("It", "rained", "."), "weather"),
+        ]
+    for name in ("a.csv", "a.jsonl"):
+        path = write("b.tsv", "").with_name(name)
+        texts, counts = read_counted(path, named_columns("message", "topic"))
+        assert [t.label for t in texts] == ["news", "weather"] and not counts
+        assert guess_task(path, ["message"], "topic") == "classify"
+
+
+def test_the_columns_of_pairs_and_of_scores_are_named_too(write):
+    path = write("a.csv", "left,right,how\nIt rained.,Rain fell.,4.5\n")
+    (pair,) = read_pairs(path, "score", options=named_columns(("left", "right"), "how"))
+    assert pair.texts == ("It rained.", "Rain fell.") and pair.score == 4.5
+    assert PairClassifier.read(path, ("left", "right"), "how")[0].label == "4.5"
+    assert TextRegressor.read(path, "left", "how")[0].score == 4.5
+    assert guess_task(path, ["left", "right"], "how") == "pair"
+    with pytest.raises(OptionError, match="--text-column names 1 columns; this task reads 2"):
+        PairClassifier.read(path, "left", "how")
+
+
+def test_a_table_with_other_names_says_which_it_has(write):
+    path = write("a.csv", "message;topic\nhi;news\n")
+    with pytest.raises(
+        ValueError, match=r"a\.csv:2: no text under text or sentence \(found: message, topic\); name it"
+    ):
+        read_texts(path)
+    with pytest.raises(ValueError, match=r"a\.csv:2: no label under 'label' \(found: message, topic, text\); name it"):
+        read_texts(path, options=named_columns("message"))
+    with pytest.raises(
+        ValueError, match=r"a\.csv:2: no column 'mesage'; did you mean 'message'\? \(found: message, topic\)"
+    ):
+        read_texts(path, options=named_columns("mesage", "topic"))
+    for name in ("a.csv", "b.tsv"):
+        with pytest.raises(
+            ValueError, match=r"name their columns \(message, topic\) with --text-column and --label-col"
+        ):
+            load_data(write(name, "message;topic\nhi;news\n".replace(";", ";" if name == "a.csv" else "\t")))
+    with pytest.raises(ValueError, match=r"c\.tsv:4: expected a word and a tag, got 'Eve'$"):  # CoNLL columns
+        load_data(write("c.tsv", "Ada\tB-PER\n\nleft\tO\nEve\n"))
+
+
+def test_the_options_belong_to_texts(write):
+    with pytest.raises(OptionError, match="--text-column and --label-column are for labelled texts and pairs"):
+        load_data(write("a.conll", "Ada B-PER\n"), named_columns("a"))
+    with pytest.raises(OptionError, match="--scheme, --word-column and --tag-column are for tags; leave them out"):
+        read_counted(write("a.csv", "text,label\na,b\n"), DataOptions(tag_column="b"))
+
+
+def test_addresses_and_padded_labels_are_noted(write):
+    path = write("a.csv", "text,label\nhttps://example.org/a.txt,x\nsee https://example.org,x \n")
+    texts, counts = read_counted(path, DataOptions())
+    assert [text.label for text in texts] == ["x", "x"] and counts == {ADDRESSES: 1, PADDED_LABELS: 1}
+
+
+def test_check_says_the_dialect_and_takes_the_columns(write, capsys):
+    path = write("a.csv", "message;topic\nhi, you;news\nbye;news\n")
+    words = ["check", str(path), "--text-column", "message", "--label-column", "topic"]
+    assert main(words) == 0
+    shown = capsys.readouterr().out
+    assert "2 texts, 4 words" in shown and "2 rows with semicolons between their cells" in shown
+    assert main(["check", str(path)]) == 1
+    assert "message, topic" in capsys.readouterr().out
