@@ -96,9 +96,27 @@ def test_a_bug_of_ours_exits_with_101_and_saves_its_traceback(monkeypatch, capsy
     monkeypatch.setitem(COMMANDS, "doctor", ("boustro.types", "bug", ""))
     monkeypatch.setattr("boustro.types.bug", lambda: 1 / 0, raising=False)
     assert main(["doctor"]) == 101
-    log = Path(capsys.readouterr().err.split()[-1])
+    said = capsys.readouterr().err
+    assert "a bug of ours (ZeroDivisionError: division by zero); please report it" in said and said.count("\n") == 1
+    log = Path(said.split()[-1])
     assert "ZeroDivisionError" in log.read_text()
     log.unlink()
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(KeyError("x"), "KeyError: 'x'"), (AssertionError(), "AssertionError"), (RuntimeError("a\nb "), "b")],
+)
+def test_the_last_line_of_a_bug_is_said(monkeypatch, capsys, error, said):
+    def bug() -> None:
+        raise error
+
+    monkeypatch.setitem(COMMANDS, "doctor", ("boustro.types", "bug", ""))
+    monkeypatch.setattr("boustro.types.bug", bug, raising=False)
+    assert main(["doctor"]) == 101
+    shown = capsys.readouterr().err
+    assert f" ({said}); " in shown
+    Path(shown.split()[-1]).unlink()
 
 
 def test_evaluate_writes_the_agreed_json(folder, capsys):

@@ -81,6 +81,32 @@ def test_a_long_text_is_not_read_once_for_each_of_its_words(tiny_lm):
         explain(model, model.answer_inputs(["long " * (LONGEST + 1)]))
 
 
+EMPTY = {"tag": ["", " ", "\n"], "classify": ["", " "], "regress": [""], "pair": [("", ""), ("", "a")]}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_an_empty_text_is_explained_too(name, tmp_path, capsys):
+    """With the encoders of the package, one of which remembers words; by the command, alone and between others."""
+    from boustro.tasks import task_class
+
+    data = TAGGED if name == "tag" else RECORDS[name]
+    encoder = "starter-memory" if name in ("tag", "pair") else "starter"  # the memory's words are of another pooling
+    model = task_class(name)(encoder, **SMALL).fit(data, seed=1)
+    alone = [explain(model, model.answer_inputs([given]))[0] for given in EMPTY[name]]
+    beside = explain(model, model.answer_inputs([*EMPTY[name], INPUTS[name]]))
+    assert len(beside) == len(alone) + 1 and explain(model, []) == []
+    for why in alone:
+        assert len(why["streams"]) == 2 and [word["text"] for word in why.get("words", [])] in ([], ["a"])
+    if name == "pair":
+        return
+    model.save_pretrained(tmp_path / "m")
+    for content, count in (("\n", 1), ("\nAda left.\n\n", 3)):
+        (tmp_path / "texts").write_text(content)
+        assert main(["predict", str(tmp_path / "m"), str(tmp_path / "texts"), "--explain"]) == 0
+        rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert len(rows) == count and all("explained" in row for row in rows)
+
+
 def places(found):
     return [(entity["label"], entity["start"], entity["end"]) for entity in found["entities"]]
 

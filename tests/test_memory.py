@@ -367,6 +367,8 @@ def test_a_memory_of_codes_is_that_of_the_vectors_they_stand_for(memory, tmp_pat
     plain, other = (load_encoder(f"memory:{f}", "last", context="document") for f in (folder, tmp_path / "small"))
     for a, b in zip(plain.encode_all(TAGGED).streams, other.encode_all(TAGGED).streams, strict=True):
         np.testing.assert_allclose(a, b, atol=5e-3)
+    for nothing in ([], [Sentence(())]):  # also of codes
+        assert [len(s) for s in other.encode_all(nothing).streams] == [0] * len(other.streams)
     assert main([*given, "1000", "--overwrite"]) == 1
     assert "bytes, not 1000" in capsys.readouterr().err
 

@@ -228,6 +228,7 @@ def test_fit_evaluate_save_open_agree(world, tiny_pair):
     assert (score.value, score.coverage) == (100, 50)
     assert score.baselines == {"most frequent sense": 100, "WordNet's first sense": 100}
     sentence = SenseSentence(Sentence(tuple(WORDS[RIVER])), (Target(4, "Bank", "n"), Target(7, "stream", "NOUN")))
+    assert tagger.predict([]) == []
     known, unknown = tagger.predict(sentence)
     assert (known.key, known.how, len(known.ranked)) == (RIVER, "centroid", 2)
     assert (unknown.key, unknown.how) == (None, "none")

@@ -1,9 +1,11 @@
 """The service: the answers of `predict` over HTTP, its bounds, and its errors; models are in this process."""
 
+import gzip
 import json
 import os
 import threading
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +23,7 @@ from boustro.serve.http import HttpOptions
 from boustro.serve.models import open_model
 from boustro.serve.options import ServeLimits
 from boustro.serve.served import find_model, name_folders
+from boustro.serve.watch import JSON_LINES
 from boustro.tasks import TASKS, task_class
 from served import JSON_INPUTS, SENSES, Puppet, make_folders, plain, same
 from test_recall import DATA
@@ -391,6 +394,54 @@ def test_an_output_says_what_decided_it(client, folders):
     assert refused.status_code == 422 and "input 1 has 501 words" in refused.text
 
 
+@pytest.mark.parametrize("given", ["", " ", "\n"])
+def test_an_empty_text_is_answered_and_explained(given, client):
+    """By every task that takes one: alone, beside others, in a file, and as a vector."""
+    empty = {"tag": [given, [], {"text": given}], "classify": [given], "regress": [given]}
+    empty |= {key: [[given, given], [given, "Ada left."], ["Ada left.", given]] for key in ("pair", "similarity")}
+    for name, inputs in empty.items():
+        for asked in (inputs, inputs[:1]):
+            answer = ask(client, *asked, model=name, explain=True)
+            assert answer.status_code == 200 and len(answer.json()["outputs"]) == len(asked), answer.text
+            assert all("explained" in output for output in answer.json()["outputs"])
+        lines = client.post(f"/v1/predict/file?model={name}&explain=true", content="\n".join(map(json.dumps, inputs)))
+        assert all("explained" in json.loads(line) for line in lines.text.splitlines())
+    assert ask(client, given, "Ada left.", model="embed", path="/v1/embed").status_code == 200
+    refused = ask(client, {"question": given, "context": "Ada left."}, model="qa", explain=True)
+    assert refused.status_code == 422 and "the question is empty" in refused.text
+
+
+@pytest.mark.parametrize("path", ["/v1/predict", "/v1/embed", "/v1/predict/file?model=tag"])
+def test_a_compressed_body_is_refused_by_its_encoding(path, client):
+    content = gzip.compress(b'{"inputs": ["Ada left."], "model": "tag"}')
+    for encoding in ("gzip", "br", "GZIP, identity"):
+        headers = {"content-type": "application/json", "content-encoding": encoding}
+        answer = client.post(path, content=content, headers=headers)
+        assert error(answer) == (415, "encoded") and f"encoded as {encoding}," in answer.text
+        assert answer.headers["accept-encoding"] == "identity"
+    plain = {"content-type": "application/json", "content-encoding": "identity"}
+    assert client.post(path, content=b'"Ada"', headers=plain).status_code in (200, 422)
+
+
+def test_a_file_of_texts_is_read_as_text(client):
+    """Lines that look like JSON are not read as text in silence, nor are files of other kinds read as JSON lines."""
+    path = "/v1/predict/file?model=tag"
+
+    def sent(content: bytes, kind: str | None) -> Any:
+        return client.post(path, content=content, headers={} if kind is None else {"content-type": kind})
+
+    lines = b'\xef\xbb\xbfAda left.\r\n\n{not JSON\n"Ada left."\n{"text": "Ada left."}\n["Ada"]\n\xff\n'
+    found = [json.loads(line) for line in sent(lines, "text/plain; charset=utf-8").text.splitlines()]
+    wanted = ask(client, "Ada left.", "{not JSON", '"Ada left."', model="tag").json()["outputs"]
+    assert found[:3] == wanted
+    assert [(f["error"]["code"], f["line"]) for f in found[3:]] == [("not_text", 5), ("not_text", 6), ("not_text", 7)]
+    for kind in (None, *filter(None, JSON_LINES)):
+        assert json.loads(sent(b'"Ada left."', kind).text) == wanted[0]
+    for kind in ("text/html", "application/gzip", "multipart/form-data; boundary=x", "text/csv"):
+        answer = sent(b'"Ada left."', kind)
+        assert error(answer) == (415, "not_json") and f"not {kind.partition(';')[0]}" in answer.text
+
+
 def test_what_is_served(client):
     served = {model["name"]: model for model in client.get("/v1/models").json()["models"]}
     assert served["tag"]["labels"] == ["LOC", "PER"] == list(served["tag"]["colours"])
@@ -443,6 +494,7 @@ FURTHER = {
     "model": st.sampled_from([*TASKS, "senses", "embed", "x"]) | VALUES,
     "min_score": st.floats(0, 1) | VALUES,
     "recall": VALUES,
+    "explain": st.booleans() | VALUES,
     "normalize": st.booleans() | VALUES,
     "other": VALUES,
 }

@@ -6,6 +6,7 @@ import pytest
 
 from boustro.tasks import TASKS, task_class
 from boustro.tasks.data.guess import guess_task
+from boustro.tasks.explain import explain
 from world import make_world
 
 SPECS = ("{lm}", "{back}", "{lm}+{back}", "masked:{masked}", "unmasked:{lm}", "repeated:{lm}", "elmo:{elmo}",
@@ -37,6 +38,7 @@ INPUTS = {
     "regress": "Ada left.",
     "qa": {"context": CONTEXT, "question": "Who?"},
 }
+EMPTY = {name: ("", " ") if isinstance(given, tuple) else " " for name, given in INPUTS.items() if name != "qa"}
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +60,11 @@ def test_a_task_on_every_encoder(name, spec, world, tmp_path):
     task.save_pretrained(tmp_path / "task")
     again = cls.from_pretrained(tmp_path / "task", cache=False)
     assert again.predict(INPUTS[name]) == task.predict(INPUTS[name])
+    assert task.predict([]) == task.answer([]) == []
+    if name != "qa":  # which refuses an empty question or context
+        empty = EMPTY[name]
+        assert len(task.predict([empty, INPUTS[name], empty])) == 3
+        assert all("streams" not in why or why["streams"] for why in explain(task, task.answer_inputs([empty])))
     assert len(again.predict([INPUTS[name]] * 2)) == 2
     for form in cls.formats:
         shown = again.show(again.answer_inputs([INPUTS[name]])[0], form)

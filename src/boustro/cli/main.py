@@ -183,7 +183,8 @@ def run(module: str, function: str, arguments: list[str], prog: str) -> int:
             return EXIT_INPUT
         with tempfile.NamedTemporaryFile("w", prefix="boustro-", suffix=".log", delete=False) as log:
             traceback.print_exc(file=log)
-        print(f"boustro: this is a bug of ours; please report it with {log.name}", file=sys.stderr)
+        said = traceback.format_exception_only(error)[-1].strip().splitlines()[-1]
+        print(f"boustro: this is a bug of ours ({said}); please report it with {log.name}", file=sys.stderr)
         return EXIT_BUG
     return 0
 

@@ -51,7 +51,7 @@ class CodedVectors:
     def __getitem__(self, rows: np.ndarray) -> np.ndarray:
         """(K, D) float32: the vectors of rows (K,)."""
         parts = np.arange(self.codes.shape[1])
-        components = self.centroids[parts, self.codes[rows]].reshape(len(rows), -1)
+        components = self.centroids[parts, self.codes[rows]].reshape(len(rows), len(self.axes))
         return components.astype(np.float32) @ self.axes.astype(np.float32) + self.mean
 
 

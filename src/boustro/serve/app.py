@@ -22,13 +22,13 @@ from prometheus_client import generate_latest
 
 from boustro import __version__
 from boustro.serve.batcher import Batcher, Full
-from boustro.serve.files import answer_file
+from boustro.serve.files import answer_file, json_of, text_of
 from boustro.serve.http import HttpOptions, Refused, make_app
 from boustro.serve.options import ServeLimits
 from boustro.serve.pages import PAGE_HEADERS, documentation
 from boustro.serve.schema import ERRORS, EmbedAnswer, EmbedRequest, PredictAnswer, PredictRequest
 from boustro.serve.served import EMBED, Served, find_model
-from boustro.serve.watch import Bounds, Figures, Watch
+from boustro.serve.watch import PLAIN, Bounds, Figures, Watch, media_type
 
 COMPUTING = ("/v1/predict", "/v1/embed", "/v1/predict/file")
 TINY = 1e-12
@@ -171,15 +171,16 @@ def _add_predictions(app: FastAPI, service: Service) -> None:
     ) -> Any:
         """Label JSON lines: a line of answer for each line, in order, while the file is still being sent.
 
-        A line is an input, or an object with an input's fields, which are repeated in its answer. A line that cannot be
-        read is answered by an error, and the rest goes on. A blank line is left out.
+        A line is an input, or an object with an input's fields, which are repeated in its answer; sent as text/plain it
+        is a text. A line that cannot be read is answered by an error, and the rest goes on. A blank line is left out.
         """
         found = service.find(model)
         asked = PredictRequest(inputs=[], min_score=min_score, recall=recall, explain=explain)
         if found.task == EMBED:
             raise Refused(400, "wrong_task", f"{found.name} is a sentence encoder; ask it at /v1/embed")
         found = with_options(found, asked)
-        lines = answer_file(service, found, request.stream(), lambda outputs: above(outputs, min_score))
+        value_of = text_of if media_type(dict(request.scope["headers"])) == PLAIN else json_of
+        lines = answer_file(service, found, request.stream(), lambda outputs: above(outputs, min_score), value_of)
         return Lines(lines, media_type="application/x-ndjson")
 
 

@@ -4,6 +4,8 @@
     "Ada left."                         →  {"entities": […]}
     {"id": 8}                           →  {"error": {"code": "not_valid", "message": "line 3: no text …"}, "line": 3}
 
+Of a body that is sent as text/plain every line is a text.
+
 Many clients read only after they have sent all. Their answers would fill the connection, and then nobody would read
 what they send; so answers that the client does not take yet go to a file on disk (`Spool`).
 """
@@ -20,6 +22,7 @@ from boustro.output import as_json
 from boustro.serve.batcher import Full
 from boustro.serve.http import Refused
 from boustro.serve.served import Served
+from boustro.serve.watch import JSON_LINES
 
 if TYPE_CHECKING:
     from boustro.serve.app import Service
@@ -64,15 +67,19 @@ class Spool:
 
 
 async def answer_file(
-    service: "Service", model: Served, body: AsyncIterator[bytes], shape: Callable[[Sequence[Any]], list[Any]]
+    service: "Service",
+    model: Served,
+    body: AsyncIterator[bytes],
+    shape: Callable[[Sequence[Any]], list[Any]],
+    value_of: "ValueOf",
 ) -> AsyncIterator[bytes]:
-    """The lines of answer to the lines of a body; `shape` is applied to outputs."""
+    """The lines of answer to the lines of a body, read by `value_of`; `shape` is applied to outputs."""
     spool = Spool()
 
     async def work() -> None:
         try:
             async for chunk in _chunks(body, 1024 * service.limits.body_kb, service.limits.timeout):
-                spool.write("".join(await _answer(service, model, chunk, shape)).encode())
+                spool.write("".join(await _answer(service, model, chunk, shape, value_of)).encode())
         except Refused as error:  # the rest cannot be read
             spool.write((as_json(error.to_dict()) + "\n").encode())
         finally:
@@ -88,14 +95,18 @@ async def answer_file(
 
 
 async def _answer(
-    service: "Service", model: Served, lines: Sequence[tuple[int, bytes]], shape: Callable[[Sequence[Any]], list[Any]]
+    service: "Service",
+    model: Served,
+    lines: Sequence[tuple[int, bytes]],
+    shape: Callable[[Sequence[Any]], list[Any]],
+    value_of: "ValueOf",
 ) -> list[str]:
     """A line of JSON for each line."""
     shown: list[dict[str, Any]] = []
     read: list[tuple[int, Any, int]] = []  # of those that are inputs: the place among `shown`, the input, its size
     for number, line in lines:
         try:
-            value = _value(line, number)
+            value = value_of(line, number)
             read.append((len(shown), *service.read(model, value, f"line {number}")))
             shown.append(dict(value) if isinstance(value, dict) else {})
         except Refused as error:
@@ -133,11 +144,29 @@ async def _patiently(service: "Service", model: Served, inputs: Sequence[Any], s
             await asyncio.sleep(0.05)
 
 
-def _value(line: bytes, number: int) -> Any:
+ValueOf = Callable[[bytes, int], Any]
+"""(line, its number) → the value on it; `Refused` for what is none."""
+
+
+def json_of(line: bytes, number: int) -> Any:
+    """The JSON value on a line."""
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as error:
         raise Refused(400, "not_json", f"line {number}: not JSON ({error})") from None
+
+
+def text_of(line: bytes, number: int) -> str:
+    """The text on a line; JSON objects and lists are taken for a body of another kind."""
+    try:
+        text = line.decode("utf-8-sig").strip()
+    except UnicodeDecodeError:
+        raise Refused(400, "not_text", f"line {number}: not UTF-8") from None
+    if text[:1] in ("{", "["):
+        with contextlib.suppress(ValueError, RecursionError):
+            json.loads(text)
+            raise Refused(415, "not_text", f"line {number}: JSON in a body of text/plain; send it as {JSON_LINES[1]}")
+    return text
 
 
 async def _chunks(body: AsyncIterator[bytes], most: int, seconds: float) -> AsyncIterator[list[tuple[int, bytes]]]:

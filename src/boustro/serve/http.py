@@ -142,7 +142,7 @@ def make_app(
 
 
 class Guard:
-    """ASGI middleware that refuses requests for other hosts, from other origins, and without the token."""
+    """ASGI middleware that refuses requests for other hosts, from other origins, without the token, and compressed."""
 
     def __init__(self, app: Any, *, http: HttpOptions, tokens: Collection[str], open_paths: Collection[str]) -> None:
         self.app, self.origins, self.open_paths = app, http.allow_origins, frozenset(open_paths)
@@ -173,6 +173,10 @@ class Guard:
             if scheme.lower() != b"bearer" or not any(same):
                 message = "this server needs a token that it knows: Authorization: Bearer TOKEN"
                 return Refused(401, "token", message, WWW_Authenticate="Bearer")
+        encoding = headers.get(b"content-encoding", b"").decode("latin-1").strip()
+        if encoding.lower() not in ("", "identity"):
+            message = f"the body is encoded as {encoding}, which is not read here; send it without Content-Encoding"
+            return Refused(415, "encoded", message, Accept_Encoding="identity")
         return None
 
 

@@ -12,7 +12,7 @@ import sys
 import time
 import traceback
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -27,6 +27,10 @@ TRACED = 8  # frames of a failure that the log has
 UNLOGGED = ("/livez", "/readyz", "/health", "/metrics")
 REQUEST_ID = re.compile(rb"[\w.:-]{1,64}")
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+PLAIN = "text/plain"
+JSON_LINES = ("", "application/x-ndjson", "application/json", "application/ndjson", "application/jsonl",
+              "application/x-jsonlines", "application/octet-stream", "application/x-www-form-urlencoded")  # fmt: skip
+"""How JSON lines may be sent; the last is what `curl --data-binary` says of any file."""
 INPUTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
@@ -135,12 +139,15 @@ class Bounds:
 
     async def _admit(self, path: str, headers: dict[bytes, bytes], receive: Any) -> Any:
         """The `receive` for the app; `Refused` for a body that is too large or too slow, or no JSON."""
+        kind = media_type(headers)
+        if path in self.streamed and kind not in (*JSON_LINES, PLAIN):
+            await drain(receive)
+            raise Refused(415, "not_json", f"send JSON lines as {JSON_LINES[1]}, or texts as {PLAIN}, not {kind}")
         if path in self.streamed:
             return receive
-        kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-        if kind and kind != b"application/json":
+        if kind not in ("", "application/json"):
             await drain(receive)
-            raise Refused(415, "not_json", f"send the body as application/json, not as {kind.decode('latin-1')}")
+            raise Refused(415, "not_json", f"send the body as application/json, not as {kind}")
         most = 1024 * self.limits.body_kb
         announced = headers.get(b"content-length", b"")
         if announced.isdigit() and int(announced) > most:
@@ -163,6 +170,11 @@ class Bounds:
             return {"type": "http.request", "body": body, "more_body": False}
 
         return again
+
+
+def media_type(headers: Mapping[bytes, bytes]) -> str:
+    """What a body is said to be, without its charset; empty where nothing is said."""
+    return headers.get(b"content-type", b"").partition(b";")[0].strip().lower().decode("latin-1")
 
 
 class Gone(Exception):

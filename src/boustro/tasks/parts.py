@@ -26,7 +26,7 @@ def distinct_parts(examples: Iterable[tuple[Sentence, ...]]) -> tuple[list[Sente
                 numbers[key] = len(sentences)
                 sentences.append(Sentence(part.words, spaces=part.spaces))
             rows[-1].append(numbers[key])
-    return sentences, np.array(rows, np.int64).reshape(len(rows), -1)
+    return sentences, np.array(rows, np.int64).reshape(len(rows), len(rows[0]) if rows else 0)
 
 
 def within_memory(

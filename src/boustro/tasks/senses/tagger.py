@@ -163,6 +163,8 @@ class SenseTagger:
         """The senses of the targets of a sentence, or of several."""
         if isinstance(sentences, SenseSentence):
             return self.predict([sentences])[0]
+        if not (sentences := list(sentences)):
+            return []
         data = read_senses(sentences)
         answers = iter(self.answer(data))
         return [[next(answers) for _ in item.targets] for item in data.sentences]
