@@ -171,7 +171,7 @@ def predict(
         reads: What the files hold. By default as they end (.jsonl, .conll, .conllu, .parquet, .arrow), else lines of
             text.
         recall: Promise of a tagger that was trained with a development set: give every entity that is probable enough,
-            so that this share of all entities is among them, such as 0.95. Entities may then overlap.
+            so that on average this share of all entities is among them, such as 0.95. They may then overlap.
         share_evidence: vote: a tagger lets the mentions of one name in a document vote on what it is, weighted by their
             scores. By default as it was trained.
         explain: Add to each answer what decided it, as jsonl: what each LM of a pair answers alone, and how much each

@@ -3,9 +3,11 @@
     n labelled entities that were not trained on, with their probabilities under the model, ascending p_1 ≤ … ≤ p_n
     the list   every candidate with a probability of at least p_k,   k = ⌊(1 - recall) · (n + 1)⌋
 
-An entity of new text is on the list with a probability of at least `recall`, if new entities come from the same
-distribution as the n; strictly, one by one, while those of a document are alike. Nothing is assumed of the model; a
-worse one needs a longer list. The entities are those of the development set, which also chose the epoch.
+What is promised: an entity of new text is on the list with a probability of at least `recall`, on average over
+development sets and new texts of the same kind. So the recall in one text, or with one development set, may be lower;
+it varies more the fewer documents that set has. Strictly, entities must come one by one from the same distribution,
+while those of a document are alike. Nothing is assumed of the model; a worse one needs a longer list. The entities are
+those of the development set, which also chose the epoch.
 
 Text of another kind breaks the promise. `Watch` compares how unsure the model is there and here: Σ p (1 - p) / Σ p over
 all candidates, the variance of the number of entities per expected entity. Not every such text is noticed.

@@ -159,10 +159,10 @@ class Tagger(Task[str, list[Entity]]):
         self._learned = read_means(folder) if self.config.memory else None  # type: ignore[attr-defined]
 
     def with_recall(self, recall: Recall) -> Self:
-        """The same tagger, whose answers are longer lists that hold at least this share of all entities.
+        """The same tagger, whose answers are longer lists, on which an entity is with at least this probability.
 
         Args:
-            recall: The share, from 0.5 to 0.999.
+            recall: The probability, from 0.5 to 0.999; on average it is the share of all entities on the lists.
 
         An entity's score is then its probability; the entities of a list may overlap. See `tasks.recall` for what is
         promised, and when. Raises `ValueError` where it cannot be: without a development set in training, for a head
