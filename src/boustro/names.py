@@ -12,6 +12,7 @@ import functools
 import os
 import socket
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlparse
 from urllib.request import getproxies
@@ -36,6 +37,8 @@ def locate_model(name: str) -> str:
     if name in PAIRS:
         raise ValueError(f"{name} is a pair of models; name one of them: {' or '.join(PAIRS[name].split('+'))}")
     path = Path(expand_home(name))
+    if packed := _packed(path):
+        return packed
     if path.exists() or is_path(name):
         return str(path) if name.startswith("~") else name
     if near := nearest(name, [*SHIPPED, *PAIRS, *MEMORIES], cutoff=0.8):
@@ -47,6 +50,24 @@ def locate_model(name: str) -> str:
 def locate_memory(name: str) -> str:
     """The path of a memory: that of the package, or a folder."""
     return _packaged(MEMORIES[name]) if name in MEMORIES else expand_home(name)
+
+
+def _packed(folder: Path) -> str | None:
+    """The one .gguf file of a folder that has no config.json; `ValueError` where there are several."""
+    found = sorted(folder.glob("*.gguf")) if folder.is_dir() and not (folder / "config.json").is_file() else []
+    if len(found) > 1:
+        raise ValueError(f"{folder} has {len(found)} .gguf files; name one of them, such as {found[0]}")
+    return str(found[0]) if found else None
+
+
+def source(place: str) -> tuple[str, dict[str, str]]:
+    """What transformers is told of a place: a .gguf file is named beside its folder; `ImportError` without gguf."""
+    path = Path(place)
+    if path.suffix != ".gguf" or not path.is_file():
+        return place, {}
+    if find_spec("gguf") is None:
+        raise ImportError(f"reading {place} needs the package gguf; install it with: pip install 'boustro[gguf]'")
+    return str(path.parent), {"gguf_file": path.name}
 
 
 def _packaged(path: str) -> str:

@@ -1,7 +1,7 @@
 """An LM that `boustro adapt` trained: the LM that the folder names, with the adapter merged into its matrices.
 
     unmasked:DIR    without the mask in the blocks that it was adapted for
-    DIR             the control, adapted with its mask kept
+    DIR             the control, adapted with its mask kept, or an adapter that others trained with peft
 
 The folder does not contain the LM (`models.adaptation`), which must not have changed since the adapter was trained.
 """
@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from boustro.encoders.lm import LMEncoder
-from boustro.encoders.loading import naming
+from boustro.encoders.loading import naming, weights_fingerprint
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.unmasked import UnmaskedEncoder
 from boustro.hardware import is_spread
 from boustro.models.adaptation import MASK_KEPT, Adaptation, adapter_fingerprint, find_adaptation
-from boustro.models.lora import merge_lora
-from boustro.store import fingerprint
+from boustro.models.lora import CONFIG, is_of_whole_lm, merge_lora
+from boustro.store import fingerprint, read_json
 from boustro.text.start import AUTO
 
 Locate = Callable[[str], tuple[str, str | None]]  # spec of one LM → its path or name, and its revision
@@ -36,20 +36,16 @@ def load_causal(
     """A causal LM, with or without its mask, or one adapted so; `ValueError` for one that was adapted otherwise."""
     adaptation = find_adaptation(path)
     kind = UnmaskedEncoder if unmasked else LMEncoder
-    own = {"blocks": blocks} if unmasked else {}
+    own: dict[str, Any] = {"blocks": blocks} if unmasked else {}
+    if base := adapter_base(path):
+        return _load_adapter(path, base, reading, locate=locate, kind=kind, **own, **common)
     if adaptation is None:
         return kind(path, reading, **own, **common)
     if adaptation.blocks == MASK_KEPT and unmasked:
         raise ValueError(f"{path} was adapted with its mask kept; name it without unmasked: {path}")
     if adaptation.blocks != MASK_KEPT and (not unmasked or blocks not in (None, adaptation.blocks)):
         raise ValueError(f"{path} was adapted without its mask in blocks {adaptation.blocks}; name it unmasked:{path}")
-    if reading.quantise or is_spread(common.get("device")):
-        raise ValueError(
-            f"{path}: its adapter is merged into the LM's matrices, which must therefore be whole and on one device; "
-            "leave out --quantise and --device auto"
-        )
-    if common.pop("revision", None):
-        raise ValueError(f"{path}: an adapted LM is a folder here, which has no revision")
+    _refuse_unmergeable(path, reading, common)
     if reading.start_piece == AUTO:
         reading = replace(reading, start_piece=adaptation.start_piece)
     base, revision = locate(adaptation.base)
@@ -66,10 +62,50 @@ def load_causal(
     return encoder
 
 
+def _load_adapter(
+    path: str, base: str, reading: ReadingOptions, *, locate: Locate, kind: type[LMEncoder], **common: Any
+) -> LMEncoder:
+    """An LM with an adapter of peft merged into it."""
+    _refuse_unmergeable(path, reading, common)
+    name, revision = locate(base)
+    with naming(f"{path} is an adapter of {base}"):
+        encoder = kind(name, reading, revision=revision, **{**common, "whole": True})
+    merge_lora(encoder.language_model() if is_of_whole_lm(Path(path)) else encoder.model, Path(path))
+    encoder.adapter = weights_fingerprint(path, None)
+    return encoder
+
+
+def _refuse_unmergeable(path: str, reading: ReadingOptions, common: dict[str, Any]) -> None:
+    """`ValueError` for options under which no adapter can be merged; takes the revision out of the others."""
+    if reading.quantise or is_spread(common.get("device")):
+        raise ValueError(
+            f"{path}: its adapter is merged into the LM's matrices, which must therefore be whole and on one device; "
+            "leave out --quantise and --device auto"
+        )
+    if common.pop("revision", None):
+        raise ValueError(f"{path}: an adapted LM is a folder here, which has no revision")
+
+
+def adapter_base(path: str) -> str | None:
+    """The LM that a folder of peft names, with its revision; None for any other folder. `ValueError` without one."""
+    file = Path(path) / CONFIG
+    if find_adaptation(path) or not file.is_file() or (Path(path) / "config.json").is_file():
+        return None
+    facts = read_json(file)
+    if facts.get("peft_type") != "LORA" or not facts.get("base_model_name_or_path"):
+        raise ValueError(
+            f"{path} is an adapter that is not LoRA, or does not name its LM; merge it into the LM with peft's "
+            "merge_and_unload, and name the folder of the result"
+        )
+    revision = facts.get("revision")
+    return facts["base_model_name_or_path"] + (f"@{revision}" if revision else "")
+
+
 def named_by_adaptation(path: str) -> list[str]:
-    """The spec of the LM that an adaptation belongs to; empty for any other folder."""
+    """The spec of the LM that an adaptation or an adapter belongs to; empty for any other folder."""
     adaptation = find_adaptation(path)
-    return [] if adaptation is None else [adaptation.base]
+    named = adapter_base(path) if adaptation is None else adaptation.base
+    return [named] if named else []
 
 
 def facts_of(encoder: LMEncoder, exact_base: str) -> Adaptation:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import PreTrainedModel
 
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.transformer import TransformerEncoder
-from boustro.models.pretrained import architecture_kind, describe
+from boustro.models.pretrained import architecture_kind, causal_class, describe
 from boustro.text.start import start_pieces
 from boustro.types import Direction
 
@@ -44,7 +44,7 @@ class LMEncoder(TransformerEncoder):
 
     def language_model(self) -> PreTrainedModel:
         """The whole LM: this encoder's `model`, not a copy, and the head that predicts pieces."""
-        lm = self._load(AutoModelForCausalLM, self.model.config, self.model.dtype)
+        lm = self._load(causal_class(self.model.config), self.model.config, self.model.dtype)
         setattr(lm, lm.base_model_prefix, self.model)
         lm.tie_weights()
         return lm

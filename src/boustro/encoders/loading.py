@@ -20,7 +20,7 @@ from boustro.encoders import means
 from boustro.encoders.cache import cache_folder
 from boustro.errors import reason
 from boustro.models import adaptation, elmo, fusion, lora
-from boustro.names import is_path
+from boustro.names import is_path, source
 from boustro.store import EDITABLE, MANIFEST, fingerprint, hash_file, open_folder, read_json, write_file
 from boustro.text.tokenizers import load_tokenizer
 
@@ -53,10 +53,13 @@ def load_config(name_or_path: str, revision: str | None):
     path = Path(name_or_path)
     if path.is_dir() and (path / MANIFEST).is_file():
         open_folder(path, "model")
+    elif (path / "adapter_config.json").is_file() and not (path / "config.json").is_file():
+        raise ValueError(f"{path} is an adapter without its LM; merge it into the LM with peft's merge_and_unload")
     elif path.is_dir() and not (path / "config.json").is_file():
         raise ValueError(f"{path}: no config.json, so this is not a model folder, or an incomplete one")
+    folder, file = source(name_or_path)
     try:
-        return AutoConfig.from_pretrained(name_or_path, revision=revision)
+        return AutoConfig.from_pretrained(folder, revision=revision, **file)
     except ImportError:
         raise
     except Exception as error:  # a damaged config makes transformers raise anything
@@ -76,15 +79,17 @@ def load_tokenizer_of(name_or_path: str, revision: str | None, fallback: Any) ->
 
 def exact_revision(name_or_path: str, revision: str | None) -> str | None:
     """The commit of a model in the Hub's cache, which transformers does not report; None for a folder."""
-    if Path(name_or_path).is_dir():
+    if Path(name_or_path).exists():
         return None
     config = try_to_load_from_cache(name_or_path, "config.json", revision=revision)
     return Path(config).parent.name if isinstance(config, str) else revision
 
 
 def weights_fingerprint(name_or_path: str, revision: str | None) -> str:
-    """name@commit of a model of the Hub, else a hash over the files of the folder."""
+    """name@commit of a model of the Hub, else a hash over the file, or over the files of the folder."""
     path = Path(name_or_path)
+    if path.is_file():
+        return _hash(path)
     if not path.is_dir():
         return f"{name_or_path}@{revision}"
     return fingerprint({name: _hash(path / name) for name in _deciding(path)})

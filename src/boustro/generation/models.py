@@ -14,14 +14,14 @@ from typing import Any
 import torch
 from jaxtyping import Bool
 from torch import Tensor
-from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
+from transformers import AutoModelForMaskedLM
 
 from boustro.encoders.loading import load_config
 from boustro.encoders.spec import locate
 from boustro.hardware import find_device
 from boustro.models.length import LengthHead
 from boustro.models.masked import prediction_head
-from boustro.models.pretrained import architecture_kind, describe, first_position, load_pretrained
+from boustro.models.pretrained import architecture_kind, causal_class, describe, first_position, load_pretrained
 from boustro.names import PAIRS
 from boustro.objectives.masking import special_pieces
 from boustro.text.start import AUTO, frame_of, start_pieces
@@ -135,7 +135,7 @@ def open_lm(
         raise ValueError(f"{spec} is {describe(config)}, neither a causal nor a masked LM")
     if getattr(config, "direction", "forward") == "backward":
         raise ValueError(f"{spec} is a backward LM, which cannot continue a text; name a forward or a masked LM")
-    make: Any = AutoModelForMaskedLM if kind == "masked" else AutoModelForCausalLM
+    make: Any = AutoModelForMaskedLM if kind == "masked" else causal_class(config)
     target = find_device(device)
     lm = load_pretrained(make, path, config=config, revision=revision, dtype=getattr(torch, dtype))
     lm = lm.to(target).eval().requires_grad_(False)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers.pytorch_utils import Conv1D
@@ -95,6 +96,13 @@ def merge_lora(model: nn.Module, folder: Path) -> None:
         raise ValueError(f"{folder} does not fit this model: {missing[0]} and {len(missing) - 1} more do not match")
     adapted.merge_and_unload()
     model.requires_grad_(False)
+
+
+def is_of_whole_lm(folder: Path) -> bool:
+    """Whether an adapter was trained on an LM with its head: its names then begin with the body's, `model.layers`."""
+    with safe_open(folder / WEIGHTS, "pt") as file:
+        names = [name.removeprefix("base_model.model.") for name in file.keys()]  # noqa: SIM118 (no mapping)
+    return all(name.startswith(("model.", "transformer.", "gpt_neox.", "lm_head.", "embed_out.")) for name in names)
 
 
 def _put_on(model: nn.Module, config: Any) -> Any:

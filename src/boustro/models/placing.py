@@ -35,6 +35,8 @@ def load_placed(
     `options` are those of `load_pretrained`. Raises as it does and as `quantisation_config` does, and `ValueError`
     where no weight could be quantised, and for quantised weights that do not fit into memory.
     """
+    if quantise and name_or_path.endswith(".gguf"):
+        raise ValueError(f"{name_or_path}: the weights of a .gguf file are unpacked; leave out --quantise")
     if quantise:
         options["quantization_config"] = quantisation_config(quantise, device, dtype)
         options["device_map"] = {"": device}  # quantised where it is used

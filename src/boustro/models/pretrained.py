@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from transformers import PretrainedConfig
+from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, PretrainedConfig
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
 )
 from transformers.quantizers.auto import AUTO_QUANTIZATION_CONFIG_MAPPING
@@ -13,6 +14,7 @@ from transformers.utils import logging
 
 from boustro.errors import lacks_memory, reason
 from boustro.models.unread import wrongly_unread
+from boustro.names import source
 from boustro.store import refuse_pointers
 
 UNUSED = "pooler"  # above the states of a masked LM's body; many files of weights lack it, and nothing here reads it
@@ -23,14 +25,28 @@ Kind = Literal["causal", "masked"]
 def architecture_kind(config: PretrainedConfig) -> Kind | None:
     """Whether an architecture is a masked or a causal LM; None for neither.
 
-    A BERT made a decoder is causal; an encoder-decoder is neither, whatever lists transformers has it in.
+    A BERT made a decoder is causal, and so is an LM that also reads pictures; an encoder-decoder is neither, whatever
+    lists transformers has it in.
     """
     decoder = getattr(config, "is_decoder", False)  # not every config has it
     if getattr(config, "is_encoder_decoder", False):
         return None
     if config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not decoder:
         return "masked"
-    return "causal" if config.model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES else None
+    return "causal" if config.model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES or _reads_pictures(config) else None
+
+
+def causal_class(config: PretrainedConfig) -> Any:
+    """The auto class of a causal LM with its head."""
+    return AutoModelForImageTextToText if _reads_pictures(config) else AutoModelForCausalLM
+
+
+def _reads_pictures(config: PretrainedConfig) -> bool:
+    """Whether transformers knows a causal LM only as part of a model that also reads pictures."""
+    known = config.model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    text = config.get_text_config()
+    lists = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+    return config.model_type in lists and not known and text is not config and hasattr(text, "num_hidden_layers")
 
 
 def describe(config: PretrainedConfig) -> str:
@@ -54,11 +70,12 @@ def load_pretrained(make: Any, name_or_path: str, *, num_blocks: int | None = No
     not fit the config, are incomplete, or would be read in part.
     """
     _refuse_unknown_quantisation(name_or_path, options.get("config"))
+    folder, file = source(name_or_path)
     bars, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
     logging.set_verbosity_error()
     try:
-        model, told = make.from_pretrained(name_or_path, output_loading_info=True, **options)
+        model, told = make.from_pretrained(folder, output_loading_info=True, **options, **file)
     except Exception as error:  # a damaged file makes the libraries raise anything
         if isinstance(error, ImportError) or lacks_memory(error):
             raise

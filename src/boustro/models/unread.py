@@ -2,7 +2,7 @@
 
 transformers passes them over without a word. Most are meant for something else; some change the numbers:
 
-    passed over   an LM head, where the states are read        lm_head.weight
+    passed over   an LM head, where the states are read        lm_head.weight, language_model.lm_head.weight
                   another head                                  classifier.weight, cls.seq_relationship.bias
                   blocks above the highest that is read         model.layers.9.mlp.up_proj.weight
                   masks and positions that are computed now     h.0.attn.bias, rotary_emb.inv_freq
@@ -21,6 +21,7 @@ from torch import nn
 COMPUTED = re.compile(r"(inv_freq|position_ids|token_type_ids|_float_tensor|causal_mask|_extra_state)$")
 MASKS = re.compile(r"\b(attn|attention)\.(masked_)?bias$")
 APART = re.compile(r"(^|\.)(pooler|seq_relationship|mtp|\w*(vision|visual|audio)\w*|multi_modal_projector)\.")
+TEXT_HEAD = re.compile(r"^language_model\.lm_head\.weight$")
 
 
 def wrongly_unread(model: Any, names: Iterable[str], num_blocks: int) -> list[str]:
@@ -29,7 +30,7 @@ def wrongly_unread(model: Any, names: Iterable[str], num_blocks: int) -> list[st
 
 
 def _matters(model: Any, name: str, num_blocks: int) -> bool:
-    if any(pattern.search(name) for pattern in (COMPUTED, MASKS, APART)):
+    if any(pattern.search(name) for pattern in (COMPUTED, MASKS, APART, TEXT_HEAD)):
         return False
     parts, module = name.split("."), model
     in_body, in_block = parts[0] == model.base_model_prefix, False

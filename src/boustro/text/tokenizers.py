@@ -14,7 +14,7 @@ from typing import Any
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 from boustro.errors import reason
-from boustro.names import PAIRS, locate_model
+from boustro.names import PAIRS, locate_model, source
 from boustro.store import refuse_pointers
 
 LEAST_PIECES, MOST_PIECES = 257, 4_000_000
@@ -78,8 +78,9 @@ def load_tokenizer(name_or_path: str | Path, revision: str | None = None):
 
     name = str(name_or_path)
     place = locate_model(PAIRS[name].split("+")[0] if name in PAIRS else name)
+    folder, file = source(place)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(place, revision=revision)
+        tokenizer = AutoTokenizer.from_pretrained(folder, revision=revision, **file)
         tokenizer("a")  # some damage is found only in use
     except ImportError:
         raise
