@@ -8,6 +8,7 @@ from boustro.embeddings.data import read_rows
 from boustro.serve.batch.rows import read_rows as read_inputs
 from boustro.serve.labelling.texts import read_to_label
 from boustro.tasks.data import load_data
+from boustro.tasks.data.dialect import HEAD_AGAIN
 from boustro.tasks.data.named import read_named
 from boustro.tasks.data.questions import read_questions
 from boustro.tasks.data.reading import DEFAULT_OPTIONS
@@ -65,6 +66,16 @@ def test_marks_between_joined_files_are_no_text(reader, marks, file):
     expected = plain(read(file(name, "".join(parts))))
     assert len(expected) > 0
     assert plain(read(file(name, "".join(MARK * marks + part for part in parts)))) == expected
+
+
+@pytest.mark.parametrize(("name", "separator"), [("a.csv", ","), ("a.tsv", "\t"), ("a.csv", ";")])
+@pytest.mark.parametrize("mark", ["", MARK])
+def test_the_head_of_a_joined_table_is_no_row(name, separator, mark, file):
+    parts = ["text,label\nAda left.,news\n", "text,label\nEve left.,sport\n"]
+    path = file(name, "".join(mark + part for part in parts).replace(",", separator))
+    notes: list = []
+    assert [text.label for text in read_texts(path, notes=notes)] == ["news", "sport"]
+    assert [str(note) for note in notes if note.what == HEAD_AGAIN] == [f"{path}:3: {HEAD_AGAIN}"]
 
 
 def test_a_mark_in_a_column_of_its_own_is_a_word(file):

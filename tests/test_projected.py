@@ -94,6 +94,15 @@ def test_a_run_learns_and_writes_an_ordinary_lm(tiny_lm, tmp_path):
 
 def test_the_sampled_loss_is_for_causal_lms_only(tmp_path, capsys):
     shards = write_shards(tmp_path / "shards", [FERRY] * 30)
-    arguments = ["--objective", "masked", "--preset", "eurobert-tiny", "--sampled-pieces", "5", "--segment-length", "16"]
+    arguments = [
+        "--objective",
+        "masked",
+        "--preset",
+        "eurobert-tiny",
+        "--sampled-pieces",
+        "5",
+        "--segment-length",
+        "16",
+    ]
     assert main(["pretrain", "--shards", str(shards), "--out", str(tmp_path / "lm"), *arguments, "--no-compile"]) == 1
     assert "--sampled-pieces is for --objective causal, not masked" in capsys.readouterr().err

@@ -24,6 +24,7 @@ SEPARATED = "rows with {} between their cells"
 LITERAL = "rows with cells that begin with a quote, which was read as a letter"
 QUOTED = "rows with quoted cells between tabs, read without these quotes"
 SPANNING = "rows whose quoted cell has lines that could be rows of their own"
+HEAD_AGAIN = "lines that name the columns again, as joined files have them, left out"
 ADVICE = 'a cell that begins with a quote ends with one, and others within it are doubled ("")'
 QUOTED_CELL = re.compile(r'"((?:[^"]|"")*+)"')
 NUMBER = re.compile(r"[+-]?[\d.,]*(e[+-]?\d+)?", re.IGNORECASE)
@@ -67,6 +68,9 @@ def read_table(path: Path, delimiter: str | None, notes: list[Note]) -> Iterator
         raise ValueError(f"{path}:{head.line}: several columns are named {shown}; give each column its own name")
     for row in rows:
         where = f"{path}:{row.line}"
+        if row.cells == head.cells and len(columns) > 1:
+            notes.append(Note(HEAD_AGAIN, where))
+            continue
         if len(row.cells) > len(columns):
             advice = f"quote a cell with {OTHERS.get(separator, repr(separator))}"
             raise ValueError(f"{where}: more cells than columns ({', '.join(columns)}); {advice}")
