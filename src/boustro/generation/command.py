@@ -14,8 +14,9 @@ from boustro.encoders.options import Precision
 from boustro.generation.options import GenerationConfig, ScoreConfig
 from boustro.options import check_options
 from boustro.output import as_json, only_errors, print_notices
-from boustro.text.documents import check_input, parse_record, read_batches
+from boustro.text.documents import check_input, read_batches
 from boustro.text.patterns import text_of
+from boustro.text.rows import parse_record
 
 if TYPE_CHECKING:
     from boustro.generation.writer import Result, Writer

@@ -125,9 +125,10 @@ class RawTextOptions:
     """What raw text is read."""
 
     corpus: Positional[Annotated[tuple[str, ...], arg(metavar="CORPUS ...")]] = ()
-    """Text or JSONL files (.gz, .bz2, .xz too), folders of them, or names of datasets on the Hub."""
+    """Files of text, JSON, CSV, TSV, parquet or Arrow (.gz, .bz2, .xz, .zst too), folders of them, or names of datasets
+    on the Hub."""
     text_key: str = "text"
-    """The key of the text in JSONL files and datasets."""
+    """Key or column of the text in files that are not plain text, and in datasets."""
     split: Split = "blank-line"
     """What separates documents in a text file."""
     max_documents: Count | None = None

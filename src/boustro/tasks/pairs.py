@@ -16,7 +16,7 @@ from boustro.tasks.data import data_name
 from boustro.tasks.data.pairs import KEYS, Pair, make_pair, read_pairs
 from boustro.tasks.data.reading import DataOptions, Note, named_columns, refuse_tag_options, warn_of
 from boustro.tasks.data.texts import Gold
-from boustro.text.documents import parse_record
+from boustro.text.rows import parse_record
 from boustro.types import Sentence
 
 Result = TypeVar("Result")

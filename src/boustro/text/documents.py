@@ -1,14 +1,15 @@
 """Corpora in, documents out: an iterator of strings, one per document, read as a stream.
 
-A corpus is a text file, a JSONL file, either of them compressed (.gz, .bz2, .xz), a folder of such files, a stream of
-text (`/dev/stdin`, `<(zcat …)`), or the name of a dataset on the Hugging Face Hub. In a text file a blank line ends a
-document, so that a file of any size streams; `split` "file" or "line" changes that. In a JSONL file each line is an
-object with one document under `text_key`.
+A corpus is a text file, a file of rows (JSON, CSV, parquet …: `rows`), any of them compressed (.gz, .bz2, .xz, .zst),
+a folder of such files, a stream of text (`/dev/stdin`, `<(zcat …)`), or the name of a dataset on the Hugging Face Hub.
+In a text file a blank line ends a document, so that a file of any size streams; `split` "file" or "line" changes that.
+A row is one document, its text under `text_key`. What a file holds is judged by the end of its name, a text file by its
+first line and bytes too: lines of JSON objects with a text are rows, whatever the name.
 """
 
 import bz2
 import gzip
-import json
+import io
 import lzma
 import select
 import sys
@@ -18,14 +19,37 @@ from pathlib import Path
 from typing import IO, Any, Literal, TypeVar
 
 from boustro.names import is_path
-from boustro.text.kinds import START, refuse_kind
+from boustro.text.kinds import START, kind_of_file, refuse_kind
+from boustro.text.rows import (
+    COLUMNS,
+    DELIMITERS,
+    JSON,
+    JSON_LINES,
+    Row,
+    column_rows,
+    first_line,
+    hold_records,
+    json_rows,
+    line_rows,
+    saved_rows,
+    table_rows,
+)
 
 Item = TypeVar("Item")
 Split = Literal["blank-line", "line", "file"]
 STANDARD_INPUT = Path("-")
 BYTE_ORDER_MARK = "\ufeff"
 BLOCK = 1 << 16  # bytes read at once
-OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+
+
+def _open_zstd(path: Path, mode: str) -> IO[bytes]:
+    import pyarrow  # of datasets
+
+    stream: Any = pyarrow.input_stream(str(path), compression="zstd")
+    return io.BufferedReader(stream)
+
+
+OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open, ".zst": _open_zstd}
 
 
 def read_documents(corpora: Iterable[str], text_key: str = "text", split: Split = "blank-line") -> Iterator[str]:
@@ -36,7 +60,9 @@ def read_documents(corpora: Iterable[str], text_key: str = "text", split: Split 
     """
     for corpus in corpora:
         path = Path(corpus)
-        if path.is_dir():
+        if path.is_dir() and (rows := saved_rows(path)):
+            yield from _texts(rows, text_key)
+        elif path.is_dir():
             inside = ((p, p.relative_to(path).parts) for p in path.rglob("*") if p.is_file())
             files = sorted(p for p, parts in inside if not any(part.startswith(".") for part in parts))
             if not files:
@@ -175,11 +201,26 @@ def _open_binary(path: Path) -> IO[bytes]:
 
 
 def _read_file(path: Path, text_key: str, split: Split) -> Iterator[str]:
-    if [s for s in path.suffixes if s not in OPENERS][-1:] in ([".jsonl"], [".ndjson"]):
-        yield from _read_jsonl(path, text_key)
-        return
+    ending = ([s for s in path.suffixes if s not in OPENERS] or [""])[-1].lower()
+    if kind_of_file(path) in COLUMNS:
+        return _texts(column_rows(path, text_key), text_key)
+    numbered = read_lines(path)
+    if ending in JSON_LINES:
+        return _texts(line_rows(path, numbered), text_key)
+    if ending == JSON:
+        return _texts(json_rows(path, numbered), text_key)
+    if ending in DELIMITERS:
+        return _texts(table_rows(path, numbered, text_key, DELIMITERS[ending]), text_key)
+    first, numbered = first_line(numbered)
+    if hold_records(first, text_key):
+        return _texts(line_rows(path, numbered), text_key)
+    return _split(numbered, split)
+
+
+def _split(numbered: Iterable[tuple[int, str]], split: Split) -> Iterator[str]:
+    """The documents of plain text."""
     lines: list[str] = []
-    for _, line in read_lines(path):
+    for _, line in numbered:
         lines.append(line)
         if split == "line" or (split == "blank-line" and not line.strip()):
             yield from _document(lines)
@@ -194,22 +235,14 @@ def _document(lines: list[str]) -> Iterator[str]:
         yield "\n".join(lines[full[0] : full[-1] + 1])
 
 
-def parse_record(line: str, where: str) -> Any:
-    """The value of a line of JSON; `ValueError`, with its place, where it is none."""
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{where}: not a JSON object ({error})") from None
-
-
 def read_values(path: Path) -> Iterator[tuple[str, Any]]:
     """(file:line, value) of the lines of a JSON-lines file that are not blank. Raises as `parse_record`."""
-    named = ((f"{path}:{number}", line) for number, line in read_lines(path) if line.strip())
-    return ((place, parse_record(line, place)) for place, line in named)
+    return line_rows(path, read_lines(path))
 
 
-def _read_jsonl(path: Path, text_key: str) -> Iterator[str]:
-    for place, record in read_values(path):
+def _texts(rows: Iterable[Row], text_key: str) -> Iterator[str]:
+    """The texts of rows that are not empty."""
+    for place, record in rows:
         text = _text(record, text_key, place)
         try:
             text.encode()
@@ -236,7 +269,7 @@ def _read_dataset(name: str, text_key: str) -> Iterator[str]:
         raise FileNotFoundError(
             f"{name}: no such file or folder, and no dataset of this name could be read: {error}"
         ) from error
-    yield from (text for row in rows if (text := _text(row, text_key, name)).strip())
+    yield from _texts(((name, row) for row in rows), text_key)
 
 
 def _text(record: Any, text_key: str, where: str) -> str:

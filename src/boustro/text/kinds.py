@@ -38,7 +38,7 @@ KINDS: tuple[tuple[bytes, str, str], ...] = (
     (rb"\x1f\x8b", "a gzip file", UNPACK + ", or end its name in .gz"),
     (rb"BZh[1-9]1AY&SY", "a bzip2 file", UNPACK + ", or end its name in .bz2"),
     (rb"\xfd7zXZ\x00", "an xz file", UNPACK + ", or end its name in .xz"),
-    (rb"\x28\xb5\x2f\xfd", "a zstd file", UNPACK),
+    (rb"\x28\xb5\x2f\xfd", "a zstd file", UNPACK + ", or end its name in .zst"),
     (rb"\x04\x22\x4d\x18", "an lz4 file", UNPACK),
     (rb"7z\xbc\xaf\x27\x1c", "a 7z archive", UNPACK),
     (rb"Rar!\x1a", "a rar archive", UNPACK),

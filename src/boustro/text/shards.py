@@ -107,11 +107,12 @@ def tokenize(
     """Turn a corpus into token shards, on all cores.
 
     Args:
-        corpus: Text or JSONL files (.gz, .bz2, .xz too), folders of them, or names of datasets on the Hub.
+        corpus: Files of text, JSON, CSV, TSV, parquet or Arrow (.gz, .bz2, .xz, .zst too), folders of them, or names of
+            datasets on the Hub.
         out: Folder to write the shards to.
         tokenizer: A Hugging Face tokenizer: name or folder.
         train_tokenizer: Train a byte-level BPE tokenizer with this vocabulary size on the corpus instead.
-        text_key: Key of the text in JSONL files and datasets.
+        text_key: Key or column of the text in files that are not plain text, and in datasets.
         split: What ends a document in a text file.
         near_duplicates: Leave out documents whose similarity to an earlier one is at least this, such as 0.8
             (Jaccard similarity of their runs of five words).

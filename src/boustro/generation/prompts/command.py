@@ -14,7 +14,8 @@ from tyro.conf import Positional
 from boustro.generation.prompts.template import Template, open_template, template_of
 from boustro.options import Count, check_options
 from boustro.output import as_json, check_output, only_errors, print_notices
-from boustro.text.documents import check_input, parse_record, read_batches, read_values
+from boustro.text.documents import check_input, read_batches, read_values
+from boustro.text.rows import parse_record
 
 LINES = 256
 

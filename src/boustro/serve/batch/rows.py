@@ -16,8 +16,8 @@ from typing import Any, Literal, NamedTuple
 from boustro.serve.batch.tables import read_table
 from boustro.tasks.contract import Contract
 from boustro.tasks.data.conll import COMMENT, DOCUMENT_START, NEW_DOCUMENT
-from boustro.tasks.data.jsonl import parse_record
 from boustro.text.documents import OPENERS, decode_line, is_stream, read_raw
+from boustro.text.rows import parse_record
 from boustro.types import Sentence
 
 Form = Literal["text", "jsonl", "conll", "conllu", "parquet", "arrow"]

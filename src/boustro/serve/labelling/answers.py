@@ -21,11 +21,11 @@ from boustro.locks import lock
 from boustro.output import as_json
 from boustro.store import read_json, write_file
 from boustro.tasks.data.conll import format_conll
-from boustro.tasks.data.jsonl import parse_record
 from boustro.tasks.data.offsets import read_spans
 from boustro.tasks.data.reading import Note
 from boustro.tasks.data.schemes import entities_to_bio, flatten_entities
 from boustro.text.documents import read_lines
+from boustro.text.rows import parse_record
 from boustro.types import Entity, Sentence
 
 FIELDS = ("words", "spaces", "entities", "note", "source")

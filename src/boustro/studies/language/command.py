@@ -32,7 +32,7 @@ def language(
     stopped: complete steps are skipped.
 
     Args:
-        text: Raw text: text or JSONL files (.gz, .bz2, .xz too), as for boustro tokenize.
+        text: Raw text: files of any kind that boustro tokenize reads.
         train: Labelled sentences to train on, in any form that boustro fit takes.
         dev: Labelled sentences that choose the epoch.
         out: Folder to write: shards, forward, backward, memory, tagger and report.

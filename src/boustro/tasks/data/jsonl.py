@@ -14,7 +14,8 @@ from typing import Any
 
 from boustro.tasks.data.reading import DataOptions, Lines, RawData
 from boustro.tasks.data.records import read_records
-from boustro.text.documents import OPENERS, parse_record
+from boustro.text.documents import OPENERS
+from boustro.text.rows import parse_record
 
 SPACE, END = re.compile(r"\s*"), re.compile(r"\]\s*\Z")
 

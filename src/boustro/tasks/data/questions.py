@@ -24,7 +24,8 @@ from boustro.tasks.data.offsets import as_rows
 from boustro.tasks.data.reading import Note, missing_file
 from boustro.tasks.data.texts import whole_text
 from boustro.tasks.data.units import CODE_POINTS, CODECS, CONVERTED, position
-from boustro.text.documents import parse_record, read_lines
+from boustro.text.documents import read_lines
+from boustro.text.rows import parse_record
 from boustro.text.words import Placed
 from boustro.types import Sentence
 

@@ -34,14 +34,15 @@ def weak(
     predict --format jsonl.
 
     Args:
-        texts: Text or JSONL files (.gz, .bz2, .xz too). Without --gazetteer JSONL files whose objects have a text and
-            a list of entities, each with its text and its label, which are found in the text.
+        texts: Files of text, JSON, CSV, TSV, parquet or Arrow (.gz, .bz2, .xz, .zst too). Without --gazetteer JSON
+            lines whose objects have a text and a list of entities, each with its text and its label, which are found
+            in the text.
         out: File to write.
         gazetteer: Names and their labels, with a tab between them on each line, or JSON lines with text and label. The
             longest name counts, from left to right, over whole words.
         ignore_case: Find the names of the gazetteer in any case. By default the case must be the same.
         split: What ends a text in a text file.
-        text_key: Key of the text in JSONL files.
+        text_key: Key or column of the text in files that are not plain text.
     """
     check_options(weak, locals())
     if not texts:

@@ -12,7 +12,8 @@ also ends sentences there.
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from boustro.text.documents import parse_record, read_lines
+from boustro.text.documents import read_lines
+from boustro.text.rows import parse_record
 from boustro.text.words import LINE_BREAKS, split_text
 from boustro.types import Entity
 
