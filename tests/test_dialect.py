@@ -7,10 +7,11 @@ from boustro import Classifier, PairClassifier, TextRegressor
 from boustro.cli.main import main
 from boustro.options import OptionError
 from boustro.tasks.data import dialect, load_data
+from boustro.tasks.data.exported import ADDRESSES
 from boustro.tasks.data.guess import guess_task
 from boustro.tasks.data.pairs import read_pairs
 from boustro.tasks.data.reading import DataOptions, named_columns
-from boustro.tasks.data.texts import ADDRESSES, PADDED_LABELS, read_counted, read_texts
+from boustro.tasks.data.texts import PADDED_LABELS, read_counted, read_texts
 
 
 @pytest.fixture
@@ -182,6 +183,10 @@ def test_addresses_and_padded_labels_are_noted(write):
     path = write("a.csv", "text,label\nhttps://example.org/a.txt,x\nsee https://example.org,x \n")
     texts, counts = read_counted(path, DataOptions())
     assert [text.label for text in texts] == ["x", "x"] and counts == {ADDRESSES: 1, PADDED_LABELS: 1}
+    region = {"from_name": "a", "type": "labels", "value": {"start": 0, "end": 5, "labels": ["X"]}}
+    task = {"data": {"text": "s3://bucket/a.txt"}, "annotations": [{"result": [region]}]}
+    for records in ([task], [{"text": "s3://bucket/a.txt", "entities": []}]):
+        assert load_data(records).counts()[ADDRESSES] == 1
 
 
 def test_check_says_the_dialect_and_takes_the_columns(write, capsys):

@@ -1,10 +1,15 @@
 """What a record of a labelling tool's export says, and what the readers of these exports share."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from boustro.errors import shorten
+from boustro.tasks.data.reading import Note
+
+ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
+ADDRESSES = "texts that are only an address (URL), which is read and not what stands there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +48,9 @@ def text_of(fields: Any, key: str | None, where: str) -> str:
         found = ", ".join(map(str, fields)) or "nothing"
         raise ValueError(f"{where}: no text under {name or 'text'!r} (found: {found}); choose with --word-column")
     return fields[name]
+
+
+def note_address(text: str, where: str, notes: list[Note]) -> None:
+    """A note where a text is only the address of one, as in exports of files."""
+    if ADDRESS.fullmatch(text.strip()):
+        notes.append(Note(ADDRESSES, where, f"the text is {shorten(text.strip())}"))

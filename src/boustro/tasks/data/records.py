@@ -18,6 +18,7 @@ from typing import Any
 from boustro.errors import shorten
 from boustro.given import refuse_no_texts
 from boustro.tasks.data.annotations import plain_records
+from boustro.tasks.data.exported import note_address
 from boustro.tasks.data.offsets import as_rows, distinct, join_sentences, parse_spans, read_spans, to_words
 from boustro.tasks.data.reading import DataOptions, Note, RawData
 from boustro.tasks.data.units import Span, Unit, convert, find_unit
@@ -119,6 +120,7 @@ def _sentences(
     if are_tags:
         raise ValueError(f"{where}: {key!r} has tags, but there are no words ({_found(record)})")
     _refuse_half_characters(where, [text])
+    note_address(text, where, notes)
     parts = list(split_text(text, document if named is None else str(named)))
     if record[key] is None:
         return key, [part.sentence for part in parts]

@@ -11,7 +11,6 @@ A text becomes one `Sentence` with all its words, whatever the number of its sen
 """
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -20,6 +19,7 @@ from typing import Any, Literal, TypeAlias
 
 from boustro.errors import shorten
 from boustro.tasks.data.annotations import plain_records, tool_of
+from boustro.tasks.data.exported import note_address
 from boustro.tasks.data.named import Named, read_named, under_names
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, refuse_tag_options
 from boustro.text.words import Placed, split_text
@@ -27,9 +27,7 @@ from boustro.types import Sentence
 
 TEXT_KEYS, LABEL_KEY, LABELS_KEY, SCORE_KEY = ("text", "sentence"), "label", "labels", "score"
 WORDLESS = "texts without a word"
-ADDRESSES = "texts that are only an address (URL), which is read and not what stands there"
 PADDED_LABELS = "labels with white space around them, read without it"
-ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
 Gold = Literal["label", "score"]
 TextData: TypeAlias = str | Path | Iterable[Any]
 """A file, `hf:NAME`, (text, label) pairs, dicts, `Sentence`s, a `datasets.Dataset` or a pandas data frame."""
@@ -100,8 +98,7 @@ def _sentence(record: Any, where: str, gold: Gold, notes: list[Note]) -> Sentenc
     found = f"found: {', '.join(map(str, record)) or 'nothing'}"
     if not isinstance(text, str):
         raise ValueError(f"{where}: no text under {' or '.join(TEXT_KEYS)} ({found}); name it with --text-column")
-    if ADDRESS.fullmatch(text.strip()):
-        notes.append(Note(ADDRESSES, where, f"the text is {shorten(text.strip())}"))
+    note_address(text, where, notes)
     sentence = replace(whole_text(text).sentence, where=where)
     if gold not in record and not (gold == LABEL_KEY and LABELS_KEY in record):
         raise ValueError(f"{where}: no {gold} under {gold!r} ({found}); name it with --label-column")

@@ -1,0 +1,239 @@
+"""The accounting of every reader closes: rows in = examples out + counted notes, with equal texts, labels and offsets.
+
+Random files are read by ours and by an independent reader: csv, pandas, json, or a few lines below.
+"""
+
+import csv
+import io
+import json
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pandas
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from boustro.tasks.data import annotations, dialect, load_data, records
+from boustro.tasks.data.offsets import TRIMMED
+from boustro.tasks.data.reading import DataOptions
+from boustro.tasks.data.schemes import gold_entities
+from boustro.tasks.data.texts import read_counted
+from boustro.tasks.data.units import CODECS, CONVERTED, UNCLEAR
+from boustro.text.words import split_text
+from test_annotations import choice, record, region, span, task
+
+FEW = settings(max_examples=40, deadline=None)
+LEFT_OUT = {annotations.OPEN, annotations.LABELLESS, records.REJECTED, records.WORDLESS}
+"""Notes of which each stands for a record that is no example."""
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    return tuple(word for part in split_text(text) for word in part.sentence.words)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("close")
+
+
+# Tables
+
+ends = st.sampled_from(["\n", "\r\n"])
+marks = st.sampled_from([b"", b"\xef\xbb\xbf"])
+pieces = st.sampled_from(['"', '""', ",", ";", "|", "Ada", "left", " ", "🚒", "é", "'", "0", "https://a.b/c", "<b>"])
+plain = st.lists(pieces, max_size=5).map("".join)
+broken = st.lists(pieces | st.just("\n"), max_size=5).map("".join)
+tabbed = st.lists(pieces | st.just("\t"), max_size=5).map("".join)
+labels = st.sampled_from(["x", "y z", " x", "7", '"q" z', "🚒"])
+QUOTED = {
+    "commas": ("a.csv", {"delimiter": ","}),
+    "semicolons": ("a.csv", {"delimiter": ";"}),
+    "bars": ("a.csv", {"delimiter": "|"}),
+    "all quoted": ("a.csv", {"delimiter": ",", "quoting": csv.QUOTE_ALL}),
+    "tabs": ("a.tsv", {"delimiter": "\t"}),
+    "tabs, all quoted": ("a.tsv", {"delimiter": "\t", "quoting": csv.QUOTE_ALL}),
+}
+
+
+def read_both(path: Path, rows: list[list[str]]) -> Counter[str]:
+    """Our reading of a file, compared with its rows as (text, label); the notes."""
+    texts, counts = read_counted(path, DataOptions())
+    assert [(t.words, t.label) for t in texts] == [(words_of(text), label.strip()) for text, label in rows]
+    assert len(texts) + sum(counts.get(what, 0) for what in LEFT_OUT) == len(rows)
+    return Counter(counts)
+
+
+@pytest.mark.parametrize("form", QUOTED)
+@FEW
+@given(rows=st.lists(st.tuples(plain | broken | tabbed, labels), min_size=1, max_size=5), end=ends, mark=marks)
+def test_tables_that_quote_their_cells(form, rows, end, mark, folder):
+    name, how = QUOTED[form]
+    content = io.StringIO()
+    csv.writer(content, lineterminator="\n", **how).writerows([("text", "label"), *rows])
+    path = folder / name
+    path.write_bytes(mark + content.getvalue().replace("\n", end).encode())
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        head, *read = csv.reader(file, **how)
+    assert head == ["text", "label"]
+    counts = read_both(path, [[cell.replace("\r\n", "\n") for cell in row] for row in read])
+    assert counts[dialect.LITERAL] == 0
+    if form in ("semicolons", "bars"):
+        assert counts[f"rows with {form} between their cells"] == len(rows)
+    found = pandas.read_csv(path, sep=how["delimiter"], dtype=str, keep_default_na=False, encoding="utf-8-sig")
+    assert len(found) == len(rows)
+
+
+@FEW
+@given(rows=st.lists(st.tuples(plain, labels), min_size=1, max_size=5), end=ends, mark=marks)
+def test_tables_without_quoting(rows, end, mark, folder):
+    lines = ["text\tlabel", *("\t".join(row) for row in rows)]
+    assume('"' not in "".join(cell[1:-1] for row in rows for cell in row if cell.startswith('"') and cell[-1:] == '"'))
+    path = folder / "literal.tsv"
+    path.write_bytes(mark + "".join(line + end for line in lines).encode())
+    begun = sum(any(cell.startswith('"') for cell in row) for row in rows)
+    assert read_both(path, [line.split("\t") for line in lines[1:]])[dialect.LITERAL] == begun
+
+
+@FEW
+@given(rows=st.lists(st.tuples(plain, labels), min_size=1, max_size=5))
+def test_data_frames_and_named_columns(rows, folder):
+    frame = pandas.DataFrame(rows, columns=["message", "topic"])
+    texts, counts = read_counted(frame, DataOptions(text_column=("message",), label_column="topic"))
+    expected = [(words_of(text), label.strip()) for text, label in frame.itertuples(index=False)]
+    assert [(t.words, t.label) for t in texts] == expected and not LEFT_OUT & counts.keys()
+
+
+# Records
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json", "list.json"])
+@FEW
+@given(rows=st.lists(st.tuples(broken, labels | st.integers(0, 3)), min_size=1, max_size=5), escaped=st.booleans())
+def test_records_of_texts(name, rows, escaped, folder):
+    made = [json.dumps({"text": text, "label": label, "id": 1}, ensure_ascii=escaped) for text, label in rows]
+    path = folder / name
+    path.write_text("[\n" + ",\n".join(made) + "\n]" if name == "list.json" else "\n\n".join(made) + "\n", "utf-8")
+    content = path.read_text("utf-8")
+    values = json.loads(content) if name == "list.json" else [json.loads(x) for x in content.splitlines() if x]
+    read_both(path, [[value["text"], str(value["label"])] for value in values])
+
+
+# Columns
+
+letters = st.characters(exclude_categories=["Cs"], exclude_characters="\t\r\n\ufeff")
+tokens = st.text(letters, min_size=1, max_size=4).filter(lambda w: w.strip() and not w.startswith("-DOCSTART-"))
+tags = st.lists(st.tuples(tokens, st.sampled_from(["O", "B-PER", "B-LOC", "I"])), min_size=1, max_size=6)
+
+
+def with_types(rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """`I` continues what is before it."""
+    fixed: list[tuple[str, str]] = []
+    for word, tag in rows:
+        before = fixed[-1][1] if fixed else "O"
+        fixed.append((word, tag if tag != "I" else "O" if before == "O" else f"I{before[1:]}"))
+    return fixed
+
+
+@FEW
+@given(sentences=st.lists(tags.map(with_types), min_size=1, max_size=4), end=ends, mark=marks, opens=st.booleans())
+def test_columns(sentences, end, mark, opens, folder):
+    blocks = ["".join(f"{word}\tx\t{tag}{end}" for word, tag in rows) for rows in sentences]
+    path = folder / "a.conll"
+    path.write_bytes(mark + (f"-DOCSTART-\t-X-\tO{end}{end}" * opens + end.join(blocks)).encode())
+    expected: list[list[tuple[str, str]]] = [[]]
+    for line in path.read_bytes().decode("utf-8-sig").split(end):
+        if not line.strip() or line.startswith("-DOCSTART-"):
+            expected.append([])
+        else:
+            word, _, tag = line.split("\t")
+            expected[-1].append((word.strip(), tag))
+    labelled = load_data(path, DataOptions(scheme="bio"))
+    found = [list(zip(s.words, s.tags or (), strict=True)) for s in labelled.sentences]
+    assert found == [rows for rows in expected if rows] and len(found) == len(sentences)
+
+
+# Annotations over characters
+
+names = st.sampled_from(["Ada", "é", "🚒", "🚀🦬", "日", "Lisse", "x"])
+TOOLS = ["our own", "doccano", "prodigy", "labelstudio", "argilla"]
+
+
+@st.composite
+def annotated(draw):
+    """(text, entities over its characters, whether it is left out) records; entities may overlap.
+
+    No word is in a text twice, where it could stand at the same place in another unit.
+    """
+    made = []
+    for _ in range(draw(st.integers(1, 4))):
+        own = draw(st.lists(names, min_size=1, max_size=6, unique=True))
+        places = [(len(" ".join(own[:n])) + bool(n), len(" ".join(own[: n + 1]))) for n in range(len(own))]
+        ranges = st.tuples(st.sampled_from(places), st.sampled_from(places), st.sampled_from(["PER", "LOC"]))
+        drawn = draw(st.lists(ranges, max_size=4))
+        entities = sorted({(min(a[0], b[0]), max(a[1], b[1]), label) for a, b, label in drawn})
+        made.append((" ".join(own), entities, draw(st.sampled_from([False, False, True]))))
+    return made
+
+
+def write_record(tool: str, text: str, entities: list[tuple[int, int, str]], left_out: bool, shift) -> dict:
+    moved = [(shift(text, start), shift(text, end), label) for start, end, label in entities]
+    if tool == "labelstudio":
+        own = [text[start:end] for start, end, _ in entities]
+        regions = [region(*entity, text, own=part) for entity, part in zip(moved, own, strict=True)]
+        return task(*regions, text=text, **({"annotations": []} if left_out else {}))
+    if tool == "argilla":
+        return record(text) if left_out else record(text, ner=[span(*entity) for entity in moved])
+    if tool == "prodigy":
+        spans = [span(*entity) for entity in moved]
+        return {"text": text, "spans": spans, "answer": "reject" if left_out else "accept"}
+    return {"text": text, "label" if tool == "doccano" else "entities": [list(entity) for entity in moved]}
+
+
+def in_unit(unit: str):
+    codec, width = CODECS[unit]
+    return lambda text, place: len(text[:place].encode(codec)) // width
+
+
+@pytest.mark.parametrize(("tool", "unit"), [(t, u) for t in TOOLS for u in CODECS if (t, u) != ("argilla", "bytes")])
+@FEW
+@given(made=annotated(), escaped=st.booleans())
+def test_annotated_texts(tool, unit, made, escaped, folder):
+    if tool in ("our own", "doccano"):
+        made = [(text, entities, False) for text, entities, _ in made]
+    assume(any(entities and not left_out for _, entities, left_out in made))
+    path = folder / f"{tool} {unit}.jsonl"
+    written = [write_record(tool, *own, in_unit(unit)) for own in made]
+    path.write_text("".join(json.dumps(own, ensure_ascii=escaped) + "\n" for own in written), "utf-8")
+    labelled = load_data(path)
+    counts = labelled.counts()
+    assume(not counts[UNCLEAR])
+    found = defaultdict(list)
+    for sentence in labelled.sentences:
+        found[sentence.where] += [(e.label, sentence.words[e.start : e.end]) for e in gold_entities(sentence)]
+    expected = {
+        f"{path}:{number}": sorted({(label, words_of(text[a:b]), a) for a, b, label in entities}, key=lambda e: e[2])
+        for number, (text, entities, left_out) in enumerate(made, start=1)
+        if not left_out
+    }
+    assert {where: sorted(own) for where, own in found.items()} == {
+        where: sorted((label, words) for label, words, _ in own) for where, own in expected.items()
+    }
+    assert len(found) + sum(counts[what] for what in LEFT_OUT) == len(made)
+    kept = [in_unit(unit)(text, b) != b for text, entities, left_out in made if not left_out for _, b, _ in entities]
+    assert counts[CONVERTED.format(unit)] + counts[TRIMMED] == sum(kept)  # a space after a mark hides its unit
+
+
+@FEW
+@given(answers=st.lists(st.sampled_from(["news", "sport", None]), min_size=1, max_size=6), tool=st.sampled_from(TOOLS))
+def test_annotated_labels(answers, tool, folder):
+    assume(tool in ("labelstudio", "argilla") and any(answers))
+    path = folder / "labels.json"
+    make = {
+        "labelstudio": lambda own: task(*([choice(own)] if own else []), text="Ada left."),
+        "argilla": lambda own: record("Ada left.", **({"topic": own} if own else {})),
+    }[tool]
+    path.write_text(json.dumps([make(own) for own in answers]), "utf-8")
+    texts, counts = read_counted(path, DataOptions())
+    assert [text.label for text in texts] == [own for own in answers if own]
+    assert len(texts) + sum(counts.get(what, 0) for what in LEFT_OUT) == len(answers)
