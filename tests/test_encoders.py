@@ -306,7 +306,7 @@ def test_a_terminal_shows_how_far_reading_is_with_and_without_the_cache(tiny_lm,
         def isatty(self):
             return True
 
-    monkeypatch.setattr("boustro.encoders.base.PROGRESS_SECONDS", 0)
+    monkeypatch.setattr("boustro.progress.BAR_SECONDS", 0)
     for stream, shown in ((Terminal(), True), (io.StringIO(), False)):
         monkeypatch.setattr(sys, "stderr", stream)
         encoder = load_encoder(str(tiny_lm("gpt2")), cache=tmp_path / str(shown) if cache else None)

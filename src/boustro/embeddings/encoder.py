@@ -16,7 +16,6 @@ from typing import Any, Self
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from boustro.embeddings.head import EmbeddingHead
 from boustro.embeddings.options import EmbedOptions
@@ -28,6 +27,7 @@ from boustro.given import as_texts
 from boustro.hardware import find_device
 from boustro.heads.transforms import TRANSFORMS, Transform, unit
 from boustro.options import Count, Seed, check_options
+from boustro.progress import Progress
 from boustro.tasks.data.texts import whole_text
 from boustro.types import Sentence
 
@@ -171,8 +171,7 @@ class SentenceEncoder:
         full = [number for number, sentence in enumerate(sentences) if len(sentence)]
         self.empty += len(sentences) - len(full)
         vectors = np.zeros((len(sentences), self.width), np.float32)
-        disable = None if progress is None else not progress
-        with tqdm(total=len(full), desc="embedding", unit=" texts", disable=disable, leave=False) as bar:
+        with Progress("embedding", "texts", total=len(full), shown=progress) as bar:
             for start in range(0, len(full), batch_size):
                 rows = full[start : start + batch_size]
                 some = [sentences[row] for row in rows]

@@ -13,13 +13,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from boustro.given import as_sentences
+from boustro.progress import Progress
 from boustro.types import Sentence
 
 WordList = Sentence | Sequence[str]
-PROGRESS_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +82,10 @@ class Encoder(ABC):
         total = int(lengths.sum())
         arrays = tuple(np.empty((total, s.num_layers, s.width), self.dtype) for s in self.streams)
         position = 0
-        with word_progress(self.spec, total) as bar:
+        with Progress(self.spec, "words", total=total) as bar:
             for parts in self.encode(sentences):
                 for array, part in zip(arrays, parts, strict=True):
                     array[position : position + len(part)] = part
                 position += len(parts[0])
                 bar.update(len(parts[0]))
         return Features(arrays, lengths)
-
-
-def word_progress(spec: str, num_words: int) -> tqdm:
-    """A progress bar on standard error, only in a terminal and only after `PROGRESS_SECONDS`."""
-    how = {"unit": " words", "unit_scale": True, "leave": False, "delay": PROGRESS_SECONDS}
-    return tqdm(total=num_words, desc=spec, disable=None, **how)

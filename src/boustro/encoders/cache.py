@@ -19,12 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from boustro.encoders.base import Encoder, Features, WordList, word_progress
+from boustro.encoders.base import Encoder, Features, WordList
 from boustro.encoders.cost import num_words, words_per_second
 from boustro.encoders.windows import group_sentences
 from boustro.given import as_sentences, each_sentence
 from boustro.locks import leftovers, lock
 from boustro.output import duration
+from boustro.progress import Progress
 from boustro.store import fingerprint, kind_of, open_folder, read_folder, remove_folder, write_folder
 from boustro.types import Sentence
 
@@ -119,7 +120,7 @@ class CachedEncoder(Encoder):
         with (
             write_folder(entry, KIND, made_by) as folder,
             (folder / ARRAY).open("wb") as file,
-            word_progress(self.spec, shape[0]) as bar,
+            Progress(self.spec, "words", total=shape[0]) as bar,
         ):
             for (vectors,) in self.encoder.encode(sentences):
                 file.write(np.ascontiguousarray(vectors).data)

@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 from safetensors.numpy import load_file, save_file
-from tqdm import tqdm
 
 from boustro.encoders.base import Encoder, Stream
 from boustro.encoders.codes import CodedVectors, encode_vectors
+from boustro.progress import Progress
 from boustro.store import read_folder, read_json, write_file
 from boustro.text.documents import chunk_by_size
 from boustro.types import Sentence
@@ -116,8 +116,7 @@ class MeanSums:
         `num_words` is how many all documents have.
         """
         unread = islice(documents, self.num_documents, None)
-        options = {"desc": "reading", "unit": " words", "unit_scale": True, "disable": None}
-        with tqdm(total=num_words, initial=self.num_words, **options) as bar:
+        with Progress("reading", "words", total=num_words, done=self.num_words) as bar:
             for chunk in chunk_by_size(unread, lambda document: sum(map(len, document)), CHUNK_WORDS):
                 sentences = [sentence for document in chunk for sentence in document]
                 self.add(sentences, encoder.encode_all(sentences).streams)

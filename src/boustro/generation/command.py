@@ -7,14 +7,14 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from tqdm import tqdm
 from tyro.conf import Positional
 
 from boustro.encoders.options import Precision
 from boustro.generation.options import GenerationConfig, ScoreConfig
 from boustro.options import check_options
-from boustro.output import as_json, only_errors, print_notices
-from boustro.text.documents import check_input, read_batches
+from boustro.output import as_json, keeping, only_errors, print_notices
+from boustro.progress import Progress
+from boustro.text.documents import check_input, count_lines, read_batches
 from boustro.text.patterns import text_of
 from boustro.text.rows import parse_record
 
@@ -90,7 +90,11 @@ def _run(
 ) -> None:
     """Read records, give their values under `keys` to the writer's method, print the results."""
     check_input(file)
-    with only_errors(quiet), tqdm(desc=what, unit=" texts", disable=None, leave=False) as bar:
+    with (
+        only_errors(quiet),
+        Progress(what, "texts", total=None if quiet else count_lines(file)) as bar,
+        keeping(lambda: f"{bar.done:,} texts are printed"),
+    ):
         writer, number = open_writer(), 0
         run = method(writer)
         for records in _records(file, keys):

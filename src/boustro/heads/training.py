@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from boustro.hardware import mixed_precision
 from boustro.heads.base import Head
 from boustro.heads.inputs import Batch, Inputs, Streams
 from boustro.heads.layout import length_blocks
 from boustro.heads.options import TrainOptions
+from boustro.progress import Progress
 
 BLOCK_WORDS = 8192
 BLOCK_EXAMPLES = 256
@@ -99,8 +99,8 @@ def train_head(
     log, best, best_state = TrainLog(), -float("inf"), copy.deepcopy(head.state_dict())
     learns_mix = any(mix.learned for mix in head.mixes)
     precision = mixed_precision(device, head.mixed_precision and bf16)
-    progress = tqdm(range(1, options.epochs + 1), desc="training", unit=" epochs", disable=None, leave=False)
-    for epoch in progress:
+    progress = Progress("training", "steps", total=steps)
+    for epoch in range(1, options.epochs + 1):
         if epoch > options.mix_epochs or not learns_mix:
             words.freeze()
         head.train()
@@ -115,16 +115,18 @@ def train_head(
             loss.backward()
             optimizer.step()
             schedule.step()
+            progress.update()
             total += loss.detach() * len(batch.rows)
         log.losses.append(total.item() / max(1, int(inputs.sizes.sum())))
         if not np.isfinite(log.losses[-1]):
             raise ValueError(f"the loss is {log.losses[-1]} in epoch {epoch}; try a lower --lr")
         if dev:
             log.scores.append(dev.score(predict_mixed(head, words.of_dev(), dev.inputs)))
-            progress.set_postfix(loss=f"{log.losses[-1]:.3f}", dev=f"{log.scores[-1]:.2f}")
+            progress.update(0, f"loss {log.losses[-1]:.3f}, dev {log.scores[-1]:.2f}")
         if not dev or log.scores[-1] > best:
             best = log.scores[-1] if dev else best
             log.best_epoch, best_state = epoch, copy.deepcopy(head.state_dict())
+    progress.close()
     head.load_state_dict(best_state)
     head.requires_grad_(True)
     return log

@@ -1,19 +1,19 @@
-"""What a run prints: a bar on a terminal, a line per event elsewhere, on rank 0 only; and the report of a dry run."""
+"""What a run prints, on rank 0 only: how far it is, a line per event; and the report of a dry run."""
 
-import sys
 import time
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
 import torch
 from torch import nn
-from tqdm import tqdm
 from transformers import TrainerCallback
 
 from boustro.models.memory import PeakMemory
 from boustro.output import duration
 from boustro.pretrain.distributed import is_rank0, say
 from boustro.pretrain.output import refuse_not_finite
+from boustro.progress import Progress as Bar
+from boustro.progress import write_line
 
 PROBE_STEPS = 6
 
@@ -33,8 +33,8 @@ class Progress(TrainerCallback):
         self.step_size, self.unit = step_size, unit
 
     def on_train_begin(self, args, state, control, **kwargs) -> None:
-        disable = None if is_rank0() else True
-        self.bar = tqdm(total=state.max_steps, initial=state.global_step, unit=" steps", disable=disable)
+        shown = None if is_rank0() else False
+        self.bar = Bar("training", "steps", total=state.max_steps, done=state.global_step, shown=shown)
         self.logged, self.logged_step = time.monotonic(), state.global_step
 
     def on_step_end(self, args, state, control, **kwargs) -> None:
@@ -65,8 +65,7 @@ def _number(count: int) -> str:
 
 def _line(text: str) -> None:
     if is_rank0():
-        tqdm.write(text, file=sys.stderr)
-        sys.stderr.flush()
+        write_line(text)
 
 
 class Probe(TrainerCallback):

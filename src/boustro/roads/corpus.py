@@ -3,8 +3,7 @@
 import itertools
 from collections.abc import Iterator, Sequence
 
-from tqdm import tqdm
-
+from boustro.progress import Progress
 from boustro.roads.options import CorpusOptions, RawTextOptions
 from boustro.text.documents import read_documents
 from boustro.text.words import split_text
@@ -24,5 +23,6 @@ def read_sentences(
 ) -> Iterator[list[Sentence]]:
     """The sentences of each document, of the first `most`; `bar` shows how far it has come."""
     documents = itertools.islice(read_documents(corpora, options.text_key, options.split), most)
-    for number, text in enumerate(tqdm(documents, desc="splitting", unit=" documents", disable=None if bar else True)):
+    progress = Progress("splitting", "documents", total=most, shown=None if bar else False)
+    for number, text in enumerate(progress.over(documents)):
         yield [placed.sentence for placed in split_text(text, f"document {number}")]

@@ -8,6 +8,7 @@ first line and bytes too: lines of JSON objects with a text are rows, whatever t
 """
 
 import bz2
+import contextlib
 import gzip
 import io
 import lzma
@@ -107,6 +108,15 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     Raises `ValueError`, with `file:line`, for bytes that are not UTF-8 and for a damaged compressed file.
     """
     return (line for line in read_arriving(path) if line is not None)
+
+
+def count_lines(path: str | Path) -> int | None:
+    """How many lines a file has, for a progress report; `None` for a stream, and for what cannot be read to its end."""
+    if str(path) == "-" or is_stream(str(path)):
+        return None
+    with contextlib.suppress(ValueError, OSError):
+        return sum(item is not None for item in read_raw(Path(path)))
+    return None
 
 
 def read_arriving(path: Path) -> Iterator[tuple[int, str] | None]:

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from tqdm import tqdm
 from tyro.conf import Positional
 
 from boustro.options import Range, ShareAboveZero, Workers, check_options
+from boustro.progress import Progress
 from boustro.store import claim, content_fingerprint, read_folder, read_json, write_folder
 from boustro.text import tokenizers
 from boustro.text.byte_bpe import ByteBPE
@@ -139,7 +139,7 @@ def tokenize(
     made_by = {"corpora": list(corpus), "near_duplicates": near_duplicates}
     with claim(out, "shards", overwrite), write_folder(out, "shards", made_by) as folder:
         if train_tokenizer is not None:
-            shown = tqdm(documents(), desc="training the tokenizer", unit=" documents", disable=None)
+            shown = Progress("training the tokenizer", "documents").over(documents())
             trained = tokenizers.train_tokenizer(shown, train_tokenizer, counts)
             tokenizers.save_tokenizer(trained, folder / "tokenizer")
         else:
@@ -158,7 +158,7 @@ def write_shards(documents: Iterable[str], folder: Path, workers: int) -> dict[s
     vocab_size = num_ids(tokenizer)
     dtype = np.dtype(np.uint16 if vocab_size <= 1 << 16 else np.uint32)
     num_pieces = num_documents = num_shards = written = 0
-    with contextlib.ExitStack() as files, tqdm(desc="tokenizing", unit=" pieces", unit_scale=True, disable=None) as bar:
+    with contextlib.ExitStack() as files, Progress("tokenizing", "pieces") as bar:
         for pieces, lengths in _encode_batches(documents, folder / "tokenizer", end, vocab_size, dtype, workers):
             if not num_shards or written >= SHARD_PIECES:
                 files.close()

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console
 from rich.text import Text
-from tqdm import tqdm
 from tyro.conf import Positional
 
 from boustro.generation.both_ends.options import InfillOptions
-from boustro.output import as_json, only_errors, print_notices
+from boustro.output import as_json, keeping, only_errors, print_notices
+from boustro.progress import Progress
 from boustro.text.documents import read_batches
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ def infill(
     console = Console(highlight=False, soft_wrap=True)
     with (
         only_errors(quiet),
-        tqdm(desc="filling", unit=" texts", disable=console.is_terminal or None, leave=False) as bar,
+        Progress("filling", "texts", shown=False if console.is_terminal else None) as bar,
+        keeping(lambda: f"{bar.done:,} texts are printed"),
     ):
         batches = _batches(text)
         infiller, number = Infiller(model, device=device, **vars(infilling)), 0

@@ -11,11 +11,11 @@ from typing import Any
 
 from lm_eval.api.model import TemplateLM
 from lm_eval.api.registry import register_model
-from tqdm import tqdm
 
 from boustro.generation.both_ends.pair import nearest_left
 from boustro.generation.both_ends.reader import Ids
 from boustro.generation.judges import open_judge
+from boustro.progress import Progress
 from boustro.text.tokenizers import end_of_text_id
 
 CHUNK = 1024
@@ -51,9 +51,11 @@ class BoustroLM(TemplateLM):
         ]
         continuations = [continuation for _, _, continuation in requests]
         found: list[tuple[float, bool]] = []
-        for start in tqdm(range(0, len(requests), CHUNK), desc="scoring", disable=disable_tqdm or None):
-            part = slice(start, start + CHUNK)
-            found += zip(*self.judge.judge(contexts[part], continuations[part]), strict=True)
+        with Progress("scoring", "choices", total=len(requests), shown=False if disable_tqdm else None) as bar:
+            for start in range(0, len(requests), CHUNK):
+                part = slice(start, start + CHUNK)
+                found += zip(*self.judge.judge(contexts[part], continuations[part]), strict=True)
+                bar.update(len(continuations[part]))
         return found
 
     def prior(self, choices: Sequence[str]) -> list[float]:

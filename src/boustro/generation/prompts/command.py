@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
 from tyro.conf import Positional
 
 from boustro.generation.prompts.template import Template, open_template, template_of
 from boustro.options import Count, check_options
-from boustro.output import as_json, check_output, only_errors, print_notices
-from boustro.text.documents import check_input, read_batches, read_values
+from boustro.output import as_json, check_output, keeping, only_errors, print_notices
+from boustro.progress import Progress
+from boustro.text.documents import check_input, count_lines, read_batches, read_values
 from boustro.text.rows import parse_record
 
 LINES = 256
@@ -62,10 +62,15 @@ def prompt(
     from boustro.generation.prompts.classifier import PromptClassifier
     from boustro.generation.prompts.figures import Figures
 
-    with only_errors(quiet), tqdm(desc="labelling", unit=" texts", disable=None, leave=False) as bar:
+    alone = json is not None and str(json) == "-"
+    with (
+        only_errors(quiet),
+        Progress("labelling", "texts", total=None if quiet else count_lines(file)) as bar,
+        keeping(lambda: "" if alone else f"{bar.done:,} texts are answered and printed"),
+    ):
         how: dict[str, Any] = {"score": score, "calibrate": calibrate, "prompt_pieces": prompt_pieces}
         classifier = PromptClassifier(model, known, device=device, **how)
-        figures, alone = Figures(classifier, labelled), json is not None and str(json) == "-"
+        figures = Figures(classifier, labelled)
         for batch in _records(file):
             places, records = [place for place, _ in batch], [record for _, record in batch]
             gold = [_gold(record, known, label_key, place) for place, record in batch]

@@ -21,12 +21,12 @@ from itertools import chain, groupby, pairwise
 import numpy as np
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from boustro.heads.many.groups import BatchGroup, HeadRun, TrainingWords, batches, join
 from boustro.heads.many.losses import CRF_NAMES, CRFGradient, SoftmaxGradient
 from boustro.heads.many.passes import PASSES
 from boustro.heads.many.stack import StackedHeads, in_parallel
+from boustro.progress import Progress
 
 CACHE_BYTES = 16 << 20
 """Parameters, gradients and moments of the heads trained in lockstep should fit a core's share of the last cache."""
@@ -65,8 +65,7 @@ def train_stacked(
         [BatchGroup([runs[m] for m in group], *_initialise(kind, sizes, runs[group[0]].seed, crf)) for group in part]
         for part in plan
     ]
-    bar = tqdm(total=sum(r.steps for r in runs), desc="training heads", unit=" steps", disable=None, leave=False)
-    with bar:
+    with Progress("training heads", "steps", total=sum(r.steps for r in runs)) as bar:
         trained = in_parallel(lambda groups: _train_in_lockstep(kind, groups, words, bar.update), parts)
     order = np.argsort([m for part in plan for group in part for m in group]).tolist()
     stack = {name: torch.cat([part[name] for part in trained])[order] for name in trained[0]}

@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 from typing import Literal
 
-from tqdm import tqdm
 from tyro.conf import Positional
 
 from boustro.options import Workers, check_options
 from boustro.output import check_output, give, keeping, only_errors, print_notices
+from boustro.progress import Progress
 
 
 def batch(
@@ -55,7 +55,7 @@ def batch(
         rows = seconds = 0
         kept = "{:,} of {:,} shards are answered; the same command goes on"
         told = keeping(lambda: kept.format(len(shards) - len(job.missing()), len(shards)))
-        with told, tqdm(total=len(shards), initial=len(shards) - len(missing), desc="shards", disable=None) as bar:
+        with told, Progress("answering", "shards", total=len(shards), done=len(shards) - len(missing)) as bar:
             for done in run_shards(job, engine, workers):
                 rows, seconds = rows + done.rows, seconds + done.seconds
                 bar.update()

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from tqdm import tqdm
 
 from boustro.options import OptionError
-from boustro.output import RunOptions, as_json, only_errors, print_notices
+from boustro.output import RunOptions, as_json, keeping, only_errors, print_notices
+from boustro.progress import Progress
 from boustro.serve.batch.growing import check_target, grow
 from boustro.serve.batch.labeller import Labelled, Labeller, Opened, Shown, label_batches, model_fingerprint
 from boustro.serve.batch.options import OutputOptions
@@ -59,9 +59,11 @@ def predict_files(
     shown = Shown(form, colour, with_file=len(files) > 1, explain=explain)
     labeller = Labeller(opened, shown, keep_going=output.errors is not None)
     showing = output.out is None and console.is_terminal
-    with only_errors(run.quiet), tqdm(desc="labelling", unit=" rows", disable=showing or None, leave=False) as bar:
+    with only_errors(run.quiet):
         if output.workers == 1:
             _ = labeller.model  # errors in the folder come before the output is touched
+        total = None if run.quiet or showing else _count(files, reads)
+        bar = Progress("labelling", "rows", total=total, shown=False if showing else None)
         frame = _frame(labeller, files)
         if output.out is None:
             found = _print(labeller, files, reads, output, frame, console, bar)
@@ -77,10 +79,10 @@ def _print(
     output: OutputOptions,
     frame: "_Frame",
     console: Console,
-    bar: tqdm,
+    bar: Progress,
 ) -> Counter[str]:
     counts = _Counts()
-    with contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack, bar, keeping(lambda: f"{bar.done:,} rows are printed"):
         errors = None
         if output.errors is not None:
             check_target(output.errors, output.overwrite, "--errors")
@@ -105,7 +107,7 @@ def _write(
     reads: Form | None,
     output: OutputOptions,
     frame: "_Frame",
-    bar: tqdm,
+    bar: Progress,
     table: bool,
 ) -> Counter[str]:
     counts = _Counts()
@@ -115,13 +117,13 @@ def _write(
     asked = [shown.form, shown.explain, own.recall, own.share_evidence, reads, sized]
     key = fingerprint(model_fingerprint(own.folder), asked)
     how = {"errors": output.errors, "resume": output.resume, "overwrite": output.overwrite, "table": table}
-    with grow(out, key, end=frame.end, **how) as growing:
+    with bar, grow(out, key, end=frame.end, **how) as growing:
         if frame.head and not growing.size:
             growing.add(0, [frame.head], [])
         frame.begun = growing.size > len(frame.head.encode())
         rows = read_rows(files, reads)
         if growing.done:
-            bar.update(growing.done)
+            bar.skip(growing.done)
             _skip(rows, growing.done)
         for number, labelled in label_batches(labeller, in_batches(rows, ROWS), output.workers):
             growing.add(number, frame.separated(labelled.shown), labelled.problems)
@@ -139,6 +141,15 @@ def _refuse_own_input(files: Sequence[str], output: OutputOptions) -> None:
     for path in written:
         if path in read or written.count(path) > 1:
             raise OptionError(f"{path} would be written over; name another file for --out or --errors")
+
+
+def _count(files: Sequence[str], reads: Form | None) -> int | None:
+    """How many rows there are; `None` where they can be read only once, or not to the end."""
+    if any(file == "-" or is_stream(file) for file in files):
+        return None
+    with contextlib.suppress(ValueError, OSError):
+        return sum(1 for row in Progress("counting", "rows").over(read_rows(files, reads)) if row is not None)
+    return None
 
 
 def _skip(rows: Iterator, number: int) -> None:

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from boustro.encoders.options import Context
 from boustro.encoders.windows import group_numbers
 from boustro.metrics.spans import score_entities
+from boustro.progress import Progress
 from boustro.serve.labelling.live import LiveTagger
 from boustro.serve.labelling.options import SimulateOptions
 from boustro.serve.labelling.pool import Order, Pool
@@ -69,7 +69,7 @@ def simulate(
     budgets = _budgets(options.words, options.growth)
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     runs = []
-    with tqdm(total=len(options.encoders) * len(options.orders) * len(seeds), unit=" runs", disable=None) as bar:
+    with Progress("simulating", "runs", total=len(options.encoders) * len(options.orders) * len(seeds)) as bar:
         for encoder in options.encoders:
             reader = FeatureReader(reading_encoder(encoder, train, **how), train)
             gold = Gold.of(train, reader.train_vectors(np.arange(len(train))))

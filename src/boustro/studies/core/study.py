@@ -15,7 +15,6 @@ the cells alone, without a model.
 
 import contextlib
 import json
-import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
@@ -29,7 +28,8 @@ from rich.table import Table
 from boustro.encoders.base import Encoder
 from boustro.encoders.spec import spec_fingerprint
 from boustro.locks import lock
-from boustro.output import DEFAULT_RUN, RunOptions
+from boustro.output import DEFAULT_RUN, RunOptions, keeping
+from boustro.progress import Progress, write_line
 from boustro.store import (
     fingerprint,
     read_folder,
@@ -203,14 +203,20 @@ def find_cells(study: Cells, out: Path) -> list[Cell]:
 
 def compute_cells(study: Cells, out: Path) -> list[Cell]:
     """All cells; those that are not complete are computed, one after the other."""
-    cells = study.cells(out)
-    for done, cell in enumerate(cells, start=1):
-        started, note = time.monotonic(), "known already"
-        if not is_complete(study, cell):
-            compute_cell(study, cell)
-            note = f"computed in {time.monotonic() - started:.0f} s"
-        score = f"{study.measure} {study.value(cell):.2f}"
-        print(f"[{done}/{len(cells)}] {cell.name}: {score} ({note})", file=sys.stderr)
+    cells, done = study.cells(out), 0
+    kept = keeping(lambda: f"{done:,} of {len(cells):,} cells are kept; the same command goes on")
+    with kept, Progress("computing", "cells", total=len(cells)) as bar:
+        for cell in cells:
+            started, note = time.monotonic(), "known already"
+            if is_complete(study, cell):
+                bar.skip(1)
+            else:
+                compute_cell(study, cell)
+                note = f"computed in {time.monotonic() - started:.0f} s"
+                bar.update()
+            done += 1
+            score = f"{study.measure} {study.value(cell):.2f}"
+            write_line(f"[{done}/{len(cells)}] {cell.name}: {score} ({note})")
     return cells
 
 

@@ -10,6 +10,7 @@ from tyro.conf import Positional
 
 from boustro.options import check_options
 from boustro.output import as_json, print_notices
+from boustro.progress import Progress
 from boustro.store import check_file, write_file
 from boustro.tasks.weak.gazetteer import Gazetteer
 from boustro.tasks.weak.located import locate
@@ -57,7 +58,7 @@ def weak(
     else:
         labelled = _listed(texts, text_key, counts)
     lines, labels = [], Counter()
-    for text, entities in labelled:
+    for text, entities in Progress("labelling", "texts").over(labelled):
         counts[WITHOUT] += not entities
         labels.update(e.label for e in entities)
         own = [{"start": e.start, "end": e.end, "label": e.label, "text": e.text} for e in entities]

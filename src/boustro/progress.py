@@ -1,0 +1,101 @@
+"""How far a command is, on standard error: a bar on a terminal, elsewhere a line every half minute.
+
+    with Progress("labelling", "rows", total=200_000) as bar:
+        bar.update(1024)
+
+    labelling: 4,096 of 200,000 rows, 82 rows/s, about 40 minutes left
+
+A line comes with an update, so an update is best a matter of seconds. Processes that others started show no bars.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator
+from multiprocessing import parent_process
+from threading import Lock
+from time import monotonic
+from typing import Any, Self, TypeVar
+
+from tqdm import tqdm
+
+from boustro.output import duration
+
+LINE_SECONDS = 30.0
+BAR_SECONDS = 1.0
+"""A bar for what is over sooner would only flicker."""
+
+Item = TypeVar("Item")
+
+
+class Progress:
+    """What is done of something; threads may share it.
+
+    Args:
+        what: What is being done, such as labelling.
+        unit: What is counted, in the plural.
+        total: How many there are, where that is known.
+        done: How many of them were done before.
+        shown: By default a bar on a terminal and lines elsewhere; always a bar; nothing.
+    """
+
+    def __init__(
+        self, what: str, unit: str, *, total: int | None = None, done: int = 0, shown: bool | None = None
+    ) -> None:
+        self.what, self.unit, self.total, self.done = what, unit, total, done
+        terminal = sys.stderr.isatty()
+        bar = (terminal and parent_process() is None) if shown is None else shown
+        self._lines = shown is None and not terminal
+        self._before, self._began, self._lock, self._note = done, monotonic(), Lock(), ""
+        self._due = self._began + LINE_SECONDS
+        how: dict[str, Any] = {"unit": f" {unit}", "unit_scale": True, "leave": False, "delay": BAR_SECONDS}
+        self._bar = tqdm(total=total, initial=done, desc=what, disable=not bar, **how)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Take the bar away."""
+        self._bar.close()
+
+    def over(self, items: Iterable[Item]) -> Iterator[Item]:
+        """The items, each counted when the next is asked for."""
+        with self:
+            for item in items:
+                yield item
+                self.update()
+
+    def update(self, number: int = 1, note: str = "") -> None:
+        """So many more are done; `note` stands at the end, until there is another one."""
+        with self._lock:
+            self.done += number
+            self._note = note or self._note
+            if note:
+                self._bar.set_postfix_str(note, refresh=False)
+            self._bar.update(number)
+            if self._lines and monotonic() >= self._due:
+                self._due = monotonic() + LINE_SECONDS
+                print(self.line(), file=sys.stderr, flush=True)
+
+    def skip(self, number: int) -> None:
+        """So many more are done, but not now: they do not count for the speed."""
+        self._before += number
+        self.update(number)
+
+    def line(self) -> str:
+        """What is done, how fast, and how long it still takes."""
+        speed = (self.done - self._before) / max(monotonic() - self._began, 1e-9)
+        of = "" if self.total is None else f" of {self.total:,}"
+        parts = [f"{self.what}: {self.done:,}{of} {self.unit}"]
+        if speed:
+            parts.append(f"{speed:,.0f} {self.unit}/s" if speed >= 10 else f"{speed:.2g} {self.unit}/s")
+            if self.total is not None:
+                parts.append(f"{duration(max(self.total - self.done, 0) / speed)} left")
+        return ", ".join([*parts, self._note] if self._note else parts)
+
+
+def write_line(text: str) -> None:
+    """A line on standard error that does not disturb a bar."""
+    tqdm.write(text, file=sys.stderr)
+    sys.stderr.flush()

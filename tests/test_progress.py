@@ -1,0 +1,132 @@
+"""How far commands are: a line every half minute where standard error is no terminal, a bar where it is one."""
+
+import io
+import json
+import re
+import sys
+
+import pytest
+
+from boustro import progress
+from boustro.cli.main import main
+from boustro.output import duration
+from boustro.progress import Progress
+from boustro.tasks.tagger import Tagger
+from served import TAGGED
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(progress, "monotonic", lambda: now[0])
+    return now
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """A line with every update, in place of every half minute."""
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+
+
+def test_a_line_every_half_minute_has_what_is_done_how_fast_and_how_long_still(clock, capsys):
+    with Progress("labelling", "rows", total=10_000) as bar:
+        for second in range(0, 100, 10):
+            clock[0] = float(second)
+            bar.update(400)
+    assert capsys.readouterr().err.splitlines() == [
+        "labelling: 1,600 of 10,000 rows, 53 rows/s, about 2.6 minutes left",
+        "labelling: 2,800 of 10,000 rows, 47 rows/s, about 2.6 minutes left",
+        "labelling: 4,000 of 10,000 rows, 44 rows/s, about 2.2 minutes left",
+    ]
+
+
+def test_what_was_done_before_counts_for_the_total_and_not_for_the_speed(clock, capsys):
+    bar = Progress("labelling", "rows", total=10_000, done=5_000)
+    bar.skip(1_000)
+    clock[0] = 40.0
+    bar.update(20, "loss 0.5")
+    assert capsys.readouterr().err == "labelling: 6,020 of 10,000 rows, 0.5 rows/s, about 2.2 hours left, loss 0.5\n"
+    bar = Progress("splitting", "documents")
+    clock[0] = 80.0
+    assert [*bar.over("ab")] == ["a", "b"]
+    assert capsys.readouterr().err == "splitting: 1 documents, 0.025 documents/s\n"
+    assert duration(5400) == "about 90 minutes"
+
+
+def test_a_terminal_has_a_bar_and_no_lines_and_a_log_no_bar(at_once, monkeypatch):
+    monkeypatch.setattr(progress, "BAR_SECONDS", 0.0)
+    for shown in (None, False, True):
+        for stream in (Terminal(), io.StringIO()):
+            monkeypatch.setattr(sys, "stderr", stream)
+            with Progress("labelling", "rows", total=2, shown=shown) as bar:
+                bar.update()
+            said = stream.getvalue()
+            is_bar = shown or (shown is None and stream.isatty())
+            assert ("\r" in said) == bool(is_bar), (shown, stream)
+            assert ("labelling: 1 of 2 rows" in said) == (shown is None and not stream.isatty())
+
+
+@pytest.fixture(scope="module")
+def files(tiny_lm, tmp_path_factory):
+    """A corpus, training data, a tagger and an LM."""
+    place = tmp_path_factory.mktemp("progress")
+    (place / "corpus.txt").write_text("Ada left Paris.\n\nIt rained in Rome.\n" * 20)
+    (place / "train.jsonl").write_text("".join(json.dumps(record) + "\n" for record in TAGGED))
+    names = [{"text": "Ada", "label": "PER"}]
+    (place / "names.jsonl").write_text("".join(json.dumps(record) + "\n" for record in names))
+    Tagger(str(tiny_lm("llama")), cache=False, epochs=2).fit(TAGGED, seed=1).save_pretrained(place / "ner")
+    return place
+
+
+TOKENIZE = "tokenize {p}/corpus.txt --train-tokenizer 300 --out {t}/shards --workers 1"
+COMMANDS = {
+    "predict": ("predict {p}/ner {p}/corpus.txt", "labelling: [0-9]+ of 60 rows"),
+    "predict --out": ("predict {p}/ner {p}/corpus.txt --out {t}/out.jsonl", "labelling: [0-9]+ of 60 rows"),
+    "predict --resume": ("predict {p}/ner {p}/corpus.txt --out {t}/out.jsonl --resume", "labelling: [0-9]+ of 60 rows"),
+    "evaluate": ("evaluate {p}/ner {p}/train.jsonl --no-cache", r"{lm}: [\d,]+ of [\d,]+ words"),
+    "fit, encoding": (
+        "fit --train {p}/train.jsonl --encoder {lm} --out {t}/new --epochs 2",
+        r"{lm}: [\d,]+ of [\d,]+ words",
+    ),
+    "fit, training": (
+        "fit --train {p}/train.jsonl --encoder {lm} --out {t}/new --epochs 2",
+        r"training: \d+ of \d+ steps",
+    ),
+    "batch": ("batch {p}/ner {p}/in {t}/answers", "answering: 1 of 1 shards"),
+    "embed": ("embed {p}/corpus.txt --out {t}/v.npy --encoder {lm}", "embedding: 40 of 40 texts"),
+    "tokenize": (
+        "tokenize {p}/corpus.txt --train-tokenizer 300 --out {t}/shards --workers 1",
+        "training the tokenizer: ",
+    ),
+    "tokenize, pieces": ("tokenize {p}/corpus.txt --train-tokenizer 300 --out {t}/shards --workers 1", "tokenizing: "),
+    "memory": ("memory {p}/corpus.txt --encoder {lm} --out {t}/memory", r"reading: [\d,]+ of [\d,]+ words"),
+    "weak": ("weak {p}/corpus.txt --gazetteer {p}/names.jsonl --out {t}/silver.jsonl", "labelling: [0-9]+ texts"),
+    "score": ("score {p}/pairs.jsonl --model {lm}", "scoring: 2 of 2 texts"),
+    "compare": (
+        "compare --train {p}/train.jsonl --dev {p}/train.jsonl --encoders {lm} --seeds 1 --epochs 1 --out {t}/study",
+        "computing: 1 of 1 cells",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_says_how_far_it_is(name, files, tiny_lm, tmp_path, capsys, at_once, monkeypatch):
+    monkeypatch.setenv("BOUSTRO_CACHE", str(tmp_path / "cache"))
+    (files / "in").mkdir(exist_ok=True)
+    (files / "in" / "a.txt").write_text("Ada left.\n")
+    (files / "pairs.jsonl").write_text('{"prompt": "Ada", "text": " left"}\n' * 2)
+    words, said = COMMANDS[name]
+    lm = str(tiny_lm("llama"))
+    command = words.format(p=files, t=tmp_path, lm=lm).split()
+    assert main(command) == 0, capsys.readouterr().err
+    out, err = capsys.readouterr()
+    assert re.search(f"^{said.replace('{lm}', re.escape(lm))}", err, re.MULTILINE), err
+    assert "steps/s" not in out and "/s," not in out
+    if "--quiet" not in command and name in ("predict", "fit, training", "compare"):
+        assert main([*command, "--quiet", *(["--overwrite"] if name.startswith("fit") else [])]) == 0
+        assert capsys.readouterr().err == ""
