@@ -103,3 +103,21 @@ def test_folders_and_files_that_do_not_fit(tmp_path, capsys, monkeypatch):
     assert "was not begun by boustro language" in capsys.readouterr().err
     assert main([word.replace("raw.txt", "absent.txt") for word in command]) == 1
     assert "--text takes files of raw text" in capsys.readouterr().err
+
+
+def test_folders_of_other_inputs_are_gone_before_a_plan_calls_them_its_own(tmp_path):
+    """--overwrite with another text, killed in its first step: the next run must not find the old shards complete."""
+    from boustro.output import DEFAULT_RUN
+    from boustro.store import write_folder
+    from boustro.studies.language.build import Build
+    from boustro.studies.language.options import LanguageOptions
+    from boustro.studies.language.plan import Plan
+
+    Plan("old").save(tmp_path)
+    left = [tmp_path / name for name in ("shards", "forward", "memory", "tagger")]
+    left.append(tmp_path / "backward.checkpoints" / "checkpoint-3")
+    for path in left:
+        with write_folder(path, "checkpoint" if path.name == "checkpoint-3" else "model") as folder:
+            (folder / "weights.safetensors").write_bytes(b"old")
+    plan = Build([], {}, tmp_path, LanguageOptions(), DEFAULT_RUN, "new")._begin(overwrite=True)
+    assert plan.key == "new" and not any(path.exists() for path in left)

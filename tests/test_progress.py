@@ -84,17 +84,18 @@ def files(tiny_lm, tmp_path_factory):
 
 
 TOKENIZE = "tokenize {p}/corpus.txt --train-tokenizer 300 --out {t}/shards --workers 1"
+FIT = "fit --train {p}/train.jsonl --encoder {lm} --out {t}/new --epochs 2"
 COMMANDS = {
     "predict": ("predict {p}/ner {p}/corpus.txt", "labelling: [0-9]+ of 60 rows"),
     "predict --out": ("predict {p}/ner {p}/corpus.txt --out {t}/out.jsonl", "labelling: [0-9]+ of 60 rows"),
     "predict --resume": ("predict {p}/ner {p}/corpus.txt --out {t}/out.jsonl --resume", "labelling: [0-9]+ of 60 rows"),
     "evaluate": ("evaluate {p}/ner {p}/train.jsonl --no-cache", r"{lm}: [\d,]+ of [\d,]+ words"),
     "fit, encoding": (
-        "fit --train {p}/train.jsonl --encoder {lm} --out {t}/new --epochs 2",
+        FIT,
         r"{lm}: [\d,]+ of [\d,]+ words",
     ),
     "fit, training": (
-        "fit --train {p}/train.jsonl --encoder {lm} --out {t}/new --epochs 2",
+        FIT,
         r"training: \d+ of \d+ steps",
     ),
     "batch": ("batch {p}/ner {p}/in {t}/answers", "answering: 1 of 1 shards"),

@@ -241,7 +241,7 @@ def test_two_interrupts_do_not_wait(command, tmp_path):
     words = command(tmp_path / "lm", "--save-minutes", 10)
     process = children.start(children.interrupted_twice, words, tmp_path / "run.err", 7)
     assert children.finish(process) == 130
-    assert (tmp_path / "run.err").read_text().endswith("boustro: interrupted\n")
+    assert (tmp_path / "run.err").read_text().endswith("boustro: interrupted: no result was written\n")
     assert list(tmp_path.glob("lm*/*")) == []
 
 

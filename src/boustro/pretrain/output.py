@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from boustro.output import keeping
 from boustro.pretrain.config import OutputConfig
 from boustro.pretrain.distributed import is_rank0
 from boustro.store import claim
@@ -40,8 +41,10 @@ def run_output(config: OutputConfig, kind: str) -> Iterator[None]:
                 f"{config.checkpoints} has the checkpoints of a run that was stopped; give --resume to continue it, or "
                 "--overwrite to start again"
             )
+        kept = f"{config.checkpoints} has the checkpoints; the same command with --resume goes on"
         try:
-            yield
+            with keeping(lambda: kept if any(config.checkpoints.glob("*/manifest.json")) else ""):
+                yield
         finally:
             with contextlib.suppress(OSError):  # absent, or not empty
                 config.checkpoints.rmdir()

@@ -36,6 +36,7 @@ from boustro.pretrain.optimizer import make_optimizer
 from boustro.pretrain.output import START_AGAIN, refuse_not_finite
 from boustro.pretrain.progress import PROBE_STEPS, Probe, Progress
 from boustro.pretrain.signals import Signals, Stopped
+from boustro.progress import Progress as Bar
 from boustro.store import reading
 
 
@@ -239,7 +240,7 @@ class PretrainTrainer(Trainer):
         module.eval()
         totals: dict[str, float] = defaultdict(float)
         total_weight = 0.0
-        for batch, weight in held_out:
+        for batch, weight in Bar("measuring", "batches", shown=None if is_rank0() else False).over(held_out):
             batch = {name: value.to(self.args.device) for name, value in batch.items()}
             with mixed_precision(self.args.device, self.args.bf16):
                 losses = module(**batch)

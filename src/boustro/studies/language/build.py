@@ -20,13 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from boustro.locks import lock
-from boustro.output import RunOptions, duration
+from boustro.output import RunOptions, duration, keeping
+from boustro.pretrain.checkpoints import remove_checkpoints
 from boustro.pretrain.config import PretrainConfig
 from boustro.pretrain.progress import PROBE_STEPS, DryRun
 from boustro.pretrain.run import pretrain
 from boustro.roads.memory import write_memory
 from boustro.roads.options import MemoryConfig
-from boustro.store import open_folder, read_json, write_file
+from boustro.store import open_folder, read_json, remove_folder, write_file
 from boustro.studies.compare.grid import Grid
 from boustro.studies.core.run import write_report
 from boustro.studies.core.study import compute_cells
@@ -38,6 +39,7 @@ from boustro.types import Direction
 
 SECONDS = "seconds.json"
 DIRECTIONS: tuple[Direction, ...] = ("forward", "backward")
+FOLDERS = ("shards", *DIRECTIONS, "memory", "tagger")
 Sets = dict[str, Any]
 
 
@@ -86,6 +88,9 @@ class Build:
         if known is None and not overwrite and self.out.is_dir() and any(self.out.iterdir()):
             raise FileExistsError(f"{self.out} exists and was not begun by boustro language; choose another --out")
         if known is None:
+            for name in FOLDERS:  # before the plan, which would call them those of these inputs
+                remove_checkpoints(self.out / f"{name}.checkpoints")
+                remove_folder(self.out / name)
             self.seconds = {}
             self.out.mkdir(parents=True, exist_ok=True)
         self._fresh = known is None
@@ -207,5 +212,5 @@ def build(
     Raises `FileExistsError` for a folder of something else, `ValueError` for one that was begun with other inputs.
     """
     key = inputs_key(text, sets, options)
-    with lock(out, wait=False):
+    with lock(out, wait=False), keeping(lambda: f"what is complete in {out} is kept; the same command goes on"):
         return Build(text, sets, out, options, run, key).steps(overwrite, dry_run)
