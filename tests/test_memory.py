@@ -101,7 +101,7 @@ def test_a_word_that_was_never_read_is_looked_up_in_any_case():
     assert counts.tolist() == [4, 3, 4, 2, 1, 0, 0] and means[:5, 0].tolist() == [0, 1, 0, 2, 3]
     counts, means = next(join_means([first, second], ["May", "MAY", "LISSE", "Ada", "Vellmar"]))
     assert counts.tolist() == [3, 3, 2 + 2, 1, 0] and means[:4, 0].tolist() == [1, 0, (2 * 2 + 2 * 1) / 4, 2]
-    assert next(join_means([first.without(1.0, 1)], ["MAY"]))[0].tolist() == [0]
+    assert next(join_means([first.in_training(1.0, 1)], ["MAY"]))[0].tolist() == [0]
 
 
 @pytest.mark.parametrize("cached", [False, True])
@@ -395,10 +395,10 @@ def test_a_tagger_remembers_its_training_data_as_a_memory_of_it_would(tiny_pair,
 
 def test_some_words_are_forgotten_in_training_only(tiny_pair, monkeypatch):
     known = WordMeans({str(n): n for n in range(1000)}, np.ones(1000, np.float32), [np.ones((1000, 2), np.float16)])
-    rest = known.without(0.3, seed=1)
+    rest = known.in_training(0.3, seed=1)
     assert 650 < len(rest.rows) < 750 and all(known.rows[word] == row for word, row in rest.rows.items())
-    assert rest.rows == known.without(0.3, seed=1).rows != known.without(0.3, seed=2).rows
-    assert rest.without(0.3, seed=3).rows.items() < rest.rows.items()
+    assert rest.rows == known.in_training(0.3, seed=1).rows != known.in_training(0.3, seed=2).rows
+    assert rest.in_training(0.3, seed=3).rows.items() < rest.rows.items()
     tagger = boustro.Tagger(tiny_pair, memory=True, epochs=1, cache=False)
     monkeypatch.setattr("boustro.tasks.tagger.FORGOTTEN", 1.0)
     given = []
@@ -409,11 +409,27 @@ def test_some_words_are_forgotten_in_training_only(tiny_pair, monkeypatch):
     assert np.any(scored[2][0, 0] != scored[0][0, -1])  # and by its two mentions
 
 
+@pytest.mark.parametrize("pool_mentions", [False, True])
+def test_a_training_sentence_counts_once(tiny_pair, monkeypatch, pool_mentions):
+    """In training a word is the mean over the training data; it is among them, and not a mention beside them."""
+    monkeypatch.setattr("boustro.tasks.tagger.FORGOTTEN", 0.0)
+    given = []
+    monkeypatch.setattr(Inputs, "__init__", spied(Inputs.__init__, given))
+    tagger = boustro.Tagger(tiny_pair, memory=True, pool_mentions=pool_mentions, epochs=1, cache=False)
+    tagger.fit(TAGGED, seed=1)
+    streams, words = given[0][0], [word for s in TAGGED for word in s.words]
+    assert max(map(words.count, words)) > 1
+    for plain, pooled in ((streams[0], streams[2]), (streams[1], streams[3])):
+        for place, word in enumerate(words):
+            mentions = [plain[n, -1].astype(np.float32) for n, other in enumerate(words) if other == word]
+            np.testing.assert_allclose(pooled[place, 0], np.mean(mentions, 0), atol=2e-3)
+
+
 def test_a_forgotten_word_is_forgotten_in_every_case():
     """The look-up in any case would bring it back by another form."""
     words = [form for n in range(300) for form in (f"w{n}", f"W{n}", f"w{n}s")]
     known = WordMeans({w: n for n, w in enumerate(words)}, np.ones(900, np.float32), [np.ones((900, 2), np.float16)])
-    rest = known.without(0.3, seed=1)
+    rest = known.in_training(0.3, seed=1)
     counts = next(join_means([rest], words))[0]
     forgotten = [word for word in words if word not in rest.rows]
     assert 220 < len(forgotten) < 320 and {word.lower() for word in forgotten}.isdisjoint(map(str.lower, rest.rows))

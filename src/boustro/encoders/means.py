@@ -41,6 +41,8 @@ class WordMeans:
     """Word → its row, in order."""
     counts: np.ndarray  # (V,) float32
     means: Sequence[np.ndarray | CodedVectors]  # (V, D) per stream
+    training: bool = False
+    """Whether the sentences that are read with it are among those that it has read."""
 
     @cached_property
     def rows_by_letters(self) -> Mapping[str, int]:
@@ -57,11 +59,14 @@ class WordMeans:
         counts = np.where(rows < 0, np.float32(0), self.counts[rows])
         return ((counts, means[rows]) for means in self.means)
 
-    def without(self, share: float, seed: int) -> "WordMeans":
-        """The same without a random share of the words, each in every case; equal seeds leave out equal words."""
+    def in_training(self, share: float, seed: int) -> "WordMeans":
+        """The same, for the sentences that it has read, without a random share of the words, each in every case.
+
+        Equal seeds leave out equal words.
+        """
         kept = np.random.default_rng(seed).random(len(self.counts)) >= share
         rows = {word: row for word, row in self.rows.items() if kept[self.rows_by_letters[word.casefold()]]}
-        return WordMeans(rows, self.counts, self.means)
+        return WordMeans(rows, self.counts, self.means, training=True)
 
 
 def join_means(memories: Sequence[WordMeans], words: Sequence[str]) -> Iterator[tuple[np.ndarray, np.ndarray]]:

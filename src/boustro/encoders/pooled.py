@@ -9,6 +9,7 @@ at hand. The vectors are those of the highest layer that is read.
 
 Source: Akbik, Bergmann and Vollgraf 2019 (pooled contextualised embeddings), with the mean; there over all that was
 read so far, here over the document, before and after the word, and over text that was read once for all taggers.
+What is tagged later is no part of a tagger's memory, while its training sentences are: there they count once.
 W words, K kinds of words, D width of a stream.
 """
 
@@ -35,7 +36,7 @@ class PooledEncoder(WiderEncoder):
     """The streams of `base`, and behind them one for each with its pooled mentions.
 
     The mentions are those of each sentence or of its document (`within`), those in `known`, the memory of the encoder,
-    and those in `learned`, the memory of a tagger.
+    and those in `learned`, the memory of a tagger, which may have read the very sentences (`WordMeans.training`).
     """
 
     def __init__(
@@ -60,8 +61,9 @@ class PooledEncoder(WiderEncoder):
         words, kinds = number_mentions(sentences, self.within)
         memories = [memory for memory in (self.known, self.learned) if memory]
         earlier = join_means(memories, words) if memories else repeat(None)
+        at_hand = self.learned.find(words) < 0 if self.learned and self.learned.training else None
         for stream, own in zip(features.streams, earlier, strict=False):
-            yield pool_mean(stream[:, -1], kinds, own)[:, None]
+            yield pool_mean(stream[:, -1], kinds, own, at_hand)[:, None]
 
 
 def with_mentions(encoder: Encoder, wanted: bool, context: str, learned: WordMeans | None = None) -> Encoder:
@@ -86,23 +88,28 @@ def number_mentions(sentences: Iterable[Sentence], within: Context = "document")
 
 
 def pool_mean(
-    vectors: np.ndarray, kinds: np.ndarray, earlier: tuple[np.ndarray, np.ndarray] | None = None
+    vectors: np.ndarray,
+    kinds: np.ndarray,
+    earlier: tuple[np.ndarray, np.ndarray] | None = None,
+    at_hand: np.ndarray | None = None,
 ) -> np.ndarray:
     """(W, D): the mean of the vectors (W, D) of each kind (W,), numbered from 0 without gaps, at each of its words.
 
     Args:
         vectors, kinds: Of the words at hand.
         earlier: For each kind the number of its earlier vectors (K,) and their mean (K, D), which count too.
+        at_hand: For each kind whether its vectors count (K,), and are not among the earlier ones. By default all do.
     """
     order = np.argsort(kinds, kind="stable")
     sizes = np.bincount(kinds)
     starts = np.cumsum(sizes) - sizes
     counts, means = earlier or (np.zeros(len(sizes), np.float32), None)
+    once = np.ones(len(sizes), np.float32) if at_hand is None else at_hand.astype(np.float32)
     result = np.empty(vectors.shape, vectors.dtype)
     for left in range(0, vectors.shape[1] if len(kinds) else 0, COLUMNS):
         some = slice(left, left + COLUMNS)
-        sums = np.add.reduceat(vectors[order, some].astype(np.float32), starts, axis=0)
+        sums = np.add.reduceat(vectors[order, some].astype(np.float32), starts, axis=0) * once[:, None]
         if means is not None:
             sums += counts[:, None] * means[:, some]
-        result[:, some] = (sums / (sizes + counts)[:, None])[kinds]
+        result[:, some] = (sums / (once * sizes + counts)[:, None])[kinds]
     return result

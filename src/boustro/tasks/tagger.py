@@ -139,7 +139,7 @@ class Tagger(Task[str, list[Entity]]):
         features = innermost(encoders[True]).encode_all(examples)
         self._learned = learn_memory(innermost(encoders[False]), examples, features, unread, self.config.context)
         self._encoders = {cached: self.widen(encoder) for cached, encoder in encoders.items()}
-        encoder = self.widen(encoders[True], self._learned.without(FORGOTTEN, seed))
+        encoder = self.widen(encoders[True], self._learned.in_training(FORGOTTEN, seed))
         assert isinstance(encoder, WiderEncoder) and self.labelling is not None
         features = encoder.extend(examples, features)
         return Inputs(features.streams, features.lengths, side=self.labelling.side(examples))
