@@ -59,8 +59,10 @@ def fit(
         dry_run: Print how many words the encoder must read, how long that takes and how much disk, then stop.
     """
     check_options(fit, locals())
+    from boustro.encoders.described import CHEAP, advice
     from boustro.encoders.spec import check_spec
     from boustro.tasks.cost import print_cost
+    from boustro.tasks.fitting import choose_context
 
     with only_errors(run.quiet):
         # Errors in the options come before any work.
@@ -80,6 +82,9 @@ def fit(
             weak = read_examples(model, reading.weak, reading) if reading.weak else None
             if dry_run:
                 return print_cost(model, [sentences, dev_sentences or [], weak or []])
+            choose_context(model, sentences)
+            for sentence in advice(model.encoder(), CHEAP):
+                print(sentence, file=sys.stderr)
             model.fit(sentences, dev_sentences, seed, weak=weak, weak_weight=reading.weak_weight)
             model.save_pretrained(out)
         record = model.record

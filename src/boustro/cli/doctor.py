@@ -15,8 +15,33 @@ if TYPE_CHECKING:
 PACKAGES = ("torch", "transformers", "tokenizers", "accelerate", "datasets", "safetensors", "numpy")
 
 
-def doctor() -> None:
-    """Print versions, devices, bf16 support, and the cache's place and size."""
+def doctor(encoder: str | None = None, start_piece: str = "auto", device: str | None = None) -> None:
+    """Print versions, devices, bf16 support, and the cache's place and size.
+
+    Args:
+        encoder: Also print how this encoder reads (its start piece, layers, speed, bytes), and how well its LM predicts
+            a paragraph of English after each start piece that may be meant.
+        start_piece: What a causal LM is given before every text: auto, none, bos, eos, or a piece such as <s>.
+        device: cpu, cuda, mps, or auto. By default the best one.
+    """
+    if encoder is None:
+        _print_machine()
+    else:
+        _print_encoder(encoder, start_piece, device)
+
+
+def _print_encoder(spec: str, start_piece: str, device: str | None) -> None:
+    from boustro.encoders.described import advice, describe
+    from boustro.encoders.spec import load_encoder
+
+    opened = load_encoder(spec, start_piece=start_piece, device=device)
+    for facts in describe(opened):
+        _print_table(facts)
+    for sentence in advice(opened):
+        print(sentence)
+
+
+def _print_machine() -> None:
     import torch
 
     from boustro.encoders.cache import cache_folder, cache_limit
@@ -32,9 +57,14 @@ def doctor() -> None:
         "bf16": _bf16(device),
         "cache": f"{folder}, {size / 2**20:,.1f} MB of at most {cache_limit() / 2**20:,.0f}",
     }
+    _print_table(rows)
+
+
+def _print_table(rows: dict[str, str]) -> None:
     print("| what | here |\n|---|---|")
     for name, value in rows.items():
         print(f"| {name} | {value} |")
+    print()
 
 
 def _bf16(device: "torch.device") -> str:

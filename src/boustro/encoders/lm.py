@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.transformer import TransformerEncoder
 from boustro.models.pretrained import architecture_kind, causal_class, describe
-from boustro.text.start import start_pieces
+from boustro.text.start import is_recorded, start_pieces
 from boustro.types import Direction
 
 
@@ -48,6 +48,11 @@ class LMEncoder(TransformerEncoder):
         setattr(lm, lm.base_model_prefix, self.model)
         lm.tie_weights()
         return lm
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the LM's config records how it was trained."""
+        return is_recorded(self.model.config)
 
     @property
     def start(self) -> list[int]:

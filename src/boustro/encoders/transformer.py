@@ -122,6 +122,15 @@ class TransformerEncoder(PieceEncoder):
         peaks = [states[layer].abs().max().item() for layer in self._layers]
         return [SCALE if peak > HIGH else 1 for peak in peaks]
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all blocks are loaded, as they are and on one device."""
+        return self._num_blocks == self._num_layers and not self._quantise and not self._spread
+
+    def frame_text(self) -> list[str]:
+        """The pieces around every reading."""
+        return self.tokenizer.convert_ids_to_tokens([*self._prefix, *self._suffix])
+
     def weights(self) -> str:
         """The fingerprint of the weights, a merged adapter included."""
         return fingerprint(self._weights, self.adapter) if self.adapter else self._weights

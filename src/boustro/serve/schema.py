@@ -27,7 +27,9 @@ class PredictRequest(Request):
     ] = None
     recall: Annotated[
         float | None,
-        Field(ge=0.5, le=0.999, description="Longer lists that hold this share of all entities, on average (tag only)."),
+        Field(
+            ge=0.5, le=0.999, description="Longer lists that hold this share of all entities, on average (tag only)."
+        ),
     ] = None
     explain: Annotated[
         bool,

@@ -40,8 +40,7 @@ def start_pieces(tokenizer: Any, config: Any, wanted: str = AUTO, *, backward: b
 
     A tokenizer does not know what a backward LM of others begins with: it is given nothing.
     """
-    ours = hasattr(config, "sentinel") or hasattr(config, "direction")
-    if wanted == RECORDED or (wanted == AUTO and (ours or backward)):
+    if wanted == RECORDED or (wanted == AUTO and (is_recorded(config) or backward)):
         return _recorded(tokenizer, config)
     if wanted == AUTO:
         return frame_of(tokenizer)[0]
@@ -58,6 +57,11 @@ def start_pieces(tokenizer: Any, config: Any, wanted: str = AUTO, *, backward: b
             f"eos or a piece, such as {', '.join(known[:3])}{suggestion(wanted, known)}"
         )
     return [found]
+
+
+def is_recorded(config: Any) -> bool:
+    """Whether it is the config of an LM of ours, which says what the LM was given."""
+    return hasattr(config, "sentinel") or hasattr(config, "direction")
 
 
 def _recorded(tokenizer: Any, config: Any) -> list[int]:
