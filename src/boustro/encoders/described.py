@@ -7,6 +7,7 @@ import contextlib
 import json
 import math
 from collections.abc import Iterator
+from typing import TypeGuard
 
 import torch
 
@@ -66,7 +67,7 @@ def advice(encoder: Encoder, largest: float = math.inf) -> list[str]:
     return found
 
 
-def has_perplexity(encoder: Encoder) -> bool:
+def has_perplexity(encoder: Encoder) -> TypeGuard[LMEncoder]:
     """Whether it is a forward LM of others, wholly loaded in one place: ours record how they were trained."""
     return type(encoder) is LMEncoder and not encoder.backward and encoder.is_whole and not encoder.is_ours
 
