@@ -85,8 +85,8 @@ class Case:
     def draw(self) -> list[str] | Callable[[], Any]:
         """Prepare the folder; returns the arguments of a command, or what to call."""
         self._furnish()
-        kinds = [command_line, damaged_file, damaged_folder, odd_call]
-        thrown = self.random.choices(kinds, weights=[4, 3, 4, 3])[0](self)
+        kinds = [command_line, damaged_file, damaged_folder, odd_call, odd_table, other_kind]
+        thrown = self.random.choices(kinds, weights=[8, 6, 8, 6, 2, 1])[0](self)
         if isinstance(thrown, list):
             self.said += f" boustro {' '.join(map(repr, thrown))}"
             self._may_replace(thrown)
@@ -190,6 +190,66 @@ def damaged_file(case: Case) -> list[str] | Callable[[], Any]:
     return random.choice([*(_reader(case, command, str(path)) for command in READERS), partial(read_data, path)])
 
 
+def odd_table(case: Case) -> list[str]:
+    """A CSV or TSV file of any dialect, sometimes damaged, under a command that reads labelled texts."""
+    random = case.random
+    columns = random.choices([*"text label message topic score sentence1 sentence2 start1 text".split(), ""], k=3)
+    columns = random.choice([["text", "label"], ["sentence1", "sentence2", "label"], columns])
+    cells = [
+        "Ada left.",
+        "",
+        " x ",
+        '"',
+        '"no" he said',
+        '"a""b"',
+        "a,b",
+        "a;b",
+        "a\tb",
+        '"a\nb"',
+        "4.5",
+        "🚒",
+        "s3://a/b",
+    ]
+    rows = [columns, *(random.choices(cells, k=len(columns) + random.choice([0, 0, 0, 1, -1])) for _ in range(4))]
+    separator, end = random.choice(",;\t|"), random.choice(["\n", "\r\n", "\r"])
+    content = end.join(separator.join(row) for row in rows).encode(random.choice(["utf-8", "utf-8-sig", "utf-16"]))
+    path = case.folder / random.choice(["data.csv", "data.tsv", "data.TSV"])
+    path.write_bytes(damage_bytes(random, content, json_lines=False) if random.random() < 0.4 else content)
+    case.said = f"the table {content!r},"
+    return _reader(case, random.choice(TABLE_READERS), str(path))
+
+
+def other_kind(case: Case) -> list[str] | Callable[[], Any]:
+    """A file that is not plain text, under any name, under a command that reads text."""
+    random = case.random
+    start = random.choice(STARTS)
+    endings = [*".txt .csv .tsv .json .jsonl .conll .conllu .gz .bz2 .parquet .arrow".split(), ""]
+    path = case.folder / f"data{random.choice(endings)}"
+    path.write_bytes(start + random.choice([b"", random.randbytes(300), bytes(300), b"Ada B-PER\n\n" * 9]))
+    case.said = f"{path.name} that begins with {start!r},"
+    return random.choice([*(_reader(case, command, str(path)) for command in READERS), partial(read_data, path)])
+
+
+STARTS = [b"PK\x03\x04", b"PK\x05\x06", b"%PDF-1.7\n", b"PAR1\x15", b"ARROW1\x00\x00", b"\x1f\x8b\x08", b"BZh91AY&SY"]
+STARTS += [b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd", b"GGUF\x03\x00\x00\x00", b"SQLite format 3\x00", b"\x80\x04\x95"]
+STARTS += [
+    b"version https://git-lfs.github.com/spec/v1\n",
+    b"<!DOCTYPE html>",
+    b"\xff\xfe",
+    b"\xef\xbb\xbf",
+    b"\xd0\xcf\x11\xe0",
+]
+TABLE_READERS = [
+    "check {}",
+    "check {} {} --task classify --json -",
+    "check {} --task regress",
+    "check {} --task pair --text-column message topic --label-column label",
+    "check {} --task classify --text-column message --label-column topic",
+    "check {} --task similarity --delimiter ;",
+    "check {} --task qa",
+    "evaluate {tagger} {}",
+    "fit + --train {} --text-column text",
+]
 READERS = 3 * [
     "check {} {train.conll} --json -",
     "check {train.conll} {} --scheme SCHEME",

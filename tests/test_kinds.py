@@ -16,6 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from boustro.cli.main import main
+from boustro.serve.batch.rows import read_rows
+from boustro.tasks.data import load_data
+from boustro.tasks.data.pairs import read_pairs
+from boustro.tasks.data.questions import read_questions
+from boustro.tasks.data.texts import read_texts
 from boustro.text.kinds import START, kind_of_file, refuse_kind
 
 
@@ -105,6 +111,41 @@ def test_plain_text_is_no_kind(text, tmp_path):
 def test_no_text_is_taken_for_another_kind(text):
     if not text.lstrip("\ufeff \t\n\r").lower().startswith(("<", "%pdf-", "{\\rtf", "version ")):
         refuse_kind(Path("corpus.txt"), text.encode())
+
+
+@pytest.mark.parametrize("kind", ["zip", "xlsx", "PDF", "parquet", "gzip", "UTF-16", "Git LFS"])
+@pytest.mark.parametrize("name", ["train.txt", "train.csv", "train.jsonl", "train.conllu", "train.json", "train.tsv"])
+def test_every_reader_names_it(kind, name, tmp_path):
+    path = tmp_path / name
+    path.write_bytes(FILES[kind](path))
+    readers = [
+        load_data,
+        read_texts,
+        lambda p: read_pairs(p, "label"),
+        read_questions,
+        lambda p: list(read_rows([str(p)])),
+    ]
+    for read in readers:
+        with pytest.raises(ValueError, match=rf"{name}: this is .*{kind}"):
+            read(path)
+
+
+def test_a_compressed_file_is_named_for_what_it_holds(tmp_path):
+    for ending, pack in ((".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)):
+        path = tmp_path / f"train.txt{ending}"
+        path.write_bytes(pack(tarred()))
+        with pytest.raises(ValueError, match="this is a tar archive, which is not read as text; unpack it first"):
+            load_data(path)
+
+
+def test_commands_name_it(tmp_path, capsys):
+    path = tmp_path / "train.csv"
+    path.write_bytes(FILES["xlsx"](path))
+    said = "this is an Excel workbook (xlsx), which is not read as text; save it as CSV (UTF-8)"
+    for words in ([], ["--task", "classify"], ["--task", "qa"]):
+        assert main(["check", str(path), *words]) == 1 and said in capsys.readouterr().out
+    assert main(["fit", "--train", str(path), "--out", str(tmp_path / "out")]) == 1
+    assert said in capsys.readouterr().err
 
 
 def test_what_is_no_file_has_no_kind(tmp_path):
