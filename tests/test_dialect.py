@@ -197,3 +197,9 @@ def test_check_says_the_dialect_and_takes_the_columns(write, capsys):
     assert "2 texts, 4 words" in shown and "2 rows with semicolons between their cells" in shown
     assert main(["check", str(path)]) == 1
     assert "message, topic" in capsys.readouterr().out
+
+
+def test_predict_says_that_it_reads_a_table_line_by_line(write, capsys):
+    for name, said in (("a.csv", True), ("a.txt", False)):
+        assert main(["predict", "no-folder", str(write(name, "text,label\n"))]) == 1
+        assert ("a.csv: read line by line, with its separators" in capsys.readouterr().err) is said

@@ -18,6 +18,7 @@ from boustro.store import claim
 from boustro.tasks import TASKS, read_examples, task_class, task_of
 from boustro.tasks.config import TaskConfig
 from boustro.tasks.data.around import in_documents
+from boustro.tasks.data.dialect import is_table
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DEFAULT_TRAIN_DATA, DataOptions, TrainDataOptions
 from boustro.text.documents import read_documents
 
@@ -184,7 +185,11 @@ def predict(
         encoder: Where the encoder is now, if it has moved.
     """
     check_options(predict, locals())
-    _refuse_of_taggers(task_class(task_of(folder)), recall, share_evidence)
+    kind = task_class(task_of(folder))
+    _refuse_of_taggers(kind, recall, share_evidence)
+    if isinstance(kind.example, str) and (tables := [f for f in files if reads is None and is_table(Path(f))]):
+        what = "read line by line, with its separators and the names of its columns; JSON lines keep a text whole"
+        print(f"note: {', '.join(tables)}: {what}", file=sys.stderr)
     from boustro.serve.batch.labeller import Opened
     from boustro.serve.batch.predict import predict_files
 
