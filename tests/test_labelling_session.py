@@ -94,6 +94,36 @@ def test_answers_to_other_texts_are_kept_and_learned(tmp_path):
     assert len(on_disk(path)) == 3
 
 
+def test_skipped_sentences_of_other_texts_stay_skipped(tmp_path):
+    path = tmp_path / "answers.jsonl"
+    with session_at(path) as session:
+        session.skip(aside := session.current)
+        key = session.texts[aside].key
+    with AnswerFile(path).open() as file:
+        other = attach(Session([text("Nobody reads ."), text("Nobody writes .")], file, ["PER"]))
+        other.skip(other.current)
+        assert len(file.read_beside().skipped) == 2
+    with session_at(path) as again:
+        assert again.skipped == {aside} and again.texts[aside].key == key
+
+
+def test_answers_that_another_program_wrote_are_not_overwritten(tmp_path):
+    """The sibling of an unfinished file that is cut: the session holds all answers, and writes the file anew."""
+    path = tmp_path / "answers.jsonl"
+    with session_at(path) as session:
+        answer(session)
+        answer(session)
+        before = path.read_bytes()
+        path.write_bytes(before + before.splitlines(keepends=True)[0])  # an editor, or cat >>
+        changed = path.read_bytes()
+        with pytest.raises(ValueError, match="was changed by another program; end this session, and start it again"):
+            answer(session)
+        assert path.read_bytes() == changed and len(session.answers) == 2
+        path.unlink()
+        answer(session)  # nothing is lost
+        assert len(on_disk(path)) == 3
+
+
 class Model:
     """What a session should be, written down naively."""
 

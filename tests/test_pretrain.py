@@ -305,7 +305,8 @@ def test_without_resume_a_run_is_refused_unless_it_may_begin_anew(shards, straig
     (broken_off / "new.checkpoints").mkdir()  # as a full disk leaves it: it holds nothing to lose
     assert main(command(shards, broken_off / "new", steps=1)) == 0
     said = refused(command(shards, broken_off / "lm"), capsys, "--resume", "--overwrite")
-    assert f"{broken_off / 'lm.checkpoints'} has the checkpoints of a run that was stopped" in said
+    where = broken_off / "lm.checkpoints"
+    assert f"{where} has the checkpoints of a run that was stopped after step 6; give --resume" in said
     refused(command(shards, broken_off / "lm", "--resume", "--overwrite"), capsys, "not both")
     assert main(command(shards, broken_off / "lm", "--overwrite")) == 0
     assert "going on" not in capsys.readouterr().err

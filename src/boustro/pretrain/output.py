@@ -37,9 +37,12 @@ def run_output(config: OutputConfig, kind: str) -> Iterator[None]:
     with claim(config.out, kind, overwrite=config.overwrite or config.resume):
         left = config.checkpoints.is_dir() and any(config.checkpoints.iterdir())
         if left and not (config.resume or config.overwrite):
+            numbers = (path.name.rpartition("-")[2] for path in config.checkpoints.glob("checkpoint-*"))
+            steps = [int(number) for number in numbers if number.isdigit()]
+            done = f" after step {max(steps):,}" if steps else ""
             raise FileExistsError(
-                f"{config.checkpoints} has the checkpoints of a run that was stopped; give --resume to continue it, or "
-                "--overwrite to start again"
+                f"{config.checkpoints} has the checkpoints of a run that was stopped{done}; give --resume to continue "
+                "it, or --overwrite to start again"
             )
         kept = f"{config.checkpoints} has the checkpoints; the same command with --resume goes on"
         try:

@@ -81,6 +81,7 @@ class AnswerFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.beside_path = path.with_name(f"{path.name}.session.json")
+        self._known: tuple[int, int] | None = None
 
     @contextlib.contextmanager
     def open(self) -> Iterator["AnswerFile"]:
@@ -98,6 +99,7 @@ class AnswerFile:
 
     def read(self) -> list[Answer]:
         """The answers so far; none where there is no file. `ValueError` with file:line for what is no answer."""
+        self._known = self._stamp()
         if not self.path.exists():
             return []
         return [self._answer(line, f"{self.path}:{n}") for n, line in read_lines(self.path) if line.strip()]
@@ -114,8 +116,21 @@ class AnswerFile:
         return Beside([check_label(name) for name in labels or ()], list(skipped or ()))
 
     def write(self, answers: Sequence[Answer]) -> None:
-        """Replace the file; when this returns, it is on the disk."""
+        """Replace the file; when this returns, it is on the disk.
+
+        `ValueError` where another program has changed it since it was read or written: its lines would be lost.
+        """
+        if self._stamp() not in (self._known, None):
+            raise ValueError(f"{self.path} was changed by another program; end this session, and start it again")
         write_file(self.path, "".join(answer.line for answer in answers))
+        self._known = self._stamp()
+
+    def _stamp(self) -> tuple[int, int] | None:
+        """The size of the file and when it was written; `None` where there is none."""
+        if not self.path.exists():
+            return None
+        found = self.path.stat()
+        return found.st_size, found.st_mtime_ns
 
     def write_beside(self, beside: Beside) -> None:
         """Replace the other file."""

@@ -329,6 +329,8 @@ class Session:
             found["answers"] += 1
         aside = set(beside.skipped)
         self.skipped = {n for n, text in enumerate(self.texts) if aside and text.key in aside} - self.answers.keys()
+        here = {text.key for text in self.texts} if aside else set()
+        self.skipped_elsewhere = [key for key in beside.skipped if key not in here]
         return found
 
     def _beside_in_document(self, number: int, by: int) -> str:
@@ -344,4 +346,4 @@ class Session:
         return sorted({e.label for answer in self.answers.values() for e in answer.entities})
 
     def _beside(self, labels: Sequence[str], skipped: Iterable[int]) -> Beside:
-        return Beside(list(labels), [self.texts[n].key for n in sorted(skipped)])
+        return Beside(list(labels), [self.texts[n].key for n in sorted(skipped)] + self.skipped_elsewhere)
