@@ -185,6 +185,11 @@ def load_fusion(path: Path) -> tuple[Fusion, dict[str, Any]]:
         named = [config["forward"], config["backward"], *config["trained"]]
         if not all(isinstance(name, str) for name in named) or "towers" not in config:
             raise ValueError("the config does not name its LMs")
+        starts = config.get("starts", [[], []])
+        if not (type(starts) is list and [type(own) for own in starts] == [list] * 2):
+            raise ValueError("the config does not say with which pieces each of its LMs begins")
+        if not all(type(piece) is int for own in starts for piece in own):
+            raise ValueError("the config names pieces that are no numbers")
         shape = FusionShape(**config["shape"])
         fusion = FUSIONS[shape.kind](shape)
         weights = load_file(path / WEIGHTS)
