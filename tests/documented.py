@@ -22,6 +22,7 @@ from conftest import SENTENCES
 SMALL = {
     "tokenize": "--workers 1",
     "pretrain": "--tokens 32 --segment-length 16 --batch-segments 2 --micro-batch-segments 1 --no-compile",
+    "backward": "--preset gpt2/config.json --segment-length 16 --batch-segments 2 --passes 1 --workers 1 --no-compile",
     "fuse": "--tokens 32 --segment-length 16 --batch-segments 2",
     "elmo": "--words 60 --width 8 --cells 16 --letter-window 1",
     "fit": "--epochs 1",

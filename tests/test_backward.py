@@ -1,4 +1,4 @@
-"""`boustro backward`: from an LM and raw text to a backward LM beside it, stopped and continued, and what is refused."""
+"""`boustro backward`: from an LM and raw text to a backward LM, stopped and continued, and what is refused."""
 
 import json
 from pathlib import Path

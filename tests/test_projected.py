@@ -53,13 +53,15 @@ def test_only_the_projection_learns_and_the_table_is_in_no_checkpoint():
     assert not any("table" in name for name in lm.state_dict())
 
 
-@pytest.mark.parametrize(
-    ("options", "width", "message"),
-    [({}, 8, "8 wide, the model to train 16"), ({"tie_word_embeddings": False}, 24, "not tied")],
-)
-def test_what_does_not_fit_is_refused(options, width, message):
-    with pytest.raises(ValueError, match=message):
-        project_embeddings(make_lm(**options), torch.randn(50, width), torch.zeros(50, dtype=torch.int64))
+def test_a_head_of_its_own_becomes_a_tied_one():
+    lm = make_lm(tie_word_embeddings=False)
+    project_embeddings(lm, torch.randn(50, 24), torch.zeros(50, dtype=torch.int64))
+    assert lm.config.tie_word_embeddings and lm.lm_head.projection is lm.get_input_embeddings().projection
+
+
+def test_a_table_that_is_narrower_than_the_lm_is_refused():
+    with pytest.raises(ValueError, match="8 wide, the model to train 16"):
+        project_embeddings(make_lm(), torch.randn(50, 8), torch.zeros(50, dtype=torch.int64))
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama", "qwen3", "gpt_neox"])
@@ -94,15 +96,7 @@ def test_a_run_learns_and_writes_an_ordinary_lm(tiny_lm, tmp_path):
 
 def test_the_sampled_loss_is_for_causal_lms_only(tmp_path, capsys):
     shards = write_shards(tmp_path / "shards", [FERRY] * 30)
-    arguments = [
-        "--objective",
-        "masked",
-        "--preset",
-        "eurobert-tiny",
-        "--sampled-pieces",
-        "5",
-        "--segment-length",
-        "16",
-    ]
-    assert main(["pretrain", "--shards", str(shards), "--out", str(tmp_path / "lm"), *arguments, "--no-compile"]) == 1
+    arguments = ["--objective", "masked", "--preset", "eurobert-tiny", "--segment-length", "16", "--no-compile"]
+    arguments += ["--shards", str(shards), "--out", str(tmp_path / "lm")]
+    assert main(["pretrain", *arguments, "--sampled-pieces", "5"]) == 1
     assert "--sampled-pieces is for --objective causal, not masked" in capsys.readouterr().err

@@ -229,7 +229,7 @@ def test_every_entity_of_any_text_is_found_on_the_words_that_it_touches(data):
 
 @st.composite
 def labelled_sentences(draw):
-    """Sentences of any words (none blank or with white space around it), with flat or overlapping entities, documents and spaces or none."""
+    """Sentences of words that are not padded, with flat or overlapping entities, documents and spaces or none."""
     words = draw(st.lists(any_text.map(str.strip).filter(bool), min_size=1, max_size=8))
     size = len(words)
     ends = st.tuples(st.integers(0, size), st.integers(0, size), st.sampled_from(["A", "B-C"]))

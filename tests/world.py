@@ -30,6 +30,8 @@ GOOD = {
     "demo": "--out {out}",
     "tokenize": "{corpus.txt} --out {out} --tokenizer {lm} --workers 1",
     "pretrain": f"--shards {{shards}} --out {{out}} --preset {{lm}}/config.json --no-compile {STEPS}",
+    "backward": "{lm} --text {corpus.jsonl} --out {out} --preset {lm}/config.json --no-compile --segment-length 16 "
+    "--batch-segments 1 --passes 1 --sampled-pieces 20 --workers 1",
     "fuse": f"--forward {{lm}} --backward {{back}} --shards {{shards}} --out {{out}} --width 8 --num-heads 2 {STEPS}",
     "adapt": f"--lm {{lm}} --shards {{shards}} --out {{out}} {STEPS}",
     "distill-states": "{corpus.txt} --teacher {back} --student {lm} --out {out} --words 40",

@@ -50,22 +50,21 @@ class ProjectedHead(ProjectedEmbedding):
 
 
 def project_embeddings(lm: PreTrainedModel, table: Float[Tensor, "V D"], counts: Int[Tensor, " V"]) -> None:
-    """Replace the embeddings of `lm`, and the head tied to them, by those of `table` through a projection.
+    """Replace the embeddings of `lm` and its head, which are then tied, by those of `table` through a projection.
 
     `counts` are how often each piece occurs; the axes and their scale are those of running text. Raises `ValueError`
-    for a table that is narrower than the LM, and for an LM whose head is not tied.
+    for a table that is narrower than the LM.
     """
     width, rms = lm.config.hidden_size, lm.config.initializer_range
     if table.shape[1] < width:
         raise ValueError(
             f"the embeddings are {table.shape[1]:,} wide, the model to train {width:,}; choose a narrower --preset"
         )
-    if not lm.config.tie_word_embeddings:
-        raise ValueError(f"the head of a {lm.config.model_type} is not tied to its embeddings; choose another --preset")
     projection = nn.Parameter(torch.eye(table.shape[1], width))
     axes = standardised(table, counts) * rms
     lm.set_input_embeddings(ProjectedEmbedding(axes, projection))
     lm.set_output_embeddings(ProjectedHead(axes, projection))
+    lm.config.tie_word_embeddings = True
 
 
 @torch.no_grad()

@@ -23,7 +23,7 @@ from transformers import PreTrainedModel
 from boustro.models.loss import Finish, LMWithLoss, summed_loss
 
 POWER = 0.75
-ROWS, TILE = 1024, 4096
+ROWS, TILE = 4096, 1024  # logits at a time, which should fit the processor's cache
 VectorsOf = Callable[[Int[Tensor, " C"]], Float[Tensor, "C d"]]
 """Piece ids → the head's rows."""
 

@@ -44,6 +44,7 @@ from boustro.text.tokenizers import load_tokenizer
 HELD_OUT, MADE_BY = "held-out", "backward"
 HELD_OUT_CHARACTERS, ONE_IN = 400_000, 20
 """Every 20th document is held out, until there are this many characters."""
+MEASURED = 40_000  # pieces of the held-out text for each validation loss, which is exact and so costs more than a step
 SPARE = 0.1  # share of the time for what is not planned: validation, writing, a slower machine
 LEAST_STEPS = 10
 
@@ -163,7 +164,7 @@ def _say_plan(config: BackwardConfig, plan: Plan, step: int) -> None:
 
 def _options(config: BackwardConfig, shards: Path, out: Path, tokens: int, **how: Any) -> PretrainConfig:
     same = ("preset", "sampled_pieces", "segment_length", "batch_segments", "lr", "seed", "compile", "save_minutes")
-    how |= {"embeddings_of": config.model, "save_dtype": "bfloat16", "evaluations": 4}
+    how |= {"embeddings_of": config.model, "save_dtype": "bfloat16", "evaluations": 4, "validation_pieces": MEASURED}
     return PretrainConfig(shards=(shards,), out=out, tokens=tokens, **{n: getattr(config, n) for n in same}, **how)
 
 
