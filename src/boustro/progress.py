@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from multiprocessing import parent_process
 from threading import Lock
 from time import monotonic
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TextIO, TypeVar
 
 from tqdm import tqdm
 
@@ -35,12 +35,20 @@ class Progress:
         total: How many there are, where that is known.
         done: How many of them were done before.
         shown: By default a bar on a terminal and lines elsewhere; always a bar; nothing.
+        lines_to: Where lines go, if not to what is standard error when they come.
     """
 
     def __init__(
-        self, what: str, unit: str, *, total: int | None = None, done: int = 0, shown: bool | None = None
+        self,
+        what: str,
+        unit: str,
+        *,
+        total: int | None = None,
+        done: int = 0,
+        shown: bool | None = None,
+        lines_to: TextIO | None = None,
     ) -> None:
-        self.what, self.unit, self.total, self.done = what, unit, total, done
+        self.what, self.unit, self.total, self.done, self._lines_to = what, unit, total, done, lines_to
         terminal = sys.stderr.isatty()
         bar = (terminal and parent_process() is None) if shown is None else shown
         self._lines = shown is None and not terminal
@@ -76,7 +84,7 @@ class Progress:
             self._bar.update(number)
             if self._lines and monotonic() >= self._due:
                 self._due = monotonic() + LINE_SECONDS
-                print(self.line(), file=sys.stderr, flush=True)
+                print(self.line(), file=self._lines_to or sys.stderr, flush=True)
 
     def skip(self, number: int) -> None:
         """So many more are done, but not now: they do not count for the speed."""

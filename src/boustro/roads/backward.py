@@ -31,9 +31,10 @@ from transformers import AutoConfig
 from boustro.locks import lock
 from boustro.models.pretrained import architecture_kind
 from boustro.names import locate_model
+from boustro.output import duration
 from boustro.pretrain.config import PretrainConfig
 from boustro.pretrain.distributed import say
-from boustro.pretrain.progress import PROBE_STEPS, DryRun, duration
+from boustro.pretrain.progress import PROBE_STEPS, DryRun
 from boustro.pretrain.run import KIND, pretrain
 from boustro.roads.options import BackwardConfig
 from boustro.store import claim, fingerprint, open_folder, read_json, reading, write_file, write_folder

@@ -5,6 +5,7 @@ continuation, which re-ranks the choices; a pair adds them up (`generation.choic
 (`generation.scores`). What is given to the harness as the log-likelihood is the score that was chosen.
 """
 
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -32,6 +33,7 @@ class BoustroLM(TemplateLM):
         super().__init__()
         self.judge = open_judge(model, score, device)
         self.tokenizer, self.score, self.counts = self.judge.tokenizer, self.judge.score, Counter[str]()
+        self._lines_to = sys.stderr  # the command silences the harness's own bars
 
     @property
     def eot_token_id(self) -> int:
@@ -51,7 +53,8 @@ class BoustroLM(TemplateLM):
         ]
         continuations = [continuation for _, _, continuation in requests]
         found: list[tuple[float, bool]] = []
-        with Progress("scoring", "choices", total=len(requests), shown=False if disable_tqdm else None) as bar:
+        shown = False if disable_tqdm else None
+        with Progress("scoring", "choices", total=len(requests), shown=shown, lines_to=self._lines_to) as bar:
             for start in range(0, len(requests), CHUNK):
                 part = slice(start, start + CHUNK)
                 found += zip(*self.judge.judge(contexts[part], continuations[part]), strict=True)
