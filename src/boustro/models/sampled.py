@@ -86,6 +86,7 @@ def sampled_loss(
     return summed_loss(rows, logits_of, (vectors,), places) / (wanted != -100).sum().clamp_min(1)
 
 
+@torch.compiler.disable()  # the compiler would unroll the tiles, and keep the logits of all
 @torch.no_grad()
 def exact_loss(
     states: Float[Tensor, "B T d"],
@@ -96,14 +97,14 @@ def exact_loss(
 ) -> Float[Tensor, ""]:
     """Mean cross-entropy over all pieces, `TILE` of them at a time, so that a tile's logits stay in the cache."""
     known = targets != -100
-    totals = []
+    total = states.new_zeros((), dtype=torch.float32)
     for rows, wanted in zip(states[known].split(ROWS), targets[known].split(ROWS), strict=True):
-        parts, right = [], torch.zeros(len(rows), device=rows.device)
+        log_sum, right = (rows.new_full((len(rows),), start, dtype=torch.float32) for start in (-torch.inf, 0.0))
         for pieces in torch.arange(num_pieces, device=rows.device).split(TILE):
             logits = F.linear(rows, vectors_of(pieces)).float()
             logits = logits if finish is None else finish(logits)
-            parts.append(logits.logsumexp(-1))
+            torch.logaddexp(log_sum, logits.logsumexp(-1), out=log_sum)  # nothing small is kept between large tensors
             here = (wanted >= pieces[0]) & (wanted <= pieces[-1])
             right[here] = logits[here, wanted[here] - pieces[0]]
-        totals.append((torch.stack(parts).logsumexp(0) - right).sum())
-    return torch.stack(totals).sum() / known.sum()
+        total += (log_sum - right).sum()
+    return total / known.sum()
