@@ -49,7 +49,8 @@ def both_readings(texts: Int[Tensor, "B P"], lengths: Lengths) -> tuple[Int[Tens
 
 def after(start: Sequence[int], texts: Int[Tensor, "B P"]) -> Int[Tensor, "B Q"]:
     """Texts after their start pieces: `[5, 7, 9]` → `[0, 5, 7, 9]`."""
-    return torch.cat([texts.new_tensor(start).expand(len(texts), -1), texts], 1)
+    begin = torch.tensor(start, dtype=texts.dtype, device=texts.device)
+    return torch.cat([begin.expand(len(texts), -1), texts], 1)
 
 
 def in_text_order(states: Float[Tensor, "*L B Q R"], lengths: Lengths) -> Float[Tensor, "*L B Q R"]:
