@@ -1,6 +1,7 @@
 """`boustro backward`: from an LM and raw text to a backward LM, stopped and continued, and what is refused."""
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from boustro.cli.main import main
 from boustro.encoders.spec import load_encoder
+from boustro.pretrain.trainer import PretrainTrainer
 from boustro.roads import backward as steps
 from conftest import SENTENCES
 
@@ -72,6 +74,25 @@ def test_a_stopped_run_goes_on_with_its_plan(command, capsys, monkeypatch):
 
     monkeypatch.setattr(steps, "pretrain", checked)
     assert command("--minutes", "9") == 0
+
+
+def test_a_run_that_is_stopped_says_that_the_same_command_goes_on(command, capsys, monkeypatch):
+    original = PretrainTrainer.training_step
+
+    def stops(self, *given, **named):
+        if self.state.global_step == 3 and not self.config.dry_run:  # the first steps are measured
+            self.signals.received = signal.SIGTERM
+        return original(self, *given, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PretrainTrainer, "training_step", stops)
+        assert command() == 143
+    said = capsys.readouterr().err
+    assert "checkpoint-3 is complete. To continue, give the same command\n" in said and "--resume" not in said
+    assert command() == 0
+    assert "resuming from made.checkpoints/checkpoint-3" in capsys.readouterr().err
+    Path("made.work").mkdir()  # killed between the last two steps
+    assert command() == 0 and not Path("made.work").exists()
 
 
 def test_a_dry_run_tells_the_plan_and_leaves_nothing(command, capsys):

@@ -35,6 +35,11 @@ class OutputConfig:
     __post_init__ = check_options
 
     @property
+    def again(self) -> str:
+        """The command that continues a run that is stopped."""
+        return "the same command" if self.resume else "the same command with --resume"
+
+    @property
     def checkpoints(self) -> Path:
         """The folder of the checkpoints, which is removed when the run is finished."""
         return self.out.with_name(self.out.name + ".checkpoints")

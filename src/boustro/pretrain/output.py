@@ -44,7 +44,7 @@ def run_output(config: OutputConfig, kind: str) -> Iterator[None]:
                 f"{config.checkpoints} has the checkpoints of a run that was stopped{done}; give --resume to continue "
                 "it, or --overwrite to start again"
             )
-        kept = f"{config.checkpoints} has the checkpoints; the same command with --resume goes on"
+        kept = f"{config.checkpoints} has the checkpoints; {config.again} goes on"
         try:
             with keeping(lambda: kept if any(config.checkpoints.glob("*/manifest.json")) else ""):
                 yield

@@ -141,8 +141,9 @@ class PretrainTrainer(Trainer):
             except Stopped as stop:
                 kept, step = self.save_now(), self.state.global_step
                 left = f"{kept} is complete" if kept else "there was nothing to save"
-                advice = "To continue, give the same command with --resume"
-                say(f"stopped by {stop} after step {step:,} of {steps:,}; {left}. {advice}")
+                say(
+                    f"stopped by {stop} after step {step:,} of {steps:,}; {left}. To continue, give {self.config.again}"
+                )
                 raise SystemExit(128 + stop.number) from None
         return {
             "config": json.loads(json.dumps(asdict(self.config), default=str)),  # paths as text

@@ -31,7 +31,7 @@ from transformers import AutoConfig
 from boustro.locks import lock
 from boustro.models.pretrained import architecture_kind
 from boustro.names import locate_model
-from boustro.output import duration
+from boustro.output import duration, keeping
 from boustro.pretrain.config import PretrainConfig
 from boustro.pretrain.distributed import say
 from boustro.pretrain.progress import PROBE_STEPS, DryRun
@@ -80,8 +80,9 @@ def build_backward(config: BackwardConfig) -> dict[str, Any]:
             if config.dry_run:
                 with tempfile.TemporaryDirectory() as elsewhere:
                     return {"plan": asdict(_plan(config, Path(elsewhere), key))}
-            result = _train(config, _plan(config, work, key), work)
-            shutil.rmtree(work)
+            with keeping(lambda: f"what is complete in {work} is kept; the same command goes on"):
+                result = _train(config, _plan(config, work, key), work)
+        shutil.rmtree(work, ignore_errors=True)  # also what a run left that was killed at its very end
     print(f"{config.model}+{config.out}")
     return result
 
