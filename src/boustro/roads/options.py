@@ -83,7 +83,7 @@ class BackwardConfig:
     model: Positional[str]
     """The forward LM: a folder, or a name on the Hub."""
     text: tuple[str, ...]
-    """Raw text: text or JSONL files (.gz, .bz2, .xz too), folders of them, or names of datasets on the Hub."""
+    """Raw text: files, folders or names of datasets on the Hub, as for boustro tokenize."""
     out: Path
     """Where to write the backward LM; the pair is then named MODEL+OUT."""
     minutes: Positive = 60.0
@@ -94,7 +94,7 @@ class BackwardConfig:
     """How many pieces besides the batch's own the softmax of a step is computed over, drawn by frequency."""
     segment_length: Annotated[int, Range(2, 2**20)] = 256
     """Pieces per segment, and the LM's context window."""
-    batch_segments: Count = 32
+    batch_segments: Count = 16
     """Segments per optimiser step."""
     passes: Count = 4
     """The most passes over the text."""
@@ -103,7 +103,7 @@ class BackwardConfig:
     seed: Seed = 1
     """Seed of the weights and the data order."""
     text_key: str = "text"
-    """Key of the text in JSONL files and datasets."""
+    """Key or column of the text in files of records and datasets."""
     split: Split = "blank-line"
     """What ends a document in a text file."""
     workers: Workers | None = None
