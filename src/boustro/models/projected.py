@@ -88,9 +88,9 @@ def standardised(table: Float[Tensor, "V D"], counts: Int[Tensor, " V"], power: 
 
 def fold(lm: Any, weights: dict[str, Tensor]) -> dict[str, Tensor]:
     """The weights of the trained `lm` as those of an ordinary one: E · P in place of each projection."""
-    return {
-        name.removesuffix(NAME) + FOLDED if name.endswith(f".{NAME}") else name: (
-            lm.get_input_embeddings().vectors() if name.endswith(f".{NAME}") else tensor
-        )
-        for name, tensor in weights.items()
-    }
+    projected = [name for name in weights if name.endswith(f".{NAME}")]
+    if not projected:
+        return weights
+    vectors = lm.get_input_embeddings().vectors()  # those of the head too
+    others = {name: tensor for name, tensor in weights.items() if name not in projected}
+    return others | {name.removesuffix(NAME) + FOLDED: vectors for name in projected}

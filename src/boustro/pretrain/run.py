@@ -151,7 +151,7 @@ def build_lm(config: PretrainConfig, corpora: Corpora) -> PreTrainedModel:
     if config.embeddings_of:
         refuse_other_pieces(config.embeddings_of, shards.tokenizer_path)
         table = read_embeddings(config.embeddings_of)[: shards.config["vocab_size"]]
-        project_embeddings(lm, table, torch.from_numpy(corpora.counts()))
+        project_embeddings(lm, table, torch.from_numpy(corpora.counts))
     return lm
 
 
@@ -183,7 +183,7 @@ def _with_loss(config: PretrainConfig, recipe: Recipe, lm: PreTrainedModel, corp
         return recipe.with_loss(lm)
     if recipe.with_sampled_loss is None:
         raise ValueError(f"--sampled-pieces is for --objective causal, not {config.objective}; leave it out")
-    return recipe.with_sampled_loss(lm, inclusion(corpora.counts(), config.sampled_pieces))
+    return recipe.with_sampled_loss(lm, inclusion(corpora.counts, config.sampled_pieces))
 
 
 def _architecture(preset: str) -> str:

@@ -11,6 +11,7 @@ with α below 1 small corpora are read more often than their sizes say. Sizes 90
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ class Corpora:
         own = [shards.fingerprint for shards in self.shards]
         return own[0] if len(own) == 1 else fingerprint(own, [round(share, 9) for share in self.shares])
 
+    @cached_property
     def counts(self) -> np.ndarray:
         """(V,) how often each piece occurs in the beginning of the corpora."""
         return np.sum([shards.counts(self.shards[0].config["vocab_size"]) for shards in self.shards], axis=0)
