@@ -7,6 +7,7 @@
     ridge-pool                     a class per text      `heads.ridge_pool`
     score-pool                     a number per text     `heads.pooled`
     pair, pair-score               a class or a number   `heads.pairs`
+    relation                       a class of two places `heads.relation`
     answer                         answers to questions  `heads.questions`
 
 A new kind is a body or a subclass of `Head`, and one line in `HEADS`.
@@ -22,6 +23,7 @@ from boustro.heads.options import HeadOptions
 from boustro.heads.pairs import Comparison, PairHead, PairScoreHead
 from boustro.heads.pooled import PooledBiLSTM, PooledHead, PooledMLP, PooledScoreHead
 from boustro.heads.questions import QuestionHead, SpanReader
+from boustro.heads.relation import MarkedPlaces, RelationHead
 from boustro.heads.ridge_pool import PooledRidge, RidgeSums
 from boustro.heads.ridge_tags import RidgeTagger, TwoRidges
 from boustro.heads.span.head import SpanHead, SpanScorer
@@ -49,6 +51,7 @@ HEADS: dict[str, HeadKind] = {
     "answer": HeadKind(QuestionHead, SpanReader),
     "pair": HeadKind(PairHead, Comparison),
     "pair-score": HeadKind(PairScoreHead, Comparison),
+    "relation": HeadKind(RelationHead, MarkedPlaces),
 }
 
 

@@ -1,0 +1,164 @@
+"""Texts with two marked places, and the relation between them.
+
+    {"text": "Rain caused the flood.", "head": [0, 4], "tail": [16, 21], "label": "Cause-Effect(e1,e2)"}    JSON lines
+    ("Rain caused the flood.", (0, 4), (16, 21), "Cause-Effect(e1,e2)")                                     Python
+
+`head` and `tail` are half-open ranges of characters, in the unit that the file proves (see `units`); in a label such as
+Cause-Effect(e1,e2), e1 is the head and e2 the tail. A place that begins or ends inside a word is widened to whole words
+and counted; so are places that overlap, which are read as they are. Refused, with file:line, are places outside the
+text or without a word, and a head and a tail that are the same words. Several records may share a text.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+from boustro.errors import shorten
+from boustro.given import as_text
+from boustro.tasks.data.named import Named, read_named, under_names
+from boustro.tasks.data.offsets import to_words
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note
+from boustro.tasks.data.texts import LABEL_KEY, is_label, tidy_label, whole_text
+from boustro.tasks.data.units import Span, Unit, convert, find_unit
+from boustro.text.words import Placed
+from boustro.types import Sentence
+
+PLACES = "head", "tail"
+KEYS = ("text", *PLACES)
+OVERLAPPING = "examples whose head and tail overlap"
+CACHED_TEXTS = 4096
+Words = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedText:
+    """A text with two marked places, and the relation between them where it is known.
+
+    Attributes:
+        sentence: All words of the text.
+        head, tail: The half-open ranges of their words.
+        text: The text as it was given.
+        places: The half-open range of each word in `text`, in characters.
+        label: The relation, with its direction where it has one.
+        where: file:line, or the number of the record.
+    """
+
+    sentence: Sentence
+    head: Words
+    tail: Words
+    text: str = field(repr=False)
+    places: tuple[tuple[int, int], ...] = field(repr=False)
+    label: str | None = None
+    where: str = ""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """All words of the text."""
+        return self.sentence.words
+
+    @property
+    def marks(self) -> tuple[Words, Words]:
+        """Head and tail."""
+        return self.head, self.tail
+
+    def __len__(self) -> int:
+        return len(self.sentence)
+
+    def marked(self) -> tuple[str, str]:
+        """The text of the head and of the tail, as it was given."""
+        found = [self.text[self.places[start][0] : self.places[end - 1][1]] for start, end in self.marks]
+        return found[0], found[1]
+
+
+def read_relations(
+    data: Any, notes: list[Note] | None = None, options: DataOptions = DEFAULT_OPTIONS
+) -> list[MarkedText]:
+    """Examples of a JSON lines file, of dicts, or of (text, head, tail, label) tuples; changes go to `notes`.
+
+    Raises `FileNotFoundError`, and `ValueError` with file:line for a record without a text, two places and a label.
+    """
+    noted = [] if notes is None else notes
+
+    def plain(named: Named) -> Named:
+        records = [(where, _as_dict(record)) for where, record in under_names(named, options, KEYS[:1], LABEL_KEY)]
+        return _in_code_points(records, noted)
+
+    return read_named(data, "relation", lambda record, where: _labelled(record, where, noted), plain, options, noted)
+
+
+def mark_text(record: Any, where: str, notes: list[Note] | None = None) -> MarkedText:
+    """A text with its two places, without a label, from a dict or a tuple; `ValueError`, with the place, for others."""
+    if isinstance(record, MarkedText):
+        return record
+    record, noted = _as_dict(record), [] if notes is None else notes
+    if not isinstance(record, Mapping):
+        raise ValueError(f"{where}: expected an object with {', '.join(KEYS)}, got {shorten(record)}")
+    if missing := [key for key in KEYS if key not in record]:
+        found = ", ".join(map(str, record)) or "nothing"
+        raise ValueError(f"{where}: no {missing[0]} under {missing[0]!r} (found: {found})")
+    text = as_text(record[KEYS[0]], f"{where}: the text")
+    spans, placed = [_span(record, key, where) for key in PLACES], _split(text)
+    head, tail = (_words(span, text, placed, where, noted) for span in convert(spans, text, Unit(), where, []))
+    if head == tail:
+        shown = shorten(" ".join(placed.sentence.words[slice(*head)]))
+        raise ValueError(f"{where}: head and tail are the same words, {shown}; a relation is between two places")
+    if head[0] < tail[1] and tail[0] < head[1]:
+        noted.append(Note(OVERLAPPING, where))
+    return MarkedText(placed.sentence, head, tail, text, placed.places, where=where)
+
+
+def _as_dict(record: Any) -> Any:
+    """A tuple as the record that it stands for."""
+    keys = (*KEYS, LABEL_KEY)
+    several = isinstance(record, (list, tuple)) and len(KEYS) <= len(record) <= len(keys)
+    return dict(zip(keys, record, strict=False)) if several else record
+
+
+def _labelled(record: Any, where: str, notes: list[Note]) -> MarkedText:
+    example = mark_text(record, where, notes)
+    label = record.get(LABEL_KEY) if isinstance(record, Mapping) else example.label
+    if not is_label(label):
+        raise ValueError(f"{where}: the label under {LABEL_KEY!r} is {shorten(label)}; expected the name of a relation")
+    return replace(example, label=tidy_label(label, where, notes))
+
+
+def _span(record: Mapping[str, Any], key: str, where: str) -> Span:
+    """The place under a key, in any unit."""
+    place = record[key]
+    if isinstance(place, Mapping):
+        place = [place.get("start"), place.get("end")]
+    if not isinstance(place, (list, tuple)) or [type(part) for part in place] != [int, int]:
+        raise ValueError(f"{where}: {key} is {shorten(place)}; expected [start, end), two numbers of characters")
+    return Span(key, place[0], place[1])
+
+
+def _words(span: Span, text: str, placed: Placed, where: str, notes: list[Note]) -> Words:
+    (entity,) = to_words([span], placed.places, text, where, notes)
+    return entity.start, entity.end
+
+
+def _in_code_points(records: list[tuple[str, Any]], notes: list[Note]) -> list[tuple[str, Any]]:
+    """Records with their places in code points; those without a text or places stay, and are refused later."""
+    marked = {where: spans for where, record in records if (spans := _spans(record))}
+    unit = find_unit((record[KEYS[0]], marked[where]) for where, record in records if where in marked)
+    found = []
+    for where, record in records:
+        if where in marked:
+            spans = convert(marked[where], record[KEYS[0]], unit, where, notes)
+            record = {**record, **{span.label: (span.start, span.end) for span in spans}}
+        found.append((where, record))
+    return found
+
+
+def _spans(record: Any) -> list[Span]:
+    if not isinstance(record, Mapping) or not isinstance(record.get(KEYS[0]), str):
+        return []
+    with suppress(KeyError, ValueError):
+        return [_span(record, key, "") for key in PLACES]
+    return []
+
+
+_split = lru_cache(CACHED_TEXTS)(whole_text)
+"""A text is asked about several times, and split once."""
