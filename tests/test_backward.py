@@ -136,4 +136,4 @@ def test_what_cannot_work_is_one_sentence(more, given, message, command, capsys)
 def test_a_masked_lm_is_refused(command, capsys):
     AutoConfig.for_model("bert", **SHAPE).save_pretrained("masked")
     assert command(model="masked") == 1
-    assert "masked is a bert, not a causal LM" in capsys.readouterr().err
+    assert "masked is a masked LM (bert), not a causal LM" in capsys.readouterr().err

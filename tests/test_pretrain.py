@@ -4,10 +4,13 @@ Presets are covered here too.
 """
 
 import json
+import logging
 import math
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -20,8 +23,9 @@ from boustro.cli.main import main
 from boustro.models.loss import LMWithLoss
 from boustro.models.presets import PRESETS, make_config
 from boustro.objectives.causal import causal
+from boustro.pretrain.config import PretrainConfig
 from boustro.pretrain.recipes import RECIPES
-from boustro.pretrain.trainer import PretrainTrainer
+from boustro.pretrain.trainer import PretrainTrainer, training_arguments
 from boustro.store import open_folder
 from boustro.text.segments import Segments
 from boustro.text.shards import Shards
@@ -514,3 +518,13 @@ def test_a_loss_that_is_no_number_ends_the_run(shards, tmp_path, capsys, monkeyp
     monkeypatch.setattr("boustro.models.loss.lm_loss", lambda states, *rest, **named: states.sum() * math.nan)
     assert main(command(shards, tmp_path / "lm", steps=2)) == 1
     assert "the loss at step 1 is nan; nothing was written. Try a lower --lr" in capsys.readouterr().err
+
+
+def test_nothing_is_said_of_compiling_without_a_gpu(tmp_path, caplog):
+    config = PretrainConfig(shards=(tmp_path,), out=tmp_path / "out")
+    logger = logging.getLogger("transformers")
+    logger.addHandler(caplog.handler)
+    with patch.dict(os.environ):  # where transformers writes what is to be compiled
+        training_arguments(config, 1, validate=False, torch_compile=True)
+    logger.removeHandler(caplog.handler)
+    assert not caplog.records

@@ -24,7 +24,7 @@ from boustro.generation.models import open_lm
 from boustro.models.pretrained import load_pretrained
 from boustro.models.shorten import CAUSAL, MASKED
 from boustro.models.unread import wrongly_unread
-from boustro.pretrain.warm_start import start_embeddings_from
+from boustro.pretrain.warm_start import start_from
 from boustro.text.tokenizers import load_tokenizer, with_special_pieces
 
 KINDS = [*CAUSAL.split(), *MASKED.split()]
@@ -212,7 +212,7 @@ def test_a_head_that_the_config_ties_and_the_file_has_is_scored_in_no_way(untied
         lambda: open_lm(spec),
         lambda: Pair.load(f"{spec}+{back}"),
         lambda: load_encoder(spec).language_model(),
-        lambda: start_embeddings_from(new, spec),
+        lambda: start_from(new, spec),
     ):
         with pytest.raises(ValueError, match=message):
             read()

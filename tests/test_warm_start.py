@@ -5,6 +5,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM
 
 from boustro.cli.main import main
+from boustro.pretrain import warm_start
 from boustro.pretrain.warm_start import refuse_other_pieces, start_embeddings_from, start_from
 from pretraining import write_shards
 
@@ -64,6 +65,25 @@ def test_embeddings_come_over_with_a_tied_head_alone(tiny_lm, tied, changed):
     assert torch.equal(lm.get_output_embeddings().weight, given) == tied
     found = {name for name, tensor in lm.state_dict().items() if not torch.equal(tensor, before[name])}
     assert {name.split(".")[-2] for name in found} == changed
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+def test_of_an_lm_whose_embeddings_come_over_nothing_else_is_read(tiny_lm, kind, monkeypatch):
+    monkeypatch.setattr(warm_start, "load_pretrained", lambda *given, **how: 1 / 0)
+    lm = new_lm(tiny_lm("llama"))
+    start_embeddings_from(lm, str(tiny_lm(kind)))
+    with pytest.raises(ZeroDivisionError):
+        start_from(lm, str(tiny_lm(kind)))
+
+
+def test_a_masked_lm_starts_from_the_embeddings_of_its_own_kind_only(tiny_lm, tmp_path):
+    sizes = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    given, ours = (AutoModelForMaskedLM.from_config(AutoConfig.for_model("bert", **sizes)) for _ in range(2))
+    given.save_pretrained(tmp_path)
+    start_embeddings_from(ours, str(tmp_path))
+    assert torch.equal(ours.get_input_embeddings().weight, given.get_input_embeddings().weight)
+    with pytest.raises(ValueError, match="is a bert and the model to train a llama"):
+        start_embeddings_from(new_lm(tiny_lm("llama")), str(tmp_path))
 
 
 def test_rows_of_padding_stay_behind(tiny_lm, tmp_path):

@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.transformer import TransformerEncoder
-from boustro.models.pretrained import architecture_kind, causal_class, describe
+from boustro.models.pretrained import architecture_kind, causal_class, describe, refuse_no_causal_lm
 from boustro.text.start import is_recorded, start_pieces
 from boustro.types import Direction
 
@@ -29,11 +29,9 @@ class LMEncoder(TransformerEncoder):
         super().__init__(path, reading, **common)
 
     def _refuse_other_kind(self, path: str, config: Any) -> None:
-        kind = architecture_kind(config)
-        if kind == "masked":
+        if architecture_kind(config) == "masked":
             raise ValueError(f"{path} is {describe(config)}, which reads both ways already; name it masked:{path}")
-        if kind is None:
-            raise ValueError(f"{path} is {describe(config)}, not a causal LM; name a causal LM such as gpt2")
+        refuse_no_causal_lm(path, config)
 
     def _frame(self, config: Any, start_piece: str) -> tuple[list[int], list[int]]:
         self.backward = (self._direction or getattr(config, "direction", "forward")) == "backward"

@@ -1,6 +1,7 @@
 """Models of transformers: what kind an architecture is, and loading weights quietly, completely, with clear errors."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal
 
 from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, PretrainedConfig
@@ -57,9 +58,29 @@ def describe(config: PretrainedConfig) -> str:
     return f"a {kind} LM ({name})"
 
 
+def refuse_no_causal_lm(name: str, config: PretrainedConfig) -> None:
+    """`ValueError` for an architecture of another kind; `name` is the model's, for the message."""
+    if architecture_kind(config) != "causal":
+        raise ValueError(f"{name} is {describe(config)}, not a causal LM; name a causal LM such as gpt2")
+
+
 def first_position(config: PretrainedConfig) -> int:
     """The position of the first piece: 0, but in RoBERTa and similar models the padding piece's id + 1."""
     return config.pad_token_id + 1 if config.model_type in POSITIONS_AFTER_PADDING else 0
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Within it transformers logs errors only, and shows no progress bars."""
+    bars, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
 
 
 def load_pretrained(make: Any, name_or_path: str, *, num_blocks: int | None = None, **options: Any) -> Any:
@@ -71,20 +92,14 @@ def load_pretrained(make: Any, name_or_path: str, *, num_blocks: int | None = No
     """
     _refuse_unknown_quantisation(name_or_path, options.get("config"))
     folder, file = source(name_or_path)
-    bars, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
     try:
-        model, told = make.from_pretrained(folder, output_loading_info=True, **options, **file)
+        with quiet():
+            model, told = make.from_pretrained(folder, output_loading_info=True, **options, **file)
     except Exception as error:  # a damaged file makes the libraries raise anything
         if isinstance(error, ImportError) or lacks_memory(error):
             raise
         refuse_pointers(name_or_path)
         raise ValueError(f"{name_or_path}: the weights could not be loaded: {reason(error)}") from error
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()
     missing = sorted(name for name in told["missing_keys"] if UNUSED not in name)
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""

@@ -29,6 +29,7 @@ from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from transformers.utils.logging import disable_progress_bar
 
 from boustro.hardware import best_device, mixed_precision
+from boustro.models.pretrained import quiet
 from boustro.pretrain.checkpoints import load_steps, load_weights, remove_checkpoints, step_of, write_checkpoint
 from boustro.pretrain.config import RunConfig
 from boustro.pretrain.distributed import all_reduce_max, all_reduce_sum, is_rank0, num_processes, process_index, say
@@ -44,27 +45,28 @@ def training_arguments(config: RunConfig, steps: int, validate: bool, **more: An
     """The Trainer's arguments that all runs share, and `more`; creating them also joins the process group."""
     if not sys.stderr.isatty():
         disable_progress_bar()
-    arguments = TrainingArguments(
-        output_dir=tempfile.gettempdir() if config.dry_run else str(config.checkpoints),
-        max_steps=steps,
-        learning_rate=config.lr,
-        warmup_steps=round(config.warmup * steps),
-        use_cpu=best_device().type == "cpu",
-        logging_steps=max(1, min(50, steps // 20)),
-        logging_nan_inf_filter=False,  # it would wait for the GPU in every micro-batch, and hide what it finds
-        eval_strategy="steps" if validate and not config.dry_run else "no",
-        eval_steps=max(1, steps // max(1, config.evaluations)),
-        save_strategy="steps",
-        save_steps=10**9,  # by the clock instead, see PretrainTrainer
-        seed=config.seed,
-        dataloader_drop_last=True,
-        ddp_find_unused_parameters=False,
-        ddp_broadcast_buffers=False,
-        remove_unused_columns=False,
-        report_to="none",
-        disable_tqdm=True,
-        **more,
-    )
+    with quiet():  # it says of a CPU that compiling is for GPUs
+        arguments = TrainingArguments(
+            output_dir=tempfile.gettempdir() if config.dry_run else str(config.checkpoints),
+            max_steps=steps,
+            learning_rate=config.lr,
+            warmup_steps=round(config.warmup * steps),
+            use_cpu=best_device().type == "cpu",
+            logging_steps=max(1, min(50, steps // 20)),
+            logging_nan_inf_filter=False,  # it would wait for the GPU in every micro-batch, and hide what it finds
+            eval_strategy="steps" if validate and not config.dry_run else "no",
+            eval_steps=max(1, steps // max(1, config.evaluations)),
+            save_strategy="steps",
+            save_steps=10**9,  # by the clock instead, see PretrainTrainer
+            seed=config.seed,
+            dataloader_drop_last=True,
+            ddp_find_unused_parameters=False,
+            ddp_broadcast_buffers=False,
+            remove_unused_columns=False,
+            report_to="none",
+            disable_tqdm=True,
+            **more,
+        )
     if arguments.n_gpu > 1:  # one process and several GPUs: nn.DataParallel would multiply the batch
         say(f"using 1 of {arguments.n_gpu} GPUs; to use all, start with torchrun --nproc-per-node")
         arguments._n_gpu = 1

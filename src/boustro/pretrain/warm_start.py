@@ -74,8 +74,8 @@ def start_embeddings_from(lm: PreTrainedModel, folder: str) -> None:
     ours: Any = lm.get_input_embeddings().weight
     with reading(folder, ADVICE):
         width = AutoConfig.from_pretrained(locate_model(folder)).get_text_config().hidden_size
-    if width >= ours.shape[1]:  # otherwise the model is not even loaded
-        theirs = _load(folder, lm, "auto").get_input_embeddings().weight.float()
+    if width >= ours.shape[1]:  # otherwise nothing more is read
+        theirs = read_embeddings(folder, lm).float()
         width = theirs.shape[1]
     if width < ours.shape[1]:
         raise ValueError(
@@ -90,35 +90,44 @@ def start_embeddings_from(lm: PreTrainedModel, folder: str) -> None:
     ours[:rows] = copied
 
 
-def read_embeddings(model: str) -> Tensor:
-    """(V, D) the input embeddings of an LM, in the precision of its files; of safetensors nothing else is read."""
-    folder = Path(locate_model(model))
+def read_embeddings(model: str, like: PreTrainedModel | None = None) -> Tensor:
+    """(V, D) the input embeddings of an LM, in the precision of its files; of safetensors nothing else is read.
+
+    The LM is causal, or of the architecture of `like`.
+    """
+    folder = locate_model(model)
+    config, make = _architecture(folder, like)
     with reading(model, ADVICE):
-        config = AutoConfig.from_pretrained(str(folder))
         with torch.device("meta"):
-            bare = AutoModelForCausalLM.from_config(config)
+            bare = getattr(make, "from_config", make)(config)
         (name,) = (n for n, p in bare.named_parameters() if p is bare.get_input_embeddings().weight)
         own = name.split(".", 1)[1]  # a file of the body alone has no prefix, that of a wrapper has another one
-        for file in sorted(folder.glob("*.safetensors")):
+        for file in sorted(Path(folder).glob("*.safetensors")):
             with safe_open(file, "pt") as tensors:
                 if found := [key for key in tensors.keys() if f".{key}".endswith(f".{own}")]:  # noqa: SIM118
                     return tensors.get_tensor(found[0])
-    return load_pretrained(AutoModelForCausalLM, str(folder), dtype="auto").get_input_embeddings().weight.detach()
+    return load_pretrained(make, folder, dtype="auto").get_input_embeddings().weight.detach()
 
 
-def _load(folder: str, lm: PreTrainedModel, dtype: Any = torch.float32) -> Any:
-    """The LM in `folder`: a causal one, or one of the architecture of `lm`."""
+def _load(folder: str, lm: PreTrainedModel) -> Any:
+    """The LM in `folder`, in float32: a causal one, or one of the architecture of `lm`."""
     folder = locate_model(folder)
+    config, make = _architecture(folder, lm)
+    return load_pretrained(make, folder, config=config, dtype=torch.float32)
+
+
+def _architecture(folder: str, like: PreTrainedModel | None) -> tuple[Any, Any]:
+    """The config of an LM, and the class of transformers for it with its head; see `read_embeddings`."""
     with reading(folder, ADVICE):
         config = AutoConfig.from_pretrained(folder)
-        if architecture_kind(config) == "causal":
-            return load_pretrained(AutoModelForCausalLM, folder, config=config, dtype=dtype)
-    if config.model_type != lm.config.model_type:
+    if like is None or architecture_kind(config) == "causal":
+        return config, AutoModelForCausalLM
+    if config.model_type != like.config.model_type:
         raise ValueError(
-            f"{folder} is a {config.model_type} and the model to train a {lm.config.model_type}; start from a causal "
-            f"LM or from a {lm.config.model_type}"
+            f"{folder} is a {config.model_type} and the model to train a {like.config.model_type}; start from a causal "
+            f"LM or from a {like.config.model_type}"
         )
-    return load_pretrained(type(lm), folder, config=config, dtype=dtype)
+    return config, type(like)
 
 
 def _with_rows(more: int, theirs: Tensor, ours: Tensor | None) -> Tensor:

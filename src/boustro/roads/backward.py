@@ -29,7 +29,7 @@ from typing import Any
 from transformers import AutoConfig
 
 from boustro.locks import lock
-from boustro.models.pretrained import architecture_kind
+from boustro.models.pretrained import refuse_no_causal_lm
 from boustro.names import locate_model
 from boustro.output import duration, keeping
 from boustro.pretrain.config import PretrainConfig
@@ -69,7 +69,9 @@ def build_backward(config: BackwardConfig) -> dict[str, Any]:
     Raises `ValueError` for a model that is not a causal LM, for a run that was begun with other inputs, and where the
     minutes are too few.
     """
-    _refuse_no_causal_lm(config.model)
+    with reading(config.model, "name a causal LM, a folder or a name on the Hub"):
+        architecture = AutoConfig.from_pretrained(locate_model(config.model)).get_text_config()
+    refuse_no_causal_lm(config.model, architecture)
     work, key = config.out.with_name(config.out.name + ".work"), _key(config)
     with lock(work, wait=False):
         result = _finished(config, key)
@@ -85,13 +87,6 @@ def build_backward(config: BackwardConfig) -> dict[str, Any]:
         shutil.rmtree(work, ignore_errors=True)  # also what a run left that was killed at its very end
     print(f"{config.model}+{config.out}")
     return result
-
-
-def _refuse_no_causal_lm(model: str) -> None:
-    with reading(model, "name a causal LM, a folder or a name on the Hub"):
-        own = AutoConfig.from_pretrained(locate_model(model)).get_text_config()
-    if architecture_kind(own) != "causal":
-        raise ValueError(f"{model} is a {own.model_type}, not a causal LM; name a causal LM such as gpt2")
 
 
 def _key(config: BackwardConfig) -> str:
