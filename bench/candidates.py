@@ -27,6 +27,7 @@ import unseen
 from boustro.names import locate_model
 from boustro.store import write_file
 from gpt2_pair import boustro
+from ner import BUCKETS, Figures, spread
 from open_questions import DIRECTIONS, WARM
 
 VALIDATION = "wikipedia/validation.jsonl.bz2"
@@ -147,10 +148,10 @@ def main(
         seeds: Seeds of the LMs and of the heads.
         sets: Sets of `bench/unseen.py`; none trains the LMs and no tagger.
     """
-    bench, figures = Bench(data, out, tokens), out / "figures.json"
+    bench, figures = Bench(data, out, tokens), Figures(out / "figures.json")
     measured = [name for name in (*unseen.SETS, "across") if name in sets]
-    keys = [(name, key) for name in measured for key in ("f1", *unseen.BUCKETS)]
-    heads = (f"{name} {unseen.BUCKETS.get(key, 'F1')}" for name, key in keys)
+    keys = [(name, key) for name in measured for key in ("f1", *BUCKETS)]
+    heads = (f"{name} {BUCKETS.get(key, 'F1')}" for name, key in keys)
     columns = ["candidate", "parameters", "forward", "backward", "bits a character", *heads]
     print("| " + " | ".join(columns) + " |\n|---|" + "---:|" * (len(columns) - 1))
     for name in only:
@@ -158,11 +159,11 @@ def main(
         for seed in seeds:
             halves = bench.train(name, seed)
             pair = "+".join(map(str, halves))
-            found = unseen.score(pair, seed, data, sets, figures=figures)
+            found = unseen.score(pair, seed, data, sets, figures)
             rows.append({f"{n} {key}": found[n][key] for n, key in keys} | _losses(bench, name, halves))
         cells = [f"{rows[0]['parameters'] / 1e6:.1f}M"]
-        cells += [unseen.spread([row[key] for row in rows], 3) for key in (*DIRECTIONS, "bits")]
-        cells += [unseen.spread([row[f"{n} {key}"] for row in rows]) for n, key in keys]
+        cells += [spread([row[key] for row in rows], 3) for key in (*DIRECTIONS, "bits")]
+        cells += [spread([row[f"{n} {key}"] for row in rows]) for n, key in keys]
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
 

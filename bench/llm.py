@@ -11,21 +11,22 @@ not cached, and bytes of features a word. A cell in the file at --figures is not
 deviation over the seeds.
 """
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
 import tyro
+from torch.utils.flop_counter import FlopCounterMode
 
-import boustro
-from boustro.encoders.spec import load_encoder
-from boustro.metrics.buckets import DIMENSIONS, Training, count_buckets
+from boustro.encoders.spec import load_encoder, split_spec
+from boustro.metrics.significance import bootstrap, difference, entity_counts, f1
 from boustro.metrics.spans import score_entities
-from boustro.store import write_file
+from boustro.store import read_json
 from boustro.tasks.data.schemes import gold_entities
-from unseen import BUCKETS, spread
+from ner import BUCKETS, Figures, by_bucket, fit_tagger, found_entities, read_part, spread
 
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "forward": ("{llm}", {}),
@@ -51,6 +52,8 @@ SETS: dict[str, tuple[str, int | None, dict[str, Any]]] = {
 }
 """By name: the folder, the number of training sentences, and options that are not the default."""
 PLACES = ("first word", "elsewhere")
+BASE = "forward"
+"""The row that the others are compared with."""
 
 
 def main(
@@ -73,42 +76,52 @@ def main(
         sets: Names of sets.
         seeds: Random seeds of the head.
     """
-    cells: dict[str, dict[str, float]] = json.loads(figures.read_text()) if figures and figures.exists() else {}
-    heads = ("F1", *BUCKETS, *PLACES, "words/s", "bytes/word")
+    cells = Figures(figures)
+    heads = ("F1", "gain", *BUCKETS, *PLACES, "trained", "MFLOP/word", "words/s", "bytes/word")
     print("| row | set | " + " | ".join(heads) + " |\n|---|---|" + "---:|" * len(heads), flush=True)
     for name in rows:
         label, _, spec = name.partition("=")
         encoder, options = (spec, {}) if spec else ROWS[name]
         encoder = encoder.format(llm=llm, half=half)
         for own in sets:
-            found = []
             for seed in seeds:
-                key = f"{label} {encoder} {own} {seed}"
-                if key not in cells:
+                if (key := f"{label} {own} {seed}") not in cells:
                     cells[key] = run(encoder, options, SETS[own], data, seed)
-                    if figures:
-                        write_file(figures, json.dumps(cells, indent=1) + "\n")
-                found.append(cells[key])
-            cost = cost_of(encoder, options, data, cells, figures)
+            found = [cells[f"{label} {own} {seed}"] for seed in seeds]
             shown = [spread([cell[column] for cell in found]) for column in ("f1", *BUCKETS, *PLACES)]
-            print(f"| {label} | {own} | " + " | ".join([*shown, *cost]) + " |", flush=True)
+            shown.insert(1, gain([cells.get(f"{BASE} {own} {seed}") for seed in seeds], found))
+            cost = cost_of(encoder, options, data, cells)
+            trained = f"{found[0]['parameters'] + cost['parameters']:,}"
+            costs = [f"{cost['flops'] / 1e6:,.0f}", f"{cost['speed']:,.0f}", f"{cost['bytes']:,}"]
+            print(f"| {label} | {own} | " + " | ".join([*shown, trained, *costs]) + " |", flush=True)
 
 
 def run(
     encoder: str, options: Mapping[str, Any], chosen: tuple[str, int | None, dict[str, Any]], data: Path, seed: int
-) -> dict[str, float]:
-    """F1 of a tagger on the development set, of all entities and by bucket."""
+) -> dict[str, Any]:
+    """F1 of a tagger on the development set, of all entities, by bucket and by place; what else the table needs."""
     folder, number, own = chosen
-    train, dev = (boustro.read_data(data / "ner" / folder / f"{part}.txt") for part in ("train", "dev"))
-    train = train[:number]
-    tagger = boustro.Tagger(encoder, **{**own, **options}).fit(train, dev, seed=seed)
-    found = [answer.entities for answer in tagger.answer(dev, cached=True)]
-    gold = [gold_entities(sentence) for sentence in dev]
-    known = Training.of((sentence.words, gold_entities(sentence)) for sentence in train)
-    counts = count_buckets(DIMENSIONS["seen"], known, [sentence.words for sentence in dev], gold, found)
+    train, dev = read_part(data, folder, "train", number), read_part(data, folder, "dev")
+    tagger = fit_tagger(encoder, {**own, **options}, train, dev, seed)
+    found, gold = found_entities(tagger, dev), [gold_entities(sentence) for sentence in dev]
     first, rest = (score_entities(*([only(own, at) for own in part] for part in (gold, found))) for at in (True, False))
-    places = dict(zip(PLACES, (first.f1, rest.f1), strict=True))
-    return {"f1": score_entities(gold, found).f1, **{key: counts[name].f1 for key, name in BUCKETS.items()}, **places}
+    return {
+        **by_bucket(train, dev, found),
+        **dict(zip(PLACES, (first.f1, rest.f1), strict=True)),
+        "parameters": tagger.record["head_parameters"],
+        "counts": entity_counts(gold, found).tolist(),
+    }
+
+
+def gain(base: Sequence[dict[str, Any] | None], found: Sequence[dict[str, Any]]) -> str:
+    """Points above the base row of the same seeds, and the 95% interval over sentences and seeds."""
+    before = [cell["counts"] for cell in base if cell]
+    if len(before) < len(found) or before == [cell["counts"] for cell in found]:
+        return ""
+    drawn = bootstrap(f1, [np.array(before), np.array([cell["counts"] for cell in found])])
+    gap = difference(*drawn)
+    assert gap is not None
+    return f"{gap.points:+.2f} [{gap.low:+.2f}, {gap.high:+.2f}]"
 
 
 def only(entities: Sequence[Any], first: bool) -> list[Any]:
@@ -116,20 +129,27 @@ def only(entities: Sequence[Any], first: bool) -> list[Any]:
     return [entity for entity in entities if (entity.start == 0) == first]
 
 
-def cost_of(
-    encoder: str, options: Mapping[str, Any], data: Path, cells: dict[str, Any], figures: Path | None
-) -> tuple[str, str]:
-    """Words a second and bytes of features a word, measured once."""
+def cost_of(encoder: str, options: Mapping[str, Any], data: Path, cells: Figures) -> dict[str, float]:
+    """Of reading, measured once: words a second, floating-point operations a word, bytes of features a word; and the
+    parameters that were trained before the head."""
     key = f"cost {encoder} {options.get('layers', 'auto')}"
     if key not in cells:
         own = load_encoder(encoder, options.get("layers", "auto"), context="document")
-        sentences = boustro.read_data(data / "ner" / "crossner_politics" / "dev.txt")
+        sentences = read_part(data, "crossner_politics", "dev")
         words, began = sum(map(len, sentences)), time.perf_counter()
         own.encode_all(sentences)
-        cells[key] = {"speed": words / (time.perf_counter() - began), "bytes": own.bytes_per_word}
-        if figures:
-            write_file(figures, json.dumps(cells, indent=1) + "\n")
-    return f"{cells[key]['speed']:,.0f}", f"{cells[key]['bytes']:,}"
+        speed = words / (time.perf_counter() - began)
+        some = sentences[:50]
+        with FlopCounterMode(display=False) as counter, torch.no_grad():
+            own.encode_all(some)
+        records = [Path(part) / "training.json" for part in split_spec(encoder)]
+        cells[key] = {
+            "speed": speed,
+            "flops": counter.get_total_flops() / sum(map(len, some)),
+            "bytes": own.bytes_per_word,
+            "parameters": sum(read_json(record)["num_parameters"] for record in records if record.is_file()),
+        }
+    return cells[key]
 
 
 if __name__ == "__main__":

@@ -8,20 +8,14 @@ organisations in the sentences of Few-NERD's development set that have any: anot
 is left out of both sides there. A cell in the file at --figures is not computed again. Mean ± standard deviation.
 """
 
-import json
-import statistics
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import tyro
 
-import boustro
-from boustro.metrics.buckets import DIMENSIONS, Training, count_buckets
-from boustro.metrics.spans import score_entities
-from boustro.store import write_file
-from boustro.tasks.data.schemes import gold_entities
 from boustro.types import Entity, Sentence
+from ner import BUCKETS, Figures, by_bucket, fit_tagger, found_entities, read_part, spread
 
 SETS: dict[str, tuple[str, int | None, dict[str, Any]]] = {
     "wnut17": ("wnut17", None, {"epochs": 10}),
@@ -31,7 +25,6 @@ SETS: dict[str, tuple[str, int | None, dict[str, Any]]] = {
 }
 """By name: the folder, the number of training sentences, and options that are not the default."""
 ACROSS = {"person": "PER", "location": "LOC", "organization": "ORG"}
-BUCKETS = {"never": "never seen", "other": "seen with another type only"}
 
 
 def main(
@@ -54,10 +47,11 @@ def main(
         sentences: At most so many sentences of every file, for a quick look.
         memory: Taggers remember their training data, as with `boustro fit --memory`.
     """
+    cells = Figures(figures)
     print(f"{'encoder':40} {'set':10} {'F1':>14} {'never seen':>14} {'other type':>14}", flush=True)
     for encoder in encoders:
         for name in (name for name in SETS if _scored(name, sets)):
-            found = [score(encoder, seed, data, _scored(name, sets), sentences, figures, memory) for seed in seeds]
+            found = [score(encoder, seed, data, _scored(name, sets), cells, sentences, memory) for seed in seeds]
             for scored in _scored(name, sets):
                 shown = (spread([own[scored][key] for own in found]) for key in ("f1", *BUCKETS))
                 print(f"{encoder:40} {scored:10} " + " ".join(f"{value:>14}" for value in shown), flush=True)
@@ -68,19 +62,17 @@ def score(
     seed: int,
     data: Path,
     sets: Sequence[str],
+    cells: Figures,
     sentences: int | None = None,
-    figures: Path | None = None,
     memory: bool = False,
 ) -> dict[str, dict[str, float]]:
-    """By set: F1 of a tagger over this encoder, of all entities and by bucket. `figures` is read, and added to."""
-    cells, system = _load(figures), f"{encoder} --memory" if memory else encoder
+    """By set: F1 of a tagger over this encoder, of all entities and by bucket."""
+    system = f"{encoder} --memory" if memory else encoder
     for name in SETS:
         scored = _scored(name, sets)
         if any(f"{system} {n} {seed}" not in cells for n in scored):
             for n, found in _run(encoder, name, seed, data, sets, sentences, memory):
                 cells[f"{system} {n} {seed}"] = found
-            if figures is not None:
-                write_file(figures, _dump(cells))
     return {name: cells[f"{system} {name} {seed}"] for name in (*SETS, "across") if name in sets}
 
 
@@ -93,21 +85,15 @@ def _run(
     encoder: str, name: str, seed: int, data: Path, sets: Sequence[str], most: int | None, memory: bool
 ) -> Iterator[tuple[str, dict[str, float]]]:
     folder, number, options = SETS[name]
-    read = {part: boustro.read_data(data / "ner" / folder / f"{part}.txt")[:most] for part in ("train", "dev")}
-    train, dev = read["train"][:number], read["dev"]
-    tagger = boustro.Tagger(encoder, memory=memory, **options).fit(train, dev, seed=seed)
-    known = Training.of((sentence.words, gold_entities(sentence)) for sentence in train)
+    train, dev = read_part(data, folder, "train", most)[:number], read_part(data, folder, "dev", most)
+    tagger = fit_tagger(encoder, {**options, "memory": memory}, train, dev, seed)
     for scored in _scored(name, sets):
         examples = dev if scored == name else few_nerd(data / "ner/fewnerd_inter/dev.txt")[:most]
-        found = [answer.entities for answer in tagger.answer(examples, cached=True)]
-        gold = [gold_entities(sentence) for sentence in examples]
+        found = found_entities(tagger, examples)
         if scored != name:
             wanted = set(ACROSS.values())
             found = [[entity for entity in own if entity.label in wanted] for own in found]
-        words = [sentence.words for sentence in examples]
-        counts = count_buckets(DIMENSIONS["seen"], known, words, gold, found)
-        own = {key: counts[bucket].f1 for key, bucket in BUCKETS.items()}
-        yield scored, {"f1": score_entities(gold, found).f1, **own}
+        yield scored, by_bucket(train, examples, found)
 
 
 def few_nerd(path: Path) -> list[Sentence]:
@@ -124,20 +110,6 @@ def few_nerd(path: Path) -> list[Sentence]:
         if entities:
             sentences.append(Sentence(tuple(row[0] for row in rows), entities=tuple(entities)))
     return sentences
-
-
-def spread(values: Sequence[float], digits: int = 2) -> str:
-    """The mean, and the standard deviation of several."""
-    around = f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
-    return f"{statistics.fmean(values):.{digits}f}{around}"
-
-
-def _load(path: Path | None) -> dict[str, dict[str, float]]:
-    return json.loads(path.read_text("utf-8")) if path is not None and path.exists() else {}
-
-
-def _dump(cells: dict[str, dict[str, float]]) -> str:
-    return json.dumps(cells, indent=1) + "\n"
 
 
 if __name__ == "__main__":
