@@ -10,7 +10,6 @@ import pytest
 from boustro.cli.main import main
 from boustro.heads.closed_form import CLOSED_FORMS
 from boustro.heads.many.passes import PASSES
-from boustro.studies.core.task import TAG
 from boustro.studies.fewshot.features import FeatureReader, reading_encoder
 from boustro.studies.fewshot.heads import resolve_head
 from boustro.studies.fewshot.options import ShotOptions
@@ -19,6 +18,7 @@ from boustro.studies.fewshot.results import compare_points
 from boustro.studies.fewshot.study import ShotStudy
 from boustro.studies.report.blocks import Figure
 from boustro.tasks.data.conll import format_conll
+from boustro.tasks.labellings import TagLabelling
 from boustro.types import Sentence
 
 NAMES = ["Ada Brandt", "Port Lisse", "Vellmar Calloway", "Okonkwo", "Brandt & Sons", "<b>Lisse", "Ada", "Vellmar"]
@@ -167,10 +167,10 @@ def test_a_study_of_nothing_is_refused(change, message):
 
 
 def test_auto_changes_with_the_number_of_shots_and_gives_way_to_what_is_asked_for():
-    for fewest, (head, tags) in TAG.shot_heads:
-        assert resolve_head(TAG, "auto", "auto", max(fewest, 1)) == (head, tags)
-        assert head.removesuffix("+crf") in {*CLOSED_FORMS, *PASSES} and tags in TAG.shot_tags
-    assert resolve_head(TAG, "lda", "auto", 4) == ("lda", TAG.shot_heads[-1][1][1])
+    for fewest, (head, tags) in TagLabelling.shot_heads:
+        assert resolve_head(TagLabelling, "auto", "auto", max(fewest, 1)) == (head, tags)
+        assert head.removesuffix("+crf") in {*CLOSED_FORMS, *PASSES} and tags in TagLabelling.shot_tags
+    assert resolve_head(TagLabelling, "lda", "auto", 4) == ("lda", TagLabelling.shot_heads[-1][1][1])
 
 
 def test_a_protocol_is_a_preset():

@@ -11,9 +11,9 @@ import torch
 import boustro
 from boustro.cli.main import main
 from boustro.heads.options import HeadOptions
-from boustro.heads.questions import NO_ANSWER
 from boustro.heads.registry import make_head
 from boustro.tasks.labellings.matches import OTHER, match_features, question_kind, stem, stem_weights
+from boustro.types import NO_ANSWER
 
 MAX_SPAN = 3
 

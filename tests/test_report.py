@@ -20,11 +20,11 @@ from boustro.studies.compare.report import REPORT
 from boustro.studies.core import systems
 from boustro.studies.core.run import write_report
 from boustro.studies.core.study import KIND, find_cells
-from boustro.studies.core.task import CLASSIFY
 from boustro.studies.report.blocks import MarkedText, Section
 from boustro.studies.report.charts import score_dots
 from boustro.studies.report.page import PAGE_DARK, PAGE_LIGHT
 from boustro.studies.report.svg import DARK, LETTER, LIGHT, NUM_SERIES, Scale, standalone, ticks
+from boustro.tasks.classifier import Classifier
 from boustro.tasks.config import ClassifierConfig, TaggerConfig
 from boustro.tasks.data import read_data
 from boustro.tasks.data.schemes import gold_entities
@@ -78,7 +78,7 @@ def write_cell(grid, system, seed, out, answers):
     with write_folder(cell.folder, KIND) as folder:
         for name, predicted in answers.items():
             told = score_entities([gold_entities(s) for s in grid.data()[name]], predicted).to_dict()
-            figures = {key: told[key] for key in ("precision", "recall") if grid.task.has_positions}
+            figures = {key: told[key] for key in ("precision", "recall") if grid.units.has_positions}
             result[name] = {"value": told["f1"], "figures": figures, "per_type": told["per_type"]}
             rows = [
                 {"entities": [(e.label, e.start, e.end) for e in own], "scores": [round(draw.random(), 4) for _ in own]}
@@ -301,7 +301,7 @@ def test_a_comparison_of_classifiers_speaks_of_texts_and_accuracy(tmp_path, monk
     texts = [
         Sentence(("good", "boat", str(n)), label="POS" if n % 3 else "NEG", where=f"t.jsonl:{n}") for n in range(60)
     ]
-    grid = make_grid(heads=("mlp-pool",), task=CLASSIFY, train=texts[:20], dev=texts)
+    grid = make_grid(heads=("mlp-pool",), task=Classifier, train=texts[:20], dev=texts)
     for system, seed in itertools.product(grid.systems(), (1, 2, 3)):
         wrong = 30 if system.name == "starter-forward" else 6
         answers = [[Entity("NEG" if n < wrong else s.label, 0, 3)] for n, s in enumerate(texts)]

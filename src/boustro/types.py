@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 Direction = Literal["forward", "backward"]
 """Which way a causal LM reads."""
+NO_ANSWER = "no answer"
+"""The label of a question that its context does not answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,6 @@ from boustro.heads.dropout import Dropout
 from boustro.heads.layout import check_lengths, pad
 from boustro.heads.options import HeadOptions
 
-NO_ANSWER = "no answer"
 SPAN_WIDTH = 32
 BEST = 5
 Spans = list[tuple[int, int]]

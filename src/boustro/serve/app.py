@@ -222,7 +222,7 @@ def _add_pages(app: FastAPI) -> None:
 
 def with_options(model: Served, asked: PredictRequest) -> Served:
     """The model with what the request asks for; `Refused` for an option that it does not have."""
-    if asked.min_score is not None and model.task != "tag":
+    if asked.min_score is not None and not model.has_entities:
         message = f"min_score is for entities; {model.name} is a model of the task {model.task}"
         raise Refused(400, "no_min_score", message)
     try:

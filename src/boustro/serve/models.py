@@ -32,6 +32,7 @@ class ServedTask(Served):
     def __init__(self, name: str, model: Task[Any, Any], explains: bool = False) -> None:
         self.name, self.task, self.example = name, model.name, model.example
         self.model, self.labels, self.explains = model, model.types, explains
+        self.has_entities = model.labelling is not None and model.labelling.units.has_positions
         self._recalls: dict[float, Served] = {}
         self._explained: Served | None = None
 

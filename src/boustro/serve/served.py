@@ -31,6 +31,8 @@ class Served(ABC):
     name: str
     task: str
     labels: Sequence[str] = ()
+    has_entities: bool = False
+    """Whether its outputs have entities with scores, which `min_score` selects."""
     example: Any
     """An input as JSON, for the pages and to warm up."""
 

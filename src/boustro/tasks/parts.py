@@ -13,6 +13,16 @@ from boustro.types import Sentence
 MOST_BYTES = 512 * 2**20
 
 
+def sentences_of(
+    examples: Sequence[Any], parts: Callable[[Any], tuple[Sentence, ...]]
+) -> tuple[list[Sentence], np.ndarray]:
+    """What is encoded, each sentence of examples of several parts once; (examples, parts) numbers of these."""
+    own = [parts(example) for example in examples]
+    if all(len(sentences) == 1 for sentences in own):
+        return [sentences[0] for sentences in own], np.arange(len(own))[:, None]
+    return distinct_parts(own)
+
+
 def distinct_parts(examples: Iterable[tuple[Sentence, ...]]) -> tuple[list[Sentence], np.ndarray]:
     """The different sentences, without labels, and (examples, parts) which of them each example has."""
     numbers: dict[tuple, int] = {}

@@ -13,14 +13,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, overload
 
-from boustro.heads.questions import NO_ANSWER
 from boustro.tasks.answers import InputAnswer, Part
 from boustro.tasks.base import Task
 from boustro.tasks.data import data_name
 from boustro.tasks.data.questions import Question, QuestionData, as_question, parse_question, read_questions
 from boustro.tasks.data.reading import DataOptions, refuse_tag_options, refuse_text_options, warn_of
 from boustro.tasks.render import as_html, as_terminal
-from boustro.types import Entity, Sentence
+from boustro.types import NO_ANSWER, Entity, Sentence
 
 Asked = tuple[str, str] | Mapping[str, Any] | Question
 """(question, context), a dict with these keys, or a `Question`."""

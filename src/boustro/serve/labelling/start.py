@@ -32,7 +32,7 @@ def make_source(encoder: str | None, options: LabelOptions, reading: DataOptions
     tagger = Tagger.from_pretrained(options.tagger, cache=run.cache, device=run.device)
     if encoder not in (None, tagger.encoder_spec):
         raise OptionError("--tagger has an encoder of its own; leave --encoder out")
-    if tagger.labelling is None or tagger.labelling.scheme == "labels":
+    if tagger.labelling is None or not tagger.labelling.units.has_spans:
         raise ValueError(f"{options.tagger} labels every word; boustro label is for entities")
     kept = {name: getattr(tagger.config, name) for name in ("pooling", "spacing", "start_piece", "dtype", "quantise")}
     if options.context == "sentence":

@@ -26,7 +26,7 @@ from boustro.tasks.data.conllu import read_conllu
 from boustro.tasks.data.jsonl import records_of
 from boustro.tasks.data.reading import DataOptions, missing_file
 from boustro.tasks.data.records import SPAN_KEYS, TAG_KEYS, TEXT_KEY, UNLABELLED, WORD_KEYS
-from boustro.tasks.data.schemes import gold_entities
+from boustro.tasks.data.schemes import WHOLE_WORDS, gold_entities
 from boustro.tasks.data.spellings import ALL_LETTERS, respell
 from boustro.text.documents import OPENERS, read_lines
 from boustro.text.words import split_text
@@ -139,7 +139,7 @@ def _labelled(path: Path, options: DataOptions) -> Iterator[Text]:
     data = load_data(path, options)
     counts = {what: count for what, count in data.counts().items() if what != UNLABELLED}  # these are to be labelled
     print_notices({f"{what} ({path}; boustro check lists them)": n for what, n in counts.items()})
-    if data.scheme == "labels":
+    if data.scheme in WHOLE_WORDS:
         raise ValueError(f"{path}: its tags label every word, and not entities; with --scheme io they are types")
     for sentence in data.sentences:
         if sentence.words:

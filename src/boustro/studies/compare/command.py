@@ -46,8 +46,7 @@ def compare(
     from boustro.studies.compare.grid import Grid
     from boustro.studies.core.run import run_study
     from boustro.studies.core.systems import parse_variants
-    from boustro.studies.core.task import studied_task
-    from boustro.tasks import TASKS
+    from boustro.tasks import TASKS, task_class
 
     options, config = vars(training), TASKS[task].config
     variants = parse_variants(vary, config)
@@ -60,7 +59,7 @@ def compare(
         seeds=seeds,
         options=options,
         variants=variants,
-        task=studied_task(task, sets["train"]),
+        task=task_class(task),
         train=sets["train"][:train_sentences],
         dev=sets["dev"],
         test=sets.get("test"),

@@ -1,8 +1,8 @@
 """Examples whose answers are right or wrong as a whole: where two systems differ, and mistakes of which one is sure.
 
-An answer has a *credit* from 0 to 1 (`core.task`): for a label 1 or 0, for an answer to a question its F1, for a number
-how near its rank is. An example is *fixed* when the second system's credit is higher than the first's by at least
-`CHANGE`, *broken* in the opposite case; both are counted over all seeds that the systems share.
+An answer has a *credit* from 0 to 1 (`tasks.units`): for a label 1 or 0, for an answer to a question its F1, for a
+number how near its rank is. An example is *fixed* when the second system's credit is higher than the first's by at
+least `CHANGE`, *broken* in the opposite case; both are counted over all seeds that the systems share.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from boustro.studies.compare.cases import MAX_BROKEN, MAX_FIXED, Answers
-from boustro.studies.core.task import StudiedTask
+from boustro.tasks.units import Units
 
 CHANGE = 0.25
 MOST_WORDS, MOST_MISTAKES, MOST_EFFECTS = 60, 8, 6
@@ -19,15 +19,16 @@ LEAST_EFFECT = 0.01
 
 
 def differing(
-    task: StudiedTask,
+    units: Units,
     examples: Sequence[Any],
     first: Sequence[Answers],
     second: Sequence[Answers],
     others: Mapping[str, Answers],
     names: tuple[str, str],
+    title: str,
 ) -> list[dict[str, Any]]:
-    """One group with all examples, as `cases.case_study`; shown are the largest changes, the surest first."""
-    credits = [np.stack([task.credits(answers.values) for answers in side]) for side in (first, second)]  # (seeds, N)
+    """One group, `title`, with all examples, as `cases.case_study`; shown are the largest changes, the surest first."""
+    credits = [np.stack([units.credits(answers.values) for answers in side]) for side in (first, second)]  # (seeds, N)
     changes = credits[1] - credits[0]
     systems = {names[0]: first[0], names[1]: second[0], **others}
     chosen: list[tuple[int, str]] = []
@@ -36,34 +37,34 @@ def differing(
         own = sign * changes[0]
         changed = np.flatnonzero(own >= CHANGE).tolist()
         for i in sorted(changed, key=lambda i: (-own[i], -max(side.scores[i], default=0), i)):
-            form = (*side.words[i], task.title(examples[i]))
+            form = (*side.words[i], units.title(examples[i]))
             if room and form not in taken:
                 chosen.append((i, kind))
                 taken.add(form)
                 room -= 1
     return [
         {
-            "title": f"all {task.examples}",
+            "title": title,
             "entities": len(examples),
             "recall": [100 * float(side.mean()) for side in credits],
             "fixed": int((changes >= CHANGE).sum()),
             "broken": int((changes <= -CHANGE).sum()),
             "num_seeds": len(first),
-            "sentences": [show(task, examples[i], i, systems, kind) for i, kind in chosen],
+            "sentences": [show(units, examples[i], i, systems, kind) for i, kind in chosen],
         }
     ]
 
 
-def confident_mistakes(task: StudiedTask, examples: Sequence[Any], name: str, answers: Answers) -> list[dict[str, Any]]:
+def confident_mistakes(units: Units, examples: Sequence[Any], name: str, answers: Answers) -> list[dict[str, Any]]:
     """The wrong answers of one system with the highest scores; of numbers the worst."""
-    chosen = surest_mistakes(task, answers.values, answers.scores)
-    return [show(task, examples[i], i, {name: answers}, "wrong") for i in chosen]
+    chosen = surest_mistakes(units, answers.values, answers.scores)
+    return [show(units, examples[i], i, {name: answers}, "wrong") for i in chosen]
 
 
-def surest_mistakes(task: StudiedTask, values: np.ndarray, scores: Sequence[Sequence[float]]) -> list[int]:
+def surest_mistakes(units: Units, values: np.ndarray, scores: Sequence[Sequence[float]]) -> list[int]:
     """The numbers of the examples that `confident_mistakes` shows, from (N, C) values and the scores of answers."""
-    credits = task.credits(values)
-    wrong = np.flatnonzero(credits < (0.5 if task.has_scores else 1)).tolist()
+    credits = units.credits(values)
+    wrong = np.flatnonzero(credits < (0.5 if units.has_scores else 1)).tolist()
     return sorted(wrong, key=lambda i: (-max(scores[i], default=0), credits[i], i))[:MOST_MISTAKES]
 
 
@@ -73,24 +74,24 @@ def strongest(words: Sequence[str], effects: Sequence[float]) -> list[list[Any]]
     return [[words[i], round(effects[i], 3)] for i in order[:MOST_EFFECTS] if abs(effects[i]) >= LEAST_EFFECT]
 
 
-def show(task: StudiedTask, example: Any, index: int, systems: Mapping[str, Answers], kind: str) -> dict[str, Any]:
+def show(units: Units, example: Any, index: int, systems: Mapping[str, Answers], kind: str) -> dict[str, Any]:
     """An example, its reference and the systems' answers; of a long text a part around what is marked."""
     answers = next(iter(systems.values()))
-    marked = [] if task.has_labels else answers.gold[index]  # a label is of all words
+    marked = [] if units.has_labels else answers.gold[index]  # a label is of all words
     words, marked = cut(answers.words[index], [(e.start, e.end) for e in marked], MOST_WORDS)
     return {
         "number": index + 1,
         "where": example.where.rpartition("/")[2],
         "kind": kind,
-        "title": task.title(example),
+        "title": units.title(example),
         "words": words,
         "marked": marked,
-        "reference": task.reference(example),
+        "reference": units.reference(example),
         "answers": {
             name: {
                 "said": own.said[index],
                 "score": max(own.scores[index], default=None),
-                "credit": round(float(task.credits(own.values)[index]), 4),
+                "credit": round(float(units.credits(own.values)[index]), 4),
             }
             for name, own in systems.items()
         },

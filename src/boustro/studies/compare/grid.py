@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from rich.table import Table
 
@@ -24,7 +23,7 @@ from boustro.studies.compare.report import REPORT, score_table
 from boustro.studies.compare.results import summarise
 from boustro.studies.core.study import Cell, Study
 from boustro.studies.core.systems import System, find_name, name_systems
-from boustro.studies.core.task import LabelSetTask, LabelTask
+from boustro.tasks import TASKS
 from boustro.tasks.answers import Answer
 from boustro.tasks.base import Task
 from boustro.tasks.explain import effects
@@ -53,14 +52,14 @@ class Grid(Study):
         for system in self.systems():
             self._make(system)
         for name, sentences in self.data().items():
-            self.task.check_data(name, sentences)
+            self.units.check_data(name, sentences)
         for name in (self.reference, *(self.cases or ())):
             if name is not None:  # before hours are spent
                 find_name(name, [s.name for s in self.systems()])
 
     @property
     def measure(self) -> str:
-        return f"dev {self.task.metric}"
+        return f"dev {self.units.metric}"
 
     def systems(self) -> list[System]:
         return name_systems(itertools.product(self.encoders, self.heads, self.variants))
@@ -73,11 +72,11 @@ class Grid(Study):
 
     def _make(self, system: System, **more: Any) -> Task[Any, Any]:
         """An untrained model of a system; a varied preset replaces options, other varied options replace its values."""
-        preset = self.task.config.presets[system.variant.get("preset", "default")]
+        preset = TASKS[self.task.name].config.presets[system.variant.get("preset", "default")]
         run = {"cache": self.run.cache, "device": self.run.device}
         chosen = {**run, **self.options, **preset, **system.variant, **more}
         chosen.pop("preset", None)
-        return self.task.make(system.encoder, system.head, **chosen)
+        return self.task(system.encoder, system.head, **chosen)
 
     def value(self, cell: Cell) -> float:
         return float(cell.scores["dev"]["value"])
@@ -109,35 +108,34 @@ class Grid(Study):
 
     def _judge(self, model: Task[Any, Any], examples: Sequence[Any], answers: Sequence[Answer]) -> tuple[dict, list]:
         """Scores of answers, and one JSON object per example."""
-        task, values = self.task, self.task.values(examples, answers)
-        gold = [task.gold(example) for example in examples]
-        found = [task.found(example, answer) for example, answer in zip(examples, answers, strict=True)]
-        figures, own = model.score(examples, answers).to_dict(), task.metric.split()[-1].lower()
+        units, values = self.units, self.units.values(examples, answers)
+        gold = [units.gold(example) for example in examples]
+        found = [units.found(example, answer) for example, answer in zip(examples, answers, strict=True)]
+        figures, own = model.score(examples, answers).to_dict(), units.metric.split()[-1].lower()
         scores = {
-            "value": float(task.statistic(values[None], np.ones((1, len(values))))[0, 0]),
+            "value": units.score(examples, answers),
             "figures": {key: value for key, value in figures.items() if isinstance(value, float) and key != own},
-            "per_type": score_entities(gold, found).to_dict()["per_type"] if task.has_labels else {},
+            "per_type": score_entities(gold, found).to_dict()["per_type"] if units.has_labels else {},
         }
         rows = []
         for example, answer, wanted, got, value in zip(examples, answers, gold, found, values, strict=True):
             row: dict[str, Any] = {
-                "words": task.words(example),
+                "words": units.words(example),
                 "gold": [(e.label, e.start, e.end) for e in wanted],
                 "entities": [(e.label, e.start, e.end) for e in got],
                 "scores": [round(e.score or 0.0, 4) for e in got],
             }
-            if not task.has_positions:
-                row |= {"answer": task.said(example, answer)}
-            rows.append(row if task.has_labels else row | {"values": value.tolist()})
+            if not units.has_positions:
+                row |= {"answer": units.said(example, answer)}
+            rows.append(row | {"values": value.tolist()} if units.has_values else row)
         return scores, rows
 
     def _explain(self, model: Task[Any, Any], examples: Sequence[Any], rows: Sequence[dict[str, Any]]) -> None:
         """Add to the rows of the surest mistakes how much each word counted, where an answer is one label of a text."""
-        task = self.task
-        if not isinstance(task, LabelTask) or isinstance(task, LabelSetTask):
+        if not self.units.is_one_label:
             return
         values = entity_counts(*([[Entity(*e) for e in row[side]] for row in rows] for side in ("gold", "entities")))
-        chosen = surest_mistakes(task, values, [row["scores"] for row in rows])
+        chosen = surest_mistakes(self.units, values, [row["scores"] for row in rows])
         chosen = [i for i in chosen if len(examples[i].words) <= MOST_WORDS]
         for i, found in zip(chosen, effects(model, [examples[i] for i in chosen]), strict=True):
             rows[i]["effects"] = [round(effect, 4) for effect in found]
@@ -153,7 +151,7 @@ class Grid(Study):
             return len(missing) * statistics.fmean(
                 c.scores["record"]["train_seconds"] for c in known
             ), "its other seeds"
-        sample = [s for s in self.train if self.task.gold(s) or not self.task.has_positions][:PROBE_SENTENCES]
+        sample = [s for s in self.train if self.units.gold(s) or not self.units.has_positions][:PROBE_SENTENCES]
         model = self._make(missing[0].system, cache=False)
         model.fit(sample, self.dev[:PROBE_SENTENCES], seed=0)
         return len(missing) * model.record["train_seconds"] * num_words(self.train) / num_words(sample), "a probe"

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from boustro.errors import shorten
+from boustro.heads.registry import head_class
 from boustro.metrics.buckets import DIMENSIONS, ELSEWHERE, START, Training, count_buckets
 from boustro.metrics.calibration import reliability
 from boustro.metrics.mistakes import count_confusions, count_kinds, match_entities
@@ -27,7 +28,8 @@ from boustro.studies.compare.cases import Answers
 from boustro.studies.core.run import spread
 from boustro.studies.core.study import KIND, Cell, reading_cells
 from boustro.studies.core.systems import System, find_name
-from boustro.studies.core.task import StudiedTask
+from boustro.tasks.labellings import labelling_class
+from boustro.tasks.units import Units
 from boustro.text.documents import read_lines
 from boustro.types import Entity
 
@@ -77,12 +79,12 @@ def read_answers(cell: Cell, name: str, words: Sequence[Sequence[str]], gold: Se
 
 def summarise(grid: "Grid", cells: Sequence[Cell]) -> dict[str, Any]:
     """The results of all systems that have a complete cell."""
-    judged, task = grid.judged_on, grid.task
+    judged, units = grid.judged_on, grid.units
     data = grid.data()[judged]
-    words, gold = [task.words(s) for s in data], [task.gold(s) for s in data]
+    words, gold = [units.words(s) for s in data], [units.gold(s) for s in data]
     own = {s.name: [cell for cell in cells if cell.system.name == s.name] for s in grid.systems()}
     finished = [Finished(s, own[s.name], judged, words, gold) for s in grid.systems() if own[s.name]]
-    training = Training.of((s.words, task.gold(s)) for s in grid.train if task.has_positions)
+    training = Training.of((s.words, units.gold(s)) for s in grid.train if units.has_positions)
     systems, counted, costs, configs = [], [], {}, []
     for each in finished:
         answers = each.answers()
@@ -92,11 +94,11 @@ def summarise(grid: "Grid", cells: Sequence[Cell]) -> dict[str, Any]:
             configs.append(dict(each.cells[0].scores["config"]))
             numbers = (*RECORDED, *SIZES, "dev_curves", "best_epochs", "notices")
             refuse_no_numbers([costs[each.system.name], *(facts[name] for name in numbers)])
-        systems.append({**facts, **_splits(answers, training, task)})
+        systems.append({**facts, **_splits(answers, training, units)})
     names = [s["name"] for s in systems]
     best = choose_best([dict(zip(s["seeds"], s["dev"]["values"], strict=True)) for s in systems])
     base = best if grid.reference is None else find_name(grid.reference, names)
-    drawn = bootstrap(task.statistic, counted, [f.seeds for f in finished], draws=DRAWS + DRAWS_EACH * len(systems))
+    drawn = bootstrap(units.statistic, counted, [f.seeds for f in finished], draws=DRAWS + DRAWS_EACH * len(systems))
     pairs = {"to_best": [(i, best) for i in range(len(drawn))], "to_reference": [(base, i) for i in range(len(drawn))]}
     for key, sides in pairs.items():
         gaps = correct_gaps([None if a == b else difference(drawn[a], drawn[b]) for a, b in sides])
@@ -135,8 +137,9 @@ def _facts(finished: Finished, grid: "Grid") -> dict[str, Any]:
     system, scores = finished.system, [cell.scores for cell in finished.cells]
     first, judged = scores[0], [s[finished.judged] for s in scores]
     record, config = first["record"], first["config"]
-    hidden = grid.task.count_hidden(grid.data()[finished.judged]) if system.head != "span" else 0
-    what = f"{grid.task.units} of {finished.judged} inside or across another one, which a head over tags cannot find"
+    nested = labelling_class(head_class(system.head).labelling).nested
+    hidden = 0 if nested else grid.units.count_hidden(grid.data()[finished.judged])
+    what = f"{grid.counted} of {finished.judged} inside or across another one, which a head over tags cannot find"
     labels = sorted({label for s in judged for label in s["per_type"]})
     per_type = {label: [s["per_type"].get(label, EMPTY) for s in judged] for label in labels}
     return {
@@ -164,26 +167,26 @@ def _facts(finished: Finished, grid: "Grid") -> dict[str, Any]:
     }
 
 
-def _splits(answers: Sequence[Answers], training: Training, task: StudiedTask) -> dict[str, Any]:
+def _splits(answers: Sequence[Answers], training: Training, units: Units) -> dict[str, Any]:
     """Errors, confusions, buckets and calibration, summed over seeds."""
     errors: Counter[str] = Counter()
     confusions: Counter[tuple[str | None, str | None]] = Counter()
-    buckets: dict[str, dict[str, Any]] = {name: {} for name in (DIMENSIONS if task.has_positions else ())}
+    buckets: dict[str, dict[str, Any]] = {name: {} for name in (DIMENSIONS if units.has_positions else ())}
     scores, right = [], []
     for each in answers:
         for name, counted in buckets.items():
             found = count_buckets(DIMENSIONS[name], training, each.words, each.gold, each.predicted)
             for bucket, c in found.items():
                 counted[bucket] = np.array([c.gold, c.predicted, c.correct]) + counted.get(bucket, 0)
-        credits = task.credits(each.values)
-        if not task.has_positions:
+        credits = units.credits(each.values)
+        if not units.has_positions:
             errors.update({"right": int((credits == 1).sum()), "wrong": int((credits == 0).sum())})
             errors["partly right"] += len(credits) - int(np.isin(credits, (0, 1)).sum())
-        pairs = zip(each.gold, each.predicted, strict=True) if task.has_labels else ()
+        pairs = zip(each.gold, each.predicted, strict=True) if units.has_labels else ()
         for matches in (match_entities(*pair) for pair in pairs):
-            errors.update(count_kinds(matches) if task.has_positions else {})
+            errors.update(count_kinds(matches) if units.has_positions else {})
             confusions.update(count_confusions(matches))
-        for given, judged in zip(each.scores, task.right(each), strict=True):
+        for given, judged in zip(each.scores, units.right(each.gold, each.predicted, each.values), strict=True):
             scores += given
             right += judged
     judged = reliability(scores, right)
@@ -217,7 +220,7 @@ def _compare_pair(
     grid: "Grid", finished: list[Finished], chosen: tuple[int, int], training: Training
 ) -> dict[str, Any]:
     """Two systems over the seeds that both have: differences by type and position, and examples."""
-    task, data = grid.task, grid.data()[grid.judged_on]
+    units, data = grid.units, grid.data()[grid.judged_on]
     first, second = (finished[i] for i in chosen)
     shared = [seed for seed in first.seeds if seed in second.seeds]
     pair = first.answers(shared), second.answers(shared)
@@ -229,19 +232,19 @@ def _compare_pair(
     positions: dict[str, Callable[[Entity], bool]] = {START: lambda e: e.start == 0, ELSEWHERE: lambda e: e.start > 0}
     by_label: dict[str, Callable[[Entity], bool]] = {x: lambda e, x=x: e.label == x for x in sorted(labels)}
     groups, mistakes = [], []
-    if shared and task.has_positions:
-        kinds = cases.GROUPS if task.has_spans else cases.WORD_GROUPS
+    if shared and units.has_positions:
+        kinds = cases.GROUPS if units.has_spans else cases.WORD_GROUPS
         groups = cases.case_study(data, *pair, beside, training, names, kinds)
         mistakes = cases.confident_mistakes(data, names[1], pair[1][0])
     elif shared:
-        groups = examples.differing(task, data, *pair, beside, names)
-        mistakes = examples.confident_mistakes(task, data, names[1], pair[1][0])
+        groups = examples.differing(units, data, *pair, beside, names, f"all {grid.facts['examples']}")
+        mistakes = examples.confident_mistakes(units, data, names[1], pair[1][0])
     return {
         "pair": list(names),
         "pair_short": [" · ".join(p[i] for p in parts if p[0] != p[1]) or names[0] for i in (0, 1)],
         "pair_seeds": shared,
         "pair_by_type": _gaps(pair, by_label),
-        "direction_test": _gaps(pair, positions) if task.has_positions else {},
+        "direction_test": _gaps(pair, positions) if units.has_positions else {},
         "cases": groups,
         "mistakes": mistakes,
     }

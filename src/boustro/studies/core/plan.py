@@ -13,11 +13,12 @@ from boustro.encoders.cost import num_words, words_per_second
 from boustro.models.memory import PeakMemory
 from boustro.output import duration
 from boustro.studies.core.study import Study, is_complete
+from boustro.tasks.parts import sentences_of
 
 
 def make_plan(study: Study, out: Path) -> dict[str, Any]:
     """Cells known and missing, bytes of features to write, and about how many minutes."""
-    data = [study.task.sentences(examples)[0] for examples in study.encoded()]
+    data = [sentences_of(examples, study.task.parts)[0] for examples in study.encoded()]
     to_encode: dict[Hashable, tuple[int, float]] = {}  # bytes to write, seconds to compute them
     rows: list[dict[str, Any]] = []
     with PeakMemory() as peak:

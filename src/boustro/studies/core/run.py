@@ -19,9 +19,6 @@ from boustro.studies.core.study import Cell, Study, compute_cells, find_cells
 from boustro.tasks.data import data_name
 from boustro.tasks.data.fingerprint import data_fingerprint
 
-SHOWN = ("metric", "examples", "units", "label", "credit")
-SHOWN += ("has_positions", "has_spans", "has_labels", "has_confusions", "has_scores")
-"""What reports know of a task."""
 FLAGS = ("--report-only", "--dry-run")  # how a study is run, not what it is
 
 
@@ -65,15 +62,15 @@ def shared_results(study: Study, cells: Sequence[Cell]) -> dict[str, Any]:
         "missing": [cell.name for cell in of if cell.name not in complete],
         "command": shlex.join([program, *(a for a in arguments if a not in FLAGS)]),
         "versions": provenance()["versions"],
-        "signature": {**dict(study.task.rules), "version": f"boustro {__version__}"},
-        "task": {name: getattr(study.task, name) for name in SHOWN},
+        "signature": {**dict(study.units.rules), "version": f"boustro {__version__}"},
+        "task": study.facts,
         "judged_on": study.judged_on,
         "data": {
             name: {
                 "name": data_name(sentences),
                 "examples": len(sentences),
                 "words": sum(map(len, sentences)),
-                "entities": sum(len(study.task.gold(s)) for s in sentences),
+                "entities": sum(len(study.units.gold(s)) for s in sentences),
                 "fingerprint": data_fingerprint(sentences),
             }
             for name, sentences in study.data().items()

@@ -41,9 +41,13 @@ from boustro.store import (
     write_folder,
 )
 from boustro.studies.core.systems import System
-from boustro.studies.core.task import TAG, StudiedTask
 from boustro.studies.report import StudyReport
+from boustro.tasks import TASKS
+from boustro.tasks.base import Task
 from boustro.tasks.data.fingerprint import data_fingerprint
+from boustro.tasks.labellings import Labelling, labelling_class
+from boustro.tasks.tagger import Tagger
+from boustro.tasks.units import Units
 from boustro.types import Sentence
 
 KIND = "cell"
@@ -98,12 +102,32 @@ class Study(Cells):
     train: list[Sentence]
     dev: list[Sentence]
     test: list[Sentence] | None = None
-    task: StudiedTask = TAG
+    task: type[Task[Any, Any]] = Tagger
     run: RunOptions = DEFAULT_RUN
     title: str
     unit: ClassVar[str]
     """What a cell's number is, as its name shows it."""
     report: ClassVar[StudyReport]
+
+    @cached_property
+    def labelling(self) -> type[Labelling]:
+        """What the task's heads learn first from the training data, as these are labelled."""
+        return labelling_class(self.task.labellings[0], self.train)
+
+    @property
+    def units(self) -> Units:
+        """What is counted in the examples."""
+        return self.labelling.units
+
+    @property
+    def counted(self) -> str:
+        """What is counted, in the plural."""
+        return self.facts["units"]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What reports know of the task."""
+        return self.units.facts(TASKS[self.task.name].examples)
 
     @property
     def judged_on(self) -> str:

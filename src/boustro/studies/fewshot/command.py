@@ -7,12 +7,15 @@ command runs, so that its help appears at once.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from boustro.options import Count, OptionError, Range, check_options
 from boustro.studies.core.options import StudyData, StudyRun
 from boustro.studies.fewshot.options import AUTO, SOUND, Protocol, ShotOptions
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
+
+if TYPE_CHECKING:
+    from boustro.tasks.labellings import Labelling
 
 MOST_DRAWS = 10_000
 
@@ -52,22 +55,23 @@ def fewshot(
     """
     check_options(fewshot, locals())
     from boustro.studies.core.run import run_study
-    from boustro.studies.core.task import studied_task
     from boustro.studies.fewshot.own import OwnHeadStudy
     from boustro.studies.fewshot.study import ShotStudy
+    from boustro.tasks import task_class
+    from boustro.tasks.labellings import labelling_class
 
-    studied = studied_task(task)
-    _refuse_unfit(task, studied.shot_tags, tags, protocol, training)
+    kind = task_class(task)
+    (learned, *_) = kind.labellings
+    _refuse_unfit(task, labelling_class(learned), tags, protocol, training)
     sets = data.read(task, reading)
-    studied = studied_task(task, sets["train"])
     shared = {
         "encoders": tuple(dict.fromkeys(encoders)),
         "shots": tuple(sorted(set(shots))),
-        "task": studied,
+        "task": kind,
         "run": run,
         **sets,
     }
-    if not studied.shot_tags:
+    if not labelling_class(learned, sets["train"]).shot_tags:
         if training != SOUND or heads != (AUTO,) or tags != (AUTO,) or protocol != "sound":
             raise OptionError(
                 f"{data.train}: the task's own head is trained with its defaults, because there are no few-shot heads "
@@ -87,12 +91,15 @@ def fewshot(
     run_study(study, run)
 
 
-def _refuse_unfit(task: str, known: Sequence[str], tags: Sequence[str], protocol: str, training: ShotOptions) -> None:
+def _refuse_unfit(
+    task: str, labelling: "type[Labelling]", tags: Sequence[str], protocol: str, training: ShotOptions
+) -> None:
     """`OptionError` for tags, a protocol or an option that the few-shot heads of a task do not have."""
     for scheme in tags:
-        if scheme != AUTO and scheme not in known:
-            raise OptionError(f"--tags {scheme}: for {task} there are {', '.join(known) or 'none'}")
-    if training.self_train and (task != "tag" or protocol == "paper"):
+        if scheme != AUTO and scheme not in labelling.shot_tags:
+            raise OptionError(f"--tags {scheme}: for {task} there are {', '.join(labelling.shot_tags) or 'none'}")
+    entities = labelling.units.has_spans
+    if training.self_train and (not entities or protocol == "paper"):
         raise OptionError("--self-train is for entities, in the sound protocol; leave it out")
-    if protocol == "paper" and task != "tag":
+    if protocol == "paper" and not entities:
         raise OptionError("--protocol paper is defined for entities; use --protocol sound")

@@ -21,9 +21,11 @@ from boustro.encoders.spec import load_encoder
 from boustro.encoders.spelling import with_spelling
 from boustro.heads.layout import sentence_rows
 from boustro.heads.mix import LayerMix
-from boustro.studies.core.task import TAG, StudiedTask
 from boustro.studies.fewshot.options import UPPER
 from boustro.studies.fewshot.views import Views
+from boustro.tasks.base import Task
+from boustro.tasks.parts import sentences_of
+from boustro.tasks.tagger import Tagger
 from boustro.types import Sentence
 
 BLOCK_WORDS = 8192
@@ -83,19 +85,20 @@ class FeatureReader:
         train: Sequence[Any],
         layers: str = UPPER,
         standardise: bool = True,
-        task: StudiedTask = TAG,
+        task: type[Task[Any, Any]] = Tagger,
+        by_word: bool = True,
     ) -> None:
-        """Encode the training set; `layers` as in `reading_encoder`. Without positions (`task`) there is one vector
-        per example, made by `Views`."""
-        self.encoder, self.task = encoder, task
+        """Encode the training set; `layers` as in `reading_encoder`. Where not `by_word` there is one vector per
+        example, made by `Views`."""
+        self.encoder, self.parts = encoder, task.parts
         self._first_layer = [(s.num_layers - 1) // 2 if layers == UPPER else 0 for s in encoder.streams]
-        self._texts, self._parts = task.sentences(train)
+        self._texts, self._parts = sentences_of(train, self.parts)
         self._train = encoder.encode_all(self._texts)
         self._mixes = []
         for stream, shape, first in zip(self._train.streams, encoder.streams, self._first_layer, strict=True):
             self._mixes.append(LayerMix(shape.num_layers - first, shape.width, standardise))
             self._mixes[-1].fit_standardisation(stream[:, first:])
-        self._views = None if task.has_positions else Views(self._texts, self._parts)
+        self._views = None if by_word else Views(self._texts, self._parts)
         if self._views:
             some = self._parts[np.linspace(0, len(train) - 1, min(len(train), SCALED), dtype=int)]
             self._views.fit(*self._words(self._train, some), self._texts, some)
@@ -111,7 +114,7 @@ class FeatureReader:
 
     def vectors(self, examples: Sequence[Any]) -> Vectors:
         """Of other examples."""
-        sentences, parts = self.task.sentences(examples)
+        sentences, parts = sentences_of(examples, self.parts)
         return self._units(self.encoder.encode_all(sentences), sentences, parts)
 
     def _units(self, features: Features, texts: Sequence[Sentence], parts: np.ndarray) -> Vectors:

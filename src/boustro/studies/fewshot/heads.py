@@ -26,10 +26,10 @@ from boustro.heads.many.stack import StackedHeads
 from boustro.heads.many.training import train_stacked
 from boustro.metrics.arrays import find_spans
 from boustro.metrics.spans import parse_tag
-from boustro.studies.core.task import StudiedTask
 from boustro.studies.fewshot.features import Vectors
 from boustro.studies.fewshot.options import AUTO, ShotOptions
 from boustro.studies.fewshot.views import solve_best
+from boustro.tasks.labellings import Labelling
 
 WITH_CRF = "+crf"
 ENTITY = "entity"
@@ -45,9 +45,9 @@ FIXED_STRENGTHS = {"logistic": 0.03, "lda": 0.6}
 own by leaving out sentences."""
 
 
-def resolve_head(task: StudiedTask, head: str, tags: str, shots: int) -> tuple[str, str]:
+def resolve_head(labelling: type[Labelling], head: str, tags: str, shots: int) -> tuple[str, str]:
     """Head and tags, where `auto` is what measurement favoured at this many shots."""
-    best_head, best_tags = next(best for fewest, best in task.shot_heads if shots >= fewest)
+    best_head, best_tags = next(best for fewest, best in labelling.shot_heads if shots >= fewest)
     return best_head if head == AUTO else head, best_tags if tags == AUTO else tags
 
 

@@ -18,6 +18,7 @@ from boustro.studies.core.study import Cell
 from boustro.studies.core.systems import System, name_systems
 from boustro.studies.fewshot.report import OWN_REPORT
 from boustro.studies.fewshot.study import ShotStudy
+from boustro.tasks import TASKS
 from boustro.tasks.base import Task
 
 OWN = "own"
@@ -40,7 +41,7 @@ class OwnHeadStudy(ShotStudy):
         return {}
 
     def systems(self) -> list[System]:
-        head = self.task.config.default_head
+        head = TASKS[self.task.name].config.default_head
         return name_systems((spec, head, {"tags": OWN}) for spec in self.encoders)
 
     def head_name(self, system: System) -> str:
@@ -88,7 +89,7 @@ class OwnHeadStudy(ShotStudy):
 
     def _make(self, system: System) -> Task[Any, Any]:
         run = {"cache": self.run.cache, "device": self.run.device}
-        return self.task.make(system.encoder, system.head, **run, **self.context())
+        return self.task(system.encoder, system.head, **run, **self.context())
 
     def _fit(self, model: Task[Any, Any], draw: np.ndarray, seed: int) -> None:
         try:
@@ -101,5 +102,4 @@ class OwnHeadStudy(ShotStudy):
     def _score(self, model: Task[Any, Any]) -> float:
         """In percent, on what is judged."""
         asked = self.judged()[self.judged_on]
-        values = self.task.values(asked, model.answer(asked, cached=True))
-        return float(self.task.statistic(values[None], np.ones((1, len(values))))[0, 0])
+        return self.units.score(asked, model.answer(asked, cached=True))

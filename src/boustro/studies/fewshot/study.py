@@ -50,16 +50,16 @@ class ShotStudy(Study):
     def __post_init__(self) -> None:
         if not (self.encoders and self.shots and self.num_draws > 0 and self.heads and self.budget > 0):
             raise ValueError("nothing to compare: give at least one encoder, one K, one draw and one head")
-        if self.task.has_labels and not any(map(self.task.gold, self.train)):
+        if self.units.has_labels and not any(map(self.units.gold, self.train)):
             raise ValueError(
-                f"{data_name(self.train)}: there are no {self.task.units} with a label, so there is nothing to learn"
+                f"{data_name(self.train)}: there are no {self.counted} with a label, so there is nothing to learn"
             )
         for name, sentences in self.data().items():
-            self.task.check_data(name, sentences)
+            self.units.check_data(name, sentences)
 
     @property
     def measure(self) -> str:
-        return f"{self.judged_on} {self.task.metric}"
+        return f"{self.judged_on} {self.units.metric}"
 
     def data(self) -> dict[str, list[Sentence]]:
         uses_dev = self.protocol == "paper" or not self.test
@@ -86,9 +86,13 @@ class ShotStudy(Study):
         return DRAWS[self.protocol](self.train, self.shots, self.num_draws)
 
     def systems(self) -> list[System]:
-        resolved = dict.fromkeys(resolve_head(self.task, *head, shots) for shots in self.shots for head in self.heads)
+        resolved = dict.fromkeys(head for shots in self.shots for head in self._heads(shots))
         chosen = ((spec, head, {"tags": tags}) for spec in self.encoders for head, tags in resolved)
         return name_systems(chosen)
+
+    def _heads(self, shots: int) -> list[tuple[str, str]]:
+        """(head, tags) at this K."""
+        return [resolve_head(self.labelling, *head, shots) for head in self.heads]
 
     def head_name(self, system: System) -> str:
         """What a system's head is called in tables."""
@@ -100,7 +104,7 @@ class ShotStudy(Study):
 
     def numbers(self, system: System) -> Sequence[int]:
         own = (system.head, system.variant["tags"])
-        return [shots for shots in self.shots if own in {resolve_head(self.task, *head, shots) for head in self.heads}]
+        return [shots for shots in self.shots if own in self._heads(shots)]
 
     def settings(self, system: System, number: int) -> dict[str, Any]:
         return {
@@ -153,7 +157,9 @@ class ShotStudy(Study):
 
     def _reader(self, spec: str) -> FeatureReader:
         options = self.options
-        return FeatureReader(self._encoder(spec), self.train, options.layers, options.standardise, self.task)
+        return FeatureReader(
+            self._encoder(spec), self.train, options.layers, options.standardise, self.task, self.units.has_positions
+        )
 
     def _encoder(self, spec: str) -> Encoder:
         names = ("pool_mentions", "spelling", *(field.name for field in fields(ReadingOptions)))
@@ -198,15 +204,15 @@ class ShotStudy(Study):
         if self.options.pool_mentions and not self.has_documents:
             found.append("the training data have no documents, so --pool-mentions changes nothing")
         for name, sentences in self.data().items():
-            flat = Counter(e.label for s in sentences for e in flatten_entities(self.task.gold(s)))
+            flat = Counter(e.label for s in sentences for e in flatten_entities(self.units.gold(s)))
             unknown = {label: count for label, count in flat.items() if label not in known}
             if unknown:
                 types = ", ".join(sorted(unknown))
                 found.append(
-                    f"{name}: {sum(unknown.values()):,} {self.task.units} with a {self.task.label} that the training "
+                    f"{name}: {sum(unknown.values()):,} {self.counted} with a {self.units.label} that the training "
                     f"data lack ({types}); they count as missed"
                 )
-            if hidden := self.task.count_hidden(sentences):
+            if hidden := self.units.count_hidden(sentences):
                 found.append(
                     f"{name}: {hidden:,} entities are inside or across another one; few-shot heads tag words, so only "
                     "the outermost are drawn, learned and scored"

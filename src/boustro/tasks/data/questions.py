@@ -64,6 +64,10 @@ class Question:
     def __str__(self) -> str:
         return self.text
 
+    def passage(self, start: int, end: int) -> str:
+        """The text of these words of the context, half-open."""
+        return self.text[self.places[start][0] : self.places[end - 1][1]]
+
 
 def read_questions(data: QuestionData) -> tuple[list[Question], list[Note]]:
     """Questions of a file, or of dicts, and a note for every answer that was converted or does not stand at its offset.

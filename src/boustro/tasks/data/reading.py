@@ -15,7 +15,16 @@ from boustro.choose import suggestion
 from boustro.errors import shorten
 from boustro.given import tidy_words
 from boustro.options import OptionError, Share, check_options
-from boustro.tasks.data.schemes import Scheme, check_scheme, encode_tags, flatten_entities, invalid_tags, to_bio
+from boustro.tasks.data.schemes import (
+    BARE,
+    WHOLE_WORDS,
+    Scheme,
+    check_scheme,
+    encode_tags,
+    flatten_entities,
+    invalid_tags,
+    to_bio,
+)
 from boustro.tasks.data.spellings import respell
 from boustro.types import Sentence
 
@@ -167,7 +176,7 @@ def label(raw: RawData, scheme: Scheme = "auto") -> Labelled:
     if not any(sentence.is_labelled for sentence in raw.sentences):
         raise ValueError(f"{raw.name}: no sentence has labels; expected words and their tags")
     raw = _tidy(raw)
-    raw = _respelled(raw) if scheme not in ("io", "labels") and raw.fallback is None else raw
+    raw = _respelled(raw) if scheme not in BARE and raw.fallback is None else raw
     tagged = [s if s.entities is None else replace(s, tags=None) for s in raw.sentences]
     try:
         found = check_scheme(tagged, scheme, raw.place)
@@ -185,7 +194,7 @@ def label(raw: RawData, scheme: Scheme = "auto") -> Labelled:
                 words = " ".join(sentence.words[entity.start : entity.end])
                 notes.append(Note(OVERLAPPING, raw.place(number, entity.start), f"{entity.label} {words!r}"))
             sentences.append(replace(sentence, tags=tags, entities=sentence.entities if hidden else None))
-        elif found == "labels" or sentence.tags is None:
+        elif found in WHOLE_WORDS or sentence.tags is None:
             sentences.append(sentence)
         else:
             for word, detail in invalid_tags(sentence.tags, found):

@@ -25,6 +25,10 @@ Scheme = Literal["auto", "bio", "iob1", "bioes", "bilou", "bmes", "io", "labels"
 # The letter of an entity's only word, first word, middle words, and last word.
 LETTERS: dict[Scheme, str] = {"bio": "BBII", "bioes": "SBIE", "bilou": "UBIL", "bmes": "SBME", "iob1": "IIII"}
 KNOWN: dict[Scheme, frozenset[str]] = {scheme: frozenset(letters) | {"B"} for scheme, letters in LETTERS.items()}
+WHOLE_WORDS: frozenset[Scheme] = frozenset({"labels"})
+"""Schemes whose tags are labels of words, and not of entities."""
+BARE: frozenset[Scheme] = frozenset({"io"}) | WHOLE_WORDS
+"""Schemes whose tags have no prefix."""
 AS_BIOES = {"bilou": {"L": "E", "U": "S"}, "bmes": {"M": "I"}}
 WHY = {"B": "begins an entity", "I": "does not follow an entity of its type"}
 WHY |= dict.fromkeys("EL", "ends an entity") | dict.fromkeys("SU", "is a one-word entity")
@@ -49,7 +53,7 @@ def check_scheme(sentences: Sequence[Sentence], scheme: Scheme, place: Callable[
     ):
         first = _first(sentences, inside, place)
         raise ValueError(f"{first} has a prefix; --scheme io is for labels without prefixes")
-    if scheme in ("io", "labels"):
+    if scheme in BARE:
         return scheme
     letters = ALL_LETTERS if scheme == "auto" else KNOWN[scheme]
     if wrong := {tag for tag in found if not is_span_tag(tag, letters)}:

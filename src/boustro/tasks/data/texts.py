@@ -66,6 +66,13 @@ def read_counted(
     return texts, Counter(note.what for note in notes) + wordless
 
 
+def label_set(text: Any) -> tuple[str, ...]:
+    """The labels of a text, whether it may have several or one."""
+    if text.labels is not None:
+        return text.labels
+    return () if text.label is None else (text.label,)
+
+
 def whole_text(text: str, document: str = "") -> Placed:
     """All words of a text as one sentence, with their places."""
     parts = list(split_text(text, document))

@@ -47,9 +47,14 @@ SAVED: dict[str, type[Labelling]] = {
 """By the scheme that a folder names."""
 
 
+def labelling_class(learned: str, examples: Sequence[Any] = ()) -> type[Labelling]:
+    """The labelling of heads that learn this, a key of `LEARNED`, from these examples."""
+    return LEARNED[learned].suiting(examples)
+
+
 def make_labelling(kind: str, examples: Sequence[Any], config: TaskConfig) -> Labelling:
     """The labelling that a kind of head learns from the training data; `ValueError` for data that do not suit it."""
-    learned = LEARNED[head_class(kind).labelling]
+    learned = labelling_class(head_class(kind).labelling, examples)
     if issubclass(learned, EntityLabelling) and {tag for s in examples for tag in s.tags or ()} <= {"O"}:
         raise ValueError(f"{data_name(examples)}: no word is labelled with an entity, so there is nothing to learn")
     return learned.learn(examples, config)

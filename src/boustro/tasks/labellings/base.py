@@ -6,7 +6,7 @@ answers, which it scores. Every kind is a file beside this one; `boustro.tasks.l
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from boustro.heads.training import Targets
 from boustro.metrics.score import Score
 from boustro.tasks.answers import Answer
 from boustro.tasks.config import TaskConfig
+from boustro.tasks.units import Units
 
 UNKNOWN = "gold labels that the head does not know, so they are never right"
 
@@ -26,9 +27,22 @@ class Labelling(ABC):
 
     labels: tuple[str, ...]
     scheme: Any
+    units: ClassVar[Units]
+    """What is counted in examples and answers, and how it is shown."""
+    nested: ClassVar[bool] = False
+    """Whether entities of an answer may be inside or across each other."""
+    shot_tags: ClassVar[tuple[str, ...]] = ()
+    """What few-shot heads can predict."""
+    shot_heads: ClassVar[tuple[tuple[int, tuple[str, str]], ...]] = ()
+    """(fewest shots, (head, tags)): what `auto` means at that many shots (docs/log.md)."""
 
     def __init__(self, scheme: Any, labels: Sequence[str]) -> None:
         self.scheme, self.labels = scheme, tuple(labels)
+
+    @classmethod
+    def suiting(cls, examples: Sequence[Any]) -> "type[Labelling]":
+        """The labelling for these examples: this one, or a variant of it where they are labelled in another way."""
+        return cls
 
     @classmethod
     @abstractmethod

@@ -11,6 +11,7 @@ from boustro.metrics.spans import extract_spans, score_entities
 from boustro.tasks.answers import Answer
 from boustro.tasks.data.schemes import entities_to_bio, flatten_entities, gold_entities
 from boustro.tasks.labellings.base import Labelling
+from boustro.tasks.units import EntityUnits
 from boustro.types import Entity, Sentence
 
 UNSEEN = "dev entities with a label that the training data never show"
@@ -18,6 +19,8 @@ UNSEEN = "dev entities with a label that the training data never show"
 
 class EntityLabelling(Labelling):
     """Entities of sentences, scored by entity-level F1."""
+
+    units = EntityUnits()
 
     @property
     def rules(self) -> dict[str, str]:

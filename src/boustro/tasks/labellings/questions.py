@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from boustro.heads.questions import NO_ANSWER, Found
+from boustro.heads.questions import Found
 from boustro.heads.training import Targets
 from boustro.metrics.questions import AnswerScore, best_threshold, score_answers
 from boustro.tasks.answers import Answer
@@ -13,7 +13,8 @@ from boustro.tasks.config import TaskConfig
 from boustro.tasks.data.questions import Question
 from boustro.tasks.labellings.base import Labelling
 from boustro.tasks.labellings.matches import match_features, stem_weights
-from boustro.types import Entity
+from boustro.tasks.units import AnswerUnits, answer_text
+from boustro.types import NO_ANSWER, Entity
 
 ANSWER = "answer"
 MOST_WORDS, COVERED = 20, 0.99
@@ -25,6 +26,8 @@ class QuestionLabelling(Labelling):
     An `Answer` has the best spans, in words, as `entities`; `value` is log p(no answer) - log p(the best span), and
     `tags` tell which of the labels it is.
     """
+
+    units = AnswerUnits()
 
     def __init__(self, scheme: Any, labels: Sequence[str], weights: Mapping[str, float] | None = None) -> None:
         super().__init__(scheme, labels)
@@ -68,7 +71,7 @@ class QuestionLabelling(Labelling):
             return None
 
         def choose(found: Sequence[Found]) -> float:
-            texts = [_text(q, f.spans[0]) for q, f in zip(examples, found, strict=True)]
+            texts = [q.passage(*f.spans[0][:2]) for q, f in zip(examples, found, strict=True)]
             return best_threshold([q.answers or () for q in examples], texts, [f.null for f in found])[1]
 
         return choose
@@ -81,13 +84,3 @@ class QuestionLabelling(Labelling):
     def score(self, examples: Sequence[Question], answers: Sequence[Answer], signature: dict[str, str]) -> AnswerScore:
         texts = [answer_text(q, answer) for q, answer in zip(examples, answers, strict=True)]
         return score_answers([q.answers or () for q in examples], texts, signature)
-
-
-def answer_text(question: Question, answer: Answer) -> str:
-    """The text of the best span, "" where there is no answer."""
-    best = answer.entities[0]
-    return "" if answer.tags == (NO_ANSWER,) else _text(question, (best.start, best.end))
-
-
-def _text(question: Question, span: Sequence[Any]) -> str:
-    return question.text[question.places[span[0]][0] : question.places[span[1] - 1][1]]

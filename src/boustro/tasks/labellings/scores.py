@@ -12,6 +12,7 @@ from boustro.tasks.answers import Answer
 from boustro.tasks.config import TaskConfig
 from boustro.tasks.data import data_name
 from boustro.tasks.labellings.base import Labelling
+from boustro.tasks.units import NumberUnits
 
 
 class ScoreLabelling(Labelling):
@@ -22,6 +23,7 @@ class ScoreLabelling(Labelling):
     """
 
     scheme_name = "score"
+    units = NumberUnits()
 
     def __init__(self, scheme: Any, labels: Sequence[str], mean: float, deviation: float) -> None:
         super().__init__(scheme, labels)

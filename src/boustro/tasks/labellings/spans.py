@@ -15,6 +15,8 @@ from boustro.types import Sentence
 class SpanLabelling(EntityLabelling):
     """Entity types as labels; the tags of an answer are those of its outermost entities."""
 
+    nested = True
+
     @classmethod
     def learn(cls, sentences: Sequence[Sentence], config: TaskConfig) -> "SpanLabelling":
         """The types of the training set in alphabetical order."""

@@ -10,8 +10,10 @@ from boustro.metrics.labels import LabelScore, score_labels
 from boustro.metrics.spans import REPAIR_RULE, extract_spans, is_span_tag, parse_tag
 from boustro.tasks.answers import Answer
 from boustro.tasks.config import TaskConfig
-from boustro.tasks.data.schemes import Scheme, encode_tags, to_bio
+from boustro.tasks.data.schemes import BARE, Scheme, encode_tags, to_bio
+from boustro.tasks.labellings.base import Labelling
 from boustro.tasks.labellings.entities import EntityLabelling
+from boustro.tasks.units import WordUnits
 from boustro.types import Entity, Sentence
 
 UNSEEN = "dev words with a label that the training data never show"
@@ -20,18 +22,24 @@ UNSEEN = "dev words with a label that the training data never show"
 class TagLabelling(EntityLabelling):
     """Entities as tags of a scheme: bio, bioes or io."""
 
+    shot_tags = ("bio", "io", "factored")
+    shot_heads = ((64, ("mlp+crf", "bio")), (0, ("ridge", "factored")))
+
+    @classmethod
+    def suiting(cls, examples: Sequence[Sentence]) -> type[Labelling]:
+        """That of labels of words where these are no tags."""
+        return cls if all(is_span_tag(tag) for s in examples for tag in s.tags or ()) else WordLabelling
+
     @classmethod
     def learn(cls, sentences: Sequence[Sentence], config: TaskConfig) -> "TagLabelling":
-        """O first, then the tags of the training set in alphabetical order; labels that are no tags as they are."""
-        if not all(is_span_tag(tag) for s in sentences for tag in s.tags or ()):
-            return WordLabelling.learn(sentences, config)
+        """O first, then the tags of the training set in alphabetical order."""
         scheme: Scheme = getattr(config, "tag_scheme", "bio")
         found = {tag for s in sentences for tag in cls.tags(s, scheme)}
         return cls(scheme, ["O", *sorted(found - {"O"})])
 
     @property
     def types(self) -> tuple[str, ...]:
-        bare = self.scheme == "io"  # no prefix to remove: person-actor is a type
+        bare = self.scheme in BARE  # no prefix to remove: person-actor is a type
         return tuple(sorted({label if bare else parse_tag(label)[1] for label in self.labels} - {"O", ""}))
 
     @property
@@ -60,6 +68,8 @@ class WordLabelling(TagLabelling):
     """One label per word, such as parts of speech; scored by accuracy."""
 
     types = EntityLabelling.types
+    units = WordUnits()
+    shot_tags = shot_heads = ()
 
     @classmethod
     def learn(cls, sentences: Sequence[Sentence], config: TaskConfig) -> "WordLabelling":

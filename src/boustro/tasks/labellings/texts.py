@@ -13,8 +13,9 @@ from boustro.metrics.labels import LabelScore, LabelSetScore, score_label_sets, 
 from boustro.tasks.answers import Answer
 from boustro.tasks.config import TaskConfig
 from boustro.tasks.data import data_name
-from boustro.tasks.data.texts import WORDLESS
+from boustro.tasks.data.texts import WORDLESS, label_set
 from boustro.tasks.labellings.base import Labelling
+from boustro.tasks.units import LabelSetUnits, LabelUnits
 from boustro.types import Entity
 
 UNSEEN = "dev texts with a label that the training data never show"
@@ -30,12 +31,19 @@ class TextLabelling(Labelling):
     weights: np.ndarray | None = None
 
     scheme_name = "class"
+    units = LabelUnits()
+    shot_tags = ("label",)
+    shot_heads = ((0, ("lda", "label")),)
 
     @classmethod
-    def learn(cls, examples: Sequence[Any], config: TaskConfig) -> Labelling:
-        """The labels of the training set in alphabetical order; several per text where an example has `labels`."""
-        if any(getattr(example, "labels", None) is not None for example in examples):
-            return LabelSetLabelling.learn(examples, config)
+    def suiting(cls, examples: Sequence[Any]) -> type[Labelling]:
+        """That of several labels per text where an example has `labels`."""
+        several = any(getattr(example, "labels", None) is not None for example in examples)
+        return LabelSetLabelling if several else cls
+
+    @classmethod
+    def learn(cls, examples: Sequence[Any], config: TaskConfig) -> "TextLabelling":
+        """The labels of the training set in alphabetical order."""
         found = Counter(s.label for s in examples if s.label is not None)
         labels = sorted(found)
         if len(labels) < 2:
@@ -108,6 +116,9 @@ class LabelSetLabelling(TextLabelling):
     A label is answered where its probability is above `threshold`: 0.5, or what is best on the development set.
     """
 
+    units = LabelSetUnits()
+    shot_tags = shot_heads = ()
+
     def __init__(self, scheme: Any, labels: Sequence[str], threshold: float = 0.5) -> None:
         super().__init__(scheme, labels)
         self.threshold = threshold
@@ -168,13 +179,6 @@ class LabelSetLabelling(TextLabelling):
     def score(self, examples: Sequence[Any], answers: Sequence[Answer], signature: dict[str, str]) -> LabelSetScore:
         how = {"threshold": f"{self.threshold:.4f}"}
         return score_label_sets([label_set(s) for s in examples], [a.tags for a in answers], how | signature)
-
-
-def label_set(example: Any) -> tuple[str, ...]:
-    """The labels of a text, whether it may have several or one."""
-    if example.labels is not None:
-        return example.labels
-    return () if example.label is None else (example.label,)
 
 
 def _sigmoid(scores: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""How studies judge each task: scores are those of the task itself, and examples are shown where systems differ."""
+"""How studies judge each units: scores are those of the units itself, and examples are shown where systems differ."""
 
 import json
 from types import SimpleNamespace
@@ -13,17 +13,10 @@ from boustro.metrics.questions import score_answers
 from boustro.metrics.significance import bootstrap
 from boustro.studies.compare.cases import OTHERS, WORD_GROUPS, Answers
 from boustro.studies.compare.examples import MOST_WORDS, confident_mistakes, cut, differing
-from boustro.studies.core.task import (
-    AnswerTask,
-    EntityTask,
-    LabelSetTask,
-    LabelTask,
-    NumberTask,
-    WordTask,
-    studied_task,
-)
 from boustro.tasks.answers import Answer
 from boustro.tasks.data.questions import read_questions
+from boustro.tasks.labellings import labelling_class
+from boustro.tasks.units import AnswerUnits, EntityUnits, LabelSetUnits, LabelUnits, NumberUnits, WordUnits
 from boustro.types import Entity, Sentence
 
 
@@ -48,8 +41,8 @@ RECORDS = [
 QUESTIONS, _ = read_questions(RECORDS)
 
 
-def score(task, examples, answers):
-    (drawn,) = bootstrap(task.statistic, [task.values(examples, answers)[None]], draws=1)
+def score(units, examples, answers):
+    (drawn,) = bootstrap(units.statistic, [units.values(examples, answers)[None]], draws=1)
     return drawn.scores[0]
 
 
@@ -65,39 +58,40 @@ def span(start, end, p=0.6):
     return Answer(("answer",), (p,), (Entity("answer", start, end, score=p),), value=0.0)
 
 
-def judged(task, examples, answers):
+def judged(units, examples, answers):
     """The answers as a report reads them from a cell."""
-    found = [task.found(e, a) for e, a in zip(examples, answers, strict=True)]
+    found = [units.found(e, a) for e, a in zip(examples, answers, strict=True)]
     return Answers(
-        [task.words(e) for e in examples],
-        [task.gold(e) for e in examples],
+        [units.words(e) for e in examples],
+        [units.gold(e) for e in examples],
         [[Entity(e.label, e.start, e.end) for e in own] for own in found],
         [[e.score for e in own] for own in found],
-        task.values(examples, answers),
-        [task.said(e, a) for e, a in zip(examples, answers, strict=True)],
+        units.values(examples, answers),
+        [units.said(e, a) for e, a in zip(examples, answers, strict=True)],
     )
 
 
 def test_one_label_per_text_is_judged_by_accuracy():
-    task, answers = LabelTask("classify"), [label("up")] * 9
+    units, answers = LabelUnits(), [label("up")] * 9
     wanted = score_text_labels([t.label for t in TEXTS], ["up"] * 9).accuracy
-    assert score(task, TEXTS, answers) == pytest.approx(wanted) == pytest.approx(200 / 3)
-    assert (task.examples, task.units, LabelTask("pair").units) == ("texts", "texts", "pairs")
-    assert task.credits(task.values(TEXTS, answers)).tolist() == [0, 1, 1] * 3
+    assert score(units, TEXTS, answers) == pytest.approx(wanted) == pytest.approx(200 / 3)
+    assert [own.facts("texts")["units"] for own in (units, LabelSetUnits())] == ["texts", "labels"]
+    assert units.credits(units.values(TEXTS, answers)).tolist() == [0, 1, 1] * 3
     empty = Sentence((), label="up")
-    assert score(task, [empty], [label("up")]) == 100 and task.words(empty) == ("",)
+    assert score(units, [empty], [label("up")]) == 100 and units.words(empty) == ("",)
 
 
 WORDS = [Sentence(("Boats", "rot", "."), ("NOUN", "VERB", "PUNCT")), Sentence(("Rot", "!"), ("NOUN", "PUNCT"))]
 
 
 def test_labels_of_words_are_judged_by_accuracy():
-    task = studied_task("tag", WORDS)
+    units = labelling_class("tags", WORDS).units
     answers = [word_labels("NOUN", "VERB", "PUNCT"), word_labels("VERB", "PUNCT")]
-    assert isinstance(task, WordTask) and isinstance(studied_task("tag", [Sentence(("a",), ("B-X",))]), EntityTask)
-    assert score(task, WORDS, answers) == pytest.approx(80)
-    assert task.credits(task.values(WORDS, answers)).tolist() == [1, 0.5]
-    assert task.gold(WORDS[1]) == [Entity("NOUN", 0, 1), Entity("PUNCT", 1, 2)]
+    assert isinstance(units, WordUnits)
+    assert isinstance(labelling_class("tags", [Sentence(("a",), ("B-X",))]).units, EntityUnits)
+    assert score(units, WORDS, answers) == pytest.approx(80)
+    assert units.credits(units.values(WORDS, answers)).tolist() == [1, 0.5]
+    assert units.gold(WORDS[1]) == [Entity("NOUN", 0, 1), Entity("PUNCT", 1, 2)]
 
 
 def test_labels_of_words_are_compared(tiny_pair, tmp_path):
@@ -120,53 +114,54 @@ def test_labels_of_words_are_compared(tiny_pair, tmp_path):
 
 def test_label_sets_are_judged_by_micro_f1():
     texts = [Labelled(words=("a",), labels=names, where="") for names in (("x", "y"), (), ("y",))]
-    task = studied_task("classify", texts)
+    units = labelling_class("class", texts).units
     answers = [Answer(("x",), (0.9,)), Answer((), ()), Answer(("x", "y"), (0.7, 0.6))]
-    assert isinstance(task, LabelSetTask) and not task.has_confusions
-    assert score(task, texts, answers) == pytest.approx(200 * 2 / 6)
-    assert task.credits(task.values(texts, answers)) == pytest.approx([2 / 3, 1, 2 / 3])
-    assert [task.reference(t) for t in texts] == ["x, y", "", "y"]
+    assert isinstance(units, LabelSetUnits) and not units.has_confusions
+    assert score(units, texts, answers) == pytest.approx(200 * 2 / 6)
+    assert units.credits(units.values(texts, answers)) == pytest.approx([2 / 3, 1, 2 / 3])
+    assert [units.reference(t) for t in texts] == ["x, y", "", "y"]
 
 
 def test_answers_to_questions_are_judged_by_their_mean_f1():
-    task = AnswerTask("qa")
+    units = AnswerUnits()
     nothing = Answer(("no answer",), (0.5,), (Entity("answer", 0, 1, score=0.1),), value=1.0)
     answers = [span(0, 1), span(7, 8), nothing]
     wanted = score_answers([q.answers for q in QUESTIONS], ["Ada", "May", ""])
-    assert score(task, QUESTIONS, answers) == pytest.approx(wanted.f1)
-    assert task.values(QUESTIONS, answers)[:, 3].mean() * 100 == pytest.approx(wanted.exact_match)
-    assert [task.said(q, a) for q, a in zip(QUESTIONS, answers, strict=True)] == ["Ada", "May", "no answer"]
-    assert task.reference(QUESTIONS[1]) == "May / in May" and task.reference(QUESTIONS[2]) == "no answer"
-    assert task.right(judged(task, QUESTIONS, answers)) == [[False], [True], []]
-    assert task.title(QUESTIONS[0]) == "Who sold it ?"
+    assert score(units, QUESTIONS, answers) == pytest.approx(wanted.f1)
+    assert units.values(QUESTIONS, answers)[:, 3].mean() * 100 == pytest.approx(wanted.exact_match)
+    assert [units.said(q, a) for q, a in zip(QUESTIONS, answers, strict=True)] == ["Ada", "May", "no answer"]
+    found = judged(units, QUESTIONS, answers)
+    assert units.reference(QUESTIONS[1]) == "May / in May" and units.reference(QUESTIONS[2]) == "no answer"
+    assert units.right(found.gold, found.predicted, found.values) == [[False], [True], []]
+    assert units.title(QUESTIONS[0]) == "Who sold it ?"
 
 
 def test_numbers_are_judged_by_the_correlation_of_their_ranks():
-    task, rng = NumberTask("similarity"), np.random.default_rng(0)
+    units, rng = NumberUnits(), np.random.default_rng(0)
     gold, found = rng.normal(size=(2, 12))
     pairs = [SimpleNamespace(words=("a", "|", "b"), score=g, where="") for g in gold]
     answers = [Answer(value=float(x)) for x in found]
-    assert score(task, pairs, answers) == pytest.approx(100 * spearmanr(gold, found).statistic)
+    assert score(units, pairs, answers) == pytest.approx(100 * spearmanr(gold, found).statistic)
     exact = [Answer(value=2 * g) for g in gold]
-    assert task.credits(task.values(pairs, exact)).tolist() == [1] * 12
-    reversed_ranks = task.credits(task.values(pairs, [Answer(value=-g) for g in gold]))
-    assert reversed_ranks.min() == 0 and task.reference(pairs[0]) == f"{gold[0]:.2f}"
+    assert units.credits(units.values(pairs, exact)).tolist() == [1] * 12
+    reversed_ranks = units.credits(units.values(pairs, [Answer(value=-g) for g in gold]))
+    assert reversed_ranks.min() == 0 and units.reference(pairs[0]) == f"{gold[0]:.2f}"
 
 
 def test_examples_that_two_systems_answer_differently_are_fixed_or_broken():
-    task = LabelTask("classify")
+    units = LabelUnits()
     always, never = [label("up", p) for p in np.linspace(0.5, 0.9, 9)], [label("down", 0.7)] * 9
-    first, second = judged(task, TEXTS, never), judged(task, TEXTS, always)
-    (group,) = differing(task, TEXTS, [first, first], [second, second], {}, ("a", "b"))
+    first, second = judged(units, TEXTS, never), judged(units, TEXTS, always)
+    (group,) = differing(units, TEXTS, [first, first], [second, second], {}, ("a", "b"), "all texts")
     assert (group["entities"], group["fixed"], group["broken"], group["num_seeds"]) == (9, 12, 6, 2)
     assert group["recall"] == pytest.approx([100 / 3, 200 / 3])
     shown = group["sentences"]
     assert [s["kind"] for s in shown] == ["fixed"] * 5 + ["broken"] * 3
     assert shown[0]["number"] == 9 and shown[0]["where"] == "t.jsonl:8"  # the surest first
     assert shown[0]["answers"]["b"] == {"said": "up", "score": pytest.approx(0.9), "credit": 1}
-    (same,) = differing(task, TEXTS, [first], [first], {}, ("a", "b"))
+    (same,) = differing(units, TEXTS, [first], [first], {}, ("a", "b"), "all texts")
     assert (same["fixed"], same["broken"], same["sentences"]) == (0, 0, [])
-    mistakes = confident_mistakes(task, TEXTS, "b", second)
+    mistakes = confident_mistakes(units, TEXTS, "b", second)
     assert [m["number"] for m in mistakes] == [7, 4, 1] and mistakes[0]["reference"] == "down"
 
 

@@ -1,14 +1,17 @@
-"""What a study must know of a task beyond training and prediction: the one place where tasks differ for studies.
+"""What is counted in the examples of a labelling, how a score is made of it, and how it is shown.
 
 Every example has some values from which `statistic` makes a system's score (`metrics.significance`). References and
 answers that are labels or spans are entities over the example's words too, so one way of counting serves them all:
 
-    EntityTask      entities in a sentence                                        entity F1
-    WordTask        a label for every word of a sentence                          accuracy
-    LabelTask       one label, of all words                                       accuracy
-    LabelSetTask    any number of labels, each of all words                       micro F1 over labels
-    AnswerTask      some words of a context, or none; several may be right        mean F1 of questions
-    NumberTask      a number; no entities                                         Spearman's correlation
+    EntityUnits      entities in a sentence                                        entity F1
+    WordUnits        a label for every word of a sentence                          accuracy
+    LabelUnits       one label, of all words                                       accuracy
+    LabelSetUnits    any number of labels, each of all words                       micro F1 over labels
+    AnswerUnits      some words of a context, or none; several may be right        mean F1 of questions
+    NumberUnits      a number; no entities                                         Spearman's correlation
+
+A labelling names its units (`tasks.labellings`). They know nothing of heads and need no torch: saved predictions are
+counted and compared without a model. N examples, C values of each.
 """
 
 from abc import ABC, abstractmethod
@@ -17,31 +20,25 @@ from typing import Any
 
 import numpy as np
 
-from boustro.heads.questions import NO_ANSWER
 from boustro.metrics.questions import match
 from boustro.metrics.significance import Statistic, entity_counts, f1, spearman
 from boustro.metrics.spans import REPAIR_RULE, extract_spans, is_span_tag
-from boustro.tasks import TASKS, task_class
 from boustro.tasks.answers import Answer
-from boustro.tasks.base import Task
-from boustro.tasks.config import TaskConfig
 from boustro.tasks.data import data_name
 from boustro.tasks.data.schemes import gold_entities
-from boustro.tasks.labellings.questions import answer_text
-from boustro.tasks.labellings.texts import label_set
-from boustro.tasks.parts import distinct_parts
-from boustro.types import Entity, Sentence
+from boustro.tasks.data.texts import label_set
+from boustro.types import NO_ANSWER, Entity
+
+FACTS = ("label", "credit", "has_positions", "has_spans", "has_labels", "has_confusions", "has_scores")
 
 
-class StudiedTask(ABC):
-    """A task by its name in `boustro.tasks.TASKS`, and how its results are counted and described."""
+class Units(ABC):
+    """See the module. Units have no state."""
 
     metric: str
     """The score in tables."""
-    examples: str
-    """What is scored, in the plural, as `TASKS` says."""
-    units: str = ""
-    """What is counted in an example; by default the example itself."""
+    plural: str = ""
+    """What is counted in an example, in the plural; empty where that is the example itself."""
     label: str = "label"
     """What a unit's label is called."""
     credit: str
@@ -56,33 +53,21 @@ class StudiedTask(ABC):
     """Whether one label may be given instead of another."""
     has_scores: bool = True
     """Whether a unit has a probability."""
+    has_values: bool = False
+    """Whether `values` say more than the counts of entities, so that they are saved with the answers."""
     statistic: Statistic = staticmethod(f1)
     rules: tuple[tuple[str, str], ...]
     """How scores are computed."""
-    shot_tags: tuple[str, ...] = ()
-    """What few-shot heads can predict."""
-    shot_heads: tuple[tuple[int, tuple[str, str]], ...] = ()
-    """(fewest shots, (head, tags)): what `auto` means at that many shots (docs/log.md)."""
-
-    def __init__(self, name: str) -> None:
-        self.name, self.examples = name, TASKS[name].examples
-        self.units = self.units or self.examples
 
     @property
-    def config(self) -> type[TaskConfig]:
-        """The dataclass of the task's options."""
-        return TASKS[self.name].config
+    def is_one_label(self) -> bool:
+        """Whether a unit is the one label of a whole example."""
+        return self.has_confusions and not self.has_positions
 
-    def make(self, encoder: str, head: str, **options: Any) -> Task[Any, Any]:
-        """An untrained task; `ValueError` for a head or an option that it does not have."""
-        return task_class(self.name)(encoder, head, **options)
-
-    def sentences(self, examples: Sequence[Any]) -> tuple[list[Sentence], np.ndarray]:
-        """What is encoded, each sentence of a task of several parts once; (examples, parts) numbers of these."""
-        parts = [task_class(self.name).parts(example) for example in examples]
-        if all(len(own) == 1 for own in parts):
-            return [own[0] for own in parts], np.arange(len(parts))[:, None]
-        return distinct_parts(parts)
+    def facts(self, examples: str) -> dict[str, Any]:
+        """What reports know of them; `examples` is what the task calls its examples."""
+        named = {"metric": self.metric, "examples": examples, "units": self.plural or examples}
+        return named | {name: getattr(self, name) for name in FACTS}
 
     def words(self, example: Any) -> Sequence[str]:
         """The words that entities are over."""
@@ -113,15 +98,21 @@ class StudiedTask(ABC):
         found = [self.found(example, answer) for example, answer in zip(examples, answers, strict=True)]
         return entity_counts([self.gold(example) for example in examples], found)
 
+    def score(self, examples: Sequence[Any], answers: Sequence[Answer]) -> float:
+        """The score in tables, in percent."""
+        values = self.values(examples, answers)
+        return float(self.statistic(values[None], np.ones((1, len(values))))[0, 0])
+
     def credits(self, values: np.ndarray) -> np.ndarray:
         """(N,) how right the answer for each example is, from 0 to 1."""
         gold, found, both = values.T[:3]
         return np.where(gold + found > 0, 2 * both / np.maximum(gold + found, 1), 1.0)
 
-    def right(self, answers: Any) -> list[list[bool]]:
-        """Whether each of the entities of `compare.cases.Answers` is right, example by example."""
-        pairs = zip(answers.gold, answers.predicted, strict=True)
-        return [[entity in gold for entity in predicted] for gold, predicted in pairs]
+    def right(
+        self, gold: Sequence[Sequence[Entity]], found: Sequence[Sequence[Entity]], values: np.ndarray
+    ) -> list[list[bool]]:
+        """Whether each of the entities that were found is right, example by example."""
+        return [[entity in own for entity in got] for own, got in zip(gold, found, strict=True)]
 
     def check_data(self, name: str, examples: Sequence[Any]) -> None:
         """`ValueError` for data that cannot be studied; `name` is train, dev or test. By default nothing is refused."""
@@ -132,15 +123,13 @@ class StudiedTask(ABC):
         return 0
 
 
-class EntityTask(StudiedTask):
+class EntityUnits(Units):
     """Entities in sentences."""
 
     metric, credit = "F1", "recall"
-    units, label = "entities", "type"
+    plural, label = "entities", "type"
     has_positions = has_spans = True
     rules = (("metric", "entity F1"), ("repair", REPAIR_RULE), ("scheme", "BIO"))
-    shot_tags = ("bio", "io", "factored")
-    shot_heads = ((64, ("mlp+crf", "bio")), (0, ("ridge", "factored")))
 
     def gold(self, example: Any) -> list[Entity]:
         return sorted({Entity(e.label, e.start, e.end) for e in gold_entities(example)})
@@ -160,11 +149,11 @@ class EntityTask(StudiedTask):
         return sum(len(self.gold(s)) - len(extract_spans(s.tags)) for s in examples if s.tags is not None)
 
 
-class WordTask(StudiedTask):
+class WordUnits(Units):
     """A label for every word, such as its part of speech: each is an entity of one word."""
 
     metric = credit = "accuracy"
-    units = "words"
+    plural = "words"
     has_positions = True
     rules = (("metric", "accuracy of words"),)
 
@@ -175,13 +164,11 @@ class WordTask(StudiedTask):
         return answer.entities
 
 
-class LabelTask(StudiedTask):
+class LabelUnits(Units):
     """One label per text, or per pair of texts."""
 
     metric = credit = "accuracy"
     rules = (("metric", "accuracy"),)
-    shot_tags = ("label",)
-    shot_heads = ((0, ("lda", "label")),)
 
     def gold(self, example: Any) -> list[Entity]:
         return [Entity(example.label, 0, max(1, len(example)))]
@@ -191,23 +178,23 @@ class LabelTask(StudiedTask):
         return [Entity(label, 0, max(1, len(example)), score=score) for label, score in pairs]
 
 
-class LabelSetTask(LabelTask):
+class LabelSetUnits(LabelUnits):
     """Any number of labels per text."""
 
-    metric, credit, units = "micro F1", "mean F1", "labels"
+    metric, credit, plural = "micro F1", "mean F1", "labels"
     rules = (("metric", "micro F1 over labels"),)
     has_confusions = False
-    shot_tags = shot_heads = ()
 
     def gold(self, example: Any) -> list[Entity]:
         return [Entity(label, 0, max(1, len(example))) for label in sorted(set(label_set(example)))]
 
 
-class AnswerTask(StudiedTask):
+class AnswerUnits(Units):
     """Answers to questions: spans of a context, one of them or none."""
 
     metric = credit = "F1"
     has_labels = has_confusions = False
+    has_values = True
     rules = (("metric", "mean F1 of questions, with SQuAD's normalisation"),)
 
     def words(self, example: Any) -> Sequence[str]:
@@ -236,16 +223,18 @@ class AnswerTask(StudiedTask):
             rows.append((1.0, 1.0, overlap, exact))
         return np.array(rows).reshape(-1, 4)
 
-    def right(self, answers: Any) -> list[list[bool]]:
-        pairs = zip(answers.predicted, answers.values[:, 3], strict=True)
-        return [[bool(exact)] * len(predicted) for predicted, exact in pairs]
+    def right(
+        self, gold: Sequence[Sequence[Entity]], found: Sequence[Sequence[Entity]], values: np.ndarray
+    ) -> list[list[bool]]:
+        return [[bool(exact)] * len(got) for got, exact in zip(found, values[:, 3], strict=True)]
 
 
-class NumberTask(StudiedTask):
+class NumberUnits(Units):
     """A number per text or pair of texts."""
 
     metric, credit = "Spearman", "agreement of ranks"
     has_labels = has_confusions = has_scores = False
+    has_values = True
     statistic = staticmethod(spearman)
     rules = (("metric", "Spearman's correlation of ranks, times 100"),)
 
@@ -271,23 +260,7 @@ class NumberTask(StudiedTask):
         return 1 - np.abs(gold - found) / max(1, len(values) - 1)
 
 
-TAG, CLASSIFY = EntityTask("tag"), LabelTask("classify")
-BY_LABELLING: dict[str, type[StudiedTask]] = {
-    "tags": EntityTask,
-    "class": LabelTask,
-    "pair": LabelTask,
-    "score": NumberTask,
-    "pair-score": NumberTask,
-    "answers": AnswerTask,
-}
-"""By what the heads of a task learn first, see `tasks.base.Task.labellings`."""
-
-
-def studied_task(name: str, examples: Sequence[Any] = ()) -> StudiedTask:
-    """The task of a name in `TASKS`, as studies of these examples see it; `ValueError` for an unknown name."""
-    kind = BY_LABELLING[task_class(name).labellings[0]]
-    if kind is LabelTask and any(getattr(example, "labels", None) is not None for example in examples):
-        kind = LabelSetTask
-    if kind is EntityTask and not all(is_span_tag(tag) for example in examples for tag in example.tags or ()):
-        kind = WordTask
-    return kind(name)
+def answer_text(question: Any, answer: Answer) -> str:
+    """The text of the best span of a `Question`'s context, "" where there is no answer."""
+    best = answer.entities[0]
+    return "" if answer.tags == (NO_ANSWER,) else question.passage(best.start, best.end)
