@@ -17,12 +17,16 @@ from boustro.encoders.fused import lms_of, towers_of
 from boustro.generation.both_ends.pair import Pair
 from boustro.generation.judges import open_judge
 from boustro.generation.models import open_lm
+from boustro.generation.prompts.classifier import PromptClassifier
 from boustro.generation.writer import Writer
+from boustro.models.adaptation import find_adaptation
+from boustro.models.fusion import load_fusion
 from boustro.tasks.saved import upgrade_reading
 from boustro.text.start import frame_of, start_pieces
 from boustro.types import Sentence
 from conftest import SENTENCES
 from tokenizer_kinds import ours, sentence_piece, sentence_piece_legacy
+from world import run
 
 TEXT = ("Ada", "left", "Paris", "on", "Friday", ".")
 
@@ -202,3 +206,88 @@ def test_a_masked_lm_takes_no_start_piece_but_opens_in_an_old_folder(tiny_tokeni
     load_encoder(f"masked:{path}", start_piece="recorded")
     with pytest.raises(ValueError, match=re.escape("this kind of encoder has no option start_piece")):
         load_encoder(f"masked:{path}", start_piece="none")
+
+
+def test_a_masked_lm_that_writes_takes_none_either(tiny_tokenizer, tmp_path):
+    from generators import write_masked_lm
+
+    path = str(write_masked_lm(tmp_path / "lm", tiny_tokenizer))
+    for load in (Writer, PromptClassifier):
+        given = {"template": "sentiment"} if load is PromptClassifier else {}
+        with pytest.raises(ValueError, match="is a masked LM, which has no start piece; leave out --start-piece bos"):
+            load(path, **given, start_piece="bos")
+
+
+@pytest.fixture(scope="module")
+def asked(llama):
+    """Commands that read with an LM."""
+    pair = f"{llama / 'lm'}+{llama / 'backward'}"
+    (llama / "prompts.jsonl").write_text('{"prompt": "Ada", "text": "left Paris on Friday."}\n', "utf-8")
+    (llama / "gaps.txt").write_text("Ada left ___ on Friday.\n", "utf-8")
+    question = {"question": "Ada left", "choices": ["Paris on Friday", "it"], "answer": 0}
+    (llama / "openbookqa-train.jsonl").write_text(json.dumps(question) + "\n", "utf-8")
+    return {
+        "generate": ["--model", str(llama / "lm"), str(llama / "prompts.jsonl"), "--length", "6"],
+        "score": ["--model", str(llama / "lm"), str(llama / "prompts.jsonl")],
+        "infill": [str(llama / "gaps.txt"), "--model", pair, "--format", "jsonl", "--read-on", "2"],
+        "prompt": ["--model", str(llama / "lm"), str(llama / "gaps.txt"), "--template", "sentiment"],
+    }
+
+
+@pytest.mark.parametrize("command", ["generate", "score", "infill", "prompt"])
+def test_the_option_of_a_command_changes_what_it_prints(asked, command):
+    def printed(*options):
+        code, out, errors = run([command, *asked[command], *options])
+        assert code == 0, errors
+        return out
+
+    found = {piece: printed("--start-piece", piece) for piece in ("auto", "bos", "none", "eos")}
+    assert found["auto"] == printed() and found["bos"] == printed("--start-piece", "<s>")
+    if command == "infill":  # the backward LM, ours, has a record of its own, which bos overrides too
+        assert len({*found.values()}) == 4
+    else:
+        assert found["auto"] == found["bos"] and len({*found.values()}) == 3
+    code, _, errors = run([command, *asked[command], "--start-piece", "<S>"])
+    assert code == 1 and errors.count("\n") == 1 and "the start piece '<S>' is not in the vocabulary" in errors
+
+
+def test_the_harness_takes_the_option(llama):
+    pytest.importorskip("lm_eval", reason="needs lm-evaluation-harness: pip install 'boustro[harness]'")
+    from boustro.generation.harness.model import BoustroLM
+
+    spec, end = str(llama / "lm"), AutoTokenizer.from_pretrained(llama / "lm").eos_token_id
+    assert BoustroLM(spec, start_piece="eos").judge.forward.frame([7]) == [end, 7]
+    assert BoustroLM(spec, start_piece="none").judge.forward.frame([7]) == [7]
+    arguments = ["harness", "--tasks", "openbookqa", "--data", str(llama), "--model", spec, "--start-piece"]
+    code, _, errors = run([*arguments, "<S>"])
+    assert code == 1 and "the start piece '<S>' is not in the vocabulary" in errors
+
+
+@pytest.fixture(scope="module")
+def shards(llama):
+    (llama / "corpus.txt").write_text("\n\n".join(map(" ".join, SENTENCES * 3)), "utf-8")
+    given = ["--tokenizer", str(llama / "lm"), "--workers", "1", "--out", str(llama / "shards")]
+    assert run(["tokenize", str(llama / "corpus.txt"), *given])[0] == 0
+    return llama / "shards"
+
+
+def test_what_is_trained_with_a_start_piece_is_read_with_it(llama, shards, tmp_path):
+    end = AutoTokenizer.from_pretrained(llama / "lm").eos_token_id
+    small = ["--shards", str(shards), "--tokens", "32", "--segment-length", "16", "--batch-segments", "2"]
+    pair = ["--forward", str(llama / "lm"), "--backward", str(llama / "backward"), "--width", "8", "--num-heads", "2"]
+    start = ["--out", str(tmp_path / "fusion"), "--start-piece", "eos"]
+    assert run(["fuse", *small, *pair, *start])[0] == 0
+    assert load_fusion(tmp_path / "fusion")[1]["starts"] == [[end], [end]]
+    fused = load_encoder(f"fused:{tmp_path / 'fusion'}")
+    assert [lm.start for lm in fused.lms] == [[end], [end]] == list(fused.towers.starts)
+    assert load_encoder(f"fused:{tmp_path / 'fusion'}", start_piece="none").lms[0].start == []
+    code, _, errors = run(["fuse", *small, *pair, "--out", str(tmp_path / "other"), "--start-piece", "none"])
+    assert code == 1 and "a fusion needs a piece before every text" in errors
+
+    pytest.importorskip("peft", reason="needs peft: pip install 'boustro[adapt]'")
+    given = ["--lm", str(llama / "lm"), "--out", str(tmp_path / "adapted"), "--start-piece", "eos", "--mask-piece", "▁"]
+    code, _, errors = run(["adapt", *small, *given])
+    assert code == 0, errors
+    assert find_adaptation(str(tmp_path / "adapted")).start_piece == "eos"
+    assert load_encoder(f"unmasked:{tmp_path / 'adapted'}").start == [end]
+    assert load_encoder(f"unmasked:{tmp_path / 'adapted'}", start_piece="bos").start != [end]

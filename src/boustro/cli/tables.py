@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any, get_args, get_origin, get_type_hints
 
 from boustro.embeddings.options import EmbedOptions, EmbedTraining
+from boustro.encoders.options import StartOptions
 from boustro.generation.both_ends.options import InfillOptions
 from boustro.generation.options import GenerationConfig, ScoreConfig
 from boustro.objectives.split import Split
@@ -55,6 +56,7 @@ TABLES: dict[str, type] = {
     "`label --simulate`": SimulateOptions,
     "`generate`, `Writer`: `GenerationConfig`": GenerationConfig,
     "`score`, `Writer`: `ScoreConfig`": ScoreConfig,
+    "`harness`, `prompt`: how a text begins": StartOptions,
     "Labelled data": DataOptions,
     "`fit`: labelled data, gold and silver": TrainDataOptions,
     "How a command runs": RunOptions,

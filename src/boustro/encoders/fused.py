@@ -8,6 +8,7 @@ The folder names the two LMs by their exact specs; it contains those that were t
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from boustro.encoders.reading import PieceEncoder
 from boustro.models.fusion import CLOZE, KIND, READING, Fusion, load_fusion
 from boustro.models.towers import Towers
 from boustro.store import fingerprint, kind_of
+from boustro.text.start import AUTO
 from boustro.text.tokenizers import end_of_text_id
 
 SIDES: dict[str, tuple[str, ...]] = {"none": (), "backward": ("backward",), "both": ("forward", "backward")}
@@ -47,6 +49,8 @@ class FusedEncoder(ConcatEncoder):
     ) -> None:
         self._weights = weights_fingerprint(path, None)
         fusion, config = load_fusion(Path(path))
+        if reading.start_piece == AUTO:
+            reading = replace(reading, start_piece=config.get("start_piece", AUTO))
         specs = (str(Path(path) / side) if side in config["trained"] else config[side] for side in SIDES["both"])
         with naming(f"{path} is a fusion of {config['forward']} and {config['backward']}"):
             pair = load("+".join(specs), device=device, whole=True, **vars(reading))

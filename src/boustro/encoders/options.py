@@ -15,7 +15,19 @@ KEPT_WORDS = 50_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoadingOptions:
+class StartOptions:
+    """How all that reads with an LM begins; what each value means is in `text.start`."""
+
+    start_piece: str = "auto"
+    """What a causal LM is given before every text: none, bos, eos, or a piece such as <s>. By default what its
+    tokenizer puts there, or what an LM of boustro was trained with."""
+
+
+DEFAULT_START = StartOptions()
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadingOptions(StartOptions):
     """In what form an encoder is loaded, and begun; where to is the device's matter (`hardware`)."""
 
     dtype: Precision | None = None
@@ -23,9 +35,6 @@ class LoadingOptions:
     quantise: Quantisation | None = None
     """Weights of the encoder's linear layers in fewer bits: int8 (on any device, with torchao), int8-dynamic (the
     layers' inputs too: faster, less exact) or int4 (on a GPU, with bitsandbytes)."""
-    start_piece: str = "auto"
-    """What a causal LM is given before every text: none, bos, eos, or a piece such as <s>. By default what its
-    tokenizer puts there, or what an LM of boustro was trained with."""
 
 
 @dataclass(frozen=True, kw_only=True)

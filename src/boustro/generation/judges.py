@@ -26,6 +26,7 @@ from boustro.generation.writer import BATCH, Writer
 from boustro.models.pretrained import architecture_kind
 from boustro.store import kind_of
 from boustro.text.documents import chunk_by_size
+from boustro.text.start import AUTO
 
 DEFAULTS = {(True, False): "forward", (False, True): "backward", (True, True): "pair-pmi"}
 """By whether there is a forward and a backward LM."""
@@ -55,21 +56,27 @@ class Judge(Protocol):
         ...
 
 
-def open_judge(model: str, score: str | None, device: str | None, masked_default: str = MASKED_DEFAULT) -> Judge:
+def open_judge(
+    model: str,
+    score: str | None,
+    device: str | None,
+    masked_default: str = MASKED_DEFAULT,
+    start_piece: str = AUTO,
+) -> Judge:
     """The judge that a spec and the name of a score make; `ValueError` for what does not fit together."""
     names = split_spec(model)
     path, revision = locate(names[0])
     transformer = len(names) == 1 and kind_of(path) in (None, "model")
     if transformer and architecture_kind(load_config(path, revision)) == "masked":
-        return MaskedJudge(model.removeprefix("masked:"), score or masked_default, device)
-    return CausalJudge(model, score, device)
+        return MaskedJudge(model.removeprefix("masked:"), score or masked_default, device, start_piece)
+    return CausalJudge(model, score, device, start_piece)
 
 
 class CausalJudge:
     """A forward LM, a backward LM or one of each; the scores of `generation.choices`."""
 
-    def __init__(self, model: str, score: str | None, device: str | None) -> None:
-        encoder = load_encoder(model, layers="last", device=device, dtype="float32")
+    def __init__(self, model: str, score: str | None, device: str | None, start_piece: str = AUTO) -> None:
+        encoder = load_encoder(model, "last", device=device, dtype="float32", start_piece=start_piece)
         parts = getattr(encoder, "parts", [encoder])
         if not all(type(part) is LMEncoder for part in parts) or len({part.backward for part in parts}) < len(parts):
             raise ValueError(f"{model}: expected a masked LM, a forward LM, a backward LM or one of each direction")
@@ -106,11 +113,11 @@ class CausalJudge:
 class MaskedJudge:
     """A masked LM; the scores of `generation.scores`, with `-pmi` less the score without the context."""
 
-    def __init__(self, model: str, score: str, device: str | None) -> None:
+    def __init__(self, model: str, score: str, device: str | None, start_piece: str = AUTO) -> None:
         names = [name + ending for name in MASKED_SCORES for ending in ("", PMI)]
         choose(score, dict.fromkeys(names), "score of a masked LM")
         self.score, self._pmi = score, score.endswith(PMI)
-        self.writer = Writer(model, device=device, score=score.removesuffix(PMI))
+        self.writer = Writer(model, device=device, score=score.removesuffix(PMI), start_piece=start_piece)
         lm = self.writer.model
         assert isinstance(lm, MaskedLM)
         self.lm, self.tokenizer = lm, lm.tokenizer

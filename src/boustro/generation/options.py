@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
+from boustro.encoders.options import StartOptions
 from boustro.options import Count, OptionError, PositiveOrZero, Range, Seed, ShareAboveZero, check_options
 
 SearchedLengths = Annotated[int, Range(2, 64)]
@@ -10,7 +11,7 @@ Draws = Annotated[int, Range(1, 10_000)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class GenerationConfig:
+class GenerationConfig(StartOptions):
     """How text is written."""
 
     strategy: str | None = None
@@ -71,7 +72,7 @@ class GenerationConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoreConfig:
+class ScoreConfig(StartOptions):
     """How a text is scored, given a prompt."""
 
     score: str | None = None

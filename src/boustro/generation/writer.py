@@ -65,7 +65,7 @@ class Writer:
         self.writing, self.scoring = configs
         if unknown := options.keys() - {field.name for config in configs for field in fields(config)}:
             raise TypeError(f"Writer has no option {', '.join(sorted(unknown))}")
-        self.model = open_lm(model, device, dtype)
+        self.model = open_lm(model, device, dtype, self.writing.start_piece)
         self.kind = "causal" if isinstance(self.model, CausalLM) else "masked"
         self.strategy = find_strategy(self.writing.strategy, self.kind, model)
         if self.kind == "causal" and self.scoring.score not in (None, "left-to-right"):

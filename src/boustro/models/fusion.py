@@ -182,7 +182,7 @@ def load_fusion(path: Path) -> tuple[Fusion, dict[str, Any]]:
     """The fusion without its head, and its config. Raises as `store.open_folder`."""
     with read_folder(path, KIND):
         config = read_json(path / "config.json")
-        named = [config["forward"], config["backward"], *config["trained"]]
+        named = [config["forward"], config["backward"], *config["trained"], config.get("start_piece", "auto")]
         if not all(isinstance(name, str) for name in named) or "towers" not in config:
             raise ValueError("the config does not name its LMs")
         starts = config.get("starts", [[], []])

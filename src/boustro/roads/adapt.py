@@ -13,7 +13,7 @@ masked.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch
@@ -53,12 +53,14 @@ def open_lm(config: AdaptConfig, **options: Any) -> tuple[LMEncoder, Adaptation]
         raise ValueError(f"{config.lm}: only a single causal LM can be adapted; choose its blocks with --blocks")
     name, revision = locate(path)
     reading = ReadingOptions(**{"layers": "last", "pooling": "exit", "context": "sentence", **options})
+    reading = replace(reading, start_piece=config.start_piece)
     given = {"spec": config.lm, "revision": revision, "direction": "backward" if kind else None}
     if config.blocks == MASK_KEPT:
         encoder = LMEncoder(name, reading, **given)
     else:
         encoder = UnmaskedEncoder(name, reading, blocks=None if config.blocks == "all" else config.blocks, **given)
-    return encoder, facts_of(encoder, split_kind(exact_spec(path, encoder.identity()))[1])
+    facts = facts_of(encoder, split_kind(exact_spec(path, encoder.identity()))[1])
+    return encoder, replace(facts, start_piece=config.start_piece)
 
 
 def train_adapter(

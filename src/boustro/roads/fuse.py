@@ -32,7 +32,10 @@ DECIDING = ("kind", "width", "num_heads", "train_lms", "lm_weight", "tokens", "s
 
 def train_fusion(config: FuseConfig) -> dict[str, Any]:
     """Train a fusion; returns `training.json`. `ValueError` for LMs that do not fit each other or the shards."""
-    forward, backward = lms_of(load_encoder(f"{config.forward}+{config.backward}", layers="last"))
+    if config.start_piece == "none":
+        raise ValueError("a fusion needs a piece before every text; give another --start-piece than none")
+    pair = load_encoder(f"{config.forward}+{config.backward}", layers="last", start_piece=config.start_piece)
+    forward, backward = lms_of(pair)
     window, length = tower_window(forward, backward), config.segment_length
     if length > window:
         raise ValueError(f"the two LMs read {window:,} pieces together; lower --segment-length {length:,}")
@@ -41,6 +44,7 @@ def train_fusion(config: FuseConfig) -> dict[str, Any]:
         "forward": exact_spec(config.forward, forward.identity()),
         "backward": exact_spec(config.backward, backward.identity()),
         "trained": sides,
+        "start_piece": config.start_piece,
         "towers": facts_of(forward, backward, sides),
         "starts": list(towers_of(forward, backward).starts),
     }

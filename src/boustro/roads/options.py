@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from boustro.encoders.options import KEPT_WORDS, ReadingOptions
+from boustro.encoders.options import KEPT_WORDS, ReadingOptions, StartOptions
 from boustro.options import (
     Count,
     CountOrZero,
@@ -51,7 +51,7 @@ class SegmentOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FuseConfig(SegmentOptions, RunConfig):
+class FuseConfig(SegmentOptions, StartOptions, RunConfig):
     """The options of `boustro fuse`."""
 
     forward: str
@@ -242,7 +242,7 @@ class LabelOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdaptConfig(RunConfig):
+class AdaptConfig(StartOptions, RunConfig):
     """The options of `boustro adapt`."""
 
     lm: str

@@ -87,7 +87,7 @@ class Infiller:
         self.options = InfillOptions(**options)
         choose(self.options.variant, VARIANTS, "variant")
         choose(self.options.ranking, RANKINGS, "ranking")
-        self.pair = Pair.load(model, device, dtype)
+        self.pair = Pair.load(model, device, dtype, self.options.start_piece)
         self.pieces, self.counts = TextPieces(self.pair.tokenizer), Counter[str]()
         self._room = context_room(self.pair, self.options)
 

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 
+from boustro.encoders.options import StartOptions
 from boustro.options import Count, OptionError, PositiveOrZero, Seed, ShareAboveZero, check_options
 
 UNIGRAM_WEIGHT = 0.75
@@ -11,7 +12,7 @@ MOST_TOKENS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class InfillOptions:
+class InfillOptions(StartOptions):
     """How a forward and a backward LM fill a gap; the defaults are what measurement favoured (docs/generation.md)."""
 
     tokens_per_gap: str = "1-4"

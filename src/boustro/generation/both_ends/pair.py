@@ -24,6 +24,7 @@ from boustro.generation.both_ends.reader import Ids, Read, Reader
 from boustro.generation.both_ends.text import begin_with_space
 from boustro.models.pretrained import architecture_kind
 from boustro.store import kind_of
+from boustro.text.start import AUTO
 from boustro.text.tokenizers import num_ids
 
 BATCH_ROWS = 64
@@ -50,7 +51,9 @@ class Pair:
         self.spaced[: len(writable)] = torch.tensor(begin_with_space(tokenizer), device=self.device)
 
     @classmethod
-    def load(cls, spec: str = "starter", device: str | None = None, dtype: Precision = "float32") -> "Pair":
+    def load(
+        cls, spec: str = "starter", device: str | None = None, dtype: Precision = "float32", start_piece: str = AUTO
+    ) -> "Pair":
         """The pair that a spec names. Raises as `load_encoder`, and `ValueError` for anything but such a pair."""
         names = split_spec(spec)
         for name in names:
@@ -59,7 +62,7 @@ class Pair:
                 raise ValueError(f"{name} is a masked LM; {NEEDED}")
         if len(names) != 2:
             raise ValueError(f"{spec} is {'one model' if len(names) == 1 else f'{len(names)} models'}; {NEEDED}")
-        forward, backward = lms_of(load_encoder(spec, layers="last", device=device, dtype=dtype))
+        forward, backward = lms_of(load_encoder(spec, "last", device=device, dtype=dtype, start_piece=start_piece))
         return cls(Reader(forward), Reader(backward), forward.tokenizer)
 
     def joint_scores(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
+from boustro.encoders.options import DEFAULT_START, StartOptions
 from boustro.options import Count, check_options
 from boustro.output import check_output, give, only_errors, print_notices
 
@@ -27,6 +28,7 @@ def harness(
     data: Path = HERE,
     score: str | None = None,
     limit: Count | None = None,
+    begin: StartOptions = DEFAULT_START,
     json: Path | None = None,
     device: str | None = None,
     quiet: bool = False,
@@ -60,7 +62,7 @@ def harness(
         from boustro.generation.harness.tasks import open_task
 
         opened = {name: open_task(name, data, limit) for name in tasks}
-        lm = BoustroLM(model, score, device)
+        lm = BoustroLM(model, score, device, begin.start_piece)
         with only_errors(not sys.stderr.isatty()):  # the harness's progress bars
             answered = answer(lm, opened)
         figures = []

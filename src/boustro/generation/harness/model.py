@@ -17,6 +17,7 @@ from boustro.generation.both_ends.pair import nearest_left
 from boustro.generation.both_ends.reader import Ids
 from boustro.generation.judges import open_judge
 from boustro.progress import Progress
+from boustro.text.start import AUTO
 from boustro.text.tokenizers import end_of_text_id
 
 CHUNK = 1024
@@ -28,10 +29,17 @@ MULTIPLE_CHOICE = "boustro answers multiple choice only; for other tasks use lm-
 class BoustroLM(TemplateLM):
     """A judge of choices; `counts` is what was noticed, such as contexts that were cut."""
 
-    def __init__(self, model: str = "starter", score: str | None = None, device: str | None = None, **_: Any) -> None:
+    def __init__(
+        self,
+        model: str = "starter",
+        score: str | None = None,
+        device: str | None = None,
+        start_piece: str = AUTO,
+        **_: Any,
+    ) -> None:
         """Load the LMs that a spec names. Raises as `open_judge`."""
         super().__init__()
-        self.judge = open_judge(model, score, device)
+        self.judge = open_judge(model, score, device, start_piece=start_piece)
         self.tokenizer, self.score, self.counts = self.judge.tokenizer, self.judge.score, Counter[str]()
         self._lines_to = sys.stderr  # the command silences the harness's own bars
 

@@ -30,6 +30,7 @@ from boustro.generation.judges import open_judge
 from boustro.generation.prompts.pieces import PromptPieces
 from boustro.generation.prompts.template import Template, open_template
 from boustro.generation.ties import in_order
+from boustro.text.start import AUTO
 
 MASKED_SCORE = "left-to-right"
 
@@ -53,6 +54,7 @@ class PromptClassifier:
         score: How words are scored: of a masked LM one of `boustro score`, of others one of `generation.choices`.
         calibrate: Divide out the prior.
         prompt_pieces: Read only the first pieces of each text.
+        start_piece: What a causal LM is given before every text (`text.start`).
         device: Such as "cpu"; by default the best available.
 
     Raises `ValueError` for a template, a score or a model that does not fit.
@@ -66,10 +68,11 @@ class PromptClassifier:
         score: str | None = None,
         calibrate: bool = False,
         prompt_pieces: int | None = None,
+        start_piece: str = AUTO,
         device: str | None = None,
     ) -> None:
         self.template = open_template(template) if isinstance(template, str) else template
-        self.judge = open_judge(model, score, device, MASKED_SCORE)
+        self.judge = open_judge(model, score, device, MASKED_SCORE, start_piece)
         self.score, self.calibrate, self.model = self.judge.score, calibrate, model
         self.pieces = PromptPieces(self.template, self.judge.tokenizer, prompt_pieces)
         self.words = [pieces for own in self.pieces.words.values() for pieces in own]

@@ -10,6 +10,7 @@ from typing import Any
 
 from tyro.conf import Positional
 
+from boustro.encoders.options import DEFAULT_START, StartOptions
 from boustro.generation.prompts.template import Template, open_template, template_of
 from boustro.options import Count, check_options
 from boustro.output import as_json, check_output, keeping, only_errors, print_notices
@@ -29,6 +30,7 @@ def prompt(
     train: Path | None = None,
     label_key: str = "label",
     prompt_pieces: Count | None = None,
+    begin: StartOptions = DEFAULT_START,
     json: Path | None = None,
     device: str | None = None,
     quiet: bool = False,
@@ -69,7 +71,7 @@ def prompt(
         keeping(lambda: "" if alone else f"{bar.done:,} texts are answered and printed"),
     ):
         how: dict[str, Any] = {"score": score, "calibrate": calibrate, "prompt_pieces": prompt_pieces}
-        classifier = PromptClassifier(model, known, device=device, **how)
+        classifier = PromptClassifier(model, known, device=device, **how, **vars(begin))
         figures = Figures(classifier, labelled)
         for batch in _records(file):
             places, records = [place for place, _ in batch], [record for _, record in batch]
