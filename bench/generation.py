@@ -19,7 +19,7 @@ from boustro.generation.canvas import Canvas
 from boustro.generation.draws import Draws
 from boustro.generation.models import MaskedLM, open_lm
 from boustro.generation.options import GenerationConfig
-from boustro.generation.strategies.mask_predict import mask_predict, repeats
+from boustro.generation.strategies import mask_predict, repeats
 from boustro.text.documents import read_documents
 
 

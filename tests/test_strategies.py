@@ -8,11 +8,15 @@ import torch
 
 from boustro.generation.draws import Draws
 from boustro.generation.options import GenerationConfig
-from boustro.generation.strategies import STRATEGIES, find_strategy
-from boustro.generation.strategies.blocks import blocks, shares
-from boustro.generation.strategies.gibbs import gibbs
-from boustro.generation.strategies.left_to_right import left_to_right
-from boustro.generation.strategies.mask_predict import mask_predict
+from boustro.generation.strategies import (
+    STRATEGIES,
+    blocks,
+    find_strategy,
+    gibbs,
+    left_to_right,
+    mask_predict,
+    shares,
+)
 from generators import SamePlaces, Table
 
 MASK = 5

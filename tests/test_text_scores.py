@@ -7,14 +7,14 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from boustro.generation import ties
+from boustro.generation import draws
 from boustro.generation.canvas import Canvas
+from boustro.generation.causal import causal_log_probs
 from boustro.generation.choices import best
 from boustro.generation.draws import Draws
 from boustro.generation.models import MaskedLM, open_lm
 from boustro.generation.options import ScoreConfig
 from boustro.generation.scores import SCORES
-from boustro.generation.scores.causal import causal_log_probs
 from generators import SamePlaces, Table, write_masked_lm
 from test_masked_lm import make_lm
 
@@ -124,10 +124,10 @@ def test_a_score_without_a_prompt_does_not_depend_on_the_batch(name, tmp_path, t
 def test_the_order_of_scores_by_hand():
     """Equal within the rounding of a dtype, in a chain; nothing for impossible ones, and for certain ones."""
     scores = torch.tensor([[-1.0000002, -1.0, -3.0, -1.0000001], [-2.0, -1.0, -torch.inf, -1.05]])
-    assert ties.in_order(scores).tolist() == [[0, 1, 3, 2], [1, 3, 0, 2]]
-    assert ties.in_order(-scores).tolist() == [[2, 0, 1, 3], [2, 0, 3, 1]]
-    assert ties.in_order(torch.tensor([[-1.05, -1.0, -1.1]]), torch.bfloat16).tolist() == [[0, 1, 2]]
-    assert ties.in_order(torch.full((1, 3), -torch.inf)).tolist() == [[0, 1, 2]]
+    assert draws.in_order(scores).tolist() == [[0, 1, 3, 2], [1, 3, 0, 2]]
+    assert draws.in_order(-scores).tolist() == [[2, 0, 1, 3], [2, 0, 3, 1]]
+    assert draws.in_order(torch.tensor([[-1.05, -1.0, -1.1]]), torch.bfloat16).tolist() == [[0, 1, 2]]
+    assert draws.in_order(torch.full((1, 3), -torch.inf)).tolist() == [[0, 1, 2]]
 
 
 def test_of_equal_choices_the_first_is_chosen():

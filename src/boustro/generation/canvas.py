@@ -36,7 +36,7 @@ class Read(Protocol):
 
     @property
     def dtype(self) -> torch.dtype:
-        """What the LM computes in: log-probabilities are equal within its rounding (`ties`)."""
+        """What the LM computes in: log-probabilities are equal within its rounding (`draws.in_order`)."""
         ...
 
     def __call__(

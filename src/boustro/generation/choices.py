@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from boustro.generation.both_ends.reader import Ids, Reader
-from boustro.generation.ties import in_order
+from boustro.generation.draws import in_order
 
 BATCH_PIECES = 8192
 
@@ -113,5 +113,5 @@ def _batches(order: Sequence[int], contexts: Sequence[Ids], written: Sequence[Id
 
 
 def best(scores: Tensor, sizes: Sequence[int]) -> list[int]:
-    """The choice of each question, the first of equals (`ties`); its choices follow each other, `sizes` of each."""
+    """The choice of each question, the first of equals (`draws`); its choices follow each other, `sizes` of each."""
     return [int(in_order(own[None])[0, 0]) for own in scores.split(list(sizes))]

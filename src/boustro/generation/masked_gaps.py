@@ -17,7 +17,7 @@ from boustro.generation.canvas import Predicting, Read
 from boustro.generation.draws import Draws
 from boustro.generation.models import MaskedLM
 from boustro.generation.options import GenerationConfig
-from boustro.generation.strategies.mask_predict import mask_predict
+from boustro.generation.strategies import mask_predict
 from boustro.models.masked import encode
 
 

@@ -22,7 +22,7 @@ from boustro.generation.both_ends.beam import beam_search
 from boustro.generation.both_ends.options import InfillOptions
 from boustro.generation.both_ends.pair import Ends, Pair, nearest_left, nearest_right
 from boustro.generation.both_ends.reader import Ids
-from boustro.generation.sampling import draw_pieces
+from boustro.generation.draws import draw_pieces
 
 BATCH_GAPS = 32
 

@@ -26,10 +26,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from boustro.generation.draws import in_order
 from boustro.generation.judges import open_judge
 from boustro.generation.prompts.pieces import PromptPieces
 from boustro.generation.prompts.template import Template, open_template
-from boustro.generation.ties import in_order
 from boustro.text.start import AUTO
 
 MASKED_SCORE = "left-to-right"
