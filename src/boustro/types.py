@@ -4,7 +4,8 @@ Positions are half-open: `Entity("PER", 0, 2)` covers units 0 and 1. In a senten
 unit is a word; in the answer of `Tagger.predict` it is a character of the text that was given.
 """
 
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 Direction = Literal["forward", "backward"]
@@ -59,6 +60,16 @@ class Sentence:
 
     def __len__(self) -> int:
         return len(self.words)
+
+    def without(self, word: int) -> "Sentence":
+        """The text without one of its words; tags and entities, which are of words, go with it."""
+        spaces = self.spaces and self.spaces[:word] + self.spaces[word + 1 :]
+        words = self.words[:word] + self.words[word + 1 :]
+        return replace(self, words=words, spaces=spaces, tags=None, entities=None)
+
+    def without_each(self) -> Iterator["Sentence"]:
+        """The same for each of its words."""
+        return (self.without(word) for word in range(len(self.words)))
 
     @property
     def is_labelled(self) -> bool:

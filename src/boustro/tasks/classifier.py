@@ -67,6 +67,8 @@ class Classifier(Task[str, Label]):
     def read_counted(data: TextData, options: DataOptions) -> tuple[list[Sentence], Mapping[str, int]]:
         return read_counted(data, options)
 
+    without_each = staticmethod(Sentence.without_each)
+
     @staticmethod
     def split(given: str, name: str) -> Iterable[Part]:
         """The whole text as one example."""

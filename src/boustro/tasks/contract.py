@@ -6,7 +6,7 @@ running text, which may become several examples. What the head learns from examp
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -58,6 +58,14 @@ class Contract(ABC, Generic[Input, Result]):
     def parts(example: Any) -> tuple[Sentence, ...]:
         """The sentences of an example, which are encoded; as many as its heads have `parts`."""
         return (example,)
+
+    @staticmethod
+    def without_each(example: Any) -> Iterator[Any] | None:
+        """For each of the words of an example the example without it, or `None` for one that is never left out.
+
+        `None` for all of it where an example has more answers than one, so that no word has an effect on the whole.
+        """
+        return None
 
     @staticmethod
     def as_input(given: Any, place: str) -> Any:

@@ -22,16 +22,10 @@ from boustro.heads.training import mix_all, predict_mixed
 from boustro.tasks.answers import Answer, InputAnswer, Part
 from boustro.tasks.base import Task
 from boustro.tasks.classifier import Classifier
-from boustro.tasks.data.pairs import Pair
 from boustro.tasks.data.texts import whole_text
-from boustro.tasks.pairs import PairTask
-from boustro.tasks.regressor import TextRegressor
-from boustro.types import Sentence
 
 LONGEST = 500
 """Words of an example whose words are left out one by one."""
-WHOLE = (Classifier, TextRegressor, PairTask)
-"""Tasks with one label or number for a text or a pair as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +51,14 @@ def word_effects(model: Classifier, text: str, label: str | None = None) -> list
     ]
 
 
-def effects(model: Task[Any, Any], examples: Sequence[Sentence | Pair], label: str | None = None) -> list[list[float]]:
-    """The same for every word of `example.words`, of texts or pairs; 0 for the bar between the texts of a pair.
+def effects(model: Task[Any, Any], examples: Sequence[Any], label: str | None = None) -> list[list[float]]:
+    """The same for every word of `example.words`, in tasks with `without_each`; 0 for one that is not left out.
 
     Of a regression, the effect is on the value.
     """
     if label is not None:
         choose(label, dict.fromkeys(model.types), "label")
-    shorter = [_without_each(example) for example in examples]
+    shorter = [list(model.without_each(example) or ()) for example in examples]
     asked = [e for example, own in zip(examples, shorter, strict=True) for e in (example, *own) if e is not None]
     answers = iter(model.answer(asked))
     found = []
@@ -99,27 +93,27 @@ def explain(model: Task[Any, Any], answers: Sequence[InputAnswer]) -> list[dict[
     """What decided each answer, as JSON can hold it.
 
     `streams`: what the model answers from the vectors of each LM alone (`by_stream`), where there are several.
-    `words`: the effect of every word on the label or the value, for tasks with one answer for a text or a pair.
+    `words`: the effect of every word on the label or the value, for tasks with one answer for a whole example.
 
-    Raises `ValueError` for such a text or pair with more than 500 words.
+    Raises `ValueError` for such an example with more than 500 words.
     """
     found: list[dict[str, Any]] = [{} for _ in answers]
     for name, own in by_stream(model, answers):
         for explained, answer in zip(found, own, strict=True):
             explained.setdefault("streams", []).append({"stream": name} | model.to_record(answer))
-    if isinstance(model, WHOLE):
-        parts = [part for answer in answers for part, _ in answer.parts]
+    parts = [part for answer in answers for part, _ in answer.parts]
+    if parts and all(model.without_each(part.example) is not None for part in parts):
         refuse_long(parts, model)
         own_effects = iter(effects(model, [part.example for part in parts]))
         for explained, answer in zip(found, answers, strict=True):
-            explained["words"] = [word for part, _ in answer.parts for word in _placed(part, next(own_effects))]
+            explained["words"] = [word for part, _ in answer.parts for word in _placed(model, part, next(own_effects))]
     return found
 
 
 def refuse_long(parts: Sequence[Part], model: Task[Any, Any], place: str = "the input") -> None:
     """`ValueError` for an example with more words than are left out one by one, where the task needs that."""
     longest = max((len(part.example) for part in parts), default=0)
-    if isinstance(model, WHOLE) and longest > LONGEST:
+    if longest > LONGEST and any(model.without_each(part.example) is not None for part in parts):
         raise ValueError(
             f"{place} has {longest:,} words; an explanation reads it once for each of them, and takes {LONGEST} at most"
         )
@@ -135,37 +129,14 @@ def _answered_by(answer: InputAnswer, answers: Iterator[Answer]) -> InputAnswer:
     return replace(answer, parts=tuple((part, next(answers)) for part, _ in answer.parts))
 
 
-def _placed(part: Part, own: Sequence[float]) -> list[dict[str, Any]]:
-    """Each word with its effect: and its place in a text, or the number of the text of a pair, 1 or 2."""
-    rounded = [round(effect, 4) for effect in own]
-    if isinstance(part.example, Pair):
-        numbered = [(number, word) for number, one in enumerate(part.example.parts, 1) for word in one.words]
-        bar = len(part.example.first.words)
-        without = rounded[:bar] + rounded[bar + 1 :]
-        return [{"sentence": n, "text": w, "effect": e} for (n, w), e in zip(numbered, without, strict=True)]
-    words = zip(part.example.words, part.places, rounded, strict=True)
-    return [{"text": word, "start": start, "end": end, "effect": e} for word, (start, end), e in words]
-
-
-def _without_each(example: Sentence | Pair) -> list[Any]:
-    """The example without each of its words; None for the bar of a pair."""
-    if isinstance(example, Sentence):
-        return [_without(example, i) for i in range(len(example.words))]
-    one, other = example.parts
-    first = [replace(_unmarked(example, 0, i), first=_without(one, i)) for i in range(len(one.words))]
-    second = [replace(_unmarked(example, 1, i), second=_without(other, i)) for i in range(len(other.words))]
-    return [*first, None, *second]
-
-
-def _unmarked(pair: Pair, part: int, word: int) -> Pair:
-    """The pair whose marks are those after this word of this part is left out."""
-    if pair.marks is None:
-        return pair
-    moved = frozenset(m - (m > word) for m in pair.marks[part] if m != word)
-    return replace(pair, marks=(moved, pair.marks[1]) if part == 0 else (pair.marks[0], moved))
-
-
-def _without(sentence: Sentence, word: int) -> Sentence:
-    spaces = sentence.spaces
-    rest = None if spaces is None else spaces[:word] + spaces[word + 1 :]
-    return replace(sentence, words=sentence.words[:word] + sentence.words[word + 1 :], spaces=rest)
+def _placed(model: Task[Any, Any], part: Part, own: Sequence[float]) -> list[dict[str, Any]]:
+    """Each word that was left out with its effect: and its place in a text, or the number of its text, 1 or 2."""
+    example, texts = part.example, model.parts(part.example)
+    pairs = zip(own, model.without_each(example) or (), strict=True)
+    rounded = [None if shorter is None else round(effect, 4) for effect, shorter in pairs]
+    if len(texts) > 1:
+        left_out = (effect for effect in rounded if effect is not None)
+        numbered = ((number, word) for number, one in enumerate(texts, 1) for word in one.words)
+        return [{"sentence": n, "text": word, "effect": e} for (n, word), e in zip(numbered, left_out, strict=True)]
+    words = zip(example.words, part.places, rounded, strict=True)
+    return [{"text": word, "start": start, "end": end, "effect": e} for word, (start, end), e in words if e is not None]

@@ -7,7 +7,7 @@ Each text is read once, by itself; the head compares the two (`heads.pairs`).
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from boustro.tasks.answers import InputAnswer, Label, Part
@@ -56,6 +56,10 @@ class PairTask(Task[Texts, Result]):
     @staticmethod
     def parts(example: Pair) -> tuple[Sentence, ...]:
         return example.parts
+
+    @staticmethod
+    def without_each(example: Pair) -> Iterator[Any]:
+        return example.without_each()
 
     @staticmethod
     def is_input(given: Any) -> bool:

@@ -51,6 +51,7 @@ class TextRegressor(Task[str, float]):
         return read_counted(data, options, "score")
 
     split = staticmethod(Classifier.split)
+    without_each = staticmethod(Classifier.without_each)
 
     def result(self, answer: InputAnswer[str]) -> float:
         """The score."""

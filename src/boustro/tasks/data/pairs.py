@@ -8,7 +8,7 @@ The last form marks a word in each text, by its half-open range of characters ("
 file proves (see `units`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -53,6 +53,22 @@ class Pair:
 
     def __len__(self) -> int:
         return len(self.words)
+
+    def without_each(self) -> Iterator["Pair | None"]:
+        """For each of `words` the pair without it; `None` for the bar."""
+        yield from (
+            replace(self, first=own, marks=self._marks(0, i)) for i, own in enumerate(self.first.without_each())
+        )
+        yield None
+        for i, own in enumerate(self.second.without_each()):
+            yield replace(self, second=own, marks=self._marks(1, i))
+
+    def _marks(self, part: int, word: int) -> Marks | None:
+        """The marks after this word of this part is left out."""
+        if self.marks is None:
+            return None
+        moved = frozenset(m - (m > word) for m in self.marks[part] if m != word)
+        return (moved, self.marks[1]) if part == 0 else (self.marks[0], moved)
 
 
 def read_pairs(

@@ -9,7 +9,7 @@ and counted; so are places that overlap, which are read as they are. Refused, wi
 text or without a word, and a head and a tail that are the same words. Several records may share a text.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -65,6 +65,16 @@ class MarkedText:
 
     def __len__(self) -> int:
         return len(self.sentence)
+
+    def without_each(self) -> Iterator["MarkedText | None"]:
+        """For each word the example without it; `None` for the words of head and tail."""
+        marked = {word for start, end in self.marks for word in range(start, end)}
+        words = enumerate(self.sentence.without_each())
+        return (None if i in marked else self._without(i, rest) for i, rest in words)
+
+    def _without(self, word: int, rest: Sentence) -> "MarkedText":
+        head, tail = ((start - (start > word), end - (end > word)) for start, end in self.marks)
+        return replace(self, sentence=rest, head=head, tail=tail, places=self.places[:word] + self.places[word + 1 :])
 
     def marked(self) -> tuple[str, str]:
         """The text of the head and of the tail, as it was given."""
