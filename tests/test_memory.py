@@ -380,7 +380,7 @@ def test_a_tagger_remembers_its_training_data_as_a_memory_of_it_would(tiny_pair,
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     assert main(["memory", "--data", str(file), "--encoder", tiny_pair, "--out", str(tmp_path / "memory")]) == 0
     how = {"epochs": 3, "pool_mentions": True}
-    monkeypatch.setattr("boustro.tasks.tagger.FORGOTTEN", 0.0)
+    monkeypatch.setattr("boustro.features.memory.FORGOTTEN", 0.0)
     other = boustro.Tagger(f"memory:{tmp_path / 'memory'}", **how, cache=False).fit(file, file, seed=1)
     for cache in (False, tmp_path / "cache"):
         tagger = boustro.Tagger(tiny_pair, memory=True, **how, cache=cache).fit(file, file, seed=1)
@@ -400,7 +400,7 @@ def test_some_words_are_forgotten_in_training_only(tiny_pair, monkeypatch):
     assert rest.rows == known.in_training(0.3, seed=1).rows != known.in_training(0.3, seed=2).rows
     assert rest.in_training(0.3, seed=3).rows.items() < rest.rows.items()
     tagger = boustro.Tagger(tiny_pair, memory=True, epochs=1, cache=False)
-    monkeypatch.setattr("boustro.tasks.tagger.FORGOTTEN", 1.0)
+    monkeypatch.setattr("boustro.features.memory.FORGOTTEN", 1.0)
     given = []
     monkeypatch.setattr(Inputs, "__init__", spied(Inputs.__init__, given))
     tagger.fit(TAGGED, TAGGED, seed=1)
@@ -412,7 +412,7 @@ def test_some_words_are_forgotten_in_training_only(tiny_pair, monkeypatch):
 @pytest.mark.parametrize("pool_mentions", [False, True])
 def test_a_training_sentence_counts_once(tiny_pair, monkeypatch, pool_mentions):
     """In training a word is the mean over the training data; it is among them, and not a mention beside them."""
-    monkeypatch.setattr("boustro.tasks.tagger.FORGOTTEN", 0.0)
+    monkeypatch.setattr("boustro.features.memory.FORGOTTEN", 0.0)
     given = []
     monkeypatch.setattr(Inputs, "__init__", spied(Inputs.__init__, given))
     tagger = boustro.Tagger(tiny_pair, memory=True, pool_mentions=pool_mentions, epochs=1, cache=False)
@@ -470,7 +470,7 @@ def test_sentences_without_labels_are_remembered_too(tiny_pair, tmp_path, capsys
 
 
 def test_a_tagger_has_its_memory_beside_that_of_its_encoder(memory, tmp_path, monkeypatch):
-    monkeypatch.setattr("boustro.tasks.tagger.FORGOTTEN", 0.0)
+    monkeypatch.setattr("boustro.features.memory.FORGOTTEN", 0.0)
     tagger = boustro.Tagger(f"memory:{memory[0]}", memory=True, epochs=2, context="sentence", cache=False)
     tagger.fit(TAGGED, seed=1).fit(TAGGED, seed=1)
     encoder, vectors = tagger.encoder(), []

@@ -253,7 +253,7 @@ def test_a_context_of_many_thousand_words_is_read_in_windows(world, tiny_pair):
     tagger = SenseTagger(tiny_pair).fit(world / "train.jsonl")
     long = SenseSentence(Sentence(("rain", "fell") * 10_000 + tuple(WORDS[MONEY])), (Target(20_001, "bank", "NOUN"),))
     assert tagger.predict(long)[0].key in (RIVER, MONEY)
-    assert sum(tagger.encoder.open().counts.values()) > 0
+    assert sum(tagger.reader.encoder().counts.values()) > 0
 
 
 def test_what_cannot_be_learned_from_is_refused(world, tiny_lm):

@@ -21,8 +21,8 @@ from boustro.embeddings.head import EmbeddingHead
 from boustro.embeddings.options import EmbedOptions
 from boustro.embeddings.pooling import WordFrequencies, first_component, pool_words, remove_component
 from boustro.encoders.base import Encoder
-from boustro.encoders.frozen import refuse_other_weights
 from boustro.encoders.spec import load_encoder, split_kind, split_revision, split_spec
+from boustro.features.weights import refuse_other_weights
 from boustro.given import as_texts
 from boustro.hardware import find_device
 from boustro.heads.transforms import TRANSFORMS, Transform, unit
@@ -101,8 +101,7 @@ class SentenceEncoder:
                 start_piece=options.start_piece,
                 context="sentence",
             )
-            what = "this sentence encoder was made with"
-            refuse_other_weights(made, self.encoder_spec, self._trained_on, what, "make it again")
+            refuse_other_weights(made, self.encoder_spec, self._trained_on, "this sentence encoder was made with")
             self._encoder = made
         return self._encoder
 

@@ -21,8 +21,8 @@ from boustro import __version__
 from boustro.embeddings.encoder import SentenceEncoder
 from boustro.embeddings.head import EmbeddingHead
 from boustro.embeddings.pooling import WordFrequencies
-from boustro.encoders.frozen import naming_folder, weights_of
 from boustro.encoders.spec import exact_spec
+from boustro.features.weights import naming_folder, weights_of
 from boustro.heads.options import HeadOptions
 from boustro.heads.transforms import TRANSFORMS
 from boustro.store import read_folder, read_json, write_file, write_folder

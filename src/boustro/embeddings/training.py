@@ -24,13 +24,13 @@ from boustro.embeddings.head import EmbeddingHead
 from boustro.embeddings.options import EmbedTraining
 from boustro.embeddings.pooling import WordFrequencies, pool_words
 from boustro.encoders.spec import with_cache
+from boustro.features.sentences import distinct_sentences
 from boustro.heads.inputs import Inputs
 from boustro.heads.layout import sentence_starts
 from boustro.heads.training import Dev, mix_all, predict_inputs, train_head
 from boustro.metrics.similarity import score_correlation
 from boustro.options import Seed, check_options
 from boustro.tasks.data.pairs import Pair, read_pairs
-from boustro.tasks.parts import distinct_parts
 from boustro.types import Sentence
 
 Model = TypeVar("Model", bound=SentenceEncoder)
@@ -150,7 +150,7 @@ def _fit(
 
 def _inputs(model: SentenceEncoder, pairs: Sequence[tuple[Sentence, Sentence]], cache: bool) -> Inputs:
     """The features of every different text, once, the pairs as numbers of texts, and the weights of words."""
-    texts, parts = distinct_parts(pairs)
+    texts, parts = distinct_sentences(pairs, tuple)
     encoder = with_cache(model.encoder()) if cache else model.encoder()
     features = encoder.encode_all(texts)
     side = model.word_weights([sentence for pair in pairs for sentence in pair])

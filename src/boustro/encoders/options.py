@@ -57,3 +57,13 @@ class ReadingOptions(LoadingOptions):
     def reading(self) -> dict[str, Any]:
         """These options alone, of an object that has others too."""
         return {option.name: getattr(self, option.name) for option in fields(ReadingOptions)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Widening:
+    """What words are read by besides the vectors of the encoder."""
+
+    mentions: bool = False
+    """By the mean vector of their mentions in the document, where a document is read."""
+    spelling: bool = False
+    """By their letters."""

@@ -72,9 +72,11 @@ class Inputs:
         return Inputs(self.streams, self.lengths, self.parts[examples], side)
 
     def keep(self, examples: np.ndarray) -> "Inputs":
-        """The same for examples of one sentence each, with a copy of their features alone."""
-        rows = sentence_rows(self._starts, self.parts[examples, 0])[0]
-        return Inputs([stream[rows] for stream in self.streams], self.sizes[examples], side=self.select(examples).side)
+        """The same, with a copy of the features of their sentences alone."""
+        kept, parts = np.unique(self.parts[examples], return_inverse=True)
+        rows = sentence_rows(self._starts, kept)[0]
+        streams = [stream[rows] for stream in self.streams]
+        return Inputs(streams, self.lengths[kept], parts.reshape(len(examples), -1), self.select(examples).side)
 
     def batch(self, examples: np.ndarray) -> Batch:
         """The examples with these numbers, in this order."""

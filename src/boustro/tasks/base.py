@@ -21,9 +21,10 @@ from typing import Any, Self, overload
 
 from boustro import __version__
 from boustro.encoders.base import Encoder
-from boustro.encoders.frozen import refuse_other_weights, weights_of
-from boustro.encoders.spec import exact_spec, load_encoder, with_cache
-from boustro.given import as_sentences, iterate
+from boustro.encoders.options import ReadingOptions
+from boustro.features.reader import Reader
+from boustro.features.sentences import within_memory
+from boustro.given import iterate
 from boustro.hardware import find_device
 from boustro.heads.base import Head
 from boustro.heads.inputs import Inputs
@@ -42,7 +43,6 @@ from boustro.tasks.fitting import fit_task
 from boustro.tasks.folder import load_task, save_task
 from boustro.tasks.hub import upload
 from boustro.tasks.labellings import Labelling
-from boustro.tasks.parts import distinct_parts, within_memory
 
 PREDICT_INPUTS = 1024
 
@@ -88,36 +88,39 @@ class Task(Contract[Input, Result]):
             raise ValueError(f"a {self.head_kind} head is not for the task {self.name}: it answers {kind.labelling}")
         if getattr(self.config, "calibrate", 0) and not kind.has_temperature:
             raise ValueError(f"calibrate is not for a {self.head_kind} head, whose scores have no temperature")
-        self.encoder_spec = self.config.default_encoder() if encoder is None else encoder
-        self.cache, self._wanted_device = cache, device
         self.device = find_device(device)
+        self.reader = Reader(
+            self.config.default_encoder() if encoder is None else encoder,
+            ReadingOptions(**self.config.reading()),
+            parts=self.parts,
+            widening=self.config.widening(),
+            cache=cache,
+            device=device,
+        )
         self.labelling: Labelling | None = None
         self.head: Head | None = None
         self.record: dict[str, Any] = {}
-        self._encoders: dict[bool, Encoder] = {}
-        self._trained_on: list[Any] | None = None
-        """The LMs that the encoder must consist of, where it is not open yet."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything except the encoders, which a copy opens again when it needs them."""
-        state = {**self.__dict__, "_encoders": {}}
-        if self.head is not None:
-            state["head"] = copy.deepcopy(self.head).cpu()
-            if self._encoders:
-                identity = self.encoder().identity()
-                state["_trained_on"] = weights_of(identity)
-                state["encoder_spec"] = exact_spec(self.encoder_spec, identity)
-        return state
+        if self.head is None:
+            return self.__dict__
+        return {**self.__dict__, "head": copy.deepcopy(self.head).cpu(), "reader": self.reader.pinned()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self.device = find_device(self._wanted_device)
+        self.device = find_device(self.reader.device)
         if self.head is not None:
             self.head.to(self.device)
 
     def __repr__(self) -> str:
         state = f"types={self.types}" if self.head is not None else "trained=False"
         return f"{type(self).__name__}(encoder={self.encoder_spec!r}, head={self.head_kind!r}, {state})"
+
+    @property
+    def encoder_spec(self) -> str:
+        """The spec of the encoder."""
+        return self.reader.spec
 
     @property
     def types(self) -> list[str]:
@@ -129,23 +132,12 @@ class Task(Contract[Input, Result]):
 
         Raises `ValueError` where the LMs are not those that the head was trained on.
         """
-        cached = cached and bool(self.cache)
-        if cached not in self._encoders:
-            options = self.config.reading()
-            if cached:
-                made = with_cache(self.encoder(), self.cache)  # the LMs are loaded once for both
-            else:
-                made = load_encoder(self.encoder_spec, device=self._wanted_device, **options)
-                made = self.widen(made)
-            refuse_other_weights(made, self.encoder_spec, self._trained_on, "this head was trained on", "train again")
-            self._encoders[cached] = made
-        return self._encoders[cached]
+        return self.reader.encoder(cached)
 
     def read_single_sentences(self) -> None:
         """Let the encoder read each sentence by itself, not in its document."""
         if self.config.context != "sentence":
-            self.config = replace(self.config, context="sentence")
-            self._encoders.clear()
+            self.config, self.reader = replace(self.config, context="sentence"), self.reader.alone()
 
     def fit(
         self,
@@ -176,10 +168,6 @@ class Task(Contract[Input, Result]):
         fit_task(self, self.read_training(train, *how, **reading), dev, seed, silver, weak_weight)
         return self
 
-    def widen(self, encoder: Encoder) -> Encoder:
-        """The encoder with what the task's options add to it."""
-        return encoder
-
     def training_inputs(self, examples: Sequence[Any], unread: Sequence[Any], seed: int) -> Inputs:
         """The features of the training examples; `unread` are sentences without labels that none of them needs."""
         return self.inputs(examples, cached=True)
@@ -187,13 +175,7 @@ class Task(Contract[Input, Result]):
     def inputs(self, examples: Sequence[Any], cached: bool = False) -> Inputs:
         """The features of examples; a sentence that several examples share is encoded once."""
         assert self.labelling is not None
-        side = self.labelling.side(examples)
-        if head_class(self.head_kind).parts == 1:
-            features = self.encoder(cached).encode_all(examples)
-            return Inputs(features.streams, features.lengths, side=side)
-        sentences, parts = distinct_parts(map(self.parts, examples))
-        features = self.encoder(cached).encode_all(sentences)
-        return Inputs(features.streams, features.lengths, parts, side)
+        return self.reader.read(examples, cached, self.labelling.side(examples))
 
     def answer(self, examples: Iterable[Any], cached: bool = False) -> list[Answer]:
         """Answers, with their probabilities, for examples; those of one sentence may be lists of words.
@@ -201,7 +183,7 @@ class Task(Contract[Input, Result]):
         Raises `ValueError`, with the place, for a word that is not a string.
         """
         head = self.trained_head()
-        examples = as_sentences(examples) if head.parts == 1 else list(examples)
+        examples = self.as_examples(examples)
         return self.read_answers(predict_inputs(head, self.inputs(examples, cached)), examples)
 
     def answer_inputs(self, inputs: Iterable[Any], first: int = 1) -> list[InputAnswer[Input]]:

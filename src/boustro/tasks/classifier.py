@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 
+from boustro.given import as_sentences
 from boustro.heads.inputs import Inputs
 from boustro.heads.ridge_pool import PooledRidge
 from boustro.heads.training import mix_all
@@ -68,6 +69,7 @@ class Classifier(Task[str, Label]):
         return read_counted(data, options)
 
     without_each = staticmethod(Sentence.without_each)
+    as_examples = staticmethod(as_sentences)
 
     @staticmethod
     def split(given: str, name: str) -> Iterable[Part]:

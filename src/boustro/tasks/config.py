@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from boustro.choose import choose, suggestion
-from boustro.encoders.options import ReadingOptions
+from boustro.encoders.options import ReadingOptions, Widening
 from boustro.heads.options import HeadOptions, PairOptions, TrainOptions
 from boustro.options import Count, CountOrZero, Dropout, OptionError, Positive, Range, Share, Width, check_options
 
@@ -42,6 +42,10 @@ class TaskConfig(PresetOptions, TrainOptions, HeadOptions, ReadingOptions):
     def default_encoder(self) -> str:
         """The spec of the encoder where none is given."""
         return "starter"
+
+    def widening(self) -> Widening:
+        """What words are read by besides the encoder."""
+        return Widening()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +104,9 @@ class TaggerConfig(CalibrationOptions, TaskConfig):
         for name in ("pool_mentions", "memory", "spelling"):
             if getattr(self, name) and self.word_dropout:
                 raise OptionError(f"{name} keeps what word_dropout drops, the word itself; leave one of them out")
+
+    def widening(self) -> Widening:
+        return Widening(mentions=self.pool_mentions, spelling=self.spelling)
 
     def default_encoder(self) -> str:
         """The pair of the package with its memory of words; without it where the options read other vectors than the

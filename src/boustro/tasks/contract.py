@@ -68,6 +68,11 @@ class Contract(ABC, Generic[Input, Result]):
         return None
 
     @staticmethod
+    def as_examples(given: Iterable[Any]) -> list[Any]:
+        """Examples that are answered, checked; `ValueError`, with the place, for what is none."""
+        return list(given)
+
+    @staticmethod
     def as_input(given: Any, place: str) -> Any:
         """An input as the task needs it; `ValueError`, with the place, for anything else."""
         return as_text(given, place)

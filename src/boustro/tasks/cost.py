@@ -5,10 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from boustro.encoders.cache import cache_folder, features_to_write
 from boustro.encoders.cost import num_words, words_per_second
-from boustro.heads.registry import head_class
 from boustro.output import duration
 from boustro.tasks.fitting import choose_context
-from boustro.tasks.parts import distinct_parts
 
 if TYPE_CHECKING:
     from boustro.tasks.base import Task
@@ -17,13 +15,12 @@ if TYPE_CHECKING:
 def print_cost(task: "Task[Any, Any]", data: Sequence[Sequence[Any]]) -> None:
     """Print words, bytes and time for the examples of several sets, the training set first; a sample is read."""
     choose_context(task, data[0])
-    apart = head_class(task.head_kind).parts > 1
-    read = [distinct_parts(map(task.parts, own))[0] if apart else own for own in data if own]
+    read = [task.reader.sentences(own)[0] for own in data if own]
     words, encoder = sum(map(num_words, read)), task.encoder(cached=True)
-    if task.cache:
+    if cache := task.reader.cache:
         needed = features_to_write(encoder, read).values()
         size, seconds = (sum(own) for own in zip((0, 0.0), *needed, strict=True))
-        where = f"{size / 2**20:,.1f} MB to write to {task.cache if isinstance(task.cache, str) else cache_folder()}"
+        where = f"{size / 2**20:,.1f} MB to write to {cache if isinstance(cache, str) else cache_folder()}"
     else:
         seconds = words / words_per_second(encoder, read[0])
         where = f"{words * encoder.bytes_per_word / 2**20:,.1f} MB in memory"

@@ -44,6 +44,7 @@ def fit_task(
         _fit_without(task, train, dev, seed, weak, {})
         return
     started = time.monotonic()
+    task.reader = task.reader.of_weights(None)
     given, train = train, [example for example in train if task.is_labelled(example)]
     choose_context(task, train)
     config = task.config
@@ -54,7 +55,6 @@ def fit_task(
             (read if any(map(task.is_labelled, group)) else unread).extend(group)
     training_noise(task)  # refused now, not after encoding
     labelling = task.labelling = make_labelling(task.head_kind, [*train, *weak], config)
-    task._trained_on = None
     copies, done = task.augment([*train], seed)
     encoded = [*read, *copies, *weak]
     inputs = task.training_inputs(encoded, unread, seed)

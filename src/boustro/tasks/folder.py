@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from safetensors.torch import load_file, save_file
 
 from boustro import __version__
-from boustro.encoders.frozen import naming_folder, weights_of
-from boustro.encoders.spec import exact_spec
+from boustro.features.weights import naming_folder
 from boustro.hardware import find_device
 from boustro.heads.registry import make_head
 from boustro.store import read_folder, write_file, write_folder
@@ -40,14 +39,12 @@ def save_task(task: "Task[Any, Any]", path: str | Path) -> None:
     """Write the folder of a trained task; atomic."""
     head, labelling = task.trained_head(), task.labelling
     assert labelling is not None
-    identity = task.encoder(cached=True).identity()
     config = {
         "version": __version__,
         "task": task.name,
-        "encoder": exact_spec(task.encoder_spec, identity),
+        **task.reader.to_dict(),
         "head": task.head_kind,
         "config": asdict(task.config),
-        "encoder_identity": identity,
         "streams": head.streams,
         "max_span": head.options.max_span,
         "side": head.side,
@@ -73,10 +70,10 @@ def load_task(
 ) -> AnyTask:
     """See `Task.from_pretrained`."""
     path = download(path, revision)
-    place = find_device(device)
+    find_device(device)  # is there, before the folder is read
     with read_folder(path, TASKS[cls.name].folder, verify=True):
         saved = read_config(path)
-        task = cls(saved["encoder"], saved["head"], cache=cache, **saved["config"])
+        task = cls(encoder or saved["encoder"], saved["head"], cache=cache, device=device, **saved["config"])
         labelling = task.labelling = open_labelling(**saved["labelling"])
         task.head = make_head(
             task.head_kind,
@@ -89,10 +86,8 @@ def load_task(
         task.head.temperature = float(saved.get("temperature", 1.0))
         task.load_rest(path)
         task.record = saved["record"]
-        task._trained_on = weights_of(saved["encoder_identity"])
-    task.device, task._wanted_device = place, device
+        task.reader = task.reader.of_weights(saved["encoder_identity"])
     task.head.to(task.device)
-    task.encoder_spec = encoder or task.encoder_spec
     with naming_folder(path):
         task.encoder()
     return task

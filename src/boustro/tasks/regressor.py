@@ -6,6 +6,7 @@ TextRegressor(encoder="starter").fit("train.jsonl", dev="dev.jsonl").predict("A 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from boustro.given import as_sentences
 from boustro.tasks.answers import InputAnswer
 from boustro.tasks.base import Task
 from boustro.tasks.classifier import Classifier
@@ -50,6 +51,7 @@ class TextRegressor(Task[str, float]):
     def read_counted(data: TextData, options: DataOptions) -> tuple[list[Sentence], Mapping[str, int]]:
         return read_counted(data, options, "score")
 
+    as_examples = staticmethod(as_sentences)
     split = staticmethod(Classifier.split)
     without_each = staticmethod(Classifier.without_each)
 

@@ -9,11 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from boustro.encoders.base import Encoder
-from boustro.encoders.means import WordMeans, read_means, save_means
-from boustro.encoders.pooled import with_mentions
-from boustro.encoders.spelling import with_spelling
-from boustro.encoders.wider import WiderEncoder, innermost
+from boustro.encoders.means import read_means, save_means
+from boustro.features.memory import read_remembering
 from boustro.given import as_sentence, as_sentences
 from boustro.heads.inputs import Inputs
 from boustro.heads.training import predict_inputs
@@ -29,7 +26,6 @@ from boustro.tasks.data.schemes import Scheme
 from boustro.tasks.evidence import vote
 from boustro.tasks.labellings.entities import EntityLabelling
 from boustro.tasks.labellings.tags import WordLabelling
-from boustro.tasks.memory import FORGOTTEN, learn_memory
 from boustro.tasks.mentions import replace_mentions
 from boustro.tasks.recall import RecallPromise, Watch
 from boustro.tasks.render import as_html, as_terminal, as_text, word_entities
@@ -67,7 +63,6 @@ class Tagger(Task[str, list[Entity]]):
     """See `with_recall`."""
     _least: float = 0.0
     _watch: Watch | None = None
-    _learned: WordMeans | None = None
     promise: RecallPromise | None = None
     """What recall can be promised; `None` after a training without a development set, and for plain labels."""
 
@@ -93,6 +88,8 @@ class Tagger(Task[str, list[Entity]]):
     def read_counted(data: Data, options: DataOptions) -> tuple[list[Sentence], Mapping[str, int]]:
         labelled = load_data(data, options)
         return labelled.sentences, labelled.counts()
+
+    as_examples = staticmethod(as_sentences)
 
     @staticmethod
     def as_input(given: Any, place: str) -> str | Sentence:
@@ -124,25 +121,13 @@ class Tagger(Task[str, list[Entity]]):
         alone = sum(not sentence.document for sentence in train) if self.config.pool_mentions else 0  # type: ignore[attr-defined]
         return copies, {**done, **({ALONE: alone} if alone else {})}
 
-    def widen(self, encoder: Encoder, learned: WordMeans | None = None) -> Encoder:
-        """With the mentions of documents pooled, the memory of the training data, or another one, and the spelling."""
-        config = self.config
-        plain = with_spelling(encoder, False)
-        made = with_mentions(plain, config.pool_mentions, config.context, learned or self._learned)  # type: ignore[attr-defined]
-        return with_spelling(made, config.spelling)  # type: ignore[attr-defined]
-
     def training_inputs(self, examples: Sequence[Sentence], unread: Sequence[Sentence], seed: int) -> Inputs:
-        """As `Task.training_inputs`; with `memory`, all of these sentences are remembered (`tasks.memory`)."""
+        """As `Task.training_inputs`; with `memory`, all of these sentences are remembered (`features.memory`)."""
         if not self.config.memory:  # type: ignore[attr-defined]
             return super().training_inputs(examples, unread, seed)
-        encoders = {cached: self.encoder(cached) for cached in (False, True)}
-        features = innermost(encoders[True]).encode_all(examples)
-        self._learned = learn_memory(innermost(encoders[False]), examples, features, unread, self.config.context)
-        self._encoders = {cached: self.widen(encoder) for cached, encoder in encoders.items()}
-        encoder = self.widen(encoders[True], self._learned.in_training(FORGOTTEN, seed))
-        assert isinstance(encoder, WiderEncoder) and self.labelling is not None
-        features = encoder.extend(examples, features)
-        return Inputs(features.streams, features.lengths, side=self.labelling.side(examples))
+        assert self.labelling is not None
+        self.reader, inputs = read_remembering(self.reader, examples, unread, self.labelling.side(examples), seed)
+        return inputs
 
     def calibrate(self, candidates: Sequence[Any], gold: Any, dev: Sequence[Sentence]) -> None:
         if any(candidates):
@@ -151,12 +136,13 @@ class Tagger(Task[str, list[Entity]]):
     def save_rest(self, folder: Path) -> None:
         if self.promise is not None:
             self.promise.save(folder)
-        if self._learned is not None:
-            save_means(folder, self._learned)
+        if self.reader.memory is not None:
+            save_means(folder, self.reader.memory)
 
     def load_rest(self, folder: Path) -> None:
         self.promise = RecallPromise.load(folder)
-        self._learned = read_means(folder) if self.config.memory else None  # type: ignore[attr-defined]
+        if self.config.memory:  # type: ignore[attr-defined]
+            self.reader = self.reader.with_memory(read_means(folder))
 
     def with_recall(self, recall: Recall) -> Self:
         """The same tagger, whose answers are longer lists, on which an entity is with at least this probability.
@@ -187,7 +173,7 @@ class Tagger(Task[str, list[Entity]]):
         """As `Task.answer`."""
         if self.recall is None:
             return super().answer(examples, cached)
-        head, sentences = self.trained_head(), as_sentences(examples)
+        head, sentences = self.trained_head(), self.as_examples(examples)
         assert isinstance(self.labelling, EntityLabelling) and self._watch is not None
         candidates = predict_inputs(head, self.inputs(sentences, cached), candidates=True)
         self._watch.add(candidates)

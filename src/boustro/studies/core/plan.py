@@ -10,15 +10,15 @@ from typing import Any
 
 from boustro.encoders.cache import features_to_write
 from boustro.encoders.cost import num_words, words_per_second
+from boustro.features.sentences import distinct_sentences
 from boustro.models.memory import PeakMemory
 from boustro.output import duration
 from boustro.studies.core.study import Study, is_complete
-from boustro.tasks.parts import sentences_of
 
 
 def make_plan(study: Study, out: Path) -> dict[str, Any]:
     """Cells known and missing, bytes of features to write, and about how many minutes."""
-    data = [sentences_of(examples, study.task.parts)[0] for examples in study.encoded()]
+    data = [distinct_sentences(examples, study.task.parts)[0] for examples in study.encoded()]
     to_encode: dict[Hashable, tuple[int, float]] = {}  # bytes to write, seconds to compute them
     rows: list[dict[str, Any]] = []
     with PeakMemory() as peak:

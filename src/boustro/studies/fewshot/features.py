@@ -19,12 +19,12 @@ from boustro.encoders.options import Context
 from boustro.encoders.pooled import with_mentions
 from boustro.encoders.spec import load_encoder
 from boustro.encoders.spelling import with_spelling
+from boustro.features.sentences import distinct_sentences
 from boustro.heads.layout import sentence_rows
 from boustro.heads.mix import LayerMix
 from boustro.studies.fewshot.options import UPPER
 from boustro.studies.fewshot.views import Views
 from boustro.tasks.base import Task
-from boustro.tasks.parts import sentences_of
 from boustro.tasks.tagger import Tagger
 from boustro.types import Sentence
 
@@ -92,7 +92,7 @@ class FeatureReader:
         example, made by `Views`."""
         self.encoder, self.parts = encoder, task.parts
         self._first_layer = [(s.num_layers - 1) // 2 if layers == UPPER else 0 for s in encoder.streams]
-        self._texts, self._parts = sentences_of(train, self.parts)
+        self._texts, self._parts = distinct_sentences(train, self.parts)
         self._train = encoder.encode_all(self._texts)
         self._mixes = []
         for stream, shape, first in zip(self._train.streams, encoder.streams, self._first_layer, strict=True):
@@ -114,7 +114,7 @@ class FeatureReader:
 
     def vectors(self, examples: Sequence[Any]) -> Vectors:
         """Of other examples."""
-        sentences, parts = sentences_of(examples, self.parts)
+        sentences, parts = distinct_sentences(examples, self.parts)
         return self._units(self.encoder.encode_all(sentences), sentences, parts)
 
     def _units(self, features: Features, texts: Sequence[Sentence], parts: np.ndarray) -> Vectors:

@@ -73,7 +73,7 @@ def wsd(
         data = read_senses(places[1], keys)
         tagger = SenseTagger.from_pretrained(places[0], encoder=encoder, cache=run.cache, device=run.device)
         answers = tagger.answer(data, cached=action == "evaluate")
-        print_notices(tagger.encoder.open().counts)
+        print_notices(tagger.reader.encoder().counts)
         if action == "evaluate":
             print_notices(data.notices)
             score = tagger.score(data, answers)
@@ -95,7 +95,7 @@ def _fit(tagger: "SenseTagger", train: Path, keys: Path | None, out: Path, overw
     from boustro.encoders.spec import check_spec
     from boustro.tasks.senses.folder import KIND
 
-    check_spec(tagger.encoder.spec)
+    check_spec(tagger.reader.spec)
     with claim(out, KIND, overwrite):
         tagger.fit(train, keys)
         tagger.save_pretrained(out)

@@ -37,6 +37,11 @@ class SenseSentence:
     targets: tuple[Target, ...]
 
 
+def parts(example: SenseSentence) -> tuple[Sentence]:
+    """What is encoded."""
+    return (example.sentence,)
+
+
 @dataclass(frozen=True, slots=True)
 class SenseData:
     """What was read, and what was noticed."""

@@ -15,7 +15,7 @@ import numpy as np
 from safetensors.numpy import load_file, save_file
 
 from boustro import __version__
-from boustro.encoders.frozen import naming_folder, weights_of
+from boustro.features.weights import naming_folder
 from boustro.heads.transforms import TRANSFORMS
 from boustro.store import read_folder, read_json, write_file, write_folder
 from boustro.tasks.card import write_short_card
@@ -35,7 +35,7 @@ def save_senses(tagger: "SenseTagger", path: str | Path) -> None:
     centroids, transform = tagger.trained()
     config = {
         "version": __version__,
-        **tagger.encoder.to_dict(),
+        **tagger.reader.to_dict(),
         "options": asdict(tagger.options),
         "prior": tagger.prior,
         "record": tagger.record,
@@ -91,7 +91,7 @@ def load_senses(
         tagger.centroids = Centroids.from_dict(senses, np.asarray(arrays["centroids"]))
         tagger.first = {(lemma, pos): key for lemma, pos, key in senses["first"]}
         tagger.prior, tagger.record = config["prior"], config["record"]
-        tagger.encoder.trained_on = weights_of(config["encoder_identity"])
+        tagger.reader = tagger.reader.of_weights(config["encoder_identity"])
     with naming_folder(path):
-        tagger.encoder.open()
+        tagger.reader.encoder()
     return tagger

@@ -18,9 +18,8 @@ from typing import Any, Literal, Self, overload
 import numpy as np
 
 from boustro import __version__
-from boustro.encoders.base import Features
-from boustro.encoders.frozen import FrozenEncoder
 from boustro.encoders.options import ReadingOptions
+from boustro.features.reader import Reader
 from boustro.heads.transforms import TRANSFORMS, Transform, unit
 from boustro.metrics.senses import SenseScore, count_senses
 from boustro.options import check_options
@@ -33,7 +32,7 @@ from boustro.tasks.senses.centroids import (
     held_out_credit,
     make_centroids,
 )
-from boustro.tasks.senses.examples import SenseData, SenseSentence, Target
+from boustro.tasks.senses.examples import SenseData, SenseSentence, Target, parts
 from boustro.tasks.senses.folder import load_senses, save_senses
 from boustro.tasks.senses.inventory import Entry, read_wordnet
 from boustro.tasks.senses.options import SenseOptions
@@ -94,7 +93,9 @@ class SenseTagger:
         check_options(SenseTagger.__init__, locals())
         self.options = SenseOptions(**options)
         reading = ReadingOptions(**self.options.reading())
-        self.encoder = FrozenEncoder(encoder, reading, cache=cache, device=device)
+        self.reader = Reader(
+            encoder, reading, parts=parts, cache=cache, device=device, trained="this folder was trained on"
+        )
         self.first: dict[Entry, str] = {}
         """WordNet's first sense of every entry."""
         if wordnet is not None:
@@ -143,7 +144,7 @@ class SenseTagger:
             "held_out": held_out,
             "encode_seconds": round(encoded - started, 2),
             "train_seconds": round(time.monotonic() - encoded, 2),
-            "notices": {**+data.notices, **+self.encoder.open(cached=True).counts},
+            "notices": {**+data.notices, **+self.reader.encoder(cached=True).counts},
         }
         return self
 
@@ -230,9 +231,9 @@ class SenseTagger:
 
     def _gather(self, data: SenseData, rows: list[int], cached: bool = True) -> np.ndarray:
         """(N, d) the vectors of the targets with these numbers, all streams and layers side by side, float16."""
-        features: Features = self.encoder.open(cached).encode_all([item.sentence for item in data.sentences])
-        places = np.array(data.positions(), np.int64)[rows]
-        return np.concatenate([s[places].reshape(len(rows), -1).astype(np.float16) for s in features.streams], axis=1)
+        inputs = self.reader.read(data.sentences, cached)
+        places = inputs.batch(np.arange(len(inputs))).rows.numpy()[np.array(data.positions(), np.int64)[rows]]
+        return np.concatenate([s[places].reshape(len(rows), -1).astype(np.float16) for s in inputs.streams], axis=1)
 
     def _sense(self, target: Target, vector: np.ndarray | None) -> Sense:
         entry = target.entry

@@ -1,0 +1,1 @@
+"""From examples to what heads read: `Reader`, the only path from sentences to vectors."""
