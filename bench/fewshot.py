@@ -21,6 +21,7 @@ from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 from torchcrf import CRF
 
+from boustro.features.vectors import VectorReader, Vectors, vector_source
 from boustro.heads.base import Head
 from boustro.heads.factored import factored_tags
 from boustro.heads.inputs import Inputs
@@ -32,7 +33,6 @@ from boustro.heads.options import HeadOptions, TrainOptions
 from boustro.heads.registry import make_head
 from boustro.heads.training import predict_inputs, train_head
 from boustro.studies.fewshot.draws import draw_all, entity_types
-from boustro.studies.fewshot.features import FeatureReader, Vectors, reading_encoder
 from boustro.studies.fewshot.rows import tag_ids
 from boustro.tasks.data import read_data
 
@@ -123,7 +123,7 @@ def main(
     labels = factored_tags(types)
     draws = draw_all(train_data, [shots], heads)[shots]
     every = np.unique(np.concatenate(draws))
-    reader = FeatureReader(reading_encoder(encoder, train_data), train_data)
+    reader = VectorReader(vector_source(encoder, train_data), train_data)
     taught, asked = reader.train_vectors(every), reader.vectors(dev_data)
     tags = tag_ids([train_data[s] for s in every], types)
     own = [tuple(int(i) for i in np.searchsorted(every, draw)) for draw in draws]

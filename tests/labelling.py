@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from boustro.features.vectors import Vectors
 from boustro.serve.labelling.answers import AnswerFile
 from boustro.serve.labelling.session import Session
 from boustro.serve.labelling.texts import Text
-from boustro.studies.fewshot.features import Vectors
 from boustro.types import Entity, Sentence
 
 WIDTH = 24

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from boustro.cli.main import main
+from boustro.features.vectors import VectorReader, vector_source
 from boustro.heads.closed_form import CLOSED_FORMS
 from boustro.heads.many.passes import PASSES
-from boustro.studies.fewshot.features import FeatureReader, reading_encoder
 from boustro.studies.fewshot.heads import resolve_head
 from boustro.studies.fewshot.options import ShotOptions
 from boustro.studies.fewshot.report import curve_figure, scores, verdict
@@ -182,7 +182,7 @@ def test_a_protocol_is_a_preset():
 def test_vectors_are_standardised_layers_averaged_and_joined(tiny_lm):
     pair = f"{tiny_lm('llama', sentinel=True)}+{tiny_lm('llama', 'backward', seed=1, sentinel=True)}"
     train = [Sentence(tuple(words), tuple(tags)) for words, tags in DATA]
-    reader = FeatureReader(reading_encoder(pair, train, dtype="float32", cache=False), train)
+    reader = VectorReader(vector_source(pair, train, dtype="float32", cache=False), train)
     features = reader.encoder.encode_all(train)
     expected = []
     for stream in features.streams:

@@ -10,7 +10,7 @@ from boustro.cli.main import main
 from boustro.encoders.cache import features_to_write
 from boustro.encoders.pooled import PooledEncoder, number_mentions, pool_mean, with_mentions
 from boustro.encoders.spec import load_encoder
-from boustro.studies.fewshot.features import reading_encoder
+from boustro.features.vectors import vector_source
 from boustro.tasks.data.conll import format_conll
 from boustro.tasks.explain import by_stream
 from boustro.types import Sentence
@@ -110,7 +110,7 @@ def test_few_shot_studies_pool_mentions_too(tiny_pair, tmp_path):
     assert main([*words, "--out", str(tmp_path / "b"), "--pool-mentions", "--json", str(tmp_path / "b.json")]) == 0
     assert json.loads((tmp_path / "b.json").read_text("utf-8"))["options"]["pool_mentions"] is True
     widths = [
-        sum(s.width for s in reading_encoder(tiny_pair, TAGGED, pool_mentions=pooled, context=context).streams)
+        sum(s.width for s in vector_source(tiny_pair, TAGGED, pool_mentions=pooled, context=context).encoder().streams)
         for pooled, context in ((False, "document"), (True, "document"), (True, "sentence"))
     ]
     assert widths[1] == 2 * widths[0] == 2 * widths[2]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from boustro.cli.main import main
-from boustro.studies.fewshot.features import Vectors
+from boustro.features.vectors import Vectors
 from boustro.studies.fewshot.heads import LabelledVectors
 from boustro.studies.fewshot.self_training import student_words, unlabelled_sentences
 

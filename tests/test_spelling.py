@@ -10,7 +10,7 @@ from boustro.cli.main import main
 from boustro.encoders.pooled import with_mentions
 from boustro.encoders.spec import load_encoder, with_cache
 from boustro.encoders.spelling import SPELLING, WIDTH, SpelledEncoder, shapes, spell
-from boustro.studies.fewshot.features import FeatureReader, reading_encoder
+from boustro.features.vectors import VectorReader, vector_source
 from boustro.tasks.data.conll import format_conll
 from boustro.types import Sentence
 
@@ -116,9 +116,9 @@ def test_few_shot_heads_read_letters_too(tiny_pair, tmp_path, file):
         assert json.loads(results.read_text("utf-8"))["options"]["spelling"] == bool(options)
         values[name] = {cell.name for cell in (tmp_path / name / "cells").iterdir()}
     assert values["plain"].isdisjoint(values["spelling"])
-    plain, spelled = (reading_encoder(tiny_pair, TAGGED, spelling=spelling) for spelling in (False, True))
-    assert [s.name for s in spelled.streams] == [*(s.name for s in plain.streams), SPELLING]
-    reader = FeatureReader(spelled, TAGGED)
+    plain, spelled = (vector_source(tiny_pair, TAGGED, spelling=spelling) for spelling in (False, True))
+    assert [s.name for s in spelled.encoder().streams] == [*(s.name for s in plain.encoder().streams), SPELLING]
+    reader = VectorReader(spelled, TAGGED)
     wanted = np.stack([spell(word) for sentence in TAGGED for word in sentence.words])
     own = reader.vectors(TAGGED).words[:, -WIDTH:].astype(np.float32)
     np.testing.assert_allclose(own, (wanted - wanted.mean(0)) / wanted.std(0), atol=0.02)

@@ -8,6 +8,8 @@ Spacing = Literal["natural", "always"]
 Context = Literal["sentence", "document"]
 Precision = Literal["float32", "bfloat16", "float16"]
 Quantisation = Literal["int8", "int8-dynamic", "int4"]
+UPPER = "upper"
+"""The layers from the middle one on, for what averages them."""
 SHALLOW, DEEP = 8, "25%,50%,75%,last"
 """The most blocks of an LM of which all layers are read by default, and what is read of a deeper one."""
 KEPT_WORDS = 50_000

@@ -62,6 +62,11 @@ class Inputs:
         return len(self.parts)
 
     @property
+    def starts(self) -> np.ndarray:
+        """(sentences + 1,) the first word of each sentence, and the number of all words."""
+        return self._starts
+
+    @property
     def side_width(self) -> int:
         """F, 0 without side features."""
         return 0 if self.side is None else self.side.shape[1]

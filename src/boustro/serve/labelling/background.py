@@ -18,12 +18,12 @@ import numpy as np
 from boustro.encoders.options import Context
 from boustro.encoders.windows import group_numbers
 from boustro.errors import reason
+from boustro.features.vectors import VectorReader, Vectors, reading_context, vector_source
 from boustro.heads.registry import head_class
 from boustro.serve.labelling.answers import Answer
 from boustro.serve.labelling.curve import Point, is_due, measure, retrace
 from boustro.serve.labelling.session import Session
 from boustro.serve.labelling.taggers import Finished, finish, make_tagger
-from boustro.studies.fewshot.features import FeatureReader, Vectors, reading_context, reading_encoder
 from boustro.tasks.tagger import Tagger
 from boustro.types import Sentence
 
@@ -79,7 +79,7 @@ class Background:
     def __init__(self, session: Session, source: Source) -> None:
         self.session, self.source = session, source
         self.context: Context = reading_context(session.sentences, source.context)
-        self.reader: FeatureReader | None = None
+        self.reader: VectorReader | None = None
         self.points: list[Point] = []
         self.finished: Finished | None = None
         self.finishing = self.problem = self.finish_problem = ""
@@ -159,8 +159,8 @@ class Background:
         rest = [*documents]
         answered = [own for own in rest if not session.answers.keys().isdisjoint(own)]
         others = [own for own in rest if session.answers.keys().isdisjoint(own)]
-        encoder = reading_encoder(self.source.encoder, sentences, **self.source.options(self.context))
-        reader = self.reader = FeatureReader(encoder, [sentences[n] for n in first])
+        source = vector_source(self.source.encoder, sentences, **self.source.options(self.context))
+        reader = self.reader = VectorReader(source, [sentences[n] for n in first])
         early = [first, *_chunks(answered)]
         for place, numbers in enumerate((*early, *_chunks(others)), start=1):
             own = [sentences[n] for n in numbers]

@@ -25,9 +25,9 @@ from typing import Literal
 
 import numpy as np
 
+from boustro.features.vectors import Vectors
 from boustro.heads.updated_ridge import Change, times
 from boustro.serve.labelling.live import LiveTagger, Scales
-from boustro.studies.fewshot.features import Vectors
 
 Order = Literal["uncertain", "diverse", "in-order"]
 ORDERS: dict[str, Order] = {"uncertain": "uncertain", "diverse": "diverse", "in-order": "in-order"}

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from boustro.choose import choose
+from boustro.features.vectors import Vectors
 from boustro.serve.labelling.answers import Answer, AnswerFile, Beside, check_label
 from boustro.serve.labelling.live import LiveTagger
 from boustro.serve.labelling.pool import ORDERS, Order, Pool
 from boustro.serve.labelling.texts import Text
-from boustro.studies.fewshot.features import Vectors
 from boustro.tasks.data.schemes import flatten_entities
 from boustro.text.scripts import apart, join_words
 from boustro.types import Entity, Sentence

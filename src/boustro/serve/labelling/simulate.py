@@ -19,13 +19,13 @@ import numpy as np
 
 from boustro.encoders.options import Context
 from boustro.encoders.windows import group_numbers
+from boustro.features.vectors import VectorReader, Vectors, vector_source
 from boustro.metrics.spans import score_entities
 from boustro.progress import Progress
 from boustro.serve.labelling.live import LiveTagger
 from boustro.serve.labelling.options import SimulateOptions
 from boustro.serve.labelling.pool import Order, Pool
 from boustro.studies.core.run import spread
-from boustro.studies.fewshot.features import FeatureReader, Vectors, reading_encoder
 from boustro.tasks import read_examples
 from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.data.schemes import gold_entities
@@ -59,7 +59,7 @@ class Gold:
 def simulate(
     train: Sequence[Sentence], dev: Sequence[Sentence], options: SimulateOptions, pool: int, **how: Any
 ) -> dict[str, Any]:
-    """The curves of all encoders and orders, as JSON can hold them; `how` are options of `reading_encoder`.
+    """The curves of all encoders and orders, as JSON can hold them; `how` are options of `vector_source`.
 
     Raises `ValueError` where no sentence of the training set has an entity.
     """
@@ -71,7 +71,7 @@ def simulate(
     runs = []
     with Progress("simulating", "runs", total=len(options.encoders) * len(options.orders) * len(seeds)) as bar:
         for encoder in options.encoders:
-            reader = FeatureReader(reading_encoder(encoder, train, **how), train)
+            reader = VectorReader(vector_source(encoder, train, **how), train)
             gold = Gold.of(train, reader.train_vectors(np.arange(len(train))))
             judged = Gold.of(dev, reader.vectors(dev))
             for order in options.orders:

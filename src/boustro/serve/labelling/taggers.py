@@ -17,13 +17,13 @@ import torch
 from boustro.encoders.base import Encoder
 from boustro.encoders.options import Context
 from boustro.encoders.windows import group_numbers
+from boustro.features.vectors import VectorReader
 from boustro.heads.factored import factored_tags
 from boustro.heads.registry import make_head
 from boustro.heads.training import TrainLog, predict_inputs, propose_batch, train_head
 from boustro.metrics.spans import score_entities
 from boustro.serve.labelling.answers import Answer
 from boustro.serve.labelling.live import LiveTagger
-from boustro.studies.fewshot.features import FeatureReader
 from boustro.tasks.fitting import head_facts, new_head
 from boustro.tasks.folder import describe
 from boustro.tasks.labellings import make_labelling
@@ -37,9 +37,7 @@ FEWEST = 10
 NEVER = -1e4  # the weight, before softmax, of a layer that is not read
 
 
-def make_tagger(
-    live: LiveTagger, reader: FeatureReader, spec: str, train: Sequence[Sentence], **options: Any
-) -> Tagger:
+def make_tagger(live: LiveTagger, reader: VectorReader, spec: str, train: Sequence[Sentence], **options: Any) -> Tagger:
     """The tagger as an ordinary one; `options` are Tagger's.
 
     Raises `ValueError` for a tagger without labels, and for one that corrects another tagger.

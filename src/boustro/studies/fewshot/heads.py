@@ -17,6 +17,7 @@ from functools import partial
 import numpy as np
 import torch
 
+from boustro.features.vectors import Vectors
 from boustro.heads.closed_form import CLOSED_FORMS, LabelledWords, LinearSolution
 from boustro.heads.factored import Runs, compose_tags, factored_tags, mean_vectors
 from boustro.heads.layout import sentence_rows
@@ -26,7 +27,7 @@ from boustro.heads.many.stack import StackedHeads
 from boustro.heads.many.training import train_stacked
 from boustro.metrics.arrays import find_spans
 from boustro.metrics.spans import parse_tag
-from boustro.studies.fewshot.features import Vectors
+from boustro.studies.fewshot.features import TextVectors
 from boustro.studies.fewshot.options import AUTO, ShotOptions
 from boustro.studies.fewshot.views import solve_best
 from boustro.tasks.labellings import Labelling
@@ -110,8 +111,8 @@ def _label_texts(
     head: str, train: LabelledVectors, draws: Sequence[np.ndarray], options: ShotOptions, asked: Vectors
 ) -> DrawTags:
     """The labels of texts or pairs. Closed forms choose what they read; others read the mean."""
+    assert isinstance(asked, TextVectors)
     views, labels, vectors = asked.views, text_tags(train.types), train.vectors.words
-    assert views is not None
     if head in PASSES:
         mean = views.blocks["mean"]
         heads, _ = _train(head, vectors[:, mean], train.vectors.starts, train.tags, labels, draws, options)

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from boustro.encoders.options import ReadingOptions
+from boustro.encoders.options import UPPER, ReadingOptions
 from boustro.heads.options import StepOptions
 from boustro.options import Count, CountOrZero, Dropout, Width
 from boustro.tasks.config import PresetOptions
 
-UPPER, AUTO = "upper", "auto"
+AUTO = "auto"
 Protocol = Literal["sound", "paper"]
 
 

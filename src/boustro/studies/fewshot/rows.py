@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from boustro.features.vectors import VectorReader, Vectors
 from boustro.heads.factored import factored_tags
 from boustro.heads.many.training import train_stacked
 from boustro.metrics.arrays import SpanArrays, compare_spans, find_spans
 from boustro.metrics.spans import SpanCounts, total_counts
-from boustro.studies.fewshot.features import FeatureReader, Vectors
 from boustro.studies.fewshot.heads import LabelledVectors, run_of, tag_words, text_tags
 from boustro.studies.fewshot.self_training import tag_by_students
 from boustro.types import Sentence
@@ -34,7 +34,7 @@ class JudgedSet:
     gold: SpanArrays
 
 
-def read_judged(study: "ShotStudy", reader: FeatureReader) -> dict[str, JudgedSet]:
+def read_judged(study: "ShotStudy", reader: VectorReader) -> dict[str, JudgedSet]:
     """Every data set that is scored, read once for all cells of an encoder."""
     found, types = {}, study.judged_types
     for name, sentences in study.judged().items():
@@ -58,7 +58,7 @@ def tag_names(sentences: Sequence[Sentence], types: Sequence[str]) -> list[str]:
 
 
 def sound_rows(
-    study: "ShotStudy", reader: FeatureReader, judged: JudgedSet, draws: Sequence[np.ndarray], head: str, tags: str
+    study: "ShotStudy", reader: VectorReader, judged: JudgedSet, draws: Sequence[np.ndarray], head: str, tags: str
 ) -> list[dict[str, Any]]:
     """One row per draw. Nothing is selected on the scored data: strengths and settings are set before."""
     train, chosen = _training_words(study, reader, draws)
@@ -76,7 +76,7 @@ def sound_rows(
 
 
 def paper_rows(
-    study: "ShotStudy", reader: FeatureReader, dev: JudgedSet, judged: JudgedSet, draw: np.ndarray
+    study: "ShotStudy", reader: VectorReader, dev: JudgedSet, judged: JudgedSet, draw: np.ndarray
 ) -> list[dict[str, Any]]:
     """The paper's protocol: a random search of `study.budget` runs on one draw; one row for each of the best on dev."""
     train, (chosen,) = _training_words(study, reader, [draw])
@@ -105,7 +105,7 @@ def paper_rows(
 
 
 def _training_words(
-    study: "ShotStudy", reader: FeatureReader, draws: Sequence[np.ndarray]
+    study: "ShotStudy", reader: VectorReader, draws: Sequence[np.ndarray]
 ) -> tuple[LabelledVectors, list[np.ndarray]]:
     """The words of all draws, each sentence once, and the draws as numbers of these sentences."""
     every = np.unique(np.concatenate(draws))

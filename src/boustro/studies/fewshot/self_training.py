@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from boustro.features.vectors import VectorReader, Vectors
 from boustro.heads.factored import Runs, compose_tags
 from boustro.heads.layout import sentence_rows
 from boustro.metrics.arrays import find_spans
-from boustro.studies.fewshot.features import FeatureReader, Vectors
 from boustro.studies.fewshot.heads import DrawTags, LabelledVectors, tag_words
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def tag_by_students(
     study: "ShotStudy",
-    reader: FeatureReader,
+    reader: VectorReader,
     train: LabelledVectors,
     chosen: Sequence[np.ndarray],
     draws: Sequence[np.ndarray],

@@ -15,11 +15,13 @@ from rich.table import Table
 from boustro.encoders.base import Encoder
 from boustro.encoders.cost import PROBE_SENTENCES, num_words
 from boustro.encoders.options import ReadingOptions
+from boustro.features.reader import Reader
+from boustro.features.vectors import VectorReader, vector_source
 from boustro.store import fingerprint
 from boustro.studies.core.study import Cell, Study
 from boustro.studies.core.systems import System, name_systems
 from boustro.studies.fewshot.draws import DRAWS, entity_types, short_types
-from boustro.studies.fewshot.features import FeatureReader, reading_encoder
+from boustro.studies.fewshot.features import make_reader
 from boustro.studies.fewshot.heads import resolve_head
 from boustro.studies.fewshot.options import SOUND, ShotOptions
 from boustro.studies.fewshot.report import REPORT, shots_table
@@ -125,7 +127,7 @@ class ShotStudy(Study):
         return statistics.fmean(row["score"] for row in cell.scores["rows"])
 
     def compute(self, cell: Cell, folder: Path) -> dict[str, Any]:
-        def read() -> tuple[FeatureReader, dict[str, JudgedSet]]:
+        def read() -> tuple[VectorReader, dict[str, JudgedSet]]:
             reader = self._reader(cell.system.encoder)
             return reader, read_judged(self, reader)
 
@@ -137,7 +139,7 @@ class ShotStudy(Study):
         }
 
     def _rows(
-        self, cell: Cell, reader: FeatureReader, judged: Mapping[str, JudgedSet], draws: Sequence[np.ndarray]
+        self, cell: Cell, reader: VectorReader, judged: Mapping[str, JudgedSet], draws: Sequence[np.ndarray]
     ) -> list[dict[str, Any]]:
         on = judged[self.judged_on]
         if self.protocol == "paper":
@@ -155,19 +157,18 @@ class ShotStudy(Study):
             self._latest[what, spec] = load()
         return self._latest[what, spec]
 
-    def _reader(self, spec: str) -> FeatureReader:
-        options = self.options
-        return FeatureReader(
-            self._encoder(spec), self.train, options.layers, options.standardise, self.task, self.units.has_positions
-        )
+    def _reader(self, spec: str) -> VectorReader:
+        how = self.options.layers, self.options.standardise
+        return make_reader(self.units.has_positions, self._source(spec), self.train, *how)
 
-    def _encoder(self, spec: str) -> Encoder:
+    def _source(self, spec: str) -> Reader:
         names = ("pool_mentions", "spelling", *(field.name for field in fields(ReadingOptions)))
         options = {name: getattr(self.options, name) for name in names}
-        return reading_encoder(spec, self.train, cache=self.run.cache, device=self.run.device, **options)
+        how = {"cache": self.run.cache, "device": self.run.device, "parts": self.task.parts}
+        return vector_source(spec, self.train, **how, **options)
 
     def encoder(self, system: System) -> Encoder:
-        return self._keep("encoder", system.encoder, lambda: self._encoder(system.encoder))
+        return self._keep("encoder", system.encoder, lambda: self._source(system.encoder).encoder(cached=True))
 
     def encoding_key(self, cell: Cell) -> str:
         return cell.system.encoder

@@ -1,0 +1,114 @@
+"""One vector for every word, without anything learned from labels: layers standardised and averaged, streams joined.
+
+    (words, layers, width) per stream  →  (x_l - mean_l) / sd_l, the mean over l  →  streams side by side
+
+Mean and standard deviation come from the sentences that a `VectorReader` is made with. The average is an untrained
+`LayerMix`: a few dozen labelled sentences are too few to learn a mix from.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from boustro.encoders.base import Encoder
+from boustro.encoders.options import UPPER, Context, ReadingOptions, Widening
+from boustro.features.reader import Reader, itself
+from boustro.features.sentences import Parts
+from boustro.heads.inputs import Inputs
+from boustro.heads.layout import sentence_rows
+from boustro.heads.mix import LayerMix
+
+BLOCK_WORDS = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """One vector per word, (words, d) float16; `starts` (sentences + 1,) is the first word of each sentence."""
+
+    words: np.ndarray
+    starts: np.ndarray
+
+
+def reading_context(examples: Sequence[Any], context: Context | None) -> Context:
+    """`context`, or "sentence" where no example names a document: heads see the context that they are trained with."""
+    named = any(getattr(example, "document", "") for example in examples)
+    return context or "sentence" if named else "sentence"
+
+
+def vector_source(
+    spec: str,
+    examples: Sequence[Any],
+    layers: str = UPPER,
+    cache: bool | str | Path = True,
+    device: str | None = None,
+    context: Context | None = None,
+    pool_mentions: bool = False,
+    spelling: bool = False,
+    parts: Parts = itself,
+    **options: Any,
+) -> Reader:
+    """What a `VectorReader` reads with.
+
+    Args:
+        layers: "upper" (the upper half: of 12 blocks, 6 to 12), all, last, or a list such as 2,3,4 or 50%,last.
+        context: "document" reads whole documents, if the examples have document boundaries.
+        pool_mentions: Add the mean vector of a word's mentions in its document, of the highest layer.
+        spelling: Add a vector of a word's letters.
+        options: The other `ReadingOptions`: pooling, spacing, start_piece, dtype, quantise.
+    """
+    chosen = {name: value for name, value in options.items() if value is not None}
+    read = reading_context(examples, context)
+    reading = ReadingOptions(layers="all" if layers == UPPER else layers, context=read, **chosen)
+    widening = Widening(mentions=pool_mentions, spelling=spelling)
+    return Reader(spec, reading, parts=parts, widening=widening, cache=cache, device=device)
+
+
+class VectorReader:
+    """A reader, the layers that are used, and the standardisation that all heads share."""
+
+    def __init__(self, reader: Reader, examples: Sequence[Any], layers: str = UPPER, standardise: bool = True) -> None:
+        """Encode the examples that the standardisation comes from; `layers` as in `vector_source`."""
+        self.reader, self._inputs = reader, reader.read(examples, cached=True)
+        shapes = self.encoder.streams
+        self._first_layer = [(s.num_layers - 1) // 2 if layers == UPPER else 0 for s in shapes]
+        self._mixes = []
+        for stream, shape, first in zip(self._inputs.streams, shapes, self._first_layer, strict=True):
+            self._mixes.append(LayerMix(shape.num_layers - first, shape.width, standardise))
+            self._mixes[-1].fit_standardisation(stream[:, first:])
+
+    @property
+    def encoder(self) -> Encoder:
+        """What reads the text, behind the cache."""
+        return self.reader.encoder(cached=True)
+
+    @property
+    def mixes(self) -> list[tuple[int, LayerMix]]:
+        """Per stream the first layer that is used, and the average of it and the later ones."""
+        return list(zip(self._first_layer, self._mixes, strict=True))
+
+    def train_vectors(self, numbers: np.ndarray) -> Vectors:
+        """Of the examples with these numbers among the first ones, in this order."""
+        return self.mix(self._inputs, self._inputs.parts[numbers])
+
+    def vectors(self, examples: Sequence[Any]) -> Vectors:
+        """Of other examples."""
+        inputs = self.reader.read(examples, cached=True)
+        return self.mix(inputs, inputs.parts)
+
+    @torch.inference_mode()
+    def mix(self, inputs: Inputs, parts: np.ndarray) -> Vectors:
+        """The words of all sentences of `parts`, numbers among those of `inputs`, one after another."""
+        rows, starts = sentence_rows(inputs.starts, parts.ravel())
+        result = np.empty((len(rows), sum(stream.width for stream in self.encoder.streams)), np.float16)
+        for start in range(0, len(rows), BLOCK_WORDS):
+            block = rows[start : start + BLOCK_WORDS]
+            mixed = [
+                mix(torch.from_numpy(np.array(stream[block])[:, first:]))
+                for mix, stream, first in zip(self._mixes, inputs.streams, self._first_layer, strict=True)
+            ]
+            result[start : start + len(block)] = torch.cat(mixed, 1).half().numpy()
+        return Vectors(result, starts)
