@@ -343,8 +343,8 @@ def test_answers_need_memory_for_some_features_only(model, monkeypatch, most):
 
     expected = answers()
     monkeypatch.setattr("boustro.features.sentences.MOST_BYTES", most * tagger.encoder().bytes_per_word)
-    seen, encode = [], type(tagger.encoder()).encode
-    monkeypatch.setattr(type(tagger.encoder()), "encode", lambda self, given: seen.append(given) or encode(self, given))
+    seen, encode = [], type(tagger.encoder()).read
+    monkeypatch.setattr(type(tagger.encoder()), "read", lambda self, given: seen.append(given) or encode(self, given))
     assert answers() == expected and any(expected)
     names = [{s.document for s in given} for given in seen if any(s.document in "ab" and s.document for s in given)]
     assert names == ([{"a", "b"}] if most == 1000 else [{"a"}, {"b"}] if most == 1 else [{"a", "b"}])

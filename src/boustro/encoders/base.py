@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from boustro.given import as_sentences
+from boustro.given import as_sentences, each_sentence
 from boustro.progress import Progress
 from boustro.types import Sentence
 
@@ -71,19 +71,29 @@ class Encoder(ABC):
     def identity(self) -> dict[str, Any]:
         """JSON-like facts that decide the numbers, and nothing else: weights, tokenizer, layers, pooling, dtype, …"""
 
-    @abstractmethod
     def encode(self, sentences: Iterable[WordList]) -> Iterator[tuple[np.ndarray, ...]]:
-        """Per sentence a tuple of arrays (words, layers, width), one per stream, in text order."""
+        """Per sentence a tuple of arrays (words, layers, width), one per stream, in text order.
 
-    def encode_all(self, sentences: Sequence[WordList]) -> Features:
-        """The vectors of all sentences, concatenated."""
-        sentences = as_sentences(sentences)
+        Raises `ValueError`, with the place, for what is no sentence.
+        """
+        return self.read(each_sentence(sentences))
+
+    def encode_all(self, sentences: Iterable[WordList]) -> Features:
+        """The vectors of all sentences, concatenated; raises as `encode`."""
+        return self.read_all(as_sentences(sentences))
+
+    @abstractmethod
+    def read(self, sentences: Iterable[Sentence]) -> Iterator[tuple[np.ndarray, ...]]:
+        """As `encode`, of sentences that were checked when they came in."""
+
+    def read_all(self, sentences: Sequence[Sentence]) -> Features:
+        """As `encode_all`, of sentences that were checked when they came in."""
         lengths = np.array([len(s) for s in sentences], np.int64)
         total = int(lengths.sum())
         arrays = tuple(np.empty((total, s.num_layers, s.width), self.dtype) for s in self.streams)
         position = 0
         with Progress(self.spec, "words", total=total) as bar:
-            for parts in self.encode(sentences):
+            for parts in self.read(sentences):
                 for array, part in zip(arrays, parts, strict=True):
                     array[position : position + len(part)] = part
                 position += len(parts[0])

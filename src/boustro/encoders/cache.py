@@ -19,10 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from boustro.encoders.base import Encoder, Features, WordList
+from boustro.encoders.base import Encoder, Features
 from boustro.encoders.cost import num_words, words_per_second
 from boustro.encoders.windows import group_sentences
-from boustro.given import as_sentences, each_sentence
 from boustro.locks import leftovers, lock
 from boustro.output import duration
 from boustro.progress import Progress
@@ -70,15 +69,14 @@ class CachedEncoder(Encoder):
     def identity(self) -> dict[str, Any]:
         return self._identity
 
-    def encode(self, sentences: Iterable[WordList]) -> Iterator[tuple[np.ndarray, ...]]:
-        yield from self.encode_all(list(sentences)).sentences()
+    def read(self, sentences: Iterable[Sentence]) -> Iterator[tuple[np.ndarray, ...]]:
+        yield from self.read_all(list(sentences)).sentences()
 
-    def encode_all(self, sentences: Sequence[WordList]) -> Features:
-        sentences = as_sentences(sentences)
+    def read_all(self, sentences: Sequence[Sentence]) -> Features:
         lengths = np.array([len(s) for s in sentences], np.int64)
         shape = (int(lengths.sum()), self.streams[0].num_layers, self.streams[0].width)
         if 0 in shape:
-            return self.encoder.encode_all(sentences)
+            return self.encoder.read_all(sentences)
         entry = self.entry(sentences)
         size = shape[0] * self.bytes_per_word
         with lock(entry):  # held until the array is open: nobody removes the entry before
@@ -92,9 +90,9 @@ class CachedEncoder(Encoder):
         self.counts.update(made_by["notices"])
         return Features((array,), lengths)
 
-    def entry(self, sentences: Sequence[WordList]) -> Path:
+    def entry(self, sentences: Sequence[Sentence]) -> Path:
         """The folder for the features of these sentences, whether or not it exists."""
-        groups = group_sentences(each_sentence(sentences), self._identity["context"])
+        groups = group_sentences(sentences, self._identity["context"])
         key = fingerprint(self._identity, [[(s.words, s.spaces) for s in group] for group in groups])
         return self.folder / key[:2] / key
 
@@ -107,7 +105,7 @@ class CachedEncoder(Encoder):
             raise ValueError(f"{entry} contains other features")
         return manifest["made_by"]
 
-    def _write(self, entry: Path, sentences: Sequence[WordList], shape: tuple[int, ...], size: int) -> dict[str, Any]:
+    def _write(self, entry: Path, sentences: Sequence[Sentence], shape: tuple[int, ...], size: int) -> dict[str, Any]:
         """Compute and write the features; returns the `made_by` of the manifest."""
         self._make_room(size, shape)
         if size >= NOTABLE or shape[0] * self.num_parameters >= SLOW:
@@ -122,7 +120,7 @@ class CachedEncoder(Encoder):
             (folder / ARRAY).open("wb") as file,
             Progress(self.spec, "words", total=shape[0]) as bar,
         ):
-            for (vectors,) in self.encoder.encode(sentences):
+            for (vectors,) in self.encoder.read(sentences):
                 file.write(np.ascontiguousarray(vectors).data)
                 bar.update(len(vectors))
             made_by["notices"] = dict(self.encoder.counts - before)

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from boustro.encoders.base import Encoder, Features, WordList
+from boustro.encoders.base import Encoder, Features
+from boustro.types import Sentence
 
 
 class ConcatEncoder(Encoder):
@@ -45,13 +46,13 @@ class ConcatEncoder(Encoder):
     def identity(self) -> dict[str, Any]:
         return {"parts": [part.identity() for part in self.parts]}
 
-    def encode(self, sentences: Iterable[WordList]) -> Iterator[tuple[np.ndarray, ...]]:
+    def read(self, sentences: Iterable[Sentence]) -> Iterator[tuple[np.ndarray, ...]]:
         copies = tee(sentences, len(self.parts))
-        for arrays in zip(*(part.encode(given) for part, given in zip(self.parts, copies, strict=True)), strict=True):
+        for arrays in zip(*(part.read(given) for part, given in zip(self.parts, copies, strict=True)), strict=True):
             yield tuple(array for part in arrays for array in part)
 
-    def encode_all(self, sentences: Sequence[WordList]) -> Features:
-        features = [part.encode_all(sentences) for part in self.parts]
+    def read_all(self, sentences: Sequence[Sentence]) -> Features:
+        features = [part.read_all(sentences) for part in self.parts]
         return Features(tuple(s for f in features for s in f.streams), features[0].lengths)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from boustro.encoders.base import Encoder, Stream, WordList
+from boustro.encoders.base import Encoder, Stream
 from boustro.encoders.loading import weights_fingerprint
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.reading import encode_in_chunks, parse_pooling, select
@@ -66,7 +66,7 @@ class ElmoEncoder(Encoder):
             "dtype": self.dtype.name,
         }
 
-    def encode(self, sentences: Iterable[WordList]) -> Iterator[tuple[np.ndarray, ...]]:
+    def read(self, sentences: Iterable[Sentence]) -> Iterator[tuple[np.ndarray, ...]]:
         return encode_in_chunks(sentences, self._context, self._encode_chunk)
 
     def _encode_chunk(self, groups: list[list[Sentence]]) -> np.ndarray:

@@ -124,7 +124,7 @@ class MeanSums:
         with Progress("reading", "words", total=num_words, done=self.num_words) as bar:
             for chunk in chunk_by_size(unread, lambda document: sum(map(len, document)), CHUNK_WORDS):
                 sentences = [sentence for document in chunk for sentence in document]
-                self.add(sentences, encoder.encode_all(sentences).streams)
+                self.add(sentences, encoder.read_all(sentences).streams)
                 self.num_documents += len(chunk)
                 self.num_words += (read := sum(map(len, sentences)))
                 bar.update(read)

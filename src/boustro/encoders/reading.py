@@ -74,10 +74,10 @@ def select(place: str, bounds: np.ndarray, backward: bool) -> Selection:
 
 
 def encode_in_chunks(
-    sentences: Iterable[WordList], context: str, encode_chunk: Callable[[list[list[Sentence]]], np.ndarray]
+    sentences: Iterable[Sentence], context: str, encode_chunk: Callable[[list[list[Sentence]]], np.ndarray]
 ) -> Iterator[tuple[np.ndarray]]:
     """Vectors sentence by sentence; `encode_chunk` gives those of all words of some groups, each read as one text."""
-    groups = group_sentences(each_sentence(sentences), context)
+    groups = group_sentences(sentences, context)
     for chunk in chunk_by_size(groups, lambda group: sum(map(len, group)), CHUNK_WORDS):
         vectors = encode_chunk(chunk)
         bounds = np.concatenate([[0], np.cumsum([len(s) for group in chunk for s in group])])
@@ -153,7 +153,7 @@ class PieceEncoder(Encoder):
         """Piece → id."""
         return self.tokenizer.get_vocab()
 
-    def encode(self, sentences: Iterable[WordList]) -> Iterator[tuple[np.ndarray, ...]]:
+    def read(self, sentences: Iterable[Sentence]) -> Iterator[tuple[np.ndarray, ...]]:
         return encode_in_chunks(sentences, self._context, self._encode_chunk)
 
     def rows(self, sentences: Iterable[WordList]) -> list[Row]:

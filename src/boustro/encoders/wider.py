@@ -9,10 +9,9 @@ from typing import Self
 
 import numpy as np
 
-from boustro.encoders.base import Encoder, Features, Stream, WordList
+from boustro.encoders.base import Encoder, Features, Stream
 from boustro.encoders.options import Context
 from boustro.encoders.windows import group_sentences
-from boustro.given import as_sentences, each_sentence
 from boustro.types import Sentence
 
 
@@ -55,17 +54,16 @@ class WiderEncoder(Encoder):
             features = self.base.extend(sentences, features)
         return Features((*features.streams, *self.further(sentences, features)), features.lengths)
 
-    def encode(self, sentences: Iterable[WordList]) -> Iterator[tuple[np.ndarray, ...]]:
-        given, read = tee(each_sentence(sentences))
-        vectors = self.innermost.encode(read)
+    def read(self, sentences: Iterable[Sentence]) -> Iterator[tuple[np.ndarray, ...]]:
+        given, read = tee(sentences)
+        vectors = self.innermost.read(read)
         for group in group_sentences(given, self.within):
             parts = [next(vectors) for _ in group]
             streams = tuple(np.concatenate(own) for own in zip(*parts, strict=True))
             yield from self.extend(group, Features(streams, np.array([len(s) for s in group]))).sentences()
 
-    def encode_all(self, sentences: Sequence[WordList]) -> Features:
-        sentences = as_sentences(sentences)
-        return self.extend(sentences, self.innermost.encode_all(sentences))
+    def read_all(self, sentences: Sequence[Sentence]) -> Features:
+        return self.extend(sentences, self.innermost.read_all(sentences))
 
 
 def innermost(encoder: Encoder) -> Encoder:

@@ -30,7 +30,7 @@ def read_remembering(
     `unread` are more sentences that are remembered; `side` as for `Reader.read`.
     """
     sentences, parts = reader.sentences(examples)
-    features = innermost(reader.encoder(cached=True)).encode_all(sentences)
+    features = innermost(reader.encoder(cached=True)).read_all(sentences)
     learned = _learn(innermost(reader.encoder()), sentences, features, unread, reader.reading.context)
     in_training = reader.with_memory(learned.in_training(FORGOTTEN, seed)).encoder(cached=True)
     assert isinstance(in_training, WiderEncoder)

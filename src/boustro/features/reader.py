@@ -133,9 +133,12 @@ class Reader:
         return distinct_sentences(examples, self.parts)
 
     def read(self, examples: Sequence[Any], cached: bool = False, side: np.ndarray | None = None) -> Inputs:
-        """The features of examples, with `side` features of their words, see `heads.inputs`."""
+        """The features of examples, with `side` features of their words, see `heads.inputs`.
+
+        Examples are checked when they come in (`given`, `tasks.data`), and not here again.
+        """
         sentences, parts = self.sentences(examples)
-        features = self.encoder(cached).encode_all(sentences)
+        features = self.encoder(cached).read_all(sentences)
         return Inputs(features.streams, features.lengths, parts, side)
 
     def to_dict(self) -> dict[str, Any]:
