@@ -7,7 +7,6 @@ import torch
 import boustro
 from boustro.encoders.spec import load_encoder
 from boustro.heads.word_dropout import WordDropout, own_columns
-from boustro.tasks.context import training_noise
 from boustro.tasks.data import read_data
 from boustro.tasks.mentions import ADDED, OVERLAPPING, REPLACED, replace_mentions
 from boustro.types import Sentence
@@ -39,7 +38,7 @@ def test_the_columns_that_know_the_word_by_hand():
 def test_what_is_left_of_a_dropped_word_does_not_know_it(tiny_pair):
     tagger = boustro.Tagger(tiny_pair, word_dropout=0.5, context="sentence", cache=False)
     encoder = tagger.encoder()
-    columns = training_noise(tagger).columns
+    columns = tagger.noise(tagger.plan).columns
     first, second = (encoder.encode_all([["Ada", word, "left"]]).streams for word in ("Brandt", "Vellmar"))
     found = [np.concatenate([s[1, -1] for s in streams]) for streams in (first, second)]
     same = np.abs(found[0] - found[1]) < 1e-2

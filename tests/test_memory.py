@@ -16,9 +16,10 @@ from boustro.encoders.codes import CodedVectors, deal_out, encode_vectors
 from boustro.encoders.means import WEIGHTS, MeanSums, WordMeans, join_means, load_means, read_means
 from boustro.encoders.pooled import PooledEncoder, pool_mean, with_mentions
 from boustro.encoders.spec import check_spec, exact_spec, load_encoder, spec_fingerprint
+from boustro.features.memory import REMEMBERED
 from boustro.heads.inputs import Inputs
 from boustro.tasks.data.around import AROUND
-from boustro.tasks.fitting import REMEMBERED, UNREAD
+from boustro.tasks.fitting import UNREAD
 from boustro.text.words import split_text
 from boustro.types import Sentence
 from damage import vouch

@@ -194,11 +194,12 @@ def test_weak_examples_with_a_text_that_is_left_out_are_left_out_with_it(tiny_pa
     trained = []
     train = stages.train_stages
 
-    def spy(task, head, data, numbers, seed, weight=0.0, dev=None, weak=None):
-        left = {stages.text_of(task, data.gold[n]) for n in range(len(data.gold)) if n not in set(numbers.tolist())}
-        silver = data.weak_numbers if weak is None else weak
-        trained.append((len(left), [n for n in silver if stages.text_of(task, data.examples[n]) in left], len(silver)))
-        return train(task, head, data, numbers, seed, weight, dev, weak)
+    def spy(plan, labelling, head, data, numbers, weak):
+        kept = set(numbers.tolist())
+        left = {stages.text_of(plan.task.parts, own) for n, own in enumerate(data.gold) if n not in kept}
+        shared = [n for n in weak if stages.text_of(plan.task.parts, data.examples[n]) in left]
+        trained.append((len(left), shared, len(weak)))
+        return train(plan, labelling, head, data, numbers, weak)
 
     monkeypatch.setattr(stages, "train_stages", spy)
     silver = [(["A", "da", "left", "early"], ["B-PER", "I-PER", "O", "O"]), *GOLD[1:], *GOOD[:4]]

@@ -83,7 +83,7 @@ def fit(
             weak = read_examples(model, reading.weak, reading) if reading.weak else None
             if dry_run:
                 return print_cost(model, [sentences, dev_sentences or [], weak or []])
-            choose_context(model, sentences)
+            model.plan = choose_context(model.plan, sentences)
             for sentence in advice(model.encoder(), CHEAP):
                 print(sentence, file=sys.stderr)
             model.fit(sentences, dev_sentences, seed, weak=weak, weak_weight=reading.weak_weight)
@@ -147,7 +147,8 @@ def evaluate(
         model = model if recall is None else model.with_recall(recall)
         answers = model.answer(sentences, cached=True)
         scores = model.score(sentences, answers).to_dict()
-        own = calibration(model, sentences, answers, lambda: model.answer(sentences, cached=True))
+        again = None if recall else lambda: model.answer(sentences, cached=True)
+        own = calibration(model.fitted, sentences, answers, again)
         scores |= {"calibration": own} if own else {}
         print_notices(model.notices(cached=True))
         give(scores, json, lambda: _print_scores(scores), indent=1)

@@ -20,6 +20,7 @@ from boustro.heads.inputs import Inputs
 from boustro.types import Sentence
 
 FORGOTTEN = 0.3
+REMEMBERED = "sentences without labels, read for the memory only"
 
 
 def read_remembering(

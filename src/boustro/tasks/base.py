@@ -19,30 +19,28 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Self, overload
 
-from boustro import __version__
+import torch
+
 from boustro.encoders.base import Encoder
-from boustro.encoders.options import ReadingOptions
 from boustro.features.reader import Reader
 from boustro.features.sentences import within_memory
 from boustro.given import iterate
 from boustro.hardware import find_device
 from boustro.heads.base import Head
 from boustro.heads.inputs import Inputs
-from boustro.heads.registry import head_class
 from boustro.heads.training import predict_inputs
 from boustro.metrics.score import Score
 from boustro.options import Seed, Share, check_options
-from boustro.tasks import TASKS
 from boustro.tasks.answers import Answer, Input, InputAnswer
 from boustro.tasks.card import write_card
-from boustro.tasks.config import TaskConfig
 from boustro.tasks.contract import Contract, Result
 from boustro.tasks.data import data_name
-from boustro.tasks.data.fingerprint import data_fingerprint
-from boustro.tasks.fitting import fit_task
-from boustro.tasks.folder import load_task, save_task
-from boustro.tasks.hub import upload
+from boustro.tasks.fitted import Examples, Fitted
+from boustro.tasks.fitting import fit
+from boustro.tasks.folder import load_fitted, save_fitted
+from boustro.tasks.hub import download, upload
 from boustro.tasks.labellings import Labelling
+from boustro.tasks.plan import Plan, make_plan
 
 PREDICT_INPUTS = 1024
 
@@ -51,9 +49,8 @@ class Task(Contract[Input, Result]):
     """An encoder and a trained head.
 
     Attributes:
-        config: The options, a `TaskConfig`.
-        types: The labels that the trained head can answer.
-        record: What training recorded: data, scores on the development set, losses, seconds, notices.
+        plan: What a training is told.
+        fitted: What training gave.
     """
 
     def __init__(
@@ -80,41 +77,84 @@ class Task(Contract[Input, Result]):
         Raises `ValueError` for an unknown head, preset or option, and for a value outside its range.
         """
         check_options(Task.__init__, locals())
-        entry = TASKS[self.name]
-        self.config: TaskConfig = entry.config.make(preset, **options)
-        self.head_kind = head or entry.config.default_head
-        kind = head_class(self.head_kind)  # an unknown kind is refused before anything is encoded
-        if kind.labelling not in self.labellings:
-            raise ValueError(f"a {self.head_kind} head is not for the task {self.name}: it answers {kind.labelling}")
-        if getattr(self.config, "calibrate", 0) and not kind.has_temperature:
-            raise ValueError(f"calibrate is not for a {self.head_kind} head, whose scores have no temperature")
-        self.device = find_device(device)
-        self.reader = Reader(
-            self.config.default_encoder() if encoder is None else encoder,
-            ReadingOptions(**self.config.reading()),
-            parts=self.parts,
-            widening=self.config.widening(),
-            cache=cache,
-            device=device,
-        )
-        self.labelling: Labelling | None = None
-        self.head: Head | None = None
-        self.record: dict[str, Any] = {}
+        self.plan = make_plan(type(self), encoder, head, preset=preset, cache=cache, device=device, **options)
+        self._fitted: Fitted | None = None
+
+    @property
+    def fitted(self) -> Fitted:
+        """What training gave; `ValueError` before `fit`."""
+        if self._fitted is None:
+            name = type(self).__name__
+            raise ValueError(f"this {name} is not trained yet; call fit first, or open one with {name}.from_pretrained")
+        return self._fitted
+
+    @fitted.setter
+    def fitted(self, fitted: Fitted) -> None:
+        self._fitted, self.plan = fitted, fitted.plan
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether there is a head that answers."""
+        return self._fitted is not None
+
+    @property
+    def config(self) -> Any:
+        """The options, a `TaskConfig`."""
+        return self.plan.config
+
+    @property
+    def reader(self) -> Reader:
+        """From examples to what the head reads."""
+        return self.plan.reader
+
+    @property
+    def head_kind(self) -> str:
+        """The kind of head."""
+        return self.plan.head_kind
+
+    @property
+    def device(self) -> torch.device:
+        """Where the head is."""
+        return self.plan.device
+
+    @property
+    def labelling(self) -> Labelling | None:
+        """What the head learned; `None` before `fit`."""
+        return self._fitted and self._fitted.labelling
+
+    @property
+    def head(self) -> Head | None:
+        """The trained head; `None` before `fit`."""
+        return self._fitted and self._fitted.head
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What training recorded: data, scores on the development set, losses, seconds, notices."""
+        return self._fitted.record if self._fitted else {}
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything except the encoders, which a copy opens again when it needs them."""
-        if self.head is None:
+        if self._fitted is None:
             return self.__dict__
-        return {**self.__dict__, "head": copy.deepcopy(self.head).cpu(), "reader": self.reader.pinned()}
+        plan = replace(self.plan, reader=self.reader.pinned())
+        fitted = replace(self._fitted, plan=plan, head=copy.deepcopy(self._fitted.head).cpu())
+        return {**self.__dict__, "plan": plan, "_fitted": fitted}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self.device = find_device(self.reader.device)
-        if self.head is not None:
-            self.head.to(self.device)
+        plan = replace(self.plan, device=find_device(self.reader.device))
+        self._settle(plan)
+        if self._fitted is not None:
+            self._fitted.head.to(plan.device)
+
+    def _settle(self, plan: Plan) -> None:
+        """Go on by another plan, with what is trained."""
+        self.plan = plan
+        if self._fitted is not None:
+            self._fitted = replace(self._fitted, plan=plan)
 
     def __repr__(self) -> str:
-        state = f"types={self.types}" if self.head is not None else "trained=False"
+        state = f"types={self.types}" if self.is_trained else "trained=False"
         return f"{type(self).__name__}(encoder={self.encoder_spec!r}, head={self.head_kind!r}, {state})"
 
     @property
@@ -136,8 +176,7 @@ class Task(Contract[Input, Result]):
 
     def read_single_sentences(self) -> None:
         """Let the encoder read each sentence by itself, not in its document."""
-        if self.config.context != "sentence":
-            self.config, self.reader = replace(self.config, context="sentence"), self.reader.alone()
+        self._settle(self.plan.reading_alone())
 
     def fit(
         self,
@@ -163,35 +202,33 @@ class Task(Contract[Input, Result]):
         Raises `ValueError` with file:line for bad data, and for a training set without labels.
         """
         check_options(Task.fit, {"seed": seed, "weak_weight": weak_weight})
-        dev = self.read(dev, *how, **reading) if dev is not None else None
-        silver = self.read(weak, *how, **reading) if weak is not None else ()
-        fit_task(self, self.read_training(train, *how, **reading), dev, seed, silver, weak_weight)
+        examples = Examples(
+            train=self.read_training(train, *how, **reading),
+            dev=self.read(dev, *how, **reading) if dev is not None else (),
+            weak=self.read(weak, *how, **reading) if weak is not None else (),
+            weight=weak_weight,
+        )
+        self.fitted = fit(self.plan, examples, seed)
         return self
-
-    def training_inputs(self, examples: Sequence[Any], unread: Sequence[Any], seed: int) -> Inputs:
-        """The features of the training examples; `unread` are sentences without labels that none of them needs."""
-        return self.inputs(examples, cached=True)
 
     def inputs(self, examples: Sequence[Any], cached: bool = False) -> Inputs:
         """The features of examples; a sentence that several examples share is encoded once."""
-        assert self.labelling is not None
-        return self.reader.read(examples, cached, self.labelling.side(examples))
+        return self.fitted.inputs(examples, cached)
 
     def answer(self, examples: Iterable[Any], cached: bool = False) -> list[Answer]:
         """Answers, with their probabilities, for examples; those of one sentence may be lists of words.
 
         Raises `ValueError`, with the place, for a word that is not a string.
         """
-        head = self.trained_head()
-        examples = self.as_examples(examples)
-        return self.read_answers(predict_inputs(head, self.inputs(examples, cached)), examples)
+        fitted, examples = self.fitted, self.as_examples(examples)
+        return fitted.answers(predict_inputs(fitted.head, fitted.inputs(examples, cached)), examples)
 
     def answer_inputs(self, inputs: Iterable[Any], first: int = 1) -> list[InputAnswer[Input]]:
         """Answers for inputs, each a document of its own.
 
         Raises `ValueError` for what is none, with its number; that of the first is `first`.
         """
-        self.trained_head()  # is there, before any LM is loaded
+        assert self.fitted  # is there, before any LM is loaded
         what, several = self.given.partition(" ")[2], f"{self.given} or several"
         items = [self.as_input(item, f"{what} {n}") for n, item in enumerate(iterate(inputs, several), first)]
         split = [list(self.split(item, f"{what} {number}")) for number, item in enumerate(items)]
@@ -244,20 +281,16 @@ class Task(Contract[Input, Result]):
 
     def unknown_labels(self, examples: Sequence[Any]) -> dict[str, int]:
         """Gold labels that the head never answers, see `Labelling.unknown`."""
-        self.trained_head()
-        assert self.labelling is not None
-        return self.labelling.unknown(examples)
+        return self.fitted.labelling.unknown(examples)
 
     def score(self, examples: Sequence[Any], answers: Sequence[Answer]) -> Score:
         """Scores of answers, with their signature."""
-        assert self.labelling is not None
-        signature = {"data": data_fingerprint(examples), "version": f"boustro {__version__}"}
-        return self.labelling.score(examples, answers, signature)
+        return self.fitted.score(examples, answers)
 
     def save_pretrained(self, path: str | Path) -> None:
         """Write a folder with the head, its labels, and which encoder it belongs to; atomic."""
         check_options(Task.save_pretrained, locals())
-        save_task(self, path)
+        save_fitted(self.fitted, path)
 
     def push_to_hub(
         self, repo_id: str, *, private: bool = False, revision: str | None = None, token: str | None = None
@@ -291,17 +324,14 @@ class Task(Contract[Input, Result]):
         or when the LMs are not the ones that the head was trained on.
         """
         check_options(Task.from_pretrained, locals())
-        return load_task(cls, path, revision=revision, encoder=encoder, cache=cache, device=device)
+        made = object.__new__(cls)
+        made.fitted = load_fitted(cls, download(path, revision), encoder=encoder, cache=cache, device=device)
+        return made
 
     def read_answers(self, outputs: Sequence[Any], examples: Sequence[Any]) -> list[Answer]:
         """The head's outputs for examples, as answers."""
-        assert self.labelling is not None
-        outputs = self.complete(outputs, examples)
-        return [self.labelling.read(output, e) for output, e in zip(outputs, examples, strict=True)]
+        return self.fitted.answers(outputs, examples)
 
     def trained_head(self) -> Head:
         """The head; `ValueError` before `fit`."""
-        if self.head is None:
-            name = type(self).__name__
-            raise ValueError(f"this {name} is not trained yet; call fit first, or open one with {name}.from_pretrained")
-        return self.head
+        return self.fitted.head

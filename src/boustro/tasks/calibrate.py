@@ -11,59 +11,66 @@ Source: Guo et al. 2017, section 4.2, with the event "this answer is right" in t
 entity has no other probability.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from boustro.heads.base import Head
 from boustro.heads.inputs import Inputs
-from boustro.heads.training import Dev, mix_all, predict_mixed
+from boustro.heads.registry import head_class
+from boustro.heads.training import mix_all, predict_mixed
 from boustro.metrics.calibration import reliability
 from boustro.tasks.answers import Answer
+from boustro.tasks.config import CalibrationOptions
+from boustro.tasks.fitted import Fitted, TrainingSet
 from boustro.tasks.folds import left_out
-from boustro.tasks.stages import TrainingSet, train_on_part
-
-if TYPE_CHECKING:
-    from boustro.tasks.base import Task
+from boustro.tasks.labellings import Labelling
+from boustro.tasks.stages import train_on_part
 
 GRID = 2.0 ** np.arange(-1, 3.01, 1 / 3)
 FINE = 2.0 ** np.arange(-1, 3.001, 1 / 60)
 LEAST = 1e-6
 
 
-def fit_temperature(
-    task: "Task[Any, Any]", data: TrainingSet, seed: int, weight: float = 0.0, dev: Dev | None = None
-) -> dict[str, Any]:
-    """Set the temperature of a task's trained head; returns what a record says of it.
+def fit_temperature(fitted: Fitted, data: TrainingSet, num_folds: int) -> tuple[Fitted, Mapping[str, Any]]:
+    """Set the temperature of a trained head; with what a record says of it.
 
-    Args:
-        data: The training set; what is left out in turn are gold examples.
-        weight: Of weak examples.
-        dev: The development set, where the heads for the parts choose their epoch there as the trained one did.
-
-    It stays 1 where no answer on the parts left out is right or none is wrong.
+    What is left out in turn are gold examples of `data`. The heads for the parts choose their epoch on the development
+    set as the trained one did. The temperature stays 1 where no answer on the parts left out is right or none is wrong.
     """
-    folds: int = task.config.calibrate  # type: ignore[attr-defined]
     found, truth, parts = [], [], 0
-    for kept, left in left_out(data.gold, folds, seed):
-        head = train_on_part(task, data, kept, seed, weight, dev)
-        scores, right = _scores(task, head, [data.gold[n] for n in left], data.inputs.select(left))
+    for kept, left in left_out(data.gold, num_folds, data.seed):
+        head = train_on_part(fitted, data, kept)
+        scores, right = _scores(fitted.labelling, head, [data.gold[n] for n in left], data.inputs.select(left))
         found.append(scores)
         truth.append(right)
         parts += 1
     scores, right = np.concatenate(found, 1), np.concatenate(truth)
     temperature = best_temperature(scores, right)
-    task.trained_head().temperature = temperature
+    fitted.head.temperature = temperature
     errors = [reliability(_between(scores, t).tolist(), right.tolist()).error for t in (1.0, temperature)]
-    return {
+    facts = {
         "temperature": round(temperature, 4),
         "parts": parts,
         "answers": len(right),
         "error_before": round(errors[0], 5),
         "error": round(errors[1], 5),
     }
+    return fitted, {"calibration": facts}
+
+
+def refuse_without_temperature(config: CalibrationOptions, kind: str) -> None:
+    """`ValueError` for a kind of head whose probabilities cannot be calibrated, where they are to be."""
+    if config.calibrate and not head_class(kind).has_temperature:
+        raise ValueError(f"calibrate is not for a {kind} head, whose scores have no temperature")
+
+
+def temperature_stages(config: CalibrationOptions) -> Sequence[Callable[..., tuple[Fitted, Mapping[str, Any]]]]:
+    """A stage of training that calibrates, where that is asked for."""
+    return [partial(fit_temperature, num_folds=config.calibrate)] if config.calibrate else []
 
 
 def best_temperature(scores: np.ndarray, right: np.ndarray) -> float:
@@ -81,23 +88,23 @@ def best_temperature(scores: np.ndarray, right: np.ndarray) -> float:
 
 
 def calibration(
-    task: "Task[Any, Any]",
+    fitted: Fitted,
     examples: Sequence[Any],
     answers: Sequence[Answer],
-    again: Callable[[], Sequence[Answer]],
+    again: Callable[[], Sequence[Answer]] | None,
 ) -> dict[str, Any]:
-    """The calibration error (0 to 1) of a task's answers, and with a temperature that of the answers without it.
+    """The calibration error (0 to 1) of answers, and with a temperature that of the answers without it.
 
-    Empty for tasks whose answers have no probability. `again` gives the answers for the examples anew.
+    Empty for tasks whose answers have no probability. `again` gives the answers for the examples anew; `None` where
+    they do not depend on a temperature alone.
     """
-    head, labelling = task.trained_head(), task.labelling
-    assert labelling is not None
+    head, labelling = fitted.head, fitted.labelling
     scores, right = labelling.judge(examples, answers)
     if not scores:
         return {}
     own: dict[str, Any] = {"error": reliability(scores, right).error, "answers": len(scores)}
     temperature = head.temperature
-    if temperature != 1 and getattr(task, "recall", None) is None:
+    if temperature != 1 and again:
         try:
             head.temperature = 1.0
             own["error_before"] = reliability(*labelling.judge(examples, again())).error
@@ -107,15 +114,14 @@ def calibration(
     return own
 
 
-def _scores(task: "Task[Any, Any]", head: Head, examples: Sequence[Any], inputs: Inputs) -> tuple[np.ndarray, Any]:
+def _scores(labelling: Labelling, head: Head, examples: Sequence[Any], inputs: Inputs) -> tuple[np.ndarray, Any]:
     """(G, E) the probability of each answer at each temperature of `GRID`, and (E,) whether it is right."""
-    assert task.labelling is not None
     head.options = replace(head.options, threshold=None)  # what passes it would change with the temperature
     mixed, rows, right = mix_all(head, inputs.streams), [], []
     for head.temperature in GRID.tolist():
         outputs = predict_mixed(head, mixed, inputs)
-        answers = [task.labelling.read(output, e) for output, e in zip(outputs, examples, strict=True)]
-        scores, right = task.labelling.judge(examples, answers)
+        answers = [labelling.read(output, e) for output, e in zip(outputs, examples, strict=True)]
+        scores, right = labelling.judge(examples, answers)
         rows.append(scores)
     return np.array(rows, float).reshape(len(GRID), -1), np.array(right, bool)
 

@@ -8,6 +8,7 @@ give each text several labels or none, and the answers are a `LabelSet`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,19 +16,23 @@ import numpy as np
 import torch
 
 from boustro.given import as_sentences
-from boustro.heads.inputs import Inputs
 from boustro.heads.ridge_pool import PooledRidge
 from boustro.heads.training import mix_all
-from boustro.options import Seed
 from boustro.tasks.answers import InputAnswer, Label, LabelSet, Part
 from boustro.tasks.base import Task
+from boustro.tasks.calibrate import refuse_without_temperature, temperature_stages
+from boustro.tasks.config import ClassifierConfig
+from boustro.tasks.contract import Stage
 from boustro.tasks.data import data_name
 from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.reading import DataOptions, Note, named_columns, warn_of
 from boustro.tasks.data.texts import TextData, read_counted, read_texts, whole_text
+from boustro.tasks.fitted import Fitted
+from boustro.tasks.labellings import Labelling
 from boustro.tasks.labellings.texts import LabelSetLabelling, TextLabelling
+from boustro.tasks.plan import Plan
 from boustro.tasks.render import as_html, as_terminal
-from boustro.tasks.words import Beside, fit_beside
+from boustro.tasks.words import BESIDE, Beside, fit_beside
 from boustro.types import Entity, Sentence
 
 
@@ -53,8 +58,6 @@ class Classifier(Task[str, Label]):
     name = "classify"
     labellings = ("class",)
     formats = (*Task.formats, *TOOLS)
-    beside: Beside | None = None
-    """What stands beside the head with `words`."""
 
     @staticmethod
     def read(data: TextData, text_column: str | Sequence[str] = (), label_column: str | None = None) -> list[Sentence]:
@@ -77,24 +80,37 @@ class Classifier(Task[str, Label]):
         placed = whole_text(given, name)
         return [Part(placed.sentence, placed.places)]
 
-    def fit(self, train: Any, dev: Any | None = None, seed: Seed = 1, *how: Any, **reading: Any) -> Self:
-        """As `Task.fit`."""
-        self.beside = None
-        return super().fit(train, dev, seed, *how, **reading)
+    refuse_head = staticmethod(refuse_without_temperature)
 
-    def finish(self, train: Sequence[Sentence], inputs: Inputs, seed: int) -> None:
-        if self.config.words:  # type: ignore[attr-defined]
-            self.beside = fit_beside(self, train, inputs, seed)
+    @classmethod
+    def refuse_weak(cls, config: ClassifierConfig) -> None:
+        if config.words:
+            raise ValueError(
+                "weak labels are not for --words, whose part would take them for gold; leave one of them out"
+            )
 
-    def complete(self, outputs: Sequence[Any], examples: Sequence[Sentence]) -> Sequence[Any]:
-        return outputs if self.beside is None else list(self.beside.add(outputs, examples, self._text_labelling()))
+    @classmethod
+    def stages(cls, config: ClassifierConfig) -> Sequence[Stage]:
+        return [*([fit_beside] if config.words else []), *temperature_stages(config)]
 
-    def save_rest(self, folder: Path) -> None:
-        if self.beside is not None:
-            self.beside.save(folder)
+    @classmethod
+    def complete(cls, fitted: Fitted, outputs: Sequence[Any], examples: Sequence[Sentence]) -> Sequence[Any]:
+        beside: Beside | None = fitted.extras.get(BESIDE)
+        return outputs if beside is None else list(beside.add(outputs, examples, _of_texts(fitted.labelling)))
 
-    def load_rest(self, folder: Path) -> None:
-        self.beside = Beside.load(folder) if self.config.words else None  # type: ignore[attr-defined]
+    @classmethod
+    def save_rest(cls, fitted: Fitted, folder: Path) -> None:
+        if beside := fitted.extras.get(BESIDE):
+            beside.save(folder)
+
+    @classmethod
+    def load_rest(cls, plan: Plan, folder: Path) -> tuple[Plan, Mapping[str, Any]]:
+        return plan, {BESIDE: Beside.load(folder)} if plan.config.words else {}
+
+    @property
+    def beside(self) -> Beside | None:
+        """What stands beside the head with `words`."""
+        return self.fitted.extras.get(BESIDE) if self.is_trained else None
 
     def predict_proba(self, texts: Iterable[str]) -> np.ndarray:
         """(texts, labels): the probability of each label, in the order of `types`, which is scikit-learn's.
@@ -121,14 +137,11 @@ class Classifier(Task[str, Label]):
         with torch.no_grad():
             batch = inputs.batch(np.arange(len(inputs)))
             pooled = head.pool(batch.to_words(mix_all(head, inputs.streams)), batch.lengths)
-        self.labelling = TextLabelling("class", labels)
-        head.extend(labels, pooled, torch.from_numpy(self.labelling.ids(texts)))
-        self.record["texts_added"] = self.record.get("texts_added", 0) + len(texts)
+        labelling = TextLabelling("class", labels)
+        head.extend(labels, pooled, torch.from_numpy(labelling.ids(texts)))
+        record = self.record | {"texts_added": self.record.get("texts_added", 0) + len(texts)}
+        self.fitted = replace(self.fitted, labelling=labelling, record=record)
         return self
-
-    def _text_labelling(self) -> TextLabelling:
-        assert isinstance(self.labelling, TextLabelling)
-        return self.labelling
 
     def result(self, answer: InputAnswer[str]) -> Label:
         """The most probable label; a `LabelSet` where texts have several."""
@@ -153,3 +166,8 @@ class Classifier(Task[str, Label]):
         if colour:
             return as_terminal(*marked).append(f"  {answer.input}", style="default")
         return f"{shown}\t{label.score:.2f}\t{answer.input}"
+
+
+def _of_texts(labelling: Labelling) -> TextLabelling:
+    assert isinstance(labelling, TextLabelling)
+    return labelling

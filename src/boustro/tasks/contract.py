@@ -6,17 +6,23 @@ running text, which may become several examples. What the head learns from examp
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
+from torch import Tensor
+
 from boustro.given import as_text
-from boustro.heads.inputs import Inputs
-from boustro.tasks.answers import Input, InputAnswer, Part
+from boustro.tasks.answers import Answer, Input, InputAnswer, Part
 from boustro.tasks.data.reading import DataOptions
+from boustro.tasks.fitted import Fitted, Taught, TrainingSet
+from boustro.tasks.labellings import Labelling
+from boustro.tasks.plan import Plan
 from boustro.types import Sentence
 
 Result = TypeVar("Result")
+Stage = Callable[[Fitted, TrainingSet], tuple[Fitted, Mapping[str, Any]]]
+"""What follows the training of the head: the model with more to it, and what the record says of that."""
 
 
 class Contract(ABC, Generic[Input, Result]):
@@ -113,28 +119,61 @@ class Contract(ABC, Generic[Input, Result]):
     def show(self, answer: InputAnswer[Input], form: str, colour: bool = False) -> Any:
         """The answer for an input, printable, in one of `formats`; jsonl is a dict, with the input."""
 
-    def augment(self, train: list[Any], seed: int) -> tuple[list[Any], Mapping[str, int]]:
+    # What a task adds to the fitting that all have (`tasks.fitting`), and to its folder.
+
+    @classmethod
+    def refuse_head(cls, config: Any, kind: str) -> None:
+        """`ValueError` for options that a kind of head does not allow. By default all are allowed."""
+        return None
+
+    @classmethod
+    def refuse_weak(cls, config: Any) -> None:
+        """`ValueError` for options that weak examples do not allow. By default all are allowed."""
+        return None
+
+    @classmethod
+    def augment(cls, plan: Plan, train: list[Any], seed: int) -> tuple[list[Any], Mapping[str, int]]:
         """Examples to train on besides the training set, and what was done, for notices. By default none."""
         return [], {}
 
-    # A task may have more than a head.
+    @classmethod
+    def training_inputs(
+        cls, plan: Plan, labelling: Labelling, examples: Sequence[Any], unread: Sequence[Sentence], seed: int
+    ) -> Taught:
+        """The features of the training examples; `unread` are sentences without labels that none of them needs."""
+        return Taught(plan.reader, plan.reader.read(examples, cached=True, side=labelling.side(examples)))
 
-    def finish(self, train: Sequence[Any], inputs: Inputs, seed: int) -> None:
-        """Train what stands beside the trained head. By default there is nothing."""
+    @classmethod
+    def noise(cls, plan: Plan) -> Callable[[Tensor], Tensor] | None:
+        """What is done to the vectors of each training batch. By default nothing."""
         return None
 
-    def calibrate(self, candidates: Sequence[Any], gold: Any, dev: Sequence[Any]) -> None:
-        """Set what is chosen on the development set, from the head's candidates there. By default nothing."""
-        return None
+    @classmethod
+    def stages(cls, config: Any) -> Sequence[Stage]:
+        """What follows the training of the head. By default nothing."""
+        return ()
 
-    def complete(self, outputs: Sequence[Any], examples: Sequence[Any]) -> Sequence[Any]:
+    @classmethod
+    def on_dev(cls, candidates: Sequence[Any], gold: Any) -> Mapping[str, Any]:
+        """What is learned from candidates on the development set, for `Fitted.extras`. By default nothing."""
+        return {}
+
+    @classmethod
+    def complete(cls, fitted: Fitted, outputs: Sequence[Any], examples: Sequence[Any]) -> Sequence[Any]:
         """The head's outputs for examples, and what stands beside the head. By default the former."""
         return outputs
 
-    def save_rest(self, folder: Path) -> None:
+    @classmethod
+    def read_outputs(cls, fitted: Fitted, outputs: Sequence[Any], examples: Sequence[Any]) -> list[Answer]:
+        """Outputs that are complete, as answers."""
+        return [fitted.labelling.read(output, e) for output, e in zip(outputs, examples, strict=True)]
+
+    @classmethod
+    def save_rest(cls, fitted: Fitted, folder: Path) -> None:
         """Write what stands beside the head into the folder of the task."""
         return None
 
-    def load_rest(self, folder: Path) -> None:
-        """Read what `save_rest` wrote."""
-        return None
+    @classmethod
+    def load_rest(cls, plan: Plan, folder: Path) -> tuple[Plan, Mapping[str, Any]]:
+        """Read what `save_rest` wrote: the plan that was fitted, and `Fitted.extras`."""
+        return plan, {}

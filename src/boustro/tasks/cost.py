@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def print_cost(task: "Task[Any, Any]", data: Sequence[Sequence[Any]]) -> None:
     """Print words, bytes and time for the examples of several sets, the training set first; a sample is read."""
-    choose_context(task, data[0])
+    task.plan = choose_context(task.plan, data[0])
     read = [task.reader.sentences(own)[0] for own in data if own]
     words, encoder = sum(map(num_words, read)), task.encoder(cached=True)
     if cache := task.reader.cache:

@@ -1,9 +1,14 @@
-"""Train the head of a task, and record how it went."""
+"""Train the head of a task, and record how it went.
+
+    fit(plan, Examples(train=…, dev=…), seed)  →  Fitted
+
+Nothing that is given changes. What a task adds is asked of `plan.task`, see `tasks.contract`.
+"""
 
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,106 +20,102 @@ from boustro.heads.inputs import Inputs
 from boustro.heads.registry import head_class, make_head
 from boustro.heads.training import Dev, TrainLog, mix_all, predict_mixed, propose_batch
 from boustro.tasks.answers import Answer
-from boustro.tasks.calibrate import calibration, fit_temperature
-from boustro.tasks.context import training_noise
-from boustro.tasks.folder import describe
+from boustro.tasks.calibrate import calibration
+from boustro.tasks.data import data_name
+from boustro.tasks.data.fingerprint import data_fingerprint
+from boustro.tasks.fitted import Examples, Fitted, TrainingSet
 from boustro.tasks.labellings import Labelling, make_labelling
-from boustro.tasks.stages import TrainingSet, choose_weight, text_of, train_stages
-
-if TYPE_CHECKING:
-    from boustro.tasks.base import Task
+from boustro.tasks.plan import Plan
+from boustro.tasks.stages import choose_weight, text_of, train_stages
 
 SHARED = "weak examples with the text of a training example, not learned from where that one is left out"
 UNREAD = "sentences without labels, not read, because no labelled sentence is read with them"
-REMEMBERED = "sentences without labels, read for the memory only"
 
 
-def fit_task(
-    task: "Task[Any, Any]",
-    train: Sequence[Any],
-    dev: Sequence[Any] | None,
-    seed: int,
-    weak: Sequence[Any] = (),
-    weak_weight: float | None = None,
-) -> None:
-    """See `Task.fit`; the examples are read already."""
-    if weak:
-        _refuse_weak(task)
-    if weak and weak_weight == 0:
-        _fit_without(task, train, dev, seed, weak, {})
-        return
+def fit(plan: Plan, given: Examples, seed: int) -> Fitted:
+    """A head that learned from examples, see `Task.fit`."""
+    if given.weak:
+        _refuse_weak(plan)
+    if given.weak and given.weight == 0:
+        return _fit_without(plan, given, seed, {})
     started = time.monotonic()
-    task.reader = task.reader.of_weights(None)
-    given, train = train, [example for example in train if task.is_labelled(example)]
-    choose_context(task, train)
-    config = task.config
-    read, unread = given, []
-    if len(given) > len(train):  # what no labelled sentence is read with is not encoded
-        read = []
-        for group in group_sentences(given, config.context):
-            (read if any(map(task.is_labelled, group)) else unread).extend(group)
-    training_noise(task)  # refused now, not after encoding
-    labelling = task.labelling = make_labelling(task.head_kind, [*train, *weak], config)
-    copies, done = task.augment([*train], seed)
-    encoded = [*read, *copies, *weak]
-    inputs = task.training_inputs(encoded, unread, seed)
-    if len(read) > len(train):
-        inputs = inputs.keep(np.flatnonzero([task.is_labelled(example) for example in encoded]))
-    data = TrainingSet(train, inputs, copies, weak)
-    dev_inputs = task.inputs(dev, cached=True) if dev else None
-    encoder = task.encoder(cached=True)
+    plan = replace(plan, reader=plan.reader.of_weights(None))
+    train = [example for example in given.train if plan.task.is_labelled(example)]
+    plan = choose_context(plan, train)
+    plan.task.noise(plan)  # refused now, not after encoding
+    labelling = make_labelling(plan.head_kind, [*train, *given.weak], plan.config)
+    plan, data, notices = _read_training(plan, labelling, given, train, seed)
+    dev_inputs = plan.reader.read(given.dev, cached=True, side=labelling.side(given.dev)) if given.dev else None
+    encoder = plan.reader.encoder(cached=True)
     learning = time.monotonic()
     torch.manual_seed(seed)
-    head = task.head = new_head(task, labelling, train, encoder, inputs.side_width)
-    on_dev = None
-    if dev and dev_inputs:
-        on_dev = Dev(dev_inputs, lambda outputs: task.score(dev, task.read_answers(outputs, dev)).value)
-    weight, tried = (weak_weight or 0.0), {}
-    if weak and weak_weight is None:
-        weight, tried = choose_weight(task, data, seed)
+    fitted = Fitted(plan, labelling, new_head(plan, labelling, train, data.inputs.side_width))
+    if dev_inputs:
+        data = replace(data, dev=Dev(dev_inputs, lambda outputs: _value(fitted, outputs, given.dev)))
+    weight, tried = (given.weight or 0.0), {}
+    if given.weak and given.weight is None:
+        weight, tried = choose_weight(fitted, data)
         if not weight:
             choosing = time.monotonic() - learning
-            _fit_without(task, given, dev, seed, weak, tried)
-            task.record["train_seconds"] = round(task.record["train_seconds"] + choosing, 2)
-            return
+            without = _fit_without(plan, given, seed, tried)
+            seconds = round(without.record["train_seconds"] + choosing, 2)
+            return replace(without, record=without.record | {"train_seconds": seconds})
         torch.manual_seed(seed)
-    log = train_stages(task, head, data, data.numbers, seed, weight, on_dev)
-    task.finish(train, inputs, seed)
-    calibrated = fit_temperature(task, data, seed, weight, on_dev) if getattr(config, "calibrate", 0) else None
-    dev_scores, dev_calibration = calibrated_scores(task, dev, dev_inputs) if dev and dev_inputs else (None, {})
-    task.record = {
+    data = replace(data, weight=weight)
+    log = train_stages(plan, labelling, fitted.head, data)
+    trained, facts = fitted, {"calibration": None}
+    for stage in plan.task.stages(plan.config):
+        trained, own = stage(trained, data)
+        facts |= own
+    trained, scores, errors = calibrated_scores(trained, given.dev, dev_inputs)
+    record = {
         "seed": seed,
-        "batch_sentences": config.batch_sentences or propose_batch(len(data.numbers)),
-        "train": describe(given) | ({"labelled": len(train)} if len(given) > len(train) else {}),
-        "dev": describe(dev) if dev else None,
-        **(weak_facts(weak, weight, tried) if weak else {}),
+        "batch_sentences": plan.config.batch_sentences or propose_batch(len(data.numbers)),
+        "train": describe(given.train) | ({"labelled": len(train)} if len(given.train) > len(train) else {}),
+        "dev": describe(given.dev) if given.dev else None,
+        **(weak_facts(given.weak, weight, tried) if given.weak else {}),
         "encode_seconds": round(learning - started, 2),
         "train_seconds": round(time.monotonic() - learning, 2),
-        "dev_scores": dev_scores,
-        "dev_calibration": dev_calibration,
-        "calibration": calibrated,
-        "notices": {
-            **done,
-            **({REMEMBERED if getattr(config, "memory", False) else UNREAD: len(unread)} if unread else {}),
-            **({SHARED: shared} if (shared := _num_shared(task, train, weak)) else {}),
-            **+encoder.counts,
-            **labelling.unpredictable([*train, *weak], dev or [], head.options.max_span or 0),
-        },
-        **head_facts(encoder, head, log),
+        "dev_scores": scores,
+        "dev_calibration": errors,
+        **facts,
+        "notices": notices
+        | _shared(plan, train, given.weak)
+        | dict(+encoder.counts)
+        | labelling.unpredictable([*train, *given.weak], given.dev, trained.head.options.max_span or 0),
+        **head_facts(encoder, trained.head, log),
     }
+    return replace(trained, record=record)
 
 
-def _fit_without(
-    task: "Task[Any, Any]",
-    train: Sequence[Any],
-    dev: Sequence[Any] | None,
-    seed: int,
-    weak: Sequence[Any],
-    tried: Mapping[str, float],
-) -> None:
-    """Weak examples that count nothing teach no label and no word either: the task is fitted as if there were none."""
-    fit_task(task, train, dev, seed)
-    task.record |= weak_facts(weak, 0.0, tried)
+def _read_training(
+    plan: Plan, labelling: Labelling, given: Examples, train: list[Any], seed: int
+) -> tuple[Plan, TrainingSet, dict[str, int]]:
+    """The features of what is learned from, the plan with the reader of what is answered later, and notices."""
+    read, unread = list(given.train), []
+    if len(given.train) > len(train):  # what no labelled sentence is read with is not encoded
+        read = []
+        for group in group_sentences(given.train, plan.config.context):
+            (read if any(map(plan.task.is_labelled, group)) else unread).extend(group)
+    copies, done = plan.task.augment(plan, [*train], seed)
+    encoded = [*read, *copies, *given.weak]
+    taught = plan.task.training_inputs(plan, labelling, encoded, unread, seed)
+    inputs = taught.inputs
+    if len(read) > len(train):
+        inputs = inputs.keep(np.flatnonzero([plan.task.is_labelled(example) for example in encoded]))
+    data = TrainingSet(gold=train, inputs=inputs, seed=seed, copies=copies, weak=given.weak)
+    notices = {**done, **({UNREAD: len(unread)} if unread and not taught.notices else {}), **taught.notices}
+    return replace(plan, reader=taught.reader), data, notices
+
+
+def _value(fitted: Fitted, outputs: Sequence[Any], dev: Sequence[Any]) -> float:
+    return fitted.score(dev, fitted.answers(outputs, dev)).value
+
+
+def _fit_without(plan: Plan, given: Examples, seed: int, tried: Mapping[str, float]) -> Fitted:
+    """Weak examples that count nothing teach no label and no word either: the fit is as if there were none."""
+    fitted = fit(plan, replace(given, weak=(), weight=None), seed)
+    return replace(fitted, record=fitted.record | weak_facts(given.weak, 0.0, tried))
 
 
 def weak_facts(weak: Sequence[Any], weight: float, tried: Mapping[str, float]) -> dict[str, Any]:
@@ -122,57 +123,57 @@ def weak_facts(weak: Sequence[Any], weight: float, tried: Mapping[str, float]) -
     return {"weak": describe(weak) | {"weight": weight, "tried": tried}}
 
 
-def _num_shared(task: "Task[Any, Any]", train: Sequence[Any], weak: Sequence[Any]) -> int:
-    known = {text_of(task, example) for example in train} if weak else set()
-    return sum(text_of(task, example) in known for example in weak)
+def _shared(plan: Plan, train: Sequence[Any], weak: Sequence[Any]) -> dict[str, int]:
+    parts = plan.task.parts
+    known = {text_of(parts, example) for example in train} if weak else set()
+    count = sum(text_of(parts, example) in known for example in weak)
+    return {SHARED: count} if count else {}
 
 
-def choose_context(task: "Task[Any, Any]", train: Sequence[Any]) -> None:
+def choose_context(plan: Plan, train: Sequence[Any]) -> Plan:
     """Read single sentences where the training set has no documents: later the head reads what it was trained on."""
-    if not any(part.document for example in train for part in task.parts(example)):
-        task.read_single_sentences()
+    named = any(part.document for example in train for part in plan.task.parts(example))
+    return plan if named else plan.reading_alone()
 
 
-def _refuse_weak(task: "Task[Any, Any]") -> None:
+def _refuse_weak(plan: Plan) -> None:
     """`ValueError` for what cannot learn in two stages."""
-    if head_class(task.head_kind).closed_form:
-        raise ValueError(f"a {task.head_kind} head is trained at once, and not first on weak labels; use another head")
-    if getattr(task.config, "words", False):
-        raise ValueError("weak labels are not for --words, whose part would take them for gold; leave one of them out")
+    if head_class(plan.head_kind).closed_form:
+        raise ValueError(f"a {plan.head_kind} head is trained at once, and not first on weak labels; use another head")
+    plan.task.refuse_weak(plan.config)
 
 
-def new_head(
-    task: "Task[Any, Any]", labelling: Labelling, train: Sequence[Any], encoder: Encoder, side: int = 0
-) -> Head:
-    """A head of the task's kind, untrained, for what these examples teach and the vectors of this encoder."""
+def new_head(plan: Plan, labelling: Labelling, train: Sequence[Any], side: int = 0) -> Head:
+    """A head of the plan's kind, untrained, for what these examples teach and the vectors of the reader."""
     return make_head(
-        task.head_kind,
-        replace(task.config, max_span=task.config.max_span or labelling.longest(train)),
-        streams=tuple((s.num_layers, s.width) for s in encoder.streams),
+        plan.head_kind,
+        replace(plan.config, max_span=plan.config.max_span or labelling.longest(train)),
+        streams=tuple((s.num_layers, s.width) for s in plan.reader.encoder(cached=True).streams),
         labels=labelling.labels,
         side=side,
     )
 
 
 def calibrated_scores(
-    task: "Task[Any, Any]", dev: Sequence[Any], inputs: Inputs
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Set what the head chooses on the development set; returns the scores there, and how calibrated they are."""
-    head, labelling = task.trained_head(), task.labelling
-    assert labelling is not None
+    fitted: Fitted, dev: Sequence[Any], inputs: Inputs | None
+) -> tuple[Fitted, dict[str, Any] | None, dict[str, Any]]:
+    """The model with what is chosen on the development set, its scores there, and how calibrated they are."""
+    if not inputs:
+        return fitted, None, {}
+    head, labelling = fitted.head, fitted.labelling
     mixed = mix_all(head, inputs.streams)
     if (gold := labelling.gold(dev)) is not None:
         candidates = predict_mixed(head, mixed, inputs, candidates=True)
         head.calibrate(candidates, gold)
-        task.calibrate(candidates, gold, dev)
+        fitted = replace(fitted, extras={**fitted.extras, **fitted.plan.task.on_dev(candidates, gold)})
     outputs = predict_mixed(head, mixed, inputs)
-    labelling.calibrate(task.complete(outputs, dev), dev)
+    labelling.calibrate(fitted.complete(outputs, dev), dev)
 
     def again() -> list[Answer]:
-        return task.read_answers(predict_mixed(head, mixed, inputs), dev)
+        return fitted.answers(predict_mixed(head, mixed, inputs), dev)
 
-    answers = task.read_answers(outputs, dev)
-    return task.score(dev, answers).to_dict(), calibration(task, dev, answers, again)
+    answers = fitted.answers(outputs, dev)
+    return fitted, fitted.score(dev, answers).to_dict(), calibration(fitted, dev, answers, again)
 
 
 def head_facts(encoder: Encoder, head: Head, log: TrainLog) -> dict[str, Any]:
@@ -186,3 +187,8 @@ def head_facts(encoder: Encoder, head: Head, log: TrainLog) -> dict[str, Any]:
         "dev_curve": [round(x, 3) for x in log.scores],
         "layer_weights": {stream.name: mix.layer_weights() for stream, mix in shapes},  # type: ignore[operator]
     }
+
+
+def describe(examples: Sequence[Any]) -> dict[str, Any]:
+    """What a record says of a data set."""
+    return {"name": data_name(examples), "sentences": len(examples), "fingerprint": data_fingerprint(examples)}

@@ -8,10 +8,9 @@ memory.safetensors   of a tagger with --memory: mean vectors of the words of its
 """
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 from safetensors.torch import load_file, save_file
 
@@ -22,77 +21,64 @@ from boustro.heads.registry import make_head
 from boustro.store import read_folder, write_file, write_folder
 from boustro.tasks import TASKS
 from boustro.tasks.card import write_card
-from boustro.tasks.data import data_name
-from boustro.tasks.data.fingerprint import data_fingerprint
-from boustro.tasks.hub import download
+from boustro.tasks.fitted import Fitted
 from boustro.tasks.labellings import open_labelling
+from boustro.tasks.plan import make_plan
 from boustro.tasks.saved import read_config
-from boustro.types import Sentence
-
-if TYPE_CHECKING:
-    from boustro.tasks.base import Task
-
-AnyTask = TypeVar("AnyTask", bound="Task[Any, Any]")
 
 
-def save_task(task: "Task[Any, Any]", path: str | Path) -> None:
+def save_fitted(fitted: Fitted, path: str | Path) -> None:
     """Write the folder of a trained task; atomic."""
-    head, labelling = task.trained_head(), task.labelling
-    assert labelling is not None
+    plan, head = fitted.plan, fitted.head
     config = {
         "version": __version__,
-        "task": task.name,
-        **task.reader.to_dict(),
-        "head": task.head_kind,
-        "config": asdict(task.config),
+        "task": plan.task.name,
+        **plan.reader.to_dict(),
+        "head": plan.head_kind,
+        "config": asdict(plan.config),
         "streams": head.streams,
         "max_span": head.options.max_span,
         "side": head.side,
         "temperature": head.temperature,
-        "labelling": labelling.to_dict(),
-        "record": task.record,
+        "labelling": fitted.labelling.to_dict(),
+        "record": fitted.record,
     }
-    with write_folder(path, TASKS[task.name].folder) as folder:
+    with write_folder(path, TASKS[plan.task.name].folder) as folder:
         save_file({name: t.cpu().contiguous() for name, t in head.state_dict().items()}, folder / "head.safetensors")
         write_file(folder / "config.json", json.dumps(config, indent=1, ensure_ascii=False))
-        task.save_rest(folder)
+        plan.task.save_rest(fitted, folder)
         write_card(folder, Path(path).resolve().name)
 
 
-def load_task(
-    cls: type[AnyTask],
-    path: str | Path,
+def load_fitted(
+    task: Any,
+    path: Path,
     *,
-    revision: str | None,
     encoder: str | None,
     cache: bool | str | Path,
     device: str | None,
-) -> AnyTask:
-    """See `Task.from_pretrained`."""
-    path = download(path, revision)
+) -> Fitted:
+    """What a folder has, see `Task.from_pretrained`; `task` is the class."""
     find_device(device)  # is there, before the folder is read
-    with read_folder(path, TASKS[cls.name].folder, verify=True):
+    with read_folder(path, TASKS[task.name].folder, verify=True):
         saved = read_config(path)
-        task = cls(encoder or saved["encoder"], saved["head"], cache=cache, device=device, **saved["config"])
-        labelling = task.labelling = open_labelling(**saved["labelling"])
-        task.head = make_head(
-            task.head_kind,
-            replace(task.config, max_span=saved["max_span"]),
+        plan = make_plan(
+            task, encoder or saved["encoder"], saved["head"], cache=cache, device=device, **saved["config"]
+        )
+        plan = replace(plan, reader=plan.reader.of_weights(saved["encoder_identity"]))
+        labelling = open_labelling(**saved["labelling"])
+        head = make_head(
+            plan.head_kind,
+            replace(plan.config, max_span=saved["max_span"]),
             streams=tuple((int(layers), int(width)) for layers, width in saved["streams"]),
             labels=labelling.labels,
             side=int(saved.get("side", 0)),
         )
-        task.head.load_state_dict(load_file(path / "head.safetensors"))
-        task.head.temperature = float(saved.get("temperature", 1.0))
-        task.load_rest(path)
-        task.record = saved["record"]
-        task.reader = task.reader.of_weights(saved["encoder_identity"])
-    task.head.to(task.device)
+        head.load_state_dict(load_file(path / "head.safetensors"))
+        head.temperature = float(saved.get("temperature", 1.0))
+        plan, extras = plan.task.load_rest(plan, path)
+        fitted = Fitted(plan, labelling, head, saved["record"], extras)
+    head.to(plan.device)
     with naming_folder(path):
-        task.encoder()
-    return task
-
-
-def describe(sentences: Sequence[Sentence]) -> dict[str, Any]:
-    """What a record says of a data set."""
-    return {"name": data_name(sentences), "sentences": len(sentences), "fingerprint": data_fingerprint(sentences)}
+        plan.reader.encoder()
+    return fitted

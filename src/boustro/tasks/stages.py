@@ -8,126 +8,93 @@ examples that were left out, 0 (no stage 1) among those tried. A weak example wi
 out is left out with it: else the part would show how well the silver labels were learned by heart.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 
+from boustro.features.sentences import Parts
 from boustro.heads.base import Head
-from boustro.heads.inputs import Inputs
 from boustro.heads.registry import make_head
-from boustro.heads.training import Dev, TrainLog, predict_inputs, propose_batch, train_head
-from boustro.tasks.context import training_noise
+from boustro.heads.training import TrainLog, predict_inputs, propose_batch, train_head
+from boustro.tasks.fitted import Fitted, TrainingSet
 from boustro.tasks.folds import left_out
-
-if TYPE_CHECKING:
-    from boustro.tasks.base import Task
+from boustro.tasks.labellings import Labelling
+from boustro.tasks.plan import Plan
 
 WEIGHTS = (0.0, 0.1, 0.3, 1.0)
 FOLDS = 3
 
 
-@dataclass(frozen=True)
-class TrainingSet:
-    """The gold examples, copies of them, then weak ones, with the features of all."""
-
-    gold: Sequence[Any]
-    inputs: Inputs
-    copies: Sequence[Any] = ()
-    weak: Sequence[Any] = ()
-
-    @cached_property
-    def examples(self) -> list[Any]:
-        """All, in the order of `inputs`."""
-        return [*self.gold, *self.copies, *self.weak]
-
-    @property
-    def numbers(self) -> np.ndarray:
-        """Of the gold examples and the copies."""
-        return np.arange(len(self.gold) + len(self.copies))
-
-    @property
-    def weak_numbers(self) -> np.ndarray:
-        """Of the weak examples."""
-        return np.arange(len(self.examples) - len(self.weak), len(self.examples))
-
-
 def train_stages(
-    task: "Task[Any, Any]",
+    plan: Plan,
+    labelling: Labelling,
     head: Head,
     data: TrainingSet,
-    numbers: np.ndarray,
-    seed: int,
-    weight: float = 0.0,
-    dev: Dev | None = None,
+    numbers: np.ndarray | None = None,
     weak: np.ndarray | None = None,
 ) -> TrainLog:
-    """Train `head` on the examples with these numbers, after the weak ones (or some) where `weight` is above 0."""
-    assert task.labelling is not None
-    targets, noise = task.labelling.targets(data.examples), training_noise(task)
+    """Train `head` on the examples with these numbers, by default all but the weak ones.
+
+    It learns from weak ones (all, or those with the numbers `weak`) first, where their weight is above 0.
+    """
+    targets, noise, config = labelling.targets(data.examples), plan.task.noise(plan), plan.config
 
     def train(chosen: np.ndarray, **how: Any) -> TrainLog:
         return train_head(
             head,
             data.inputs.select(chosen),
             lambda some, rows: targets(chosen[some], rows),
-            task.config,
-            seed=seed,
-            batch_sentences=task.config.batch_sentences or propose_batch(len(chosen)),
-            device=task.device,
+            config,
+            seed=data.seed,
+            batch_sentences=config.batch_sentences or propose_batch(len(chosen)),
+            device=plan.device,
             noise=noise,
             **how,
         )
 
+    numbers = data.numbers if numbers is None else numbers
     silver = data.weak_numbers if weak is None else weak
-    if weight and len(silver):
+    if data.weight and len(silver):
         places = np.split(np.arange(len(numbers) + len(silver)), [len(numbers)])
-        train(np.concatenate([numbers, silver]), groups=list(zip(places, (1.0, weight), strict=True)))
-        return train(numbers, dev=dev, started=True)
-    return train(numbers, dev=dev)
+        train(np.concatenate([numbers, silver]), groups=list(zip(places, (1.0, data.weight), strict=True)))
+        return train(numbers, dev=data.dev, started=True)
+    return train(numbers, dev=data.dev)
 
 
-def train_on_part(
-    task: "Task[Any, Any]",
-    data: TrainingSet,
-    kept: np.ndarray,
-    seed: int,
-    weight: float = 0.0,
-    dev: Dev | None = None,
-) -> Head:
-    """A head like the task's own, trained on the gold examples with the numbers `kept`, and on weak ones.
+def train_on_part(fitted: Fitted, data: TrainingSet, kept: np.ndarray) -> Head:
+    """A head like the fitted one, trained on the gold examples with the numbers `kept`, and on weak ones.
 
     Weak examples with the text of a gold one that is not kept are left out.
     """
-    hidden = {text_of(task, data.gold[n]) for n in np.setdiff1d(np.arange(len(data.gold)), kept)}
-    weak = np.array([n for n in data.weak_numbers if text_of(task, data.examples[n]) not in hidden], np.int64)
-    made = task.trained_head()
-    torch.manual_seed(seed)
+    parts = fitted.plan.task.parts
+    hidden = {text_of(parts, data.gold[n]) for n in np.setdiff1d(np.arange(len(data.gold)), kept)}
+    weak = np.array([n for n in data.weak_numbers if text_of(parts, data.examples[n]) not in hidden], np.int64)
+    made = fitted.head
+    torch.manual_seed(data.seed)
     head = make_head(made.kind, made.options, made.streams, made.labels, made.side)
-    train_stages(task, head, data, kept, seed, weight, dev, weak)
+    train_stages(fitted.plan, fitted.labelling, head, data, kept, weak)
     return head
 
 
-def text_of(task: "Task[Any, Any]", example: Any) -> tuple[str, ...]:
+def text_of(parts: Parts, example: Any) -> tuple[str, ...]:
     """What examples with the same text have in common: its letters, however it is split into words."""
-    return tuple("".join(part.words) for part in task.parts(example))
+    return tuple("".join(part.words) for part in parts(example))
 
 
-def choose_weight(task: "Task[Any, Any]", data: TrainingSet, seed: int) -> tuple[float, Mapping[str, float]]:
+def choose_weight(fitted: Fitted, data: TrainingSet) -> tuple[float, Mapping[str, float]]:
     """The weight of weak examples, and the score of each that was tried; among equals the smallest.
 
-    Raises `ValueError` for fewer than two gold examples.
+    `fitted` has an untrained head. Raises `ValueError` for fewer than two gold examples.
     """
-    assert task.labelling is not None
-    parts, scores = list(left_out(data.gold, FOLDS, seed)), {}
+    parts, scores = list(left_out(data.gold, FOLDS, data.seed)), {}
     for weight in WEIGHTS:
         answers: list[Any] = [None] * len(data.gold)
         for kept, left in parts:
-            head = train_on_part(task, data, kept, seed, weight)
+            head = train_on_part(fitted, replace(data, weight=weight, dev=None), kept)
             for number, output in zip(left, predict_inputs(head, data.inputs.select(left)), strict=True):
-                answers[number] = task.labelling.read(output, data.gold[number])
-        scores[weight] = round(task.score(data.gold, answers).value, 3)
+                answers[number] = fitted.labelling.read(output, data.gold[number])
+        scores[weight] = round(fitted.score(data.gold, answers).value, 3)
     return max(scores, key=lambda weight: (scores[weight], -weight)), {f"{w:g}": s for w, s in scores.items()}

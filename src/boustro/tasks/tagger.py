@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from boustro.encoders.means import read_means, save_means
-from boustro.features.memory import read_remembering
+from boustro.features.memory import REMEMBERED, read_remembering
 from boustro.given import as_sentence, as_sentences
-from boustro.heads.inputs import Inputs
 from boustro.heads.training import predict_inputs
-from boustro.options import Recall, Seed, check_options
+from boustro.heads.word_dropout import WordDropout
+from boustro.options import Recall, check_options
 from boustro.tasks.answers import Answer, InputAnswer, Part
 from boustro.tasks.base import Task
+from boustro.tasks.calibrate import refuse_without_temperature, temperature_stages
+from boustro.tasks.config import TaggerConfig
 from boustro.tasks.data import Data, load_data, read_data
 from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.conll import format_conll, format_document
@@ -24,15 +26,21 @@ from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.data.records import WORD_KEYS
 from boustro.tasks.data.schemes import Scheme
 from boustro.tasks.evidence import vote
+from boustro.tasks.fitted import Fitted, Taught
+from boustro.tasks.labellings import Labelling
 from boustro.tasks.labellings.entities import EntityLabelling
 from boustro.tasks.labellings.tags import WordLabelling
 from boustro.tasks.mentions import replace_mentions
+from boustro.tasks.plan import Plan
 from boustro.tasks.recall import RecallPromise, Watch
 from boustro.tasks.render import as_html, as_terminal, as_text, word_entities
+from boustro.tasks.word_dropout import word_dropout
 from boustro.text.scripts import join_words
 from boustro.text.words import split_text
 from boustro.types import Entity, Sentence
 
+PROMISE = "promise"
+"""The name of a `RecallPromise` in `Fitted.extras`."""
 ALONE = "training sentences without a document, whose mentions are not pooled"
 
 
@@ -63,8 +71,6 @@ class Tagger(Task[str, list[Entity]]):
     """See `with_recall`."""
     _least: float = 0.0
     _watch: Watch | None = None
-    promise: RecallPromise | None = None
-    """What recall can be promised; `None` after a training without a development set, and for plain labels."""
 
     name = "tag"
     labellings = ("tags", "spans")
@@ -110,39 +116,62 @@ class Tagger(Task[str, list[Entity]]):
             return [Part(replace(given, document=given.document or name))] if len(given) else []
         return (Part(placed.sentence, placed.places) for placed in split_text(given, name))
 
-    def fit(self, train: Any, dev: Any | None = None, seed: Seed = 1, *how: Any, **reading: Any) -> Self:
-        """As `Task.fit`; with `dev`, recall can be promised."""
-        self.promise = None
-        return super().fit(train, dev, seed, *how, **reading)
+    refuse_head = staticmethod(refuse_without_temperature)
+    stages = staticmethod(temperature_stages)
 
-    def augment(self, train: list[Sentence], seed: int) -> tuple[list[Sentence], Mapping[str, int]]:
-        share = self.config.replace_mentions  # type: ignore[attr-defined]
-        copies, done = replace_mentions(train, share, seed) if share else ([], {})
-        alone = sum(not sentence.document for sentence in train) if self.config.pool_mentions else 0  # type: ignore[attr-defined]
+    @classmethod
+    def augment(cls, plan: Plan, train: list[Sentence], seed: int) -> tuple[list[Sentence], Mapping[str, int]]:
+        config: TaggerConfig = plan.config
+        copies, done = replace_mentions(train, config.replace_mentions, seed) if config.replace_mentions else ([], {})
+        alone = sum(not sentence.document for sentence in train) if config.pool_mentions else 0
         return copies, {**done, **({ALONE: alone} if alone else {})}
 
-    def training_inputs(self, examples: Sequence[Sentence], unread: Sequence[Sentence], seed: int) -> Inputs:
-        """As `Task.training_inputs`; with `memory`, all of these sentences are remembered (`features.memory`)."""
-        if not self.config.memory:  # type: ignore[attr-defined]
-            return super().training_inputs(examples, unread, seed)
-        assert self.labelling is not None
-        self.reader, inputs = read_remembering(self.reader, examples, unread, self.labelling.side(examples), seed)
-        return inputs
+    @classmethod
+    def noise(cls, plan: Plan) -> WordDropout | None:
+        config: TaggerConfig = plan.config
+        if not config.word_dropout:
+            return None
+        return word_dropout(plan.reader.encoder(), config.word_dropout, config.combine == "concat")
 
-    def calibrate(self, candidates: Sequence[Any], gold: Any, dev: Sequence[Sentence]) -> None:
-        if any(candidates):
-            self.promise = RecallPromise.learn(candidates, gold)
+    @classmethod
+    def training_inputs(
+        cls, plan: Plan, labelling: Labelling, examples: Sequence[Any], unread: Sequence[Sentence], seed: int
+    ) -> Taught:
+        """As `Contract.training_inputs`; with `memory`, all of these sentences are remembered (`features.memory`)."""
+        if not plan.config.memory:
+            return super().training_inputs(plan, labelling, examples, unread, seed)
+        side = labelling.side(examples)
+        reader, inputs = read_remembering(plan.reader, examples, unread, side, seed)
+        return Taught(reader, inputs, {REMEMBERED: len(unread)} if unread else {})
 
-    def save_rest(self, folder: Path) -> None:
-        if self.promise is not None:
-            self.promise.save(folder)
-        if self.reader.memory is not None:
-            save_means(folder, self.reader.memory)
+    @classmethod
+    def on_dev(cls, candidates: Sequence[Any], gold: Any) -> Mapping[str, Any]:
+        return {PROMISE: RecallPromise.learn(candidates, gold)} if any(candidates) else {}
 
-    def load_rest(self, folder: Path) -> None:
-        self.promise = RecallPromise.load(folder)
-        if self.config.memory:  # type: ignore[attr-defined]
-            self.reader = self.reader.with_memory(read_means(folder))
+    @classmethod
+    def read_outputs(cls, fitted: Fitted, outputs: Sequence[Any], examples: Sequence[Sentence]) -> list[Answer]:
+        """As `Contract.read_outputs`; with `share_evidence`, the mentions of a name have voted."""
+        answers = super().read_outputs(fitted, outputs, examples)
+        return answers if fitted.plan.config.share_evidence == "off" else vote(examples, answers)
+
+    @classmethod
+    def save_rest(cls, fitted: Fitted, folder: Path) -> None:
+        if promise := fitted.extras.get(PROMISE):
+            promise.save(folder)
+        if fitted.plan.reader.memory is not None:
+            save_means(folder, fitted.plan.reader.memory)
+
+    @classmethod
+    def load_rest(cls, plan: Plan, folder: Path) -> tuple[Plan, Mapping[str, Any]]:
+        promise, reader = RecallPromise.load(folder), plan.reader
+        if plan.config.memory:
+            reader = reader.with_memory(read_means(folder))
+        return replace(plan, reader=reader), {PROMISE: promise} if promise else {}
+
+    @property
+    def promise(self) -> RecallPromise | None:
+        """What recall can be promised; `None` after a training without a development set, and for plain labels."""
+        return self.fitted.extras.get(PROMISE) if self.is_trained else None
 
     def with_recall(self, recall: Recall) -> Self:
         """The same tagger, whose answers are longer lists, on which an entity is with at least this probability.
@@ -173,17 +202,13 @@ class Tagger(Task[str, list[Entity]]):
         """As `Task.answer`."""
         if self.recall is None:
             return super().answer(examples, cached)
-        head, sentences = self.trained_head(), self.as_examples(examples)
-        assert isinstance(self.labelling, EntityLabelling) and self._watch is not None
-        candidates = predict_inputs(head, self.inputs(sentences, cached), candidates=True)
+        fitted, sentences = self.fitted, self.as_examples(examples)
+        labelling = fitted.labelling
+        assert isinstance(labelling, EntityLabelling) and self._watch is not None
+        candidates = predict_inputs(fitted.head, fitted.inputs(sentences, cached), candidates=True)
         self._watch.add(candidates)
         likely = ([span for span in own if span[3] >= self._least] for own in candidates)
-        return [self.labelling.read_spans(own, s) for own, s in zip(likely, sentences, strict=True)]
-
-    def read_answers(self, outputs: Sequence[Any], examples: Sequence[Sentence]) -> list[Answer]:
-        """As `Task.read_answers`; with `share_evidence`, the mentions of a name have voted."""
-        answers = super().read_answers(outputs, examples)
-        return answers if self.config.share_evidence == "off" else vote(examples, answers)  # type: ignore[attr-defined]
+        return [labelling.read_spans(own, s) for own, s in zip(likely, sentences, strict=True)]
 
     def with_evidence(self, share_evidence: Literal["off", "vote"]) -> Self:
         """The same tagger with another value of this option, see `tasks.evidence`; lists of `with_recall` stay.
@@ -193,7 +218,8 @@ class Tagger(Task[str, list[Entity]]):
         if share_evidence != "off" and isinstance(self.labelling, WordLabelling):
             raise ValueError("mentions are of entities, and this tagger gives every word a label")
         made = object.__new__(type(self))
-        vars(made).update(vars(self), config=replace(self.config, share_evidence=share_evidence))
+        vars(made).update(vars(self))
+        made._settle(replace(self.plan, config=replace(self.config, share_evidence=share_evidence)))
         return made
 
     def notices(self, cached: bool = False) -> dict[str, int]:

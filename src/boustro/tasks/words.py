@@ -5,24 +5,25 @@ words.safetensors    the linear model of `heads.words`
 """
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
-from boustro.heads.inputs import Inputs
 from boustro.heads.training import predict_inputs
 from boustro.heads.words import WordModel, choose_weights, fit_words, folds
 from boustro.store import read_json, write_file
-from boustro.tasks.base import Task
+from boustro.tasks.fitted import Fitted, TrainingSet
 from boustro.tasks.labellings.texts import TextLabelling
-from boustro.tasks.stages import TrainingSet, train_on_part
+from boustro.tasks.stages import train_on_part
 from boustro.types import Sentence
 
 CONFIG, WEIGHTS = "words.json", "words.safetensors"
+BESIDE = "words"
+"""The name of a `Beside` in `Fitted.extras`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,30 +57,21 @@ class Beside:
         return cls(WordModel(own["terms"], **load_file(folder / WEIGHTS)), own["head_weight"], own["words_weight"])
 
 
-def fit_beside(task: Task[Any, Any], texts: Sequence[Sentence], inputs: Inputs, seed: int) -> Beside:
-    """The model of words for a task whose head is trained, with weights for both."""
-    labelling = task.labelling
+def fit_beside(fitted: Fitted, data: TrainingSet) -> tuple[Fitted, Mapping[str, Any]]:
+    """A stage of training: the model of words for a trained head, with weights for both, as `extras[BESIDE]`."""
+    labelling, texts = fitted.labelling, data.gold
     assert isinstance(labelling, TextLabelling)
     head_scores, word_scores, left_out = [], [], []
-    for kept, left in folds(len(texts), seed):
-        head_scores.append(_head_scores(task, texts, inputs, kept, left, seed))
+    for kept, left in folds(len(texts), data.seed):
+        head = train_on_part(fitted, replace(data, dev=None), kept)
+        head_scores.append(labelling.log_probabilities(np.stack(predict_inputs(head, data.inputs.select(left)))))
         words = _fit(labelling, [texts[n] for n in kept]).scores([texts[n].words for n in left])
         word_scores.append(labelling.log_probabilities(words))
         left_out.append(left)
     gold = labelling.ids([texts[n] for n in np.concatenate(left_out)])
     weights = choose_weights(np.concatenate(head_scores), np.concatenate(word_scores), gold, labelling.loss)
-    return Beside(_fit(labelling, texts), *weights)
+    return replace(fitted, extras={**fitted.extras, BESIDE: Beside(_fit(labelling, texts), *weights)}), {}
 
 
 def _fit(labelling: TextLabelling, texts: Sequence[Sentence]) -> WordModel:
     return fit_words([text.words for text in texts], labelling.ids(texts), len(labelling.labels))
-
-
-def _head_scores(
-    task: Task[Any, Any], texts: Sequence[Sentence], inputs: Inputs, kept: np.ndarray, left: np.ndarray, seed: int
-) -> np.ndarray:
-    """(len(left), C): scores for texts left out, of a head such as the task's that was trained on the others."""
-    labelling = task.labelling
-    assert isinstance(labelling, TextLabelling)
-    head = train_on_part(task, TrainingSet(texts, inputs), kept, seed)
-    return labelling.log_probabilities(np.stack(predict_inputs(head, inputs.select(left))))

@@ -24,8 +24,8 @@ from boustro.heads.training import TrainLog, predict_inputs, propose_batch, trai
 from boustro.metrics.spans import score_entities
 from boustro.serve.labelling.answers import Answer
 from boustro.serve.labelling.live import LiveTagger
-from boustro.tasks.fitting import head_facts, new_head
-from boustro.tasks.folder import describe
+from boustro.tasks.fitted import Fitted
+from boustro.tasks.fitting import describe, head_facts, new_head
 from boustro.tasks.labellings import make_labelling
 from boustro.tasks.labellings.tags import TagLabelling
 from boustro.tasks.tagger import Tagger
@@ -50,9 +50,9 @@ def make_tagger(live: LiveTagger, reader: VectorReader, spec: str, train: Sequen
             "and save the result"
         )
     tagger = Tagger(spec, "linear", **options)
-    tagger.labelling = TagLabelling("bio", factored_tags(live.labels))
+    labelling = TagLabelling("bio", factored_tags(live.labels))
     streams = tuple((s.num_layers, s.width) for s in reader.encoder.streams)
-    head = tagger.head = make_head("linear", tagger.config, streams, tagger.labelling.labels)
+    head = make_head("linear", tagger.config, streams, labelling.labels)
     weight, bias = live.linear()
     with torch.no_grad():
         for mix, (first, fitted) in zip(head.mixes, reader.mixes, strict=True):
@@ -64,7 +64,7 @@ def make_tagger(live: LiveTagger, reader: VectorReader, spec: str, train: Sequen
         head.body[1].bias.copy_(torch.from_numpy(bias))  # type: ignore[index, operator]
     head.crf.load_state_dict(live.make_crf().state_dict())  # type: ignore[union-attr, operator]
     head.to(tagger.device)
-    tagger.record = _record(reader.encoder, head, train)
+    tagger.fitted = Fitted(tagger.plan, labelling, head, _record(reader.encoder, head, train))
     return tagger
 
 
@@ -144,14 +144,13 @@ def _left_out(
     labelled = [n for n, sentence in enumerate(read) if sentence.is_labelled]
     sentences = [read[n] for n in labelled]
     found: list[tuple[Entity, ...]] = [()] * len(sentences)
-    tagger.labelling = make_labelling(tagger.head_kind, sentences, tagger.config)
-    inputs = tagger.inputs(read).keep(np.array(labelled))
+    inputs = tagger.reader.read(read).keep(np.array(labelled))
     for part in parts:
         rest = np.setdiff1d(np.arange(len(sentences)), part)
         train = [sentences[n] for n in rest]
         labelling = make_labelling(tagger.head_kind, train, tagger.config)
         torch.manual_seed(seed)
-        head = new_head(tagger, labelling, train, tagger.encoder())
+        head = new_head(tagger.plan, labelling, train)
         batch = tagger.config.batch_sentences or propose_batch(len(train))
         how = {"seed": seed, "batch_sentences": batch, "device": tagger.device}
         train_head(head, inputs.keep(rest), labelling.targets(train), tagger.config, **how)

@@ -17,7 +17,7 @@ distillation) for sequences under a CRF.
 import copy
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,8 +29,8 @@ from boustro.heads.training import Dev, Targets, mix_all, propose_batch, train_h
 from boustro.tasks.answers import Answer
 from boustro.tasks.base import Task
 from boustro.tasks.distill.options import DEFAULT_DISTILL, DistillOptions
-from boustro.tasks.fitting import calibrated_scores, head_facts, new_head
-from boustro.tasks.folder import describe
+from boustro.tasks.fitted import Fitted
+from boustro.tasks.fitting import calibrated_scores, describe, head_facts, new_head
 from boustro.tasks.labellings.texts import TextLabelling
 
 KEPT = ("tag_scheme", "crf", "decode", "threshold", "context", "pool_mentions", "share_evidence")
@@ -70,39 +70,40 @@ def distill(
     """
     started, examples = time.monotonic(), _examples(teacher, texts)
     student = _student(teacher, encoder, options, cache)
-    labelling = student.labelling
-    assert labelling is not None
+    labelling = copy.deepcopy(teacher.fitted.labelling)
     if unknown := labelling.unknown(train):
         raise ValueError(f"the teacher cannot teach {next(iter(unknown)).partition(': ')[2]}; leave these labels out")
     apart = max(1, len(examples) // HELD_OUT)
     learned, compared = examples[:-apart], examples[-apart:]
     soft, split = _soft_targets(teacher, learned), len(learned)
-    inputs = student.inputs([*learned, *train], cached=True)
+    taught, plan = [*learned, *train], student.plan
+    inputs = plan.reader.read(taught, cached=True, side=labelling.side(taught))
     torch.manual_seed(seed)
-    head = student.head = new_head(student, labelling, [], student.encoder(cached=True), inputs.side_width)
+    head = new_head(plan, labelling, [], inputs.side_width)
+    fitted = Fitted(plan, labelling, head)
     hard, words = labelling.targets(train), int(inputs.sizes[:split].sum())
-    dev_inputs = student.inputs(dev, cached=True) if dev else None
+    dev_inputs = fitted.inputs(dev, cached=True) if dev else None
     on_dev = None
     if dev_inputs:
-        on_dev = Dev(dev_inputs, lambda outputs: student.score(dev, student.read_answers(outputs, dev)).value)
+        on_dev = Dev(dev_inputs, lambda outputs: fitted.score(dev, fitted.answers(outputs, dev)).value)
     encoded, batch = time.monotonic(), options.batch_sentences or propose_batch(len(inputs))
     groups = [(np.arange(split), 1.0), *([(np.arange(split, len(inputs)), 1.0)] if train else [])]
     log = train_head(
         head,
         inputs,
         lambda some, rows: hard(some - split, rows - words) if some[0] >= split else soft(some, rows),
-        student.config,
+        plan.config,
         seed=seed,
         batch_sentences=batch,
         dev=on_dev,
-        device=student.device,
+        device=plan.device,
         groups=groups,
     )
-    scores, calibration = calibrated_scores(student, dev, dev_inputs) if dev_inputs else (None, {})
-    student.record = {
+    trained, scores, calibration = calibrated_scores(fitted, dev, dev_inputs)
+    record = {
         "seed": seed,
         "teacher": {"encoder": teacher.encoder_spec, "train": teacher.record.get("train")},
-        "train": describe([*learned, *train]),
+        "train": describe(taught),
         "texts": len(texts),
         "dev": describe(dev) if dev else None,
         "batch_sentences": batch,
@@ -113,6 +114,7 @@ def distill(
         "notices": student.notices(cached=True),
         **head_facts(student.encoder(cached=True), head, log),
     }
+    student.fitted = replace(trained, record=record)
     return Distilled(student, _figures(teacher, student, compared, dev, len(learned)))
 
 
@@ -138,7 +140,6 @@ def _student(teacher: AnyTask, encoder: str, options: DistillOptions, cache: boo
         raise ValueError(f"a {kind} head answers {learned}, and the teacher {taught}; choose another --head")
     if head_class(kind).closed_form:
         raise ValueError(f"a {kind} head is trained at once, and cannot learn distributions; choose another --head")
-    student.labelling = copy.deepcopy(teacher.labelling)
     return student
 
 
@@ -154,7 +155,7 @@ def _soft_targets(teacher: AnyTask, examples: Sequence[Any]) -> Targets:
         found = head.soften(batch.to_words(mixed), batch.lengths)
         if not isinstance(teacher.labelling, TextLabelling):
             return found
-        scores = teacher.complete(list(found.cpu().numpy()), [examples[n] for n in numbers])
+        scores = teacher.fitted.complete(list(found.cpu().numpy()), [examples[n] for n in numbers])
         return teacher.labelling.soften(np.stack(scores))
 
     soften(np.arange(1), torch.arange(0))  # a head without a distribution is refused now

@@ -1,30 +1,18 @@
 """`--word-dropout`: which columns of an encoder's vectors know the word itself; `heads.word_dropout` drops them."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
-
-from torch import Tensor
-
 from boustro.encoders.base import Encoder
 from boustro.encoders.concat import ConcatEncoder
 from boustro.encoders.lm import LMEncoder
 from boustro.heads.word_dropout import CONTEXT, WordDropout, own_columns
 
-if TYPE_CHECKING:
-    from boustro.tasks.base import Task
 
-
-def training_noise(task: "Task[Any, Any]") -> Callable[[Tensor], Tensor] | None:
-    """What is done to the vectors of each training batch; `None` for nothing.
+def word_dropout(encoder: Encoder, share: float, concat: bool) -> WordDropout:
+    """What drops this share of the words; `concat` where layers are concatenated.
 
     Raises `ValueError` for an encoder whose vectors have no part that knows the context alone.
     """
-    share = getattr(task.config, "word_dropout", 0.0)
-    if not share:
-        return None
-    encoder = task.encoder()
     streams = [(s.num_layers, s.width) for s in encoder.streams]
-    return WordDropout(own_columns(_places(encoder), streams, task.config.combine == "concat"), share)
+    return WordDropout(own_columns(_places(encoder), streams, concat), share)
 
 
 def _places(encoder: Encoder) -> list[list[str]]:

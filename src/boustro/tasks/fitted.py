@@ -1,0 +1,117 @@
+"""What a head is trained on, and what comes of it; all of it frozen.
+
+    Examples        the training set, weak examples, a development set
+    TrainingSet     the same with their features, and copies
+    Fitted          the labels, the trained head, the record; the plan as training completed it
+
+`tasks.fitting.fit` makes the last of the first and of a `plan.Plan`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from boustro import __version__
+from boustro.features.reader import Reader
+from boustro.heads.base import Head
+from boustro.heads.inputs import Inputs
+from boustro.heads.training import Dev
+from boustro.metrics.score import Score
+from boustro.tasks.answers import Answer
+from boustro.tasks.data.fingerprint import data_fingerprint
+from boustro.tasks.labellings import Labelling
+from boustro.tasks.plan import Plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Examples:
+    """What is learned from: labelled examples, a development set, and weak examples, of which `weight` is how much
+    their loss counts; `None` is to be chosen."""
+
+    train: Sequence[Any]
+    dev: Sequence[Any] = ()
+    weak: Sequence[Any] = ()
+    weight: float | None = None
+
+
+@dataclass(frozen=True)
+class Taught:
+    """The features of training examples, and the reader of what is answered later."""
+
+    reader: Reader
+    inputs: Inputs
+    notices: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSet:
+    """The gold examples, copies of them, then weak ones, with the features of all; and how heads learn from them.
+
+    Attributes:
+        inputs: Of all examples, in this order.
+        seed: Of the head's weights, the order of examples and dropout.
+        weight: How much the loss of weak examples counts.
+        dev: What chooses the epoch.
+    """
+
+    gold: Sequence[Any]
+    inputs: Inputs
+    seed: int
+    copies: Sequence[Any] = ()
+    weak: Sequence[Any] = ()
+    weight: float = 0.0
+    dev: Dev | None = None
+
+    @cached_property
+    def examples(self) -> list[Any]:
+        """All, in the order of `inputs`."""
+        return [*self.gold, *self.copies, *self.weak]
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """Of the gold examples and the copies."""
+        return np.arange(len(self.gold) + len(self.copies))
+
+    @property
+    def weak_numbers(self) -> np.ndarray:
+        """Of the weak examples."""
+        return np.arange(len(self.examples) - len(self.weak), len(self.examples))
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A trained model.
+
+    Attributes:
+        plan: By which it was trained, and reads.
+        labelling: What its outputs mean.
+        head: The trained head.
+        record: What training recorded.
+        extras: What a task has besides, by name.
+    """
+
+    plan: Plan
+    labelling: Labelling
+    head: Head
+    record: dict[str, Any] = field(default_factory=dict)
+    extras: Mapping[str, Any] = field(default_factory=dict)
+
+    def inputs(self, examples: Sequence[Any], cached: bool = False) -> Inputs:
+        """The features of examples; a sentence that several examples share is encoded once."""
+        return self.plan.reader.read(examples, cached, self.labelling.side(examples))
+
+    def complete(self, outputs: Sequence[Any], examples: Sequence[Any]) -> Sequence[Any]:
+        """The head's outputs for examples, with what stands beside the head."""
+        return self.plan.task.complete(self, outputs, examples)
+
+    def answers(self, outputs: Sequence[Any], examples: Sequence[Any]) -> list[Answer]:
+        """The head's outputs for examples, as answers."""
+        return self.plan.task.read_outputs(self, self.complete(outputs, examples), examples)
+
+    def score(self, examples: Sequence[Any], answers: Sequence[Answer]) -> Score:
+        """Scores of answers, with their signature."""
+        signature = {"data": data_fingerprint(examples), "version": f"boustro {__version__}"}
+        return self.labelling.score(examples, answers, signature)
