@@ -135,10 +135,10 @@ class Task(Contract[Input, Result]):
     def __getstate__(self) -> dict[str, Any]:
         """Everything except the encoders, which a copy opens again when it needs them."""
         if self._fitted is None:
-            return self.__dict__
+            return dict(vars(self))
         plan = replace(self.plan, reader=self.reader.pinned())
         fitted = replace(self._fitted, plan=plan, head=copy.deepcopy(self._fitted.head).cpu())
-        return {**self.__dict__, "plan": plan, "_fitted": fitted}
+        return {**vars(self), "plan": plan, "_fitted": fitted}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)

@@ -25,7 +25,7 @@ from boustro.heads.training import mix_all, predict_mixed
 from boustro.metrics.calibration import reliability
 from boustro.tasks.answers import Answer
 from boustro.tasks.config import CalibrationOptions
-from boustro.tasks.fitted import Fitted, TrainingSet
+from boustro.tasks.fitted import Fitted, Stage, TrainingSet
 from boustro.tasks.folds import left_out
 from boustro.tasks.labellings import Labelling
 from boustro.tasks.stages import train_on_part
@@ -68,7 +68,7 @@ def refuse_without_temperature(config: CalibrationOptions, kind: str) -> None:
         raise ValueError(f"calibrate is not for a {kind} head, whose scores have no temperature")
 
 
-def temperature_stages(config: CalibrationOptions) -> Sequence[Callable[..., tuple[Fitted, Mapping[str, Any]]]]:
+def temperature_stages(config: CalibrationOptions) -> Sequence[Stage]:
     """A stage of training that calibrates, where that is asked for."""
     return [partial(fit_temperature, num_folds=config.calibrate)] if config.calibrate else []
 

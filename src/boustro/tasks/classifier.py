@@ -22,12 +22,11 @@ from boustro.tasks.answers import InputAnswer, Label, LabelSet, Part
 from boustro.tasks.base import Task
 from boustro.tasks.calibrate import refuse_without_temperature, temperature_stages
 from boustro.tasks.config import ClassifierConfig
-from boustro.tasks.contract import Stage
 from boustro.tasks.data import data_name
 from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.reading import DataOptions, Note, named_columns, warn_of
 from boustro.tasks.data.texts import TextData, read_counted, read_texts, whole_text
-from boustro.tasks.fitted import Fitted
+from boustro.tasks.fitted import Fitted, Stage
 from boustro.tasks.labellings import Labelling
 from boustro.tasks.labellings.texts import LabelSetLabelling, TextLabelling
 from boustro.tasks.plan import Plan
@@ -82,15 +81,15 @@ class Classifier(Task[str, Label]):
 
     refuse_head = staticmethod(refuse_without_temperature)
 
-    @classmethod
-    def refuse_weak(cls, config: ClassifierConfig) -> None:
+    @staticmethod
+    def refuse_weak(config: ClassifierConfig) -> None:
         if config.words:
             raise ValueError(
                 "weak labels are not for --words, whose part would take them for gold; leave one of them out"
             )
 
-    @classmethod
-    def stages(cls, config: ClassifierConfig) -> Sequence[Stage]:
+    @staticmethod
+    def stages(config: ClassifierConfig) -> Sequence[Stage]:
         return [*([fit_beside] if config.words else []), *temperature_stages(config)]
 
     @classmethod

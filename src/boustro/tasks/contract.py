@@ -15,14 +15,12 @@ from torch import Tensor
 from boustro.given import as_text
 from boustro.tasks.answers import Answer, Input, InputAnswer, Part
 from boustro.tasks.data.reading import DataOptions
-from boustro.tasks.fitted import Fitted, Taught, TrainingSet
+from boustro.tasks.fitted import Fitted, Stage, Taught
 from boustro.tasks.labellings import Labelling
 from boustro.tasks.plan import Plan
 from boustro.types import Sentence
 
 Result = TypeVar("Result")
-Stage = Callable[[Fitted, TrainingSet], tuple[Fitted, Mapping[str, Any]]]
-"""What follows the training of the head: the model with more to it, and what the record says of that."""
 
 
 class Contract(ABC, Generic[Input, Result]):
@@ -121,13 +119,13 @@ class Contract(ABC, Generic[Input, Result]):
 
     # What a task adds to the fitting that all have (`tasks.fitting`), and to its folder.
 
-    @classmethod
-    def refuse_head(cls, config: Any, kind: str) -> None:
+    @staticmethod
+    def refuse_head(config: Any, kind: str) -> None:
         """`ValueError` for options that a kind of head does not allow. By default all are allowed."""
         return None
 
-    @classmethod
-    def refuse_weak(cls, config: Any) -> None:
+    @staticmethod
+    def refuse_weak(config: Any) -> None:
         """`ValueError` for options that weak examples do not allow. By default all are allowed."""
         return None
 
@@ -148,8 +146,8 @@ class Contract(ABC, Generic[Input, Result]):
         """What is done to the vectors of each training batch. By default nothing."""
         return None
 
-    @classmethod
-    def stages(cls, config: Any) -> Sequence[Stage]:
+    @staticmethod
+    def stages(config: Any) -> Sequence[Stage]:
         """What follows the training of the head. By default nothing."""
         return ()
 

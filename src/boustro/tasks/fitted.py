@@ -7,7 +7,7 @@
 `tasks.fitting.fit` makes the last of the first and of a `plan.Plan`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -115,3 +115,7 @@ class Fitted:
         """Scores of answers, with their signature."""
         signature = {"data": data_fingerprint(examples), "version": f"boustro {__version__}"}
         return self.labelling.score(examples, answers, signature)
+
+
+Stage = Callable[[Fitted, TrainingSet], tuple[Fitted, Mapping[str, Any]]]
+"""What follows the training of the head: the model with more to it, and what the record says of that."""
