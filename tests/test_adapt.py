@@ -277,7 +277,7 @@ def test_it_is_cached_named_exactly_and_joined_to_others(adapted, adapted_to_lab
         for one, other in zip(live.encode_all([WORDS]).streams, cached.encode_all([WORDS]).streams, strict=True):
             np.testing.assert_array_equal(one, other)
     identities = [load_encoder(s).identity() for s in (spec, f"unmasked:{lm}", f"unmasked:{adapted_to_labels}")]
-    assert len({identity["weights"] for identity in identities}) == 3
+    assert len({identity.weights for identity in identities}) == 3
     joined = load_encoder(f"{spec}+{lm}")
     assert exact_spec(f"{spec}+{lm}", joined.identity()) == f"{spec}+{lm}"
     copy = tmp_path / "copy"
@@ -317,7 +317,7 @@ def test_a_backward_lm_and_the_shipped_ones_are_adapted(tiny_lm, text, tmp_path)
     facts = find_adaptation(str(tmp_path / "adapted"))
     assert (facts.base, facts.direction, facts.blocks) == (str(silent), "backward", "2-2")
     encoder = load_encoder(f"unmasked:{tmp_path / 'adapted'}")
-    assert encoder.backward and encoder.identity()["direction"] == "backward"
+    assert encoder.backward and encoder.identity().direction == "backward"
     assert load_encoder(f"{tiny_lm('gpt2')}+unmasked:{tmp_path / 'adapted'}").streams[1].num_layers == 3
 
 

@@ -56,7 +56,7 @@ def test_word_dropout_changes_training_only_and_needs_a_causal_lm(tiny_pair):
     for options in ({"pooling": "exit"}, {"encoder": f"unmasked:{tiny_pair.split('+')[0]}"}):
         with pytest.raises(ValueError, match="needs words that are read before the LM has read them"):
             boustro.Tagger(**{"encoder": tiny_pair, **options}, word_dropout=0.1, cache=False).fit(data, seed=1)
-    assert load_encoder(tiny_pair).identity()["parts"][0]["pooling"] == "exit+before"
+    assert load_encoder(tiny_pair).identity().lms[0].pooling == "exit+before"
 
 
 def test_names_are_replaced_by_others_of_their_label():

@@ -43,7 +43,7 @@ def test_a_gguf_file_and_its_folder_are_the_lm_that_was_packed(qwen, packed, lay
 
 def test_a_gguf_file_has_an_identity_and_an_exact_spec_and_writes(packed):
     encoder = load_encoder(str(packed))
-    weights = encoder.identity()["weights"]
+    weights = encoder.identity().weights
     assert "@" not in weights and exact_spec(str(packed), encoder.identity()) == str(packed)
     assert open_lm(str(packed)).before == ()
 
@@ -84,7 +84,7 @@ def test_an_adapter_folder_is_its_lm_with_the_adapter_merged(qwen, adapter):
     path, merged = adapter
     np.testing.assert_allclose(states(path), states(merged), rtol=1e-3, atol=1e-4)
     assert np.abs(states(path) - states(qwen)).max() > 0.01
-    found, plain = (load_encoder(str(own)).identity()["weights"] for own in (path, qwen))
+    found, plain = (load_encoder(str(own)).identity().weights for own in (path, qwen))
     assert found != plain
     check_spec(str(path))
 

@@ -198,7 +198,7 @@ def test_int8_weights_are_near_and_are_other_features(model, tmp_path, kind):
     one, other = (encoder.encode_all(SENTENCES).streams[0] for encoder in (exact, rounded))
     error = np.abs(one - other).mean() / np.abs(one).mean()
     assert 1e-4 < error < 0.1
-    assert "quantise" not in exact.identity() and rounded.identity()["quantise"] == kind
+    assert "quantise" not in exact.identity().rest and rounded.identity().rest["quantise"] == kind
     assert exact.entry(SENTENCES) != rounded.entry(SENTENCES)
 
 

@@ -38,14 +38,16 @@ def test_states_out_of_range_are_scaled_and_equal_plain_transformers(wide, monke
     np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=2e-3 * np.abs(wanted).mean())
     assert BEYOND not in encoder.counts
     exact = load_encoder(str(wide), pooling="exit", spacing="always", dtype="float32")
-    assert "scales" not in exact.identity() and exact.scales == [1] * 5
+    assert "scales" not in exact.identity().rest and exact.scales == [1] * 5
 
 
 def test_a_scale_is_part_of_what_a_head_was_trained_on(wide, tiny_lm):
-    scaled, as_before = (load_encoder(str(wide), start_piece=piece).identity() for piece in ("auto", "recorded"))
+    scaled, as_before = (
+        load_encoder(str(wide), start_piece=piece).identity().to_dict() for piece in ("auto", "recorded")
+    )
     assert scaled["scales"] == [SCALE] * 4 + [1] and "scales" not in as_before, "version 0.1 scaled nothing"
     assert weights_of(scaled) != weights_of(as_before)
-    assert "scales" not in load_encoder(str(tiny_lm("llama"))).identity(), "a model that fits keeps its numbers"
+    assert "scales" not in load_encoder(str(tiny_lm("llama"))).identity().rest, "a model that fits keeps its numbers"
 
 
 @pytest.mark.parametrize("pooling", ["exit", "mean"])

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import boustro
+from boustro.encoders.identity import Identity
 from boustro.encoders.options import ReadingOptions, Widening
 from boustro.features.reader import Reader
 from boustro.features.sentences import distinct_sentences, within_memory
@@ -92,12 +93,13 @@ def test_what_is_kept_of_examples_is_a_copy_of_their_own_sentences():
 def test_readers_share_the_lms_and_refuse_others(tiny_pair, tiny_lm):
     reader = Reader(tiny_pair, ReadingOptions(context="document"), cache=False)
     with_letters = Reader(tiny_pair, ReadingOptions(), cache=False, widening=Widening(spelling=True))
-    known, copied = reader.of_weights(reader.encoder().identity()), pickle.loads(pickle.dumps(reader))
+    identity = reader.encoder().identity().to_dict()
+    known, copied = reader.of_weights(identity), pickle.loads(pickle.dumps(reader))
     assert known.encoder().parts[0] is reader.encoder().parts[0] and not copied.is_open
     assert reader.alone().reading.context == "sentence" and reader.reading.context == "document"
     assert reader.alone().alone().reading == reader.alone().reading
     assert len(with_letters.encoder().streams) == 1 + len(reader.encoder().streams)
-    other = Reader(str(tiny_lm("gpt2")), ReadingOptions(), cache=False).of_weights(reader.encoder().identity())
+    other = Reader(str(tiny_lm("gpt2")), ReadingOptions(), cache=False).of_weights(identity)
     with pytest.raises(ValueError, match="not the one that this head was trained on"):
         other.encoder()
     assert other.of_weights(None).encoder().streams
@@ -116,3 +118,15 @@ def test_fitting_changes_nothing_that_is_given(tiny_pair):
     assert tagger.types == ["LOC", "PER"] and tagger.record is first.record and tagger.plan is first.plan
     with pytest.raises(ValueError, match="not trained yet"):
         assert boustro.Tagger(tiny_pair).fitted
+
+
+def test_an_identity_as_a_dict_has_what_folders_and_caches_of_before_have(tiny_pair):
+    """The names under which folders of version 0.1 hold it, and nothing for what an encoder does not have."""
+    joined = Reader(tiny_pair, ReadingOptions(), cache=False, widening=Widening(spelling=True)).encoder().identity()
+    found = joined.to_dict()
+    assert found.keys() == {"parts", "spelling"} and len(found["parts"]) == len(joined.lms) == 2
+    common = {"weights", "vocabulary", "pooling", "context", "direction", "tokenizer", "frame", "layers", "spacing"}
+    assert all(part.keys() == common | {"window", "dtype"} for part in found["parts"])
+    alone = Identity(weights="w", vocabulary="v", pooling="mean")
+    assert alone.to_dict() == {"weights": "w", "vocabulary": "v", "pooling": "mean"}
+    assert alone.with_facts(copies=2).to_dict()["copies"] == 2 and alone.rest == {}

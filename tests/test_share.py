@@ -103,7 +103,7 @@ def test_a_card_says_all_that_a_reader_must_know(folder, tagger):
         f"{record['train_seconds']:,}",
         "seed: 3",
         f"command: `{shlex.join(provenance()['command'])}`",
-        *(part["weights"] for part in tagger.encoder().identity()["parts"]),
+        *(lm.weights for lm in tagger.encoder().identity().lms),
     ):
         assert fact in text
     assert str(folder.parent) not in text and str(Path.home()) not in text
@@ -216,7 +216,7 @@ def test_a_tagger_opens_with_the_commit_it_was_trained_on(cached_lm, tiny_lm, tm
     trained = boustro.Tagger(f"ada/lm+{backward}", "linear", epochs=1).fit(TRAIN, seed=1)
     trained.save_pretrained(tmp_path / "ner")
     (cached_lm / "refs" / "main").write_text(COMMITS[1])  # the hub moves on
-    assert load_encoder("ada/lm").identity()["weights"] == f"ada/lm@{COMMITS[1]}"
+    assert load_encoder("ada/lm").identity().weights == f"ada/lm@{COMMITS[1]}"
     opened = boustro.Tagger.from_pretrained(tmp_path / "ner")
     assert opened.encoder_spec == f"ada/lm@{COMMITS[0]}+{backward}"
     assert opened.evaluate(TRAIN) == trained.evaluate(TRAIN)

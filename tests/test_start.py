@@ -165,7 +165,7 @@ def test_the_option_overrides_and_changes_the_identity_only_where_the_piece_chan
         "eos": [tokenizer.eos_token_id],
         "▁": [tokenizer.convert_tokens_to_ids("▁")],
     }
-    identities = {wanted: encoder.identity() for wanted, encoder in read.items()}
+    identities = {wanted: encoder.identity().to_dict() for wanted, encoder in read.items()}
     assert identities["auto"] == identities["bos"] == identities["<s>"]
     for wanted in ("none", "eos", "▁"):
         differing = {key for key, value in identities[wanted].items() if value != identities["auto"][key]}

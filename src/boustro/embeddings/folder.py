@@ -42,7 +42,7 @@ def save_encoder(model: SentenceEncoder, path: str | Path) -> None:
     config = {
         "version": __version__,
         "encoder": exact_spec(model.encoder_spec, identity),
-        "encoder_identity": identity,
+        "encoder_identity": identity.to_dict(),
         "options": asdict(model.options),
         "head": head and {"options": asdict(head.options), "streams": head.streams, "scale": head.scale},
         "record": model.record,

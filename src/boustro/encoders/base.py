@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
+from boustro.encoders.identity import Identity, JoinedIdentity
 from boustro.given import as_sentences, each_sentence
 from boustro.progress import Progress
 from boustro.types import Sentence
@@ -68,8 +68,8 @@ class Encoder(ABC):
         return sum(stream.num_layers * stream.width for stream in self.streams) * self.dtype.itemsize
 
     @abstractmethod
-    def identity(self) -> dict[str, Any]:
-        """JSON-like facts that decide the numbers, and nothing else: weights, tokenizer, layers, pooling, dtype, …"""
+    def identity(self) -> Identity | JoinedIdentity:
+        """What decides the numbers, and nothing else: weights, tokenizer, layers, pooling, dtype, …"""
 
     def encode(self, sentences: Iterable[WordList]) -> Iterator[tuple[np.ndarray, ...]]:
         """Per sentence a tuple of arrays (words, layers, width), one per stream, in text order.

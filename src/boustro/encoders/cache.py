@@ -21,6 +21,7 @@ import numpy as np
 
 from boustro.encoders.base import Encoder, Features
 from boustro.encoders.cost import num_words, words_per_second
+from boustro.encoders.identity import Identity
 from boustro.encoders.windows import group_sentences
 from boustro.locks import leftovers, lock
 from boustro.output import duration
@@ -64,9 +65,10 @@ class CachedEncoder(Encoder):
         self.spec, self.streams, self.dtype = encoder.spec, encoder.streams, encoder.dtype
         self.num_parameters = encoder.num_parameters
         self.counts = Counter()
-        self._identity = encoder.identity()
+        (self._identity,) = encoder.identity().lms
+        self._facts = self._identity.to_dict()
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> Identity:
         return self._identity
 
     def read(self, sentences: Iterable[Sentence]) -> Iterator[tuple[np.ndarray, ...]]:
@@ -92,8 +94,8 @@ class CachedEncoder(Encoder):
 
     def entry(self, sentences: Sequence[Sentence]) -> Path:
         """The folder for the features of these sentences, whether or not it exists."""
-        groups = group_sentences(sentences, self._identity["context"])
-        key = fingerprint(self._identity, [[(s.words, s.spaces) for s in group] for group in groups])
+        groups = group_sentences(sentences, self._identity.context)
+        key = fingerprint(self._facts, [[(s.words, s.spaces) for s in group] for group in groups])
         return self.folder / key[:2] / key
 
     def _find(self, entry: Path, size: int) -> dict[str, Any]:
@@ -114,7 +116,7 @@ class CachedEncoder(Encoder):
             fewer = f"; {FEWER}" if size >= LARGE and shape[1] > 1 else ""
             print(f"{self.spec}: {needed}, {self._cost(size, shape)}, written to {self.folder}{fewer}", file=sys.stderr)
         before = Counter(self.encoder.counts)
-        made_by = {"spec": self.spec, "identity": self._identity, "shape": shape, "notices": {}}
+        made_by = {"spec": self.spec, "identity": self._facts, "shape": shape, "notices": {}}
         with (
             write_folder(entry, KIND, made_by) as folder,
             (folder / ARRAY).open("wb") as file,

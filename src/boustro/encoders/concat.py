@@ -8,11 +8,11 @@ import copy
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import tee
-from typing import Any
 
 import numpy as np
 
 from boustro.encoders.base import Encoder, Features
+from boustro.encoders.identity import Identity, JoinedIdentity
 from boustro.types import Sentence
 
 
@@ -43,8 +43,8 @@ class ConcatEncoder(Encoder):
             start += len(part.streams)
         return found
 
-    def identity(self) -> dict[str, Any]:
-        return {"parts": [part.identity() for part in self.parts]}
+    def identity(self) -> Identity | JoinedIdentity:
+        return JoinedIdentity(lms=tuple(lm for part in self.parts for lm in part.identity().lms))
 
     def read(self, sentences: Iterable[Sentence]) -> Iterator[tuple[np.ndarray, ...]]:
         copies = tee(sentences, len(self.parts))

@@ -34,7 +34,7 @@ def describe(encoder: Encoder) -> Iterator[dict[str, str]]:
         if isinstance(part, TransformerEncoder):
             facts["start piece"] = " ".join(part.frame_text()) or "none"
         if isinstance(part, PieceEncoder):
-            identity = part.identity()
+            identity = part.identity().to_dict()
             facts |= {
                 "spaces": identity["spacing"],
                 "window": f"{identity['window']:,} pieces",

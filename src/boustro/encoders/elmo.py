@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from boustro.encoders.base import Encoder, Stream
+from boustro.encoders.identity import Identity
 from boustro.encoders.loading import weights_fingerprint
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.reading import encode_in_chunks, parse_pooling, select
@@ -55,16 +56,15 @@ class ElmoEncoder(Encoder):
         width = 2 * self._elmo.shape.width * len(self._places)
         self.streams = (Stream(self.spec, len(self._layers), width),)
 
-    def identity(self) -> dict[str, Any]:
-        return {
-            "weights": self._weights,
-            "vocabulary": "letters",
-            "direction": "both",
-            "layers": list(self._layers),
-            "pooling": "+".join(self._places),
-            "context": self._context,
-            "dtype": self.dtype.name,
-        }
+    def identity(self) -> Identity:
+        return Identity(
+            weights=self._weights,
+            vocabulary="letters",
+            pooling="+".join(self._places),
+            context=self._context,
+            direction="both",
+            rest={"layers": list(self._layers), "dtype": self.dtype.name},
+        )
 
     def read(self, sentences: Iterable[Sentence]) -> Iterator[tuple[np.ndarray, ...]]:
         return encode_in_chunks(sentences, self._context, self._encode_chunk)

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from boustro.encoders.base import Encoder
 from boustro.encoders.concat import ConcatEncoder
+from boustro.encoders.identity import Identity
 from boustro.encoders.lm import LMEncoder
 from boustro.encoders.loading import naming, weights_fingerprint
 from boustro.encoders.options import ReadingOptions
@@ -67,15 +68,15 @@ class FusedEncoder(ConcatEncoder):
         super().__init__([forward, backward, stream], spec)
         self.tokenizer = forward.tokenizer
 
-    def identity(self) -> dict[str, Any]:
-        towers = [part.identity() for part in self.parts]
-        return {
-            "weights": self._weights,
-            "vocabulary": towers[0]["vocabulary"],
-            "pooling": ", ".join(tower["pooling"] for tower in towers),
-            "direction": "both",
-            "towers": towers,
-        }
+    def identity(self) -> Identity:
+        towers = [lm for part in self.parts for lm in part.identity().lms]
+        return Identity(
+            weights=self._weights,
+            vocabulary=towers[0].vocabulary,
+            pooling=", ".join(tower.pooling for tower in towers),
+            direction="both",
+            rest={"towers": [tower.to_dict() for tower in towers]},
+        )
 
 
 class FusionEncoder(PieceEncoder):
@@ -101,15 +102,14 @@ class FusionEncoder(PieceEncoder):
         self._set_reading(forward.tokenizer, reading)
         self._set_output((0,), 2 * fusion.width, tower_window(forward, backward))
 
-    def identity(self) -> dict[str, Any]:
+    def weights(self) -> str:
+        return self._weights
+
+    def identity(self) -> Identity:
         starts, ends = list(self._towers.starts), [[end_of_text_id(self.tokenizer)]] * 2
-        return {
-            **super().identity(),
-            **({"starts": starts} if starts != ends else {}),
-            "weights": self._weights,
-            "towers": facts_of(*self._lms)["weights"],
-            "dtype": [lm.identity()["dtype"] for lm in self._lms],
-        }
+        begun = {"starts": starts} if starts != ends else {}
+        towers, dtypes = facts_of(*self._lms)["weights"], [lm.identity().rest["dtype"] for lm in self._lms]
+        return super().identity().with_facts(**begun, towers=towers, dtype=dtypes)
 
     def _hidden_states(self, ids: Tensor, lengths: Sequence[int]) -> Sequence[Tensor]:
         """One layer (B, P, 2D): the cloze states beside the reading states."""
@@ -153,5 +153,5 @@ def tower_window(forward: LMEncoder, backward: LMEncoder) -> int:
 def facts_of(forward: LMEncoder, backward: LMEncoder, trained: Sequence[str] = ()) -> dict[str, Any]:
     """The vocabulary and weights that a fusion depends on, without the LMs that were `trained` with it."""
     lms = {"forward": forward, "backward": backward}
-    weights = [None if side in trained else lm.identity()["weights"] for side, lm in lms.items()]
+    weights = [None if side in trained else lm.weights() for side, lm in lms.items()]
     return {"weights": weights, "vocabulary": fingerprint(forward.vocabulary())}

@@ -4,11 +4,13 @@ A backward LM is given the pieces reversed, [5, 7, 9] → [9, 7, 5]; only this f
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from boustro.encoders.identity import Identity
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.transformer import TransformerEncoder
 from boustro.models.pretrained import architecture_kind, causal_class, describe, refuse_no_causal_lm
@@ -37,8 +39,8 @@ class LMEncoder(TransformerEncoder):
         self.backward = (self._direction or getattr(config, "direction", "forward")) == "backward"
         return start_pieces(self.tokenizer, config, start_piece, backward=self.backward), []
 
-    def identity(self) -> dict[str, Any]:
-        return {**super().identity(), "direction": "backward" if self.backward else "forward"}
+    def identity(self) -> Identity:
+        return replace(super().identity(), direction="backward" if self.backward else "forward")
 
     def language_model(self) -> PreTrainedModel:
         """The whole LM: this encoder's `model`, not a copy, and the head that predicts pieces."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from boustro.encoders.base import Encoder
+from boustro.encoders.identity import Identity
 from boustro.encoders.loading import naming, weights_fingerprint
 from boustro.encoders.means import KIND, load_means
 from boustro.encoders.options import ReadingOptions
@@ -53,17 +54,14 @@ class MemoryEncoder(PooledEncoder):
         if [means.shape[1:] for means in known.means] != [(stream.width,) for stream in base.streams]:
             raise ValueError(f"{path}: damaged (vectors of another width); write the memory folder again")
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> Identity:
         base = self.base.identity()
-        parts = base.get("parts", [base])
-        return {
-            "weights": self._weights,
-            "vocabulary": [part["vocabulary"] for part in parts],
-            "pooling": ", ".join(part["pooling"] for part in parts),
-            "mentions": self.within,
-            "case": "any",
-            "base": base,
-        }
+        return Identity(
+            weights=self._weights,
+            vocabulary=[lm.vocabulary for lm in base.lms],
+            pooling=", ".join(lm.pooling for lm in base.lms),
+            rest={"mentions": self.within, "case": "any", "base": base.to_dict()},
+        )
 
 
 def reading_facts(encoder: Encoder) -> Any:
@@ -76,7 +74,7 @@ def reading_facts(encoder: Encoder) -> Any:
             return kept | {name: fact for name, fact in highest.items() if (name, fact) != ("scales", 1)}
         return [facts(item) for item in value] if isinstance(value, (list, tuple)) else value
 
-    return facts(encoder.identity())
+    return facts(encoder.identity().to_dict())
 
 
 def _differing(here: Any, there: Any) -> set[str]:

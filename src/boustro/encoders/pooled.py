@@ -17,11 +17,11 @@ import copy
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import repeat
-from typing import Any
 
 import numpy as np
 
 from boustro.encoders.base import Encoder, Features
+from boustro.encoders.identity import Identity, JoinedIdentity
 from boustro.encoders.means import WordMeans, join_means
 from boustro.encoders.options import Context
 from boustro.encoders.wider import WiderEncoder
@@ -54,8 +54,8 @@ class PooledEncoder(WiderEncoder):
         count = len(self.base.streams)
         return [[*own, *(n + count for n in own)] for own in self.base.streams_by_lm]
 
-    def identity(self) -> dict[str, Any]:
-        return {**self.base.identity(), "mentions": "mean"}
+    def identity(self) -> Identity | JoinedIdentity:
+        return self.base.identity().with_facts(mentions="mean")
 
     def further(self, sentences: Sequence[Sentence], features: Features) -> Iterator[np.ndarray]:
         words, kinds = number_mentions(sentences, self.within)

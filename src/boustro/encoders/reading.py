@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from boustro.encoders.base import Encoder, Stream, WordList
+from boustro.encoders.identity import Identity
 from boustro.encoders.loading import tokenizer_fingerprint
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.windows import Window, batch_by_length, group_sentences, join_sentences, plan_windows
@@ -134,20 +135,27 @@ class PieceEncoder(Encoder):
         """For each layer that is kept, what its states are divided by in the arrays."""
         return [1] * len(self._layers)
 
-    def identity(self) -> dict[str, Any]:
-        """A subclass adds the weights and its own facts."""
+    @abstractmethod
+    def weights(self) -> str:
+        """The fingerprint of the weights."""
+
+    def identity(self) -> Identity:
+        """A subclass adds its own facts."""
         scaled = {"scales": self.scales} if max(self.scales) > 1 else {}
-        return {
-            **scaled,
-            "vocabulary": fingerprint(self.vocabulary()),
-            "tokenizer": fingerprint(self._aligner.fingerprint(), self._tokenizer_files),
-            "frame": [list(self._prefix), list(self._suffix)],
-            "layers": list(self._layers),
-            "pooling": "+".join(self._places),
-            "spacing": self._aligner.spacing,
-            "context": self._context,
-            "window": self._window,
-        }
+        return Identity(
+            weights=self.weights(),
+            vocabulary=fingerprint(self.vocabulary()),
+            pooling="+".join(self._places),
+            context=self._context,
+            rest={
+                **scaled,
+                "tokenizer": fingerprint(self._aligner.fingerprint(), self._tokenizer_files),
+                "frame": [list(self._prefix), list(self._suffix)],
+                "layers": list(self._layers),
+                "spacing": self._aligner.spacing,
+                "window": self._window,
+            },
+        )
 
     def vocabulary(self) -> dict[str, int]:
         """Piece → id."""

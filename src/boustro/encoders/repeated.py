@@ -13,6 +13,7 @@ fine-tune; here all is frozen. `layers` makes the early exit: no block above the
 from collections.abc import Sequence
 from typing import Any
 
+from boustro.encoders.identity import Identity
 from boustro.encoders.lm import LMEncoder
 from boustro.encoders.options import ReadingOptions
 
@@ -35,8 +36,8 @@ class RepeatedEncoder(LMEncoder):
         self._between = list(given)
         return super()._frame(config, start_piece)
 
-    def identity(self) -> dict[str, Any]:
-        return {**super().identity(), "copies": self._copies, "between": self._between}
+    def identity(self) -> Identity:
+        return super().identity().with_facts(copies=self._copies, between=self._between)
 
     def _room(self, window: int) -> int:
         room = (super()._room(window) - (self._copies - 1) * len(self._between)) // self._copies

@@ -33,6 +33,7 @@ from boustro.encoders.cache import CachedEncoder
 from boustro.encoders.concat import ConcatEncoder, check_vocabularies
 from boustro.encoders.elmo import ElmoEncoder
 from boustro.encoders.fused import FusedEncoder, named_by_fusion
+from boustro.encoders.identity import Identity, JoinedIdentity
 from boustro.encoders.lm import LMEncoder
 from boustro.encoders.loading import load_config, weights_fingerprint
 from boustro.encoders.masked import MaskedEncoder
@@ -227,7 +228,7 @@ def locate(name: str) -> tuple[str, str | None]:
     return resolve(bare)[2], revision
 
 
-def exact_spec(spec: str, identity: dict[str, Any]) -> str:
+def exact_spec(spec: str, identity: Identity | JoinedIdentity) -> str:
     """The spec with nothing left open: `"gpt2+./backward"` → `"gpt2@607a30d…+/home/me/backward"`.
 
     A model of the Hub gets the commit that was loaded (from the encoder's `identity`), a local folder its absolute
@@ -236,9 +237,9 @@ def exact_spec(spec: str, identity: dict[str, Any]) -> str:
     if spec in PAIRS:
         return spec
     exact = []
-    for name, part in zip(split_spec(spec), identity.get("parts", [identity]), strict=True):
+    for name, part in zip(split_spec(spec), identity.lms, strict=True):
         kind, path = split_kind(name)
-        bare, commit = split_revision(name)[0], part["weights"].rpartition("@")[2]
+        bare, commit = split_revision(name)[0], part.weights.rpartition("@")[2]
         shipped = split_kind(bare)[1]
         if shipped in MEMORIES:
             exact.append(shipped)

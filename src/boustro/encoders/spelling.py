@@ -12,11 +12,11 @@ Sources: Bojanowski et al. 2017 (a word as the sum of its n-grams); Achlioptas 2
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any
 
 import numpy as np
 
 from boustro.encoders.base import Encoder, Features, Stream
+from boustro.encoders.identity import Identity, JoinedIdentity
 from boustro.encoders.options import Context
 from boustro.encoders.wider import WiderEncoder
 from boustro.types import Sentence
@@ -39,8 +39,8 @@ class SpelledEncoder(WiderEncoder):
     def streams_by_lm(self) -> list[list[int]]:
         return [*self.base.streams_by_lm, [len(self.base.streams)]]
 
-    def identity(self) -> dict[str, Any]:
-        return {**self.base.identity(), SPELLING: "signs"}
+    def identity(self) -> Identity | JoinedIdentity:
+        return self.base.identity().with_facts(**{SPELLING: "signs"})
 
     def further(self, sentences: Sequence[Sentence], features: Features) -> Iterator[np.ndarray]:
         vectors = np.empty((sum(map(len, sentences)), 1, WIDTH), self.dtype)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from transformers import AutoModel
 
+from boustro.encoders.identity import Identity
 from boustro.encoders.loading import exact_revision, load_config, load_tokenizer_of, weights_fingerprint
 from boustro.encoders.options import DEEP, SHALLOW, ReadingOptions
 from boustro.encoders.probe import PARAGRAPH
@@ -135,14 +136,9 @@ class TransformerEncoder(PieceEncoder):
         """The fingerprint of the weights, a merged adapter included."""
         return fingerprint(self._weights, self.adapter) if self.adapter else self._weights
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> Identity:
         quantised = {"quantise": self._quantise} if self._quantise else {}
-        return {
-            **super().identity(),
-            "weights": self.weights(),
-            "dtype": [str(self.model.dtype), self.dtype.name],
-            **quantised,
-        }
+        return super().identity().with_facts(dtype=[str(self.model.dtype), self.dtype.name], **quantised)
 
 
 def padding_mask(ids: Tensor, lengths: Sequence[int]) -> Tensor:

@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
+from boustro.encoders.identity import Identity
 from boustro.encoders.lm import LMEncoder
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.transformer import padding_mask
@@ -39,8 +40,8 @@ class UnmaskedEncoder(LMEncoder):
         """At least one block without the mask, so that it is known whether the mask can be removed."""
         return max(highest, parse_blocks(self._range, self._num_layers, self.spec)[0])
 
-    def identity(self) -> dict[str, Any]:
-        return {**super().identity(), "unmasked": list(self.blocks)}
+    def identity(self) -> Identity:
+        return super().identity().with_facts(unmasked=list(self.blocks))
 
     def _hidden_states(self, ids: Tensor, lengths: Sequence[int]) -> Sequence[Tensor]:
         """With a mask for the padding, which is visible without the causal mask."""

@@ -113,7 +113,7 @@ class Reader:
         return self._twin(memory=memory)
 
     def of_weights(self, identity: dict[str, Any] | None) -> Self:
-        """A reader that refuses all LMs but those of an identity; with `None` it takes any, to train on them."""
+        """A reader that refuses all LMs but those of a saved identity; with `None` it takes any, to train on them."""
         return self._twin(_trained_on=None if identity is None else weights_of(identity))
 
     def pinned(self) -> Self:
@@ -121,7 +121,7 @@ class Reader:
         if not self.is_open:
             return self
         identity = self.encoder().identity()
-        return self._twin(spec=exact_spec(self.spec, identity), _trained_on=weights_of(identity))
+        return self._twin(spec=exact_spec(self.spec, identity), _trained_on=weights_of(identity.to_dict()))
 
     def _twin(self, **changed: Any) -> Self:
         twin = copy.copy(self)
@@ -144,4 +144,4 @@ class Reader:
     def to_dict(self) -> dict[str, Any]:
         """The exact spec and the identity, as a folder's config.json holds them."""
         identity = self.encoder(cached=True).identity()
-        return {"encoder": exact_spec(self.spec, identity), "encoder_identity": identity}
+        return {"encoder": exact_spec(self.spec, identity), "encoder_identity": identity.to_dict()}

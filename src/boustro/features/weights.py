@@ -1,7 +1,7 @@
 """Whether an encoder is the one that something was trained on, by its weights and not by where they lie."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +9,18 @@ from boustro.encoders.base import Encoder
 from boustro.names import is_shipped
 
 
-def weights_of(identity: dict[str, Any]) -> list[Any]:
-    """The LMs of an encoder, by what they are and not by where they lie, and how their states are scaled."""
+def weights_of(identity: Mapping[str, Any]) -> list[Any]:
+    """The LMs of an encoder, by what they are and not by where they lie, and how their states are scaled.
+
+    `identity` is as `Identity.to_dict` gives it.
+    """
     parts = identity.get("parts", [identity])
     return [(part["weights"], part["vocabulary"], part.get("direction"), part.get("scales")) for part in parts]
 
 
 def refuse_other_weights(encoder: Encoder, spec: str, weights: list[Any] | None, trained: str) -> None:
     """`ValueError` where the LMs at a spec are not these `weights_of`; `None` is any. `trained` ends its sentence."""
-    if weights is not None and weights != weights_of(encoder.identity()):
+    if weights is not None and weights != weights_of(encoder.identity().to_dict()):
         shipped = " (the pair of the package changes between versions)" if is_shipped(spec) else ""
         raise ValueError(
             f"the model at {spec!r} is not the one that {trained}{shipped}; "

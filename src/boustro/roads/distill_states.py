@@ -58,7 +58,7 @@ def train_student(documents: Iterable[Text], held_out: Iterable[Text], config: D
     if not texts:
         raise ValueError("the corpus has no words to train on")
     corpus = fingerprint([[s.words for s in text] for text in texts])
-    whose = {"teacher": teacher.identity(), "student": student.identity()}
+    whose = {"teacher": teacher.identity().to_dict(), "student": student.identity().to_dict()}
     facts = run_facts(config, DECIDING, corpus=corpus, **whose)
     if finished := finished_run(config, KIND, facts):
         return finished

@@ -19,7 +19,7 @@ def _places(encoder: Encoder) -> list[list[str]]:
     """Where each stream's words are read from."""
     parts = encoder.parts if isinstance(encoder, ConcatEncoder) else [encoder]
     causal = all(type(part) is LMEncoder for part in parts)  # a subclass sees the word where it reads `before`
-    places = [part.identity().get("pooling", "").split("+") for part in parts]
+    places = [lm.pooling.split("+") for lm in encoder.identity().lms]
     if not causal or not all(CONTEXT in names for names in places):
         raise ValueError(
             "--word-dropout needs words that are read before the LM has read them: causal LMs, forward or backward, "
