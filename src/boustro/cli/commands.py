@@ -82,7 +82,7 @@ def fit(
             dev_sentences = read_examples(model, dev, reading) if dev else None
             weak = read_examples(model, reading.weak, reading) if reading.weak else None
             if dry_run:
-                return print_cost(model, [sentences, dev_sentences or [], weak or []])
+                return print_cost(model.plan, [sentences, dev_sentences or [], weak or []])
             model.plan = choose_context(model.plan, sentences)
             for sentence in advice(model.encoder(), CHEAP):
                 print(sentence, file=sys.stderr)
