@@ -1,9 +1,13 @@
 """Relations between two places of a text: what is read, the score, the head, and the task from data to a folder."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
 
+import boustro
+from boustro.cli.main import main
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import make_head
 from boustro.heads.relation import mean_of, words_between
@@ -11,6 +15,7 @@ from boustro.metrics.relations import macro_f1, relation_counts, score_relations
 from boustro.metrics.score import score_table
 from boustro.tasks.data.offsets import WIDENED
 from boustro.tasks.data.relations import OVERLAPPING, mark_text, read_relations
+from boustro.tasks.explain import explain
 from labelled import rows
 
 RAIN = {"text": "Rain caused the flood.", "head": [0, 4], "tail": [16, 21], "label": "Cause-Effect(e1,e2)"}
@@ -151,3 +156,76 @@ def test_the_head_reads_the_places():
     assert not np.allclose(alone, head.predict(other, lengths)[0])
     both = head.predict(torch.cat([other, one]), torch.tensor([5, 5]))
     np.testing.assert_allclose(both[1], alone, rtol=1e-5, atol=1e-6)
+
+
+TEXT = "Ada left Port Lisse, and Brandt left Vellmar."
+PAIRS = [
+    {"text": TEXT, "head": [0, 3], "tail": [9, 19], "label": "left(e1,e2)"},
+    {"text": TEXT, "head": [9, 19], "tail": [0, 3], "label": "left(e2,e1)"},
+    {"text": TEXT, "head": [25, 31], "tail": [37, 44], "label": "left(e1,e2)"},
+    {"text": TEXT, "head": [0, 3], "tail": [37, 44], "label": "Other"},
+]
+
+
+@pytest.fixture(scope="module")
+def classifier(tiny_pair):
+    return boustro.RelationClassifier(tiny_pair, epochs=60, hidden=32, cache=False).fit([*PAIRS, RAIN, FLOOD], seed=1)
+
+
+def test_pairs_in_one_text_have_their_own_answers(classifier):
+    asked = [{key: pair[key] for key in ("text", "head", "tail")} for pair in PAIRS]
+    assert [found.label for found in classifier.predict(asked)] == [pair["label"] for pair in PAIRS]
+    alone, beside = classifier.predict((TEXT, (0, 3), (9, 19))), classifier.predict(asked)[0]
+    assert alone == classifier.predict(asked[0]) and alone.score == pytest.approx(beside.score, abs=1e-5)
+    assert classifier.evaluate(PAIRS).f1 == 100
+
+
+def test_a_text_is_encoded_once_whatever_its_pairs(classifier, monkeypatch):
+    """And it never sees its own copies: alone it has the same vectors."""
+    examples = read_relations(PAIRS)
+    inputs, alone = classifier.inputs(examples), classifier.inputs(examples[2:3])
+    assert len(inputs) == 4 and len(inputs.lengths) == 1 and inputs.sizes.tolist() == [len(examples[0])] * 4
+    for together, own in zip(inputs.streams, alone.streams, strict=True):
+        np.testing.assert_array_equal(together, own)
+    assert inputs.batch(np.array([1])).side.T.tolist() == [[0, 0, 1, 1, *[0] * 6], [1, *[0] * 9]]
+
+
+def test_words_are_left_out_and_the_places_move_with_them(classifier):
+    (example,) = read_relations(PAIRS[2:3])
+    shorter = list(example.without_each())
+    assert [shorter[i] for i in range(len(example)) if shorter[i] is None] == [None, None]
+    assert all(own.marked() == ("Brandt", "Vellmar") for own in shorter if own)
+    assert shorter[0].words[0] == "left" and shorter[0].tail == (7, 8) and shorter[-1].words[-1] == "Vellmar"
+    (why,) = explain(classifier, classifier.answer_inputs([PAIRS[2]]))
+    assert [word["text"] for word in why["words"]] == "Ada left Port Lisse , and left .".split()
+    assert TEXT[why["words"][3]["start"] : why["words"][3]["end"]] == "Lisse" and len(why["streams"]) == 2
+
+
+def test_a_folder_and_the_commands(classifier, tmp_path, capsys):
+    folder, train = str(tmp_path / "r"), tmp_path / "train.jsonl"
+    train.write_text(rows(*PAIRS, RAIN))
+    classifier.save_pretrained(folder)
+    again = boustro.RelationClassifier.from_pretrained(folder, cache=False)
+    assert again.predict(PAIRS) == classifier.predict(PAIRS)
+    assert main(["predict", folder, str(train), "--format", "jsonl"]) == 0
+    first = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert first["label"] == "left(e1,e2)" and first["tail"] == [9, 19] and 0 < first["score"] <= 1
+    assert main(["predict", folder, str(train)]) == 0
+    label, _, text = capsys.readouterr().out.splitlines()[1].split("\t")
+    assert (label, text) == ("left(e2,e1)", "[Ada tail] left [Port Lisse head], and Brandt left Vellmar.")
+    assert main(["predict", folder, str(train), "--format", "html"]) == 0
+    assert "<mark" in capsys.readouterr().out
+    assert main(["evaluate", folder, str(train), "--json", "-"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["f1"] == 100 and set(shown["per_label"]) == {"left", "Cause-Effect"}
+    (tmp_path / "bad.jsonl").write_text(rows({**PAIRS[0], "head": [0, 99]}))
+    assert main(["predict", folder, str(tmp_path / "bad.jsonl")]) == 1
+    assert "bad.jsonl:1: the entity head [0, 99) is outside" in capsys.readouterr().err
+
+
+def test_the_task_is_found_in_the_data(tiny_pair, tmp_path, capsys):
+    train = tmp_path / "train.jsonl"
+    train.write_text(rows(*PAIRS, RAIN))
+    words = ["--train", str(train), "--dev", str(train), "--out", str(tmp_path / "r"), "--encoder", tiny_pair]
+    assert main(["fit", *words, "--epochs", "1", "--hidden", "8"]) == 0
+    assert "task: relation" in capsys.readouterr().err

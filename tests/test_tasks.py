@@ -28,6 +28,10 @@ RECORDS = {
         {"context": CONTEXT, "question": "Who left?", "answers": [{"text": "Ada Brandt", "start": 0}]},
         {"context": CONTEXT, "question": "When?", "answers": [{"text": "May", "start": 27}]},
     ],
+    "relation": [
+        {"text": CONTEXT, "head": [0, 10], "tail": [16, 23], "label": "left(e1,e2)"},
+        {"text": CONTEXT, "head": [0, 10], "tail": [27, 30], "label": "Other"},
+    ],
 }
 """A training set for each task."""
 INPUTS = {
@@ -37,8 +41,12 @@ INPUTS = {
     "similarity": ("Ada left.", "It rained."),
     "regress": "Ada left.",
     "qa": {"context": CONTEXT, "question": "Who?"},
+    "relation": {"text": CONTEXT, "head": [0, 10], "tail": [16, 23]},
 }
-EMPTY = {name: ("", " ") if isinstance(given, tuple) else " " for name, given in INPUTS.items() if name != "qa"}
+EMPTY = {
+    name: ("", " ") if isinstance(given, tuple) else " " for name, given in INPUTS.items() if type(given) is not dict
+}
+"""Inputs without a word; those that are objects are refused without one."""
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +69,7 @@ def test_a_task_on_every_encoder(name, spec, world, tmp_path):
     again = cls.from_pretrained(tmp_path / "task", cache=False)
     assert again.predict(INPUTS[name]) == task.predict(INPUTS[name])
     assert task.predict([]) == task.answer([]) == []
-    if name != "qa":  # which refuses an empty question or context
+    if name in EMPTY:
         empty = EMPTY[name]
         assert len(task.predict([empty, INPUTS[name], empty])) == 3
         assert all("streams" not in why or why["streams"] for why in explain(task, task.answer_inputs([empty])))
@@ -82,11 +90,12 @@ def test_the_task_is_found_in_the_data(name, tmp_path):
 def test_texts_without_a_word_and_very_long_ones_are_answered(name, world):
     task = task_class(name)(world["lm"], hidden=8, epochs=1, cache=False).fit(RECORDS[name], seed=1)
     for text in ("", " \n", "word " * 3000):
-        if name == "qa" and not text.strip():
-            with pytest.raises(ValueError, match="the context is empty"):
-                task.predict({"context": text, "question": "Who?"})
+        objects = {"qa": {"context": text, "question": "Who?"}, "relation": {**INPUTS["relation"], "text": text}}
+        if name in objects and not text.strip():
+            with pytest.raises(ValueError, match=r"the context is empty|is outside"):
+                task.predict(objects[name])
             continue
-        given = {"classify": text, "qa": {"context": text, "question": "Who?"}}.get(name, (text, "Ada left."))
+        given = {"classify": text, **objects}.get(name, (text, "Ada left."))
         assert task.predict(given) is not None
 
 

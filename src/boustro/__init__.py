@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from boustro.tasks.questions import QuestionAnswerer as QuestionAnswerer
     from boustro.tasks.questions import SpanAnswer as SpanAnswer
     from boustro.tasks.regressor import TextRegressor as TextRegressor
+    from boustro.tasks.relation.options import RelationConfig as RelationConfig
+    from boustro.tasks.relation.task import RelationClassifier as RelationClassifier
     from boustro.tasks.senses.examples import SenseSentence as SenseSentence
     from boustro.tasks.senses.examples import Target as Target
     from boustro.tasks.senses.tagger import Sense as Sense
@@ -65,6 +67,8 @@ _HOMES = {
     "ClassifierConfig": "boustro.tasks.config",
     "QuestionConfig": "boustro.tasks.config",
     "RegressionConfig": "boustro.tasks.config",
+    "RelationClassifier": "boustro.tasks.relation.task",
+    "RelationConfig": "boustro.tasks.relation.options",
     "TextRegressor": "boustro.tasks.regressor",
     "TaggerConfig": "boustro.tasks.config",
     "read_data": "boustro.tasks.data",

@@ -44,16 +44,17 @@ def fit(
         train: Training set. tag: CoNLL columns, CoNLL-U, JSON lines, or hf:NAME for a data set of the Hugging Face Hub;
             classify, regress: JSON lines, CSV or TSV with a text and its label, labels or score; pair, similarity:
             the same with two texts and a label or a score; qa: JSON lines with context, question and answers, or
-            SQuAD's JSON.
+            SQuAD's JSON; relation: JSON lines with a text, its head, its tail and a label.
         out: Folder to write.
         dev: Development set, which chooses the best epoch. Without it the last epoch is kept.
         task: tag (entities, or a label per word), classify (a label per text), pair (a label per pair of texts),
-            similarity (a score per pair), regress (a score per text) or qa (answers to questions about a context). By
-            default as the training set has it.
+            similarity (a score per pair), regress (a score per text), qa (answers to questions about a context) or
+            relation (between two places of a text). By default as the training set has it.
         encoder: Spec of the encoder, such as starter, gpt2 or gpt2+./backward. By default starter, for a tagger
             starter-memory.
         head: Kind of head. tag: linear, mlp, block, bilstm, span, or ridge (for a few dozen sentences); classify:
-            mlp-pool, bilstm-pool or ridge-pool; pair: pair; similarity: pair-score; regress: score-pool; qa: answer.
+            mlp-pool, bilstm-pool or ridge-pool; pair: pair; similarity: pair-score; regress: score-pool; qa: answer;
+            relation: relation.
         seed: Random seed of the head's weights, the order of examples and dropout.
         json: Write the scores on the development set to this file (- for standard output).
         overwrite: Replace an existing folder of this task at --out.

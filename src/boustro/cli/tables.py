@@ -37,12 +37,14 @@ from boustro.studies.scaling.options import ScalingOptions
 from boustro.tasks.config import ClassifierConfig, QuestionConfig, TaggerConfig
 from boustro.tasks.data.reading import DataOptions, TrainDataOptions
 from boustro.tasks.distill.options import DistillOptions
+from boustro.tasks.relation.options import RelationConfig
 from boustro.tasks.senses.options import SenseOptions
 
 TABLES: dict[str, type] = {
     "`fit` and `compare`, `Tagger`: `TaggerConfig`": TaggerConfig,
     "`fit --task classify`, `Classifier`: `ClassifierConfig`": ClassifierConfig,
     "`fit --task qa`, `QuestionAnswerer`: `QuestionConfig`": QuestionConfig,
+    "`fit --task relation`, `RelationClassifier`: `RelationConfig`": RelationConfig,
     "`fewshot`": ShotOptions,
     "`embed`, `similarity` and `embed-fit`, `SentenceEncoder`: `EmbedOptions`": EmbedOptions,
     "`embed-fit`: `EmbedTraining`": EmbedTraining,

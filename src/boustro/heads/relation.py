@@ -22,7 +22,7 @@ from boustro.heads.options import HeadOptions
 from boustro.heads.pooled import PooledHead, pool_max, pool_mean
 
 MARKS = 2
-"""Side features: in the first place, in the second (`tasks.labellings.relations`)."""
+"""Side features: in the first place, in the second (`tasks.labellings.texts.MarkedLabelling`)."""
 
 
 class MarkedPlaces(nn.Module):

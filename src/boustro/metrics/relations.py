@@ -17,7 +17,7 @@ scorer computes it, version 1.2.
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -33,6 +33,10 @@ NO_RELATION = frozenset({"other", "_other", "no_relation", "no relation", "none"
 def relation_of(label: str) -> str | None:
     """The relation without its direction: `"Cause-Effect(e2,e1)"` → `"Cause-Effect"`; `None` where there is none."""
     return None if label.lower() in NO_RELATION else DIRECTION.sub("", label)
+
+
+def _relations(labels: Iterable[str]) -> list[str]:
+    return sorted({name for label in labels if (name := relation_of(label)) is not None})
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,7 @@ def score_relations(
         raise ValueError(f"gold labels of {len(gold)} pairs and predicted ones of {len(predicted)}")
     wanted, got = Counter(map(relation_of, gold)), Counter(map(relation_of, predicted))
     right = Counter(relation_of(a) for a, b in zip(gold, predicted, strict=True) if a == b)
-    per_relation = {name: SpanCounts(wanted[name], got[name], right[name]) for name in sorted(wanted.keys() - {None})}
+    per_relation = {name: SpanCounts(wanted[name], got[name], right[name]) for name in _relations(gold)}
     described = {"metric": "macro F1 of relations, SemEval-2010 task 8", **(signature or {})}
     return RelationScore(per_relation, len(gold), sum(right.values()), described)
 
@@ -94,7 +98,7 @@ def score_relations(
 def relation_counts(gold: Sequence[str], predicted: Sequence[str]) -> np.ndarray:
     """(N, 3 R): for each of the R relations of the reference, whether each pair has it in the reference, in the
     answers, and whether it is right; what `macro_f1` needs."""
-    numbers = {name: i for i, name in enumerate(sorted({relation_of(label) for label in gold} - {None}))}
+    numbers = {name: i for i, name in enumerate(_relations(gold))}
     found = np.zeros((len(gold), 3, len(numbers)))
     for row, wanted, got in zip(found, gold, predicted, strict=True):
         for kind, label in enumerate((wanted, got)):

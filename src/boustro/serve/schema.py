@@ -6,7 +6,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 INPUT = (
     "tag, classify: a text. tag also takes a list of words. pair, similarity: two texts, or an object with sentence1 "
-    "and sentence2. qa: an object with question and context. senses: an object with words and senses."
+    "and sentence2. qa: an object with question and context. relation: an object with text, head and tail. senses: an "
+    "object with words and senses."
 )
 
 

@@ -6,6 +6,7 @@ qa         the words that answer a question         tasks.questions.QuestionAnsw
 pair       one label for two texts                  tasks.pairs.PairClassifier
 similarity a score for two texts                    tasks.pairs.PairRegressor
 regress    a score for one text                     tasks.regressor.TextRegressor
+relation   the relation between two places          tasks.relation.task.RelationClassifier
 
 A task is one file and one line here. What is common to all tasks is written once, in `tasks.base`.
 """
@@ -29,6 +30,7 @@ from boustro.tasks.config import (
     TaskConfig,
 )
 from boustro.tasks.data import refuse_unlabelled
+from boustro.tasks.relation.options import RelationConfig
 from boustro.types import Sentence
 
 if TYPE_CHECKING:
@@ -113,6 +115,16 @@ TASKS = {
         answer="text, start, end, score, best",
         example='"Who flew?", "Ada Brandt flew to Port Lisse."',
         metrics={"exact_match": "exact match", "f1": "F1"},
+    ),
+    "relation": Entry(
+        "boustro.tasks.relation.task",
+        "RelationClassifier",
+        RelationConfig,
+        "relation_classifier",
+        examples="pairs of places",
+        does="Names the relation between two places of a text:",
+        example='{"text": "Ada Brandt flew to Port Lisse.", "head": [0, 10], "tail": [19, 29]}',
+        metrics={"f1": "macro F1", "precision": "macro precision", "recall": "macro recall"},
     ),
 }
 

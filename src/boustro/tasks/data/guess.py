@@ -12,6 +12,7 @@ from boustro.tasks.data.pairs import KEYS, LABEL_KEYS
 from boustro.tasks.data.questions import holds_questions
 from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.data.records import WORD_KEYS
+from boustro.tasks.data.relations import KEYS as RELATION_KEYS
 from boustro.tasks.data.texts import LABEL_KEY, LABELS_KEY, SCORE_KEY, TEXT_KEYS, are_labels, is_label
 from boustro.text.documents import read_lines
 
@@ -32,6 +33,7 @@ def _is_pair(record: Record) -> bool:
 
 
 SUITS: dict[str, Callable[[Record], bool]] = {
+    "relation": lambda record: all(key in record for key in RELATION_KEYS),
     "classify": _labelled_text,
     "pair": lambda record: _is_pair(record) and any(key in record for key in LABEL_KEYS),
     "similarity": lambda record: _is_pair(record) and SCORE_KEY in record,

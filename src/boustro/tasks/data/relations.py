@@ -136,7 +136,7 @@ def _labelled(record: Any, where: str, notes: list[Note]) -> MarkedText:
 
 def _span(record: Mapping[str, Any], key: str, where: str) -> Span:
     """The place under a key, in any unit."""
-    place = record[key]
+    place: Any = record[key]
     if isinstance(place, Mapping):
         place = [place.get("start"), place.get("end")]
     if not isinstance(place, (list, tuple)) or [type(part) for part in place] != [int, int]:

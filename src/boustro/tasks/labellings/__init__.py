@@ -2,10 +2,11 @@
 
     tags     a tag or a label for every word    TagLabelling, WordLabelling
     spans    entities, which may be nested      SpanLabelling
-    class    one label per text, or several     TextLabelling, LabelSetLabelling
+    class    one label per text, or several     TextLabelling, LabelSetLabelling; with marked places MarkedLabelling
     pair     one label per pair of texts        PairLabelling
     score    a number per text                  ScoreLabelling; per pair ("pair-score") PairScoreLabelling
     answers  the words that answer a question   QuestionLabelling
+    relation one label per pair of places       RelationLabelling
 
 Every answer has entities over words, so that whatever counts, compares or shows entities serves all of them: the label
 of a word or of a text is an entity that covers it.
@@ -23,10 +24,11 @@ from boustro.tasks.labellings.base import Labelling
 from boustro.tasks.labellings.entities import EntityLabelling
 from boustro.tasks.labellings.pairs import PairLabelling, PairScoreLabelling
 from boustro.tasks.labellings.questions import QuestionLabelling
+from boustro.tasks.labellings.relations import RelationLabelling
 from boustro.tasks.labellings.scores import ScoreLabelling
 from boustro.tasks.labellings.spans import SpanLabelling
 from boustro.tasks.labellings.tags import TagLabelling, WordLabelling
-from boustro.tasks.labellings.texts import LabelSetLabelling, TextLabelling
+from boustro.tasks.labellings.texts import LabelSetLabelling, MarkedLabelling, TextLabelling
 
 LEARNED: dict[str, type[Labelling]] = {
     "tags": TagLabelling,
@@ -36,6 +38,7 @@ LEARNED: dict[str, type[Labelling]] = {
     "score": ScoreLabelling,
     "pair-score": PairScoreLabelling,
     "answers": QuestionLabelling,
+    "relation": RelationLabelling,
 }
 """By what a head learns (`heads.base.Head.labelling`)."""
 SAVED: dict[str, type[Labelling]] = {
@@ -43,6 +46,7 @@ SAVED: dict[str, type[Labelling]] = {
     **dict.fromkeys(("bio", "io", "bioes"), TagLabelling),
     "labels": WordLabelling,
     "label-set": LabelSetLabelling,
+    "marked": MarkedLabelling,
 }
 """By the scheme that a folder names."""
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from boustro.heads.pairs import SIDE_FEATURES
 from boustro.tasks.data.pairs import Pair
+from boustro.tasks.labellings.base import Labelling
 from boustro.tasks.labellings.scores import ScoreLabelling
 from boustro.tasks.labellings.texts import TextLabelling
 
@@ -33,6 +34,10 @@ class PairLabelling(TextLabelling):
     """One label per pair; scored by accuracy."""
 
     scheme_name = "pair"
+
+    @classmethod
+    def suiting(cls, examples: Sequence[Any]) -> type[Labelling]:
+        return cls
 
     def side(self, examples: Sequence[Any]) -> np.ndarray:
         return side_features(examples)

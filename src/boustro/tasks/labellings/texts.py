@@ -37,7 +37,9 @@ class TextLabelling(Labelling):
 
     @classmethod
     def suiting(cls, examples: Sequence[Any]) -> type[Labelling]:
-        """That of several labels per text where an example has `labels`."""
+        """That of several labels per text where an example has `labels`, of marked places where one has `marks`."""
+        if any(getattr(example, "marks", None) for example in examples):
+            return MarkedLabelling
         several = any(getattr(example, "labels", None) is not None for example in examples)
         return LabelSetLabelling if several else cls
 
@@ -179,6 +181,31 @@ class LabelSetLabelling(TextLabelling):
     def score(self, examples: Sequence[Any], answers: Sequence[Answer], signature: dict[str, str]) -> LabelSetScore:
         how = {"threshold": f"{self.threshold:.4f}"}
         return score_label_sets([label_set(s) for s in examples], [a.tags for a in answers], how | signature)
+
+
+class MarkedLabelling(TextLabelling):
+    """One label per text with marked places: `marks` of an example are half-open ranges of its words.
+
+    The side features of a word are whether it is in the first place, in the second, and so on. Few-shot heads do not
+    read them, so with few examples the task's own head is trained.
+    """
+
+    scheme_name = "marked"
+    shot_tags = shot_heads = ()
+
+    @classmethod
+    def suiting(cls, examples: Sequence[Any]) -> type[Labelling]:
+        return cls
+
+    def side(self, examples: Sequence[Any]) -> np.ndarray:
+        """(all words of all examples, places)."""
+        rows = np.zeros((sum(map(len, examples)), len(examples[0].marks) if examples else 0), np.float32)
+        begin = 0
+        for example in examples:
+            for column, (start, end) in enumerate(example.marks):
+                rows[begin + start : begin + end, column] = 1
+            begin += len(example)
+        return rows
 
 
 def _sigmoid(scores: np.ndarray) -> np.ndarray:

@@ -1,0 +1,1 @@
+"""The relation between two marked places of a text."""

@@ -1,0 +1,25 @@
+"""The options of a RelationClassifier. torch is not imported here: command lines list these options."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from boustro.options import Count, Width
+from boustro.tasks.config import CalibrationOptions, TaskConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelationConfig(CalibrationOptions, TaskConfig):
+    """Options of a RelationClassifier; the defaults are what measurement favoured (docs/results.md)."""
+
+    default_head: ClassVar[str] = "relation"
+
+    layers: str = "50%,last"
+    """Layers to read, as for a tagger. By default the layer in the middle and the last."""
+    combine: Literal["mix", "concat"] = "concat"
+    """How several layers are combined: mixed with learned weights, or concatenated."""
+    hidden: Width | None = 256
+    """Width inside the head; None for the width of its input."""
+    epochs: Count = 6
+    """Passes over the training data."""
+    class_weights: Literal["balanced"] | None = None
+    """balanced: in training every label counts the same, however many examples have it."""
