@@ -94,7 +94,7 @@ class CachedEncoder(Encoder):
 
     def entry(self, sentences: Sequence[Sentence]) -> Path:
         """The folder for the features of these sentences, whether or not it exists."""
-        groups = group_sentences(sentences, self._identity.context)
+        groups = group_sentences(sentences, self._identity.context or "sentence")
         key = fingerprint(self._facts, [[(s.words, s.spaces) for s in group] for group in groups])
         return self.folder / key[:2] / key
 
