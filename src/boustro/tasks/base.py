@@ -147,7 +147,7 @@ class Task(Contract[Input, Result]):
         if self._fitted is not None:
             self._fitted.head.to(plan.device)
 
-    def _settle(self, plan: Plan) -> None:
+    def _settle(self, plan: Plan[Any]) -> None:
         """Go on by another plan, with what is trained."""
         self.plan = plan
         if self._fitted is not None:

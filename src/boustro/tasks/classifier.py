@@ -103,7 +103,7 @@ class Classifier(Task[str, Label]):
             beside.save(folder)
 
     @classmethod
-    def load_rest(cls, plan: Plan, folder: Path) -> tuple[Plan, Mapping[str, Any]]:
+    def load_rest(cls, plan: Plan[ClassifierConfig], folder: Path) -> tuple[Plan[ClassifierConfig], Mapping[str, Any]]:
         return plan, {BESIDE: Beside.load(folder)} if plan.config.words else {}
 
     @property

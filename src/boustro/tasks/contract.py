@@ -130,19 +130,19 @@ class Contract(ABC, Generic[Input, Result]):
         return None
 
     @classmethod
-    def augment(cls, plan: Plan, train: list[Any], seed: int) -> tuple[list[Any], Mapping[str, int]]:
+    def augment(cls, plan: Plan[Any], train: list[Any], seed: int) -> tuple[list[Any], Mapping[str, int]]:
         """Examples to train on besides the training set, and what was done, for notices. By default none."""
         return [], {}
 
     @classmethod
     def training_inputs(
-        cls, plan: Plan, labelling: Labelling, examples: Sequence[Any], unread: Sequence[Sentence], seed: int
+        cls, plan: Plan[Any], labelling: Labelling, examples: Sequence[Any], unread: Sequence[Sentence], seed: int
     ) -> Taught:
         """The features of the training examples; `unread` are sentences without labels that none of them needs."""
         return Taught(plan.reader, plan.reader.read(examples, cached=True, side=labelling.side(examples)))
 
     @classmethod
-    def noise(cls, plan: Plan) -> Callable[[Tensor], Tensor] | None:
+    def noise(cls, plan: Plan[Any]) -> Callable[[Tensor], Tensor] | None:
         """What is done to the vectors of each training batch. By default nothing."""
         return None
 
@@ -172,6 +172,6 @@ class Contract(ABC, Generic[Input, Result]):
         return None
 
     @classmethod
-    def load_rest(cls, plan: Plan, folder: Path) -> tuple[Plan, Mapping[str, Any]]:
+    def load_rest(cls, plan: Plan[Any], folder: Path) -> tuple[Plan[Any], Mapping[str, Any]]:
         """Read what `save_rest` wrote: the plan that was fitted, and `Fitted.extras`."""
         return plan, {}

@@ -10,7 +10,7 @@ from boustro.tasks.fitting import choose_context
 from boustro.tasks.plan import Plan
 
 
-def print_cost(plan: Plan, data: Sequence[Sequence[Any]]) -> None:
+def print_cost(plan: Plan[Any], data: Sequence[Sequence[Any]]) -> None:
     """Print words, bytes and time for the examples of several sets, the training set first; a sample is read."""
     reader = choose_context(plan, data[0]).reader
     read = [reader.sentences(own)[0] for own in data if own]

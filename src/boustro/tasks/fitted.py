@@ -93,7 +93,7 @@ class Fitted:
         extras: What a task has besides, by name.
     """
 
-    plan: Plan
+    plan: Plan[Any]
     labelling: Labelling
     head: Head
     record: dict[str, Any] = field(default_factory=dict)

@@ -32,7 +32,7 @@ SHARED = "weak examples with the text of a training example, not learned from wh
 UNREAD = "sentences without labels, not read, because no labelled sentence is read with them"
 
 
-def fit(plan: Plan, given: Examples, seed: int) -> Fitted:
+def fit(plan: Plan[Any], given: Examples, seed: int) -> Fitted:
     """A head that learned from examples, see `Task.fit`."""
     if given.weak:
         _refuse_weak(plan)
@@ -89,8 +89,8 @@ def fit(plan: Plan, given: Examples, seed: int) -> Fitted:
 
 
 def _read_training(
-    plan: Plan, labelling: Labelling, given: Examples, train: list[Any], seed: int
-) -> tuple[Plan, TrainingSet, dict[str, int]]:
+    plan: Plan[Any], labelling: Labelling, given: Examples, train: list[Any], seed: int
+) -> tuple[Plan[Any], TrainingSet, dict[str, int]]:
     """The features of what is learned from, the plan with the reader of what is answered later, and notices."""
     read, unread = list(given.train), []
     if len(given.train) > len(train):  # what no labelled sentence is read with is not encoded
@@ -112,7 +112,7 @@ def _value(fitted: Fitted, outputs: Sequence[Any], dev: Sequence[Any]) -> float:
     return fitted.score(dev, fitted.answers(outputs, dev)).value
 
 
-def _fit_without(plan: Plan, given: Examples, seed: int, tried: Mapping[str, float]) -> Fitted:
+def _fit_without(plan: Plan[Any], given: Examples, seed: int, tried: Mapping[str, float]) -> Fitted:
     """Weak examples that count nothing teach no label and no word either: the fit is as if there were none."""
     fitted = fit(plan, replace(given, weak=(), weight=None), seed)
     return replace(fitted, record=fitted.record | weak_facts(given.weak, 0.0, tried))
@@ -123,27 +123,27 @@ def weak_facts(weak: Sequence[Any], weight: float, tried: Mapping[str, float]) -
     return {"weak": describe(weak) | {"weight": weight, "tried": tried}}
 
 
-def _shared(plan: Plan, train: Sequence[Any], weak: Sequence[Any]) -> dict[str, int]:
+def _shared(plan: Plan[Any], train: Sequence[Any], weak: Sequence[Any]) -> dict[str, int]:
     parts = plan.task.parts
     known = {text_of(parts, example) for example in train} if weak else set()
     count = sum(text_of(parts, example) in known for example in weak)
     return {SHARED: count} if count else {}
 
 
-def choose_context(plan: Plan, train: Sequence[Any]) -> Plan:
+def choose_context(plan: Plan[Any], train: Sequence[Any]) -> Plan[Any]:
     """Read single sentences where the training set has no documents: later the head reads what it was trained on."""
     named = any(part.document for example in train for part in plan.task.parts(example))
     return plan if named else plan.reading_alone()
 
 
-def _refuse_weak(plan: Plan) -> None:
+def _refuse_weak(plan: Plan[Any]) -> None:
     """`ValueError` for what cannot learn in two stages."""
     if head_class(plan.head_kind).closed_form:
         raise ValueError(f"a {plan.head_kind} head is trained at once, and not first on weak labels; use another head")
     plan.task.refuse_weak(plan.config)
 
 
-def new_head(plan: Plan, labelling: Labelling, train: Sequence[Any], side: int = 0) -> Head:
+def new_head(plan: Plan[Any], labelling: Labelling, train: Sequence[Any], side: int = 0) -> Head:
     """A head of the plan's kind, untrained, for what these examples teach and the vectors of the reader."""
     return make_head(
         plan.head_kind,

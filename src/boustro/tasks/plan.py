@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 
@@ -13,9 +13,11 @@ from boustro.heads.registry import head_class
 from boustro.tasks import TASKS
 from boustro.tasks.config import TaskConfig
 
+Config = TypeVar("Config", bound=TaskConfig)
+
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Generic[Config]):
     """See the module.
 
     Attributes:
@@ -27,12 +29,12 @@ class Plan:
     """
 
     task: Any
-    config: Any
+    config: Config
     head_kind: str
     reader: Reader
     device: torch.device
 
-    def reading_alone(self) -> "Plan":
+    def reading_alone(self) -> "Plan[Config]":
         """The plan that reads each sentence by itself, not in its document."""
         if self.config.context == "sentence":
             return self
@@ -48,7 +50,7 @@ def make_plan(
     cache: bool | str | Path = True,
     device: str | None = None,
     **options: Any,
-) -> Plan:
+) -> Plan[Any]:
     """The plan of a class of tasks; for the other arguments and for errors see `Task`."""
     entry = TASKS[task.name]
     config: TaskConfig = entry.config.make(preset, **options)

@@ -29,7 +29,7 @@ FOLDS = 3
 
 
 def train_stages(
-    plan: Plan,
+    plan: Plan[Any],
     labelling: Labelling,
     head: Head,
     data: TrainingSet,

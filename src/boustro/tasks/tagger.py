@@ -120,22 +120,29 @@ class Tagger(Task[str, list[Entity]]):
     stages = staticmethod(temperature_stages)
 
     @classmethod
-    def augment(cls, plan: Plan, train: list[Sentence], seed: int) -> tuple[list[Sentence], Mapping[str, int]]:
-        config: TaggerConfig = plan.config
+    def augment(
+        cls, plan: Plan[TaggerConfig], train: list[Sentence], seed: int
+    ) -> tuple[list[Sentence], Mapping[str, int]]:
+        config = plan.config
         copies, done = replace_mentions(train, config.replace_mentions, seed) if config.replace_mentions else ([], {})
         alone = sum(not sentence.document for sentence in train) if config.pool_mentions else 0
         return copies, {**done, **({ALONE: alone} if alone else {})}
 
     @classmethod
     def noise(cls, plan: Plan) -> WordDropout | None:
-        config: TaggerConfig = plan.config
+        config = plan.config
         if not config.word_dropout:
             return None
         return word_dropout(plan.reader.encoder(), config.word_dropout, config.combine == "concat")
 
     @classmethod
     def training_inputs(
-        cls, plan: Plan, labelling: Labelling, examples: Sequence[Any], unread: Sequence[Sentence], seed: int
+        cls,
+        plan: Plan[TaggerConfig],
+        labelling: Labelling,
+        examples: Sequence[Any],
+        unread: Sequence[Sentence],
+        seed: int,
     ) -> Taught:
         """As `Contract.training_inputs`; with `memory`, all of these sentences are remembered (`features.memory`)."""
         if not plan.config.memory:
@@ -162,7 +169,7 @@ class Tagger(Task[str, list[Entity]]):
             save_means(folder, fitted.plan.reader.memory)
 
     @classmethod
-    def load_rest(cls, plan: Plan, folder: Path) -> tuple[Plan, Mapping[str, Any]]:
+    def load_rest(cls, plan: Plan[TaggerConfig], folder: Path) -> tuple[Plan[TaggerConfig], Mapping[str, Any]]:
         promise, reader = RecallPromise.load(folder), plan.reader
         if plan.config.memory:
             reader = reader.with_memory(read_means(folder))
