@@ -8,6 +8,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModel
 
+from boustro.encoders.identity import Identity
 from boustro.encoders.spec import exact_spec, load_encoder, split_kind, split_revision
 from boustro.models.blocks import find_blocks
 from boustro.types import Sentence
@@ -182,15 +183,16 @@ def test_each_road_joins_others_and_takes_documents(tiny_lm):
 
 
 def test_a_spec_is_split_into_kind_number_path_and_revision(tmp_path, monkeypatch):
+    exact, local = (Identity(weights=weights, vocabulary="v", pooling="exit") for weights in ("a/b@607", "0"))
     assert split_kind("unmasked:3-4:a/b") == ("unmasked:3-4:", "a/b")
     assert split_kind("repeated:a/b") == ("repeated:", "a/b") and split_kind("gpt2") == ("", "gpt2")
     assert split_kind("backward:3:a") == ("backward:", "3:a")  # takes no number
     assert split_revision("repeated:3:a/b@607a30d") == ("repeated:3:a/b", "607a30d")
-    assert exact_spec("unmasked:3-4:a/b@main", {"weights": "a/b@607"}) == "unmasked:3-4:a/b@607"
-    assert exact_spec("repeated:starter-forward", {"weights": "0"}) == "repeated:starter-forward"
+    assert exact_spec("unmasked:3-4:a/b@main", exact) == "unmasked:3-4:a/b@607"
+    assert exact_spec("repeated:starter-forward", local) == "repeated:starter-forward"
     monkeypatch.chdir(tmp_path)
     (tmp_path / "lm").mkdir()
-    assert exact_spec("repeated:3:lm", {"weights": "0"}) == f"repeated:3:{tmp_path / 'lm'}"
+    assert exact_spec("repeated:3:lm", local) == f"repeated:3:{tmp_path / 'lm'}"
 
 
 def test_the_shipped_lms_are_read_on_every_road():

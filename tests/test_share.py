@@ -12,6 +12,7 @@ from huggingface_hub import ModelCard
 from huggingface_hub.utils import filter_repo_objects
 
 import boustro
+from boustro.encoders.identity import Identity, JoinedIdentity
 from boustro.encoders.spec import exact_spec, load_encoder, split_revision
 from boustro.store import provenance
 from boustro.tasks.card import model_card, write_card
@@ -237,13 +238,17 @@ def test_a_part_of_a_spec_may_name_a_revision(tmp_path, monkeypatch):
     assert split_revision("backward:lm@home") == ("backward:lm@home", None)
 
 
+def identity(*weights: str) -> JoinedIdentity:
+    return JoinedIdentity(lms=tuple(Identity(weights=own, vocabulary="v", pooling="exit") for own in weights))
+
+
 def test_an_exact_spec_leaves_nothing_open(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("lm").mkdir()
-    parts = [{"weights": "gpt2@607a30d"}, {"weights": "0123"}, {"weights": "a/b@c"}, {"weights": "4567"}]
-    exact = exact_spec("gpt2+./lm+backward:a/b@main+backward:lm", {"parts": parts})
+    parts = identity("gpt2@607a30d", "0123", "a/b@c", "4567")
+    exact = exact_spec("gpt2+./lm+backward:a/b@main+backward:lm", parts)
     assert exact == f"gpt2@607a30d+{tmp_path}/lm+backward:a/b@c+backward:{tmp_path}/lm"
-    assert exact_spec(exact, {"parts": parts}) == exact
-    assert exact_spec("starter", {"parts": [{"weights": "0"}, {"weights": "1"}]}) == "starter"
-    assert exact_spec("starter-forward", {"weights": "0"}) == "starter-forward"
-    assert exact_spec("gpt2", {"weights": "gpt2@None"}) == "gpt2"  # a cache that knows no commit
+    assert exact_spec(exact, parts) == exact
+    assert exact_spec("starter", identity("0", "1")) == "starter"
+    assert exact_spec("starter-forward", identity("0")) == "starter-forward"
+    assert exact_spec("gpt2", identity("gpt2@None")) == "gpt2"  # a cache that knows no commit
