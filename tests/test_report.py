@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from boustro.drawing.svg import DARK, LETTER, LIGHT, NUM_SERIES, Scale, standalone, ticks
 from boustro.metrics.spans import extract_spans, score_entities
 from boustro.store import write_file, write_folder
 from boustro.studies.compare.grid import Grid
@@ -23,7 +24,6 @@ from boustro.studies.core.study import KIND, find_cells
 from boustro.studies.report.blocks import MarkedText, Section
 from boustro.studies.report.charts import score_dots
 from boustro.studies.report.page import PAGE_DARK, PAGE_LIGHT
-from boustro.studies.report.svg import DARK, LETTER, LIGHT, NUM_SERIES, Scale, standalone, ticks
 from boustro.tasks.classifier import Classifier
 from boustro.tasks.config import ClassifierConfig, TaggerConfig
 from boustro.tasks.data import read_data

@@ -21,11 +21,11 @@ from boustro.heads.registry import head_class
 from boustro.metrics.buckets import DIMENSIONS, ELSEWHERE, START, Training, count_buckets
 from boustro.metrics.calibration import reliability
 from boustro.metrics.mistakes import count_confusions, count_kinds, match_entities
+from boustro.metrics.score import spread
 from boustro.metrics.significance import RELIABLE, Difference, bootstrap, difference, entity_counts, f1, holm
 from boustro.store import read_folder
 from boustro.studies.compare import cases, examples
 from boustro.studies.compare.cases import Answers
-from boustro.studies.core.run import spread
 from boustro.studies.core.study import KIND, Cell, reading_cells
 from boustro.studies.core.systems import System, find_name
 from boustro.tasks.labellings import labelling_class

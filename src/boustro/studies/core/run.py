@@ -1,7 +1,6 @@
 """The course of every study, from its options to its report, and the part of results.json that all studies share."""
 
 import shlex
-import statistics
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -87,12 +86,3 @@ def print_table(study: Study, results: dict[str, Any]) -> None:
         print(note)
     if results["stamp"]:
         print(f"incomplete: {results['stamp']}")
-
-
-def spread(values: Sequence[float]) -> dict[str, Any]:
-    """Mean, standard deviation (of a sample; 0 for one value) and the values."""
-    return {
-        "mean": statistics.fmean(values),
-        "sd": statistics.stdev(values) if len(values) > 1 else 0.0,
-        "values": list(values),
-    }

@@ -11,11 +11,11 @@ from typing import Any
 
 from rich import table as terminal
 
+from boustro.drawing.frames import Panel, frame_panels, frame_rows
+from boustro.drawing.svg import WIDTH, Scale, dots, path, text, ticks
 from boustro.studies.report import Results, StudyReport, data_blocks, made, numbers
 from boustro.studies.report.blocks import Block, Code, Details, Figure, Prose, Section, Table, TableCell
 from boustro.studies.report.charts import Colours, colour_names, spread_dots
-from boustro.studies.report.frames import Panel, frame_panels, frame_rows
-from boustro.studies.report.svg import WIDTH, Scale, dots, path, text, ticks
 
 LANE = 11  # pixels
 Points = list[dict[str, Any]]

@@ -4,8 +4,8 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from boustro.metrics.score import spread
 from boustro.metrics.significance import RELIABLE, holm, sign_flip_p
-from boustro.studies.core.run import spread
 from boustro.studies.core.study import Cell, reading_cells
 from boustro.studies.core.systems import short_specs
 from boustro.studies.fewshot.report import selection_score
