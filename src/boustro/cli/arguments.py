@@ -20,7 +20,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_
 from boustro.choose import suggestion
 from boustro.options import OptionError
 from boustro.store import MANIFEST, read_json, record_options
-from boustro.tasks import TASKS
+from boustro.tasks import DEFAULT_TASK, TASKS
 from boustro.tasks.config import TaskConfig
 
 Command = Callable[..., Any]
@@ -36,7 +36,7 @@ def prepare(command: Command, arguments: list[str], prog: str) -> tuple[Command,
     recipe = read_recipe(Path(path)) if path else {}
     task = peek(arguments, "task") or recipe.get("task")
     if "task" not in options_of(command):
-        task = "tag"
+        task = DEFAULT_TASK
     elif task not in TASKS:  # the command line refuses an unknown one
         from boustro.tasks.data.guess import guess_task
 

@@ -72,7 +72,7 @@ def fit(
         model = task_class(task)(encoder, head, cache=run.cache, device=run.device, **chosen)
         check_output(json)
         check_spec(model.encoder_spec)
-        if reading.documents and task != "tag":
+        if reading.documents and not model.in_documents:
             raise OptionError("--documents is for taggers, which read sentences in their documents; leave it out")
         with claim(out, TASKS[task].folder, overwrite):
             sentences = read_examples(model, train, reading, training=True)
