@@ -23,7 +23,7 @@ import tyro
 import boustro
 from boustro.metrics.spans import extract_spans
 from boustro.store import write_file
-from boustro.studies.fewshot.draws import draw_all
+from boustro.studies.core.draws import draw_all
 from boustro.tasks.data.schemes import entities_to_bio, gold_entities
 from boustro.types import Entity, Sentence
 

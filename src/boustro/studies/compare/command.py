@@ -43,7 +43,7 @@ def compare(
         train_sentences: Train on the first N examples only.
     """
     check_options(compare, locals())
-    from boustro.studies.compare.grid import Grid
+    from boustro.studies.compare.comparison import Comparison
     from boustro.studies.core.run import run_study
     from boustro.studies.core.systems import parse_variants
     from boustro.tasks import TASKS, task_class
@@ -53,7 +53,7 @@ def compare(
     for variant in variants:  # raises before the data are read
         config.make(**{**options, **{name: v for name, v in variant.items() if name != "preset"}})
     sets = data.read(task, reading)
-    grid = Grid(
+    grid = Comparison(
         encoders=encoders,
         heads=heads,
         seeds=seeds,
