@@ -33,8 +33,7 @@ def compare(
 
     Args:
         encoders: Specs of encoders, such as starter-forward starter.
-        task: tag, classify, pair, similarity, regress, qa or relation (boustro fit describes them). By default as the
-            training set has it.
+        task: As for boustro fit. By default as the training set has it.
         heads: Kinds of head, as for boustro fit. By default the task's own.
         seeds: Number of seeds; the seeds 1, 2, … are used.
         vary: Options to vary, such as pooling=exit,exit+before layers=last,all. Every combination is a system.

@@ -44,8 +44,7 @@ def fewshot(
 
     Args:
         encoders: Specs of encoders, such as starter-forward starter.
-        task: tag (entities), classify, regress, pair, similarity, qa or relation. By default as the training set has
-            it.
+        task: As for boustro fit. By default as the training set has it.
         shots: Sentences per entity type, texts per label (the K of K-shot), or examples in all.
         draws: Number of random draws per K. The paper's protocol has one.
         heads: Heads; auto is the one that measurement favoured at each K.
