@@ -5,17 +5,20 @@ BIN := $(VENV)/bin
 
 # Each test file in one of as many processes as there are cores: what its tests share is made once.
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
-# Encoders, heads and training.
-COMPUTING := adapt copies crf elmo embeddings encoders fusion heads loss masked optimizer pairs pretrain pretrain_objectives \
-	questions roads sequence_heads span_head tagger tasks warm_start
+# What bf16 changes: states of encoders, and the training of heads, LMs and what stands between them.
+COMPUTING := adapt crf elmo encoders fusion heads loss masked optimizer pretrain roads sequence_heads span_head tagger tasks
 
-.PHONY: demo test test-bf16 test-llm check docs install format clean
+.PHONY: demo test test-long test-bf16 test-llm check docs install format clean
 
 demo: install
 	$(BIN)/boustro demo
 
 test: install
 	$(PYTEST)
+
+# With the tests that are marked `long`: every documented command, and many random cases.
+test-long: install
+	$(PYTEST) -m '' --hypothesis-profile long
 
 test-bf16: install
 	BOUSTRO_BF16=1 $(PYTEST) $(COMPUTING:%=tests/test_%.py)

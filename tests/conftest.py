@@ -5,6 +5,7 @@ move tensors. It must be installed before they are imported, so this file import
 """
 
 import contextlib
+import gc
 import os
 import socket
 import tempfile
@@ -16,14 +17,19 @@ os.environ["BOUSTRO_CACHE"] = f"{CACHES.name}/features"
 os.environ["HF_HOME"] = f"{CACHES.name}/huggingface"
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
+os.environ.setdefault("BOUSTRO_BF16", "0")  # the same on every machine; `make test-bf16` sets 1
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # on tensors this small, threads cost more than they bring
 
+gc.disable()  # until all is imported: what stays to the end need not be looked through again and again
+
 import pytest  # noqa: E402
+from filelock import FileLock  # noqa: E402
 from hypothesis import settings  # noqa: E402
 from jaxtyping import install_import_hook  # noqa: E402
 
-settings.register_profile("boustro", deadline=None, max_examples=50)  # a busy machine is no failure
-settings.load_profile("boustro")
+settings.register_profile("short", deadline=None, max_examples=25)  # a busy machine is no failure
+settings.register_profile("long", deadline=None, max_examples=300)
+settings.load_profile("short")
 CHECKED = ["boustro.objectives", "boustro.models", "boustro.heads", "boustro.generation"]
 install_import_hook(CHECKED, "beartype.beartype")
 
@@ -86,6 +92,28 @@ def pytest_collection_modifyitems(items) -> None:
             item.add_marker(pytest.mark.skip(reason=f"needs {SHARED_DATA}, which is not here"))
 
 
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
+
+
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory) -> Callable[[str, Callable[[Path], object]], Path]:
+    """made_once(name, make) → a path at which `make` has written something: once for all processes of a run."""
+    base = tmp_path_factory.getbasetemp()
+    folder = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+    def make_once(name: str, make: Callable[[Path], object]) -> Path:
+        path, done = folder / name, folder / f"{name}.made"
+        with FileLock(folder / f"{name}.lock"):
+            if not done.exists():
+                make(path)
+                done.touch()
+        return path
+
+    return make_once
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """../shared/data; a test that asks for it carries the marker `shared_data`."""
@@ -145,6 +173,24 @@ def tiny_lm(tiny_tokenizer, tmp_path_factory) -> Callable[..., Path]:
 def tiny_pair(tiny_lm) -> str:
     """The spec of a forward and a backward LM over one vocabulary, with sentinels."""
     return f"{tiny_lm('llama', sentinel=True)}+{tiny_lm('llama', 'backward', seed=1, sentinel=True)}"
+
+
+@pytest.fixture(scope="session")
+def tagger_folder(made_once, tiny_pair) -> Path:
+    """The folder of a tagger that has learned `labelled.DATA`; to be read only."""
+    from boustro import Tagger
+    from labelled import DATA
+
+    tagger = Tagger(tiny_pair, "mlp", epochs=60, lr=1e-2, dropout=0.0, hidden=64)
+    return made_once("ner", lambda path: tagger.fit(DATA, DATA, seed=1).save_pretrained(path))
+
+
+@pytest.fixture(scope="session")
+def world(made_once, tiny_lm):
+    """One valid thing of every kind that Boustro reads or writes; to be read only."""
+    from world import World, make_world
+
+    return World(made_once("world", lambda path: make_world(path, tiny_lm)))
 
 
 def _write_tokenizer(folder: Path, size: int) -> Path:

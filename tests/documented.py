@@ -36,7 +36,7 @@ SMALL = {
     "embed-fit": "--epochs 1 --hidden 8",
     "distill": "--epochs 1 --hidden 8",
     "distill-states": "--words 60",
-    "language": "--vocabulary 300 --segment-length 16 --batch-segments 1 --preset tiny --passes 1 --epochs 1 "
+    "language": "--vocabulary 300 --segment-length 64 --batch-segments 4 --preset tiny --passes 1 --epochs 1 "
     "--no-compile",
     "generate": "--length 4",
     "seq2seq": "--epochs 1 --prompt-pieces 5",
@@ -187,9 +187,8 @@ def make_small(arguments: list[str]) -> list[str]:
     return [name, *rest]
 
 
-def run_block(block: str, folder: Path) -> int:
-    """Run the block's `boustro` commands in `folder`, the current one; returns their number."""
-    count = 0
+def run_block(block: str, folder: Path) -> None:
+    """Run the block's `boustro` commands in `folder`, the current one."""
     for command in expand(block, folder):
         if (arguments := arguments_of(command)) is None:
             continue
@@ -197,8 +196,6 @@ def run_block(block: str, folder: Path) -> int:
         if "--out" in arguments:  # a placeholder, or the result of another choice in the same block
             _remove(folder / arguments[arguments.index("--out") + 1])
         assert main(arguments) == 0, " ".join(arguments)
-        count += 1
-    return count
 
 
 def _set_option(words: list[str], option: str, values: list[str]) -> list[str]:

@@ -67,7 +67,7 @@ class Puppet(Served):
 def serving(folders: Sequence[Path], errors: Path, *options: str) -> Iterator[tuple[str, Any]]:
     """The address of `boustro serve` in a process of its own, once it is ready, and the process."""
     arguments = ["serve", *map(str, folders), "--port", "0", *options]
-    process = start(undisturbed, arguments, errors, BOUSTRO_BF16="0", OMP_NUM_THREADS="1")
+    process = start(undisturbed, arguments, errors, OMP_NUM_THREADS="1")
     try:
         address = _wait(lambda: re.search(r"http://\S+", errors.read_text()), process, errors)[0]
         _wait(lambda: _is_ready(address), process, errors)

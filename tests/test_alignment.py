@@ -49,7 +49,6 @@ def own_pieces(pieces, i: int) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=30)
 @given(any_words)
 def test_every_word_owns_a_run_of_pieces_and_the_runs_are_all_there_is(kind, words):
     tokenizer = build(kind)
@@ -61,7 +60,6 @@ def test_every_word_owns_a_run_of_pieces_and_the_runs_are_all_there_is(kind, wor
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=30)
 @given(words)
 def test_pieces_are_those_of_the_running_text(kind, words):
     """Where every word follows a space, the whole text tokenized at once gives the same pieces."""
@@ -78,7 +76,6 @@ def test_pieces_are_those_of_the_running_text(kind, words):
 
 
 @pytest.mark.parametrize("kind", [p for p in KINDS if (p if isinstance(p, str) else p.values[0]) in SPELLING])
-@settings(max_examples=30)
 @given(spaced_words)
 def test_pieces_spell_the_text_and_each_word(kind, spaced):
     tokenizer, (words, spaces) = build(kind), zip(*spaced, strict=True)

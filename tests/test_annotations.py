@@ -16,7 +16,7 @@ from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.data.texts import read_texts
 from boustro.tasks.data.units import CODECS, CONVERTED, UTF_16, position
 from boustro.types import Entity
-from labelled import DATA, rows, spans
+from labelled import rows, spans
 
 TEXT = "The 🚀 of Ada Brandt left Port Lisse.\nIt rained."
 GOLD = [Entity("PER", 9, 19), Entity("LOC", 25, 35)]
@@ -326,11 +326,8 @@ def test_other_records_stay_as_they_are():
 
 
 @pytest.fixture(scope="module")
-def tagger(tiny_pair, tmp_path_factory):
-    path = tmp_path_factory.mktemp("tagger") / "ner"
-    made = boustro.Tagger(tiny_pair, "mlp", epochs=60, lr=1e-2, dropout=0.0, hidden=64).fit(DATA, DATA)
-    made.save_pretrained(path)
-    return made, path
+def tagger(tagger_folder):
+    return boustro.Tagger.from_pretrained(tagger_folder), tagger_folder
 
 
 LINES = ["🚀 In Vellmar it rained.", "Nobody reads.", "Professor Ada Calloway sold umbrellas."]

@@ -296,6 +296,7 @@ def signalled_after_a_shard() -> None:
     shards.run_shards = signalled
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs the memory of a process at a moment")
 def test_memory_is_the_same_after_five_thousand_rows_and_after_fifty_thousand(folder, tmp_path):
     """Of words that all differ: what is kept of each word is what grows. Siblings: `batch`, `evaluate`, `embed`."""

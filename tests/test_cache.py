@@ -3,8 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
 from collections import namedtuple
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+import children
 from boustro.cli.cache import cache
 from boustro.encoders import cache as features
 from boustro.encoders import loading
@@ -124,37 +123,23 @@ def test_an_entry_without_its_file_is_computed_again(tiny_lm, tmp_path):
     np.testing.assert_array_equal(encoder.encode_all(WORDS).streams[0], first)
 
 
-MANY = """
-import sys
-import numpy as np
-from boustro.encoders.spec import load_encoder
-sentences = [line.split() for line in sys.argv[3].splitlines()]
-encoder = load_encoder(sys.argv[1], cache=sys.argv[2], dtype="float32")
-print("ready", flush=True)
-sys.stdin.readline()
-for _ in range(3):
-    for count in (len(sentences), 3):
-        found = encoder.encode_all(sentences[:count]).streams[0]
-print(repr(float(np.abs(found).sum())))
-"""
+def encode_often(lm: str, cache: str, all_started, out: str) -> None:
+    encoder, sentences = load_encoder(lm, cache=cache, dtype="float32"), [line.split() for line in SENTENCES]
+    all_started.wait()
+    for _ in range(3):
+        for count in (len(sentences), 3):
+            found = encoder.encode_all(sentences[:count]).streams[0]
+    Path(out).write_text(repr(float(np.abs(found).sum())))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("count", [2, 8])
-def test_many_programs_share_one_cache(tiny_lm, tmp_path, count):
-    arguments = [sys.executable, "-c", MANY, str(tiny_lm("llama")), str(tmp_path), "\n".join(SENTENCES)]
-    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+def test_many_programs_share_one_cache(tiny_lm, tmp_path):
+    cache, outs, all_started = tmp_path / "cache", [tmp_path / str(n) for n in range(6)], children.CONTEXT.Barrier(6)
     limit = {"BOUSTRO_CACHE_LIMIT": "300K"}  # both entries do not fit, so that each is removed again and again
-    running = [subprocess.Popen(arguments, text=True, env=os.environ | limit, **pipes) for _ in range(count)]
-    for process in running:
-        assert process.stdout.readline() == "ready\n", process.communicate()[1]
-    for process in running:
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    ended = [process.communicate(timeout=300) for process in running]
-    assert [process.returncode for process in running] == [0] * count, ended
-    assert len({out for out, _ in ended}) == 1
-    assert not list(tmp_path.glob("??/.*"))
+    given = [(str(tiny_lm("llama")), str(cache), all_started, str(out)) for out in outs]
+    running = [children.start(encode_often, None, Path(f"{own[-1]}.err"), *own, **limit) for own in given]
+    assert [children.finish(process) for process in running] == [0] * len(outs), Path(f"{outs[0]}.err").read_text()
+    assert len({out.read_text() for out in outs}) == 1
+    assert not list(cache.glob("??/.*"))
 
 
 def test_entries_give_way_before_a_full_disk_is_complained_of(tiny_lm, tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ import gzip
 import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -60,12 +61,12 @@ def test_help_is_instant_and_does_not_import_torch():
         assert name in done.stdout
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help_for_which_nothing_slow_is_imported(command):
-    code = "import sys; from boustro.cli.main import main; main(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
-    done = subprocess.run([sys.executable, "-c", code, command, "--help"], capture_output=True, text=True, check=False)
-    assert "usage: boustro " + command in done.stdout and "tyro" in done.stderr.split()
-    assert not {"torch", "transformers"} & set(done.stderr.split())
+def test_every_command_has_help_for_which_nothing_slow_is_imported():
+    code = "import sys; from boustro.cli.main import main; [main([name, '--help']) for name in sys.argv[1:]]"
+    code += "; print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code, *COMMANDS], capture_output=True, text=True, check=False)
+    assert re.findall(r"^usage: boustro (\S+)", done.stdout, re.MULTILINE) == [*COMMANDS]
+    assert "tyro" in done.stderr.split() and not {"torch", "transformers"} & set(done.stderr.split())
 
 
 def test_usage_errors_exit_with_2(capsys):
@@ -211,13 +212,13 @@ def test_files_are_read_in_large_batches_and_a_pipe_as_its_lines_arrive(tmp_path
     os.close(reader)
 
 
-def test_a_line_is_answered_before_the_next_one_is_written(folder):
-    command = [sys.executable, "-m", "boustro", "predict", str(folder / "ner")]
+def test_a_line_of_standard_input_is_answered_before_the_next_one_is_written(folder):
+    command = [sys.executable, "-m", "boustro", "predict", str(folder / "ner"), "--format", "jsonl"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        for line in ("Ada said .\n", "Nobody came .\n"):
-            process.stdin.write(line)
+        for line in ("Ada <b> said .", "Nobody came ."):
+            process.stdin.write(line + "\n")
             process.stdin.flush()
-            assert process.stdout.readline()
+            assert json.loads(process.stdout.readline())["text"] == line
         process.stdin.close()
         assert process.wait() == 0
 
@@ -251,17 +252,6 @@ def test_a_device_that_is_not_here_is_named(folder, capsys):
         assert main([command, str(folder / "ner"), str(folder / "dev.conll"), "--device", "cpu"]) == 0
 
 
-def test_predict_reads_standard_input(folder):
-    done = subprocess.run(
-        [sys.executable, "-m", "boustro", "predict", str(folder / "ner"), "--format", "jsonl"],
-        input="Ada <b> said boats cost 3 million .\n",
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert json.loads(done.stdout)["text"] == "Ada <b> said boats cost 3 million ."
-
-
 def shell(line):
     """The last line on standard error, and the exit code, of a line that calls {boustro}."""
     line = line.replace("{boustro}", f"{sys.executable} -m boustro")
@@ -270,24 +260,29 @@ def shell(line):
     return done.stderr, done.returncode
 
 
+FULL = ("boustro: standard output: No space left on device\n", 1)
+
+
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("command", ["--help", "--version", "check --help", "check {data}", "predict {ner} {data}"])
+@pytest.mark.parametrize("command", ["--help", "--version", "check --help", "check {data}"])
 def test_output_that_cannot_be_written_is_said_in_a_sentence(folder, command, unbuffered, monkeypatch):
     monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
-    command = command.replace("{ner}", str(folder / "ner")).replace("{data}", str(folder / "dev.conll"))
-    assert shell(f"{{boustro}} {command} >/dev/full") == ("boustro: standard output: No space left on device\n", 1)
+    command = command.replace("{data}", str(folder / "dev.conll"))
+    assert shell(f"{{boustro}} {command} >/dev/full") == FULL
     assert shell(f"{{boustro}} {command} | true") == ("", 141)
     assert shell(f"{{boustro}} {command} >&-") == ("", 0)
 
 
-def test_a_closed_pipe_is_no_error(folder, tmp_path):
-    (tmp_path / "text").write_text("Ada said boats cost 3 million .\n" * 3000)
+def test_a_full_disk_and_a_closed_pipe_end_the_answers_of_predict(folder, tmp_path):
+    (tmp_path / "text").write_text("Ada said boats cost 3 million .\n" * 1000)
     assert shell(f"{{boustro}} predict {folder / 'ner'} {tmp_path / 'text'} | head -1") == ("", 141)
+    assert shell(f"{{boustro}} predict {folder / 'ner'} {tmp_path / 'text'} >/dev/full") == FULL
 
 
-def test_a_closed_standard_input_is_named(folder):
-    said = "boustro: standard input is closed; name a file to read\n"
-    assert shell(f"{{boustro}} predict {folder / 'ner'} <&-") == (said, 1)
+def test_a_closed_standard_input_is_named(folder, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    said = fails(capsys, "predict", folder / "ner")
+    assert said == "boustro: standard input is closed; name a file to read"
 
 
 def test_text_is_escaped_in_html(folder, capsys, tmp_path):
@@ -296,8 +291,8 @@ def test_text_is_escaped_in_html(folder, capsys, tmp_path):
     assert "<script>" not in capsys.readouterr().out
 
 
-def test_a_sentence_of_100000_words_is_tagged_whole_and_noted(folder, capsys, tmp_path):
-    (tmp_path / "long.conll").write_text("Ada\tB-PER\n" + "said\tO\n" * 99_999, "utf-8")
+def test_a_sentence_of_20000_words_is_tagged_whole_and_noted(folder, capsys, tmp_path):
+    (tmp_path / "long.conll").write_text("Ada\tB-PER\n" + "said\tO\n" * 19_999, "utf-8")
     assert main(["evaluate", str(folder / "ner"), str(tmp_path / "long.conll")]) == 0
     captured = capsys.readouterr()
     assert "overlapping windows" in captured.err and "PER" in captured.out
@@ -372,14 +367,17 @@ def test_check_reports_repairs_duplicates_and_leakage(capsys, tmp_path):
     assert "1 sentences occur more than once" in out and f"1 sentences are also in {tmp_path / 'a'}" in out
 
 
-@pytest.mark.parametrize("first", ["import boustro", "import torch, boustro"])
 @pytest.mark.parametrize(
-    ("given", "spin"), [({}, "5000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, None)]
+    ("first", "given", "spin"),
+    [
+        ("import boustro", {}, "5000"),
+        ("import boustro", {"GOMP_SPINCOUNT": "7"}, "7"),
+        ("import boustro", {"OMP_WAIT_POLICY": "active"}, None),
+        ("import torch, boustro", {}, None),
+    ],
 )
-def test_threads_do_not_wait_long_in_a_loop_unless_the_user_says_how(given, spin, first):
+def test_threads_do_not_wait_long_in_a_loop_unless_the_user_says_how(first, given, spin):
     """Unless torch is there already, which has read it."""
-    if first != "import boustro" and not given:
-        spin = None
     environment = {
         name: value for name, value in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
     }

@@ -20,16 +20,9 @@ TEXT = "Professor Ada Calloway sold umbrellas. In Vellmar it rained."
 FAST = {"epochs": 3, "lr": 1e-2, "hidden": 16}
 
 
-@pytest.fixture(scope="module")
-def folder(tiny_pair, tmp_path_factory):
-    path = tmp_path_factory.mktemp("tagger") / "ner"
-    boustro.Tagger(tiny_pair, "mlp", **FAST).fit(DATA, DATA).save_pretrained(path)
-    return path
-
-
 @pytest.fixture
-def tagger(folder):
-    return boustro.Tagger.from_pretrained(folder)
+def tagger(tagger_folder):
+    return boustro.Tagger.from_pretrained(tagger_folder)
 
 
 def pickled(thing):
@@ -90,8 +83,8 @@ def test_a_copy_does_not_take_another_lm_for_its_own(tmp_path, tiny_lm):
     other.fit(DATA)  # on the new one
 
 
-def test_a_copy_goes_to_the_device_that_was_asked_for(folder, monkeypatch):
-    named, best = (boustro.Tagger.from_pretrained(folder, device=device) for device in ("cpu", None))
+def test_a_copy_goes_to_the_device_that_was_asked_for(tagger_folder, monkeypatch):
+    named, best = (boustro.Tagger.from_pretrained(tagger_folder, device=device) for device in ("cpu", None))
     monkeypatch.setattr("boustro.hardware.best_device", lambda: torch.device("meta"))
     assert [pickled(tagger).device.type for tagger in (named, best)] == ["cpu", "meta"]
 
@@ -141,9 +134,9 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_a_process_that_is_forked_after_a_prediction_predicts(folder):
+def test_a_process_that_is_forked_after_a_prediction_predicts(tagger_folder):
     """Threads of OpenMP and of the tokenizers have been at work, and are not there in the child."""
     environment = {**os.environ, "OMP_NUM_THREADS": "2", "TOKENIZERS_PARALLELISM": "true"}
-    words = [sys.executable, "-c", FORKED, str(folder), TEXT]
+    words = [sys.executable, "-c", FORKED, str(tagger_folder), TEXT]
     run = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stderr

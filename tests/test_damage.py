@@ -13,12 +13,7 @@ import boustro
 from boustro.encoders.spec import load_encoder
 from boustro.store import open_folder
 from damage import vouch
-from world import make_world, run
-
-
-@pytest.fixture(scope="module")
-def world(tiny_lm, tmp_path_factory):
-    return make_world(tmp_path_factory.mktemp("world"), tiny_lm)
+from world import run
 
 
 @pytest.fixture
@@ -131,7 +126,7 @@ def test_a_model_that_cannot_be_read_is_named(world, copy, file, content, messag
     assert message in refused(*world.command("fit"), "--encoder", folder)
 
 
-@pytest.mark.parametrize("opens", ["fit --encoder", "pretrain --init-from", "pretrain --init-embeddings-from"])
+@pytest.mark.parametrize("opens", ["fit --encoder", "pretrain --init-from"])
 def test_weights_that_are_not_all_there_are_no_model(world, copy, opens):
     folder = copy("lm")
     change_tensors(folder / "model.safetensors", lambda tensors: tensors.pop("model.layers.1.mlp.up_proj.weight"))

@@ -24,7 +24,6 @@ def lm(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("BOUSTRO_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("BOUSTRO_BF16", "0")
 
 
 def test_perplexities_are_those_of_plain_transformers_and_remembered(lm, monkeypatch):

@@ -46,7 +46,6 @@ def run(corpus, out, *options, code=0):
 @pytest.mark.parametrize("kind", ["llama", "backward:llama", "masked:bert", "masked:eurobert"])
 def test_a_word_is_compared_with_the_teachers_vector_of_the_same_word(lm, corpus, tmp_path, monkeypatch, kind):
     """A student that is the teacher has the teacher's vectors, if words, windows and order are right."""
-    monkeypatch.setenv("BOUSTRO_BF16", "0")
     spec, seen = lm(kind), {}
 
     def look(config, facts, reader, loss_of, batches, *rest, **how):
@@ -87,7 +86,7 @@ def test_the_student_learns_and_is_an_ordinary_folder(lm, corpus, tmp_path, caps
 
 
 def test_a_stopped_run_goes_on_to_the_same_weights(tiny_lm, corpus, tmp_path, stopped_before):
-    options = ("--teacher", tiny_lm("gpt2"), "--student", tiny_lm("llama"), "--save-minutes", "0")
+    options = ("--teacher", tiny_lm("gpt2"), "--student", tiny_lm("llama"), "--save-minutes", "0", "--words", "3200")
     run(corpus, tmp_path / "whole", *options)
     with stopped_before(20, ValueError("stopped")):
         run(corpus, tmp_path / "parts", *options, code=1)

@@ -1,5 +1,10 @@
-"""What the README and the docs show is run: Python blocks print the output shown there, commands end well."""
+"""What the README and the docs show holds: Python blocks print the output shown there, commands end well.
 
+Every command is parsed. `make test` runs a block for each command, `make test-long` all.
+"""
+
+import functools
+import inspect
 import re
 import shlex
 from pathlib import Path
@@ -7,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from boustro.cli.main import COMMANDS, main
-from documented import NOT_RUN, make_folder, run_block
+from boustro.options import check_options
+from documented import NOT_RUN, arguments_of, expand, make_folder, run_block
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -17,6 +23,10 @@ BLOCKS = {
     for block in re.findall(r"```bash\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
     if re.search(r"^( *|.*\| )boustro |boustro\.cli ", block, re.MULTILINE)
 }
+SHOWN = {
+    name: set(re.findall(r"\bboustro(?:\.cli)? ([a-z][\w-]*)", block)) & {*COMMANDS} for name, block in BLOCKS.items()
+}
+"""The commands of each block."""
 INLINE = [
     (page.name, re.sub(r"\s+", " ", command))
     for page in PAGES
@@ -45,15 +55,48 @@ def placeholders(tmp_path_factory):
     return make_folder(tmp_path_factory.mktemp("documented"))
 
 
-@pytest.mark.parametrize("name", [name for name in BLOCKS if name not in NOT_RUN], ids=lambda name: name[:60])
-def test_commands_shown_end_well(name, placeholders, tmp_path, monkeypatch):
+@pytest.fixture
+def here(placeholders, tmp_path, monkeypatch):
+    """The current folder, with what the pages name."""
     for path in placeholders.iterdir():
         (tmp_path / path.name).symlink_to(path)
     monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", BLOCKS, ids=lambda name: name[:60])
+def test_options_of_commands_shown_are_taken(name, here, monkeypatch):
+    def checked_only(command):
+        @functools.wraps(command)
+        def check(*given, **named):
+            check_options(command, signature.bind(*given, **named).arguments)
+
+        del check.__wrapped__  # whose annotations tyro would read
+        signature = check.__signature__ = inspect.signature(command)
+        return check
+
+    monkeypatch.setattr("boustro.cli.arguments.recorded", checked_only)
+    commands = [arguments for command in expand(BLOCKS[name], here) if (arguments := arguments_of(command)) is not None]
+    for arguments in commands:
+        assert main(arguments) == 0, " ".join(arguments)
+    assert {name for name, *_ in commands} == SHOWN[name]
+
+
+def runs():
+    """The blocks that are run, the README's and short ones first; those that show no new command are marked `long`."""
+    shown: set[str] = set()
+    for name in sorted(BLOCKS, key=lambda name: (not name.startswith("README"), BLOCKS[name].count("boustro"))):
+        if name not in NOT_RUN:
+            yield pytest.param(name, marks=pytest.mark.long if SHOWN[name] <= shown else (), id=name[:60])
+            shown |= SHOWN[name]
+
+
+@pytest.mark.parametrize("name", runs())
+def test_commands_shown_end_well(name, here, monkeypatch):
     monkeypatch.setattr("uvicorn.Server.run", lambda *_: None)  # servers would run on
-    with (tmp_path / "log.txt").open() as log:
+    with Path("log.txt").open() as log:
         monkeypatch.setattr("sys.stdin", log)
-        assert run_block(BLOCKS[name], tmp_path) > 0
+        run_block(BLOCKS[name], here)
 
 
 def test_blocks_that_are_not_run_still_exist():

@@ -5,7 +5,6 @@ import json
 import resource
 import shutil
 import signal
-import subprocess
 import sys
 
 import numpy as np
@@ -13,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import children
 from architectures import plain
 from boustro.cli.cache import cache as cache_command
 from boustro.encoders.cache import CachedEncoder, cache_limit
@@ -217,21 +217,19 @@ def test_the_cache_keeps_to_its_limit(tiny_lm, tmp_path, monkeypatch):
         cache_limit()
 
 
+def encode_with_little_room(path: str, cache: str) -> None:
+    encoder = load_encoder(path, cache=cache)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
+    encoder.encode_all([["Ada", "sells", "boats"]] * 500)
+
+
 def test_a_full_disk_while_writing_leaves_nothing_broken(tiny_lm, tmp_path):
-    program = (
-        "import resource, signal, sys\n"
-        "from boustro.encoders.spec import load_encoder\n"
-        "encoder = load_encoder(sys.argv[1], cache=sys.argv[2])\n"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))\n"
-        "encoder.encode_all([['Ada', 'sells', 'boats']] * 500)\n"
-    )
-    assert hasattr(signal, "SIGXFSZ") and resource.RLIMIT_FSIZE is not None
-    path = str(tiny_lm("llama"))
-    done = subprocess.run([sys.executable, "-c", program, path, tmp_path], capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and "OSError" in done.stderr and "nothing was left behind" in done.stderr
-    assert not [p for p in tmp_path.rglob("*") if p.is_file()]
-    assert load_encoder(path, cache=tmp_path).encode_all([["Ada"]] * 500).lengths.sum() == 500
+    path, cache, errors = str(tiny_lm("llama")), tmp_path / "cache", tmp_path / "errors"
+    assert children.finish(children.start(encode_with_little_room, None, errors, path, str(cache))) == 99
+    assert "OSError" in errors.read_text() and "nothing was left behind" in errors.read_text()
+    assert not [p for p in cache.rglob("*") if p.is_file()]
+    assert load_encoder(path, cache=cache).encode_all([["Ada"]] * 500).lengths.sum() == 500
 
 
 def test_the_cache_is_listed_and_cleared(tiny_lm, tmp_path, capsys):

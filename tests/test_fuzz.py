@@ -1,7 +1,7 @@
 """Whatever is thrown at Boustro, it answers in a sentence, and what lies there stays.
 
 A failure names its case, which runs alone with `BOUSTRO_FUZZ_SEED=… BOUSTRO_FUZZ_CASE=… pytest tests/test_fuzz.py`;
-`BOUSTRO_FUZZ_CASES` changes how many there are.
+`make test` throws the first `SHORT` cases, `make test-long` all; `BOUSTRO_FUZZ_CASES` changes how many there are.
 """
 
 import faulthandler
@@ -24,10 +24,11 @@ from boustro.pretrain.trainer import PretrainTrainer
 from boustro.store import kind_of, open_folder
 from damage import BYSTANDER
 from fuzzing import Case, snapshot
-from world import BrokenOff, make_world, run
+from world import BrokenOff, run
 
 SEED = int(os.environ.get("BOUSTRO_FUZZ_SEED", "0"))
-CASES = int(os.environ.get("BOUSTRO_FUZZ_CASES", "2200"))
+SHORT, LONG = 200, 2500
+CASES = int(os.environ.get("BOUSTRO_FUZZ_CASES", LONG))
 ALONE = os.environ.get("BOUSTRO_FUZZ_CASE")
 BLOCK = 100
 CASE_SECONDS, BLOCK_SECONDS = 60, 600
@@ -39,17 +40,12 @@ class TooLong(BaseException):
     """A case does not come to an end."""
 
 
-@pytest.fixture(scope="module")
-def world(tiny_lm, tmp_path_factory):
-    return make_world(tmp_path_factory.mktemp("world"), tiny_lm)
-
-
 @pytest.fixture
 def no_training(monkeypatch):
     """Runs stop where long work would begin."""
     import uvicorn
 
-    import boustro.studies.core.cells
+    import boustro.studies.core.study
     import boustro.studies.language.build
     import boustro.tasks.distill.training
     import boustro.tasks.stages
@@ -61,7 +57,7 @@ def no_training(monkeypatch):
     monkeypatch.setattr(uvicorn.Server, "run", refuse)
     monkeypatch.setattr("webbrowser.open", refuse)
     train_head, train = boustro.tasks.stages.train_head, PretrainTrainer.train
-    monkeypatch.setattr(boustro.studies.core.cells, "compute_cells", refuse)  # the demo's
+    monkeypatch.setattr(boustro.studies.core.study, "compute_cells", refuse)  # the demo's
     monkeypatch.setattr(boustro.text.shards, "ProcessPoolExecutor", refuse)
 
     def train_little(self, **given):
@@ -95,7 +91,12 @@ def small_machine():
     resource.setrlimit(resource.RLIMIT_AS, limits)
 
 
-@pytest.mark.parametrize("first", [int(ALONE)] if ALONE else range(0, CASES, BLOCK))
+def _marked(first: int):
+    chosen = first < SHORT or "BOUSTRO_FUZZ_CASES" in os.environ
+    return pytest.param(first, marks=() if chosen else pytest.mark.long)
+
+
+@pytest.mark.parametrize("first", [int(ALONE)] if ALONE else map(_marked, range(0, CASES, BLOCK)))
 def test_nothing_that_is_thrown_does_harm(world, first, no_training, small_machine, tmp_path, monkeypatch, capsys):
     before = snapshot(world.folder)
     failures = []

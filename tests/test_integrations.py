@@ -18,20 +18,13 @@ X, Y = [words for words, _ in DATA], [tags for _, tags in DATA]
 TEXTS = ["In Vellmar it rained.\n\n Professor Ada  Calloway sold umbrellas.", "", "Nobody reads the bulletin.", " \n"]
 
 
-@pytest.fixture(scope="module")
-def folder(tiny_pair, tmp_path_factory):
-    path = tmp_path_factory.mktemp("tagger") / "ner"
-    boustro.Tagger(tiny_pair, "mlp", epochs=60, lr=1e-2, dropout=0.0, hidden=64).fit(DATA, DATA).save_pretrained(path)
-    return path
-
-
 @pytest.fixture
-def nlp(folder):
+def nlp(tagger_folder):
     spacy = pytest.importorskip("spacy")
     import_module("boustro.integrations.spacy")  # an installed package is found by its entry point
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
-    nlp.add_pipe("boustro", config={"tagger": str(folder)})
+    nlp.add_pipe("boustro", config={"tagger": str(tagger_folder)})
     return nlp
 
 
@@ -75,12 +68,12 @@ def test_spacy_without_sentences_reads_the_document_as_one(nlp):
     assert entities(nlp("In Vellmar it rained.")) == [("LOC", "Vellmar")]
 
 
-def test_a_spacy_pipeline_holds_its_tagger_wherever_it_is_moved(folder, tiny_pair, tmp_path, monkeypatch):
+def test_a_spacy_pipeline_holds_its_tagger_wherever_it_is_moved(tagger_folder, tiny_pair, tmp_path, monkeypatch):
     import spacy
 
     home, away = tmp_path / "home", tmp_path / "away"
     home.mkdir(), away.mkdir()
-    shutil.copytree(folder, home / "ner")
+    shutil.copytree(tagger_folder, home / "ner")
     monkeypatch.chdir(home)
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
@@ -104,7 +97,7 @@ def test_a_spacy_pipeline_holds_its_tagger_wherever_it_is_moved(folder, tiny_pai
     assert [entities(doc) for doc in whole.pipe(TEXTS)] == expected
 
 
-def test_a_spacy_pipeline_finds_lms_that_have_moved(folder, tiny_pair, tmp_path):
+def test_a_spacy_pipeline_finds_lms_that_have_moved(tagger_folder, tiny_pair, tmp_path):
     import spacy
 
     forward, backward = tiny_pair.split("+")
@@ -112,7 +105,7 @@ def test_a_spacy_pipeline_finds_lms_that_have_moved(folder, tiny_pair, tmp_path)
         shutil.copytree(path, tmp_path / name)
     own = f"{tmp_path / 'f'}+{tmp_path / 'b'}"
     nlp = spacy.blank("en")
-    nlp.add_pipe("boustro", config={"tagger": str(folder), "encoder": own})
+    nlp.add_pipe("boustro", config={"tagger": str(tagger_folder), "encoder": own})
     expected = entities(nlp(TEXTS[0]))
     nlp.to_disk(tmp_path / "pipeline")
     spacy.load(tmp_path / "pipeline")
@@ -134,7 +127,7 @@ def test_a_shipped_encoder_travels_by_its_name(tmp_path, monkeypatch):
     assert saved["encoder"] == "starter-forward"
 
 
-def test_a_spacy_pipeline_tells_its_labels_before_anything_is_opened(nlp, folder):
+def test_a_spacy_pipeline_tells_its_labels_before_anything_is_opened(nlp, tagger_folder):
     assert nlp.pipe_labels["boustro"] == ["LOC", "PER"]
     assert nlp.get_pipe("boustro")._task is None
     analysis = nlp.analyze_pipes()
@@ -161,7 +154,7 @@ def test_of_nested_entities_spacy_has_the_outermost_and_the_spans_have_all(nlp, 
     assert doc.spans["boustro"].attrs["scores"].tolist() == pytest.approx([0.9, 0.6])
 
 
-def test_spacy_evaluates_with_the_taggers_own_scores(nlp, folder):
+def test_spacy_evaluates_with_the_taggers_own_scores(nlp, tagger_folder):
     from spacy.tokens import Doc
     from spacy.training import Example
 

@@ -6,7 +6,7 @@ import signal
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from boustro.serve.labelling import answers as answers_module
@@ -152,7 +152,6 @@ class Model:
 STEPS = st.lists(st.sampled_from(["right", "none", "skip", "undo", "redo", "back", "ahead", "label"]), max_size=30)
 
 
-@settings(max_examples=40)
 @given(STEPS)
 def test_any_sequence_of_steps_leaves_what_was_meant(tmp_path_factory, steps):
     path = tmp_path_factory.mktemp("session") / "answers.jsonl"

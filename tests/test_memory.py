@@ -33,9 +33,8 @@ TAGGED = [
 
 
 @pytest.fixture
-def memory(tiny_pair, tmp_path, monkeypatch):
+def memory(tiny_pair, tmp_path):
     """The folder of a pair's memory, and the command that wrote it."""
-    monkeypatch.setenv("BOUSTRO_BF16", "0")
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS), "utf-8")
     command = ["memory", str(corpus), "--encoder", tiny_pair, "--out", str(tmp_path / "memory")]
@@ -304,8 +303,7 @@ def test_a_stream_is_refused(tiny_pair, tmp_path, capsys):
     assert "can be read only once, and a memory reads its text twice" in capsys.readouterr().err
 
 
-def test_the_words_of_labelled_files_are_read_and_their_labels_are_not(tiny_pair, file, tmp_path, monkeypatch):
-    monkeypatch.setenv("BOUSTRO_BF16", "0")
+def test_the_words_of_labelled_files_are_read_and_their_labels_are_not(tiny_pair, file, tmp_path):
     other = file("train.conll", "-DOCSTART- O\n\nVellmar B-ORG\nwon O\n\nAda B-PER\nleft O\nVellmar B-LOC\n\n")
     same = file("words.jsonl", '{"words": ["It", "rained"], "tags": null, "document": "x"}\n')
     command = ["memory", "--data", str(other), str(same), "--encoder", tiny_pair, "--out", str(tmp_path / "memory")]
@@ -375,7 +373,6 @@ def test_a_memory_of_codes_is_that_of_the_vectors_they_stand_for(memory, tmp_pat
 
 
 def test_a_tagger_remembers_its_training_data_as_a_memory_of_it_would(tiny_pair, tmp_path, monkeypatch):
-    monkeypatch.setenv("BOUSTRO_BF16", "0")
     file = tmp_path / "train.jsonl"
     rows = ({"words": s.words, "tags": s.tags, "document": s.document} for s in TAGGED)
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")

@@ -13,11 +13,6 @@ from boustro.tasks.saved import read_config
 FOLDERS = Path(__file__).parent / "folders"
 
 
-@pytest.fixture(autouse=True)
-def fp32(monkeypatch):
-    monkeypatch.setenv("BOUSTRO_BF16", "0")
-
-
 @pytest.mark.parametrize("name", ["tagger-0.1", "spans-0.1", "bioes-0.1"])
 def test_a_tagger_of_version_0_1_answers_as_it_did(name, tmp_path):
     rows = [json.loads(line) for line in (FOLDERS / f"{name}.jsonl").read_text("utf-8").splitlines()]

@@ -10,7 +10,6 @@ from boustro.integrations.transformers import pipeline
 from boustro.options import OptionError
 from boustro.text.tokenizers import with_special_pieces
 from boustro.types import Entity
-from labelled import DATA
 from test_tasks import INPUTS, RECORDS
 
 TEXT = "In Vellmar it rained. Professor Ada  Calloway sold umbrellas."
@@ -38,8 +37,8 @@ def theirs(tiny_tokenizer, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def tagger(tiny_pair):
-    return boustro.Tagger(tiny_pair, "mlp", epochs=60, lr=1e-2, dropout=0.0, hidden=64).fit(DATA, DATA)
+def tagger(tagger_folder):
+    return boustro.Tagger.from_pretrained(tagger_folder)
 
 
 @pytest.fixture(scope="module")

@@ -7,15 +7,14 @@ import pytest
 
 import boustro
 from boustro.options import OptionError
-from labelled import DATA
 
 TEXT = "🚀 In Vellmar it rained. Professor Ada  Calloway sold umbrellas to 10.0.0.7."
 
 
 @pytest.fixture(scope="module")
-def tagger(tiny_pair):
+def tagger(tagger_folder):
     pytest.importorskip("presidio_analyzer")
-    return boustro.Tagger(tiny_pair, "mlp", epochs=60, lr=1e-2, dropout=0.0, hidden=64).fit(DATA, DATA)
+    return boustro.Tagger.from_pretrained(tagger_folder)
 
 
 @pytest.fixture

@@ -167,7 +167,9 @@ ON_CPU = {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("launcher", LAUNCHERS)
+@pytest.mark.parametrize(
+    "launcher", [pytest.param(name, marks=() if name == "torchrun" else pytest.mark.long) for name in LAUNCHERS]
+)
 def test_a_launcher_starts_it(command, alone, folder, launcher):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -27,8 +27,7 @@ def wide(tiny_tokenizer, tmp_path_factory):
     return folder
 
 
-def test_states_out_of_range_are_scaled_and_equal_plain_transformers(wide, monkeypatch):
-    monkeypatch.setenv("BOUSTRO_BF16", "0")
+def test_states_out_of_range_are_scaled_and_equal_plain_transformers(wide):
     encoder = load_encoder(str(wide), pooling="exit", spacing="always", start_piece="none")
     assert encoder.scales == [SCALE] * 4 + [1] and encoder.dtype == np.float16
     (vectors,) = next(encoder.encode([WORDS]))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from boustro.tasks.data import annotations, dialect, load_data, records
@@ -23,7 +23,6 @@ from boustro.tasks.data.units import CODECS, CONVERTED, UNCLEAR
 from boustro.text.words import split_text
 from test_annotations import choice, record, region, span, task
 
-FEW = settings(max_examples=40, deadline=None)
 LEFT_OUT = {annotations.OPEN, annotations.LABELLESS, records.REJECTED, records.WORDLESS}
 """Notes of which each stands for a record that is no example."""
 
@@ -65,7 +64,6 @@ def read_both(path: Path, rows: list[list[str]]) -> Counter[str]:
 
 
 @pytest.mark.parametrize("form", QUOTED)
-@FEW
 @given(rows=st.lists(st.tuples(plain | broken | tabbed, labels), min_size=1, max_size=5), end=ends, mark=marks)
 def test_tables_that_quote_their_cells(form, rows, end, mark, folder):
     name, how = QUOTED[form]
@@ -84,7 +82,6 @@ def test_tables_that_quote_their_cells(form, rows, end, mark, folder):
     assert len(found) == len(rows)
 
 
-@FEW
 @given(rows=st.lists(st.tuples(plain, labels), min_size=1, max_size=5), end=ends, mark=marks)
 def test_tables_without_quoting(rows, end, mark, folder):
     lines = ["text\tlabel", *("\t".join(row) for row in rows)]
@@ -95,7 +92,6 @@ def test_tables_without_quoting(rows, end, mark, folder):
     assert read_both(path, [line.split("\t") for line in lines[1:]])[dialect.LITERAL] == begun
 
 
-@FEW
 @given(rows=st.lists(st.tuples(plain, labels), min_size=1, max_size=5))
 def test_data_frames_and_named_columns(rows, folder):
     frame = pandas.DataFrame(rows, columns=["message", "topic"])
@@ -108,7 +104,6 @@ def test_data_frames_and_named_columns(rows, folder):
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json", "list.json"])
-@FEW
 @given(rows=st.lists(st.tuples(broken, labels | st.integers(0, 3)), min_size=1, max_size=5), escaped=st.booleans())
 def test_records_of_texts(name, rows, escaped, folder):
     made = [json.dumps({"text": text, "label": label, "id": 1}, ensure_ascii=escaped) for text, label in rows]
@@ -135,7 +130,6 @@ def with_types(rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return fixed
 
 
-@FEW
 @given(sentences=st.lists(tags.map(with_types), min_size=1, max_size=4), end=ends, mark=marks, opens=st.booleans())
 def test_columns(sentences, end, mark, opens, folder):
     blocks = ["".join(f"{word}\tx\t{tag}{end}" for word, tag in rows) for rows in sentences]
@@ -196,7 +190,6 @@ def in_unit(unit: str):
 
 
 @pytest.mark.parametrize(("tool", "unit"), [(t, u) for t in TOOLS for u in CODECS if (t, u) != ("argilla", "bytes")])
-@FEW
 @given(made=annotated(), escaped=st.booleans())
 def test_annotated_texts(tool, unit, made, escaped, folder):
     if tool in ("our own", "doccano"):
@@ -224,7 +217,6 @@ def test_annotated_texts(tool, unit, made, escaped, folder):
     assert counts[CONVERTED.format(unit)] + counts[TRIMMED] == sum(kept)  # a space after a mark hides its unit
 
 
-@FEW
 @given(answers=st.lists(st.sampled_from(["news", "sport", None]), min_size=1, max_size=6), tool=st.sampled_from(TOOLS))
 def test_annotated_labels(answers, tool, folder):
     assume(tool in ("labelstudio", "argilla") and any(answers))

@@ -2,8 +2,6 @@
 
 import json
 import random
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -293,14 +291,13 @@ def test_the_command_line(world, tiny_pair, capsys):
         assert main(wrong) == 2
 
 
-@pytest.mark.slow
-def test_a_folder_opens_in_a_new_process(world, tiny_pair):
+def test_a_folder_opens_and_agrees(world, tiny_pair, capsys):
     tagger = SenseTagger(tiny_pair).fit(world / "train.jsonl")
     tagger.save_pretrained(world / "senses")
     (own,) = tagger.predict(read_senses(world / "c.data.xml").sentences)
-    command = [sys.executable, "-m", "boustro", "wsd", "predict", str(world / "senses"), str(world / "c.data.xml")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout == f"d0.s0.t0 {own[0].key}\n" and "1 words without an answer" in done.stderr
+    assert main(["wsd", "predict", str(world / "senses"), str(world / "c.data.xml")]) == 0
+    told = capsys.readouterr()
+    assert told.out == f"d0.s0.t0 {own[0].key}\n" and "1 words without an answer" in told.err
 
 
 @pytest.mark.shared_data

@@ -90,7 +90,7 @@ def test_the_length_head_reads_the_mean_state_of_the_prompt():
 
 @pytest.mark.parametrize("kind", ["prefix", "full", "causal"])
 def test_a_model_learns_its_pairs_and_writes_them(folders, tmp_path, kind, capsys):
-    options = ["--epochs", 300, "--lr", 1e-2, "--optimizer", "adamw", "--weight-decay", 0]
+    options = ["--epochs", 150, "--batch-pairs", 6, "--lr", 1e-2, "--optimizer", "adamw", "--weight-decay", 0]
     assert main(command(folders, kind, tmp_path / "lm", *options)) == 0
     capsys.readouterr()
     known = kind == "prefix"

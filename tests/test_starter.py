@@ -105,6 +105,7 @@ def test_both_directions_beat_one_on_the_sample():
     assert scores["starter"] > scores["starter-forward"] + 3
 
 
+@pytest.mark.long
 @pytest.mark.shared_data
 def test_a_hundred_real_sentences_are_tagged_better_by_both_directions(shared_data):
     train, dev = (read_data(shared_data / "ner" / "conll2003" / f"{n}.txt") for n in ("train", "dev"))

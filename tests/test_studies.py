@@ -2,11 +2,10 @@
 
 import json
 import shutil
-import subprocess
-import sys
 
 import pytest
 
+import children
 from boustro.cli.main import main
 from boustro.tasks.data.conll import format_conll
 
@@ -189,27 +188,28 @@ def test_json_goes_to_standard_output_alone(study, capsys):
     assert json.loads(captured.out)["seeds"] == 2 and "report:" in captured.err
 
 
-@pytest.mark.slow
+def at_once(command, folder):
+    """The exit codes of two processes that run one command, and what they say."""
+    errors = [folder / "1.err", folder / "2.err"]
+    running = [children.start(children.undisturbed, command, path) for path in errors]
+    return [children.finish(process) for process in running], [path.read_text() for path in errors]
+
+
 def test_two_programs_run_one_study_and_both_end_with_the_whole_table(study, tmp_path):
     arguments, _ = study
-    words = [sys.executable, "-m", "boustro", *arguments[:-1], str(tmp_path / "out"), "--epochs", "2"]
-    running = [subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
-    ended = [process.communicate(timeout=300) for process in running]
-    assert [process.returncode for process in running] == [0, 0], ended
+    words = [*arguments[:-1], str(tmp_path / "out"), "--epochs", "2"]
+    codes, told = at_once(words, tmp_path)
+    assert codes == [0, 0], told
     assert len(list((tmp_path / "out" / "cells").glob("*"))) == 8
     assert not list((tmp_path / "out" / "cells").glob(".*")) and read(tmp_path / "out")["stamp"] == ""
 
 
-@pytest.mark.slow
 def test_of_two_fits_into_one_folder_one_is_refused_and_one_is_whole(study, tmp_path):
     arguments, out = study
     data = str(out.parent / "data.conll")
-    words = [sys.executable, "-m", "boustro", "fit", "--encoder", arguments[2], "--train", data, "--out"]
-    words += [str(tmp_path / "ner"), "--epochs", "2"]
-    running = [subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
-    told = [process.communicate(timeout=300)[1] for process in running]
-    assert sorted(process.returncode for process in running) == [0, 1], told
-    refused = next(text for process, text in zip(running, told, strict=True) if process.returncode == 1)
-    assert "another run is writing here" in refused or "give --overwrite" in refused
-    assert [path.name for path in tmp_path.iterdir()] == ["ner"]
-    assert main(["evaluate", str(tmp_path / "ner"), data]) == 0
+    words = ["fit", "--encoder", arguments[2], "--train", data, "--out", str(tmp_path / "out" / "ner"), "--epochs", "2"]
+    codes, told = at_once(words, tmp_path)
+    assert sorted(codes) == [0, 1], told
+    assert "another run is writing here" in told[codes.index(1)] or "give --overwrite" in told[codes.index(1)]
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["ner"]
+    assert main(["evaluate", str(tmp_path / "out" / "ner"), data]) == 0

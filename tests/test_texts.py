@@ -2,8 +2,6 @@
 
 import json
 import math
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -257,19 +255,15 @@ def test_every_text_of_a_small_set_is_left_out_once():
 
 
 @pytest.mark.parametrize("data", [TEXTS, SETS])
-def test_words_beside_the_head_open_in_a_new_process(lm, data, tmp_path):
+def test_words_beside_the_head_are_saved_and_opened(lm, data, tmp_path):
     model = boustro.Classifier(lm, "mlp-pool", words=True, **{**SMALL, "epochs": 3}).fit(data, dev=data)
     assert model.beside is not None and model.beside.words_weight > 0
     texts = ["Ada sold umbrellas.", "The harbour", "", "unknown"]
     model.save_pretrained(tmp_path / "m")
     assert {"words.json", "words.safetensors"} <= {p.name for p in (tmp_path / "m").iterdir()}
-    code = (
-        f"import boustro; m = boustro.Classifier.from_pretrained({str(tmp_path / 'm')!r}); "
-        f"print(m.predict_proba({texts!r}).tolist()); print(m.evaluate({data!r}).value)"
-    )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
-    np.testing.assert_allclose(json.loads(out[0]), model.predict_proba(texts), atol=1e-5)
-    assert float(out[1]) == pytest.approx(model.evaluate(data).value)
+    opened = boustro.Classifier.from_pretrained(tmp_path / "m")
+    np.testing.assert_allclose(opened.predict_proba(texts), model.predict_proba(texts), atol=1e-5)
+    assert opened.evaluate(data).value == pytest.approx(model.evaluate(data).value)
     again = model.fit(data, seed=2)  # what stood beside the earlier head is forgotten
     assert again.beside is not None and again.record["seed"] == 2
 

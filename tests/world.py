@@ -5,7 +5,8 @@ import io
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import pytest
@@ -79,8 +80,11 @@ class World:
     """Where everything lies, by its name: `lm`, `tagger`, `shards`, `train.conll` …"""
 
     folder: Path
-    options: dict[str, list[str]] = field(default_factory=dict)
-    """The options of every command."""
+
+    @cached_property
+    def options(self) -> dict[str, list[str]]:
+        """The options of every command."""
+        return {name: re.findall(r"(?<!\S)--[a-z][a-z0-9-]+", _good([name, "--help"])) for name in COMMANDS}
 
     def __getitem__(self, name: str) -> str:
         return str(self.folder / name)
@@ -94,15 +98,14 @@ class World:
         return [name, *(self.fill(word, out) for word in GOOD[name].split())]
 
 
-def make_world(folder: Path, tiny_lm: Callable[..., Path]) -> World:
+def make_world(folder: Path, tiny_lm: Callable[..., Path]) -> None:
     """One of every kind, in `folder`; `tiny_lm` is the fixture."""
     world = World(folder)
+    folder.mkdir()
     for name, lm in (("lm", tiny_lm("llama", sentinel=True)), ("back", tiny_lm("llama", "backward", 1, sentinel=True))):
         shutil.copytree(lm, world[name])
     _write_texts(folder)
     _write_masked(folder / "masked", folder / "lm")
-    for name in COMMANDS:
-        world.options[name] = re.findall(r"(?<!\S)--[a-z][a-z0-9-]+", _good([name, "--help"]))
     made = {"shards": "tokenize", "model": "pretrain", "fusion": "fuse", "adapted": "adapt", "elmo": "elmo"}
     made["memory"] = "memory"
     for name, command in {**made, "study": "compare", "shots": "fewshot"}.items():
@@ -119,7 +122,6 @@ def make_world(folder: Path, tiny_lm: Callable[..., Path]) -> World:
     ):
         with _broken_off(*step):
             _good([*world.command(command, world[name]), "--save-minutes", "0"], code=1)
-    return world
 
 
 def run(arguments: list[str]) -> tuple[int, str, str]:

@@ -58,18 +58,32 @@ _HOMES = {
     "LabelScore": "boustro.metrics.labels",
     "AnswerScore": "boustro.metrics.questions",
     "SpanScore": "boustro.metrics.spans",
+    "Classifier": "boustro.tasks.classifier",
+    "PairConfig": "boustro.tasks.config",
+    "SimilarityConfig": "boustro.tasks.config",
+    "PairClassifier": "boustro.tasks.pairs",
+    "PairRegressor": "boustro.tasks.pairs",
     "Label": "boustro.tasks.answers",
+    "ClassifierConfig": "boustro.tasks.config",
+    "QuestionConfig": "boustro.tasks.config",
+    "RegressionConfig": "boustro.tasks.config",
+    "RelationClassifier": "boustro.tasks.relation.task",
+    "RelationConfig": "boustro.tasks.relation.options",
+    "TextRegressor": "boustro.tasks.regressor",
+    "TaggerConfig": "boustro.tasks.config",
     "read_data": "boustro.tasks.data",
     "Answer": "boustro.tasks.answers",
+    "QuestionAnswerer": "boustro.tasks.questions",
     "SpanAnswer": "boustro.tasks.questions",
     "Sense": "boustro.tasks.senses.tagger",
     "SenseSentence": "boustro.tasks.senses.examples",
     "SenseTagger": "boustro.tasks.senses.tagger",
+    "Tagger": "boustro.tasks.tagger",
     "Target": "boustro.tasks.senses.examples",
     "Entity": "boustro.types",
     "Sentence": "boustro.types",
 }
-"""Where names are, besides the classes of tasks and their options."""
+__all__ = sorted(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 if "OMP_WAIT_POLICY" not in os.environ and "torch" not in sys.modules:
@@ -78,24 +92,13 @@ if "OMP_WAIT_POLICY" not in os.environ and "torch" not in sys.modules:
     os.environ.setdefault("GOMP_SPINCOUNT", "5000")
 
 
-def _homes() -> dict[str, str]:
-    """Where all names are."""
-    from boustro.tasks import TASKS
-
-    tasks = {entry.name: entry.module for entry in TASKS.values()}
-    return _HOMES | tasks | {entry.config.__name__: entry.config.__module__ for entry in TASKS.values()}
-
-
 def __getattr__(name: str) -> Any:
-    if name == "__all__":
-        return sorted(_homes())
-    home = _HOMES.get(name) or ("" if name.startswith("_") else _homes().get(name))
-    if not home:
+    if name not in _HOMES:
         raise AttributeError(f"module 'boustro' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(home), name)
+    return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_homes()})
+    return sorted({*globals(), *__all__})

@@ -74,7 +74,6 @@ class Tagger(Task[str, list[Entity]]):
 
     name = "tag"
     labellings = ("tags", "spans")
-    in_documents = True
     formats = ("text", "jsonl", "conll", "html", *TOOLS)
 
     @staticmethod
