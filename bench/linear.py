@@ -18,13 +18,13 @@ from typing import Any
 
 import tyro
 
+from boustro.drawing.svg import WIDTH, Scale, dots, path, picture, standalone, text, ticks
 from boustro.models.memory import PeakMemory
 from boustro.output import RunOptions, give
 from boustro.serve.batch.labeller import Opened
 from boustro.serve.batch.options import OutputOptions
 from boustro.serve.batch.predict import predict_files
 from boustro.store import write_file
-from boustro.studies.report.svg import WIDTH, Scale, dots, path, picture, standalone, text, ticks
 from boustro.text.words import split_text
 
 HEIGHT, LEFT, TOP, BETWEEN = 110, 52, 30, 66

@@ -3,7 +3,7 @@
     python bench/weak.py --train ../shared/data/ner/crossner_politics/train.txt \
         --dev ../shared/data/ner/crossner_politics/dev.txt --shots 16 64 --draws 5 --figures weak.json
 
-Each draw of K sentences per type (`studies.fewshot.draws`) is gold; the other training sentences lose their labels and
+Each draw of K sentences per type (`studies.core.draws`) is gold; the other training sentences lose their labels and
 get those of a gazetteer, which has a share of the training set's names (`--coverage`), each with its most frequent
 label. So the gazetteer has no wrong names, but ambiguous and missing ones; a real one is worse. Rows: gold alone, and
 weak then gold with the weight that `fit` chooses. No development set in training; F1 on --dev, mean ± sd over draws.
@@ -23,7 +23,7 @@ import tyro
 import boustro
 from boustro.metrics.spans import extract_spans
 from boustro.store import write_file
-from boustro.studies.fewshot.draws import draw_all
+from boustro.studies.core.draws import draw_all
 from boustro.tasks.data.schemes import entities_to_bio, gold_entities
 from boustro.types import Entity, Sentence
 

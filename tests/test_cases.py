@@ -11,7 +11,7 @@ from boustro.metrics.spans import extract_spans
 from boustro.store import write_manifest
 from boustro.studies.compare.cases import GROUPS, MAX_BROKEN, MAX_FIXED, MAX_WORDS, OTHERS, Answers, case_study
 from boustro.studies.compare.results import read_answers
-from boustro.studies.core.study import Cell
+from boustro.studies.core.cells import Cell
 from boustro.studies.core.systems import System
 from boustro.types import Entity, Sentence
 

@@ -114,7 +114,7 @@ def test_options_reach_the_reader(file, capsys):
 def test_each_file_is_read_once(file, monkeypatch):
     read = []
     monkeypatch.setattr(
-        "boustro.tasks.check.load_data", lambda path, options: read.append(path) or load_data(path, options)
+        "boustro.tasks.data.load_data", lambda path, options: read.append(path) or load_data(path, options)
     )
     report_files([file("a", TRAIN), file("b", DEV)])
     assert read == ["a", "b"]

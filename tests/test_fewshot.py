@@ -15,7 +15,7 @@ from boustro.studies.fewshot.heads import resolve_head
 from boustro.studies.fewshot.options import ShotOptions
 from boustro.studies.fewshot.report import curve_figure, scores, verdict
 from boustro.studies.fewshot.results import compare_points
-from boustro.studies.fewshot.study import ShotStudy
+from boustro.studies.fewshot.stacked import StackedStudy
 from boustro.studies.report.blocks import Figure
 from boustro.tasks.data.conll import format_conll
 from boustro.tasks.labellings import TagLabelling
@@ -147,23 +147,23 @@ def test_the_test_set_judges_and_dev_is_left_alone(study, tmp_path):
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [({"shots": ()}, "nothing to compare"), ({"num_draws": 0}, "nothing to compare"), ({"train": []}, "nothing to")],
+    [({"shots": ()}, "nothing to compare"), ({"seeds": 0}, "nothing to compare"), ({"train": []}, "nothing to")],
 )
 def test_a_study_of_nothing_is_refused(change, message):
     sentences = [Sentence(("Ada",), ("B-PER",), where="f:1")]
     given = {
         "encoders": ("x",),
         "shots": (1,),
-        "num_draws": 1,
+        "seeds": 1,
         "heads": (("auto", "auto"),),
-        "protocol": "sound",
-        "budget": 1,
         "train": sentences,
         "dev": sentences,
     }
-    ShotStudy(**given)
+    StackedStudy(**given)
     with pytest.raises(ValueError, match=message):
-        ShotStudy(**{**given, **({"train": [Sentence(("a",), ("O",), where="f:1")]} if "train" in change else change)})
+        StackedStudy(
+            **{**given, **({"train": [Sentence(("a",), ("O",), where="f:1")]} if "train" in change else change)}
+        )
 
 
 def test_auto_changes_with_the_number_of_shots_and_gives_way_to_what_is_asked_for():
@@ -237,11 +237,11 @@ def test_a_type_that_only_the_judged_sentences_hold_is_missed_and_said(study, tm
 
 
 def test_heads_know_the_types_of_the_training_data_alone():
-    given = {"encoders": ("x",), "shots": (1,), "heads": (("ridge", "io"),), "num_draws": 1, "budget": 1}
+    given = {"encoders": ("x",), "shots": (1,), "heads": (("ridge", "io"),), "seeds": 1}
     train, dev = (
         [Sentence((label,), (f"B-{label}",), where="f:1") for label in labels] for labels in (("A", "C"), ("B", "C"))
     )
-    study = ShotStudy(**given, protocol="sound", train=train, dev=dev)
+    study = StackedStudy(**given, train=train, dev=dev)
     assert (study.types, study.judged_types) == (["A", "C"], ["A", "C", "B"])
 
 

@@ -45,7 +45,7 @@ def no_training(monkeypatch):
     """Runs stop where long work would begin."""
     import uvicorn
 
-    import boustro.studies.core.study
+    import boustro.studies.core.cells
     import boustro.studies.language.build
     import boustro.tasks.distill.training
     import boustro.tasks.stages
@@ -57,7 +57,7 @@ def no_training(monkeypatch):
     monkeypatch.setattr(uvicorn.Server, "run", refuse)
     monkeypatch.setattr("webbrowser.open", refuse)
     train_head, train = boustro.tasks.stages.train_head, PretrainTrainer.train
-    monkeypatch.setattr(boustro.studies.core.study, "compute_cells", refuse)  # the demo's
+    monkeypatch.setattr(boustro.studies.core.cells, "compute_cells", refuse)  # the demo's
     monkeypatch.setattr(boustro.text.shards, "ProcessPoolExecutor", refuse)
 
     def train_little(self, **given):

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from boustro.models.memory import PeakMemory
-from boustro.studies.compare.grid import Grid
+from boustro.studies.compare.comparison import Comparison
 from boustro.studies.core import systems
 from boustro.studies.core.systems import short_specs, variant_labels
 from boustro.tasks.config import TaggerConfig
@@ -24,7 +24,7 @@ DATA = read_data([(["Ada", "spoke"], ["B-PER", "O"])])
 
 def grid(**changed):
     given = {"encoders": ("starter",), "heads": ("mlp",), "seeds": 1, "options": {}, "train": DATA, "dev": DATA}
-    return Grid(**given | changed)
+    return Comparison(**given | changed)
 
 
 def test_variants_are_every_combination_with_values_of_their_type():

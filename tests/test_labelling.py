@@ -15,13 +15,13 @@ from boustro.options import OptionError
 from boustro.output import DEFAULT_RUN
 from boustro.serve.labelling.answers import Answer, AnswerFile
 from boustro.serve.labelling.background import Background, Source
-from boustro.serve.labelling.charts import session_curve, simulation_curves
-from boustro.serve.labelling.curve import Point, is_due
+from boustro.serve.labelling.curve import Point, is_due, session_curve
 from boustro.serve.labelling.options import LabelOptions
 from boustro.serve.labelling.session import Session
-from boustro.serve.labelling.simulate import cost, read_gold
 from boustro.serve.labelling.start import make_source
 from boustro.serve.labelling.texts import read_to_label
+from boustro.studies.labelling.report import simulation_curves
+from boustro.studies.labelling.simulate import cost, read_gold
 from boustro.tasks.data.conll import format_conll, format_document
 from boustro.tasks.data.reading import DEFAULT_OPTIONS
 from boustro.types import Entity

@@ -14,6 +14,7 @@ from boustro.pretrain.recipes import RECIPES, check_objective, fitting_objective
 from test_masked_lm import make_pieces
 from tokenizer_kinds import TINY
 
+SHIPPED = ("causal", "masked", "span", "replaced", "sentence-pair", "prefix-suffix")
 TEXT = ["The ferry to Vellmar leaves at seven, unbelievably late.", "Nobody reads the harbour bulletin!"] * 3
 
 
@@ -30,11 +31,12 @@ TEXT = ["The ferry to Vellmar leaves at seven, unbelievably late.", "Nobody read
     ],
 )
 def test_what_fits_an_architecture(config, kind, fitting):
+    found = fitting_objectives(config)
     assert architecture_kind(config) == kind
-    assert fitting_objectives(config) == fitting
+    assert [name for name in found if name in SHIPPED] == fitting
     tokenizer = make_pieces(cls_token_id=1, sep_token_id=2, pad_token_id=3)
     for name in RECIPES:
-        if name in fitting:
+        if name in found:
             check_objective(name, config, tokenizer)
         else:
             with pytest.raises(ValueError, match=f"objective '{name}' (trains|needs the heads)"):

@@ -13,17 +13,17 @@ from types import SimpleNamespace
 
 import pytest
 
+from boustro.drawing.svg import DARK, LETTER, LIGHT, NUM_SERIES, Scale, standalone, ticks
 from boustro.metrics.spans import extract_spans, score_entities
 from boustro.store import write_file, write_folder
-from boustro.studies.compare.grid import Grid
+from boustro.studies.compare.comparison import Comparison
 from boustro.studies.compare.report import REPORT
 from boustro.studies.core import systems
+from boustro.studies.core.cells import KIND, find_cells
 from boustro.studies.core.run import write_report
-from boustro.studies.core.study import KIND, find_cells
 from boustro.studies.report.blocks import MarkedText, Section
 from boustro.studies.report.charts import score_dots
 from boustro.studies.report.page import PAGE_DARK, PAGE_LIGHT
-from boustro.studies.report.svg import DARK, LETTER, LIGHT, NUM_SERIES, Scale, standalone, ticks
 from boustro.tasks.classifier import Classifier
 from boustro.tasks.config import ClassifierConfig, TaggerConfig
 from boustro.tasks.data import read_data
@@ -94,7 +94,7 @@ def parse_variants(vary):
 
 def make_grid(**changed):
     given = {"encoders": ("starter-forward", "starter"), "heads": ("mlp",), "seeds": 3, "options": {}}
-    return Grid(**given | {"train": DATA[:20], "dev": DATA} | changed)
+    return Comparison(**given | {"train": DATA[:20], "dev": DATA} | changed)
 
 
 @pytest.fixture(scope="module")
@@ -297,7 +297,7 @@ def test_one_system_alone_and_without_epochs_or_layers_still_gives_a_report(tmp_
 
 
 def test_a_comparison_of_classifiers_speaks_of_texts_and_accuracy(tmp_path, monkeypatch):
-    monkeypatch.setattr(Grid, "_make", lambda *_, **__: SimpleNamespace(config=ClassifierConfig()))
+    monkeypatch.setattr(Comparison, "_make", lambda *_, **__: SimpleNamespace(config=ClassifierConfig()))
     texts = [
         Sentence(("good", "boat", str(n)), label="POS" if n % 3 else "NEG", where=f"t.jsonl:{n}") for n in range(60)
     ]

@@ -58,32 +58,18 @@ _HOMES = {
     "LabelScore": "boustro.metrics.labels",
     "AnswerScore": "boustro.metrics.questions",
     "SpanScore": "boustro.metrics.spans",
-    "Classifier": "boustro.tasks.classifier",
-    "PairConfig": "boustro.tasks.config",
-    "SimilarityConfig": "boustro.tasks.config",
-    "PairClassifier": "boustro.tasks.pairs",
-    "PairRegressor": "boustro.tasks.pairs",
     "Label": "boustro.tasks.answers",
-    "ClassifierConfig": "boustro.tasks.config",
-    "QuestionConfig": "boustro.tasks.config",
-    "RegressionConfig": "boustro.tasks.config",
-    "RelationClassifier": "boustro.tasks.relation.task",
-    "RelationConfig": "boustro.tasks.relation.options",
-    "TextRegressor": "boustro.tasks.regressor",
-    "TaggerConfig": "boustro.tasks.config",
     "read_data": "boustro.tasks.data",
     "Answer": "boustro.tasks.answers",
-    "QuestionAnswerer": "boustro.tasks.questions",
     "SpanAnswer": "boustro.tasks.questions",
     "Sense": "boustro.tasks.senses.tagger",
     "SenseSentence": "boustro.tasks.senses.examples",
     "SenseTagger": "boustro.tasks.senses.tagger",
-    "Tagger": "boustro.tasks.tagger",
     "Target": "boustro.tasks.senses.examples",
     "Entity": "boustro.types",
     "Sentence": "boustro.types",
 }
-__all__ = sorted(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
+"""Where names are, besides the classes of tasks and their options."""
 
 
 if "OMP_WAIT_POLICY" not in os.environ and "torch" not in sys.modules:
@@ -92,13 +78,24 @@ if "OMP_WAIT_POLICY" not in os.environ and "torch" not in sys.modules:
     os.environ.setdefault("GOMP_SPINCOUNT", "5000")
 
 
+def _homes() -> dict[str, str]:
+    """Where all names are."""
+    from boustro.tasks import TASKS
+
+    tasks = {entry.name: entry.module for entry in TASKS.values()}
+    return _HOMES | tasks | {entry.config.__name__: entry.config.__module__ for entry in TASKS.values()}
+
+
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name == "__all__":
+        return sorted(_homes())
+    home = _HOMES.get(name) or ("" if name.startswith("_") else _homes().get(name))
+    if not home:
         raise AttributeError(f"module 'boustro' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(home), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_homes()})

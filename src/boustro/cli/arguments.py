@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from boustro.choose import suggestion
+from boustro.cli.help import filled
 from boustro.options import OptionError
 from boustro.store import MANIFEST, read_json, record_options
-from boustro.tasks import TASKS
+from boustro.tasks import DEFAULT_TASK, TASKS
 from boustro.tasks.config import TaskConfig
 
 Command = Callable[..., Any]
@@ -36,7 +37,7 @@ def prepare(command: Command, arguments: list[str], prog: str) -> tuple[Command,
     recipe = read_recipe(Path(path)) if path else {}
     task = peek(arguments, "task") or recipe.get("task")
     if "task" not in options_of(command):
-        task = "tag"
+        task = DEFAULT_TASK
     elif task not in TASKS:  # the command line refuses an unknown one
         from boustro.tasks.data.guess import guess_task
 
@@ -98,6 +99,7 @@ def with_defaults(command: Command, task: str, preset: str | None = None, absent
         return command(**values)
 
     del specialised.__wrapped__  # whose annotations tyro would read
+    specialised.__doc__ = filled(command.__doc__ or "")
     specialised.__annotations__ = hints
     specialised.__signature__ = signature.replace(  # type: ignore[attr-defined]
         parameters=[

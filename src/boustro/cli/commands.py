@@ -41,15 +41,10 @@ def fit(
     """Train a head on labelled examples, the encoder staying frozen.
 
     Args:
-        train: Training set. tag: CoNLL columns, CoNLL-U, JSON lines, or hf:NAME for a data set of the Hugging Face Hub;
-            classify, regress: JSON lines, CSV or TSV with a text and its label, labels or score; pair, similarity:
-            the same with two texts and a label or a score; qa: JSON lines with context, question and answers, or
-            SQuAD's JSON; relation: JSON lines with a text, its head, its tail and a label.
+        train: Training set. {reads}.
         out: Folder to write.
         dev: Development set, which chooses the best epoch. Without it the last epoch is kept.
-        task: tag (entities, or a label per word), classify (a label per text), pair (a label per pair of texts),
-            similarity (a score per pair), regress (a score per text), qa (answers to questions about a context) or
-            relation (between two places of a text). By default as the training set has it.
+        task: {tasks}. By default as the training set has it.
         encoder: Spec of the encoder, such as starter, gpt2 or gpt2+./backward. By default starter, for a tagger
             starter-memory.
         head: Kind of head. tag: linear, mlp, block, bilstm, span, or ridge (for a few dozen sentences); classify:
@@ -72,7 +67,7 @@ def fit(
         model = task_class(task)(encoder, head, cache=run.cache, device=run.device, **chosen)
         check_output(json)
         check_spec(model.encoder_spec)
-        if reading.documents and task != "tag":
+        if reading.documents and not model.in_documents:
             raise OptionError("--documents is for taggers, which read sentences in their documents; leave it out")
         with claim(out, TASKS[task].folder, overwrite):
             sentences = read_examples(model, train, reading, training=True)

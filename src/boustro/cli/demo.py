@@ -35,9 +35,9 @@ def demo(out: Path = Path("boustro-demo"), seeds: Count = 3, cache: bool = True)
         seeds: Taggers per encoder.
         cache: Keep the features on disk.
     """
-    from boustro.studies.compare.grid import Grid
+    from boustro.studies.compare.comparison import Comparison
+    from boustro.studies.core.cells import compute_cells
     from boustro.studies.core.run import print_table, write_report
-    from boustro.studies.core.study import compute_cells
     from boustro.studies.report.blocks import MarkedText, Section
     from boustro.tasks.tagger import Tagger
 
@@ -49,7 +49,7 @@ def demo(out: Path = Path("boustro-demo"), seeds: Count = 3, cache: bool = True)
         "the language models stay frozen",
         file=sys.stderr,
     )
-    grid = Grid(
+    grid = Comparison(
         encoders=ENCODERS,
         heads=("mlp",),
         seeds=seeds,

@@ -42,7 +42,7 @@ COMMANDS = {
     "predict": ("boustro.cli.commands", "predict", "label text"),
     "batch": ("boustro.serve.batch.command", "batch", "label a folder of shards, here or on a Ray cluster"),
     "serve": ("boustro.serve.command", "serve", "trained folders over HTTP, with a page (needs fastapi)"),
-    "label": ("boustro.serve.labelling.command", "label", "label text on a page, with a tagger that learns from it"),
+    "label": ("boustro.cli.label", "label", "label text on a page, with a tagger that learns from it"),
     "wsd": ("boustro.tasks.senses.command", "wsd", "name the senses of words (fit, evaluate, predict)"),
     "infill": ("boustro.generation.both_ends.command", "infill", "fill the gaps of texts from both ends"),
     "harness": ("boustro.generation.harness.command", "harness", "multiple choice without training (needs lm-eval)"),

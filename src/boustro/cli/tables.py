@@ -29,9 +29,10 @@ from boustro.roads.options import (
 )
 from boustro.serve.batch.options import OutputOptions
 from boustro.serve.http import HttpOptions
-from boustro.serve.labelling.options import LabelOptions, SimulateOptions
+from boustro.serve.labelling.options import LabelOptions
 from boustro.serve.options import ServeLimits
 from boustro.studies.fewshot.options import ShotOptions
+from boustro.studies.labelling.options import SimulateOptions
 from boustro.studies.language.options import LanguageOptions
 from boustro.studies.scaling.options import ScalingOptions
 from boustro.tasks.config import ClassifierConfig, QuestionConfig, TaggerConfig

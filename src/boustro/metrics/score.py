@@ -1,6 +1,7 @@
 """What every score provides, and how it is shown as a table."""
 
-from collections.abc import Mapping
+import statistics
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 
@@ -47,3 +48,12 @@ def _per_label(rows: Mapping[str, Mapping[str, Any]], what: str, counted: str) -
         [label, *(f"{own[k]:.2f}" for k in ("precision", "recall", "f1")), f"{own[f'num_{counted}']:,}"]
         for label, own in rows.items()
     ]
+
+
+def spread(values: Sequence[float]) -> dict[str, Any]:
+    """Mean, standard deviation (of a sample; 0 for one value) and the values."""
+    return {
+        "mean": statistics.fmean(values),
+        "sd": statistics.stdev(values) if len(values) > 1 else 0.0,
+        "values": list(values),
+    }

@@ -74,7 +74,7 @@ class PretrainConfig(RunConfig):
     out: Path
     """Where to write the model folder."""
     objective: str = "causal"
-    """Training objective: causal, masked, span, replaced, sentence-pair or prefix-suffix."""
+    """Training objective: causal for forward and backward LMs, masked or another for masked LMs."""
     direction: Direction = "backward"
     """Reading direction of a causal LM."""
     preset: str | None = None

@@ -4,11 +4,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-INPUT = (
-    "tag, classify: a text. tag also takes a list of words. pair, similarity: two texts, or an object with sentence1 "
-    "and sentence2. qa: an object with question and context. relation: an object with text, head and tail. senses: an "
-    "object with words and senses."
-)
+from boustro.tasks import TASKS
+
+INPUT = "; ".join(f"{name}: {entry.takes}" for name, entry in TASKS.items())
+INPUT += "; senses: an object with words and senses."
+OUTPUT = "; ".join(f"{name}: {entry.answer}" for name, entry in TASKS.items())
 
 
 class Request(BaseModel):
@@ -24,13 +24,11 @@ class PredictRequest(Request):
     """Inputs to label."""
 
     min_score: Annotated[
-        float | None, Field(ge=0, le=1, description="Leave out entities with a lower probability (tag only).")
+        float | None, Field(ge=0, le=1, description="Leave out entities with a lower probability.")
     ] = None
     recall: Annotated[
         float | None,
-        Field(
-            ge=0.5, le=0.999, description="Longer lists that hold this share of all entities, on average (tag only)."
-        ),
+        Field(ge=0.5, le=0.999, description="Longer lists that hold this share of all entities, on average."),
     ] = None
     explain: Annotated[
         bool,
@@ -56,8 +54,7 @@ class PredictAnswer(BaseModel):
     outputs: Annotated[
         list[dict[str, Any]],
         Field(
-            description="tag: entities with label, start, end (half-open, in code points; in words for a list "
-            "of words), text and score. Other tasks: their own fields.",
+            description=f"{OUTPUT}. start and end are half-open, in code points; in words for a list of words.",
             examples=[[{"entities": [{"label": "PER", "start": 0, "end": 10, "text": "Ada Brandt", "score": 0.98}]}]],
         ),
     ]

@@ -8,10 +8,11 @@ similarity a score for two texts                    tasks.pairs.PairRegressor
 regress    a score for one text                     tasks.regressor.TextRegressor
 relation   the relation between two places          tasks.relation.task.RelationClassifier
 
-A task is one file and one line here. What is common to all tasks is written once, in `tasks.base`.
+A task is one file and one entry here, from which commands, help, pages and cards take what they say of it. What is
+common to all tasks is written once, in `tasks.base`. Nothing here imports torch.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -29,7 +30,12 @@ from boustro.tasks.config import (
     TaggerConfig,
     TaskConfig,
 )
-from boustro.tasks.data import refuse_unlabelled
+from boustro.tasks.data import load_sentences, refuse_unlabelled
+from boustro.tasks.data import pairs as pair_data
+from boustro.tasks.data import texts as text_data
+from boustro.tasks.data.questions import holds_questions
+from boustro.tasks.data.reading import Loaded
+from boustro.tasks.data.relations import suits_relations
 from boustro.tasks.relation.options import RelationConfig
 from boustro.types import Sentence
 
@@ -38,9 +44,14 @@ if TYPE_CHECKING:
     from boustro.tasks.data.reading import DataOptions
 
 
+def _never(found: Any) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A task's class, by module and name so that nothing is imported before it is used, and its options."""
+    """What is known of a task without a model: its class, by module and name so that nothing is imported before it is
+    used, its options, its data, and what help, pages and cards say of it."""
 
     module: str
     name: str
@@ -54,13 +65,39 @@ class Entry:
     does: str = "Labels texts as one of"
     """What a trained folder does with its labels, for the model card."""
     answer: str = "label, score, probabilities"
-    """What an answer has, for the model card."""
+    """What an answer has, for the model card and the service."""
     example: str = '"Ada Brandt flew to Port Lisse."'
     """What `predict` is given, for the model card."""
     metrics: Mapping[str, str] = field(default_factory=lambda: {"accuracy": "accuracy"})
     """Names of the scores that the model card gives to the Hub."""
+    help: str = "a label per text"
+    """What it gives, for the help of --task."""
+    reads: str = "JSON lines, CSV or TSV with a text and its label"
+    """The forms of its labelled data, for the help of --train."""
+    takes: str = "a text"
+    """What an input is, for the documentation of the service."""
+    suits: Callable[[Mapping[str, Any]], bool] = _never
+    """Whether a record of labelled data is for this task, and for none before it."""
+    suits_file: Callable[[Path], bool] = _never
+    """The same of a file as a whole, which is no table."""
+    annotated: str | None = None
+    """What annotation tools call its answers, see `data.annotations.Wanted`."""
+    num_texts: int | None = None
+    """How many columns of texts a table for it has, where their names are given and nothing else says the task."""
+    load: Callable[[Any, "DataOptions"], Loaded] | None = None
+    """Labelled data with all that was noted, read without a model; by default what the class reads and counts."""
+
+    def task(self) -> "type[Task[Any, Any]]":
+        """The task's class."""
+        return getattr(import_module(self.module), self.name)
+
+    def read(self, data: Any, options: "DataOptions") -> Loaded:
+        """Labelled data, and what was changed or left out; raises as `Task.read`."""
+        return self.load(data, options) if self.load else Loaded(*self.task().read_counted(data, options))
 
 
+_NUMBER = {"spearman": "Spearman's correlation", "pearson": "Pearson's correlation"}
+_PAIR = '("Ada Brandt flew.", "She took a plane.")'
 TASKS = {
     "tag": Entry(
         "boustro.tasks.tagger",
@@ -72,8 +109,36 @@ TASKS = {
         does="Finds entities in text:",
         answer="label, start, end, text, score",
         metrics={"f1": "entity F1", "precision": "entity precision", "recall": "entity recall", "accuracy": "accuracy"},
+        help="entities, or a label per word",
+        reads="CoNLL columns, CoNLL-U, JSON lines, or hf:NAME for a data set of the Hugging Face Hub",
+        takes="a text, or a list of words",
+        annotated="entities",
+        load=load_sentences,
     ),
-    "classify": Entry("boustro.tasks.classifier", "Classifier", ClassifierConfig, "classifier"),
+    "relation": Entry(
+        "boustro.tasks.relation.task",
+        "RelationClassifier",
+        RelationConfig,
+        "relation_classifier",
+        examples="pairs of places",
+        does="Names the relation between two places of a text:",
+        example='{"text": "Ada Brandt flew to Port Lisse.", "head": [0, 10], "tail": [19, 29]}',
+        metrics={"f1": "macro F1", "precision": "macro precision", "recall": "macro recall"},
+        help="the relation between two places of a text",
+        reads="JSON lines with a text, its head, its tail and a label",
+        takes="an object with text, head and tail",
+        suits=suits_relations,
+    ),
+    "classify": Entry(
+        "boustro.tasks.classifier",
+        "Classifier",
+        ClassifierConfig,
+        "classifier",
+        reads="JSON lines, CSV or TSV with a text and its label or labels",
+        suits=text_data.suits_labels,
+        annotated="label",
+        num_texts=1,
+    ),
     "pair": Entry(
         "boustro.tasks.pairs",
         "PairClassifier",
@@ -81,7 +146,12 @@ TASKS = {
         "pair_classifier",
         examples="pairs",
         does="Labels pairs of texts as one of",
-        example='("Ada Brandt flew.", "She took a plane.")',
+        example=_PAIR,
+        help="a label per pair of texts",
+        reads="JSON lines, CSV or TSV with two texts and a label",
+        takes="two texts, or an object with sentence1 and sentence2",
+        suits=pair_data.suits_labels,
+        num_texts=2,
     ),
     "similarity": Entry(
         "boustro.tasks.pairs",
@@ -92,8 +162,12 @@ TASKS = {
         pipeline="sentence-similarity",
         does="Scores pairs of texts",
         answer="a number",
-        example='("Ada Brandt flew.", "She took a plane.")',
-        metrics={"spearman": "Spearman's correlation", "pearson": "Pearson's correlation"},
+        example=_PAIR,
+        metrics=_NUMBER,
+        help="a score per pair",
+        reads="JSON lines, CSV or TSV with two texts and a score",
+        takes="two texts, or an object with sentence1 and sentence2",
+        suits=pair_data.suits_scores,
     ),
     "regress": Entry(
         "boustro.tasks.regressor",
@@ -102,7 +176,10 @@ TASKS = {
         "regressor",
         does="Scores texts",
         answer="a number",
-        metrics={"spearman": "Spearman's correlation", "pearson": "Pearson's correlation"},
+        metrics=_NUMBER,
+        help="a score per text",
+        reads="JSON lines, CSV or TSV with a text and its score",
+        suits=text_data.suits_scores,
     ),
     "qa": Entry(
         "boustro.tasks.questions",
@@ -115,30 +192,24 @@ TASKS = {
         answer="text, start, end, score, best",
         example='"Who flew?", "Ada Brandt flew to Port Lisse."',
         metrics={"exact_match": "exact match", "f1": "F1"},
-    ),
-    "relation": Entry(
-        "boustro.tasks.relation.task",
-        "RelationClassifier",
-        RelationConfig,
-        "relation_classifier",
-        examples="pairs of places",
-        does="Names the relation between two places of a text:",
-        example='{"text": "Ada Brandt flew to Port Lisse.", "head": [0, 10], "tail": [19, 29]}',
-        metrics={"f1": "macro F1", "precision": "macro precision", "recall": "macro recall"},
+        help="answers to questions about a context",
+        reads="JSON lines with context, question and answers, or SQuAD's JSON",
+        takes="an object with question and context",
+        suits_file=holds_questions,
     ),
 }
+DEFAULT_TASK = next(iter(TASKS))
 
 
 def task_class(name: str) -> "type[Task[Any, Any]]":
     """The class of a task; `ValueError` for an unknown name."""
-    entry = choose(name, TASKS, "task")
-    return getattr(import_module(entry.module), entry.name)
+    return choose(name, TASKS, "task").task()
 
 
 def task_of(folder: str | Path) -> str:
-    """The name of the task that wrote a folder; "tag" where that cannot be read, so that opening it says why."""
+    """The name of the task that wrote a folder; the default where that cannot be read, so that opening it says why."""
     kind = kind_of(folder)
-    return next((name for name, entry in TASKS.items() if entry.folder == kind), "tag")
+    return next((name for name, entry in TASKS.items() if entry.folder == kind), DEFAULT_TASK)
 
 
 def read_examples(

@@ -19,17 +19,16 @@ from typing import Any
 from tyro.conf import Positional
 
 from boustro.output import check_output, give
-from boustro.tasks import TASKS, task_class
-from boustro.tasks.data import load_data
+from boustro.tasks import DEFAULT_TASK, TASKS
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
-from boustro.tasks.data.schemes import gold_entities
+from boustro.tasks.data.schemes import WHOLE_WORDS, Scheme, gold_entities
 
 SHOWN = 5
 GOLD = ("tags", "entities", "label", "labels", "score", "answers")
 """What examples say of the reference, each task one or two of these."""
 Words = tuple[tuple[str, ...], ...]
-Known = dict[Words, tuple[str, Any]]
-"""Examples by the words of their parts: the first file with them, and the example there."""
+Known = dict[tuple[Words, Any], tuple[str, Any]]
+"""Examples by the words of their parts and their marks: the first file with them, and the example there."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,7 +37,7 @@ class DataReport:
 
     file: str
     error: str | None = None
-    task: str = "tag"
+    task: str = DEFAULT_TASK
     form: str = ""
     scheme: str = ""
     num_sentences: int = 0  # or texts, pairs, questions: examples of the task
@@ -58,7 +57,7 @@ class DataReport:
 
 def check(
     data: Positional[tuple[Path, ...]],
-    task: str = "tag",
+    task: str = DEFAULT_TASK,
     options: DataOptions = DEFAULT_OPTIONS,
     json: Path | None = None,
 ) -> None:
@@ -79,55 +78,51 @@ def check(
         raise ValueError(f"{len(unread)} of {len(reports)} cannot be read: {', '.join(unread)}")
 
 
-def report_files(data: Sequence[Path], options: DataOptions = DEFAULT_OPTIONS, task: str = "tag") -> list[DataReport]:
+def report_files(
+    data: Sequence[Path], options: DataOptions = DEFAULT_OPTIONS, task: str = DEFAULT_TASK
+) -> list[DataReport]:
     """One report per file, in order; each file is searched for duplicates within it and in earlier files."""
     known: Known = {}
     texts: dict[tuple[str, ...], str] = {}
     reports = []
     for path in data:
         try:
-            report, examples = (_read_tagged if task == "tag" else _read)(path, options, task)
-            _compare(report, examples, task, known, texts)
+            report, examples = _read(path, options, task)
+            _compare(report, examples, known, texts)
             reports.append(report)
         except (ValueError, OSError) as error:
-            reports.append(DataReport(file=str(path), error=str(error)))
+            reports.append(DataReport(file=str(path), error=str(error), task=task))
     for report in reports if len(reports) > 1 else ():
         others = {label for other in reports if other is not report for label in other.counts}
         report.only_here = [label for label in report.counts if label not in others]
     return reports
 
 
-def _read_tagged(path: Path, options: DataOptions, task: str) -> tuple[DataReport, Sequence[Any]]:
-    labelled = load_data(path, options)
-    if labelled.scheme == "labels":
-        counts = Counter(tag for s in labelled.sentences for tag in s.tags or ())
-    else:
-        counts = Counter(e.label for s in labelled.sentences for e in gold_entities(s))
-    report = DataReport(
-        file=labelled.name,
-        form=labelled.form,
-        scheme=labelled.scheme,
-        num_documents=len({s.document for s in labelled.sentences if s.document}),
-        counts=dict(sorted(counts.items())),
-    )
-    for note in labelled.notes:
-        report.notes.setdefault(note.what, []).append(str(note))
-    return report, [s for s in labelled.sentences if s.is_labelled]
-
-
 def _read(path: Path, options: DataOptions, task: str) -> tuple[DataReport, Sequence[Any]]:
-    examples, notices = task_class(task).read_counted(path, options)
-    counts = Counter(label for example in examples for label in _labels(example))
-    report = DataReport(file=str(path), task=task, counts=dict(sorted(counts.items())), notices=dict(notices))
-    numbers = [e.score for e in examples if isinstance(getattr(e, "score", None), float)]
+    loaded = TASKS[task].read(path, options)
+    counts = Counter(label for example in loaded.examples for label in _labels(example, loaded.scheme))
+    report = DataReport(
+        file=loaded.name or str(path),
+        task=task,
+        form=loaded.form,
+        scheme=loaded.scheme or "",
+        num_documents=len({name for e in loaded.examples if (name := getattr(e, "document", ""))}),
+        counts=dict(sorted(counts.items())),
+        notices=dict(loaded.notices),
+    )
+    for note in loaded.notes:
+        report.notes.setdefault(note.what, []).append(str(note))
+    numbers = [e.score for e in loaded.examples if isinstance(getattr(e, "score", None), float)]
     if numbers:
         found = (min(numbers), fmean(numbers), max(numbers))
         report.scores = dict(zip(("lowest", "mean", "highest"), found, strict=True))
-    return report, examples
+    return report, [example for example in loaded.examples if getattr(example, "is_labelled", True)]
 
 
-def _labels(example: Any) -> Iterable[str]:
-    """The labels of a text or a pair; whether a question has an answer."""
+def _labels(example: Any, scheme: Scheme | None) -> Iterable[str]:
+    """The labels of what an example has; whether a question has an answer."""
+    if scheme is not None:
+        return (example.tags or ()) if scheme in WHOLE_WORDS else [e.label for e in gold_entities(example)]
     if (answers := getattr(example, "answers", None)) is not None:
         return ["with an answer" if answers else "without an answer"]
     if (several := getattr(example, "labels", None)) is not None:
@@ -135,19 +130,16 @@ def _labels(example: Any) -> Iterable[str]:
     return [example.label] if getattr(example, "label", None) is not None else []
 
 
-def _compare(
-    report: DataReport, examples: Sequence[Any], task: str, known: Known, texts: dict[tuple[str, ...], str]
-) -> None:
+def _compare(report: DataReport, examples: Sequence[Any], known: Known, texts: dict[tuple[str, ...], str]) -> None:
     """Count examples and words, and find what is empty or occurs earlier."""
     earlier: Counter[str] = Counter()
     shared: Counter[str] = Counter()
-    parts_of = task_class(task).parts if task != "tag" else lambda example: (example,)  # imports torch
     for example in examples:
-        words = tuple(part.words for part in parts_of(example))
+        words = tuple(part.words for part in getattr(example, "parts", (example,)))
         report.num_words += sum(map(len, words))
         if not all(words):
             report.empty.append(f"{example.where}: a text without a word")
-        file, first = known.setdefault(words, (report.file, example))
+        file, first = known.setdefault((words, getattr(example, "marks", None)), (report.file, example))
         if first is not example:
             earlier[file] += 1
             if any(getattr(first, name, None) != getattr(example, name, None) for name in GOLD):
@@ -164,9 +156,9 @@ def _lines(report: DataReport) -> list[str]:
     if report.error is not None:
         return [f"{report.file}: cannot be read", f"  {report.error}"]
     what = TASKS[report.task].examples
-    unit = what if report.task != "tag" else "words" if report.scheme == "labels" else "entities"
+    unit = what if not report.scheme else "words" if report.scheme in WHOLE_WORDS else "entities"
     opening = f"{report.file}: {report.num_sentences:,} {what}, {report.num_words:,} words"
-    if report.task == "tag":
+    if report.scheme:
         opening += f", {report.num_documents:,} documents, scheme {report.scheme.upper()} ({report.form})"
     lines = [opening, *(f"  {label:12} {count:7,} {unit}" for label, count in report.counts.items())]
     if report.scores:

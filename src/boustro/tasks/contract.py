@@ -33,6 +33,8 @@ class Contract(ABC, Generic[Input, Result]):
     formats: ClassVar[tuple[str, ...]] = ("text", "jsonl", "html")
     """How `boustro predict` can print its answers."""
 
+    in_documents: ClassVar[bool] = False
+    """Whether its examples are sentences, read in the documents that they stand in."""
     given: ClassVar[str] = "a text"
     """What an input is, for messages."""
     example: ClassVar[Any] = "Ada Brandt flew to Port Lisse."

@@ -74,6 +74,7 @@ class Tagger(Task[str, list[Entity]]):
 
     name = "tag"
     labellings = ("tags", "spans")
+    in_documents = True
     formats = ("text", "jsonl", "conll", "html", *TOOLS)
 
     @staticmethod

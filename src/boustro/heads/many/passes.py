@@ -15,6 +15,7 @@ k heads of a group and n of its words, P pairs (word, head) of all groups; d wid
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -30,6 +31,9 @@ Stacks = dict[str, Tensor]
 
 class _Pass(ABC):
     """Writes the gradients of a batch's losses, with memory for the largest batch; what linear and mlp share."""
+
+    num_maps: ClassVar[int]
+    """Affine maps from the vectors to the scores."""
 
     def __init__(
         self,
@@ -94,6 +98,8 @@ class _Pass(ABC):
 
 
 class _LinearPass(_Pass):
+    num_maps = 1
+
     def __call__(self, batch: JointBatch) -> None:
         words, scores = self.drop(batch), self.outputs[0][: batch.tags.shape[0]]
         for group, (x, s) in enumerate(zip(words, self.by_group(scores, batch), strict=True)):
@@ -102,6 +108,8 @@ class _LinearPass(_Pass):
 
 
 class _MlpPass(_Pass):
+    num_maps = 2
+
     def __call__(self, batch: JointBatch) -> None:
         words, (inner, scores) = self.drop(batch), (room[: batch.tags.shape[0]] for room in self.outputs)
         zs = self.by_group(inner, batch)

@@ -58,7 +58,7 @@ def train_stacked(
     if any(not run.sentences or run.epochs < 1 for run in runs):
         raise ValueError("a run needs at least one sentence to train on and one epoch")
     vectors = torch.as_tensor(vectors).half()
-    sizes = [vectors.shape[1], *([hidden or vectors.shape[1]] if kind == "mlp" else []), len(labels)]
+    sizes = [vectors.shape[1], *[hidden or vectors.shape[1]] * (PASSES[kind].num_maps - 1), len(labels)]
     words = TrainingWords(vectors, starts, tags, labels)
     plan = _partition(runs, sum((a + 1) * b for a, b in pairwise(sizes)), torch.get_num_threads())
     parts = [

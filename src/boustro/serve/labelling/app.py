@@ -18,12 +18,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from boustro.drawing.svg import DARK, LIGHT, STYLE, variables
 from boustro.metrics.spans import entity_keys, score_entities
 from boustro.serve.http import Guard, HttpOptions, Refused, make_app
 from boustro.serve.labelling.background import Background
-from boustro.serve.labelling.charts import session_curve
+from boustro.serve.labelling.curve import session_curve
 from boustro.serve.labelling.session import Session, Stale
-from boustro.studies.report.svg import DARK, LIGHT, STYLE, variables
 from boustro.tasks.render import css, css_class
 from boustro.text.scripts import join_words
 from boustro.types import Entity

@@ -4,11 +4,13 @@ A closed form gives that without training again (`LiveTagger.held_out`). The sen
 harder than the average, so the curve is a lower bound of what the tagger does on the rest.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from boustro.drawing.frames import AXIS, Panel
+from boustro.drawing.svg import WIDTH, Scale, dots, path, picture, text
 from boustro.metrics.spans import score_entities
 from boustro.serve.labelling.answers import Answer
 from boustro.serve.labelling.live import LiveTagger
@@ -52,3 +54,20 @@ def retrace(tagger: LiveTagger, answers: Mapping[int, Answer]) -> Iterator[Point
         if is_due(points, words, len(so_far)):
             points.append(measure(again, so_far))
             yield points[-1]
+
+
+def session_curve(points: Sequence[Point]) -> str:
+    """F1 by words read, for the side panel; empty without points."""
+    if not points:
+        return ""
+    panel = Panel(AXIS, 10, WIDTH - 8, 110, [0, 25, 50, 75, 100])
+    across = Scale(0, max(points[-1].words, 1), panel.left, panel.right)
+    line = [(across(p.words), panel.scale(p.f1)) for p in points]
+    last = points[-1]
+    parts = [*panel.grid([0, 50, 100]), path(line, "l s0"), dots(line, "s0", 4)]
+    parts += [
+        text(panel.left, 126, "0", "start", "m"),
+        text(panel.right, 126, f"{last.words:,} words read", "end", "m"),
+    ]
+    title = f"F1 by words read: {last.f1:.1f} after {last.words:,} words"
+    return picture(WIDTH, 132, title, *parts)

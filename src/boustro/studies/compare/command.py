@@ -33,8 +33,7 @@ def compare(
 
     Args:
         encoders: Specs of encoders, such as starter-forward starter.
-        task: tag, classify, pair, similarity, regress, qa or relation (boustro fit describes them). By default as the
-            training set has it.
+        task: As for boustro fit. By default as the training set has it.
         heads: Kinds of head, as for boustro fit. By default the task's own.
         seeds: Number of seeds; the seeds 1, 2, … are used.
         vary: Options to vary, such as pooling=exit,exit+before layers=last,all. Every combination is a system.
@@ -43,7 +42,7 @@ def compare(
         train_sentences: Train on the first N examples only.
     """
     check_options(compare, locals())
-    from boustro.studies.compare.grid import Grid
+    from boustro.studies.compare.comparison import Comparison
     from boustro.studies.core.run import run_study
     from boustro.studies.core.systems import parse_variants
     from boustro.tasks import TASKS, task_class
@@ -53,7 +52,7 @@ def compare(
     for variant in variants:  # raises before the data are read
         config.make(**{**options, **{name: v for name, v in variant.items() if name != "preset"}})
     sets = data.read(task, reading)
-    grid = Grid(
+    grid = Comparison(
         encoders=encoders,
         heads=heads,
         seeds=seeds,

@@ -21,12 +21,12 @@ from boustro.heads.registry import head_class
 from boustro.metrics.buckets import DIMENSIONS, ELSEWHERE, START, Training, count_buckets
 from boustro.metrics.calibration import reliability
 from boustro.metrics.mistakes import count_confusions, count_kinds, match_entities
+from boustro.metrics.score import spread
 from boustro.metrics.significance import RELIABLE, Difference, bootstrap, difference, entity_counts, f1, holm
 from boustro.store import read_folder
 from boustro.studies.compare import cases, examples
 from boustro.studies.compare.cases import Answers
-from boustro.studies.core.run import spread
-from boustro.studies.core.study import KIND, Cell, reading_cells
+from boustro.studies.core.cells import KIND, Cell, reading_cells
 from boustro.studies.core.systems import System, find_name
 from boustro.tasks.labellings import labelling_class
 from boustro.tasks.units import Units
@@ -34,7 +34,7 @@ from boustro.text.documents import read_lines
 from boustro.types import Entity
 
 if TYPE_CHECKING:
-    from boustro.studies.compare.grid import Grid
+    from boustro.studies.compare.comparison import Comparison
 
 RECORDED, SIZES = ("encoder_parameters", "head_parameters"), ("feature_bytes", "head_bytes")
 MAX_BESIDE = 2  # further systems that are shown beside the two of the case study
@@ -77,7 +77,7 @@ def read_answers(cell: Cell, name: str, words: Sequence[Sequence[str]], gold: Se
         return Answers(words, gold, entities, scores, values, [row.get("answer", "") for row in rows], effects)
 
 
-def summarise(grid: "Grid", cells: Sequence[Cell]) -> dict[str, Any]:
+def summarise(grid: "Comparison", cells: Sequence[Cell]) -> dict[str, Any]:
     """The results of all systems that have a complete cell."""
     judged, units = grid.judged_on, grid.units
     data = grid.data()[judged]
@@ -132,7 +132,7 @@ def refuse_no_numbers(value: Any) -> None:
         raise ValueError(f"{shorten(value)} is not a number")
 
 
-def _facts(finished: Finished, grid: "Grid") -> dict[str, Any]:
+def _facts(finished: Finished, grid: "Comparison") -> dict[str, Any]:
     """Scores and facts of one system, from what its cells recorded."""
     system, scores = finished.system, [cell.scores for cell in finished.cells]
     first, judged = scores[0], [s[finished.judged] for s in scores]
@@ -201,7 +201,7 @@ def _splits(answers: Sequence[Answers], training: Training, units: Units) -> dic
     }
 
 
-def _choose_pair(systems: list[dict[str, Any]], best: int, base: int, grid: "Grid") -> tuple[int, int]:
+def _choose_pair(systems: list[dict[str, Any]], best: int, base: int, grid: "Comparison") -> tuple[int, int]:
     """The two systems that are compared closely; by default they differ in one thing."""
     if grid.cases is not None:
         first, second = (find_name(name, [s["name"] for s in systems]) for name in grid.cases)
@@ -217,7 +217,7 @@ def _choose_pair(systems: list[dict[str, Any]], best: int, base: int, grid: "Gri
 
 
 def _compare_pair(
-    grid: "Grid", finished: list[Finished], chosen: tuple[int, int], training: Training
+    grid: "Comparison", finished: list[Finished], chosen: tuple[int, int], training: Training
 ) -> dict[str, Any]:
     """Two systems over the seeds that both have: differences by type and position, and examples."""
     units, data = grid.units, grid.data()[grid.judged_on]
@@ -250,7 +250,7 @@ def _compare_pair(
     }
 
 
-def _varied(grid: "Grid") -> dict[str, list[Any]]:
+def _varied(grid: "Comparison") -> dict[str, list[Any]]:
     """Everything that differs between systems, with its values."""
     rows = [{"encoder": s.encoder, "head": s.head, **s.variant} for s in grid.systems()]
     found = {name: list(dict.fromkeys(row[name] for row in rows)) for name in rows[0]}

@@ -15,8 +15,7 @@ class StudyData:
     """The data of a study."""
 
     train: Path
-    """Training set. tag: CoNLL columns, CoNLL-U, JSON lines, or hf:NAME for a data set of the Hugging Face Hub; other
-    tasks: JSON lines (docs/data.md)."""
+    """Training set, in any form that boustro fit takes (docs/data.md)."""
     dev: Path
     """Development set."""
     test: Path | None = None

@@ -13,10 +13,11 @@ from boustro.encoders.cost import num_words, words_per_second
 from boustro.features.sentences import distinct_sentences
 from boustro.models.memory import PeakMemory
 from boustro.output import duration
-from boustro.studies.core.study import Study, is_complete
+from boustro.studies.core.cells import is_complete
+from boustro.studies.core.grid import Grid
 
 
-def make_plan(study: Study, out: Path) -> dict[str, Any]:
+def make_plan(study: Grid, out: Path) -> dict[str, Any]:
     """Cells known and missing, bytes of features to write, and about how many minutes."""
     data = [distinct_sentences(examples, study.task.parts)[0] for examples in study.encoded()]
     to_encode: dict[Hashable, tuple[int, float]] = {}  # bytes to write, seconds to compute them

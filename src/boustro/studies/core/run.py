@@ -1,7 +1,6 @@
 """The course of every study, from its options to its report, and the part of results.json that all studies share."""
 
 import shlex
-import statistics
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,16 +12,17 @@ from boustro import __version__
 from boustro.encoders.spec import check_spec
 from boustro.output import as_json, check_output, give, only_errors
 from boustro.store import check_file, provenance, write_file
+from boustro.studies.core.cells import Cell, compute_cells, find_cells
+from boustro.studies.core.grid import Grid
 from boustro.studies.core.options import StudyRun
 from boustro.studies.core.plan import describe_plan, make_plan
-from boustro.studies.core.study import Cell, Study, compute_cells, find_cells
 from boustro.tasks.data import data_name
 from boustro.tasks.data.fingerprint import data_fingerprint
 
 FLAGS = ("--report-only", "--dry-run")  # how a study is run, not what it is
 
 
-def run_study(study: Study, run: StudyRun) -> None:
+def run_study(study: Grid, run: StudyRun) -> None:
     """Check what can fail, compute the missing cells, write results.json and the reports, and print the table."""
     if not run.report_only:
         for spec in study.encoders:
@@ -41,7 +41,7 @@ def run_study(study: Study, run: StudyRun) -> None:
         print(f"report: {out / 'report.html'}", file=sys.stderr)
 
 
-def write_report(study: Study, cells: Sequence[Cell], out: Path) -> dict[str, Any]:
+def write_report(study: Grid, cells: Sequence[Cell], out: Path) -> dict[str, Any]:
     """Write results.json, report.md and report.html; returns the results. `ValueError` where there is no cell."""
     if not cells:
         raise ValueError("no cell of this study is complete yet, so there is nothing to report; run it first")
@@ -52,7 +52,7 @@ def write_report(study: Study, cells: Sequence[Cell], out: Path) -> dict[str, An
     return results
 
 
-def shared_results(study: Study, cells: Sequence[Cell]) -> dict[str, Any]:
+def shared_results(study: Grid, cells: Sequence[Cell]) -> dict[str, Any]:
     """Title, stamp ("37 of 40 cells"), command, versions, signature, and facts about the data."""
     program, *arguments = provenance()["command"]
     of, complete = study.cells(Path()), {cell.name for cell in cells}
@@ -78,7 +78,7 @@ def shared_results(study: Study, cells: Sequence[Cell]) -> dict[str, Any]:
     }
 
 
-def print_table(study: Study, results: dict[str, Any]) -> None:
+def print_table(study: Grid, results: dict[str, Any]) -> None:
     """The table of a study on standard output."""
     console = Console(width=None if sys.stdout.isatty() else 160)
     table, note = study.table(results, console.width)
@@ -87,12 +87,3 @@ def print_table(study: Study, results: dict[str, Any]) -> None:
         print(note)
     if results["stamp"]:
         print(f"incomplete: {results['stamp']}")
-
-
-def spread(values: Sequence[float]) -> dict[str, Any]:
-    """Mean, standard deviation (of a sample; 0 for one value) and the values."""
-    return {
-        "mean": statistics.fmean(values),
-        "sd": statistics.stdev(values) if len(values) > 1 else 0.0,
-        "values": list(values),
-    }

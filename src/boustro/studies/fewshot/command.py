@@ -44,8 +44,7 @@ def fewshot(
 
     Args:
         encoders: Specs of encoders, such as starter-forward starter.
-        task: tag (entities), classify, regress, pair, similarity, qa or relation. By default as the training set has
-            it.
+        task: As for boustro fit. By default as the training set has it.
         shots: Sentences per entity type, texts per label (the K of K-shot), or examples in all.
         draws: Number of random draws per K. The paper's protocol has one.
         heads: Heads; auto is the one that measurement favoured at each K.
@@ -57,7 +56,8 @@ def fewshot(
     check_options(fewshot, locals())
     from boustro.studies.core.run import run_study
     from boustro.studies.fewshot.own import OwnHeadStudy
-    from boustro.studies.fewshot.study import ShotStudy
+    from boustro.studies.fewshot.paper import PaperStudy
+    from boustro.studies.fewshot.stacked import StackedStudy
     from boustro.tasks import task_class
     from boustro.tasks.labellings import labelling_class
 
@@ -78,17 +78,13 @@ def fewshot(
                 f"{data.train}: the task's own head is trained with its defaults, because there are no few-shot heads "
                 "for such data; leave out --heads, --tags, --protocol and the options of training"
             )
-        run_study(OwnHeadStudy(num_draws=draws, **shared), run)
+        run_study(OwnHeadStudy(seeds=draws, **shared), run)
         return
-    paper = protocol == "paper"
-    study = ShotStudy(
-        num_draws=1 if paper else draws,
-        heads=(("mlp", "bio"),) if paper else tuple((head, scheme) for head in heads for scheme in tags),
-        protocol=protocol,
-        budget=budget,
-        options=training,
-        **shared,
-    )
+    if protocol == "paper":
+        study = PaperStudy(budget=budget, options=training, **shared)
+    else:
+        chosen = tuple((head, scheme) for head in heads for scheme in tags)
+        study = StackedStudy(seeds=draws, heads=chosen, options=training, **shared)
     run_study(study, run)
 
 

@@ -10,11 +10,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from boustro.encoders.base import Encoder
 from boustro.encoders.cost import PROBE_SENTENCES, num_words
-from boustro.studies.core.study import Cell
+from boustro.studies.core.cells import Cell
 from boustro.studies.core.systems import System, name_systems
 from boustro.studies.fewshot.report import OWN_REPORT
 from boustro.studies.fewshot.study import ShotStudy
@@ -27,18 +25,13 @@ OWN = "own"
 
 @dataclass(frozen=True, kw_only=True)
 class OwnHeadStudy(ShotStudy):
-    """The task's own head with K examples in all; `heads`, `budget` and `options` have no effect."""
+    """The task's own head with K examples in all."""
 
-    heads: tuple[tuple[str, str], ...] = ((OWN, OWN),)
     protocol: str = OWN
-    budget: int = 1
     report = OWN_REPORT
 
     def encoded(self) -> list[list[Any]]:
         return list(self.judged().values())
-
-    def short(self, shots: int) -> dict[str, int]:
-        return {}
 
     def systems(self) -> list[System]:
         head = TASKS[self.task.name].config.default_head
@@ -59,7 +52,7 @@ class OwnHeadStudy(ShotStudy):
     def compute(self, cell: Cell, folder: Path) -> dict[str, Any]:
         model, rows, notices = self._make(cell.system), [], []  # one for all draws, which loads the LMs once
         for number, draw in enumerate(self.draws[cell.number], 1):
-            self._fit(model, draw, number)
+            self._fit(model, cell.number, number)
             rows.append({"draw": number, **self.sizes(draw), "score": self._score(model), "per_type": {}})
             notices.append(model.notices(cached=True))  # with those of the draws before
         return {"parameters": model.encoder().num_parameters, "notices": notices[0], "rows": rows}
@@ -74,7 +67,7 @@ class OwnHeadStudy(ShotStudy):
         small = replace(self, **{self.judged_on: asked[:PROBE_SENTENCES], "run": replace(self.run, cache=False)})
         started = time.perf_counter()
         model = small._make(cell.system)
-        small._fit(model, draw, 1)
+        small._fit(model, cell.number, 1)
         fitted = time.perf_counter()
         small._score(model)
         scored = (time.perf_counter() - fitted) * num_words(asked) / num_words(asked[:PROBE_SENTENCES])
@@ -91,12 +84,12 @@ class OwnHeadStudy(ShotStudy):
         run = {"cache": self.run.cache, "device": self.run.device}
         return self.task(system.encoder, system.head, **run, **self.context())
 
-    def _fit(self, model: Task[Any, Any], draw: np.ndarray, seed: int) -> None:
+    def _fit(self, model: Task[Any, Any], shots: int, seed: int) -> None:
         try:
-            model.fit([self.train[number] for number in draw], seed=seed)
+            model.fit(self.training(shots, seed), seed=seed)
         except ValueError as error:
             raise ValueError(
-                f"draw {seed} of {len(draw)} examples: {error}; if that is by chance, take more"
+                f"draw {seed} of {len(self.draws[shots][seed - 1])} examples: {error}; if that is by chance, take more"
             ) from error
 
     def _score(self, model: Task[Any, Any]) -> float:

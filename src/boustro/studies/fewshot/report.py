@@ -11,11 +11,11 @@ from typing import Any
 
 from rich import table as terminal
 
+from boustro.drawing.frames import Panel, frame_panels, frame_rows
+from boustro.drawing.svg import WIDTH, Scale, dots, path, text, ticks
 from boustro.studies.report import Results, StudyReport, data_blocks, made, numbers
 from boustro.studies.report.blocks import Block, Code, Details, Figure, Prose, Section, Table, TableCell
 from boustro.studies.report.charts import Colours, colour_names, spread_dots
-from boustro.studies.report.frames import Panel, frame_panels, frame_rows
-from boustro.studies.report.svg import WIDTH, Scale, dots, path, text, ticks
 
 LANE = 11  # pixels
 Points = list[dict[str, Any]]
@@ -156,7 +156,7 @@ def shots_table(results: Results) -> terminal.Table:
 def compared(results: Results) -> Section:
     """The protocol, the data and the command."""
     blocks: list[Block] = [Prose(EXPLAINED[results["protocol"]]), *data_blocks(results)]
-    if results["protocol"] == "paper" and results["judged_on"] == "dev":
+    if _searched(results) and results["judged_on"] == "dev":
         blocks.append(Prose(OPTIMISTIC, "note"))
     return Section("compared", "What was compared", blocks)
 
@@ -164,7 +164,7 @@ def compared(results: Results) -> Section:
 def scores(results: Results) -> Section:
     """The figure and the table."""
     points, measure = results["points"], _measure(results)
-    each = "run" if results["protocol"] == "paper" else "draw"
+    each = "run" if _searched(results) else "draw"
     columns, lines = _shots(points), _lines(points)
     what = f"by the number of training examples (logarithmic): one dot per {each}, lines at the means"
     if len(columns) == 1:
@@ -177,6 +177,11 @@ def scores(results: Results) -> Section:
     caption = f"{measure}{rules}, mean and standard deviation; bold: best at some K"
     table = Table(caption, ["", *columns.values()], rows, frozenset(best))
     return Section("scores", "Scores by the number of examples", [figure, table])
+
+
+def _searched(results: Results) -> bool:
+    """Whether a random search selected the runs."""
+    return any(point["runs"] for point in results["points"])
 
 
 def _measure(results: Results) -> str:

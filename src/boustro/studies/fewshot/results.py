@@ -4,9 +4,9 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from boustro.metrics.score import spread
 from boustro.metrics.significance import RELIABLE, holm, sign_flip_p
-from boustro.studies.core.run import spread
-from boustro.studies.core.study import Cell, reading_cells
+from boustro.studies.core.cells import Cell, reading_cells
 from boustro.studies.core.systems import short_specs
 from boustro.studies.fewshot.report import selection_score
 
@@ -20,14 +20,13 @@ def summarise(study: "ShotStudy", cells: Sequence[Cell]) -> dict[str, Any]:
     with reading_cells(cells):
         points = [_point(study, cell, short[cell.system.encoder]) for cell in cells]
         notices = [f"{c.system.encoder}: {n:,} {what}" for c in cells for what, n in c.scores["notices"].items()]
-    compare_points(points, tested=study.protocol != "paper")
+    compare_points(points, tested=study.budget is None)
     for shots in study.draws:
         for label, count in study.short(shots).items():
             notices.append(f"K = {shots}: only {count} sentences contain {label} and can be drawn")
-    paper = study.protocol == "paper"
     return {
         "protocol": study.protocol,
-        "options": {**study.shown_options(), **({"budget": study.budget} if paper else {})},
+        "options": {**study.shown_options(), **({"budget": study.budget} if study.budget else {})},
         "notices": list(dict.fromkeys([*study.notices(), *notices])),
         "points": points,
         "draws": {str(shots): [draw.tolist() for draw in found] for shots, found in study.draws.items()},

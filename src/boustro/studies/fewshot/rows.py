@@ -4,26 +4,21 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from boustro.features.vectors import VectorReader, Vectors
 from boustro.heads.factored import factored_tags
-from boustro.heads.many.training import train_stacked
 from boustro.metrics.arrays import SpanArrays, compare_spans, find_spans
 from boustro.metrics.spans import SpanCounts, total_counts
-from boustro.studies.fewshot.heads import LabelledVectors, run_of, tag_words, text_tags
+from boustro.studies.fewshot.heads import LabelledVectors, tag_words, text_tags
 from boustro.studies.fewshot.self_training import tag_by_students
 from boustro.types import Sentence
 
 if TYPE_CHECKING:
-    from boustro.studies.fewshot.study import ShotStudy
-
-PAPER_RATES = tuple(n * unit for unit in (1e-3, 1e-4) for n in range(9, 0, -1))
-PAPER_SEEDS, PAPER_DROPOUTS, PAPER_BEST = range(10, 20), (0.0, 0.1, 0.2, 0.3), 3
-"""The grid of the backward-LM paper's random search, section 3.4, and how many of its runs are reported."""
+    from boustro.studies.fewshot.stacked import StackedStudy
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +29,7 @@ class JudgedSet:
     gold: SpanArrays
 
 
-def read_judged(study: "ShotStudy", reader: VectorReader) -> dict[str, JudgedSet]:
+def read_judged(study: "StackedStudy", reader: VectorReader) -> dict[str, JudgedSet]:
     """Every data set that is scored, read once for all cells of an encoder."""
     found, types = {}, study.judged_types
     for name, sentences in study.judged().items():
@@ -58,10 +53,10 @@ def tag_names(sentences: Sequence[Sentence], types: Sequence[str]) -> list[str]:
 
 
 def sound_rows(
-    study: "ShotStudy", reader: VectorReader, judged: JudgedSet, draws: Sequence[np.ndarray], head: str, tags: str
+    study: "StackedStudy", reader: VectorReader, judged: JudgedSet, draws: Sequence[np.ndarray], head: str, tags: str
 ) -> list[dict[str, Any]]:
     """One row per draw. Nothing is selected on the scored data: strengths and settings are set before."""
-    train, chosen = _training_words(study, reader, draws)
+    train, chosen = training_words(study, reader, draws)
     if study.options.self_train:
         tagged = tag_by_students(study, reader, train, chosen, draws, head, tags, judged.vectors)
     else:
@@ -69,43 +64,18 @@ def sound_rows(
     rows = []
     for number, (draw, ids) in enumerate(zip(draws, tagged.ids, strict=True)):
         found = find_spans(ids, tagged.tags, judged.vectors.starts, judged.gold.labels)
-        row = {"draw": number + 1, **study.sizes(draw), **_scores(compare_spans(judged.gold, found), tags == "label")}
+        row = {
+            "draw": number + 1,
+            **study.sizes(draw),
+            **span_scores(compare_spans(judged.gold, found), tags == "label"),
+        }
         row |= {"strengths": tagged.strengths[number]} if tagged.strengths else {}
         rows.append(row | ({"blocks": tagged.blocks[number]} if tagged.blocks else {}))
     return rows
 
 
-def paper_rows(
-    study: "ShotStudy", reader: VectorReader, dev: JudgedSet, judged: JudgedSet, draw: np.ndarray
-) -> list[dict[str, Any]]:
-    """The paper's protocol: a random search of `study.budget` runs on one draw; one row for each of the best on dev."""
-    train, (chosen,) = _training_words(study, reader, [draw])
-    options = study.options
-    grid = [(r, s, d) for r in PAPER_RATES for s in PAPER_SEEDS for d in PAPER_DROPOUTS]
-    picked = np.random.default_rng(0).permutation(len(grid))[: study.budget]
-    runs = [
-        run_of(replace(options, lr=rate, dropout=dropout), chosen, seed)
-        for rate, seed, dropout in (grid[i] for i in picked)
-    ]
-    tags = factored_tags(study.types)
-    heads = train_stacked("mlp", train.vectors.words, train.vectors.starts, train.tags, tags, runs, options.hidden)
-
-    def scores(on: JudgedSet) -> list[dict[str, Any]]:
-        every = heads.best_tags(on.vectors.words)
-        found = (find_spans(ids, tags, on.vectors.starts, on.gold.labels) for ids in every)
-        return [_scores(compare_spans(on.gold, spans)) for spans in found]
-
-    on_dev = scores(dev)
-    on_judged = on_dev if judged is dev else scores(judged)
-    rows = []
-    for m in sorted(range(len(runs)), key=lambda m: -on_dev[m]["score"])[:PAPER_BEST]:
-        run = {"lr": runs[m].lr, "seed": runs[m].seed, "dropout": runs[m].dropout, "dev_score": on_dev[m]["score"]}
-        rows.append({"draw": 1, **study.sizes(draw), **on_judged[m], "run": run})
-    return rows
-
-
-def _training_words(
-    study: "ShotStudy", reader: VectorReader, draws: Sequence[np.ndarray]
+def training_words(
+    study: "StackedStudy", reader: VectorReader, draws: Sequence[np.ndarray]
 ) -> tuple[LabelledVectors, list[np.ndarray]]:
     """The words of all draws, each sentence once, and the draws as numbers of these sentences."""
     every = np.unique(np.concatenate(draws))
@@ -114,7 +84,8 @@ def _training_words(
     return train, [np.searchsorted(every, draw) for draw in draws]
 
 
-def _scores(per_type: dict[str, SpanCounts], texts: bool = False) -> dict[str, Any]:
+def span_scores(per_type: dict[str, SpanCounts], texts: bool = False) -> dict[str, Any]:
+    """The score of a row, and the counts of each type: gold, predicted, correct."""
     total = total_counts(per_type)
     own = {} if texts else {"precision": total.precision, "recall": total.recall}  # of texts the accuracy once more
     return {

@@ -21,11 +21,11 @@ from boustro.metrics.arrays import find_spans
 from boustro.studies.fewshot.heads import DrawTags, LabelledVectors, tag_words
 
 if TYPE_CHECKING:
-    from boustro.studies.fewshot.study import ShotStudy
+    from boustro.studies.fewshot.stacked import StackedStudy
 
 
 def tag_by_students(
-    study: "ShotStudy",
+    study: "StackedStudy",
     reader: VectorReader,
     train: LabelledVectors,
     chosen: Sequence[np.ndarray],

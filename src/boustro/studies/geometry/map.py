@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
+from boustro.drawing.svg import NUM_SERIES, Scale, number, picture
 from boustro.encoders.base import Encoder
 from boustro.heads.transforms import TRANSFORMS
 from boustro.store import check_file, write_file
 from boustro.studies.report.page import stylesheet
-from boustro.studies.report.svg import NUM_SERIES, Scale, number, picture
 from boustro.tasks.senses.examples import SenseData
 from boustro.tasks.senses.reading import read_senses
 

@@ -28,9 +28,9 @@ from boustro.pretrain.run import pretrain
 from boustro.roads.memory import write_memory
 from boustro.roads.options import MemoryConfig
 from boustro.store import open_folder, read_json, remove_folder, write_file
-from boustro.studies.compare.grid import Grid
+from boustro.studies.compare.comparison import Comparison
+from boustro.studies.core.cells import compute_cells
 from boustro.studies.core.run import write_report
-from boustro.studies.core.study import compute_cells
 from boustro.studies.language.options import LanguageOptions
 from boustro.studies.language.plan import Plan, decide, inputs_key, load_plan
 from boustro.tasks.tagger import Tagger
@@ -181,7 +181,7 @@ class Build:
         return {"epochs": self.options.epochs, "memory": True, "spelling": True}
 
     def _report(self) -> dict[str, Any]:
-        grid = Grid(
+        grid = Comparison(
             encoders=(str(self.out / "forward"), self.pair, self.encoder),
             heads=("mlp",),
             seeds=self.options.seeds,

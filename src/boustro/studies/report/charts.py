@@ -7,12 +7,12 @@ One row per system: `score_dots`, `direction_dots`, `mistake_bars`. One small pa
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from boustro.drawing.frames import Panel, frame_panels, frame_rows
+from boustro.drawing.svg import NUM_SERIES, WIDTH, Scale, box, boxes, dots, path, text, ticks
 from boustro.encoders.options import DEEP
 from boustro.metrics.mistakes import MISTAKES
 from boustro.metrics.spans import SpanCounts
-from boustro.studies.report.frames import Panel, frame_panels, frame_rows
 from boustro.studies.report.numbers import spread
-from boustro.studies.report.svg import NUM_SERIES, WIDTH, Scale, box, boxes, dots, path, text, ticks
 
 Colours = Mapping[str, str]  # name → s0 … s9
 

@@ -31,7 +31,7 @@ def scaling(
         quiet: Write nothing to standard error except errors.
     """
     check_options(scaling, locals())
-    from boustro.studies.core.study import compute_cells, find_cells
+    from boustro.studies.core.cells import compute_cells, find_cells
     from boustro.studies.scaling.report import draw, markdown, print_tables
     from boustro.studies.scaling.study import ScalingStudy, describe_plan, make_plan, summarise
 

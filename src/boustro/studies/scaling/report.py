@@ -13,8 +13,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from boustro.studies.report.frames import AXIS, Panel
-from boustro.studies.report.svg import NUM_SERIES, Scale, dots, path, picture, standalone, text, ticks
+from boustro.drawing.frames import AXIS, Panel
+from boustro.drawing.svg import NUM_SERIES, Scale, dots, path, picture, standalone, text, ticks
 from boustro.studies.scaling.curve import Curve
 
 WIDTH, HEIGHT, TOP, ROOM = 500, 240, 40, 96

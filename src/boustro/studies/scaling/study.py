@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from boustro.output import duration
 from boustro.pretrain.config import PretrainConfig
 from boustro.store import fingerprint, remove_folder
-from boustro.studies.core.study import CELL_FORMAT, Cell, Cells, is_complete
+from boustro.studies.core.cells import CELL_FORMAT, Cell, Cells, is_complete
 from boustro.studies.scaling.curve import Run, fit_curve, refusal
 from boustro.studies.scaling.options import ScalingOptions
 from boustro.text.shards import Shards

@@ -23,6 +23,7 @@ from boustro.tasks.data.reading import (
     DataOptions,
     Labelled,
     Lines,
+    Loaded,
     RawData,
     label,
     missing_file,
@@ -75,6 +76,12 @@ def load_data(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> Labelled:
             advice = f"if each row has a text and its label, name their columns ({', '.join(columns)})"
             raise ValueError(f"{error}; {advice} with --text-column and --label-column") from None
         raise
+
+
+def load_sentences(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> Loaded:
+    """The same in the form of all tasks."""
+    found = load_data(data, options)
+    return Loaded(found.sentences, {}, found.notes, found.name, found.form, found.scheme)
 
 
 def refuse_unlabelled(examples: Sequence[Any]) -> None:

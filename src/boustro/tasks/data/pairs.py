@@ -71,6 +71,20 @@ class Pair:
         return (moved, self.marks[1]) if part == 0 else (self.marks[0], moved)
 
 
+def suits_labels(record: Mapping[str, Any]) -> bool:
+    """Whether this is a pair of texts with a label."""
+    return _has_texts(record) and any(key in record for key in LABEL_KEYS)
+
+
+def suits_scores(record: Mapping[str, Any]) -> bool:
+    """Whether this is a pair of texts with a number."""
+    return _has_texts(record) and SCORE_KEY in record
+
+
+def _has_texts(record: Mapping[str, Any]) -> bool:
+    return any(all(isinstance(record.get(key), str) for key in keys) for keys in KEYS)
+
+
 def read_pairs(
     data: Any, gold: Gold, notes: list[Note] | None = None, options: DataOptions = DEFAULT_OPTIONS
 ) -> list[Pair]:

@@ -58,6 +58,11 @@ class Question:
     spans: tuple[tuple[int, int], ...] = ()
     where: str = ""
 
+    @property
+    def parts(self) -> tuple[Sentence, Sentence]:
+        """The question and its context."""
+        return self.question, self.context
+
     def __len__(self) -> int:
         return len(self.question) + len(self.context)
 

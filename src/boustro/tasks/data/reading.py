@@ -7,9 +7,10 @@ converts to BIO and records each repair, so all formats follow the same rules. W
 
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from boustro.choose import suggestion
 from boustro.errors import shorten
@@ -157,6 +158,19 @@ class Labelled:
     def counts(self) -> Counter[str]:
         """The number of notes of each kind."""
         return Counter(note.what for note in self.notes)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Labelled examples of any task, and what was changed or left out: counted, or noted with its place. Of sentences
+    with tags also the form of the data and the scheme."""
+
+    examples: Sequence[Any]
+    notices: Mapping[str, int] = field(default_factory=dict)
+    notes: Sequence[Note] = ()
+    name: str = ""
+    form: str = ""
+    scheme: Scheme | None = None
 
 
 def warn_of(notes: Sequence[Note], name: str) -> None:

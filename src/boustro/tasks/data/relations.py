@@ -54,6 +54,11 @@ class MarkedText:
     where: str = ""
 
     @property
+    def parts(self) -> tuple[Sentence]:
+        """The text alone."""
+        return (self.sentence,)
+
+    @property
     def words(self) -> tuple[str, ...]:
         """All words of the text."""
         return self.sentence.words
@@ -80,6 +85,11 @@ class MarkedText:
         """The text of the head and of the tail, as it was given."""
         found = [self.text[self.places[start][0] : self.places[end - 1][1]] for start, end in self.marks]
         return found[0], found[1]
+
+
+def suits_relations(record: Mapping[str, Any]) -> bool:
+    """Whether this is a text with two places."""
+    return all(key in record for key in KEYS)
 
 
 def read_relations(

@@ -22,6 +22,7 @@ from boustro.tasks.data.annotations import plain_records, tool_of
 from boustro.tasks.data.exported import note_address
 from boustro.tasks.data.named import Named, read_named, under_names
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, refuse_tag_options
+from boustro.tasks.data.records import WORD_KEYS
 from boustro.text.words import Placed, split_text
 from boustro.types import Sentence
 
@@ -64,6 +65,22 @@ def read_counted(
     texts = read_texts(data, gold, notes, options)
     wordless = Counter({WORDLESS: sum(not len(text) for text in texts)})
     return texts, Counter(note.what for note in notes) + wordless
+
+
+def is_text(record: Mapping[str, Any]) -> bool:
+    """Whether a record has a text that is not split into words."""
+    return any(isinstance(record.get(key), str) for key in TEXT_KEYS) and not any(k in record for k in WORD_KEYS)
+
+
+def suits_labels(record: Mapping[str, Any]) -> bool:
+    """Whether this is a text with a label or several."""
+    labels = record.get(LABELS_KEY)
+    return is_text(record) and (is_label(record.get(LABEL_KEY)) or (bool(labels) and are_labels(labels)))
+
+
+def suits_scores(record: Mapping[str, Any]) -> bool:
+    """Whether this is a text with a number."""
+    return is_text(record) and SCORE_KEY in record
 
 
 def label_set(text: Any) -> tuple[str, ...]:

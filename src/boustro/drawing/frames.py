@@ -1,4 +1,4 @@
-"""The two frames of a report's plots: rows on one axis, and panels with the same axes.
+"""The two frames of plots: rows on one axis, and panels with the same axes.
 
 Rows grow downwards with the number of systems. Every panel is a separate picture, and the page puts as many side by
 side as fit. The caller's function draws the inside of row or panel number i. The legend is text above the plot: `key`
@@ -8,7 +8,7 @@ maps names to colours.
 import html
 from collections.abc import Callable, Mapping, Sequence
 
-from boustro.studies.report.svg import BOLD_LETTER, LETTER, WIDTH, Scale, path, picture, shorten, text
+from boustro.drawing.svg import BOLD_LETTER, LETTER, WIDTH, Scale, path, picture, shorten, text
 
 NAME, STRIP, GAP, MARGIN = 18, 18, 8, 10  # of a row: its name, its plot, the gap to the next row, the sides
 AXIS, HEAD, FOOT = 34, 22, 24  # around a panel
@@ -21,6 +21,14 @@ class Panel:
     def __init__(self, left: float, top: float, right: float, bottom: float, marks: Sequence[float]) -> None:
         self.left, self.top, self.right, self.bottom = left, top, right, bottom
         self.scale = Scale(marks[0], marks[-1], bottom, top)
+
+    def grid(self, marks: Sequence[float]) -> list[str]:
+        """A line across the panel at each mark, and the mark beside it."""
+        parts = []
+        for mark in marks:
+            y = self.scale(mark)
+            parts += [path([(self.left, y), (self.right, y)], "g"), text(AXIS - 6, y + 4, f"{mark:g}", "end", "m")]
+        return parts
 
 
 def frame_rows(
@@ -65,9 +73,7 @@ def frame_panels(
     for index, name in enumerate(names):
         panel = Panel(AXIS, HEAD, width, HEAD + height, marks)
         parts = [text(panel.left, HEAD - 8, shorten(name, int((width - AXIS) / BOLD_LETTER)), style="b")]
-        for mark in marks:
-            y = panel.scale(mark)
-            parts += [path([(panel.left, y), (panel.right, y)], "g"), text(AXIS - 6, y + 4, f"{mark:g}", "end", "m")]
+        parts += panel.grid(marks)
         panels.append(picture(width, HEAD + height + foot, f"{title}: {name}", *parts, draw(index, panel)))
     return f'{_legend(key)}<div class=panels style="--w:{width:g}px">{"".join(panels)}</div>'
 

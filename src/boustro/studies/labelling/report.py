@@ -1,31 +1,38 @@
-"""The pictures of labelling: a session's learning curve, and the curves of a simulation."""
+"""The table of a simulation, F1 after some numbers of words and the words that the goal costs, and its curves."""
 
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from boustro.serve.labelling.curve import Point
-from boustro.studies.report.frames import AXIS, HEAD, Panel
-from boustro.studies.report.svg import BOLD_LETTER, WIDTH, Scale, dots, path, picture, shorten, text, ticks
+from rich.table import Table
+
+from boustro.drawing.frames import AXIS, HEAD, Panel
+from boustro.drawing.svg import BOLD_LETTER, WIDTH, Scale, dots, path, picture, shorten, text, ticks
+from boustro.metrics.score import spread
+from boustro.studies.labelling.simulate import at
 
 HEIGHT, FOOT, KEY = 170, 44, 18
+COLUMNS = (500, 1000, 2000, 4000, 8000)
 
 
-def session_curve(points: Sequence[Point]) -> str:
-    """F1 by words read, for the side panel; empty without points."""
-    if not points:
-        return ""
-    panel = Panel(AXIS, 10, WIDTH - 8, 110, [0, 25, 50, 75, 100])
-    across = Scale(0, max(points[-1].words, 1), panel.left, panel.right)
-    line = [(across(p.words), panel.scale(p.f1)) for p in points]
-    last = points[-1]
-    parts = [*_grid(panel, [0, 50, 100]), path(line, "l s0"), dots(line, "s0", 4)]
-    parts += [
-        text(panel.left, 126, "0", "start", "m"),
-        text(panel.right, 126, f"{last.words:,} words read", "end", "m"),
-    ]
-    title = f"F1 by words read: {last.f1:.1f} after {last.words:,} words"
-    return picture(WIDTH, 132, title, *parts)
+def simulation_table(results: Mapping[str, Any]) -> Table:
+    """One row per encoder and order; the last column compares the words to the goal with random order's."""
+    most = results["budgets"][-1]
+    columns = [words for words in COLUMNS if words <= most] or [most]
+    goal, num_seeds = results["goal"], len(results["seeds"])
+    table = Table(title=f"Entity F1 by words read: mean and standard deviation of {num_seeds} runs")
+    for name in (
+        "encoder",
+        "order",
+        *(f"{words:,} words" for words in columns),
+        f"words to F1 {goal:g}",
+        "of random's",
+    ):
+        table.add_column(name, justify="left" if name in ("encoder", "order") else "right")
+    for run in results["runs"]:
+        scores = [_shown([at(curve, words) for curve in run["curves"]], "{:.1f}") for words in columns]
+        table.add_row(run["encoder"], run["order"], *scores, _goal(run), _share(results, run))
+    return table
 
 
 def simulation_curves(results: Mapping[str, Any]) -> str:
@@ -44,7 +51,7 @@ def simulation_curves(results: Mapping[str, Any]) -> str:
         top = KEY + HEAD + row * (HEIGHT + HEAD + FOOT)
         panel = Panel(AXIS, top, WIDTH - 8, top + HEIGHT, marks)
         across = LogScale(min(words), max(words), panel.left + 6, panel.right - 6)
-        parts += [text(panel.left, top - 8, shorten(encoder, 44), style="b"), *_grid(panel, marks)]
+        parts += [text(panel.left, top - 8, shorten(encoder, 44), style="b"), *panel.grid(marks)]
         goal = panel.scale(results["goal"])
         parts.append(path([(panel.left, goal), (panel.right, goal)], "d"))
         for mark in _marks(min(words), max(words)):
@@ -75,14 +82,28 @@ class LogScale(Scale):
         return shown(math.log(value))
 
 
-def _grid(panel: Panel, marks: Sequence[float]) -> list[str]:
-    parts = []
-    for mark in marks:
-        y = panel.scale(mark)
-        parts += [path([(panel.left, y), (panel.right, y)], "g"), text(AXIS - 6, y + 4, f"{mark:g}", "end", "m")]
-    return parts
-
-
 def _marks(low: float, high: float) -> list[int]:
     """250, 500, 1,000, …"""
     return [n for n in (250 * 2**i for i in range(12)) if low <= n <= high]
+
+
+def _goal(run: Mapping[str, Any]) -> str:
+    costs = run["words_to_goal"]["all"]
+    reached = [c for c in costs if c is not None]
+    if not reached:
+        return "not reached"
+    shown = _shown(reached, "{:,.0f}")
+    return shown if len(reached) == len(costs) else f"{shown} ({len(reached)} of {len(costs)} runs)"
+
+
+def _share(results: Mapping[str, Any], run: Mapping[str, Any]) -> str:
+    """The mean words to the goal as a share of random order's; only where every run of both reached it."""
+    pair = [run, *(r for r in results["runs"] if r["encoder"] == run["encoder"] and r["order"] == "random")]
+    if len(pair) < 2 or any(None in r["words_to_goal"]["all"] for r in pair):
+        return "–"
+    return f"{run['words_to_goal']['mean'] / pair[1]['words_to_goal']['mean']:.2f}"
+
+
+def _shown(values: Sequence[float], form: str) -> str:
+    found = spread(values)
+    return f"{form.format(found['mean'])} ± {form.format(found['sd'])}"

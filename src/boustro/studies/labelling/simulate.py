@@ -20,12 +20,12 @@ import numpy as np
 from boustro.encoders.options import Context
 from boustro.encoders.windows import group_numbers
 from boustro.features.vectors import VectorReader, Vectors, vector_source
+from boustro.metrics.score import spread
 from boustro.metrics.spans import score_entities
 from boustro.progress import Progress
 from boustro.serve.labelling.live import LiveTagger
-from boustro.serve.labelling.options import SimulateOptions
 from boustro.serve.labelling.pool import Order, Pool
-from boustro.studies.core.run import spread
+from boustro.studies.labelling.options import SimulateOptions
 from boustro.tasks import read_examples
 from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.data.schemes import gold_entities

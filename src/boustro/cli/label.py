@@ -15,8 +15,9 @@ from tyro.conf import Positional
 
 from boustro.options import OptionError, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_errors
-from boustro.serve.labelling.options import LabelOptions, SimulateOptions
+from boustro.serve.labelling.options import LabelOptions
 from boustro.store import check_file, claim, write_file
+from boustro.studies.labelling.options import SimulateOptions
 from boustro.tasks.config import TaggerConfig
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 
@@ -129,10 +130,10 @@ def _simulate(
         raise OptionError("--simulate needs labelled sentences in --train, and no texts")
     from dataclasses import replace
 
+    from boustro.drawing.svg import standalone
     from boustro.encoders.spec import check_spec
-    from boustro.serve.labelling.charts import simulation_curves
-    from boustro.serve.labelling.simulate import read_gold, simulate
-    from boustro.studies.report.svg import standalone
+    from boustro.studies.labelling.report import simulation_curves
+    from boustro.studies.labelling.simulate import read_gold, simulate
 
     check_output(json)
     if study.svg:
@@ -150,7 +151,7 @@ def _simulate(
 
 
 def _print_table(results: dict[str, Any]) -> None:
-    from boustro.serve.labelling.results import simulation_table
+    from boustro.studies.labelling.report import simulation_table
 
     console = Console(width=None if sys.stdout.isatty() else 160)
     console.print(simulation_table(results))

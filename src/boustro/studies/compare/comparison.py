@@ -21,7 +21,8 @@ from boustro.store import write_file
 from boustro.studies.compare.examples import MOST_WORDS, surest_mistakes
 from boustro.studies.compare.report import REPORT, score_table
 from boustro.studies.compare.results import summarise
-from boustro.studies.core.study import Cell, Study
+from boustro.studies.core.cells import Cell
+from boustro.studies.core.grid import Grid
 from boustro.studies.core.systems import System, find_name, name_systems
 from boustro.tasks import TASKS
 from boustro.tasks.answers import Answer
@@ -33,11 +34,10 @@ SPEED_WORDS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Grid(Study):
+class Comparison(Grid):
     """What is compared, on which data; `ValueError` for an unknown head, option, value or system."""
 
     heads: tuple[str, ...]
-    seeds: int
     options: dict[str, Any]
     variants: tuple[dict[str, Any], ...] = ({},)
     reference: str | None = None

@@ -1,45 +1,26 @@
-"""The base of all studies: cells that are computed once (`Cells`), and those of encoders on labelled data (`Study`).
+"""One grid of trainings: encoders × heads × options × K × seeds, on the same labelled data.
 
-A cell is one system with one number: a seed in a comparison, K in a few-shot study, the pieces of a training run. It is
-a folder that is either complete or absent, so a study that was killed continues where it stopped, and its name changes
-with everything that decides the cell's numbers: settings, the encoder's weights and the data, but not with their paths.
-
-    cells/starter-mlp-2-1f3a9c20/
-        scores.json       scores, and what training recorded
-        dev.jsonl …       of a comparison: one line per sentence, with reference, answer and scores
-        trained/          of a comparison: the trained head
-
-A subclass says which systems there are, how a cell is computed, and what is reported. Tables and reports are made from
-the cells alone, without a model.
+A *system* is an encoder under a head with some options; a cell is a system with a number. In a comparison K is one of a
+system's options and the number is a seed; in a few-shot study the number is K, and the cell has all its seeds. K is how
+many examples are drawn to train on, anew for every seed (`core.draws`); without it all of the training set is used.
 """
 
-import contextlib
-import json
-import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 from rich.table import Table
 
 from boustro.encoders.base import Encoder
 from boustro.encoders.spec import spec_fingerprint
-from boustro.locks import lock
-from boustro.output import DEFAULT_RUN, RunOptions, keeping
-from boustro.progress import Progress, write_line
-from boustro.store import (
-    fingerprint,
-    read_folder,
-    read_json,
-    reading,
-    refuse_foreign,
-    remove_folder,
-    write_file,
-    write_folder,
-)
+from boustro.output import DEFAULT_RUN, RunOptions
+from boustro.store import fingerprint
+from boustro.studies.core.cells import CELL_FORMAT, Cell, Cells
+from boustro.studies.core.draws import DRAWS
 from boustro.studies.core.systems import System
 from boustro.studies.report import StudyReport
 from boustro.tasks import TASKS
@@ -50,52 +31,9 @@ from boustro.tasks.tagger import Tagger
 from boustro.tasks.units import Units
 from boustro.types import Sentence
 
-KIND = "cell"
-CELL_FORMAT = 5  # of a cell's folder; cells of an older format are computed again
-TRAINED = ("manifest.json", "config.json", "head.safetensors", "README.md")
-FILES = ("scores.json", "dev.jsonl", "test.jsonl", *(f"trained/{name}" for name in TRAINED))
-"""The files of a cell."""
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A system with one seed, one K, or one number of pieces."""
-
-    system: Any
-    """Of a `Study` a `System`."""
-    number: int
-    name: str
-    folder: Path
-
-    @cached_property
-    def scores(self) -> dict[str, Any]:
-        """The contents of scores.json."""
-        return read_json(self.folder / "scores.json")
-
-
-class Cells(ABC):
-    """Cells in their order, and how one is computed."""
-
-    @property
-    @abstractmethod
-    def measure(self) -> str:
-        """What `value` is, such as dev F1."""
-
-    @abstractmethod
-    def cells(self, out: Path) -> list[Cell]:
-        """All cells, system by system, whether they are complete or not."""
-
-    @abstractmethod
-    def compute(self, cell: Cell, folder: Path) -> dict[str, Any]:
-        """Compute one cell: write its files into `folder`, and return the contents of scores.json."""
-
-    @abstractmethod
-    def value(self, cell: Cell) -> float:
-        """The score that progress messages show; any error means that the cell is damaged."""
-
 
 @dataclass(frozen=True, kw_only=True)
-class Study(Cells):
+class Grid(Cells):
     """What is compared, and on which data."""
 
     encoders: tuple[str, ...]
@@ -104,6 +42,10 @@ class Study(Cells):
     test: list[Sentence] | None = None
     task: type[Task[Any, Any]] = Tagger
     run: RunOptions = DEFAULT_RUN
+    shots: tuple[int, ...] = ()
+    """K of K-shot: examples for each label, or in all where there are none. Empty for the whole training set."""
+    seeds: int
+    """Of heads, and of draws where there are shots; they are numbered from 1."""
     title: str
     unit: ClassVar[str]
     """What a cell's number is, as its name shows it."""
@@ -128,6 +70,20 @@ class Study(Cells):
     def facts(self) -> dict[str, Any]:
         """What reports know of the task."""
         return self.units.facts(TASKS[self.task.name].examples)
+
+    @property
+    def drawing(self) -> str:
+        """How K examples are drawn, a key of `DRAWS`."""
+        return "sound" if self.labelling.shot_tags else "own"
+
+    @cached_property
+    def draws(self) -> dict[int, list[np.ndarray]]:
+        """For every K, the numbers of each draw's examples."""
+        return DRAWS[self.drawing](self.train, self.shots, self.seeds)
+
+    def training(self, shots: int | None, seed: int) -> list[Any]:
+        """The draw of a seed, or the whole training set."""
+        return self.train if shots is None else [self.train[number] for number in self.draws[shots][seed - 1]]
 
     @property
     def judged_on(self) -> str:
@@ -205,52 +161,3 @@ class Study(Cells):
     @cached_property
     def _fingerprints(self) -> dict[str, str]:
         return {name: data_fingerprint(sentences) for name, sentences in self.data().items()}
-
-
-def reading_cells(cells: Sequence[Cell]) -> contextlib.AbstractContextManager[None]:
-    """Around a block that only reads cells: what another version wrote becomes a `ValueError` with their folder."""
-    return reading(cells[0].folder.parent, "remove that folder and run the study again")
-
-
-def is_complete(study: Cells, cell: Cell) -> bool:
-    """Whether a cell is there, undamaged."""
-    with contextlib.suppress(FileNotFoundError, ValueError), read_folder(cell.folder, KIND, verify=True):
-        study.value(replace(cell))  # a copy, so that the scores of a damaged cell are not kept
-        return True
-    return False
-
-
-def find_cells(study: Cells, out: Path) -> list[Cell]:
-    """The complete cells."""
-    return [cell for cell in study.cells(out) if is_complete(study, cell)]
-
-
-def compute_cells(study: Cells, out: Path) -> list[Cell]:
-    """All cells; those that are not complete are computed, one after the other."""
-    cells, done = study.cells(out), 0
-    kept = keeping(lambda: f"{done:,} of {len(cells):,} cells are kept; the same command goes on")
-    with kept, Progress("computing", "cells", total=len(cells)) as bar:
-        for cell in cells:
-            started, note = time.monotonic(), "known already"
-            if is_complete(study, cell):
-                bar.skip(1)
-            else:
-                compute_cell(study, cell)
-                note = f"computed in {time.monotonic() - started:.0f} s"
-                bar.update()
-            done += 1
-            score = f"{study.measure} {study.value(cell):.2f}"
-            write_line(f"[{done}/{len(cells)}] {cell.name}: {score} ({note})")
-    return cells
-
-
-def compute_cell(study: Cells, cell: Cell) -> None:
-    """Compute one cell, and replace a damaged one; when several programs run one study, the others wait for it."""
-    with lock(cell.folder):
-        if is_complete(study, cell):
-            return
-        remove_folder(cell.folder, FILES)  # damaged, or absent
-        refuse_foreign(cell.folder, KIND)
-        with write_folder(cell.folder, KIND) as folder:
-            scores = study.compute(cell, folder)
-            write_file(folder / "scores.json", json.dumps(scores, indent=1, ensure_ascii=False))

@@ -1,0 +1,1 @@
+"""Pictures as SVG text, for reports and for the pages of the service."""

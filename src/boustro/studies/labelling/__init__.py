@@ -1,0 +1,1 @@
+"""What an order of labelling is worth, measured with a simulated annotator."""
