@@ -15,8 +15,6 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).parents[1]
 OUTSIDE = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changes.md"}
 INTEGRATIONS = {
-    "boustro.integrations.transformers": ("pipeline", "Pipeline", "TokenClassificationPipeline",
-                                          "TextClassificationPipeline", "QuestionAnsweringPipeline"),
     "boustro.integrations.sklearn": ("TaskEstimator", "TaggerClassifier", "TextClassifier", "PairClassifier",
                                      "TextRegressor", "PairRegressor"),
     "boustro.integrations.spacy": ("make_component", "make_text_component"),
