@@ -59,8 +59,8 @@ def test_a_stopped_run_goes_on_with_its_plan(command, capsys, monkeypatch):
         assert command() == 101
     planned = Path("made.work/plan.json").read_text()
     assert command("--seed", "2") == 1
-    assert "begun with other text or options" in capsys.readouterr().err
-    monkeypatch.setattr(steps, "_measure", lambda *given: pytest.fail("measured again"))
+    assert "begun with other files or options" in capsys.readouterr().err
+    monkeypatch.setattr(steps, "measure", lambda *given: pytest.fail("measured again"))
     with monkeypatch.context() as patch:
         patch.setattr(steps, "pretrain", lambda *given: 1 / 0)
         assert command() == 101

@@ -108,12 +108,13 @@ def test_folders_and_files_that_do_not_fit(tmp_path, capsys, monkeypatch):
 def test_folders_of_other_inputs_are_gone_before_a_plan_calls_them_its_own(tmp_path):
     """--overwrite with another text, killed in its first step: the next run must not find the old shards complete."""
     from boustro.output import DEFAULT_RUN
+    from boustro.pretrain.plan import keep_plan
     from boustro.store import write_folder
     from boustro.studies.language.build import Build
     from boustro.studies.language.options import LanguageOptions
-    from boustro.studies.language.plan import Plan
+    from boustro.studies.language.plan import LanguagePlan
 
-    Plan("old").save(tmp_path)
+    keep_plan(tmp_path, LanguagePlan("old"))
     left = [tmp_path / name for name in ("shards", "forward", "memory", "tagger")]
     left.append(tmp_path / "backward.checkpoints" / "checkpoint-3")
     for path in left:

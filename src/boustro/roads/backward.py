@@ -14,7 +14,6 @@ Sources: backward-LM paper, section 3.1, for the pair.
 """
 
 import contextlib
-import json
 import math
 import os
 import shutil
@@ -34,10 +33,10 @@ from boustro.names import locate_model
 from boustro.output import duration, keeping
 from boustro.pretrain.config import PretrainConfig
 from boustro.pretrain.distributed import say
-from boustro.pretrain.progress import PROBE_STEPS, DryRun
+from boustro.pretrain.plan import LEAST_STEPS, Plan, keep_plan, kept_plan, measure
 from boustro.pretrain.run import KIND, pretrain
 from boustro.roads.options import BackwardConfig
-from boustro.store import claim, fingerprint, open_folder, read_json, reading, write_file, write_folder
+from boustro.store import claim, fingerprint, open_folder, read_json, reading, write_folder
 from boustro.text.documents import read_documents
 from boustro.text.shards import Shards, write_shards
 from boustro.text.tokenizers import load_tokenizer
@@ -47,14 +46,12 @@ HELD_OUT_CHARACTERS, ONE_IN = 400_000, 20
 """Every 20th document is held out, until there are this many characters."""
 MEASURED = 40_000  # pieces of the held-out text for each validation loss, which is exact and so costs more than a step
 SPARE = 0.1  # share of the time for what is not planned: validation, writing, a slower machine
-LEAST_STEPS = 10
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What is decided before the training; `key` is of the inputs and options."""
+class BackwardPlan(Plan):
+    """How much is read."""
 
-    key: str
     steps: int
     """At most; fewer where the text ends before, after `passes`."""
     characters: int
@@ -107,51 +104,30 @@ def _finished(config: BackwardConfig, key: str) -> dict[str, Any] | None:
     return None
 
 
-def _plan(config: BackwardConfig, work: Path, key: str) -> Plan:
+def _plan(config: BackwardConfig, work: Path, key: str) -> BackwardPlan:
     """The plan of a run that is continued, else one from measured steps."""
-    file = work / "plan.json"
-    if file.is_file():
-        with reading(file, "give --overwrite to start again"):
-            plan = Plan(**read_json(file))
-        if plan.key != key:
-            raise ValueError(
-                f"{work} was begun with other text or options; give the same ones to continue, --overwrite to start "
-                "again, or another --out"
-            )
+    if plan := kept_plan(work, BackwardPlan, key):
         return plan
     began = time.monotonic()
     work.mkdir(parents=True, exist_ok=True)
     characters = _write(config, work / HELD_OUT, held_out=True)
     pieces, step = Shards.open(work / HELD_OUT).config["num_pieces"], config.segment_length * config.batch_segments
-    started, each = time.monotonic(), _measure(config, work, pieces // step)
+    found = measure(_options(config, work / HELD_OUT, work / "probe", step)) if pieces >= step else None
     steps = sys.maxsize // step
-    if each is not None:
-        start = max(0.0, time.monotonic() - started - PROBE_STEPS * each)
-        left = (1 - SPARE) * 60 * config.minutes - (time.monotonic() - began) - start
-        steps = int(left / each)
+    if found is not None:
+        left = (1 - SPARE) * 60 * config.minutes - (time.monotonic() - began) - found.start
+        steps = int(left / found.step)
         if steps < LEAST_STEPS:
             raise ValueError(
-                f"--minutes {config.minutes:g} is too short: a step takes {each:.1f} s; give at least "
-                f"{math.ceil(config.minutes + (LEAST_STEPS * each - left) / 60 / (1 - SPARE))}"
+                f"--minutes {config.minutes:g} is too short: a step takes {found.step:.1f} s; give at least "
+                f"{math.ceil(config.minutes + (LEAST_STEPS * found.step - left) / 60 / (1 - SPARE))}"
             )
-    plan = Plan(key, steps, int(steps * step * characters / pieces), each)
-    write_file(file, json.dumps(asdict(plan), indent=1))
-    _say_plan(config, plan, step)
+    plan = BackwardPlan(key, steps, int(steps * step * characters / pieces), found and found.step)
+    _say_plan(config, keep_plan(work, plan), step)
     return plan
 
 
-def _measure(config: BackwardConfig, work: Path, num_batches: int) -> float | None:
-    """What a step takes, in seconds; None where the held-out text is shorter than a batch."""
-    if not num_batches:
-        return None
-    tokens = PROBE_STEPS * config.segment_length * config.batch_segments
-    try:
-        pretrain(_options(config, work / HELD_OUT, work / "probe", tokens, dry_run=True))
-    except DryRun as measured:
-        return measured.step_seconds
-
-
-def _say_plan(config: BackwardConfig, plan: Plan, step: int) -> None:
+def _say_plan(config: BackwardConfig, plan: BackwardPlan, step: int) -> None:
     if plan.step_seconds is None:
         say(f"plan: {config.passes} passes over the text, which is too short to measure a step")
         return
@@ -165,7 +141,7 @@ def _options(config: BackwardConfig, shards: Path, out: Path, tokens: int, **how
     return PretrainConfig(shards=(shards,), out=out, tokens=tokens, **{n: getattr(config, n) for n in same}, **how)
 
 
-def _train(config: BackwardConfig, plan: Plan, work: Path) -> dict[str, Any]:
+def _train(config: BackwardConfig, plan: BackwardPlan, work: Path) -> dict[str, Any]:
     shards, step = work / "shards", config.segment_length * config.batch_segments
     try:
         open_folder(shards, "shards", verify=True)

@@ -23,7 +23,7 @@ from boustro.locks import lock
 from boustro.output import RunOptions, duration, keeping
 from boustro.pretrain.checkpoints import remove_checkpoints
 from boustro.pretrain.config import PretrainConfig
-from boustro.pretrain.progress import PROBE_STEPS, DryRun
+from boustro.pretrain.plan import keep_plan, kept_plan, measure
 from boustro.pretrain.run import pretrain
 from boustro.roads.memory import write_memory
 from boustro.roads.options import MemoryConfig
@@ -32,7 +32,7 @@ from boustro.studies.compare.comparison import Comparison
 from boustro.studies.core.cells import compute_cells
 from boustro.studies.core.run import write_report
 from boustro.studies.language.options import LanguageOptions
-from boustro.studies.language.plan import Plan, decide, inputs_key, load_plan
+from boustro.studies.language.plan import LanguagePlan, decide, inputs_key
 from boustro.tasks.tagger import Tagger
 from boustro.text.shards import Shards, tokenize
 from boustro.types import Direction
@@ -83,8 +83,8 @@ class Build:
         """That of the tagger: both with their memory."""
         return f"memory:{self.out / 'memory'}"
 
-    def _begin(self, overwrite: bool) -> Plan:
-        known = None if overwrite else load_plan(self.out, self.key)
+    def _begin(self, overwrite: bool) -> LanguagePlan:
+        known = None if overwrite else kept_plan(self.out, LanguagePlan, self.key)
         if known is None and not overwrite and self.out.is_dir() and any(self.out.iterdir()):
             raise FileExistsError(f"{self.out} exists and was not begun by boustro language; choose another --out")
         if known is None:
@@ -94,7 +94,7 @@ class Build:
             self.seconds = {}
             self.out.mkdir(parents=True, exist_ok=True)
         self._fresh = known is None
-        return known or Plan(self.key).save(self.out)
+        return known or keep_plan(self.out, LanguagePlan(self.key))
 
     def _step(self, name: str, kind: str, work: Callable[[], Any]) -> None:
         """Do it, unless this run has its folder complete."""
@@ -134,23 +134,18 @@ class Build:
             **how,
         )
 
-    def _probe(self) -> Plan:
+    def _probe(self) -> LanguagePlan:
         """Measure some steps, and decide how many there will be."""
-        began, pieces = time.monotonic(), self.options.segment_length * self.options.batch_segments
         with self._timed("probe"):
-            try:
-                pretrain(self._config("forward", PROBE_STEPS * pieces, dry_run=True))
-            except DryRun as measured:
-                each = measured.step_seconds
-        if each is None:
+            found = measure(self._config("forward", 1))
+        if found is None:
             raise ValueError(f"{self.out / 'shards'}: too little text to measure a step; give more")
-        start = max(0.0, time.monotonic() - began - PROBE_STEPS * each)
         text = Shards.open(self.out / "shards").config
-        spent = sum(self.seconds.values()) + 2 * start
-        plan = decide(self.key, self.options, each, spent, text["num_pieces"], text["num_documents"])
-        return plan.save(self.out)
+        spent = sum(self.seconds.values()) + 2 * found.start
+        plan = decide(self.key, self.options, found.step, spent, text["num_pieces"], text["num_documents"])
+        return keep_plan(self.out, plan)
 
-    def _say(self, plan: Plan) -> None:
+    def _say(self, plan: LanguagePlan) -> None:
         text = Shards.open(self.out / "shards").config
         passes = plan.tokens / text["num_pieces"]
         print(
@@ -160,11 +155,11 @@ class Build:
             file=sys.stderr,
         )
 
-    def _pretrain(self, direction: Direction, plan: Plan, overwrite: bool) -> None:
+    def _pretrain(self, direction: Direction, plan: LanguagePlan, overwrite: bool) -> None:
         started = {} if direction == "forward" else {"init_from": str(self.out / "forward")}
         pretrain(self._config(direction, plan.tokens, **started, **self._again(overwrite)))
 
-    def _remember(self, plan: Plan, overwrite: bool) -> None:
+    def _remember(self, plan: LanguagePlan, overwrite: bool) -> None:
         where = {"encoder": self.pair, "out": self.out / "memory", **self._again(overwrite)}
         write_memory(MemoryConfig(corpus=self.text, max_documents=plan.documents, **where))
 

@@ -9,32 +9,28 @@ The memory is read without gradients, a third of a step's work for each LM, and 
 of the labelled sentences, the tagger and the report.
 """
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from boustro.store import fingerprint, hash_file, read_json, write_file
+from boustro.pretrain.plan import LEAST_STEPS, Plan
+from boustro.store import fingerprint, hash_file
 from boustro.studies.language.options import LanguageOptions
 from boustro.tasks.data.fingerprint import data_fingerprint
 
-FILE = "plan.json"
 RESERVE, MOST = 0.3, 0.75
 """The share of the time for a tagger and a report with one seed; the most with many."""
 REMEMBER, MOST_REMEMBER = 2 / 3, 0.15
 """The time in which both LMs read a text for the memory, as a share of that in which one learns from it; the most that
 it may be of all time."""
-LEAST_STEPS = 10
 
 
 @dataclass(frozen=True)
-class Plan:
+class LanguagePlan(Plan):
     """What is decided; `steps` is 0 before the probe."""
 
-    key: str
-    """Of the inputs and the options."""
     steps: int = 0
     """Steps of each LM."""
     tokens: int = 0
@@ -49,32 +45,11 @@ class Plan:
         """What each LM is expected to take, without its start."""
         return self.step_seconds * self.steps
 
-    def save(self, out: Path) -> "Plan":
-        """Write the file."""
-        write_file(out / FILE, json.dumps(asdict(self), indent=1))
-        return self
-
 
 def inputs_key(text: Sequence[str], sets: Mapping[str, Sequence[Any]], options: LanguageOptions) -> str:
     """A fingerprint of the bytes of the text files, of the labelled sentences and of all options."""
     labelled = {name: data_fingerprint(examples) for name, examples in sets.items()}
     return fingerprint([hash_file(Path(file)) for file in text], labelled, asdict(options))
-
-
-def load_plan(out: Path, key: str) -> Plan | None:
-    """The plan of a run that is continued; `None` for none, `ValueError` for that of other inputs."""
-    if not (out / FILE).is_file():
-        return None
-    try:
-        plan = Plan(**read_json(out / FILE))
-    except TypeError as error:
-        raise ValueError(f"{out / FILE}: damaged ({error}); give --overwrite to start again") from None
-    if plan.key != key:
-        raise ValueError(
-            f"{out} was begun with other files or options; give the same ones to continue, --overwrite to start again, "
-            "or another --out"
-        )
-    return plan
 
 
 def reserve(seeds: int) -> float:
@@ -84,7 +59,7 @@ def reserve(seeds: int) -> float:
 
 def decide(
     key: str, options: LanguageOptions, step_seconds: float, spent: float, num_pieces: int, num_documents: int
-) -> Plan:
+) -> LanguagePlan:
     """How many pieces fit the budget, at most `passes` over the text; `ValueError` where hardly any do.
 
     `spent` are the seconds before the LMs, and those of their starts.
@@ -101,4 +76,4 @@ def decide(
             f"{max(steps, 0)} steps of {step:,} pieces fit {options.minutes:g} minutes and {num_pieces:,} pieces of "
             f"text, and {LEAST_STEPS} are the least; give --minutes {needed:.1f} or more, more text, or smaller batches"
         )
-    return Plan(key, steps, steps * step, step_seconds, math.ceil(remembered * num_documents))
+    return LanguagePlan(key, steps, steps * step, step_seconds, math.ceil(remembered * num_documents))
