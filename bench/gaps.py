@@ -29,7 +29,6 @@ from rich.console import Console
 from rich.table import Table
 from tqdm import tqdm
 
-from boustro.generation.both_ends.cloze import ClozeHead
 from boustro.generation.both_ends.filling import (
     BATCH_GAPS,
     RANKINGS,
@@ -42,11 +41,16 @@ from boustro.generation.both_ends.filling import (
 )
 from boustro.generation.both_ends.options import InfillOptions
 from boustro.generation.both_ends.pair import Ends, Pair
-from boustro.generation.masked_gaps import fill_masked
-from boustro.generation.models import open_lm
+from boustro.generation.both_ends.reader import Ids
+from boustro.generation.canvas import between
+from boustro.generation.draws import Draws
+from boustro.generation.models import MaskedLM, open_lm
+from boustro.generation.options import GenerationConfig
+from boustro.generation.strategies import mask_predict
 from boustro.metrics.significance import bootstrap, difference
 from boustro.output import as_json, check_output
 from boustro.store import write_file
+from cloze import ClozeHead
 
 BASELINE = "forward-closed"
 MARGIN = 16  # pieces of the article on each side of a gap, at least
@@ -198,6 +202,20 @@ def _masked(pair: Pair, name: str, pieces: int) -> dict[str, System]:
     options = InfillOptions(tokens_per_gap=str(pieces))
     steps = {f"mask-predict, T = {n}": System(options, partial(draft, n)) for n in sorted({1, pieces})}
     return steps | {"drafts, around": System(options, drafts), "drafts and beam, around": System(options, both)}
+
+
+def fill_masked(
+    model: MaskedLM, contexts: Sequence[tuple[Ids, Ids]], length: int, steps: int, writable: torch.Tensor | None = None
+) -> list[tuple[int, ...]]:
+    """`length` pieces for each gap, after `steps` readings.
+
+    `contexts` are the pieces on the left and on the right of each gap; `writable` (V',) says which of the first V'
+    pieces may be written, by default all but special ones. Raises `ValueError` for what does not fit into the window.
+    """
+    read, blank = between(model, contexts, length, writable)
+    config = GenerationConfig(strategy="mask-predict", length=length, steps=steps)
+    text = mask_predict(read, blank, config, Draws(config.seed, range(len(contexts))))
+    return [tuple(pieces) for pieces in text.pieces.tolist()]
 
 
 def _cloze(pair: Pair, path: Path, pieces: int) -> dict[str, System]:

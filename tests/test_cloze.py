@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from boustro.cli.main import main
-from boustro.generation.both_ends.cloze import ClozeHead
 from boustro.generation.both_ends.filling import surer, write
 from boustro.generation.both_ends.pair import Ends, Pair
+from cloze import ClozeHead
 
 TEXTS = [[5, 7, 300, 9, 12, 44, 90], [8, 31, 21, 22, 23, 24], [61, 62, 63]]
 CONTEXTS = [([5, 7, 300], [9]), ([8], [12, 44, 90, 31]), ([21, 22], [23, 24])]

@@ -1,9 +1,9 @@
 import pytest
 import torch
 
-from boustro.generation.canvas import Canvas
-from boustro.generation.masked_gaps import between, fill_masked
+from boustro.generation.canvas import Canvas, between
 from boustro.generation.models import open_lm
+from gaps import fill_masked
 from generators import write_masked_lm
 
 CONTEXTS = [([5, 7, 300], [9]), ([8], [12, 44, 90, 31]), ([21, 22], [23, 24])]

@@ -29,6 +29,9 @@ from boustro.models.length import likeliest_lengths
 from boustro.models.masked import at, encode, prediction_head
 from boustro.models.packing import packed_attention, packed_positions
 
+Sides = tuple[Sequence[int], Sequence[int]]
+"""The pieces on the left and on the right of a gap."""
+
 
 @runtime_checkable
 class Read(Protocol):
@@ -160,3 +163,46 @@ class Canvas:
             return found
 
         return states
+
+
+def between(
+    model: MaskedLM,
+    contexts: Sequence[tuple[Sequence[int], Sequence[int]]],
+    length: int,
+    writable: Tensor | None = None,
+) -> tuple[Read, Int[Tensor, "B S"]]:
+    """What reads the places between two contexts, and the places, all hidden; padding as on a canvas.
+
+        left [5, 7], 2 places, right [9]      5 7 M M 9
+        left [8], 2 places, right [2, 4]      - 8 M M 2 4
+
+    What a prefix mask hides from the left context is hidden here as in training. `writable` (V',) says which of the
+    first V' pieces may be written, by default all but special ones.
+    """
+    before = [[*model.before, *left] for left, _ in contexts]
+    after = [[*right, *model.after] for _, right in contexts]
+    wide, tail, mask = max(map(len, before)), max(map(len, after)), model.mask_id
+    model.refuse_longer(wide + length + tail)
+    ids = [
+        [*[mask] * (wide - len(left)), *left, *[mask] * length, *right, *[mask] * (tail - len(right))]
+        for left, right in zip(before, after, strict=True)
+    ]
+    own = [
+        [*[-1] * (wide - len(left)), *[0] * (len(left) + length + len(right)), *[-2] * (tail - len(right))]
+        for left, right in zip(before, after, strict=True)
+    ]
+    pieces, documents = (torch.tensor(rows, device=model.device) for rows in (ids, own))
+    hidden = None
+    if model.has_prefix_mask:
+        hidden = (torch.arange(pieces.shape[1], device=model.device) >= wide).expand_as(pieces)
+    allowed = model.writable.clone()
+    if writable is not None:
+        allowed[: len(writable)] &= writable
+        allowed[len(writable) :] = False
+
+    def states(suffix: Tensor) -> Tensor:
+        whole = torch.cat([pieces[:, :wide], suffix, pieces[:, wide + length :]], dim=1)
+        return encode(model.lm, whole, documents, hidden)[:, wide:]
+
+    read = Predicting(model, states, length, allowed)
+    return read, pieces.new_full((len(contexts), length), mask)

@@ -17,9 +17,9 @@ from boustro.encoders.lm import LMEncoder
 from boustro.encoders.loading import load_config
 from boustro.encoders.spec import load_encoder, locate, split_spec
 from boustro.generation.both_ends.reader import Ids, Reader
+from boustro.generation.canvas import Sides, between
 from boustro.generation.choices import CONTROLS, SCORES, weigh
 from boustro.generation.draws import Draws
-from boustro.generation.masked_gaps import between
 from boustro.generation.models import MaskedLM
 from boustro.generation.scores import SCORES as MASKED_SCORES
 from boustro.generation.writer import BATCH, Writer
@@ -31,8 +31,6 @@ from boustro.text.start import AUTO
 DEFAULTS = {(True, False): "forward", (False, True): "backward", (True, True): "pair-pmi"}
 """By whether there is a forward and a backward LM."""
 MASKED_DEFAULT, PMI = "one-shot-pmi", "-pmi"
-Sides = tuple[Ids, Ids]
-"""The pieces on the left and on the right of a gap."""
 
 
 @runtime_checkable

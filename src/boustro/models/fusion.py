@@ -169,15 +169,6 @@ def save_fusion(folder: Path, cloze: Cloze, shape: FusionShape, facts: dict[str,
     write_file(folder / "config.json", json.dumps({"shape": asdict(shape), **facts}, indent=1))
 
 
-def load_cloze(path: Path, embeddings: Float[Tensor, "V E"]) -> Cloze:
-    """The fusion with its head, over the embeddings of its forward LM. Raises as `store.open_folder`."""
-    fusion, _ = load_fusion(path)
-    with read_folder(path, KIND):
-        head, weights = TiedHead(fusion.width, embeddings), load_file(path / WEIGHTS)
-        head.load_state_dict({n.removeprefix("head."): w for n, w in weights.items() if n.startswith("head.")})
-    return Cloze(fusion, head).eval().requires_grad_(False)
-
-
 def load_fusion(path: Path) -> tuple[Fusion, dict[str, Any]]:
     """The fusion without its head, and its config. Raises as `store.open_folder`."""
     with read_folder(path, KIND):

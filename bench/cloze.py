@@ -14,14 +14,16 @@ from pathlib import Path
 
 import torch
 from jaxtyping import Bool, Float, Int
+from safetensors.torch import load_file
 from torch import Tensor
 
 from boustro.encoders.fused import FusedEncoder, tower_window
 from boustro.encoders.spec import load_encoder
 from boustro.generation.both_ends.filling import Close
 from boustro.generation.both_ends.reader import Ids
-from boustro.models.fusion import CLOZE, Cloze, load_cloze
+from boustro.models.fusion import CLOZE, KIND, WEIGHTS, Cloze, TiedHead, load_fusion
 from boustro.models.towers import Towers
+from boustro.store import read_folder
 
 BATCH_ROWS = 64
 Middle = tuple[int, ...]
@@ -101,3 +103,12 @@ class ClozeHead:
         fused = self.cloze.fusion(forward, backward, lengths, CLOZE)
         chosen = fused.gather(1, places[..., None].expand(-1, -1, fused.shape[2]))
         return self.cloze.head(chosen.flatten(0, 1)).log_softmax(-1).unflatten(0, places.shape)
+
+
+def load_cloze(path: Path, embeddings: Float[Tensor, "V E"]) -> Cloze:
+    """The fusion with its head, over the embeddings of its forward LM. Raises as `store.open_folder`."""
+    fusion, _ = load_fusion(path)
+    with read_folder(path, KIND):
+        head, weights = TiedHead(fusion.width, embeddings), load_file(path / WEIGHTS)
+        head.load_state_dict({n.removeprefix("head."): w for n, w in weights.items() if n.startswith("head.")})
+    return Cloze(fusion, head).eval().requires_grad_(False)
