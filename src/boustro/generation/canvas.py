@@ -166,10 +166,7 @@ class Canvas:
 
 
 def between(
-    model: MaskedLM,
-    contexts: Sequence[tuple[Sequence[int], Sequence[int]]],
-    length: int,
-    writable: Tensor | None = None,
+    model: MaskedLM, contexts: Sequence[Sides], length: int, writable: Tensor | None = None
 ) -> tuple[Read, Int[Tensor, "B S"]]:
     """What reads the places between two contexts, and the places, all hidden; padding as on a canvas.
 
