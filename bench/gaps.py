@@ -39,13 +39,12 @@ from boustro.generation.both_ends.filling import (
     surer,
     write,
 )
-from boustro.generation.both_ends.options import InfillOptions
 from boustro.generation.both_ends.pair import Ends, Pair
 from boustro.generation.both_ends.reader import Ids
 from boustro.generation.canvas import between
 from boustro.generation.draws import Draws
 from boustro.generation.models import MaskedLM, open_lm
-from boustro.generation.options import GenerationConfig
+from boustro.generation.options import GenerationConfig, InfillOptions
 from boustro.generation.strategies import mask_predict
 from boustro.metrics.significance import bootstrap, difference
 from boustro.output import as_json, check_output

@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from boustro.generation.both_ends.filling import VARIANTS, Gap, context_room, fill_gaps
-from boustro.generation.both_ends.options import InfillOptions
 from boustro.generation.both_ends.pair import Ends, Pair
 from boustro.generation.both_ends.reader import Reader
 from boustro.generation.draws import draw_pieces
+from boustro.generation.options import InfillOptions
 from conftest import KINDS
 
 CONTEXTS = [([5, 7, 9, 300, 41], [12, 380]), ([77, 8], [6, 6, 6, 250, 90, 31]), ([], [14]), ([390] * 9, [])]

@@ -12,8 +12,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from boustro.embeddings.options import EmbedOptions, EmbedTraining
 from boustro.encoders.options import StartOptions
-from boustro.generation.both_ends.options import InfillOptions
-from boustro.generation.options import GenerationConfig, ScoreConfig
+from boustro.generation.options import GenerationConfig, InfillOptions, ScoreConfig
 from boustro.objectives.split import Split
 from boustro.output import RunOptions
 from boustro.pretrain.config import PretrainConfig

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 from tyro.conf import Positional
 
-from boustro.generation.both_ends.options import InfillOptions
+from boustro.generation.options import InfillOptions
 from boustro.output import as_json, keeping, only_errors, print_notices
 from boustro.progress import Progress
 from boustro.text.documents import read_batches

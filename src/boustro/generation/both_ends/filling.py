@@ -19,10 +19,10 @@ import torch
 from torch import Tensor
 
 from boustro.generation.both_ends.beam import beam_search
-from boustro.generation.both_ends.options import InfillOptions
 from boustro.generation.both_ends.pair import Ends, Pair, nearest_left, nearest_right
 from boustro.generation.both_ends.reader import Ids
 from boustro.generation.draws import draw_pieces
+from boustro.generation.options import InfillOptions
 
 BATCH_GAPS = 32
 

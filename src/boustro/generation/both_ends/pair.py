@@ -19,9 +19,9 @@ from boustro.encoders.fused import lms_of
 from boustro.encoders.loading import load_config
 from boustro.encoders.options import Precision
 from boustro.encoders.spec import load_encoder, locate, split_spec
-from boustro.generation.both_ends.options import UNIGRAM_WEIGHT
 from boustro.generation.both_ends.reader import Ids, Read, Reader
 from boustro.generation.both_ends.text import begin_with_space
+from boustro.generation.options import UNIGRAM_WEIGHT
 from boustro.models.pretrained import architecture_kind
 from boustro.store import kind_of
 from boustro.text.start import AUTO
