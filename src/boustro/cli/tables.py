@@ -11,8 +11,7 @@ from itertools import pairwise
 from typing import Any, get_args, get_origin, get_type_hints
 
 from boustro.embeddings.options import EmbedOptions, EmbedTraining
-from boustro.encoders.options import StartOptions
-from boustro.generation.options import GenerationConfig, InfillOptions, ScoreConfig
+from boustro.generation.options import GenerationConfig, InfillOptions, LMOptions, ScoreConfig
 from boustro.objectives.split import Split
 from boustro.output import RunOptions
 from boustro.pretrain.config import PretrainConfig
@@ -58,7 +57,7 @@ TABLES: dict[str, type] = {
     "`label --simulate`": SimulateOptions,
     "`generate`, `Writer`: `GenerationConfig`": GenerationConfig,
     "`score`, `Writer`: `ScoreConfig`": ScoreConfig,
-    "`harness`, `prompt`: how a text begins": StartOptions,
+    "`generate`, `score`, `infill`, `prompt` and `harness`: how their LMs run": LMOptions,
     "Labelled data": DataOptions,
     "`fit`: labelled data, gold and silver": TrainDataOptions,
     "How a command runs": RunOptions,

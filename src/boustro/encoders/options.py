@@ -25,9 +25,6 @@ class StartOptions:
     tokenizer puts there, or what an LM of boustro was trained with."""
 
 
-DEFAULT_START = StartOptions()
-
-
 @dataclass(frozen=True, kw_only=True)
 class LoadingOptions(StartOptions):
     """In what form an encoder is loaded, and begun; where to is the device's matter (`hardware`)."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tyro.conf import Positional
 
 from boustro.encoders.options import Precision
-from boustro.generation.options import GenerationConfig, ScoreConfig
+from boustro.generation.options import DEFAULT_LM, GenerationConfig, LMOptions, ScoreConfig
 from boustro.options import check_options
 from boustro.output import as_json, keeping, only_errors, print_notices
 from boustro.progress import Progress
@@ -32,8 +32,7 @@ def generate(
     prompt_key: str = "prompt",
     writing: GenerationConfig = DEFAULT_WRITING,
     dtype: Precision = "float32",
-    device: str | None = None,
-    quiet: bool = False,
+    run: LMOptions = DEFAULT_LM,
 ) -> None:
     """Continue prompts: one a line, or JSON lines with a prompt each; writes JSON lines as they are done.
 
@@ -43,12 +42,10 @@ def generate(
         file: Prompts (.gz, .bz2, .xz too), or - for standard input. An object's other keys are kept.
         prompt_key: The key of the prompt in JSON lines, or a text with keys, such as "{title}: {body}".
         dtype: Precision of the computation.
-        device: cpu, cuda or mps. By default the best available.
-        quiet: Write nothing to standard error except errors.
     """
     check_options(generate, locals())
     keys = (prompt_key,)
-    _run(file, keys, "writing", quiet, lambda: _open(model, writing, dtype, device), lambda writer: writer.write)
+    _run(file, keys, "writing", run.quiet, lambda: _open(model, writing, dtype, run), lambda writer: writer.write)
 
 
 def score(
@@ -56,8 +53,7 @@ def score(
     file: Positional[str] = "-",
     scoring: ScoreConfig = DEFAULT_SCORING,
     dtype: Precision = "float32",
-    device: str | None = None,
-    quiet: bool = False,
+    run: LMOptions = DEFAULT_LM,
 ) -> None:
     """Score texts after prompts: JSON lines with a prompt and a text each; writes them with log_prob and steps.
 
@@ -66,18 +62,16 @@ def score(
         file: Prompts and texts (.gz, .bz2, .xz too), or - for standard input. A text that continues its prompt begins
             with its own space. An object's other keys are kept.
         dtype: Precision of the computation.
-        device: cpu, cuda or mps. By default the best available.
-        quiet: Write nothing to standard error except errors.
     """
     check_options(score, locals())
     keys = ("prompt", "text")
-    _run(file, keys, "scoring", quiet, lambda: _open(model, scoring, dtype, device), lambda writer: writer.score)
+    _run(file, keys, "scoring", run.quiet, lambda: _open(model, scoring, dtype, run), lambda writer: writer.score)
 
 
-def _open(model: str, options: Any, dtype: Precision, device: str | None) -> "Writer":
+def _open(model: str, options: Any, dtype: Precision, run: LMOptions) -> "Writer":
     from boustro.generation.writer import Writer
 
-    return Writer(model, dtype=dtype, device=device, **vars(options))
+    return Writer(model, dtype=dtype, device=run.device, start_piece=run.start_piece, **vars(options))
 
 
 def _run(

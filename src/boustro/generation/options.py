@@ -15,7 +15,20 @@ MOST_TOKENS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class GenerationConfig(StartOptions):
+class LMOptions(StartOptions):
+    """How a command runs its LMs."""
+
+    device: str | None = None
+    """cpu, cuda or mps. By default the best available."""
+    quiet: bool = False
+    """Write nothing to standard error except errors."""
+
+
+DEFAULT_LM = LMOptions()
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerationConfig:
     """How text is written."""
 
     strategy: str | None = None
@@ -76,7 +89,7 @@ class GenerationConfig(StartOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoreConfig(StartOptions):
+class ScoreConfig:
     """How a text is scored, given a prompt."""
 
     score: str | None = None
@@ -95,7 +108,7 @@ class ScoreConfig(StartOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class InfillOptions(StartOptions):
+class InfillOptions:
     """How a forward and a backward LM fill a gap; the defaults are what measurement favoured (docs/generation.md)."""
 
     tokens_per_gap: str = "1-4"

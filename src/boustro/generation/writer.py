@@ -24,6 +24,7 @@ from boustro.generation.scores import SCORES
 from boustro.generation.strategies import find_strategy
 from boustro.given import as_list, as_text
 from boustro.text.documents import chunk_by_size
+from boustro.text.start import AUTO
 
 BATCH = 8192
 """Pieces read at once, or, where that is more, logits in units of 8,192."""
@@ -51,12 +52,21 @@ class Writer:
         model: A model folder or a name on the Hub, such as `./my-biglm`, `starter-forward` or `gpt2`.
         device: Such as "cpu" or "cuda:1". By default CUDA, else MPS, else the CPU.
         dtype: Precision of the computation.
+        start_piece: What a causal LM is given before every text (`text.start`).
         options: Of `GenerationConfig` and `ScoreConfig`.
 
     Raises `ValueError` for a model or a strategy that does not fit, `FileNotFoundError` if there is no such model.
     """
 
-    def __init__(self, model: str, *, device: str | None = None, dtype: Precision = "float32", **options: Any) -> None:
+    def __init__(
+        self,
+        model: str,
+        *,
+        device: str | None = None,
+        dtype: Precision = "float32",
+        start_piece: str = AUTO,
+        **options: Any,
+    ) -> None:
         configs = []
         for kind in (GenerationConfig, ScoreConfig):
             names = {field.name for field in fields(kind)}
@@ -64,7 +74,7 @@ class Writer:
         self.writing, self.scoring = configs
         if unknown := options.keys() - {field.name for config in configs for field in fields(config)}:
             raise TypeError(f"Writer has no option {', '.join(sorted(unknown))}")
-        self.model = open_lm(model, device, dtype, self.writing.start_piece)
+        self.model = open_lm(model, device, dtype, start_piece)
         self.kind = "causal" if isinstance(self.model, CausalLM) else "masked"
         self.strategy = find_strategy(self.writing.strategy, self.kind, model)
         if self.kind == "causal" and self.scoring.score not in (None, "left-to-right"):

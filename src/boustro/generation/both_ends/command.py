@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 from tyro.conf import Positional
 
-from boustro.generation.options import InfillOptions
+from boustro.generation.options import DEFAULT_LM, InfillOptions, LMOptions
 from boustro.output import as_json, keeping, only_errors, print_notices
 from boustro.progress import Progress
 from boustro.text.documents import read_batches
@@ -29,8 +29,7 @@ def infill(
     model: str = "starter",
     format: Literal["text", "jsonl"] = "text",
     infilling: InfillOptions = DEFAULT_OPTIONS,
-    device: str | None = None,
-    quiet: bool = False,
+    run: LMOptions = DEFAULT_LM,
 ) -> None:
     """Fill the gaps of texts (___, three underscores) with a forward and a backward LM, which write from both ends.
 
@@ -39,19 +38,17 @@ def infill(
         model: Spec of a forward and a backward LM over one vocabulary, such as starter or gpt2+./backward.
         format: text (with --candidates also the other fillings of each gap, after a tab) or jsonl (an object a line,
             with the places of the gaps).
-        device: cpu, cuda or mps. By default the best available.
-        quiet: Write nothing to standard error except errors.
     """
     from boustro.generation.both_ends.infiller import Infiller
 
     console = Console(highlight=False, soft_wrap=True)
     with (
-        only_errors(quiet),
+        only_errors(run.quiet),
         Progress("filling", "texts", shown=False if console.is_terminal else None) as bar,
         keeping(lambda: f"{bar.done:,} texts are printed"),
     ):
         batches = _batches(text)
-        infiller, number = Infiller(model, device=device, **vars(infilling)), 0
+        infiller, number = Infiller(model, device=run.device, start_piece=run.start_piece, **vars(infilling)), 0
         for batch in batches:
             for found in infiller.fill_batch(batch, number):
                 if format == "jsonl":

@@ -22,6 +22,7 @@ from boustro.generation.both_ends.text import TextPieces, split_gaps
 from boustro.generation.options import InfillOptions
 from boustro.given import as_text, iterate
 from boustro.options import check_options
+from boustro.text.start import AUTO
 
 BATCH_TEXTS = 16
 BROKEN = "gaps with bytes that are no whole character, shown as \N{REPLACEMENT CHARACTER}"
@@ -70,7 +71,13 @@ class Infiller:
     """
 
     def __init__(
-        self, model: str = "starter", *, device: str | None = None, dtype: Precision = "float32", **options: Any
+        self,
+        model: str = "starter",
+        *,
+        device: str | None = None,
+        dtype: Precision = "float32",
+        start_piece: str = AUTO,
+        **options: Any,
     ) -> None:
         """Load the pair.
 
@@ -78,6 +85,7 @@ class Infiller:
             model: Spec of a forward and a backward LM over one vocabulary, see `boustro.load_encoder`.
             device: cpu, cuda or mps; by default the best available.
             dtype: Precision of the computation; log-probabilities in bfloat16 are too coarse to be compared closely.
+            start_piece: What the LMs are given before every text (`text.start`).
             options: Fields of `InfillOptions`.
 
         Raises `ValueError` for an option outside its range, for anything but such a pair and for a gap that does not
@@ -87,7 +95,7 @@ class Infiller:
         self.options = InfillOptions(**options)
         choose(self.options.variant, VARIANTS, "variant")
         choose(self.options.ranking, RANKINGS, "ranking")
-        self.pair = Pair.load(model, device, dtype, self.options.start_piece)
+        self.pair = Pair.load(model, device, dtype, start_piece)
         self.pieces, self.counts = TextPieces(self.pair.tokenizer), Counter[str]()
         self._room = context_room(self.pair, self.options)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from boustro.encoders.options import DEFAULT_START, StartOptions
+from boustro.generation.options import DEFAULT_LM, LMOptions
 from boustro.options import Count, check_options
 from boustro.output import check_output, give, only_errors, print_notices
 
@@ -28,10 +28,8 @@ def harness(
     data: Path = HERE,
     score: str | None = None,
     limit: Count | None = None,
-    begin: StartOptions = DEFAULT_START,
     json: Path | None = None,
-    device: str | None = None,
-    quiet: bool = False,
+    run: LMOptions = DEFAULT_LM,
 ) -> None:
     """Answer multiple-choice questions without training, through lm-evaluation-harness, beside two controls.
 
@@ -44,12 +42,10 @@ def harness(
             one with -pmi. By default forward or backward for one LM, pair-pmi for a pair, one-shot-pmi for a masked LM.
         limit: Only so many questions of each task, the first ones.
         json: Write the figures to this file (- for standard output).
-        device: cpu, cuda or mps. By default the best available.
-        quiet: Write nothing to standard error except errors.
     """
     check_options(harness, locals())
     os.environ.setdefault("HF_DATASETS_OFFLINE", "1")  # read once, when datasets is imported: nothing is fetched
-    with only_errors(quiet):
+    with only_errors(run.quiet):
         check_output(json)
         try:
             import lm_eval  # noqa: F401
@@ -62,7 +58,7 @@ def harness(
         from boustro.generation.harness.tasks import open_task
 
         opened = {name: open_task(name, data, limit) for name in tasks}
-        lm = BoustroLM(model, score, device, begin.start_piece)
+        lm = BoustroLM(model, score, run.device, run.start_piece)
         with only_errors(not sys.stderr.isatty()):  # the harness's progress bars
             answered = answer(lm, opened)
         figures = []

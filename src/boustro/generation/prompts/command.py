@@ -10,7 +10,7 @@ from typing import Any
 
 from tyro.conf import Positional
 
-from boustro.encoders.options import DEFAULT_START, StartOptions
+from boustro.generation.options import DEFAULT_LM, LMOptions
 from boustro.generation.prompts.template import Template, open_template, template_of
 from boustro.options import Count, check_options
 from boustro.output import as_json, check_output, keeping, only_errors, print_notices
@@ -30,10 +30,8 @@ def prompt(
     train: Path | None = None,
     label_key: str = "label",
     prompt_pieces: Count | None = None,
-    begin: StartOptions = DEFAULT_START,
     json: Path | None = None,
-    device: str | None = None,
-    quiet: bool = False,
+    run: LMOptions = DEFAULT_LM,
 ) -> None:
     """Label texts by the words that an LM would write into a template; writes JSON lines as they are done.
 
@@ -53,8 +51,6 @@ def prompt(
         label_key: The key of the label in JSON lines.
         prompt_pieces: Read only the first pieces of each text; how many were cut is said. By default nothing is cut.
         json: Write the scores to this file (- for standard output, in place of the answers).
-        device: cpu, cuda or mps. By default the best available.
-        quiet: Write nothing to standard error except errors.
     """
     check_options(prompt, locals())
     check_input(file)
@@ -66,12 +62,12 @@ def prompt(
 
     alone = json is not None and str(json) == "-"
     with (
-        only_errors(quiet),
-        Progress("labelling", "texts", total=None if quiet else count_lines(file)) as bar,
+        only_errors(run.quiet),
+        Progress("labelling", "texts", total=None if run.quiet else count_lines(file)) as bar,
         keeping(lambda: "" if alone else f"{bar.done:,} texts are answered and printed"),
     ):
         how: dict[str, Any] = {"score": score, "calibrate": calibrate, "prompt_pieces": prompt_pieces}
-        classifier = PromptClassifier(model, known, device=device, **how, **vars(begin))
+        classifier = PromptClassifier(model, known, device=run.device, start_piece=run.start_piece, **how)
         figures = Figures(classifier, labelled)
         for batch in _records(file):
             places, records = [place for place, _ in batch], [record for _, record in batch]
