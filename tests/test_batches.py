@@ -479,7 +479,7 @@ def test_vectors_of_lines_of_text_in_a_table(tiny_lm, tmp_path):
     assert [problem["shard"] for problem in lines(tmp_path / "out" / "errors.jsonl")] == ["a.txt", "b.jsonl"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_ray_does_what_one_process_does_although_an_actor_and_the_driver_are_killed(folder, tmp_path):
     pytest.importorskip("ray", reason="needs boustro[ray]")
     source = make_shards(tmp_path / "in", 40, RAY_ROWS)

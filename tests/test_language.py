@@ -42,7 +42,7 @@ def make_files(folder, language):
     return ["language", *files, *SMALL, "--out", "made"]
 
 
-@pytest.mark.parametrize("language", TEXTS)
+@pytest.mark.parametrize("language", ["chinese", pytest.param("arabic", marks=pytest.mark.long)])
 def test_from_raw_text_to_a_report_and_on_after_a_stop(language, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     command = make_files(tmp_path, language)

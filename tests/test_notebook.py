@@ -14,7 +14,7 @@ def words(text):
     return re.sub(r"\d+(\.\d+)?", "#", text).split()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_notebook_prints_what_it_shows(tmp_path, monkeypatch, capsys):
     notebook = json.loads(NOTEBOOK.read_text("utf-8"))
     assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
