@@ -7,7 +7,7 @@ A text is one example, whatever the number of its sentences; the head pools the 
 give each text several labels or none, and the answers are a `LabelSet`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -70,7 +70,10 @@ class Classifier(Task[str, Label]):
     def read_counted(data: TextData, options: DataOptions) -> tuple[list[Sentence], Mapping[str, int]]:
         return read_counted(data, options)
 
-    without_each = staticmethod(Sentence.without_each)
+    @staticmethod
+    def without_each(example: Sentence) -> Iterator[Sentence]:
+        return example.without_each()
+
     as_examples = staticmethod(as_sentences)
 
     @staticmethod

@@ -27,7 +27,7 @@ LETTERS: dict[Scheme, str] = {"bio": "BBII", "bioes": "SBIE", "bilou": "UBIL", "
 KNOWN: dict[Scheme, frozenset[str]] = {scheme: frozenset(letters) | {"B"} for scheme, letters in LETTERS.items()}
 WHOLE_WORDS: frozenset[Scheme] = frozenset({"labels"})
 """Schemes whose tags are labels of words, and not of entities."""
-BARE: frozenset[Scheme] = frozenset({"io"}) | WHOLE_WORDS
+BARE: frozenset[Scheme] = frozenset({"io", *WHOLE_WORDS})
 """Schemes whose tags have no prefix."""
 AS_BIOES = {"bilou": {"L": "E", "U": "S"}, "bmes": {"M": "I"}}
 WHY = {"B": "begins an entity", "I": "does not follow an entity of its type"}
