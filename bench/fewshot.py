@@ -33,7 +33,7 @@ from boustro.heads.options import HeadOptions, TrainOptions
 from boustro.heads.registry import make_head
 from boustro.heads.training import predict_inputs, train_head
 from boustro.studies.core.draws import draw_all, entity_types
-from boustro.studies.fewshot.rows import tag_ids
+from boustro.studies.fewshot.scoring import tag_ids
 from boustro.tasks.data import read_data
 
 HEADS = (("linear", None, False), ("mlp", 64, False), ("mlp", 64, True))

@@ -8,7 +8,7 @@ import pytest
 from sklearn.metrics.pairwise import cosine_similarity
 
 from boustro.heads.closed_form import LabelledWords, lda
-from boustro.studies.fewshot.views import Views, solve_best
+from boustro.studies.fewshot.text_vectors import Views, solve_best
 from boustro.types import Sentence
 
 TEXTS = [Sentence(tuple(t.split())) for t in ("who sold it", "where is it", "who is she", "a red boat", "")]

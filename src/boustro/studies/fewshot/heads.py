@@ -13,6 +13,7 @@ draws are one stack, which predicts in one pass.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -27,20 +28,27 @@ from boustro.heads.many.stack import StackedHeads
 from boustro.heads.many.training import train_stacked
 from boustro.metrics.arrays import find_spans
 from boustro.metrics.spans import parse_tag
-from boustro.studies.fewshot.features import TextVectors
 from boustro.studies.fewshot.options import AUTO, ShotOptions
-from boustro.studies.fewshot.views import solve_best
+from boustro.studies.fewshot.text_vectors import TextVectors, solve_best
 from boustro.tasks.labellings import Labelling
 
 WITH_CRF = "+crf"
 ENTITY = "entity"
-RELABEL: dict[str, Callable[[str, str], str]] = {
-    "bio": lambda prefix, label: f"{prefix}-{label}",
-    "io": lambda prefix, label: f"I-{label}",
-    "boundaries": lambda prefix, label: f"{prefix}-{ENTITY}",
-    "inside": lambda prefix, label: f"I-{ENTITY}",
+
+
+class Relabelling(NamedTuple):
+    """What a head learns instead of B-PER or I-PER, and whether its tags are valid as a sequence only."""
+
+    rename: Callable[[str, str], str]
+    in_sequence: bool = False
+
+
+RELABEL = {
+    "bio": Relabelling(lambda prefix, label: f"{prefix}-{label}", in_sequence=True),
+    "io": Relabelling(lambda prefix, label: f"I-{label}"),
+    "boundaries": Relabelling(lambda prefix, label: f"{prefix}-{ENTITY}"),
+    "inside": Relabelling(lambda prefix, label: f"I-{ENTITY}"),
 }
-"""What a head learns instead of B-PER or I-PER."""
 FIXED_STRENGTHS = {"logistic": 0.03, "lda": 0.6}
 """Fixed strengths of regularisation: logistic's in units of the mean squared length of the vectors. Ridge selects its
 own by leaving out sentences."""
@@ -75,16 +83,25 @@ def tag_words(
     head: str, tags: str, train: LabelledVectors, draws: Sequence[np.ndarray], options: ShotOptions, asked: Vectors
 ) -> DrawTags:
     """The tags of the words `asked`, from one head per draw (numbers of sentences of `train`)."""
+    return TAGGERS[tags](head, train, draws, options, asked)
+
+
+def _tag_as(
+    tags: str, head: str, train: LabelledVectors, draws: Sequence[np.ndarray], options: ShotOptions, asked: Vectors
+) -> DrawTags:
+    """By the tags of `RELABEL`."""
+    labels, wanted = _relabel(train, RELABEL[tags].rename)
+    heads, strengths = _train(head, train.vectors.words, train.vectors.starts, wanted, labels, draws, options)
+    whole = head.endswith(WITH_CRF) or RELABEL[tags].in_sequence
+    return DrawTags(heads.best_tags(asked.words, asked.starts if whole else None), labels, [[s] for s in strengths])
+
+
+def _tag_factored(
+    head: str, train: LabelledVectors, draws: Sequence[np.ndarray], options: ShotOptions, asked: Vectors
+) -> DrawTags:
+    """Entities first, then the type of each."""
     starts, words, crf = train.vectors.starts, train.vectors.words, head.endswith(WITH_CRF)
-    if tags == "label":
-        return _label_texts(head, train, draws, options, asked)
-    if tags != "factored":
-        labels, wanted = _relabel(train, RELABEL[tags])
-        heads, strengths = _train(head, words, starts, wanted, labels, draws, options)
-        whole = crf or tags == "bio"
-        found = heads.best_tags(asked.words, asked.starts if whole else None)
-        return DrawTags(found, labels, [[s] for s in strengths])
-    labels, wanted = _relabel(train, RELABEL["boundaries" if crf else "inside"])
+    labels, wanted = _relabel(train, RELABEL["boundaries" if crf else "inside"].rename)
     where, where_strengths = _train(head, words, starts, wanted, labels, draws, options)
     found = where.best_tags(asked.words, asked.starts if crf else None)
     gold = find_spans(train.tags, factored_tags(train.types), starts, train.types)
@@ -122,6 +139,14 @@ def _label_texts(
     heads = _stacked([solution for solution, _ in solved], labels)
     strengths = [[solution.strength] for solution, _ in solved]
     return DrawTags(heads.best_tags(asked.words), labels, strengths, [blocks for _, blocks in solved])
+
+
+TAGGERS: dict[str, Callable[..., DrawTags]] = {
+    **{tags: partial(_tag_as, tags) for tags in ("bio", "io")},
+    "factored": _tag_factored,
+    "label": _label_texts,
+}
+"""By what the heads predict, a value of `Labelling.shot_tags`."""
 
 
 def text_tags(types: Sequence[str]) -> list[str]:

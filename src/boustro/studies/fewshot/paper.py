@@ -15,7 +15,7 @@ from boustro.heads.many.training import train_stacked
 from boustro.metrics.arrays import compare_spans, find_spans
 from boustro.studies.core.cells import Cell
 from boustro.studies.fewshot.heads import run_of
-from boustro.studies.fewshot.rows import JudgedSet, span_scores, training_words
+from boustro.studies.fewshot.scoring import JudgedSet, span_scores, training_words
 from boustro.studies.fewshot.stacked import StackedStudy
 
 RATES = tuple(n * unit for unit in (1e-3, 1e-4) for n in range(9, 0, -1))
@@ -29,7 +29,7 @@ PROBE_RUNS = 3
 class PaperStudy(StackedStudy):
     """One draw for each K."""
 
-    budget: int
+    budget: int = 30
     heads: tuple[tuple[str, str], ...] = (("mlp", "bio"),)
     protocol: str = "paper"
     seeds: int = 1

@@ -21,12 +21,12 @@ from boustro.features.vectors import VectorReader, vector_source
 from boustro.studies.core.cells import Cell
 from boustro.studies.core.draws import entity_types, short_types
 from boustro.studies.core.systems import System, name_systems
-from boustro.studies.fewshot.features import make_reader
 from boustro.studies.fewshot.heads import resolve_head
 from boustro.studies.fewshot.options import SOUND, ShotOptions
 from boustro.studies.fewshot.report import REPORT
-from boustro.studies.fewshot.rows import JudgedSet, read_judged, sound_rows
+from boustro.studies.fewshot.scoring import JudgedSet, read_judged, sound_rows
 from boustro.studies.fewshot.study import ShotStudy
+from boustro.studies.fewshot.text_vectors import make_reader
 from boustro.tasks.data.schemes import flatten_entities
 
 

@@ -15,12 +15,17 @@ Sources: Salton and Buckley 1988 (TF-IDF); Deerwester et al. 1990 (its principal
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from boustro.encoders.options import UPPER
+from boustro.features.reader import Reader
+from boustro.features.vectors import VectorReader, Vectors
 from boustro.heads.closed_form import LabelledWords, LinearSolution
 from boustro.heads.factored import Runs, mean_vectors
+from boustro.heads.inputs import Inputs
 from boustro.heads.words import terms
 from boustro.types import Sentence
 
@@ -35,6 +40,8 @@ TEXT_CHOICES: tuple[Mapping[str, float], ...] = (
 )
 PAIR_CHOICES: tuple[Mapping[str, float], ...] = ({"mean": 1.0}, {"mean": 1.0, "matches": 1.0})
 """Blocks with the lengths that they are scaled to."""
+SCALED = 4096
+"""Training texts or pairs that the scales of their vectors come from."""
 
 
 class Views:
@@ -75,7 +82,7 @@ class Views:
         full = np.diff(starts) > 0
         means[full] = mean_vectors(words, Runs(starts[:-1][full], starts[1:][full]))
         own = [texts[number] for number in parts.ravel()]
-        tfidf = self._vectorizer.transform([text.words for text in own])
+        tfidf: Any = self._vectorizer.transform([text.words for text in own])
         if parts.shape[1] == 2:
             one, other = means[::2], means[1::2]
             both = np.concatenate([np.abs(one - other), one * other], 1)
@@ -84,6 +91,42 @@ class Views:
         first = np.zeros_like(means)
         first[full] = words[starts[:-1][full]]
         return {"mean": means, "first": first, "terms": np.asarray(tfidf @ self._axes)}
+
+
+@dataclass(frozen=True, slots=True)
+class TextVectors(Vectors):
+    """A text or pair has one vector, as if it were one word, whose blocks are those of `views`."""
+
+    views: Views
+
+
+class TextReader(VectorReader):
+    """A `VectorReader` of one vector for each example."""
+
+    def __init__(self, reader: Reader, examples: Sequence[Any], layers: str = UPPER, standardise: bool = True) -> None:
+        super().__init__(reader, examples, layers, standardise)
+        self._texts, parts = reader.sentences(examples)
+        self._views = Views(self._texts, parts)
+        some = parts[np.linspace(0, len(parts) - 1, min(len(parts), SCALED), dtype=int)]
+        own = super().mix(self._inputs, some)
+        self._views.fit(own.words, own.starts, self._texts, some)
+
+    def train_vectors(self, numbers: np.ndarray) -> TextVectors:
+        return self._view(self._inputs, self._texts, self._inputs.parts[numbers])
+
+    def vectors(self, examples: Sequence[Any]) -> TextVectors:
+        inputs, (texts, parts) = self.reader.read(examples, cached=True), self.reader.sentences(examples)
+        return self._view(inputs, texts, parts)
+
+    def _view(self, inputs: Inputs, texts: Sequence[Sentence], parts: np.ndarray) -> TextVectors:
+        own = self.mix(inputs, parts)
+        viewed = self._views.vectors(own.words, own.starts, texts, parts)
+        return TextVectors(viewed, np.arange(len(parts) + 1), self._views)
+
+
+def make_reader(by_word: bool, reader: Reader, examples: Sequence[Any], layers: str, standardise: bool) -> VectorReader:
+    """A reader of words or of whole examples."""
+    return (VectorReader if by_word else TextReader)(reader, examples, layers, standardise)
 
 
 def solve_best(
