@@ -9,6 +9,7 @@ import re
 import pytest
 from rich.console import Console
 
+from boustro.heads.registry import HEADS
 from boustro.metrics.significance import Difference
 from boustro.studies.compare.report import REPORT
 from boustro.studies.compare.results import DRAWS, DRAWS_EACH, correct_gaps
@@ -48,6 +49,16 @@ def report(out, shares, grid=None):
 
 def told(results):
     return {s["name"]: s for s in results["systems"]}
+
+
+def test_a_head_that_finds_nested_entities_misses_none_whatever_its_name(tmp_path, monkeypatch):
+    monkeypatch.setitem(HEADS, "boxes", HEADS["span"])
+    grid = make_grid(encoders=(PAIR,), heads=("mlp", "boxes"), seeds=1, dev=NESTED, train=NESTED[:10])
+    for system in grid.systems():
+        write_cell(grid, system, 1, tmp_path, {"dev": part(NESTED, 1)})
+    systems = write_report(grid, find_cells(grid, tmp_path), tmp_path)["systems"]
+    hidden = {s["head"]: [n for what, n in s["notices"].items() if "inside or across" in what] for s in systems}
+    assert hidden == {"mlp": [30], "boxes": []}
 
 
 def test_nested_entities_are_judged_as_the_cells_were(tmp_path):
