@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -56,6 +57,7 @@ class Encoder(ABC):
     dtype: np.dtype  # of the arrays
     counts: Counter[str]  # texts read in windows, words that were cut or unknown, …
     num_parameters: int
+    tokenizer: Any = None  # of an encoder that reads pieces
 
     @property
     def streams_by_lm(self) -> list[list[int]]:

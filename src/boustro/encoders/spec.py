@@ -39,7 +39,6 @@ from boustro.encoders.loading import load_config, weights_fingerprint
 from boustro.encoders.masked import MaskedEncoder
 from boustro.encoders.memory import MemoryEncoder, named_by_memory
 from boustro.encoders.options import Context, Precision, Quantisation, ReadingOptions, Spacing
-from boustro.encoders.reading import PieceEncoder
 from boustro.encoders.repeated import RepeatedEncoder
 from boustro.encoders.wider import WiderEncoder
 from boustro.models.elmo import KIND as ELMO
@@ -48,18 +47,19 @@ from boustro.options import check_options
 from boustro.store import kind_of
 from boustro.text.start import AUTO, RECORDED
 
-Part = PieceEncoder | FusedEncoder | MemoryEncoder | ElmoEncoder
-
 
 class Kind(NamedTuple):
     """How one kind of spec becomes an encoder."""
 
-    make: Callable[..., Part]
+    make: Callable[..., Encoder]
     """Called with the path, the `ReadingOptions`, `spec`, `device`, `tokenizer` and the options below."""
     options: tuple[str, ...]
     """The options of `load_encoder` that not every kind has."""
     number: str = ""
     """The keyword for the number after the kind: "blocks" for `unmasked:3-4:`."""
+    elsewhere: Callable[[str], str] | None = None
+    """For a kind whose models are not files: from a path, such as an address, the fingerprint of the weights behind it;
+    `ValueError` where there are none."""
 
 
 CAUSAL = ("start_piece", "revision", "direction", "whole")
@@ -139,7 +139,7 @@ def load_encoder(
         quantise=quantise,
     )
     asked = None if start_piece in (AUTO, RECORDED) else start_piece
-    parts: list[Part] = []
+    parts: list[Encoder] = []
     for name in split_spec(spec):
         bare, own_revision = split_revision(name)
         kind, number, path = resolve(bare)
@@ -218,7 +218,7 @@ def resolve(bare: str) -> tuple[Kind, dict[str, str], str]:
         halves = " or ".join(f"{prefix}{half}" for half in PAIRS[path].split("+"))
         raise ValueError(f"{bare!r}: {path} is a pair; name one of its LMs: {halves}")
     kind = KINDS[name or "lm"]
-    place = locate_memory(path) if name == "memory" else locate_model(path)
+    place = path if kind.elsewhere else locate_memory(path) if name == "memory" else locate_model(path)
     return kind, {kind.number: number} if number else {}, place
 
 
@@ -239,6 +239,9 @@ def exact_spec(spec: str, identity: Identity | JoinedIdentity) -> str:
     exact = []
     for name, part in zip(split_spec(spec), identity.lms, strict=True):
         kind, path = split_kind(name)
+        if KINDS[kind.partition(":")[0] or "lm"].elsewhere:
+            exact.append(name)
+            continue
         bare, commit = split_revision(name)[0], part.weights.rpartition("@")[2]
         shipped = split_kind(bare)[1]
         if shipped in MEMORIES:
@@ -256,17 +259,22 @@ def spec_fingerprint(spec: str) -> list[Any]:
     """For every part of a spec its kind and the fingerprints of its weights and of the LMs that its folder names."""
     found = []
     for name in split_spec(spec):
-        path, revision = locate(name)
-        named = [spec_fingerprint(other) for other in _named_by(path)]
-        kind = split_kind(split_revision(name)[0])[0].rstrip(":")
-        found.append([kind, weights_fingerprint(path, revision), named])
+        bare, revision = split_revision(name)
+        kind, _, path = resolve(bare)
+        named = [] if kind.elsewhere else [spec_fingerprint(other) for other in _named_by(path)]
+        weights = kind.elsewhere(path) if kind.elsewhere else weights_fingerprint(path, revision)
+        found.append([split_kind(bare)[0].rstrip(":"), weights, named])
     return found
 
 
 def check_spec(spec: str) -> None:
     """Raise what `load_encoder` would raise for a part that is misspelt or missing, without loading any weights."""
-    for path, revision in map(locate, split_spec(spec)):
-        if not _named_by(path) and kind_of(path) != ELMO:
+    for name in split_spec(spec):
+        bare, revision = split_revision(name)
+        kind, _, path = resolve(bare)
+        if kind.elsewhere:
+            kind.elsewhere(path)
+        elif not _named_by(path) and kind_of(path) != ELMO:
             load_config(path, revision)
 
 
