@@ -80,6 +80,10 @@ PROGRAMS = ("boustro", "torchrun", "accelerate", "python", "tail")
 END = "\x1e"  # of a command's words; bash would write them in two parts if it were the end of a line
 RECORD = "".join(f'{name}() {{ printf "%s\\0" {name} "$@" {END} >&3; }}\n' for name in PROGRAMS)  # one write each
 
+RELATIONS = "".join(
+    f'{{"text": "Ada left Vellmar.", "head": {head}, "tail": {tail}, "label": "left({order})"}}\n'
+    for head, tail, order in (([0, 3], [9, 16], "e1,e2"), ([9, 16], [0, 3], "e2,e1"))
+)
 QUESTIONS = '{"question": "Who left?", "context": "Ada left.", "answers": [{"text": "Ada", "start": 0}]}\n'
 PAIRS = '{"sentence1": "a", "sentence2": "a", "label": 1}\n{"sentence1": "a", "sentence2": "b", "label": 0}\n'
 CHOICES = '{"question": "Ada left", "choices": ["it.", "rain"], "answer": 0}\n' * 2
@@ -124,6 +128,8 @@ def make_folder(folder: Path) -> Path:
     _write(folder / "two-columns.txt", "Ada left.\tAda went.\n")
     for name in ("questions.jsonl", "dev-questions.jsonl"):
         _write(folder / name, QUESTIONS)
+    for name in ("relations.jsonl", "dev-relations.jsonl"):
+        _write(folder / name, RELATIONS)
     _write(folder / "similar.jsonl", SIMILAR)
     _write(folder / "recipe.yaml", "train: train.conll\nepochs: 1\n")
     _write(folder / "dev.conllu", CONLLU)
