@@ -111,6 +111,14 @@ def test_options_reach_the_reader(file, capsys):
     assert "  per                1 entities\n" in capsys.readouterr().out
 
 
+def test_examples_that_mark_other_words_are_not_the_same(file):
+    texts = {"sentence1": "The bank by the bank.", "sentence2": "A bank.", "start2": 2, "end2": 6}
+    marked = [{"start1": 4, "end1": 8, "label": "a"}, {"start1": 16, "end1": 20, "label": "b"}]
+    path = file("a.jsonl", "".join(json.dumps(texts | own) + "\n" for own in (*marked, marked[0])))
+    (report,) = report_files([Path(path)], task="pair")
+    assert (report.num_sentences, report.num_repeated, report.contradictions) == (3, 1, [])
+
+
 def test_each_file_is_read_once(file, monkeypatch):
     read = []
     monkeypatch.setattr(

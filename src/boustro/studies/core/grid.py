@@ -1,8 +1,8 @@
 """One grid of trainings: encoders × heads × options × K × seeds, on the same labelled data.
 
-A *system* is an encoder under a head with some options; a cell is a system with a number. In a comparison K is one of a
-system's options and the number is a seed; in a few-shot study the number is K, and the cell has all its seeds. K is how
-many examples are drawn to train on, anew for every seed (`core.draws`); without it all of the training set is used.
+A *system* is an encoder under a head with some options; a cell is a system with a number. In a comparison the number is
+a seed, and all of the training set is used; in a few-shot study it is K, and the cell has all its seeds. K is how many
+examples are drawn to train on, anew for every seed (`core.draws`).
 """
 
 from abc import abstractmethod
@@ -81,9 +81,9 @@ class Grid(Cells):
         """For every K, the numbers of each draw's examples."""
         return DRAWS[self.drawing](self.train, self.shots, self.seeds)
 
-    def training(self, shots: int | None, seed: int) -> list[Any]:
-        """The draw of a seed, or the whole training set."""
-        return self.train if shots is None else [self.train[number] for number in self.draws[shots][seed - 1]]
+    def drawn(self, shots: int, seed: int) -> list[Any]:
+        """The training examples of a seed's draw."""
+        return [self.train[number] for number in self.draws[shots][seed - 1]]
 
     @property
     def judged_on(self) -> str:

@@ -86,7 +86,7 @@ class OwnHeadStudy(ShotStudy):
 
     def _fit(self, model: Task[Any, Any], shots: int, seed: int) -> None:
         try:
-            model.fit(self.training(shots, seed), seed=seed)
+            model.fit(self.drawn(shots, seed), seed=seed)
         except ValueError as error:
             raise ValueError(
                 f"draw {seed} of {len(self.draws[shots][seed - 1])} examples: {error}; if that is by chance, take more"
