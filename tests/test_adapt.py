@@ -16,10 +16,12 @@ from boustro.encoders.spec import exact_spec, load_encoder
 from boustro.models.adaptation import adapter_fingerprint, find_adaptation
 from boustro.models.lora import LoraShape, LoraWeights, add_lora
 from boustro.objectives.masked_next import masked_next
-from boustro.roads.adapt import make_next_masking
+from boustro.roads.adapt_text import make_next_masking
 from boustro.roads.options import TextOptions
 from boustro.store import open_folder
 from boustro.tasks.data.conll import format_conll
+from boustro.text.segments import Segments
+from boustro.text.shards import Shards
 from labelled import DATA
 from precision import tolerance
 
@@ -167,8 +169,6 @@ def test_running_text_lowers_the_loss_and_writes_the_adapter_alone(adapted, lm):
 
 def test_the_validation_loss_is_that_of_the_folder_worked_out_with_transformers_alone(adapted, lm, text):
     from boustro.objectives.examples import keyed_generator
-    from boustro.text.segments import Segments
-    from boustro.text.shards import Shards
 
     merged = load_encoder(f"unmasked:{adapted}", dtype="float32")
     whole = AutoModelForCausalLM.from_pretrained(lm)
@@ -183,6 +183,39 @@ def test_the_validation_loss_is_that_of_the_folder_worked_out_with_transformers_
         labels = torch.from_numpy(example.targets)
         losses.append(torch.nn.functional.cross_entropy(logits[example.positions], labels).item())
     assert np.mean(losses) == pytest.approx(training(adapted)["validation_loss"], abs=tolerance(1e-3, 2e-2))
+
+
+def test_one_reading_learns_what_a_second_one_gives(lm, text, tmp_path):
+    """Without its mask the LM is further from it before the training than after."""
+    options = ["--learn", "second-reading", "--validation", text / "validation", "--lr", 0.005, "--dropout", 0]
+    assert main(from_text(lm, text, tmp_path / "out", *options, steps=60)) == 0
+    record = training(tmp_path / "out")
+    assert record["objective"] == "second-reading" and record["layers"] == [0, 1, 2]
+    assert record["validation_loss"] < 0.5 * record["history"][0]["loss"]
+    specs = f"repeated:{lm}", f"unmasked:{lm}", f"unmasked:{tmp_path / 'out'}"
+    teacher, plain, adapted = (load_encoder(spec, dtype="float32") for spec in specs)
+    segments = Segments(Shards.open(text / "validation"), 16, seed=None)
+    texts = [segments[n].tolist() for n in range(len(segments))]
+    with torch.no_grad():
+        wanted = teacher.last_copy(texts)[:, :, 1:]
+        rows = torch.tensor([[*adapted.start, *pieces] for pieces in texts])
+        gaps = [
+            (torch.stack(encoder._hidden_states(rows, [17] * len(rows))[1:], 2)[:, 1:] - wanted).square().mean().item()
+            for encoder in (plain, adapted)
+        ]
+    assert gaps[1] < 0.5 * gaps[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--mask-rate", 0.3), "mask_rate and mask_piece are for learn"),
+        (("--segment-length", 40), "reads texts of up to 31 pieces twice"),
+    ],
+)
+def test_what_a_second_reading_cannot_learn_from(lm, text, tmp_path, capsys, options, message):
+    assert main(from_text(lm, text, tmp_path / "out", "--learn", "second-reading", *options)) != 0
+    assert message in " ".join(capsys.readouterr().err.split())
 
 
 def test_labelled_sentences_lower_the_loss_and_the_own_head_is_scored(adapted_to_labels):
@@ -206,13 +239,14 @@ def test_a_tag_that_training_never_showed_is_an_error_of_the_score_and_no_part_o
     assert 0 < record["validation_loss"] < 10 and record["dev_scores"]["num_entities"] == 1
 
 
-@pytest.mark.parametrize("way", ["text", "labels"])
+@pytest.mark.parametrize("way", ["text", "reading", "labels"])
 @pytest.mark.parametrize("dropout", [0, 0.3])
 def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(lm, text, labelled, tmp_path, stopped_before, way, dropout):
     def command(name, *options):
         options = ["--dropout", dropout, *options]
-        if way == "text":
-            return from_text(lm, text, tmp_path / name, *options)
+        if way != "labels":
+            learn = {"text": "hidden-pieces", "reading": "second-reading"}[way]
+            return from_text(lm, text, tmp_path / name, "--learn", learn, *options)
         return from_labels(lm, labelled, tmp_path / name, "--epochs", 1, *options)
 
     assert main(command("whole")) == 0

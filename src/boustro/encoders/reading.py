@@ -118,6 +118,16 @@ class PieceEncoder(Encoder):
         self._layers, self._width, self._window = layers, width, window
         self.streams = (Stream(self.spec, len(layers), width * len(self._places)),)
 
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """The layers that are read."""
+        return self._layers
+
+    @property
+    def room(self) -> int:
+        """The most pieces of a text that are read together."""
+        return self._window
+
     @abstractmethod
     def _hidden_states(self, ids: Tensor, lengths: Sequence[int]) -> Sequence[Tensor]:
         """Every layer's states (B, P, D) of rows padded on the right; row `b` has `lengths[b]` real pieces."""

@@ -13,6 +13,9 @@ fine-tune; here all is frozen. `layers` makes the early exit: no block above the
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from boustro.encoders.identity import Identity
 from boustro.encoders.lm import LMEncoder
 from boustro.encoders.options import ReadingOptions
@@ -51,3 +54,9 @@ class RepeatedEncoder(LMEncoder):
 
     def _origin(self, num_pieces: int) -> int:
         return super()._origin(num_pieces) + (self._copies - 1) * (num_pieces + len(self._between))
+
+    def last_copy(self, texts: Sequence[Sequence[int]]) -> Tensor:
+        """(B, T, L, D) the states of texts of T pieces each, in reading order, of the layers that are read."""
+        rows = torch.tensor([self._row(text) for text in texts], device=self.device)
+        states, first = self._hidden_states(rows, [rows.shape[1]] * len(rows)), self._origin(len(texts[0]))
+        return torch.stack([states[layer][:, first : first + len(texts[0])] for layer in self.layers], 2)

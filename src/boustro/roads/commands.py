@@ -79,7 +79,7 @@ def adapt(config: Annotated[AdaptConfig, arg(name="")]) -> dict[str, Any]:
     find_peft()  # raises before an LM is loaded
     with run_output(config, KIND):
         if config.text.shards is not None:
-            from boustro.roads.adapt import adapt_to_text
+            from boustro.roads.adapt_text import adapt_to_text
 
             return adapt_to_text(config)
         from boustro.roads.adapt_labels import adapt_to_labels

@@ -213,14 +213,23 @@ class ElmoConfig(CorpusOptions, RunConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class TextOptions(SegmentOptions):
-    """Training on running text: predict hidden pieces (LLM2Vec)."""
+    """Training on running text: predict hidden pieces (LLM2Vec), or what a second reading gives."""
 
     shards: Path | None = None
     """Token shards to train on, written by boustro tokenize with the LM's tokenizer."""
+    learn: Literal["hidden-pieces", "second-reading"] = "hidden-pieces"
+    """hidden-pieces: predict pieces that are hidden; second-reading: give in one reading, without the mask, the states
+    that the LM itself has when it reads the text a second time."""
     mask_rate: ShareAboveZero = 0.2
     """Share of the pieces that are hidden and predicted."""
     mask_piece: str | None = None
     """The piece that replaces a hidden one; by default the tokenizer's mask piece, or else _ (as in LLM2Vec)."""
+
+    def __post_init__(self) -> None:
+        """Raises `OptionError` for a value outside its option's range, and for options of another objective."""
+        check_options(self)
+        if self.learn == "second-reading" and (self.mask_rate, self.mask_piece) != (0.2, None):
+            raise OptionError("mask_rate and mask_piece are for learn hidden-pieces: no piece is hidden otherwise")
 
 
 @dataclass(frozen=True, kw_only=True)
