@@ -29,14 +29,14 @@ from boustro.heads.layout import sentence_rows
 from boustro.heads.many.groups import HeadRun
 from boustro.heads.many.stack import StackedHeads
 from boustro.heads.many.training import train_stacked
-from boustro.heads.options import HeadOptions, TrainOptions
-from boustro.heads.registry import make_head
+from boustro.heads.options import TrainOptions
+from boustro.heads.registry import HEADS, make_head
 from boustro.heads.training import predict_inputs, train_head
 from boustro.studies.core.draws import draw_all, entity_types
 from boustro.studies.fewshot.scoring import tag_ids
 from boustro.tasks.data import read_data
 
-HEADS = (("linear", None, False), ("mlp", 64, False), ("mlp", 64, True))
+TRAINED = (("linear", None, False), ("mlp", 64, False), ("mlp", 64, True))
 """Kind, hidden width, CRF. Matrix products dominate a wider mlp, so two cores limit its gain."""
 
 
@@ -50,7 +50,8 @@ def one_by_one(
         rows, _ = sentence_rows(taught.starts, sentences)
         own = torch.from_numpy(tags[rows])
         torch.manual_seed(run.seed)
-        chosen = HeadOptions(crf=crf, hidden=hidden, dropout=run.dropout, standardise=False)
+        own = {"hidden": hidden, "crf": crf, "dropout": run.dropout, "standardise": False}
+        chosen = HEADS[kind].options.of_saved(own)
         head = make_head(kind, chosen, ((1, taught.words.shape[1]),), labels)
         options = TrainOptions(epochs=run.epochs, lr=run.lr, weight_decay=run.weight_decay, mix_epochs=0)
         lengths, targets = np.diff(taught.starts)[sentences], lambda _, batch, own=own: own[batch]
@@ -141,7 +142,7 @@ def main(
     titles = "head | runs | plain: training | one by one: training | and tagging | at once: training | and tagging"
     print(f"| {titles} | ratio to plain | to one by one | alike |")
     print("|---|---|" + "---:|" * 8)
-    for kind, hidden, crf in HEADS:
+    for kind, hidden, crf in TRAINED:
         for name, runs in sets.items():
             train_stacked(kind, taught.words, taught.starts, tags, labels, runs[:2], hidden, crf)  # warm up
             marks = [time.perf_counter()]

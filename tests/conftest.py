@@ -31,6 +31,8 @@ settings.register_profile("short", deadline=None, max_examples=25)  # a busy mac
 settings.register_profile("long", deadline=None, max_examples=300)
 settings.load_profile("short")
 CHECKED = ["boustro.objectives", "boustro.models", "boustro.heads", "boustro.generation"]
+import boustro.heads.options  # noqa: E402, F401 (before the hook: options have rules of their own, and no tensors)
+
 install_import_hook(CHECKED, "beartype.beartype")
 
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"

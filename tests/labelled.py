@@ -1,7 +1,9 @@
 """Labelled sentences that several test files share, and two small ways of writing and looking at them."""
 
 import json
+from typing import Any
 
+from boustro.heads.registry import HEADS, owners
 from boustro.tasks.data.schemes import gold_entities
 
 NAMES = ["Ada", "Brandt", "Lisse", "Vellmar", "Okonkwo", "Calloway"]
@@ -51,3 +53,8 @@ def rows(*records):
 def spans(sentence):
     """(label, the words) of its entities."""
     return [(e.label, " ".join(sentence.words[e.start : e.end])) for e in gold_entities(sentence)]
+
+
+def with_own(kind: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Options without those that only other heads than this one have."""
+    return {name: value for name, value in options.items() if HEADS[kind].has(name) or not owners(name, [*HEADS])}

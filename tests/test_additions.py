@@ -18,9 +18,8 @@ from additions.biaffine import Biaffine
 from additions.remote import RemoteEncoder, fingerprint
 from boustro.cli.main import main
 from boustro.encoders.spec import KINDS, Kind
-from boustro.heads.options import HeadOptions
+from boustro.heads.options import HeadOptions, RelationOptions
 from boustro.heads.registry import HEADS, HeadKind
-from boustro.heads.relation import RelationHead
 from boustro.tasks import TASKS, Entry, task_class
 from labelled import rows
 
@@ -70,7 +69,10 @@ ADDITIONS = {
         TASKS,
         {"agreement": Entry("additions.agreement", "Agreement", AgreementConfig, "agreement_model", suits=suits)},
     ),
-    "head": (HEADS, {"biaffine": HeadKind(RelationHead, Biaffine)}),
+    "head": (
+        HEADS,
+        {"biaffine": HeadKind("relation", ".relation:RelationHead", "additions.biaffine:Biaffine", RelationOptions)},
+    ),
     "encoder": (KINDS, {"remote": Kind(RemoteEncoder, (), elsewhere=fingerprint)}),
 }
 """The dict, and the line in it."""
@@ -184,4 +186,4 @@ def test_the_guide_shows_these_additions():
         (shown,) = re.findall(rf"^\+\+\+ src/boustro/{home}/{name}\.py\n(.*?)^---", guide, re.DOTALL | re.MULTILINE)
         assert [line.removeprefix("+") for line in shown.splitlines() if line != "+"] == kept
         (line,) = re.findall(rf'^\+    ("{name}": .*),$', guide, re.MULTILINE)
-        assert line.replace("boustro.tasks.agreement", "additions.agreement") in lines
+        assert line.replace("boustro.tasks.agreement", "additions.agreement").replace('".bi', '"additions.bi') in lines

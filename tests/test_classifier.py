@@ -88,9 +88,9 @@ def test_bad_texts_are_named_with_their_place(pair, rows, message):
 
 
 def test_a_head_of_another_task_is_refused(pair):
-    with pytest.raises(ValueError, match="a mlp head is not for the task classify"):
+    with pytest.raises(ValueError, match="a mlp head is not for this task, whose heads are mlp-pool"):
         boustro.Classifier(pair, "mlp")
-    with pytest.raises(ValueError, match="a mlp-pool head is not for the task tag"):
+    with pytest.raises(ValueError, match="a mlp-pool head is not for this task, whose heads are linear"):
         boustro.Tagger(pair, "mlp-pool")
 
 

@@ -7,7 +7,7 @@ import torch
 
 from boustro.heads.crf.layer import CRF
 from boustro.heads.crf.spans import entity_types
-from boustro.heads.options import HeadOptions
+from boustro.heads.options import HiddenSequenceOptions, SequenceOptions
 from boustro.heads.registry import make_head
 from boustro.heads.span.decoding import overlaps, overlaps_or_joins, resolve
 from boustro.metrics.spans import extract_spans
@@ -90,7 +90,7 @@ def test_tags_under_a_threshold_are_those_of_probable_entities(scheme):
     tags = SCHEMES[scheme]
     torch.manual_seed(4)
     streams, lengths = ((1, 6),), torch.tensor([4, 0, 5])
-    head = make_head("linear", HeadOptions(threshold=0.2, dropout=0.0, max_span=5), streams, tags)
+    head = make_head("linear", SequenceOptions(threshold=0.2, dropout=0.0, max_span=5), streams, tags)
     torch.nn.init.normal_(head.crf.transitions)
     vectors = torch.randn(9, 6) * 3
     head.eval()
@@ -108,8 +108,8 @@ def test_tags_under_a_threshold_are_those_of_probable_entities(scheme):
     assert number > 0
 
 
-@pytest.mark.parametrize(("kind", "options"), [("span", {}), ("mlp", {"crf": False}), ("mlp", {})])
+@pytest.mark.parametrize(("kind", "options"), [("mlp", {"crf": False}), ("mlp", {})])
 def test_a_threshold_needs_a_crf_over_entities(kind, options):
     labels = ("NOUN", "VERB") if not options and kind == "mlp" else ("O", "B-X", "I-X")
-    with pytest.raises(ValueError, match="a threshold needs a CRF over the tags of entities; leave --threshold out"):
-        make_head(kind, HeadOptions(threshold=0.3, max_span=4, **options), ((1, 6),), labels)
+    with pytest.raises(ValueError, match=r"a threshold needs a CRF( over the tags of entities)?; leave --threshold "):
+        make_head(kind, HiddenSequenceOptions(threshold=0.3, max_span=4, **options), ((1, 6),), labels)

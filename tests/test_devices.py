@@ -17,7 +17,7 @@ from boustro.roads.elmo import train_elmo
 from boustro.roads.options import AdaptConfig, ElmoConfig, FuseConfig, LabelOptions, TextOptions
 from boustro.tasks.data.conll import format_conll
 from boustro.text.shards import tokenize
-from labelled import DATA
+from labelled import DATA, with_own
 from second_device import second_device
 
 SMALL = {"epochs": 2, "mix_epochs": 1, "hidden": 16, "batch_sentences": 8}
@@ -109,8 +109,8 @@ def test_mps_has_no_float64():
 @pytest.mark.parametrize(
     ("head", "options"),
     [
-        *((head, {"crf": False}) for head, made in HEADS.items() if made.head.labelling == "tags"),
-        *((head, {}) for head, made in HEADS.items() if made.head.labelling in ("tags", "spans")),
+        *((head, {"crf": False}) for head, made in HEADS.items() if made.has("crf")),
+        *((head, {}) for head, made in HEADS.items() if made.labelling in ("tags", "spans")),
         ("linear", {"combine": "concat"}),
         ("mlp", {"project": 4, "decode": "argmax", "crf": False}),
         ("mlp", {"standardise": False, "layers": "last"}),
@@ -118,7 +118,9 @@ def test_mps_has_no_float64():
     ],
 )
 def test_a_tagger_is_trained_opened_and_used_there(pair, device, tmp_path, head, options):
-    tagger = boustro.Tagger("+".join(pair), head, **SMALL, **options, cache=tmp_path / "cache").fit(DATA, DATA[:9])
+    tagger = boustro.Tagger("+".join(pair), head, **with_own(head, SMALL), **options, cache=tmp_path / "cache").fit(
+        DATA, DATA[:9]
+    )
     assert {p.device.type for p in tagger.head.parameters()} == {device.type}
     assert len(tagger.predict(["Ada sold umbrellas.", ""])) == 2
     tagger.save_pretrained(tmp_path / "ner")

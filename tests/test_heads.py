@@ -1,13 +1,17 @@
 """Every head of the tagger: it learns, and saved and opened it answers the same, with the same probabilities."""
 
+from dataclasses import fields
+
 import pytest
 import torch
 
 import boustro
-from boustro.heads.options import HeadOptions
+from boustro.heads.options import HeadOptions, SequenceOptions
 from boustro.heads.registry import HEADS, make_head
 from boustro.metrics.labels import LabelScore
+from boustro.tasks import TASKS
 from boustro.types import Entity, Sentence
+from labelled import with_own
 from precision import tolerance
 
 PEOPLE, PLACES = ("Ada Brandt", "Ines Calloway", "Okonkwo"), ("Vellmar", "Port Lisse", "Zürich")
@@ -26,7 +30,7 @@ def tagged(template: str, person: str, place: str) -> tuple[list[str], list[str]
 
 DATA = [tagged(t, person, place) for t in TEMPLATES for person in PEOPLE for place in PLACES]
 FAST = {"epochs": 15, "lr": 5e-3, "hidden": 64, "dropout": 0.1, "batch_sentences": 8}
-KINDS = [(kind, {}) for kind, made in HEADS.items() if made.head.labelling in ("tags", "spans")] + [
+KINDS = [(kind, {}) for kind, made in HEADS.items() if made.labelling in ("tags", "spans")] + [
     ("mlp", {"crf": True}),
     ("bilstm", {"crf": True, "tag_scheme": "bioes"}),
     ("mlp", {"tag_scheme": "io"}),
@@ -37,7 +41,7 @@ KINDS = [(kind, {}) for kind, made in HEADS.items() if made.head.labelling in ("
 
 @pytest.mark.parametrize(("kind", "options"), KINDS, ids=lambda x: "-".join(x) if isinstance(x, dict) else x)
 def test_a_head_learns_and_opens_as_it_was_saved(tiny_pair, tmp_path, kind, options):
-    tagger = boustro.Tagger(tiny_pair, kind, **{**FAST, **options}).fit(DATA, DATA)
+    tagger = boustro.Tagger(tiny_pair, kind, **with_own(kind, FAST), **options).fit(DATA, DATA)
     assert tagger.evaluate(DATA).f1 > 95
     tagger.save_pretrained(tmp_path / "ner")
     opened = boustro.Tagger.from_pretrained(tmp_path / "ner")
@@ -50,7 +54,7 @@ def test_a_head_learns_and_opens_as_it_was_saved(tiny_pair, tmp_path, kind, opti
 
 def test_word_by_word_decoding_may_say_what_no_sequence_allows():
     heads = [
-        make_head("linear", HeadOptions(crf=False, decode=decode), ((1, 2),), ("O", "B-X", "I-X"))
+        make_head("linear", SequenceOptions(crf=False, decode=decode), ((1, 2),), ("O", "B-X", "I-X"))
         for decode in ("argmax", "valid")
     ]
     for head in heads:
@@ -103,11 +107,34 @@ def test_spans_longer_than_the_head_can_find_are_counted(tiny_pair):
 
 
 @pytest.mark.parametrize(
-    ("kind", "crf", "message"), [("mpl", None, "did you mean 'mlp'"), ("span", True, "leave --crf out")]
+    ("task", "kind", "option", "message"),
+    [
+        ("Tagger", "mpl", {}, "did you mean 'mlp'"),
+        ("Tagger", "span", {"crf": True}, "^crf is not an option of a span head; linear, mlp, block, bilstm have it$"),
+        ("Tagger", "ridge", {"dropout": 0.1}, "^dropout is not an option of a ridge head; linear, mlp, "),
+        ("Tagger", "linear", {"hidden": 4}, "^hidden is not an option of a linear head; mlp, block, bilstm, span have"),
+        ("Tagger", "mlp", {"symmetric": True}, "^unknown option 'symmetric'$"),
+        ("Tagger", "pair", {}, "^a pair head is not for this task, whose heads are linear, mlp, "),
+        ("Classifier", "ridge-pool", {"hidden": 4}, "^hidden is not an option of a ridge-pool head; mlp-pool, "),
+        ("QuestionAnswerer", "answer", {"crf": False}, "^unknown option 'crf'$"),
+    ],
 )
-def test_what_cannot_be_made_is_said(kind, crf, message):
+def test_an_option_belongs_to_heads(task, kind, option, message):
     with pytest.raises(ValueError, match=message):
-        make_head(kind, HeadOptions(crf=crf), ((1, 4),), ("O", "B-X"))
+        getattr(boustro, task)("no/such-model", kind, **option)
+
+
+def test_a_preset_is_for_all_heads():
+    linear, ridge = (boustro.Tagger("no/such-model", kind, preset="paper") for kind in ("linear", "ridge"))
+    assert linear.head_options == SequenceOptions(standardise=False, crf=False, decode="argmax", dropout=0.1)
+    assert ridge.head_options == HeadOptions(standardise=False) and ridge.config.layers == "last"
+
+
+def test_heads_of_one_task_have_the_same_defaults():
+    """Commands that train several kinds at once have one option for all of them."""
+    for task in TASKS.values():
+        defaults = [(f.name, f.default) for kind in task.config.heads() for f in fields(HEADS[kind].options)]
+        assert len({*defaults}) == len({name for name, _ in defaults})
 
 
 def test_a_span_head_wants_entities(tiny_pair):

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import boustro
+from boustro.heads.options import SpanOptions
 from boustro.tasks.card import local_models, write_card
 from boustro.tasks.saved import read_config
 
@@ -28,8 +29,16 @@ def test_a_tagger_of_version_0_1_answers_as_it_did(name, tmp_path):
 
 
 def test_what_an_old_folder_was_made_with_is_kept():
-    config = boustro.Tagger.from_pretrained(FOLDERS / "bioes-0.1").config
-    assert (config.tag_scheme, config.mix_lr_multiplier, config.hidden, config.crf) == ("bioes", 5.0, 8, False)
+    tagger = boustro.Tagger.from_pretrained(FOLDERS / "bioes-0.1")
+    config, head = tagger.config, tagger.head_options
+    assert (config.tag_scheme, config.mix_lr_multiplier, head.hidden, head.crf) == ("bioes", 5.0, 8, False)
+
+
+def test_options_of_other_heads_that_an_old_folder_has_are_none():
+    tagger = boustro.Tagger.from_pretrained(FOLDERS / "spans-0.1")
+    assert "crf" in json.loads((FOLDERS / "spans-0.1/config.json").read_text("utf-8"))["config"]
+    assert isinstance(tagger.head_options, SpanOptions) and tagger.head.options.max_span
+    assert "crf" not in tagger.settings()
 
 
 def test_cards_hub_and_spacy_read_old_folders_too(tmp_path):

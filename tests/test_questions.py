@@ -10,7 +10,7 @@ import torch
 
 import boustro
 from boustro.cli.main import main
-from boustro.heads.options import HeadOptions
+from boustro.heads.options import AnswerOptions
 from boustro.heads.registry import make_head
 from boustro.tasks.labellings.matches import OTHER, match_features, question_kind, stem, stem_weights
 from boustro.types import NO_ANSWER
@@ -20,7 +20,7 @@ MAX_SPAN = 3
 
 def some_head(labels=("answer", NO_ANSWER), width=6, side=2):
     torch.manual_seed(3)
-    options = HeadOptions(hidden=8, dropout=0.0, max_span=MAX_SPAN)
+    options = AnswerOptions(hidden=8, dropout=0.0, max_span=MAX_SPAN)
     return make_head("answer", options, streams=((1, width - side),), labels=labels, side=side).eval()
 
 
@@ -206,7 +206,7 @@ def test_bad_input(answerer, pair):
         answerer.predict([("Who?", "Ada left."), {"question": "Who?"}])
     with pytest.raises(ValueError, match="no question of the training data has an answer"):
         boustro.QuestionAnswerer(pair).fit(UNANSWERED)
-    with pytest.raises(ValueError, match="not for the task qa"):
+    with pytest.raises(ValueError, match="a mlp head is not for this task, whose heads are answer"):
         boustro.QuestionAnswerer(pair, "mlp")
     moved = QUESTIONS * 2 + [QUESTIONS[0] | {"answers": [{"text": "Ada", "start": 0}]}]
     with pytest.warns(UserWarning, match="1 answers that do not stand at their offset"):

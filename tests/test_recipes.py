@@ -1,6 +1,5 @@
 """Where the values of options come from: the command line, a recipe, a preset, the defaults of the task."""
 
-import inspect
 import json
 from pathlib import Path
 
@@ -18,15 +17,8 @@ def values(command, words):
     """What a command would be called with."""
     import tyro
 
-    found = {}
-    command, words = prepare(command, words, "boustro fit")
-
-    def call(**given):
-        found.update(given)
-
-    call.__signature__, call.__annotations__ = inspect.signature(command), command.__annotations__
-    tyro.cli(call, args=words, config=(tyro.conf.DisallowNone, tyro.conf.OmitArgPrefixes))
-    return resolved(found)
+    form, words = prepare(command, words, "boustro fit")
+    return resolved(vars(tyro.cli(form, args=words, config=(tyro.conf.DisallowNone, tyro.conf.OmitArgPrefixes))))
 
 
 REQUIRED = ["--train", "a.conll", "--out", "b"]

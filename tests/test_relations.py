@@ -8,7 +8,7 @@ import torch
 
 import boustro
 from boustro.cli.main import main
-from boustro.heads.options import HeadOptions
+from boustro.heads.options import RelationOptions
 from boustro.heads.registry import make_head
 from boustro.heads.relation import mean_of, words_between
 from boustro.metrics.relations import macro_f1, relation_counts, score_relations
@@ -146,7 +146,7 @@ def test_a_place_is_the_mean_of_its_words():
 def test_the_head_reads_the_places():
     """The same text with other places has other scores; what else is in the batch changes nothing."""
     torch.manual_seed(1)
-    head = make_head("relation", HeadOptions(hidden=8, dropout=0.0), ((1, 4),), ("a", "b", "c"), side=2)
+    head = make_head("relation", RelationOptions(hidden=8, dropout=0.0), ((1, 4),), ("a", "b", "c"), side=2)
     head, words = head.eval().requires_grad_(False), torch.randn(5, 4)
     marks = torch.tensor([[0, 1, 0, 0, 0], [0, 0, 0, 1, 0]], dtype=torch.float).T
     swapped = marks.flip(1)

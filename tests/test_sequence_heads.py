@@ -10,7 +10,7 @@ from transformers.models.bert.modeling_bert import BertLayer
 
 from boustro.heads.bodies import BiLSTM, Block
 from boustro.heads.layout import by_length, edges, pad, restore, time_major
-from boustro.heads.options import HeadOptions
+from boustro.heads.options import HiddenOptions
 
 WIDTH, NUM_TAGS = 12, 5
 BODIES = [Block, BiLSTM]
@@ -20,7 +20,7 @@ bodies = pytest.mark.parametrize("kind", BODIES)
 
 def make(kind, hidden: int | None = 8, dropout: float = 0.0) -> nn.Module:
     torch.manual_seed(0)
-    body = kind(WIDTH, NUM_TAGS, HeadOptions(hidden=hidden, dropout=dropout)).eval()
+    body = kind(WIDTH, NUM_TAGS, HiddenOptions(hidden=hidden, dropout=dropout)).eval()
     with torch.no_grad():
         for parameter in body.parameters():  # larger than usual, so that what should differ differs
             parameter.normal_(0, 0.3)
@@ -140,12 +140,12 @@ def test_the_bilstm_is_torchs_sentence_by_sentence():
     ("hidden", "num_heads"), [(768, 12), (256, 4), (64, 1), (32, 1), (96, 2), (100, 2), (130, 5), (67, 67)]
 )
 def test_heads_are_64_wide_where_that_divides_and_else_as_wide_as_can_be(hidden, num_heads):
-    assert Block(WIDTH, NUM_TAGS, HeadOptions(hidden=hidden)).num_heads == num_heads
+    assert Block(WIDTH, NUM_TAGS, HiddenOptions(hidden=hidden)).num_heads == num_heads
 
 
 @bodies
 def test_the_width_of_the_input_is_the_hidden_width_unless_it_is_given(kind):
-    wide, narrow = (kind(WIDTH, NUM_TAGS, HeadOptions(hidden=hidden)) for hidden in (None, 4))
+    wide, narrow = (kind(WIDTH, NUM_TAGS, HiddenOptions(hidden=hidden)) for hidden in (None, 4))
     assert wide.leave[1].in_features == WIDTH and narrow.leave[1].in_features == 4
 
 
@@ -173,7 +173,7 @@ def test_dropout_is_at_work_in_training_only_and_follows_the_seed(kind):
 @bodies
 def test_a_saved_body_gives_the_same(kind):
     body, lengths = make(kind), torch.tensor([4, 3])
-    other = kind(WIDTH, NUM_TAGS, HeadOptions(hidden=8)).eval()
+    other = kind(WIDTH, NUM_TAGS, HiddenOptions(hidden=8)).eval()
     other.load_state_dict(body.state_dict())
     assert torch.equal(other(words([4, 3]), lengths), body(words([4, 3]), lengths))
 

@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
-from boustro.heads.options import HeadOptions
+from boustro.heads.options import SpanOptions
 from boustro.heads.span.decoding import choose_threshold, crosses, resolve
 from boustro.heads.span.head import SpanScorer, count_unreachable, inside_sentence, propose_max_span
 
@@ -32,7 +32,7 @@ gold_spans = st.lists(
 def random_head(max_span=4, seed=1, scale=1.0) -> SpanScorer:
     """Double precision, all weights random (those that begin at zero too), predictions far from null."""
     torch.manual_seed(seed)
-    head = SpanScorer(WIDTH, LABELS, HeadOptions(hidden=5, max_span=max_span)).double().eval()
+    head = SpanScorer(WIDTH, LABELS, SpanOptions(hidden=5, max_span=max_span)).double().eval()
     with torch.no_grad():
         for parameter in head.parameters():
             parameter.normal_(0, scale)
@@ -251,7 +251,7 @@ def num_nested(sentences) -> int:
 def test_nested_entities_are_learned_and_the_calibrated_threshold_survives_saving(tmp_path):
     generator = torch.Generator().manual_seed(0)
     torch.manual_seed(0)
-    head = SpanScorer(4, 2, HeadOptions(hidden=32, max_span=5, dropout=0.0))
+    head = SpanScorer(4, 2, SpanOptions(hidden=32, max_span=5, dropout=0.0))
     optimizer, losses = torch.optim.AdamW(head.parameters(), 2e-2), []
     batches = [brackets(32, generator) for _ in range(8)]
     for step in range(150):
@@ -268,7 +268,7 @@ def test_nested_entities_are_learned_and_the_calibrated_threshold_survives_savin
     assert f1_at(0, found, gold) > 97 and head.training
     assert num_nested(gold) > 50 and num_nested(found) > 0.9 * num_nested(gold)
     save_file(head.state_dict(), tmp_path / "head.safetensors")
-    again = SpanScorer(4, 2, HeadOptions(hidden=32, max_span=5))
+    again = SpanScorer(4, 2, SpanOptions(hidden=32, max_span=5))
     again.load_state_dict(load_file(tmp_path / "head.safetensors"))
     assert again.threshold.item() == head.threshold.item() and again.predict(x, lengths) == found
 

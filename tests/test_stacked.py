@@ -9,8 +9,8 @@ from boustro.heads.inputs import Inputs
 from boustro.heads.many.groups import HeadRun
 from boustro.heads.many.stack import StackedHeads
 from boustro.heads.many.training import CACHE_BYTES, train_stacked
-from boustro.heads.options import HeadOptions, TrainOptions
-from boustro.heads.registry import make_head
+from boustro.heads.options import TrainOptions
+from boustro.heads.registry import HEADS, make_head
 from boustro.heads.training import mix_all, predict_inputs, train_head
 
 LABELS = ("O", "B-A", "I-A")
@@ -41,7 +41,8 @@ def train_one(kind: str, run: HeadRun, hidden: int | None, crf: bool) -> Head:
     """The same head by `train_head`."""
     rows = np.concatenate([np.arange(STARTS[s], STARTS[s + 1]) for s in run.sentences])
     torch.manual_seed(run.seed)
-    chosen = HeadOptions(crf=crf, hidden=hidden, dropout=run.dropout, standardise=False)
+    own = {"hidden": hidden, "crf": crf, "dropout": run.dropout, "standardise": False}
+    chosen = HEADS[kind].options.of_saved(own)
     head = make_head(kind, chosen, ((1, WIDTH),), LABELS)
     options = TrainOptions(epochs=run.epochs, lr=run.lr, weight_decay=run.weight_decay, mix_epochs=0)
     own, lengths = torch.from_numpy(TAGS[rows]), LENGTHS[list(run.sentences)]

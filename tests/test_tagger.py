@@ -13,8 +13,8 @@ from boustro.encoders.spec import load_encoder
 from boustro.heads.dropout import Dropout
 from boustro.heads.inputs import Inputs
 from boustro.heads.mix import LayerMix
-from boustro.heads.options import HeadOptions, TrainOptions
-from boustro.heads.registry import make_head
+from boustro.heads.options import SequenceOptions, TrainOptions
+from boustro.heads.registry import HEADS, make_head
 from boustro.heads.training import Dev, propose_batch, train_head
 from boustro.tasks.config import TaggerConfig
 from boustro.tasks.data.conll import format_conll
@@ -223,10 +223,10 @@ def test_a_half_written_or_changed_tagger_is_refused(tagger, tmp_path, tiny_lm):
 
 
 def test_the_paper_preset_is_section_3_2(tiny_lm):
-    config = TaggerConfig.make("paper")
-    assert (config.layers, config.pooling, config.standardise, config.hidden) == ("last", "first", False, None)
-    assert (config.lr, config.batch_sentences, config.dropout) == (1e-3, 32, 0.1)
-    assert (config.crf, config.decode) == (False, "argmax")
+    config, head = TaggerConfig.choose("mlp", "paper", {})
+    assert (config.layers, config.pooling, head.standardise, head.hidden) == ("last", "first", False, None)
+    assert (config.lr, config.batch_sentences, head.dropout) == (1e-3, 32, 0.1)
+    assert (head.crf, head.decode) == (False, "argmax")
     paper = boustro.Tagger(str(tiny_lm("gpt2")), "mlp", preset="paper", epochs=1).fit(DATA)
     shapes = {name: tuple(p.shape) for name, p in paper.head.named_parameters()}
     assert shapes == {"body.1.weight": (32, 32), "body.1.bias": (32,), "body.4.weight": (4, 32), "body.4.bias": (4,)}
@@ -242,7 +242,7 @@ def test_unknown_options_suggest_the_nearest(options, message):
 
 def test_an_unknown_head_lists_the_known_ones():
     with pytest.raises(ValueError, match="known are linear, mlp"):
-        make_head("mpl", HeadOptions(), ((1, 4),), ("O", "X"))
+        make_head("mpl", SequenceOptions(), ((1, 4),), ("O", "X"))
 
 
 def test_a_mix_standardises_each_layer_and_weighs_them():
@@ -272,7 +272,7 @@ def test_a_mix_leaves_the_features_as_they_are():
 def test_the_best_epoch_is_kept_and_not_the_last():
     scores = iter([10.0, 30.0, 20.0, 5.0])
     options = TrainOptions(epochs=4, lr=1e-3, weight_decay=0.0, mix_epochs=4, mix_lr_multiplier=1.0)
-    head = make_head("linear", HeadOptions(dropout=0.0, crf=False), ((1, 4),), ("O", "X"))
+    head = make_head("linear", SequenceOptions(dropout=0.0, crf=False), ((1, 4),), ("O", "X"))
     states = []
 
     def score(answers):
@@ -296,7 +296,8 @@ def test_losses_in_bf16_are_those_in_fp32_but_for_rounding_and_weights_stay_fp32
     tags = torch.from_numpy(features[:, 0, 0] > 0).long()
     for bf16 in (False, True):
         torch.manual_seed(1)
-        head = make_head(kind, HeadOptions(hidden=32, crf=crf, project=8), ((2, 16),), ("O", "B-X"))
+        chosen = HEADS[kind].options.of_saved({"hidden": 32, "crf": crf, "project": 8})
+        head = make_head(kind, chosen, ((2, 16),), ("O", "B-X"))
         inputs, options = Inputs([features], lengths), TrainOptions(epochs=2)
         losses.append(train_head(head, inputs, lambda _, rows: tags[rows], options, 1, 8, bf16=bf16).losses)
         assert all(parameter.dtype == torch.float32 for parameter in head.parameters())

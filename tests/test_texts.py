@@ -15,7 +15,7 @@ from sklearn.utils.class_weight import compute_class_weight
 import boustro
 from boustro.cli.main import main
 from boustro.heads.closed_form import LabelledWords, ridge
-from boustro.heads.options import HeadOptions
+from boustro.heads.options import TextOptions
 from boustro.heads.pooled import text_loss
 from boustro.heads.registry import make_head
 from boustro.heads.words import choose_weights, fit_words, folds, terms
@@ -315,7 +315,7 @@ def test_what_a_ridge_head_cannot_learn_is_said(lm):
     model = boustro.Classifier(lm, "mlp-pool", **{**SMALL, "epochs": 1}).fit(TEXTS)
     with pytest.raises(ValueError, match="only a ridge-pool head"):
         model.add_examples(TEXTS)
-    head = make_head("ridge-pool", HeadOptions(), ((2, 4),), ("a", "b"))
+    head = make_head("ridge-pool", TextOptions(), ((2, 4),), ("a", "b"))
     with pytest.raises(ValueError, match="sum to 2, but there are 3 words"):
         head.predict(torch.zeros(3, 4), torch.tensor([2]))
 

@@ -39,7 +39,7 @@ GOOD = {
     "memory": "{corpus.txt} --encoder {lm} --out {out}",
     "elmo": "{corpus.txt} --out {out} --width 8 --cells 16 --words 50 --letter-window 1",
     "fit": "--train {train.conll} --out {out} --encoder {lm} --head linear --epochs 1",
-    "distill": "{tagger} --student {lm} --texts {corpus.jsonl} --out {out} --epochs 1 --hidden 8",
+    "distill": "{tagger} --student {lm} --texts {corpus.jsonl} --out {out} --epochs 1",
     "language": "--text {corpus.txt} --train {train.conll} --dev {train.conll} --out {out} --vocabulary 300 --preset "
     "{lm}/config.json --segment-length 8 --batch-segments 1 --minutes 30 --passes 1 --epochs 1 --no-compile",
     "weak": "{corpus.txt} --gazetteer {names.tsv} --out {out}.jsonl",

@@ -9,15 +9,20 @@
 Python and the command line have the same rules, because both go through the same classes and functions.
 """
 
+import ast
+import inspect
 import math
 import numbers
 import os
+import textwrap
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin, get_type_hints
 
+from boustro.choose import choose, suggestion
 from boustro.errors import shorten
 
 
@@ -64,6 +69,34 @@ Positive = Annotated[float, above(0)]
 PositiveOrZero = Annotated[float, Range(0)]
 
 
+@dataclass(frozen=True, kw_only=True)
+class PresetOptions:
+    """Options that have presets: named sets of values."""
+
+    preset_option: ClassVar[str] = "preset"
+    """The option of the command line that names one."""
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
+    """The first one has the defaults. A preset may have values for other options too, which go with these."""
+
+    def __post_init__(self) -> None:
+        """Raises `OptionError` for a value outside its option's range."""
+        check_options(self)
+
+    @classmethod
+    def preset(cls, name: str | None = None) -> Mapping[str, Any]:
+        """The values of a preset, by default of the first; `ValueError` for an unknown one."""
+        return choose(next(iter(cls.presets)) if name is None else name, cls.presets, cls.preset_option)
+
+    @classmethod
+    def make(cls, preset: str | None = None, **chosen: Any) -> Self:
+        """A preset with the chosen options over it; `ValueError` for an unknown preset or option."""
+        for name in chosen:
+            if name not in cls.__dataclass_fields__:
+                raise ValueError(f"unknown option {name!r}{suggestion(name, cls.__dataclass_fields__)}")
+        own = {name: value for name, value in cls.preset(preset).items() if name in cls.__dataclass_fields__}
+        return cls(**{**own, **chosen})
+
+
 def check_options(given: Any, values: Mapping[str, Any] | None = None) -> None:
     """Check the fields of a dataclass, or of a function the `values` of its parameters, by their types.
 
@@ -75,6 +108,19 @@ def check_options(given: Any, values: Mapping[str, Any] | None = None) -> None:
     for name, hint in get_type_hints(owner, include_extras=True).items():
         if name in values and (problem := _problem(hint, values[name])):
             raise OptionError(f"{name} must be {problem}, not {shorten(values[name])}")
+
+
+def describe_fields(options: type) -> dict[str, str]:
+    """The docstrings of a dataclass's fields, those of its bases too; empty where there is none."""
+    found = dict.fromkeys((field.name for field in fields(options)), "")
+    for cls in reversed(options.__mro__[:-1]):
+        (made,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
+        assert isinstance(made, ast.ClassDef)
+        for node, after in pairwise(made.body):
+            match (node, after):
+                case (ast.AnnAssign(), ast.Expr(value=ast.Constant(value=str(text)))):
+                    found[ast.unparse(node.target)] = " ".join(text.split())
+    return found
 
 
 def _problem(hint: Any, value: Any) -> str:

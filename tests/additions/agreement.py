@@ -16,6 +16,7 @@ KEYS = "text", "first", "second"
 
 
 class AgreementConfig(TextConfig):
+    labellings = ("class",)
     default_head = "mlp-pool"
 
 
@@ -52,7 +53,6 @@ def suits(record: Mapping[str, Any]) -> bool:
 
 class Agreement(Task[Any, Label]):
     name = "agreement"
-    labellings = ("class",)
     formats = ("text", "jsonl")
     given = "a text with two words"
     example = {"text": "Dogs bark.", "first": 0, "second": 1}  # noqa: RUF012 (never changed)

@@ -9,29 +9,31 @@ because its manifest holds the options that it was made with:
     tag-scheme: bioes
 """
 
-import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import field, fields, is_dataclass, make_dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from boustro.choose import suggestion
 from boustro.cli.help import filled
-from boustro.options import OptionError
-from boustro.store import MANIFEST, read_json, record_options
+from boustro.heads.options import HeadOptions
+from boustro.heads.registry import HEADS, owners
+from boustro.options import OptionError, describe_fields
+from boustro.store import MANIFEST, read_json
 from boustro.tasks import DEFAULT_TASK, TASKS
 from boustro.tasks.config import TaskConfig
 
 Command = Callable[..., Any]
 
 
-def prepare(command: Command, arguments: list[str], prog: str) -> tuple[Command, list[str]]:
-    """The function with the defaults of the task and the preset that the arguments name, and the arguments with those
-    of the recipe.
+def prepare(command: Command, arguments: list[str], prog: str) -> tuple[type, list[str]]:
+    """The options of a function as a dataclass, with the defaults of the task, the heads and the preset that the
+    arguments name, and the arguments with those of the recipe.
 
-    Raises `OptionError` for an unknown preset and for a key of a recipe that is not an option.
+    Raises `OptionError` for an unknown preset, for a key of a recipe that is not an option, and for an option of other
+    heads than those that are trained.
     """
     arguments, path = take(arguments, "config")
     recipe = read_recipe(Path(path)) if path else {}
@@ -45,8 +47,8 @@ def prepare(command: Command, arguments: list[str], prog: str) -> tuple[Command,
         label = peek(arguments, "label-column") or recipe.get("label-column")
         texts = _all_after(arguments, "text-column") or _words(recipe.get("text-column") or ())
         task = guess_task(Path(str(train)) if train else None, texts, label)
-    specialised = with_defaults(command, task)
-    known, option = options_of(specialised), preset_option(specialised)
+    whole = form(command, task)
+    known, option = options_of(whole), preset_option(command)
     for name in recipe:
         if name not in known and name != option:
             raise OptionError(f"{path}: {name!r} is not an option of {prog}{suggestion(name, known)}")
@@ -56,71 +58,116 @@ def prepare(command: Command, arguments: list[str], prog: str) -> tuple[Command,
         arguments, chosen = take(arguments, option, keep=option in known)
         preset = chosen or preset
     absent = [name for name, value in recipe.items() if value is None]
-    command = with_defaults(command, task, preset, absent)
-    return recorded(command), with_values(arguments, {n: v for n, v in recipe.items() if v is not None}, known)
+    given = {name: value for name, value in recipe.items() if value is not None}
+    heads = [] if {"--help", "-h"} & {*arguments} else _heads(command, task, arguments, recipe)
+    if heads:
+        given = {n: v for n, v in given.items() if not _is_default_of_others(n, v, TASKS[task].config.heads(), heads)}
+        refuse_other_heads(task, heads, [*_names(arguments), *given])
+    return form(command, task, heads, preset, absent), with_values(arguments, given, known)
 
 
-def describe(command: Command) -> str:
+def _heads(command: Command, task: str, arguments: list[str], recipe: Mapping[str, Any]) -> list[str]:
+    """The kinds of heads that a command trains; none where it says nothing about a head's options."""
+    if HeadOptions not in get_type_hints(command).values():
+        return []
+    one = peek(arguments, "head") or recipe.get("head")
+    several = _all_after(arguments, "heads") or _words(recipe.get("heads") or ())
+    return ([one] if one else several) or [TASKS[task].config.default_head]
+
+
+def _is_default_of_others(name: str, value: Any, kinds: Sequence[str], heads: Sequence[str]) -> bool:
+    """Whether this is what an option of other heads is without a recipe: a folder's has all of its head's options."""
+    name = name.replace("-", "_")
+    others = owners(name, kinds)
+    return bool(others) and not owners(name, heads) and getattr(HEADS[others[0]].options(), name) == value
+
+
+def refuse_other_heads(task: str, heads: Sequence[str], given: Iterable[str]) -> None:
+    """`OptionError` for a head that is not the task's, and for an option that none of the heads has."""
+    config = TASKS[task].config
+    for head in heads:
+        config.check_head(head)
+    for name in given:
+        if not owners(name.replace("-", "_"), heads):
+            config.check_head(heads[0], name.replace("-", "_"))
+
+
+def describe(options: type) -> str:
     """The text above the options of `--help`."""
-    hints = [hint for hint in get_type_hints(command).values() if hasattr(hint, "presets")]
-    named = "".join(f", then from --{preset_option(command)} ({', '.join(hint.presets)})" for hint in hints)
-    summary = inspect.getdoc(command) or ""
+    hints = [hint for hint in get_type_hints(options).values() if hasattr(hint, "presets")]
+    named = "".join(f", then from --{hint.preset_option} ({', '.join(hint.presets)})" for hint in hints)
+    summary = inspect.getdoc(options) or ""
     return (
         f"{summary.partition('Args:')[0].strip()}\n\nValues come from the command line, then from --config FILE (YAML "
         f"with option names as keys, or a folder that this command wrote){named}, then from the defaults."
     )
 
 
-def with_defaults(command: Command, task: str, preset: str | None = None, absent: Sequence[str] = ()) -> Command:
-    """The function with the options and the default head of a task, the values of a preset as defaults, and `absent`
+def form(
+    command: Command,
+    task: str,
+    heads: Sequence[str] = (),
+    preset: str | None = None,
+    absent: Sequence[str] = (),
+) -> type:
+    """The parameters of a function as the fields of a dataclass: with the options of a task and of these kinds of heads
+    (by default of all that the task may have), its default head, the values of a preset as defaults, and `absent`
     options None by default.
     """
-    hints = get_type_hints(command, include_extras=True)
-    entry = TASKS[task]
-    changed: dict[str, Any] = {}
+    from tyro.conf import arg
+
+    hints, config = get_type_hints(command, include_extras=True), TASKS[task].config
+    defaults = {name: parameter.default for name, parameter in inspect.signature(command).parameters.items()}
+    of_preset: Mapping[str, Any] = {}
     if "task" in hints:
-        changed["task"], hints["task"] = task, Literal[tuple(TASKS)]
+        defaults["task"], hints["task"] = task, Literal[tuple(TASKS)]
     for name, hint in hints.items():
         if hint is TaskConfig:
-            hints[name] = hint = entry.config
-            head = entry.config.default_head
-            changed |= {name: hint(), "head": head, "heads": (head,)}
-        if preset and hasattr(hint, "presets"):
-            changed[name] = hint.make(preset)
-        if is_dataclass(hint) and name in changed:
-            own = [f.name for f in fields(hint) if f.name.replace("_", "-") in absent]
-            changed[name] = replace(changed[name], **dict.fromkeys(own))
-    if not changed:
-        return command
-    signature = inspect.signature(command)
-
-    @functools.wraps(command)
-    def specialised(**values: Any) -> Any:
-        return command(**values)
-
-    del specialised.__wrapped__  # whose annotations tyro would read
-    specialised.__doc__ = filled(command.__doc__ or "")
-    specialised.__annotations__ = hints
-    specialised.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[
-            p.replace(annotation=hints[n], default=changed.get(n, p.default)) for n, p in signature.parameters.items()
-        ]
-    )
-    return specialised
+            hints[name], defaults[name] = config, config()
+            defaults |= {"head": config.default_head, "heads": (config.default_head,)}
+        elif hint is HeadOptions:
+            hints[name] = options_of_heads(heads or config.heads())
+            defaults[name] = hints[name]()
+        if preset and hasattr(hints[name], "presets"):
+            of_preset = hints[name].preset(preset)
+    made = []
+    for name, hint in hints.items():
+        if name == "return":
+            continue
+        if is_dataclass(hint) and is_dataclass(defaults[name]):
+            own = {n: v for n, v in of_preset.items() if n in hint.__dataclass_fields__}
+            own |= dict.fromkeys(n for n in hint.__dataclass_fields__ if n.replace("_", "-") in absent)
+            defaults[name] = replace(defaults[name], **own)
+        required = defaults[name] is inspect.Parameter.empty
+        if name.startswith("of_head"):
+            hint = Annotated[hint, arg(name="head")]  # a title
+        made.append((name, hint) if required else (name, hint, field(default=defaults[name])))
+    options = make_dataclass("Options", made, kw_only=True, frozen=True)
+    options.__doc__ = filled(command.__doc__ or "")
+    return options
 
 
-def recorded(command: Command) -> Command:
-    """The function; the manifests of the folders that it writes hold the values of its options."""
-    signature = inspect.signature(command)
+def options_of_heads(kinds: Sequence[str]) -> type:
+    """The options that some kinds of heads have between them, as a dataclass; that of the kinds where they share one.
 
-    @functools.wraps(command)
-    def run(*given: Any, **named: Any) -> Any:
-        record_options(resolved(signature.bind(*given, **named).arguments))
-        return command(*given, **named)
+    Where an option is not of all of them, its help says whose it is.
+    """
+    from tyro.conf import arg
 
-    del run.__wrapped__
-    run.__signature__ = signature  # type: ignore[attr-defined]
-    return run
+    types = list(dict.fromkeys(HEADS[kind].options for kind in kinds))
+    if len(types) == 1:
+        return types[0]
+    options = {option.name: option for each in reversed(types) for option in fields(each)}
+    hints = {name: hint for each in types for name, hint in get_type_hints(each, include_extras=True).items()}
+    made = []
+    for name, option in options.items():
+        having: dict[str, list[str]] = {}
+        for kind in owners(name, kinds):
+            having.setdefault(describe_fields(HEADS[kind].options)[name], []).append(kind)
+        whose = [text if len(own) == len(kinds) else f"{text} ({', '.join(own)})" for text, own in having.items()]
+        hint = Annotated[hints[name], arg(help=" ".join(whose))]
+        made.append((name, hint, field(default=option.default)))
+    return make_dataclass("HeadOptions", made, kw_only=True, frozen=True)
 
 
 def options_of(command: Command | type) -> dict[str, bool]:
@@ -130,8 +177,8 @@ def options_of(command: Command | type) -> dict[str, bool]:
     found = {}
     for name, hint in get_type_hints(command, include_extras=True).items():
         bare = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-        if is_dataclass(bare):
-            found |= options_of(bare)  # type: ignore[arg-type]
+        if isinstance(bare, type) and is_dataclass(bare):
+            found |= options_of(bare)
         elif name != "return" and get_origin(hint) is not ClassVar:
             found[name.replace("_", "-")] = Positional in getattr(hint, "__metadata__", ())
     return found
@@ -163,7 +210,7 @@ def read_recipe(path: Path) -> dict[str, Any]:
 
 def with_values(arguments: list[str], values: Mapping[str, Any], known: Mapping[str, bool]) -> list[str]:
     """The arguments with options after them that they do not give; positional ones before them."""
-    given = {word[2:].partition("=")[0].removeprefix("no-").replace("_", "-") for word in arguments if word[:2] == "--"}
+    given = _names(arguments)
     before, after = [], []
     for name, value in values.items():
         if known.get(name):
@@ -173,6 +220,11 @@ def with_values(arguments: list[str], values: Mapping[str, Any], known: Mapping[
                 [f"--{name}" if value else f"--no-{name}"] if isinstance(value, bool) else [f"--{name}", *_words(value)]
             )
     return [*before, *arguments, *after]
+
+
+def _names(arguments: Iterable[str]) -> set[str]:
+    """The options that are given; `--no-x` is the option x."""
+    return {word[2:].partition("=")[0].removeprefix("no-").replace("_", "-") for word in arguments if word[:2] == "--"}
 
 
 def resolved(values: Mapping[str, Any]) -> dict[str, Any]:

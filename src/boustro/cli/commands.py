@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from tyro.conf import Positional
 
+from boustro.heads.options import HeadOptions
 from boustro.metrics.score import score_table
 from boustro.options import OptionError, Recall, Seed, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_errors, print_notices
@@ -32,6 +33,7 @@ def fit(
     head: str = "mlp",
     seed: Seed = 1,
     training: TaskConfig = TaskConfig(),  # noqa: B008 (frozen)
+    of_head: HeadOptions = HeadOptions(),  # noqa: B008 (frozen)
     reading: TrainDataOptions = DEFAULT_TRAIN_DATA,
     json: Path | None = None,
     overwrite: bool = False,
@@ -60,11 +62,12 @@ def fit(
     from boustro.encoders.spec import check_spec
     from boustro.tasks.cost import print_cost
     from boustro.tasks.fitting import choose_context
+    from boustro.tasks.plan import plan_of
 
     with only_errors(run.quiet):
         # Errors in the options come before any work.
-        chosen = vars(training)
-        model = task_class(task)(encoder, head, cache=run.cache, device=run.device, **chosen)
+        kind = task_class(task)
+        model = kind.of(plan_of(kind, encoder, head, training, of_head, cache=run.cache, device=run.device))
         check_output(json)
         check_spec(model.encoder_spec)
         if reading.documents and not model.in_documents:
@@ -73,7 +76,7 @@ def fit(
             sentences = read_examples(model, train, reading, training=True)
             if reading.documents:
                 texts = read_documents(reading.documents, split="line")
-                sentences, counts = in_documents(sentences, texts, every=chosen.get("memory", False))
+                sentences, counts = in_documents(sentences, texts, every=getattr(training, "memory", False))
                 print_notices(counts)
             dev_sentences = read_examples(model, dev, reading) if dev else None
             weak = read_examples(model, reading.weak, reading) if reading.weak else None

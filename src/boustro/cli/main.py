@@ -154,14 +154,18 @@ def run(module: str, function: str, arguments: list[str], prog: str) -> int:
         logging.getLogger(name).setLevel(logging.ERROR)
     import tyro
 
-    from boustro.cli.arguments import describe, prepare
+    from boustro.cli.arguments import describe, prepare, resolved
+    from boustro.store import record_options
 
     try:
-        command, words = prepare(getattr(import_module(module), function), [*map(_expand_home, arguments)], prog)
+        command = getattr(import_module(module), function)
+        form, words = prepare(command, [*map(_expand_home, arguments)], prog)
         # --x and --no-x for every boolean, also for one without a default of its own.
         config = (tyro.conf.DisallowNone, tyro.conf.OmitArgPrefixes)
         with sigterm_interrupts():
-            tyro.cli(command, args=words, prog=prog, description=describe(command), config=config)
+            values = vars(tyro.cli(form, args=words, prog=prog, description=describe(form), config=config))
+            record_options(resolved(values))
+            command(**values)
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else EXIT_USAGE
     except KeyboardInterrupt as stop:

@@ -3,16 +3,14 @@
 `python -m boustro.cli.tables > docs/options.md` writes the page anew.
 """
 
-import ast
-import inspect
-import textwrap
-from dataclasses import fields
-from itertools import pairwise
+from dataclasses import fields, is_dataclass
 from typing import Any, get_args, get_origin, get_type_hints
 
 from boustro.embeddings.options import EmbedOptions, EmbedTraining
 from boustro.generation.options import GenerationConfig, InfillOptions, LMOptions, ScoreConfig
+from boustro.heads.registry import HEADS
 from boustro.objectives.split import Split
+from boustro.options import describe_fields
 from boustro.output import RunOptions
 from boustro.pretrain.config import PretrainConfig
 from boustro.roads.options import (
@@ -33,17 +31,14 @@ from boustro.studies.fewshot.options import ShotOptions
 from boustro.studies.labelling.options import SimulateOptions
 from boustro.studies.language.options import LanguageOptions
 from boustro.studies.scaling.options import ScalingOptions
-from boustro.tasks.config import ClassifierConfig, QuestionConfig, TaggerConfig
+from boustro.tasks import TASKS
+from boustro.tasks.config import TaskConfig
 from boustro.tasks.data.reading import DataOptions, TrainDataOptions
 from boustro.tasks.distill.options import DistillOptions
-from boustro.tasks.relation.options import RelationConfig
 from boustro.tasks.senses.options import SenseOptions
 
 TABLES: dict[str, type] = {
-    "`fit` and `compare`, `Tagger`: `TaggerConfig`": TaggerConfig,
-    "`fit --task classify`, `Classifier`: `ClassifierConfig`": ClassifierConfig,
-    "`fit --task qa`, `QuestionAnswerer`: `QuestionConfig`": QuestionConfig,
-    "`fit --task relation`, `RelationClassifier`: `RelationConfig`": RelationConfig,
+    **{f"`fit --task {name}`, `{task.name}`: `{task.config.__name__}`": task.config for name, task in TASKS.items()},
     "`fewshot`": ShotOptions,
     "`embed`, `similarity` and `embed-fit`, `SentenceEncoder`: `EmbedOptions`": EmbedOptions,
     "`embed-fit`: `EmbedTraining`": EmbedTraining,
@@ -98,26 +93,34 @@ def page() -> str:
 
 
 def table(options: type) -> str:
-    """Markdown: one row per field of a dataclass."""
-    described, hints = describe(options), get_type_hints(options)
-    lines = ["| option | values | default | meaning |", "|---|---|---|---|"]
-    for field in fields(options):
-        if not hasattr(hints[field.name], "__dataclass_fields__"):
-            default = field.default if isinstance(field.default, (str, int, float)) else "–"
-            name, values = field.name.replace("_", "-"), _values(hints[field.name]).replace("|", "\\|")
-            lines.append(f"| `--{name}` | {values} | {default} | {described[field.name]} |")
+    """Markdown: one row per field of a dataclass; of a task a second table, with the options of its heads."""
+    lines = ["| option | values | default | meaning |", "|---|---|---|---|", *rows(options)]
+    if not issubclass(options, TaskConfig):
+        return "\n".join(lines)
+    kinds = options.heads()
+    lines += [
+        "",
+        f"Heads: {', '.join(kinds)}.",
+        "",
+        "| option | values | default | meaning | heads |",
+        "|---|---|---|---|---|",
+    ]
+    having: dict[str, list[str]] = {}
+    for kind in kinds:
+        for row in rows(HEADS[kind].options):
+            having.setdefault(row, []).append(kind)
+    lines += [f"{row} {'all' if own == kinds else ', '.join(own)} |" for row, own in having.items()]
     return "\n".join(lines)
 
 
-def describe(options: type) -> dict[str, str]:
-    """The docstrings of a dataclass's fields, those of its bases too; empty where there is none."""
-    found = dict.fromkeys((field.name for field in fields(options)), "")
-    for cls in reversed(options.__mro__[:-1]):
-        body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0].body  # type: ignore[attr-defined]
-        for node, after in pairwise(body):
-            match (node, after):
-                case (ast.AnnAssign(), ast.Expr(value=ast.Constant(value=str(text)))):
-                    found[ast.unparse(node.target)] = " ".join(text.split())
+def rows(options: type) -> list[str]:
+    """One for each field of a dataclass."""
+    described, hints, found = describe_fields(options), get_type_hints(options), []
+    for field in fields(options):
+        if not is_dataclass(hints[field.name]):
+            default = field.default if isinstance(field.default, (str, int, float)) else "–"
+            name, values = field.name.replace("_", "-"), _values(hints[field.name]).replace("|", "\\|")
+            found.append(f"| `--{name}` | {values} | {default} | {described[field.name]} |")
     return found
 
 

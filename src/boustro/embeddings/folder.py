@@ -23,7 +23,7 @@ from boustro.embeddings.head import EmbeddingHead
 from boustro.embeddings.pooling import WordFrequencies
 from boustro.encoders.spec import exact_spec
 from boustro.features.weights import naming_folder, weights_of
-from boustro.heads.options import HeadOptions
+from boustro.heads.options import HiddenOptions
 from boustro.heads.transforms import TRANSFORMS
 from boustro.store import read_folder, read_json, write_file, write_folder
 from boustro.tasks.card import write_short_card
@@ -99,7 +99,7 @@ def load_encoder_folder(
             model.frequencies = WordFrequencies(read_json(path / WORDS))
         if made := saved["head"]:
             streams = tuple((int(layers), int(width)) for layers, width in made["streams"])
-            model.head = EmbeddingHead(HeadOptions(**made["options"]), streams, made["scale"])
+            model.head = EmbeddingHead(HiddenOptions.of_saved(made["options"]), streams, made["scale"])
             model.head.load_state_dict(load_file(path / HEAD))
             model.head.to(model.device).eval()
         elif arrays or not model.options.needs_texts:

@@ -24,7 +24,7 @@ from boustro.embeddings.losses import contrast, cosent
 from boustro.heads.base import Head
 from boustro.heads.dropout import Dropout
 from boustro.heads.layout import check_lengths
-from boustro.heads.options import HeadOptions
+from boustro.heads.options import HiddenOptions
 from boustro.heads.pooled import pool_max, pool_mean
 from boustro.heads.transforms import Whitened
 
@@ -35,7 +35,7 @@ class EmbeddingBody(nn.Module):
     center: Tensor
     whitening: Tensor
 
-    def __init__(self, width: int, num_labels: int, options: HeadOptions) -> None:
+    def __init__(self, width: int, num_labels: int, options: HiddenOptions) -> None:
         super().__init__()
         words, hidden = width - 1, options.hidden or width
         self.width = words + 2 * hidden
@@ -58,11 +58,10 @@ class EmbeddingBody(nn.Module):
 class EmbeddingHead(Head):
     """One vector per text; trained on pairs of texts."""
 
-    labelling = "pairs"
     parts = 2
     body: EmbeddingBody
 
-    def __init__(self, options: HeadOptions, streams: Sequence[tuple[int, int]], scale: float) -> None:
+    def __init__(self, options: HiddenOptions, streams: Sequence[tuple[int, int]], scale: float) -> None:
         super().__init__("embedding", EmbeddingBody, options, streams, labels=(), side=1)
         self.scale = scale
 

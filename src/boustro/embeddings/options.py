@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from boustro.encoders.options import LoadingOptions
-from boustro.heads.options import HeadOptions, StepOptions, TrainOptions
+from boustro.heads.options import HiddenOptions, StepOptions, TrainOptions
 from boustro.options import Count, Dropout, Positive, Width, check_options
 
 
@@ -75,9 +75,9 @@ class EmbedTraining(StepOptions):
         """Raises `OptionError` for a value outside its option's range."""
         check_options(self)
 
-    def head_options(self) -> HeadOptions:
+    def head_options(self) -> HiddenOptions:
         """The same for a head; layers are joined, not mixed."""
-        return HeadOptions(combine="concat", hidden=self.hidden, dropout=self.dropout)
+        return HiddenOptions(combine="concat", hidden=self.hidden, dropout=self.dropout)
 
     def train_options(self) -> TrainOptions:
         """The same for `heads.training.train_head`."""

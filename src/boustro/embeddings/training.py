@@ -159,8 +159,7 @@ def _inputs(model: SentenceEncoder, pairs: Sequence[tuple[Sentence, Sentence]], 
 
 def _means(head: EmbeddingHead, inputs: Inputs) -> np.ndarray:
     """(texts, d) the weighted means of the words of the first and the second texts, as the head reads them."""
-    for mix, stream in zip(head.mixes, inputs.streams, strict=True):
-        mix.fit_standardisation(stream)  # type: ignore[operator]
+    head.mixes.fit_standardisation(inputs.streams)
     mixed = mix_all(head, inputs.streams)
     means = []
     for number in range(len(inputs)):

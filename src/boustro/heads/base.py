@@ -1,11 +1,11 @@
 """What every head is: layers mixed per stream, streams joined, and a body that a subclass trains and reads.
 
-    head = make_head("mlp", HeadOptions(hidden=512), streams=((7, 256), (7, 256)), labels=("O", "B-PER", "I-PER"))
+    head = make_head("mlp", HiddenSequenceOptions(), streams=((7, 256), (7, 256)), labels=("O", "B-PER", "I-PER"))
     head.loss(head.mix(features), lengths, targets).backward()
     head.predict(head.mix(features), lengths)
 
 h, the input of the body, is the concatenation of the mixed streams, and of the side features where there are some. A
-subclass names its labelling, defines its loss and decodes its output; `heads.registry` lists the kinds. Source:
+subclass defines its loss and decodes its output; `heads.registry` lists the kinds, with what each learns. Source:
 backward-LM paper, section 3.3.
 
 Shapes: N words of a batch, its sentences end to end without padding; S sentences; d width; F side features (features
@@ -21,11 +21,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from boustro.heads.mix import MIXES, StreamProjection
+from boustro.heads.mix import MIXES, Mixes, StreamProjection
 from boustro.heads.options import HeadOptions
 
-MakeBody = Callable[[int, int, HeadOptions], nn.Module]
-"""From the width of the input, the number of labels, and the options."""
+MakeBody = Callable[[int, int, Any], nn.Module]
+"""From the width of the input, the number of labels, and the options, of the class that the kind of head names."""
 
 
 class Head(nn.Module, ABC):
@@ -34,8 +34,6 @@ class Head(nn.Module, ABC):
     `streams` are (layers, width) pairs; `labels` are what the head predicts: tags, entity types or classes.
     """
 
-    labelling: ClassVar[str]
-    """What the head learns, a key of `boustro.tasks.labellings.LEARNED`: tags, spans, class, …"""
     parts: ClassVar[int] = 1
     """Sentences per example."""
     closed_form: ClassVar[bool] = False
@@ -60,8 +58,8 @@ class Head(nn.Module, ABC):
         self.kind, self.options, self.streams, self.labels = kind, options, tuple(streams), tuple(labels)
         self.side = side
         mix = MIXES[options.combine]
-        self.mixes = nn.ModuleList(mix(layers, width, options.standardise) for layers, width in streams)
-        self.widths = [int(mix.width) for mix in self.mixes]  # type: ignore[arg-type]
+        self.mixes = Mixes(mix(layers, width, options.standardise) for layers, width in streams)
+        self.widths = [mix.width for mix in self.mixes]
         self.projection = StreamProjection(self.widths, options.project) if options.project else nn.Identity()
         width = options.project * len(self.widths) if options.project else sum(self.widths)
         self.body = make_body(width + side, len(self.labels), options)

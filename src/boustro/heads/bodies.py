@@ -20,7 +20,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from boustro.heads.dropout import Dropout
 from boustro.heads.layout import by_length, pad, restore, time_major
-from boustro.heads.options import HeadOptions
+from boustro.heads.options import DropoutOptions, HiddenOptions
 
 HEAD_WIDTH, GROUP_SENTENCES = 64, 32  # sentences of similar length are padded together for attention
 
@@ -32,12 +32,12 @@ class PerWord(nn.Sequential):
         return super().forward(x)
 
 
-def linear(width: int, num_labels: int, options: HeadOptions) -> PerWord:
+def linear(width: int, num_labels: int, options: DropoutOptions) -> PerWord:
     """One affine map."""
     return PerWord(Dropout(options.dropout), nn.Linear(width, num_labels))
 
 
-def mlp(width: int, num_labels: int, options: HeadOptions) -> PerWord:
+def mlp(width: int, num_labels: int, options: HiddenOptions) -> PerWord:
     """Two affine maps with a ReLU between them."""
     hidden, p = options.hidden or width, options.dropout
     return PerWord(Dropout(p), nn.Linear(width, hidden), nn.ReLU(), Dropout(p), nn.Linear(hidden, num_labels))
@@ -51,7 +51,7 @@ class Block(nn.Module):
     are no position embeddings: the LMs' states encode the position.
     """
 
-    def __init__(self, width: int, num_labels: int, options: HeadOptions) -> None:
+    def __init__(self, width: int, num_labels: int, options: HiddenOptions) -> None:
         super().__init__()
         hidden, dropout = options.hidden or width, options.dropout
         self.num_heads = hidden // max(n for n in range(1, HEAD_WIDTH + 1) if hidden % n == 0)
@@ -90,7 +90,7 @@ class Block(nn.Module):
 class BiLSTM(nn.Module):
     """One LSTM in each direction, each with half of `hidden` units (rounded down)."""
 
-    def __init__(self, width: int, num_labels: int, options: HeadOptions) -> None:
+    def __init__(self, width: int, num_labels: int, options: HiddenOptions) -> None:
         super().__init__()
         half = (options.hidden or width) // 2
         self.dropout = Dropout(options.dropout)

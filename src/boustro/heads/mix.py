@@ -8,6 +8,9 @@ large dimensions would dominate the rest, and a large LM a small one. Sources: E
 mix with γ; Jurafsky and Martin, chapter 11.3.2, for standardising.
 """
 
+from collections.abc import Iterator, Sequence
+from typing import cast
+
 import numpy as np
 import torch
 from jaxtyping import Float
@@ -76,6 +79,18 @@ class LayerMix(LayerConcat):
     def layer_weights(self) -> list[float]:
         """The learned weights of the layers, which sum to 1."""
         return [1.0] if self.weights is None else self.weights.detach().softmax(0).tolist()
+
+
+class Mixes(nn.ModuleList):
+    """Those of a head, one per stream."""
+
+    def __iter__(self) -> Iterator[LayerConcat]:
+        return cast("Iterator[LayerConcat]", super().__iter__())
+
+    def fit_standardisation(self, streams: Sequence[np.ndarray]) -> None:
+        """See `LayerConcat.fit_standardisation`; features (words, L, D) of every stream."""
+        for mix, stream in zip(self, streams, strict=True):
+            mix.fit_standardisation(stream)
 
 
 MIXES: dict[str, type[LayerConcat]] = {"mix": LayerMix, "concat": LayerConcat}

@@ -1,43 +1,148 @@
 """What can be chosen about a head and its training. torch is not imported here: command lines list these options."""
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, Any, Literal, TypeVar
 
-from boustro.options import Count, CountOrZero, Dropout, Positive, PositiveOrZero, Range, Width
+from boustro.options import (
+    Count,
+    CountOrZero,
+    Dropout,
+    OptionError,
+    Positive,
+    PositiveOrZero,
+    Range,
+    Width,
+    check_options,
+)
+
+Options = TypeVar("Options", bound="HeadOptions")
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeadOptions:
-    """What a head computes; the defaults are what measurement favoured (docs/results.md)."""
+    """What every head has; the defaults are what measurement favoured (docs/results.md)."""
 
     combine: Literal["mix", "concat"] = "mix"
     """How several layers are combined: mixed with learned weights, or concatenated."""
     standardise: bool = True
     """Bring every layer and dimension to mean 0 and standard deviation 1."""
     project: Width | None = None
-    """Give every stream this width by a learned linear map. By default there is no such map."""
-    hidden: Width | None = 512
-    """Width inside the head; None for the width of its input."""
+    """Give every stream this width by a linear map, which heads that are trained by steps learn. By default there is
+    no such map."""
+
+    def __post_init__(self) -> None:
+        """Raises `OptionError` for a value outside its option's range."""
+        check_options(self)
+
+    @classmethod
+    def of_saved(cls: type[Options], saved: Mapping[str, Any]) -> Options:
+        """From the options of a folder, where heads of version 0.1 have those of all others too, without effect."""
+        return cls(**{option.name: saved[option.name] for option in fields(cls) if option.name in saved})
+
+    def fitted(self, longest: int | None) -> "HeadOptions":
+        """The same for data whose longest span has so many words."""
+        return self
+
+    @property
+    def longest(self) -> int:
+        """The most words of a span that the head finds; 0 where there is no limit."""
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class DropoutOptions(HeadOptions):
+    """Heads that are trained by steps."""
+
     dropout: Dropout = 0.3
     """Dropout probability inside the head."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HiddenOptions(DropoutOptions):
+    """Heads with a layer of hidden units."""
+
+    hidden: Width | None = 512
+    """Width inside the head; None for the width of its input."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequenceOptions(DropoutOptions):
+    """Heads that score tags and choose a sequence of them."""
+
     crf: bool | None = None
-    """Decode with a conditional random field on top of the head. By default wherever the head scores tags."""
+    """Decode with a conditional random field on top of the head. By default it does."""
     decode: Literal["valid", "argmax"] = "valid"
     """Without a CRF: the best valid sequence of tags, or the best tag of each word."""
     threshold: Annotated[float, Range(0.01, 0.99)] | None = None
     """With a CRF: answer every entity that has at least this probability, of overlapping ones the most probable. Lower
     finds more; half of the F1 that you expect is a good value. By default the best sequence of tags."""
     max_span: Annotated[int, Range(1, 1000)] | None = None
-    """Longest entity, in words, that a span head can find; by default nearly all of the training data's fit. The same
-    for --threshold, by default 12."""
+    """With a threshold, or a promise of recall: the longest entity that is answered, in words; by default 12."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.threshold is not None and self.crf is False:
+            raise OptionError("a threshold needs a CRF; leave --threshold or --no-crf out")
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairOptions(HeadOptions):
-    """What a head that compares two texts computes."""
+class HiddenSequenceOptions(SequenceOptions, HiddenOptions):
+    """Heads that score tags from hidden units."""
 
+
+@dataclass(frozen=True, kw_only=True)
+class SpanOptions(HiddenOptions):
+    """Heads that score spans of words."""
+
+    max_span: Annotated[int, Range(1, 1000)] | None = None
+    """Longest span that the head can find, in words; by default nearly all of the training data's fit."""
+
+    def fitted(self, longest: int | None) -> "SpanOptions":
+        return replace(self, max_span=self.max_span or longest)
+
+    @property
+    def longest(self) -> int:
+        return self.max_span or 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerOptions(SpanOptions):
+    """Heads that answer questions."""
+
+    hidden: Width | None = 64
+    """Width inside the head; None for the width of its input."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextOptions(HeadOptions):
+    """Heads for whole texts."""
+
+    combine: Literal["mix", "concat"] = "concat"
+    """How several layers are combined: mixed with learned weights, or concatenated."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HiddenTextOptions(TextOptions, HiddenOptions):
+    """Heads for whole texts with a layer of hidden units."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairOptions(HiddenOptions):
+    """Heads that compare two texts."""
+
+    hidden: Width | None = 256
+    """Width inside the head; None for the width of its input."""
     symmetric: bool = True
     """Compare two texts without regard to their order. Turn it off where the order matters, as for entailment."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelationOptions(HiddenTextOptions):
+    """Heads for two marked places of a text."""
+
+    hidden: Width | None = 256
+    """Width inside the head; None for the width of its input."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from boustro.heads.base import Head
 from boustro.heads.dropout import Dropout
 from boustro.heads.layout import check_lengths, pad
-from boustro.heads.options import HeadOptions, PairOptions
+from boustro.heads.options import PairOptions
 from boustro.heads.pooled import pool_max, pool_mean, text_loss
 
 SIDE_FEATURES = 4
@@ -35,9 +35,9 @@ NEGLIGIBLE = -1e4
 class Comparison(nn.Module):
     """The body of both heads."""
 
-    def __init__(self, width: int, num_labels: int, options: HeadOptions) -> None:
+    def __init__(self, width: int, num_labels: int, options: PairOptions) -> None:
         super().__init__()
-        self.symmetric = isinstance(options, PairOptions) and options.symmetric
+        self.symmetric = options.symmetric
         k, p = options.hidden or width, options.dropout
         self.enter = nn.Sequential(Dropout(p), nn.Linear(width, k), nn.ReLU())
         self.compare = nn.Sequential(Dropout(p), nn.Linear(2 * k, k), nn.ReLU())
@@ -77,7 +77,6 @@ def _sides(x: Tensor) -> tuple[Tensor, Tensor]:
 class PairHead(Head):
     """Classes of pairs. Targets are class ids (P,); the prediction for a pair is its scores (C,), before softmax."""
 
-    labelling = "pair"
     parts = 2
 
     def scores(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "P C"]:
@@ -95,8 +94,6 @@ class PairHead(Head):
 
 class PairScoreHead(PairHead):
     """A number for each pair, in standard deviations of the training scores. Targets are numbers (P,)."""
-
-    labelling = "pair-score"
 
     def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Tensor) -> Tensor:
         """Mean squared error over pairs."""

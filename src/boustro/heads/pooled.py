@@ -26,7 +26,7 @@ from boustro.heads.base import Head
 from boustro.heads.bodies import BiLSTM
 from boustro.heads.dropout import Dropout
 from boustro.heads.layout import check_lengths
-from boustro.heads.options import HeadOptions
+from boustro.heads.options import HiddenOptions
 
 
 def pool_mean(x: Float[Tensor, "N h"], lengths: Int[Tensor, " S"]) -> Float[Tensor, "S h"]:
@@ -48,7 +48,7 @@ def _texts(lengths: Int[Tensor, " S"]) -> Int[Tensor, " N"]:
 class PooledMLP(nn.Module):
     """An affine map with ReLU per word; the classes are scored from mean and maximum."""
 
-    def __init__(self, width: int, num_labels: int, options: HeadOptions) -> None:
+    def __init__(self, width: int, num_labels: int, options: HiddenOptions) -> None:
         super().__init__()
         hidden = options.hidden or width
         self.enter = nn.Sequential(Dropout(options.dropout), nn.Linear(width, hidden), nn.ReLU())
@@ -95,7 +95,6 @@ def text_loss(scores: Float[Tensor, "S C"], targets: TextTargets) -> Tensor:
 class PooledHead(Head):
     """Classes of texts. The prediction for a text is its scores (C,) / temperature, before softmax or sigmoid."""
 
-    labelling = "class"
     has_temperature = True
 
     def scores(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "S C"]:
@@ -118,7 +117,6 @@ class PooledHead(Head):
 class PooledScoreHead(PooledHead):
     """A number for each text, in standard deviations of the training scores. Targets are numbers (S,)."""
 
-    labelling = "score"
     has_temperature = False
     soften = Head.soften  # none
 

@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from boustro.heads.base import Head
 from boustro.heads.dropout import Dropout
 from boustro.heads.layout import check_lengths, pad
-from boustro.heads.options import HeadOptions
+from boustro.heads.options import SpanOptions
 
 SPAN_WIDTH = 32
 BEST = 5
@@ -68,7 +68,7 @@ class BothWays(nn.Module):
 class SpanReader(nn.Module):
     """Scores of spans and of no answer; see the module. The last `side` columns of its input are side features."""
 
-    def __init__(self, width: int, num_labels: int, options: HeadOptions, side: int = 0) -> None:
+    def __init__(self, width: int, num_labels: int, options: SpanOptions, side: int = 0) -> None:
         super().__init__()
         hidden, self.side, self.max_span = options.hidden or width, side, options.max_span or 16
         half = max(1, hidden // 2)
@@ -141,7 +141,6 @@ class QuestionHead(Head):
     none where `null` is above `threshold`, which is 0 until `calibrate` sets it; it is saved with the weights.
     """
 
-    labelling = "answers"
     parts = 2
     body: SpanReader
     threshold: Tensor
@@ -150,7 +149,7 @@ class QuestionHead(Head):
         self,
         kind: str,
         make_body: Callable[..., nn.Module],
-        options: HeadOptions,
+        options: SpanOptions,
         streams: Sequence[tuple[int, int]],
         labels: Sequence[str],
         side: int = 0,

@@ -1,4 +1,4 @@
-"""The kinds of heads by name.
+"""The kinds of heads by name, and the options of each.
 
     linear, mlp, block, bilstm     a tag per word        `heads.bodies`, `heads.tagging`
     ridge                          a tag per word        `heads.ridge_tags`
@@ -10,74 +10,109 @@
     relation                       a class of two places `heads.relation`
     answer                         answers to questions  `heads.questions`
 
-A new kind is a body or a subclass of `Head`, and one line in `HEADS`.
+A new kind is a body or a subclass of `Head`, and one line in `HEADS`. torch is not imported here: command lines list
+the kinds and their options, so a kind names what it is made of, which is imported when it is made.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from boustro.choose import choose
-from boustro.heads.base import Head, MakeBody
-from boustro.heads.bodies import BiLSTM, Block, linear, mlp
-from boustro.heads.options import HeadOptions
-from boustro.heads.pairs import Comparison, PairHead, PairScoreHead
-from boustro.heads.pooled import PooledBiLSTM, PooledHead, PooledMLP, PooledScoreHead
-from boustro.heads.questions import QuestionHead, SpanReader
-from boustro.heads.relation import MarkedPlaces, RelationHead
-from boustro.heads.ridge_pool import PooledRidge, RidgeSums
-from boustro.heads.ridge_tags import RidgeTagger, TwoRidges
-from boustro.heads.span.head import SpanHead, SpanScorer
-from boustro.heads.tagging import TaggingHead
+from boustro.heads.options import (
+    AnswerOptions,
+    HeadOptions,
+    HiddenSequenceOptions,
+    HiddenTextOptions,
+    PairOptions,
+    RelationOptions,
+    SequenceOptions,
+    SpanOptions,
+    TextOptions,
+)
+
+if TYPE_CHECKING:
+    from boustro.heads.base import Head
 
 
 class HeadKind(NamedTuple):
-    """The class of a head, and what makes its body."""
+    """What a head learns, its class, what makes its body, and what can be chosen about it."""
 
-    head: type[Head]
-    body: MakeBody
+    labelling: str
+    """A key of `boustro.tasks.labellings.LEARNED`: tags, spans, class, …"""
+    head: str
+    """module:name of a subclass of `Head`; a leading dot stands for `boustro.heads`."""
+    body: str
+    """module:name of a function or class that makes a module, see `heads.base.MakeBody`."""
+    options: type[HeadOptions]
+
+    def option_names(self) -> set[str]:
+        """The names of its options."""
+        return {option.name for option in fields(self.options)}
+
+    def has(self, option: str) -> bool:
+        """Whether this is one of them."""
+        return option in self.options.__dataclass_fields__
 
 
 HEADS: dict[str, HeadKind] = {
-    "linear": HeadKind(TaggingHead, linear),
-    "mlp": HeadKind(TaggingHead, mlp),
-    "block": HeadKind(TaggingHead, Block),
-    "bilstm": HeadKind(TaggingHead, BiLSTM),
-    "ridge": HeadKind(RidgeTagger, TwoRidges),
-    "span": HeadKind(SpanHead, SpanScorer),
-    "mlp-pool": HeadKind(PooledHead, PooledMLP),
-    "bilstm-pool": HeadKind(PooledHead, PooledBiLSTM),
-    "ridge-pool": HeadKind(PooledRidge, RidgeSums),
-    "score-pool": HeadKind(PooledScoreHead, PooledMLP),
-    "answer": HeadKind(QuestionHead, SpanReader),
-    "pair": HeadKind(PairHead, Comparison),
-    "pair-score": HeadKind(PairScoreHead, Comparison),
-    "relation": HeadKind(RelationHead, MarkedPlaces),
+    "linear": HeadKind("tags", ".tagging:TaggingHead", ".bodies:linear", SequenceOptions),
+    "mlp": HeadKind("tags", ".tagging:TaggingHead", ".bodies:mlp", HiddenSequenceOptions),
+    "block": HeadKind("tags", ".tagging:TaggingHead", ".bodies:Block", HiddenSequenceOptions),
+    "bilstm": HeadKind("tags", ".tagging:TaggingHead", ".bodies:BiLSTM", HiddenSequenceOptions),
+    "ridge": HeadKind("tags", ".ridge_tags:RidgeTagger", ".ridge_tags:TwoRidges", HeadOptions),
+    "span": HeadKind("spans", ".span.head:SpanHead", ".span.head:SpanScorer", SpanOptions),
+    "mlp-pool": HeadKind("class", ".pooled:PooledHead", ".pooled:PooledMLP", HiddenTextOptions),
+    "bilstm-pool": HeadKind("class", ".pooled:PooledHead", ".pooled:PooledBiLSTM", HiddenTextOptions),
+    "ridge-pool": HeadKind("class", ".ridge_pool:PooledRidge", ".ridge_pool:RidgeSums", TextOptions),
+    "score-pool": HeadKind("score", ".pooled:PooledScoreHead", ".pooled:PooledMLP", HiddenTextOptions),
+    "answer": HeadKind("answers", ".questions:QuestionHead", ".questions:SpanReader", AnswerOptions),
+    "pair": HeadKind("pair", ".pairs:PairHead", ".pairs:Comparison", PairOptions),
+    "pair-score": HeadKind("pair-score", ".pairs:PairScoreHead", ".pairs:Comparison", PairOptions),
+    "relation": HeadKind("relation", ".relation:RelationHead", ".relation:MarkedPlaces", RelationOptions),
 }
 
 
-def head_class(kind: str) -> type[Head]:
+def head_kind(name: str) -> HeadKind:
+    """A kind of head; `ValueError` for an unknown one."""
+    return choose(name, HEADS, "head")
+
+
+def head_class(kind: str) -> "type[Head]":
     """The class of a kind of head; `ValueError` for an unknown one."""
-    return choose(kind, HEADS, "head").head
+    return _named(head_kind(kind).head)
 
 
 def make_head(
     kind: str, options: HeadOptions, streams: Sequence[tuple[int, int]], labels: Sequence[str], side: int = 0
-) -> Head:
+) -> "Head":
     """A head with randomly initialised weights.
 
     Args:
         kind: A key of `HEADS`.
-        options: `crf=None` means a CRF where the head scores tags; `hidden=None` means the width of the body's input.
+        options: Of the kind's own class; `hidden=None` means the width of the body's input.
         streams: (layers, width) of each stream.
         labels: Tags, entity types or classes; their order is that of the scores.
         side: Side features of each word, behind the streams'.
 
-    Raises `ValueError` for an unknown kind, for a CRF on a head that does not score tags, and for a threshold without
-    a CRF.
+    Raises `ValueError` for an unknown kind, and for options that its class refuses.
     """
-    head, body = choose(kind, HEADS, "head")
-    if options.crf and head.labelling != "tags":
-        raise ValueError(f"a CRF needs a head that scores tags, which {kind} does not; leave --crf out")
-    if options.threshold is not None and (head.labelling != "tags" or options.crf is False or "O" not in labels):
-        raise ValueError("a threshold needs a CRF over the tags of entities; leave --threshold out")
-    return head(kind, body, options, streams, labels, side)
+    made = head_kind(kind)
+    assert isinstance(options, made.options), f"a {kind} head needs {made.options.__name__}"
+    return _named(made.head)(kind, _named(made.body), options, streams, labels, side)
+
+
+def _named(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(import_module(module, "boustro.heads"), name)
+
+
+def kinds_of(labellings: Sequence[str]) -> Iterator[str]:
+    """The kinds that learn one of these."""
+    return (kind for kind, made in HEADS.items() if made.labelling in labellings)
+
+
+def owners(option: str, kinds: Sequence[str]) -> list[str]:
+    """The kinds, of these, that have an option."""
+    return [kind for kind in kinds if HEADS[kind].has(option)]

@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from boustro.heads.dropout import Dropout
-from boustro.heads.options import HeadOptions
+from boustro.heads.options import HiddenOptions
 from boustro.heads.pooled import PooledHead, pool_max, pool_mean
 
 MARKS = 2
@@ -28,7 +28,7 @@ MARKS = 2
 class MarkedPlaces(nn.Module):
     """The body; the last `MARKS` columns of its input are the places."""
 
-    def __init__(self, width: int, num_labels: int, options: HeadOptions) -> None:
+    def __init__(self, width: int, num_labels: int, options: HiddenOptions) -> None:
         super().__init__()
         k, p = options.hidden or width, options.dropout
         self.enter = nn.Sequential(Dropout(p), nn.Linear(width, k), nn.ReLU())
@@ -73,5 +73,3 @@ def _seen(mark: Float[Tensor, " N"], lengths: Int[Tensor, " S"]) -> Float[Tensor
 
 class RelationHead(PooledHead):
     """Classes of texts with two marked places, as `PooledHead` has them for texts."""
-
-    labelling = "relation"

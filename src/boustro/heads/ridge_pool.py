@@ -66,9 +66,8 @@ class RidgeSums(nn.Module):
 class PooledRidge(Head):
     """See the module. Targets are class ids (S,); the prediction for a text is its scores (C,), before softmax."""
 
-    labelling = "class"
     closed_form = True
-    body: RidgeSums  # type: ignore[assignment]
+    body: RidgeSums
 
     def pool(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "S e"]:
         """x of each text; `ValueError` where `lengths` do not sum to N."""

@@ -56,15 +56,12 @@ class TwoRidges(nn.Module):
 class RidgeTagger(Head):
     """See the module. Targets are tag ids (N,); the prediction for a sentence is (tag ids (W,), probabilities (W,))."""
 
-    labelling = "tags"
     closed_form = True
-    body: TwoRidges  # type: ignore[assignment]
+    body: TwoRidges
 
     def __init__(self, *given: Any) -> None:
-        """As `Head`; `ValueError` for options of a CRF, and for labels that are not tags of entities."""
+        """As `Head`; `ValueError` for labels that are not tags of entities."""
         super().__init__(*given)
-        if self.options.crf or self.options.threshold is not None:
-            raise ValueError("a ridge head has no CRF; leave --crf and --threshold out")
         self.forms = entity_forms(self.labels)
         if "O" not in self.labels or not self.forms:
             raise ValueError("a ridge head finds entities, and the training data have none; use another head")

@@ -15,6 +15,7 @@ from boustro.heads.base import Head
 from boustro.heads.crf.chain import Expected
 from boustro.heads.crf.layer import CRF, viterbi
 from boustro.heads.crf.spans import entity_forms
+from boustro.heads.options import SequenceOptions
 from boustro.heads.span.decoding import overlaps, overlaps_or_joins, resolve
 
 LONGEST, LEAST = 12, 1e-5
@@ -31,13 +32,15 @@ class TaggingHead(Head):
     probabilities (W,)).
     """
 
-    labelling = "tags"
+    options: SequenceOptions
     has_temperature = True
     mixed_precision = True
 
     def __init__(self, *given: Any) -> None:
-        """As `Head`."""
+        """As `Head`; `ValueError` for a threshold where the labels are not tags of entities."""
         super().__init__(*given)
+        if self.options.threshold is not None and "O" not in self.labels:
+            raise ValueError("a threshold needs a CRF over the tags of entities; leave --threshold out")
         self.crf = CRF(self.labels) if self.options.crf is not False else None
 
     def scores(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "N C"]:

@@ -83,9 +83,8 @@ def train_head(
     Raises `ValueError` if the loss becomes NaN or infinite.
     """
     device = device or torch.device("cpu")
-    for mix, stream in zip(head.mixes, inputs.streams, strict=True):
-        if not started:
-            mix.fit_standardisation(stream)  # type: ignore[operator]
+    if not started:
+        head.mixes.fit_standardisation(inputs.streams)
     head.to(device)
     if head.closed_form:
         if noise:

@@ -27,6 +27,7 @@ except ImportError as error:
 from boustro.choose import suggestion
 from boustro.errors import shorten
 from boustro.given import as_list, as_tags, is_missing
+from boustro.heads.registry import HEADS
 from boustro.metrics.spans import score_spans
 from boustro.tasks import TASKS, task_class
 
@@ -34,8 +35,8 @@ from boustro.tasks import TASKS, task_class
 class TaskEstimator(BaseEstimator):
     """A task with scikit-learn's interface; after `fit`, `task_` is the trained task.
 
-    Parameters are `encoder`, `head`, `seed`, `cache` and `device` of the task, and every field of its config with its
-    default; `**TaggerConfig.presets["paper"]` gives a preset. A subclass names its task.
+    Parameters are `encoder`, `head`, `seed`, `cache` and `device` of the task, and every option of its config and of
+    its heads with its default; `**TaggerConfig.presets["paper"]` gives a preset. A subclass names its task.
     """
 
     defaults: ClassVar[dict[str, Any]]
@@ -44,8 +45,10 @@ class TaskEstimator(BaseEstimator):
         super().__init_subclass__(**options)
         if task is None:
             return
-        cls._task, config = task, asdict(TASKS[task].config())
-        cls.defaults = {"encoder": None, "head": None, "seed": 1, "cache": True, "device": None, **config}
+        config = TASKS[task].config
+        options = {name: value for head in config.heads() for name, value in asdict(HEADS[head].options()).items()}
+        own = {"encoder": None, "head": None, "seed": 1, "cache": True, "device": None}
+        cls._task, cls.defaults = task, {**own, **asdict(config()), **options}
 
         def make(self: TaskEstimator, encoder: str | None = None, head: str | None = None, **parameters: Any) -> None:
             for name in parameters:
@@ -60,8 +63,8 @@ class TaskEstimator(BaseEstimator):
         cls.__init__ = make
 
     def _fit(self, examples: Sequence[Any]) -> Self:
-        chosen = self.get_params(deep=False)
-        seed = chosen.pop("seed")
+        chosen = {n: v for n, v in self.get_params(deep=False).items() if v != self.defaults[n]}
+        seed = chosen.pop("seed", self.defaults["seed"])
         self.task_: Any = task_class(self._task)(**chosen).fit(examples, seed=seed)
         return self
 

@@ -14,7 +14,7 @@ import copy
 import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self, overload
@@ -28,6 +28,7 @@ from boustro.given import iterate
 from boustro.hardware import find_device
 from boustro.heads.base import Head
 from boustro.heads.inputs import Inputs
+from boustro.heads.options import HeadOptions
 from boustro.heads.training import predict_inputs
 from boustro.metrics.score import Score
 from boustro.options import Seed, Share, check_options
@@ -72,13 +73,21 @@ class Task(Contract[Input, Result]):
             preset: Name of a set of options.
             cache: Keep the features of training and development data on disk (a folder says where).
             device: cpu, cuda, mps or auto, see `boustro.load_encoder`; by default the best available.
-            options: Fields of the task's config, over the preset's.
+            options: Fields of the task's config and options of its head, over the preset's.
 
-        Raises `ValueError` for an unknown head, preset or option, and for a value outside its range.
+        Raises `ValueError` for an unknown head, preset or option, for an option of another head, and for a value
+        outside its range.
         """
         check_options(Task.__init__, locals())
         self.plan = make_plan(type(self), encoder, head, preset=preset, cache=cache, device=device, **options)
         self._fitted: Fitted | None = None
+
+    @classmethod
+    def of(cls, plan: Plan) -> Self:
+        """The same by a plan."""
+        made = cls.__new__(cls)
+        made.plan, made._fitted = plan, None
+        return made
 
     @property
     def fitted(self) -> Fitted:
@@ -111,6 +120,11 @@ class Task(Contract[Input, Result]):
     def head_kind(self) -> str:
         """The kind of head."""
         return self.plan.head_kind
+
+    @property
+    def head_options(self) -> HeadOptions:
+        """What is chosen about the head, of its kind's own class."""
+        return self.plan.head_options
 
     @property
     def device(self) -> torch.device:
@@ -156,6 +170,10 @@ class Task(Contract[Input, Result]):
     def __repr__(self) -> str:
         state = f"types={self.types}" if self.is_trained else "trained=False"
         return f"{type(self).__name__}(encoder={self.encoder_spec!r}, head={self.head_kind!r}, {state})"
+
+    def settings(self) -> dict[str, Any]:
+        """The values of all options, those of the head too."""
+        return {**asdict(self.config), **asdict(self.head_options)}
 
     @property
     def encoder_spec(self) -> str:

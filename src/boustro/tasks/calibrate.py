@@ -20,6 +20,7 @@ import numpy as np
 
 from boustro.heads.base import Head
 from boustro.heads.inputs import Inputs
+from boustro.heads.options import SequenceOptions
 from boustro.heads.registry import head_class
 from boustro.heads.training import mix_all, predict_mixed
 from boustro.metrics.calibration import reliability
@@ -116,7 +117,8 @@ def calibration(
 
 def _scores(labelling: Labelling, head: Head, examples: Sequence[Any], inputs: Inputs) -> tuple[np.ndarray, Any]:
     """(G, E) the probability of each answer at each temperature of `GRID`, and (E,) whether it is right."""
-    head.options = replace(head.options, threshold=None)  # what passes it would change with the temperature
+    if isinstance(head.options, SequenceOptions):
+        head.options = replace(head.options, threshold=None)  # what passes it would change with the temperature
     mixed, rows, right = mix_all(head, inputs.streams), [], []
     for head.temperature in GRID.tolist():
         outputs = predict_mixed(head, mixed, inputs)

@@ -185,7 +185,7 @@ def _training(config: dict[str, Any], manifest: dict[str, Any]) -> str:
     facts = {
         "seed": record["seed"],
         "best epoch": record["best_epoch"],
-        "settings": _settings(config["config"]),
+        "settings": _settings({**config["config"], **config["head_options"]}),
         **_made_by(manifest["made_by"]),
     }
     return f"{_table(['data', 'name', 'sentences', 'fingerprint'], data)}\n\n{_listed(facts)}"

@@ -55,7 +55,6 @@ class Classifier(Task[str, Label]):
     """
 
     name = "classify"
-    labellings = ("class",)
     formats = (*Task.formats, *TOOLS)
 
     @staticmethod

@@ -4,40 +4,57 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from boustro.choose import choose, suggestion
+from boustro.choose import suggestion
 from boustro.encoders.options import ReadingOptions, Widening
-from boustro.heads.options import HeadOptions, PairOptions, TrainOptions
-from boustro.options import Count, CountOrZero, Dropout, OptionError, Positive, Range, Share, Width, check_options
+from boustro.heads.options import HeadOptions, TrainOptions
+from boustro.heads.registry import HeadKind, head_kind, kinds_of, owners
+from boustro.options import Count, CountOrZero, Dropout, OptionError, Positive, PresetOptions, Range, Share
 
 
 @dataclass(frozen=True, kw_only=True)
-class PresetOptions:
-    """Options that have presets: named sets of values."""
+class TaskConfig(PresetOptions, TrainOptions, ReadingOptions):
+    """The options that all tasks share; those of the head are the head's own (`heads.options`).
 
-    preset_option: ClassVar[str] = "preset"
-    """The option of the command line that names one."""
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
-    """The first one has the defaults."""
+    Presets have values for both.
+    """
 
-    def __post_init__(self) -> None:
-        """Raises `OptionError` for a value outside its option's range."""
-        check_options(self)
+    labellings: ClassVar[tuple[str, ...]] = ()
+    """What the heads of the task may learn, see `heads.registry.HeadKind`."""
+    default_head: ClassVar[str] = ""
 
     @classmethod
-    def make(cls, preset: str | None = None, **chosen: Any) -> Self:
-        """A preset with the chosen options over it; `ValueError` for an unknown preset or option."""
-        for name in chosen:
+    def heads(cls) -> list[str]:
+        """The kinds of heads that the task may have."""
+        return list(kinds_of(cls.labellings))
+
+    @classmethod
+    def check_head(cls, kind: str, option: str | None = None) -> HeadKind:
+        """A kind of head; `OptionError` for one that is not the task's, and for an option that only others have."""
+        made = head_kind(kind)
+        if made.labelling not in cls.labellings:
+            raise OptionError(f"a {kind} head is not for this task, whose heads are {', '.join(cls.heads())}")
+        if option and not made.has(option) and (others := owners(option, cls.heads())):
+            have = "have" if len(others) > 1 else "has"
+            raise OptionError(f"{option} is not an option of a {kind} head; {', '.join(others)} {have} it")
+        return made
+
+    @classmethod
+    def choose(cls, kind: str, preset: str, chosen: Mapping[str, Any]) -> tuple[Self, HeadOptions]:
+        """The options of the task and of its head: a preset, and the chosen ones over it.
+
+        Raises `OptionError` for a head or an option that the task does not have, and for an option of another head. A
+        preset is for all heads: each takes what it has.
+        """
+        made = cls.check_head(kind)
+        own = {name: value for name, value in chosen.items() if made.has(name)}
+        rest = {name: value for name, value in chosen.items() if name not in own}
+        for name in rest:
+            cls.check_head(kind, name)
             if name not in cls.__dataclass_fields__:
-                raise ValueError(f"unknown option {name!r}{suggestion(name, cls.__dataclass_fields__)}")
-        named = choose(next(iter(cls.presets)) if preset is None else preset, cls.presets, cls.preset_option)
-        return cls(**{**named, **chosen})
-
-
-@dataclass(frozen=True, kw_only=True)
-class TaskConfig(PresetOptions, TrainOptions, HeadOptions, ReadingOptions):
-    """The options that all tasks share, besides the encoder and the kind of head."""
-
-    default_head: ClassVar[str] = "mlp"
+                known = [*cls.__dataclass_fields__, *made.option_names()]
+                raise OptionError(f"unknown option {name!r}{suggestion(name, known)}")
+        of_preset = {n: v for n, v in cls.preset(preset).items() if made.has(n)}
+        return cls.make(preset, **rest), made.options(**{**of_preset, **own})
 
     def default_encoder(self) -> str:
         """The spec of the encoder where none is given."""
@@ -60,6 +77,9 @@ class CalibrationOptions:
 @dataclass(frozen=True, kw_only=True)
 class TaggerConfig(CalibrationOptions, TaskConfig):
     """Options of a Tagger; the defaults are what measurement favoured (docs/results.md)."""
+
+    labellings: ClassVar[tuple[str, ...]] = ("tags", "spans")
+    default_head: ClassVar[str] = "mlp"
 
     tag_scheme: Literal["bio", "io", "bioes"] = "bio"
     """Tag scheme that the head learns. Output is always BIO."""
@@ -124,18 +144,15 @@ class TextConfig(TaskConfig):
     """Layers to read, as for a tagger. By default the embeddings, the layer in the middle and the last."""
     pooling: str | None = "mean"
     """Where a word is read: exit, before, entry, first, last, mean, or several joined by +."""
-    combine: Literal["mix", "concat"] = "concat"
-    """How several layers are combined: mixed with learned weights, or concatenated."""
     epochs: Count = 10
     """Passes over the training data."""
-    dropout: Dropout = 0.3
-    """Dropout probability inside the head."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierConfig(CalibrationOptions, TextConfig):
     """Options of a Classifier."""
 
+    labellings: ClassVar[tuple[str, ...]] = ("class",)
     default_head: ClassVar[str] = "mlp-pool"
 
     words: bool = False
@@ -153,6 +170,7 @@ class ClassifierConfig(CalibrationOptions, TextConfig):
 class RegressionConfig(TextConfig):
     """Options of a TextRegressor."""
 
+    labellings: ClassVar[tuple[str, ...]] = ("score",)
     default_head: ClassVar[str] = "score-pool"
 
 
@@ -160,10 +178,9 @@ class RegressionConfig(TextConfig):
 class QuestionConfig(TaskConfig):
     """Options of a QuestionAnswerer; the defaults are what measurement favoured (docs/tasks.md)."""
 
+    labellings: ClassVar[tuple[str, ...]] = ("answers",)
     default_head: ClassVar[str] = "answer"
 
-    hidden: Width | None = 64
-    """Width inside the head; None for the width of its input."""
     epochs: Count = 3
     """Passes over the training data."""
     lr: Positive = 2e-3
@@ -173,13 +190,12 @@ class QuestionConfig(TaskConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairConfig(PairOptions, TaskConfig):
+class PairConfig(TaskConfig):
     """Options of a PairClassifier."""
 
+    labellings: ClassVar[tuple[str, ...]] = ("pair",)
     default_head: ClassVar[str] = "pair"
 
-    hidden: Width | None = 256
-    """Width inside the head; None for the width of its input."""
     epochs: Count = 8
     """Passes over the training data."""
     batch_sentences: Count | None = 32
@@ -190,4 +206,5 @@ class PairConfig(PairOptions, TaskConfig):
 class SimilarityConfig(PairConfig):
     """Options of a PairRegressor."""
 
+    labellings: ClassVar[tuple[str, ...]] = ("pair-score",)
     default_head: ClassVar[str] = "pair-score"

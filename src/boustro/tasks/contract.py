@@ -28,8 +28,6 @@ class Contract(ABC, Generic[Input, Result]):
 
     name: ClassVar[str]
     """As in `TASKS`."""
-    labellings: ClassVar[tuple[str, ...]]
-    """What its heads may learn, see `heads.base.Head.labelling`."""
     formats: ClassVar[tuple[str, ...]] = ("text", "jsonl", "html")
     """How `boustro predict` can print its answers."""
 

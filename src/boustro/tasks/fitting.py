@@ -82,7 +82,7 @@ def fit(plan: Plan[Any], given: Examples, seed: int) -> Fitted:
         "notices": notices
         | _shared(plan, train, given.weak)
         | dict(+encoder.counts)
-        | labelling.unpredictable([*train, *given.weak], given.dev, trained.head.options.max_span or 0),
+        | labelling.unpredictable([*train, *given.weak], given.dev, trained.head.options.longest),
         **head_facts(encoder, trained.head, log),
     }
     return replace(trained, record=record)
@@ -147,7 +147,7 @@ def new_head(plan: Plan[Any], labelling: Labelling, train: Sequence[Any], side: 
     """A head of the plan's kind, untrained, for what these examples teach and the vectors of the reader."""
     return make_head(
         plan.head_kind,
-        replace(plan.config, max_span=plan.config.max_span or labelling.longest(train)),
+        plan.head_options.fitted(labelling.longest(train)),
         streams=tuple((s.num_layers, s.width) for s in plan.reader.encoder(cached=True).streams),
         labels=labelling.labels,
         side=side,
@@ -185,7 +185,7 @@ def head_facts(encoder: Encoder, head: Head, log: TrainLog) -> dict[str, Any]:
         "best_epoch": log.best_epoch,
         "losses": [round(x, 5) for x in log.losses],
         "dev_curve": [round(x, 3) for x in log.scores],
-        "layer_weights": {stream.name: mix.layer_weights() for stream, mix in shapes},  # type: ignore[operator]
+        "layer_weights": {stream.name: mix.layer_weights() for stream, mix in shapes},
     }
 
 

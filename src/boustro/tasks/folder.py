@@ -23,7 +23,7 @@ from boustro.tasks import TASKS
 from boustro.tasks.card import write_card
 from boustro.tasks.fitted import Fitted
 from boustro.tasks.labellings import open_labelling
-from boustro.tasks.plan import make_plan
+from boustro.tasks.plan import plan_of
 from boustro.tasks.saved import read_config
 
 
@@ -37,7 +37,8 @@ def save_fitted(fitted: Fitted, path: str | Path) -> None:
         "head": plan.head_kind,
         "config": asdict(plan.config),
         "streams": head.streams,
-        "max_span": head.options.max_span,
+        "head_options": asdict(plan.head_options),
+        "max_span": head.options.longest or None,
         "side": head.side,
         "temperature": head.temperature,
         "labelling": fitted.labelling.to_dict(),
@@ -62,14 +63,14 @@ def load_fitted(
     find_device(device)  # is there, before the folder is read
     with read_folder(path, TASKS[task.name].folder, verify=True):
         saved = read_config(path)
-        plan = make_plan(
-            task, encoder or saved["encoder"], saved["head"], cache=cache, device=device, **saved["config"]
-        )
+        kind = TASKS[task.name].config.check_head(saved["head"])
+        options = TASKS[task.name].config.make(**saved["config"]), kind.options.of_saved(saved["head_options"])
+        plan = plan_of(task, encoder or saved["encoder"], saved["head"], *options, cache=cache, device=device)
         plan = replace(plan, reader=plan.reader.of_weights(saved["encoder_identity"]))
         labelling = open_labelling(**saved["labelling"])
         head = make_head(
             plan.head_kind,
-            replace(plan.config, max_span=saved["max_span"]),
+            plan.head_options.fitted(saved["max_span"]),
             streams=tuple((int(layers), int(width)) for layers, width in saved["streams"]),
             labels=labelling.labels,
             side=int(saved.get("side", 0)),

@@ -118,7 +118,6 @@ class PairClassifier(PairTask[Label]):
     """
 
     name = "pair"
-    labellings = ("pair",)
     gold = "label"
 
     def result(self, answer: InputAnswer[Texts]) -> Label:
@@ -137,7 +136,6 @@ class PairRegressor(PairTask[float]):
     """
 
     name = "similarity"
-    labellings = ("pair-score",)
     gold = "score"
 
     def result(self, answer: InputAnswer[Texts]) -> float:

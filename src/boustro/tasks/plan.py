@@ -9,7 +9,7 @@ import torch
 from boustro.encoders.options import ReadingOptions
 from boustro.features.reader import Reader
 from boustro.hardware import find_device
-from boustro.heads.registry import head_class
+from boustro.heads.options import HeadOptions
 from boustro.tasks import TASKS
 from boustro.tasks.config import TaskConfig
 
@@ -24,6 +24,7 @@ class Plan(Generic[Config]):
         task: The class of the task, a `contract.Contract`; what differs from task to task is asked of it.
         config: Its options, a `TaskConfig`.
         head_kind: The kind of head.
+        head_options: What is chosen about it, of its own class.
         reader: From examples to features.
         device: Where the head is trained, and answers.
     """
@@ -31,6 +32,7 @@ class Plan(Generic[Config]):
     task: Any
     config: Config
     head_kind: str
+    head_options: HeadOptions
     reader: Reader
     device: torch.device
 
@@ -52,12 +54,23 @@ def make_plan(
     **options: Any,
 ) -> Plan[Any]:
     """The plan of a class of tasks; for the other arguments and for errors see `Task`."""
-    entry = TASKS[task.name]
-    config: TaskConfig = entry.config.make(preset, **options)
-    kind = head or entry.config.default_head
-    learned = head_class(kind).labelling  # an unknown kind is refused before anything is encoded
-    if learned not in task.labellings:
-        raise ValueError(f"a {kind} head is not for the task {task.name}: it answers {learned}")
+    config = TASKS[task.name].config
+    kind = head or config.default_head
+    return plan_of(task, encoder, kind, *config.choose(kind, preset, options), cache=cache, device=device)
+
+
+def plan_of(
+    task: Any,
+    encoder: str | None,
+    kind: str,
+    config: TaskConfig,
+    head_options: HeadOptions,
+    *,
+    cache: bool | str | Path = True,
+    device: str | None = None,
+) -> Plan:
+    """The same from options that are made already; those of the head are of its own class."""
+    config.check_head(kind)
     task.refuse_head(config, kind)
     place = find_device(device)
     reader = Reader(
@@ -68,4 +81,4 @@ def make_plan(
         cache=cache,
         device=device,
     )
-    return Plan(task, config, kind, reader, place)
+    return Plan(task, config, kind, head_options, reader, place)

@@ -60,7 +60,6 @@ class QuestionAnswerer(Task[Question, SpanAnswer]):
     """
 
     name = "qa"
-    labellings = ("answers",)
     given = "a question and its context"
     example = {"question": "Who flew?", "context": "Ada Brandt flew to Port Lisse."}  # noqa: RUF012 (never changed)
 

@@ -36,7 +36,6 @@ class TextRegressor(Task[str, float]):
     """
 
     name = "regress"
-    labellings = ("score",)
     formats = ("text", "jsonl")
 
     @staticmethod

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from boustro.heads.registry import HEADS
 from boustro.store import read_json
 from boustro.text.start import RECORDED
 
@@ -16,7 +17,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 def _upgrade(saved: Mapping[str, Any]) -> dict[str, Any]:
     config = upgrade_reading(saved["config"])
     if "task" in saved:
-        return {**saved, "config": config}
+        return _with_head_options({**saved, "config": config})
     labelling, record = dict(saved["labelling"]), dict(saved["record"])
     encoder, head = config.pop("encoder"), config.pop("head")
     config["tag_scheme"], config["mix_lr_multiplier"] = config.pop("inside"), config.pop("mix_lr")
@@ -24,7 +25,16 @@ def _upgrade(saved: Mapping[str, Any]) -> dict[str, Any]:
     record["dev_curve"] = record.pop("dev_f1", [])
     made = {"streams": saved["head"]["streams"], "max_span": saved["head"]["max_span"]}
     changed = {"task": "tag", "encoder": encoder, "head": head, "config": config, "labelling": labelling}
-    return {**saved, **changed, **made, "record": record}
+    return _with_head_options({**saved, **changed, **made, "record": record})
+
+
+def _with_head_options(saved: dict[str, Any]) -> dict[str, Any]:
+    """Earlier versions kept the options of the head, and without effect those of all other heads, beside the task's."""
+    if "head_options" in saved:
+        return saved
+    names = {name for kind in HEADS.values() for name in kind.option_names()}
+    config = {name: value for name, value in saved["config"].items() if name not in names}
+    return {**saved, "config": config, "head_options": {n: v for n, v in saved["config"].items() if n in names}}
 
 
 def upgrade_reading(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -73,7 +73,6 @@ class Tagger(Task[str, list[Entity]]):
     _watch: Watch | None = None
 
     name = "tag"
-    labellings = ("tags", "spans")
     in_documents = True
     formats = ("text", "jsonl", "conll", "html", *TOOLS)
 
@@ -134,7 +133,7 @@ class Tagger(Task[str, list[Entity]]):
         config = plan.config
         if not config.word_dropout:
             return None
-        return word_dropout(plan.reader.encoder(), config.word_dropout, config.combine == "concat")
+        return word_dropout(plan.reader.encoder(), config.word_dropout, plan.head_options.combine == "concat")
 
     @classmethod
     def training_inputs(

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from boustro.heads.base import Head
 from boustro.heads.dropout import Dropout
 from boustro.heads.layout import check_lengths
-from boustro.heads.options import HeadOptions
+from boustro.heads.options import SpanOptions
 from boustro.heads.span.decoding import FoundSpan, GoldSpan, choose_threshold, resolve
 
 Gold = Sequence[Sequence[GoldSpan]]  # per sentence (start, end, label id), in words of the sentence
@@ -36,7 +36,6 @@ FLOOR = 0.01  # the lowest threshold that calibration considers
 class SpanHead(Head):
     """Targets and predictions are, per sentence, tuples (start, end, label id), a prediction with its probability."""
 
-    labelling = "spans"
     body: "SpanScorer"
 
     def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Gold) -> Tensor:
@@ -77,7 +76,7 @@ class SpanScorer(nn.Module):
     max_words = 2048
     """Words that `predict` scores at once, which bounds its memory."""
 
-    def __init__(self, width: int, num_labels: int, options: HeadOptions) -> None:
+    def __init__(self, width: int, num_labels: int, options: SpanOptions) -> None:
         super().__init__()
         self.num_labels, self.max_span = num_labels, options.max_span or 10
         hidden = options.hidden or width

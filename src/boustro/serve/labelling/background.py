@@ -19,7 +19,7 @@ from boustro.encoders.options import Context
 from boustro.encoders.windows import group_numbers
 from boustro.errors import reason
 from boustro.features.vectors import VectorReader, Vectors, reading_context, vector_source
-from boustro.heads.registry import head_class
+from boustro.heads.registry import head_kind
 from boustro.serve.labelling.answers import Answer
 from boustro.serve.labelling.curve import Point, is_due, measure, retrace
 from boustro.serve.labelling.session import Session
@@ -261,4 +261,4 @@ def _chunks(documents: Iterable[list[int]]) -> Iterator[list[int]]:
 
 def allows_nested(head: str) -> bool:
     """Whether a kind of head finds entities inside each other; `ValueError` for an unknown kind."""
-    return head_class(head).labelling == "spans"
+    return head_kind(head).labelling == "spans"

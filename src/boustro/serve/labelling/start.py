@@ -38,7 +38,7 @@ def make_source(encoder: str | None, options: LabelOptions, reading: DataOptions
     if options.context == "sentence":
         tagger.read_single_sentences()
     read = {name: value for name, value in kept.items() if value is not None}
-    spelling = options.spelling or tagger.config.spelling  # type: ignore[attr-defined]
+    spelling = options.spelling or tagger.config.spelling
     return Source(encoder=tagger.encoder_spec, spelling=spelling, tagger=tagger, reading=read, **common)
 
 

@@ -52,7 +52,7 @@ def make_tagger(live: LiveTagger, reader: VectorReader, spec: str, train: Sequen
     tagger = Tagger(spec, "linear", **options)
     labelling = TagLabelling("bio", factored_tags(live.labels))
     streams = tuple((s.num_layers, s.width) for s in reader.encoder.streams)
-    head = make_head("linear", tagger.config, streams, labelling.labels)
+    head = make_head("linear", tagger.head_options, streams, labelling.labels)
     weight, bias = live.linear()
     with torch.no_grad():
         for mix, (first, fitted) in zip(head.mixes, reader.mixes, strict=True):

@@ -5,6 +5,7 @@ Slow imports happen when the command runs, so that its help appears at once.
 
 from typing import Annotated
 
+from boustro.heads.options import HeadOptions
 from boustro.options import Count, Range, check_options
 from boustro.studies.core.options import StudyData, StudyRun
 from boustro.tasks.config import TaskConfig
@@ -22,6 +23,7 @@ def compare(
     seeds: Annotated[int, Range(1, MOST_SEEDS)] = 3,
     vary: tuple[str, ...] = (),
     training: TaskConfig = TaskConfig(),  # noqa: B008 (frozen)
+    of_heads: HeadOptions = HeadOptions(),  # noqa: B008 (frozen)
     reference: str | None = None,
     cases: tuple[str, str] | None = None,
     reading: DataOptions = DEFAULT_OPTIONS,
@@ -44,13 +46,14 @@ def compare(
     check_options(compare, locals())
     from boustro.studies.compare.comparison import Comparison
     from boustro.studies.core.run import run_study
-    from boustro.studies.core.systems import parse_variants
+    from boustro.studies.core.systems import parse_variants, refuse_variants
     from boustro.tasks import TASKS, task_class
 
-    options, config = vars(training), TASKS[task].config
-    variants = parse_variants(vary, config)
-    for variant in variants:  # raises before the data are read
-        config.make(**{**options, **{name: v for name, v in variant.items() if name != "preset"}})
+    config = TASKS[task].config
+    variants = parse_variants(vary, config, heads)
+    options = {**vars(training), **vars(of_heads)}
+    for head in heads:
+        refuse_variants(config, head, options, variants)  # before the data are read
     sets = data.read(task, reading)
     grid = Comparison(
         encoders=encoders,

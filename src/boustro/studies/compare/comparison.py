@@ -5,7 +5,7 @@ import json
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from boustro.studies.compare.report import REPORT, score_table
 from boustro.studies.compare.results import summarise
 from boustro.studies.core.cells import Cell
 from boustro.studies.core.grid import Grid
-from boustro.studies.core.systems import System, find_name, name_systems
+from boustro.studies.core.systems import System, find_name, name_systems, options_of
 from boustro.tasks import TASKS
 from boustro.tasks.answers import Answer
 from boustro.tasks.base import Task
@@ -68,15 +68,13 @@ class Comparison(Grid):
         return range(1, self.seeds + 1)
 
     def settings(self, system: System, number: int) -> dict[str, Any]:
-        return {"head": system.head, **asdict(self._make(system).config)}
+        return {"head": system.head, **self._make(system).settings()}
 
     def _make(self, system: System, **more: Any) -> Task[Any, Any]:
         """An untrained model of a system; a varied preset replaces options, other varied options replace its values."""
-        preset = TASKS[self.task.name].config.presets[system.variant.get("preset", "default")]
+        chosen = options_of(TASKS[self.task.name].config, system.head, self.options, system.variant)
         run = {"cache": self.run.cache, "device": self.run.device}
-        chosen = {**run, **self.options, **preset, **system.variant, **more}
-        chosen.pop("preset", None)
-        return self.task(system.encoder, system.head, **chosen)
+        return self.task(system.encoder, system.head, **run, **chosen, **more)
 
     def value(self, cell: Cell) -> float:
         return float(cell.scores["dev"]["value"])
@@ -89,7 +87,7 @@ class Comparison(Grid):
             model = self._make(system)
             model.fit(self.train, self.dev, cell.number)
             answered = {name: model.answer(s, cached=True) for name, s in self.judged().items()}
-        config = {"encoder": system.encoder, "head": system.head, **asdict(model.config)}
+        config = {"encoder": system.encoder, "head": system.head, **model.settings()}
         scores: dict[str, Any] = {"config": config, "seed": cell.number, "record": model.record}
         for name, answers in answered.items():
             scores[name], rows = self._judge(model, self.data()[name], answers)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from boustro.errors import shorten
-from boustro.heads.registry import head_class
+from boustro.heads.registry import head_kind
 from boustro.metrics.buckets import DIMENSIONS, ELSEWHERE, START, Training, count_buckets
 from boustro.metrics.calibration import reliability
 from boustro.metrics.mistakes import count_confusions, count_kinds, match_entities
@@ -137,7 +137,7 @@ def _facts(finished: Finished, grid: "Comparison") -> dict[str, Any]:
     system, scores = finished.system, [cell.scores for cell in finished.cells]
     first, judged = scores[0], [s[finished.judged] for s in scores]
     record, config = first["record"], first["config"]
-    nested = labelling_class(head_class(system.head).labelling).nested
+    nested = labelling_class(head_kind(system.head).labelling).nested
     hidden = 0 if nested else grid.units.count_hidden(grid.data()[finished.judged])
     what = f"{grid.counted} of {finished.judged} inside or across another one, which a head over tags cannot find"
     labels = sorted({label for s in judged for label in s["per_type"]})

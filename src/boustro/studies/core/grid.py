@@ -54,7 +54,7 @@ class Grid(Cells):
     @cached_property
     def labelling(self) -> type[Labelling]:
         """What the task's heads learn first from the training data, as these are labelled."""
-        return labelling_class(self.task.labellings[0], self.train)
+        return labelling_class(TASKS[self.task.name].config.labellings[0], self.train)
 
     @property
     def units(self) -> Units:

@@ -5,12 +5,13 @@ encoders ./lm/forward ./lm/backward, head mlp, --vary pooling=exit,exit+before d
 """
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from boustro.choose import choose, unknown
+from boustro.heads.registry import owners
 from boustro.options import OptionError
 from boustro.tasks.config import TaskConfig
 
@@ -68,8 +69,31 @@ def variant_labels(variants: Sequence[dict[str, Any]]) -> list[list[str]]:
     return [[label(k, _written(v)) for k, v in variant.items() if k in varied] for variant in variants]
 
 
-def parse_variants(vary: Sequence[str], options: type[TaskConfig]) -> tuple[dict[str, Any], ...]:
-    """`["pooling=exit,exit+before", "layers=last,all"]` → the four variants; `options` are those of the task.
+def options_of(
+    config: type[TaskConfig], head: str, options: Mapping[str, Any], variant: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What a task is made with: of `options`, which are for several heads, those that this one has, and the variant.
+
+    A varied preset replaces options, other varied options replace its values.
+    """
+    kind, varied = config.check_head(head), dict(variant)
+    preset = config.preset(varied.pop("preset", "default"))
+    own = {name: v for name, v in {**options, **preset}.items() if kind.has(name) or not owners(name, config.heads())}
+    return {**own, **varied}
+
+
+def refuse_variants(
+    config: type[TaskConfig], head: str, options: Mapping[str, Any], variants: Sequence[Mapping[str, Any]]
+) -> None:
+    """`OptionError` for a varied option that the head does not have, and for a value outside its range."""
+    for variant in variants:
+        config.choose(head, "default", options_of(config, head, options, variant))
+
+
+def parse_variants(
+    vary: Sequence[str], config: type[TaskConfig], heads: Sequence[str] = ()
+) -> tuple[dict[str, Any], ...]:
+    """`["pooling=exit,exit+before", "layers=last,all"]` → the four variants, of the options of a task and of its heads.
 
     Values that contain commas are separated by `/` instead: `layers=all/0,2,4`. `OptionError` for an unknown option
     and for a value of another type.
@@ -82,16 +106,20 @@ def parse_variants(vary: Sequence[str], options: type[TaskConfig]) -> tuple[dict
         if name in axes:
             raise OptionError(f"--vary: {name} is given twice; give all its values at once")
         given = values.split("/" if "/" in values else ",")
-        axes[name] = list(dict.fromkeys(_parse_value(name, value, options) for value in given if value))
+        axes[name] = list(dict.fromkeys(_parse_value(name, value, config, heads) for value in given if value))
     return tuple(dict(zip(axes, chosen, strict=True)) for chosen in itertools.product(*axes.values()))
 
 
-def _parse_value(name: str, text: str, options: type[TaskConfig]) -> Any:
+def _parse_value(name: str, text: str, config: type[TaskConfig], heads: Sequence[str]) -> Any:
     """The value that `text` means, by the option's type; `preset` is an option too."""
-    known = ["preset", *(f.name for f in fields(options))]
+    owner = [config, *(config.check_head(head).options for head in heads or [config.default_head])]
+    known: dict[str, Any] = {"preset": Literal[*config.presets]}
+    for each in owner:
+        hints = get_type_hints(each)
+        known |= {option.name: hints[option.name] for option in fields(each)}
     if name not in known:
         raise OptionError(f"--vary: {unknown(name, known, 'option')}")
-    kind: Any = Literal[*options.presets] if name == "preset" else get_type_hints(options)[name]
+    kind: Any = known[name]
     if get_origin(kind) is not Literal and get_args(kind):  # X | None
         kind = next(k for k in get_args(kind) if k is not type(None))
     if get_origin(kind) is Literal:

@@ -58,11 +58,11 @@ def fewshot(
     from boustro.studies.fewshot.own import OwnHeadStudy
     from boustro.studies.fewshot.paper import PaperStudy
     from boustro.studies.fewshot.stacked import StackedStudy
-    from boustro.tasks import task_class
+    from boustro.tasks import TASKS, task_class
     from boustro.tasks.labellings import labelling_class
 
     kind = task_class(task)
-    (learned, *_) = kind.labellings
+    (learned, *_) = TASKS[task].config.labellings
     _refuse_unfit(task, labelling_class(learned), tags, protocol, training)
     sets = data.read(task, reading)
     shared = {

@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from boustro.encoders.options import UPPER, ReadingOptions
 from boustro.heads.options import StepOptions
-from boustro.options import Count, CountOrZero, Dropout, Width
-from boustro.tasks.config import PresetOptions
+from boustro.options import Count, CountOrZero, Dropout, PresetOptions, Width
 
 AUTO = "auto"
 Protocol = Literal["sound", "paper"]

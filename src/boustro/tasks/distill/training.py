@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from boustro.heads.registry import head_class
+from boustro.heads.registry import head_class, head_kind
 from boustro.heads.training import Dev, Targets, mix_all, propose_batch, train_head
 from boustro.tasks.answers import Answer
 from boustro.tasks.base import Task
@@ -130,12 +130,15 @@ def _examples(teacher: AnyTask, texts: Sequence[Any]) -> list[Any]:
 
 def _student(teacher: AnyTask, encoder: str, options: DistillOptions, cache: bool) -> AnyTask:
     """A task like the teacher, not trained yet, with the same labels."""
-    own = vars(teacher.config)
-    kept = {name: own[name] for name in KEPT if name in own}
-    how = asdict(options)
+    how, own = asdict(options), teacher.settings()
     kind = how.pop("head") or teacher.head_kind
+    made = head_kind(kind)
+    names = {*made.option_names(), *vars(teacher.config)}
+    kept = {name: own[name] for name in KEPT if name in own and name in names}
+    if "hidden" not in names and options.hidden == DEFAULT_DISTILL.hidden:
+        del how["hidden"]
     student = type(teacher)(encoder, kind, cache=cache, device=teacher.device.type, **(kept | how))
-    taught, learned = head_class(teacher.head_kind).labelling, head_class(kind).labelling
+    taught, learned = head_kind(teacher.head_kind).labelling, made.labelling
     if taught != learned:
         raise ValueError(f"a {kind} head answers {learned}, and the teacher {taught}; choose another --head")
     if head_class(kind).closed_form:

@@ -17,7 +17,7 @@ from typing import Any
 
 from boustro.choose import choose
 from boustro.given import refuse_no_texts
-from boustro.heads.registry import head_class
+from boustro.heads.registry import head_kind
 from boustro.tasks.config import TaskConfig
 from boustro.tasks.data import data_name
 from boustro.tasks.labellings.base import Labelling
@@ -40,7 +40,7 @@ LEARNED: dict[str, type[Labelling]] = {
     "answers": QuestionLabelling,
     "relation": RelationLabelling,
 }
-"""By what a head learns (`heads.base.Head.labelling`)."""
+"""By what a head learns (`heads.registry.HeadKind.labelling`)."""
 SAVED: dict[str, type[Labelling]] = {
     **LEARNED,
     **dict.fromkeys(("bio", "io", "bioes"), TagLabelling),
@@ -58,7 +58,7 @@ def labelling_class(learned: str, examples: Sequence[Any] = ()) -> type[Labellin
 
 def make_labelling(kind: str, examples: Sequence[Any], config: TaskConfig) -> Labelling:
     """The labelling that a kind of head learns from the training data; `ValueError` for data that do not suit it."""
-    learned = labelling_class(head_class(kind).labelling, examples)
+    learned = labelling_class(head_kind(kind).labelling, examples)
     if issubclass(learned, EntityLabelling) and {tag for s in examples for tag in s.tags or ()} <= {"O"}:
         raise ValueError(f"{data_name(examples)}: no word is labelled with an entity, so there is nothing to learn")
     return learned.learn(examples, config)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from boustro.options import Count, Width
+from boustro.options import Count
 from boustro.tasks.config import CalibrationOptions, TaskConfig
 
 
@@ -11,14 +11,11 @@ from boustro.tasks.config import CalibrationOptions, TaskConfig
 class RelationConfig(CalibrationOptions, TaskConfig):
     """Options of a RelationClassifier; the defaults are what measurement favoured (docs/results.md)."""
 
+    labellings: ClassVar[tuple[str, ...]] = ("relation",)
     default_head: ClassVar[str] = "relation"
 
     layers: str = "50%,last"
     """Layers to read, as for a tagger. By default the layer in the middle and the last."""
-    combine: Literal["mix", "concat"] = "concat"
-    """How several layers are combined: mixed with learned weights, or concatenated."""
-    hidden: Width | None = 256
-    """Width inside the head; None for the width of its input."""
     epochs: Count = 6
     """Passes over the training data."""
     class_weights: Literal["balanced"] | None = None

@@ -52,7 +52,6 @@ class RelationClassifier(Task[Asked, Label]):
     """
 
     name = "relation"
-    labellings = ("relation",)
     given = "a text with head and tail"
     example = {"text": "Ada Brandt flew to Port Lisse.", "head": [0, 10], "tail": [19, 29]}  # noqa: RUF012 (never changed)
 
