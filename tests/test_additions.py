@@ -79,6 +79,8 @@ ADDITIONS = {
 DATA = {"task": AGREEMENT, "head": RELATIONS, "encoder": TEXTS}
 KNOWN = {"task": "agreement", "head": "relation", "encoder": "classify"}
 OPTIONS = {"head": ["--head", "biaffine"]}
+MOVED = {"task": {"first": 0}, "head": {"head": [5, 11]}}
+"""Other places in the same text, where an example has places."""
 
 
 @pytest.fixture
@@ -138,14 +140,16 @@ def test_every_command_takes_an_addition(added, tmp_path, capsys):
     inputs = [model.parse_value(record, "input") for record in DATA[kind]]
     assert again.predict(inputs) == model.predict(inputs)
     assert [found.label for found in model.predict(inputs)] == [answer["label"] for answer in answers]
+    if kind in MOVED:
+        moved = model.parse_value({**DATA[kind][0], **MOVED[kind]}, "input")
+        assert model.predict(moved).probabilities != model.predict(inputs[0]).probabilities
 
-    study = ["--train", data, "--dev", data, "--encoders", encoder]
+    study = ["--train", data, "--dev", data, "--encoders", encoder, "--json", scores]
     heads = ["--heads", "biaffine", "relation"] if kind == "head" else []
-    compared = ran(
-        "compare", *study, *heads, *small, "--seeds", "1", "--out", tmp_path / "c", "--json", scores, out=scores
-    )
+    compared = ran("compare", *study, *heads, *small, "--seeds", "1", "--out", tmp_path / "c", out=scores)
     assert len(compared["systems"]) == 1 + bool(heads)
-    ran("fewshot", *study, "--shots", "6", "--draws", "1", "--out", tmp_path / "f")
+    shots = ran("fewshot", *study, "--shots", "6", "--draws", "1", "--out", tmp_path / "f", out=scores)
+    assert shots["protocol"] == ("own" if kind in MOVED else "sound")  # few-shot heads of texts read no places
     for out in ("c", "f"):
         assert (tmp_path / out / "report.html").stat().st_size > 1000
 
