@@ -104,10 +104,13 @@ def run(
     train, dev = read_part(data, folder, "train", number), read_part(data, folder, "dev")
     tagger = fit_tagger(encoder, {**own, **options}, train, dev, seed)
     found, gold = found_entities(tagger, dev), [gold_entities(sentence) for sentence in dev]
-    first, rest = (score_entities(*([only(own, at) for own in part] for part in (gold, found))) for at in (True, False))
+
+    def f1_at(first: bool) -> float:
+        return score_entities([only(own, first) for own in gold], [only(own, first) for own in found]).f1
+
     return {
         **by_bucket(train, dev, found),
-        **dict(zip(PLACES, (first.f1, rest.f1), strict=True)),
+        **{place: f1_at(place == PLACES[0]) for place in PLACES},
         "parameters": tagger.record["head_parameters"],
         "counts": entity_counts(gold, found).tolist(),
     }
@@ -118,8 +121,8 @@ def gain(base: Sequence[dict[str, Any] | None], found: Sequence[dict[str, Any]])
     before = [cell["counts"] for cell in base if cell]
     if len(before) < len(found) or before == [cell["counts"] for cell in found]:
         return ""
-    drawn = bootstrap(f1, [np.array(before), np.array([cell["counts"] for cell in found])])
-    gap = difference(*drawn)
+    one, other = bootstrap(f1, [np.array(before), np.array([cell["counts"] for cell in found])])
+    gap = difference(one, other)
     assert gap is not None
     return f"{gap.points:+.2f} [{gap.low:+.2f}, {gap.high:+.2f}]"
 

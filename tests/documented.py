@@ -45,6 +45,7 @@ SMALL = {
 SMALL_BY_DATA = {"--shards": "--tokens 32 --segment-length 16 --batch-segments 2", "--train": "--epochs 1"}
 """The same for `adapt`, which takes running text or labels."""
 TINY = {
+    "4-12": "2",
     "8192": "400",
     "mini": "tiny",
     "gpt2-base": "tiny",
