@@ -49,9 +49,7 @@ def fit(
         task: {tasks}. By default as the training set has it.
         encoder: Spec of the encoder, such as starter, gpt2 or gpt2+./backward. By default starter, for a tagger
             starter-memory.
-        head: Kind of head. tag: linear, mlp, block, bilstm, span, or ridge (for a few dozen sentences); classify:
-            mlp-pool, bilstm-pool or ridge-pool; pair: pair; similarity: pair-score; regress: score-pool; qa: answer;
-            relation: relation.
+        head: Kind of head. {heads}. ridge and ridge-pool are for a few dozen examples.
         seed: Random seed of the head's weights, the order of examples and dropout.
         json: Write the scores on the development set to this file (- for standard output).
         overwrite: Replace an existing folder of this task at --out.

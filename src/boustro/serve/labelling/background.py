@@ -24,6 +24,7 @@ from boustro.serve.labelling.answers import Answer
 from boustro.serve.labelling.curve import Point, is_due, measure, retrace
 from boustro.serve.labelling.session import Session
 from boustro.serve.labelling.taggers import Finished, finish, make_tagger
+from boustro.tasks.labellings import labelling_class
 from boustro.tasks.tagger import Tagger
 from boustro.types import Sentence
 
@@ -261,4 +262,4 @@ def _chunks(documents: Iterable[list[int]]) -> Iterator[list[int]]:
 
 def allows_nested(head: str) -> bool:
     """Whether a kind of head finds entities inside each other; `ValueError` for an unknown kind."""
-    return head_kind(head).labelling == "spans"
+    return labelling_class(head_kind(head).labelling).nested
