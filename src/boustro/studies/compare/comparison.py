@@ -73,8 +73,7 @@ class Comparison(Grid):
     def _make(self, system: System, **more: Any) -> Task[Any, Any]:
         """An untrained model of a system; a varied preset replaces options, other varied options replace its values."""
         chosen = options_of(TASKS[self.task.name].config, system.head, self.options, system.variant)
-        run = {"cache": self.run.cache, "device": self.run.device}
-        return self.task(system.encoder, system.head, **run, **chosen, **more)
+        return self.make(system, **{**chosen, **more})
 
     def value(self, cell: Cell) -> float:
         return float(cell.scores["dev"]["value"])

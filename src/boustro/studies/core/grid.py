@@ -98,6 +98,11 @@ class Grid(Cells):
         """The data whose features are written to the cache."""
         return list(self.data().values())
 
+    def make(self, system: System, **options: Any) -> Task[Any, Any]:
+        """An untrained model of a system; `ValueError` for a head or an option that its task does not have."""
+        run = {"cache": self.run.cache, "device": self.run.device}
+        return self.task(system.encoder, system.head, **{**run, **options})
+
     def context(self) -> dict[str, str]:
         """Options of a task that reads single sentences where the training data name no document, as `fit` does."""
         return {} if self.has_documents else {"context": "sentence"}

@@ -6,7 +6,7 @@ without a development set.
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ class OwnHeadStudy(ShotStudy):
         return self.shots
 
     def settings(self, system: System, number: int) -> dict[str, Any]:
-        return {**super().settings(system, number), "options": asdict(self._make(system).config)}
+        return {**super().settings(system, number), "options": self._make(system).settings()}
 
     def shown_options(self) -> dict[str, Any]:
         return {}
@@ -81,8 +81,7 @@ class OwnHeadStudy(ShotStudy):
         return [f"K = {shots}: there are {size:,} training examples only" for shots in self.shots if shots > size]
 
     def _make(self, system: System) -> Task[Any, Any]:
-        run = {"cache": self.run.cache, "device": self.run.device}
-        return self.task(system.encoder, system.head, **run, **self.context())
+        return self.make(system, **self.context())
 
     def _fit(self, model: Task[Any, Any], shots: int, seed: int) -> None:
         try:
