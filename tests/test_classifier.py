@@ -21,11 +21,6 @@ TEXTS = [
 
 
 @pytest.fixture(scope="module")
-def pair(tiny_lm):
-    return f"{tiny_lm('llama', sentinel=True)}+{tiny_lm('llama', 'backward', seed=1, sentinel=True)}"
-
-
-@pytest.fixture(scope="module")
 def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("texts")
     for name in ("train", "dev"):
@@ -38,13 +33,13 @@ SMALL = {"epochs": 30, "lr": 1e-2, "dropout": 0.0, "hidden": 32}
 
 
 @pytest.fixture(scope="module")
-def classifier(pair):
-    return boustro.Classifier(pair, **SMALL).fit(TEXTS, dev=TEXTS, seed=1)
+def classifier(tiny_pair):
+    return boustro.Classifier(tiny_pair, **SMALL).fit(TEXTS, dev=TEXTS, seed=1)
 
 
 @pytest.mark.parametrize("head", ["mlp-pool", "bilstm-pool"])
-def test_a_head_learns_the_labels_and_opens_as_it_was_saved(pair, head, tmp_path):
-    trained = boustro.Classifier(pair, head, **SMALL).fit(TEXTS, dev=TEXTS, seed=1)
+def test_a_head_learns_the_labels_and_opens_as_it_was_saved(tiny_pair, head, tmp_path):
+    trained = boustro.Classifier(tiny_pair, head, **SMALL).fit(TEXTS, dev=TEXTS, seed=1)
     score = trained.evaluate(TEXTS)
     assert score.accuracy > 95 and score.unit == "texts" and score.num_labelled == len(TEXTS)
     assert score.value == score.accuracy and "f1" not in score.to_dict()
@@ -65,9 +60,9 @@ def test_a_text_gets_one_label_and_the_probability_of_each(classifier):
     assert classifier.predict([]) == []
 
 
-def test_labels_may_be_numbers_and_records_dicts(pair):
+def test_labels_may_be_numbers_and_records_dicts(tiny_pair):
     rows = [{"sentence": text, "label": int(label == "port")} for text, label in TEXTS]
-    assert boustro.Classifier(pair, "mlp-pool", epochs=1).fit(rows).types == ["0", "1"]
+    assert boustro.Classifier(tiny_pair, "mlp-pool", epochs=1).fit(rows).types == ["0", "1"]
 
 
 @pytest.mark.parametrize(
@@ -82,16 +77,16 @@ def test_labels_may_be_numbers_and_records_dicts(pair):
         ("no-such.jsonl", "no-such.jsonl: no such file"),
     ],
 )
-def test_bad_texts_are_named_with_their_place(pair, rows, message):
+def test_bad_texts_are_named_with_their_place(tiny_pair, rows, message):
     with pytest.raises((ValueError, FileNotFoundError), match=message):
-        boustro.Classifier(pair, "mlp-pool", epochs=1).fit(rows)
+        boustro.Classifier(tiny_pair, "mlp-pool", epochs=1).fit(rows)
 
 
-def test_a_head_of_another_task_is_refused(pair):
+def test_a_head_of_another_task_is_refused(tiny_pair):
     with pytest.raises(ValueError, match="a mlp head is not for this task, whose heads are mlp-pool"):
-        boustro.Classifier(pair, "mlp")
+        boustro.Classifier(tiny_pair, "mlp")
     with pytest.raises(ValueError, match="a mlp-pool head is not for this task, whose heads are linear"):
-        boustro.Tagger(pair, "mlp-pool")
+        boustro.Tagger(tiny_pair, "mlp-pool")
 
 
 def test_a_label_that_training_never_showed_is_a_warning(classifier):
@@ -99,10 +94,10 @@ def test_a_label_that_training_never_showed_is_a_warning(classifier):
         assert classifier.evaluate([*TEXTS, ("Ada", "harvest")]).accuracy < 100
 
 
-def test_from_the_command_line(pair, data, tmp_path, capsys):
+def test_from_the_command_line(tiny_pair, data, tmp_path, capsys):
     words = ["--train", str(data / "train.jsonl"), "--dev", str(data / "dev.jsonl"), "--epochs", "20", "--lr", "0.01"]
     out = str(tmp_path / "c")
-    assert main(["fit", "--encoder", pair, *words, "--out", out, "--json", str(tmp_path / "a.json")]) == 0
+    assert main(["fit", "--encoder", tiny_pair, *words, "--out", out, "--json", str(tmp_path / "a.json")]) == 0
     assert main(["evaluate", out, str(data / "dev.jsonl"), "--json", str(tmp_path / "b.json")]) == 0
     first, second = (json.loads((tmp_path / f"{name}.json").read_text()) for name in "ab")
     assert first == second and first["accuracy"] > 90
@@ -126,9 +121,9 @@ def test_a_folder_of_another_task_is_not_opened(classifier, tmp_path):
         boustro.Tagger.from_pretrained(tmp_path / "c")
 
 
-def test_compare_and_fewshot_judge_by_accuracy(pair, data, tmp_path, capsys):
-    forward = pair.split("+")[0]
-    words = ["--encoders", forward, pair, "--train", str(data / "train.jsonl"), "--dev", str(data / "dev.jsonl")]
+def test_compare_and_fewshot_judge_by_accuracy(tiny_pair, data, tmp_path, capsys):
+    forward = tiny_pair.split("+")[0]
+    words = ["--encoders", forward, tiny_pair, "--train", str(data / "train.jsonl"), "--dev", str(data / "dev.jsonl")]
     small = ["--epochs", "5", "--hidden", "16", "--seeds", "2", "--heads", "mlp-pool"]
     assert main(["compare", *words, *small, "--out", str(tmp_path / "a")]) == 0
     results = json.loads((tmp_path / "a/results.json").read_text())
@@ -146,8 +141,17 @@ def test_compare_and_fewshot_judge_by_accuracy(pair, data, tmp_path, capsys):
         assert "accuracy" in report and " F1 " not in report.partition("## By")[0]
 
 
-def test_fewshot_of_texts_has_its_own_tags_and_protocol(pair, data, tmp_path, capsys):
-    words = ["--encoders", pair, "--train", str(data / "train.jsonl"), "--dev", str(data / "dev.jsonl"), "--out", "x"]
+def test_fewshot_of_texts_has_its_own_tags_and_protocol(tiny_pair, data, tmp_path, capsys):
+    words = [
+        "--encoders",
+        tiny_pair,
+        "--train",
+        str(data / "train.jsonl"),
+        "--dev",
+        str(data / "dev.jsonl"),
+        "--out",
+        "x",
+    ]
     assert main(["fewshot", *words, "--tags", "bio"]) == 2
     assert "--tags bio: for classify there are label" in capsys.readouterr().err
     assert main(["fewshot", *words, "--protocol", "paper"]) == 2

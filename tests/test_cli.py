@@ -27,19 +27,14 @@ DATA = [
 
 
 @pytest.fixture(scope="module")
-def pair(tiny_lm):
-    return f"{tiny_lm('llama', sentinel=True)}+{tiny_lm('llama', 'backward', seed=1, sentinel=True)}"
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory, pair):
+def folder(tmp_path_factory, tiny_pair):
     """Labelled files, and a tagger trained on them through the command line."""
     folder = tmp_path_factory.mktemp("cli")
     (folder / "train.conll").write_text(format_conll(DATA), "utf-8")
     (folder / "dev.conll").write_text(format_conll(DATA[:2]), "utf-8")
     arguments = ["--epochs", "40", "--lr", "0.01", "--dropout", "0", "--hidden", "32", "--no-crf"]
     data = ["--train", str(folder / "train.conll"), "--dev", str(folder / "dev.conll")]
-    assert main(["fit", "--encoder", pair, *data, "--out", str(folder / "ner"), *arguments]) == 0
+    assert main(["fit", "--encoder", tiny_pair, *data, "--out", str(folder / "ner"), *arguments]) == 0
     return folder
 
 
@@ -149,7 +144,7 @@ def test_predict_in_every_format(folder, capsys):
     assert "<mark" in output("html")
 
 
-def test_the_format_changes_nothing_of_what_is_answered(pair, monkeypatch, capsys, tmp_path):
+def test_the_format_changes_nothing_of_what_is_answered(tiny_pair, monkeypatch, capsys, tmp_path):
     texts = [
         "Ada said boats cost 3 million . Vellmar closes on Mondays .",
         "",
@@ -157,8 +152,8 @@ def test_the_format_changes_nothing_of_what_is_answered(pair, monkeypatch, capsy
     ]
     (tmp_path / "text").write_text("\n".join(texts))
     (tmp_path / "train").write_text("".join(format_document(DATA[i : i + 2]) for i in range(0, len(DATA), 2)))
-    tagger = ["--encoder", pair, "--train", str(tmp_path / "train"), "--epochs", "5", "--out", str(tmp_path / "ner")]
-    assert main(["fit", *tagger]) == 0
+    data = ["--train", str(tmp_path / "train"), "--out", str(tmp_path / "ner")]
+    assert main(["fit", "--encoder", tiny_pair, *data, "--epochs", "5"]) == 0
     asked, answer = [], Tagger.answer
     monkeypatch.setattr(
         Tagger, "answer", lambda self, given, **kept: asked.append(given) or answer(self, given, **kept)
@@ -298,10 +293,10 @@ def test_a_sentence_of_20000_words_is_tagged_whole_and_noted(folder, capsys, tmp
     assert "overlapping windows" in captured.err and "PER" in captured.out
 
 
-def test_bad_input_is_named_with_its_place(folder, pair, tiny_lm, capsys, tmp_path):
+def test_bad_input_is_named_with_its_place(folder, tiny_pair, tiny_lm, capsys, tmp_path):
     good, out = folder / "train.conll", tmp_path / "out"
 
-    def fit(train=good, encoder=pair):
+    def fit(train=good, encoder=tiny_pair):
         return fails(capsys, "fit", "--encoder", encoder, "--train", train, "--dev", good, "--out", out)
 
     def file(name, content):
@@ -315,7 +310,7 @@ def test_bad_input_is_named_with_its_place(folder, pair, tiny_lm, capsys, tmp_pa
     assert "no such file" in fit(tmp_path / "missing")
     assert "no model could be loaded" in fit(encoder="./no/such/model")
     other = tiny_lm("llama", "backward", vocab=420)
-    assert "different vocabularies" in fit(encoder=f"{pair.split('+')[0]}+{other}")
+    assert "different vocabularies" in fit(encoder=f"{tiny_pair.split('+')[0]}+{other}")
     (tmp_path / "half").mkdir()
     assert "incomplete" in fit(encoder=str(tmp_path / "half"))
     assert "incomplete" in fails(capsys, "evaluate", tmp_path / "half", good)
@@ -324,12 +319,12 @@ def test_bad_input_is_named_with_its_place(folder, pair, tiny_lm, capsys, tmp_pa
     assert not out.exists() and not list(tmp_path.glob(".*staging"))
 
 
-def test_an_existing_folder_that_is_not_ours_is_left_alone(folder, pair, capsys, tmp_path):
+def test_an_existing_folder_that_is_not_ours_is_left_alone(folder, tiny_pair, capsys, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("precious")
     good = folder / "train.conll"
     options = ("--train", good, "--dev", good, "--epochs", "1", "--out", tmp_path / "mine")
-    assert "choose another name" in fails(capsys, "fit", "--encoder", pair, *options)
+    assert "choose another name" in fails(capsys, "fit", "--encoder", tiny_pair, *options)
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "precious"
 
 

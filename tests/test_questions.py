@@ -131,14 +131,9 @@ SMALL = {"epochs": 15, "lr": 1e-2, "dropout": 0.0, "hidden": 16, "layers": "last
 
 
 @pytest.fixture(scope="module")
-def pair(tiny_lm):
-    return f"{tiny_lm('llama', sentinel=True)}+{tiny_lm('llama', 'backward', seed=1, sentinel=True)}"
-
-
-@pytest.fixture(scope="module")
-def answerer(pair):
+def answerer(tiny_pair):
     data = QUESTIONS + UNANSWERED
-    return boustro.QuestionAnswerer(pair, **SMALL).fit(data, dev=data, seed=1)
+    return boustro.QuestionAnswerer(tiny_pair, **SMALL).fit(data, dev=data, seed=1)
 
 
 def test_it_learns_answers_and_their_absence(answerer):
@@ -179,11 +174,11 @@ def test_a_folder_opens_and_agrees(answerer, tmp_path, capsys):
     assert "asked.jsonl:1: no text under 'context'" in capsys.readouterr().err
 
 
-def test_fit_and_evaluate_on_the_command_line(pair, tmp_path, capsys):
+def test_fit_and_evaluate_on_the_command_line(tiny_pair, tmp_path, capsys):
     train = tmp_path / "train.jsonl"
     train.write_text("".join(json.dumps(q) + "\n" for q in QUESTIONS))
     options = ["--epochs", "2", "--hidden", "8", "--layers", "last"]
-    fit = ["fit", "--task", "qa", "--encoder", pair, "--train", str(train), "--dev", str(train)]
+    fit = ["fit", "--task", "qa", "--encoder", tiny_pair, "--train", str(train), "--dev", str(train)]
     main([*fit, "--out", str(tmp_path / "qa"), *options])
     main(["evaluate", str(tmp_path / "qa"), str(train), "--json", str(tmp_path / "scores.json")])
     scores = json.loads((tmp_path / "scores.json").read_text())
@@ -199,15 +194,15 @@ def test_a_long_context_is_read_whole(answerer):
     assert max(a.end for a in answer.best) > len(filler)
 
 
-def test_bad_input(answerer, pair):
+def test_bad_input(answerer, tiny_pair):
     with pytest.raises(ValueError, match="question and its context 1: the question is empty"):
         answerer.predict("", "Ada left.")
     with pytest.raises(ValueError, match="question and its context 2: no text under 'context'"):
         answerer.predict([("Who?", "Ada left."), {"question": "Who?"}])
     with pytest.raises(ValueError, match="no question of the training data has an answer"):
-        boustro.QuestionAnswerer(pair).fit(UNANSWERED)
+        boustro.QuestionAnswerer(tiny_pair).fit(UNANSWERED)
     with pytest.raises(ValueError, match="a mlp head is not for this task, whose heads are answer"):
-        boustro.QuestionAnswerer(pair, "mlp")
+        boustro.QuestionAnswerer(tiny_pair, "mlp")
     moved = QUESTIONS * 2 + [QUESTIONS[0] | {"answers": [{"text": "Ada", "start": 0}]}]
     with pytest.warns(UserWarning, match="1 answers that do not stand at their offset"):
         answerer.evaluate(moved)

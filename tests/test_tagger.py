@@ -36,30 +36,25 @@ DATA = [
 
 
 @pytest.fixture(scope="module")
-def pair(tiny_lm):
-    return f"{tiny_lm('llama', sentinel=True)}+{tiny_lm('llama', 'backward', seed=1, sentinel=True)}"
-
-
-@pytest.fixture(scope="module")
-def tagger(pair):
-    return boustro.Tagger(pair, "mlp", epochs=60, lr=1e-2, dropout=0.0, hidden=64).fit(DATA, DATA, seed=1)
+def tagger(tiny_pair):
+    return boustro.Tagger(tiny_pair, "mlp", epochs=60, lr=1e-2, dropout=0.0, hidden=64).fit(DATA, DATA, seed=1)
 
 
 @pytest.mark.parametrize("head", ["linear", "mlp"])
-def test_a_pair_learns_what_stands_on_either_side(pair, head):
-    trained = boustro.Tagger(pair, head, epochs=60, lr=1e-2, dropout=0.0).fit(DATA, DATA, seed=1)
+def test_a_pair_learns_what_stands_on_either_side(tiny_pair, head):
+    trained = boustro.Tagger(tiny_pair, head, epochs=60, lr=1e-2, dropout=0.0).fit(DATA, DATA, seed=1)
     assert trained.evaluate(DATA).f1 > 95
     assert trained.record["dev_curve"][trained.record["best_epoch"] - 1] == max(trained.record["dev_curve"])
 
 
-def test_a_forward_lm_alone_cannot_know_what_follows_the_first_word(pair):
-    forward = boustro.Tagger(pair.split("+")[0], "mlp", epochs=60, lr=1e-2, dropout=0.0).fit(DATA, DATA, seed=1)
+def test_a_forward_lm_alone_cannot_know_what_follows_the_first_word(tiny_pair):
+    forward = boustro.Tagger(tiny_pair.split("+")[0], "mlp", epochs=60, lr=1e-2, dropout=0.0).fit(DATA, DATA, seed=1)
     assert forward.evaluate(DATA).f1 < 85
 
 
 @pytest.mark.parametrize("head", ["linear", "mlp"])
-def test_saved_and_opened_taggers_agree(pair, head, tmp_path):
-    trained = boustro.Tagger(pair, head, epochs=2).fit(DATA, seed=1)
+def test_saved_and_opened_taggers_agree(tiny_pair, head, tmp_path):
+    trained = boustro.Tagger(tiny_pair, head, epochs=2).fit(DATA, seed=1)
     trained.save_pretrained(tmp_path / "ner")
     opened = boustro.Tagger.from_pretrained(tmp_path / "ner")
     text = "Ada Brandt said Vellmar closes ."
@@ -134,8 +129,8 @@ def test_what_is_no_sentence_is_named_with_its_place(tagger, ask, given, message
         getattr(tagger, ask)(given)
 
 
-def test_a_tagger_and_an_entity_say_what_they_are(tagger, pair):
-    assert repr(tagger) == f"Tagger(encoder={pair!r}, head='mlp', types=['LOC', 'PER'])"
+def test_a_tagger_and_an_entity_say_what_they_are(tagger, tiny_pair):
+    assert repr(tagger) == f"Tagger(encoder={tiny_pair!r}, head='mlp', types=['LOC', 'PER'])"
     assert repr(boustro.Tagger("starter", "linear")) == "Tagger(encoder='starter', head='linear', trained=False)"
     (entity,) = tagger.predict("In Vellmar it rained.")
     told = {"label": "LOC", "start": 3, "end": 10, "text": "Vellmar", "score": entity.score}
@@ -157,10 +152,10 @@ def test_gold_labels_that_a_tagger_does_not_know_are_a_warning(tagger):
         tagger.evaluate([*DATA, (["Ada", "Lisse"], ["B-BOAT", "B-SHIP"])])
 
 
-def test_a_device_that_is_not_here_is_named(pair):
+def test_a_device_that_is_not_here_is_named(tiny_pair):
     for make in (boustro.Tagger, load_encoder):
         with pytest.raises(ValueError, match="device 'abacus' cannot be used here; the best one is"):
-            make(pair.split("+")[0], device="abacus")
+            make(tiny_pair.split("+")[0], device="abacus")
 
 
 def test_batches_and_the_cache_change_no_tag(tagger):
@@ -169,9 +164,9 @@ def test_batches_and_the_cache_change_no_tag(tagger):
     assert together == [tagger.tag([s])[0] for s in sentences] == tagger.tag(sentences, cached=True)
 
 
-def test_one_seed_gives_one_tagger(pair):
+def test_one_seed_gives_one_tagger(tiny_pair):
     first, same, other = (
-        boustro.Tagger(pair, "mlp", epochs=2).fit(DATA, DATA, seed=s).head.state_dict() for s in (1, 1, 2)
+        boustro.Tagger(tiny_pair, "mlp", epochs=2).fit(DATA, DATA, seed=s).head.state_dict() for s in (1, 1, 2)
     )
     assert all(torch.equal(first[k], same[k]) for k in first)
     assert any(not torch.equal(first[k], other[k]) for k in first)
@@ -193,9 +188,9 @@ def test_long_sentences_are_windowed_and_said_so(tagger):
         ([(["a"], ["PERSON"])], "is not a valid IOB1, BIO or BIOES tag"),
     ],
 )
-def test_data_that_cannot_be_learned_from_is_refused(pair, data, message):
+def test_data_that_cannot_be_learned_from_is_refused(tiny_pair, data, message):
     with pytest.raises(ValueError, match=message):
-        boustro.Tagger(pair).fit(data)
+        boustro.Tagger(tiny_pair).fit(data)
 
 
 def test_an_untrained_tagger_says_so():
@@ -307,34 +302,34 @@ def test_losses_in_bf16_are_those_in_fp32_but_for_rounding_and_weights_stay_fp32
     np.testing.assert_allclose(*losses, rtol=5e-3)
 
 
-def test_features_of_a_pair_are_those_of_its_parts(pair):
-    encoder = load_encoder(pair)
+def test_features_of_a_pair_are_those_of_its_parts(tiny_pair):
+    encoder = load_encoder(tiny_pair)
     features = encoder.encode_all([words for words, _ in DATA])
     assert features.starts[-1] == sum(len(words) for words, _ in DATA)
     for sentence, (words, _) in zip(features.sentences(), DATA, strict=True):
         assert [len(a) for a in sentence] == [len(words)] * 2
 
 
-def test_files_and_lists_give_the_same_tagger(pair, tmp_path):
+def test_files_and_lists_give_the_same_tagger(tiny_pair, tmp_path):
     file = tmp_path / "train.conll"
     file.write_text(format_conll(DATA), "utf-8")
-    a = boustro.Tagger(pair, "linear", epochs=1).fit(file)
-    b = boustro.Tagger(pair, "linear", epochs=1).fit(DATA)
+    a = boustro.Tagger(tiny_pair, "linear", epochs=1).fit(file)
+    b = boustro.Tagger(tiny_pair, "linear", epochs=1).fit(DATA)
     assert json.dumps(a.record["losses"]) == json.dumps(b.record["losses"])
     assert a.record["train"]["fingerprint"] == b.record["train"]["fingerprint"]
 
 
-def test_entities_that_training_cannot_teach_are_counted(pair):
+def test_entities_that_training_cannot_teach_are_counted(tiny_pair):
     dev = [*DATA, (["Rovers", "won"], ["B-ORG", "O"])]
-    tagger = boustro.Tagger(pair, "linear", epochs=1).fit(DATA, dev)
+    tagger = boustro.Tagger(tiny_pair, "linear", epochs=1).fit(DATA, dev)
     assert tagger.record["notices"] == {"dev entities with a label that the training data never show": 1}
 
 
-def test_context_is_the_document_only_where_training_had_documents(pair):
-    apart = boustro.Tagger(pair, "linear", epochs=1).fit(DATA)
+def test_context_is_the_document_only_where_training_had_documents(tiny_pair):
+    apart = boustro.Tagger(tiny_pair, "linear", epochs=1).fit(DATA)
     assert apart.config.context == "sentence"
     named = [Sentence(tuple(w), tuple(t), document=f"d{i // 4}") for i, (w, t) in enumerate(DATA)]
-    together = boustro.Tagger(pair, "linear", epochs=1).fit(named)
+    together = boustro.Tagger(tiny_pair, "linear", epochs=1).fit(named)
     assert together.config.context == "document"
     assert together.record["losses"] != apart.record["losses"]
 

@@ -31,13 +31,8 @@ TEXTS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def pair(tiny_lm):
-    return f"{tiny_lm('llama', sentinel=True)}+{tiny_lm('llama', 'backward', seed=1, sentinel=True)}"
-
-
-def fit(pair, data, **options):
-    return boustro.Tagger(pair, epochs=2, cache=False, **options).fit(data, seed=1)
+def fit(tiny_pair, data, **options):
+    return boustro.Tagger(tiny_pair, epochs=2, cache=False, **options).fit(data, seed=1)
 
 
 @pytest.mark.parametrize(
@@ -73,9 +68,9 @@ def test_no_labels_at_all_are_refused():
 
 
 @pytest.mark.filterwarnings("ignore:.*without labels, read as context")
-def test_the_head_learns_from_what_an_lm_reads_around_the_labelled_sentences(pair):
+def test_the_head_learns_from_what_an_lm_reads_around_the_labelled_sentences(tiny_pair):
     partly, whole, alone = (
-        fit(pair, data) for data in (PARTLY, [(w, t or ["O"] * len(w)) for w, t in WORDS], LABELLED)
+        fit(tiny_pair, data) for data in (PARTLY, [(w, t or ["O"] * len(w)) for w, t in WORDS], LABELLED)
     )
     assert partly.types == ["LOC", "PER"]
     assert partly.record["train"]["sentences"] == 4 and partly.record["train"]["labelled"] == 2
@@ -89,29 +84,29 @@ def test_the_head_learns_from_what_an_lm_reads_around_the_labelled_sentences(pai
     assert kept.lengths.tolist() == [4, 7] and len(kept) == 2
     # The last document has no labels, so that it is not even encoded.
     assert partly.record["notices"][UNREAD] == 1
-    assert fit(pair, PARTLY[:3]).record["losses"] == partly.record["losses"]
+    assert fit(tiny_pair, PARTLY[:3]).record["losses"] == partly.record["losses"]
 
 
 @pytest.mark.filterwarnings("ignore:.*without labels, read as context")
 @pytest.mark.parametrize("options", [{"context": "sentence"}, {}])
-def test_without_documents_it_is_not_read_and_counted(pair, options):
+def test_without_documents_it_is_not_read_and_counted(tiny_pair, options):
     partly = [Sentence(tuple(w), None if t is None else tuple(t), document="d" if options else "") for w, t in WORDS]
-    tagger = fit(pair, partly, **options)
+    tagger = fit(tiny_pair, partly, **options)
     assert tagger.record["notices"][UNREAD] == 2
-    assert tagger.record["losses"] == fit(pair, [s for s in partly if s.is_labelled], **options).record["losses"]
+    assert tagger.record["losses"] == fit(tiny_pair, [s for s in partly if s.is_labelled], **options).record["losses"]
 
 
 @pytest.mark.filterwarnings("ignore:.*without labels, read as context")
-def test_its_mentions_are_pooled_and_its_labels_are_never_left_out(pair):
-    pooled = fit(pair, PARTLY, pool_mentions=True)
-    assert pooled.record["losses"] != fit(pair, LABELLED, pool_mentions=True).record["losses"]
-    assert fit(pair, PARTLY, calibrate=2).record["calibration"]["answers"] > 0
+def test_its_mentions_are_pooled_and_its_labels_are_never_left_out(tiny_pair):
+    pooled = fit(tiny_pair, PARTLY, pool_mentions=True)
+    assert pooled.record["losses"] != fit(tiny_pair, LABELLED, pool_mentions=True).record["losses"]
+    assert fit(tiny_pair, PARTLY, calibrate=2).record["calibration"]["answers"] > 0
 
 
-def test_from_the_command_line(pair, tmp_path, capsys):
+def test_from_the_command_line(tiny_pair, tmp_path, capsys):
     file = tmp_path / "partly.jsonl"
     file.write_text(rows(*PARTLY))
-    how = ["--encoder", pair, "--epochs", "2", "--no-cache"]
+    how = ["--encoder", tiny_pair, "--epochs", "2", "--no-cache"]
     assert main(["fit", "--train", str(file), *how, "--out", str(tmp_path / "ner")]) == 0
     assert "2 sentences without labels, read as context only" in capsys.readouterr().err
     assert main(["check", str(file)]) == 0
@@ -148,11 +143,11 @@ def test_each_is_placed_once_and_none_is_lost():
     assert counts == {AROUND: 3, NOT_FOUND: 1}
 
 
-def test_documents_from_the_command_line(pair, tmp_path, capsys):
+def test_documents_from_the_command_line(tiny_pair, tmp_path, capsys):
     train, texts = tmp_path / "train.jsonl", tmp_path / "texts.txt"
     train.write_text(rows({"words": ["Ada", "left", "."], "tags": ["B-PER", "O", "O"]}))
     texts.write_text("\n".join(DOCUMENTS))
-    how = ["--train", str(train), "--documents", str(texts), "--encoder", pair, "--epochs", "1", "--no-cache"]
+    how = ["--train", str(train), "--documents", str(texts), "--encoder", tiny_pair, "--epochs", "1", "--no-cache"]
     assert main(["fit", *how, "--out", str(tmp_path / "ner")]) == 0
     said = capsys.readouterr().err
     assert f"2 {AROUND}" in said and NOT_FOUND not in said
@@ -162,11 +157,11 @@ def test_documents_from_the_command_line(pair, tmp_path, capsys):
     assert "--documents is for taggers" in capsys.readouterr().err
 
 
-def test_a_sentence_without_labels_has_no_gold_on_the_labelling_page(pair, tmp_path, capsys):
+def test_a_sentence_without_labels_has_no_gold_on_the_labelling_page(tiny_pair, tmp_path, capsys):
     file = tmp_path / "partly.jsonl"
     file.write_text(rows(*PARTLY))
     texts = read_to_label(file, "auto", DEFAULT_OPTIONS)
     assert [text.gold is None for text in texts] == [False, True, False, True]
     assert "context" not in capsys.readouterr().err
     with pytest.raises(ValueError, match="--train needs labelled sentences"):
-        make_source(pair, LabelOptions(train=file), DEFAULT_OPTIONS, DEFAULT_RUN)
+        make_source(tiny_pair, LabelOptions(train=file), DEFAULT_OPTIONS, DEFAULT_RUN)
