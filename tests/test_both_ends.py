@@ -65,10 +65,9 @@ def reference(pair: Pair, gap: Gap, length: int, name: str, weight: float) -> li
                 b[wrong] = -torch.inf
         if step == length - 1 and name not in ("forward", "backward"):
             left.append(int((f + b - weight * pair.unigram).argmax()))
-        elif {
-            "surer-first": bool(f.max() >= b.max()),
-            "alternate": step % 2 == 0,
-        }.get(name, name.startswith("forward")):
+        elif {"surer-first": bool(f.max() >= b.max()), "alternate": step % 2 == 0}.get(
+            name, name.startswith("forward")
+        ):
             left.append(int(f.argmax()))
         else:
             right.append(int(b.argmax()))

@@ -18,12 +18,7 @@ from boustro.types import Entity, Sentence
 START, BEFORE_AND, AFTER_AND, UNSEEN, LONG = GROUPS
 LOTTE = "Note - Lotte and Hyundai , Haitai and Samsung played two games"
 TABLES = [  # tables 3 and 4 of the paper: words, reference, forward only, proposal
-    (
-        "Jones Medical completes acquisition .",
-        "B-ORG I-ORG O O O",
-        "B-PER I-ORG O O O",
-        "B-ORG I-ORG O O O",
-    ),
+    ("Jones Medical completes acquisition .", "B-ORG I-ORG O O O", "B-PER I-ORG O O O", "B-ORG I-ORG O O O"),
     (
         LOTTE,
         "O O B-ORG O B-ORG O B-ORG O B-ORG O O O",

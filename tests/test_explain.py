@@ -45,10 +45,7 @@ def test_an_lm_alone_is_the_head_over_the_mean_of_the_other(tagger):
 
 
 def test_nothing_is_said_where_there_is_one_lm_or_no_mean(tiny_lm, pair):
-    for model in (
-        boustro.Tagger(str(tiny_lm("llama")), **SMALL),
-        boustro.Tagger(pair, standardise=False, **SMALL),
-    ):
+    for model in (boustro.Tagger(str(tiny_lm("llama")), **SMALL), boustro.Tagger(pair, standardise=False, **SMALL)):
         model.fit(TAGGED, seed=1)
         assert explain(model, model.answer_inputs(["Ada left."])) == [{}]
 

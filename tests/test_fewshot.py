@@ -111,12 +111,6 @@ def test_the_report_is_one_safe_file(study):
     assert verdict(read(out)) in markdown and "K = 6" in markdown
 
 
-def test_json_goes_to_standard_output_alone(study, capsys):
-    arguments, out = study
-    assert main([*arguments, "--json", "-"]) == 0
-    assert json.loads(capsys.readouterr().out) == read(out)
-
-
 def test_the_papers_protocol_reports_the_best_runs_of_its_search(study, tmp_path, capsys):
     arguments, _ = study
     given = [
@@ -151,14 +145,8 @@ def test_the_test_set_judges_and_dev_is_left_alone(study, tmp_path):
 )
 def test_a_study_of_nothing_is_refused(change, message):
     sentences = [Sentence(("Ada",), ("B-PER",), where="f:1")]
-    given = {
-        "encoders": ("x",),
-        "shots": (1,),
-        "seeds": 1,
-        "heads": (("auto", "auto"),),
-        "train": sentences,
-        "dev": sentences,
-    }
+    given = {"encoders": ("x",), "shots": (1,), "seeds": 1, "heads": (("auto", "auto"),)}
+    given |= {"train": sentences, "dev": sentences}
     StackedStudy(**given)
     with pytest.raises(ValueError, match=message):
         StackedStudy(

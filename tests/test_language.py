@@ -21,10 +21,7 @@ LABELLED = {
         ("艾达在利塞港。", [[0, 2, "PER"], [3, 6, "LOC"]]),
         ("米拉住在维尔马。", [[0, 2, "PER"], [4, 7, "LOC"]]),
     ],
-    "arabic": [
-        ("تعمل ليلى في ليسة.", [[5, 9, "PER"], [13, 17, "LOC"]]),
-        ("تسكن ميرا في فلمار.", [[5, 9, "PER"]]),
-    ],
+    "arabic": [("تعمل ليلى في ليسة.", [[5, 9, "PER"], [13, 17, "LOC"]]), ("تسكن ميرا في فلمار.", [[5, 9, "PER"]])],
 }
 SHAPE = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
 SMALL = ["--vocabulary", "300", "--segment-length", "16", "--batch-segments", "2", "--passes", "2", "--epochs", "3"]

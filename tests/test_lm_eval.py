@@ -30,14 +30,7 @@ ROWS = {
     "continuation_hard": QUESTIONS,
     "piqa": [{"goal": "mend a net", "sol1": "knot it", "sol2": "burn it", "label": 0}] * 2,
     "siqa": [
-        {
-            "context": "Ada left.",
-            "question": "Why?",
-            "answerA": "rain",
-            "answerB": "a b",
-            "answerC": "x",
-            "label": "2",
-        }
+        {"context": "Ada left.", "question": "Why?", "answerA": "rain", "answerB": "a b", "answerC": "x", "label": "2"}
     ],
     "winogrande": [
         {"sentence": "Ada gave Ines a net because _ had two.", "option1": "Ada", "option2": "Ines", "answer": "1"}

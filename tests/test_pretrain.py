@@ -53,14 +53,8 @@ def validation(shards) -> Path:
 
 def command(shards: Path, out: Path, *options: object, steps: int = STEPS) -> list[str]:
     """A run of `steps` steps of the tiny preset. A later option takes the place of an earlier one of its name."""
-    given = {
-        "--shards": shards,
-        "--out": out,
-        "--preset": "tiny",
-        "--segment-length": LENGTH,
-        "--batch-segments": BATCH,
-        "--tokens": steps * STEP_PIECES,
-    }
+    given = {"--shards": shards, "--out": out, "--preset": "tiny", "--segment-length": LENGTH}
+    given |= {"--batch-segments": BATCH, "--tokens": steps * STEP_PIECES}
     return pretrain_words(given, options)
 
 

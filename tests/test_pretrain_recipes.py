@@ -51,12 +51,7 @@ def test_what_fits_an_architecture(config, kind, fitting):
         ("causal", BertConfig(), {}, "trains causal LMs, but 'bert' is a masked one, which fits: masked, span"),
         ("causal", T5Config(), {}, "'t5' is neither a causal nor a masked one, which fits no objective"),
         ("replaced", BertConfig(), {}, "needs the heads of electra, not of 'bert', which fits: masked, span"),
-        (
-            "masked",
-            BertConfig(),
-            {"mask_token_id": None},
-            "a tokenizer with a mask piece.*do not need it: causal",
-        ),
+        ("masked", BertConfig(), {"mask_token_id": None}, "a tokenizer with a mask piece.*do not need it: causal"),
         ("sentence-pair", BertConfig(), {}, "a cls and a sep and a pad piece.*'cls_token': '<|cls|>', 'sep_token'"),
     ],
 )

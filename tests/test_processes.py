@@ -86,14 +86,6 @@ def test_two_processes_compute_what_one_does(command, alone, folder):
     assert (folder / "two.1.err").read_text() == ""
 
 
-def test_two_processes_compute_what_one_does_of_prefixes_and_suffixes(command, folder):
-    """Micro-batches have different numbers of targets; the loss of a step is the mean over all of them."""
-    options = ["--objective", "prefix-suffix", "--preset", "biglm-tiny", "--least-pieces", 4]
-    assert main(command(folder / "alone-biglm", *options)) == 0
-    assert together(command(folder / "two-biglm", *options), folder / "two-biglm") == [0, 0]
-    assert_same_run(folder / "two-biglm", folder / "alone-biglm")
-
-
 def test_one_process_goes_on_where_two_were_killed(command, alone, folder):
     """kill -9 in the second micro-batch of step 4, of two a process."""
     out, deaths = folder / "fewer", [(children.killed_in_micro_batch, 8)] * 2

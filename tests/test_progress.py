@@ -90,14 +90,8 @@ COMMANDS = {
     "predict --out": ("predict {p}/ner {p}/corpus.txt --out {t}/out.jsonl", "labelling: [0-9]+ of 60 rows"),
     "predict --resume": ("predict {p}/ner {p}/corpus.txt --out {t}/out.jsonl --resume", "labelling: [0-9]+ of 60 rows"),
     "evaluate": ("evaluate {p}/ner {p}/train.jsonl --no-cache", r"{lm}: [\d,]+ of [\d,]+ words"),
-    "fit, encoding": (
-        FIT,
-        r"{lm}: [\d,]+ of [\d,]+ words",
-    ),
-    "fit, training": (
-        FIT,
-        r"training: \d+ of \d+ steps",
-    ),
+    "fit, encoding": (FIT, r"{lm}: [\d,]+ of [\d,]+ words"),
+    "fit, training": (FIT, r"training: \d+ of \d+ steps"),
     "batch": ("batch {p}/ner {p}/in {t}/answers", "answering: 1 of 1 shards"),
     "embed": ("embed {p}/corpus.txt --out {t}/v.npy --encoder {lm}", "embedding: 40 of 40 texts"),
     "tokenize": (

@@ -220,15 +220,8 @@ def files(tmp_path):
 
 def test_the_command_prints_answers_and_their_scores_beside_the_controls(masked, tiny_pair, files, capsys):
     for model, more in ((masked["prefix"], ["--calibrate"]), (tiny_pair, []), (masked["bert"], ["--score", "duel"])):
-        words = [
-            "prompt",
-            str(files / "labelled.jsonl"),
-            "--model",
-            model,
-            "--template",
-            str(files / "own.json"),
-            *more,
-        ]
+        words = ["prompt", str(files / "labelled.jsonl"), "--model", model, "--template", str(files / "own.json")]
+        words += more
         assert main([*words, "--json", str(files / "out.json")]) == 0
         out, errors = capsys.readouterr()
         answers, figures = [json.loads(line) for line in out.splitlines()], json.loads((files / "out.json").read_text())
@@ -289,14 +282,7 @@ def test_fine_tuning_learns_the_words_of_the_labels(masked, tiny_lm, files, caps
     assert not (files / "lm" / "length_head.safetensors").exists()
     assert "prompt_end" not in json.loads((files / "lm" / "config.json").read_text())
     capsys.readouterr()
-    asked = [
-        "prompt",
-        str(files / "labelled.jsonl"),
-        "--model",
-        str(files / "lm"),
-        "--json",
-        "-",
-    ]
+    asked = ["prompt", str(files / "labelled.jsonl"), "--model", str(files / "lm"), "--json", "-"]
     assert main(asked) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["scores"]["answers"]["accuracy"] == 100, "a constant answer gets 60"

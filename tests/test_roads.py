@@ -227,11 +227,7 @@ def others(tmp_path_factory, tiny_tokenizer):
         ("repeated:{bert}", {}, r"name it masked:"),
         ("{bert}", {}, r"name it masked:"),
         ("repeated:{t5}", {}, r"is an encoder-decoder \(t5\), not a causal LM"),
-        (
-            "unmasked:{mamba}",
-            {},
-            r"architecture .mamba. cannot be removed in block 1: a piece still .*repeated:",
-        ),
+        ("unmasked:{mamba}", {}, r"architecture .mamba. cannot be removed in block 1: a piece still .*repeated:"),
         ("unmasked:2:{mamba}", {}, "cannot be removed in block 2: its blocks take no mask over pairs of pieces"),
         ("unmasked:./no/such/model", {}, "no model could be loaded"),
         ("unmasked:starter", {}, "is a pair; name one of its LMs: unmasked:starter-forward or unmasked:starter-back"),

@@ -105,13 +105,8 @@ def command(shards, out, *more):
 
 
 def test_cells_are_known_by_what_decides_them(shards, tmp_path):
-    given = {
-        "shards": (shards,),
-        "validation": shards,
-        "out": tmp_path,
-        "budgets": (8192, 4096, 4096),
-        "sizes": ("mini",),
-    }
+    given = {"shards": (shards,), "validation": shards, "out": tmp_path, "sizes": ("mini",)}
+    given["budgets"] = (8192, 4096, 4096)
     study = ScalingStudy(ScalingOptions(**given))
     cells = study.cells(tmp_path)
     assert Counter((cell.system, cell.number) for cell in cells) == Counter(

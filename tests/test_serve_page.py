@@ -159,7 +159,7 @@ def test_a_file_with_gold_tags_becomes_a_table(browser, served):
     page.run("$('input').value = 'Ada NNP B-PER\\nleft VBD O\\n\\nLisse NNP B-LOC\\n'; go()")
     page.wait("!$('conll').hidden")
     assert page.run("[...document.querySelectorAll('#rows tr.differs td')].map(cell => cell.textContent)") == [
-        *("Lisse", "B-LOC", "O"),
+        *("Lisse", "B-LOC", "O")
     ]
     assert page.text("#legend") == "3 words, 1 with another tag"
 

@@ -103,14 +103,3 @@ def test_both_directions_beat_one_on_the_sample():
         tagger = boustro.Tagger(spec).fit(sample / "train.conll", sample / "dev.conll", seed=1)
         scores[spec] = tagger.evaluate(sample / "test.conll").f1
     assert scores["starter"] > scores["starter-forward"] + 3
-
-
-@pytest.mark.long
-@pytest.mark.shared_data
-def test_a_hundred_real_sentences_are_tagged_better_by_both_directions(shared_data):
-    train, dev = (read_data(shared_data / "ner" / "conll2003" / f"{n}.txt") for n in ("train", "dev"))
-    f1 = {
-        spec: boustro.Tagger(spec, epochs=8).fit(train[:1000], seed=1).evaluate(dev[:500]).f1
-        for spec in ("starter-forward", "starter")
-    }
-    assert f1["starter"] > f1["starter-forward"] + 3

@@ -8,15 +8,7 @@ import torch
 
 from boustro.generation.draws import Draws
 from boustro.generation.options import GenerationConfig
-from boustro.generation.strategies import (
-    STRATEGIES,
-    blocks,
-    find_strategy,
-    gibbs,
-    left_to_right,
-    mask_predict,
-    shares,
-)
+from boustro.generation.strategies import STRATEGIES, blocks, find_strategy, gibbs, left_to_right, mask_predict, shares
 from generators import SamePlaces, Table
 
 MASK = 5
@@ -236,11 +228,7 @@ def test_lengths(options, wanted):
     [
         ("mask-predct", "masked", "unknown strategy 'mask-predct': known are .*did you mean 'mask-predict'"),
         ("gibbs", "causal", "'gibbs' writes with a masked LM, and x is a causal one, which writes with causal"),
-        (
-            "causal",
-            "masked",
-            "'causal' writes with a causal LM, and x is a masked one, which writes with mask-predict",
-        ),
+        ("causal", "masked", "'causal' writes with a causal LM, and x is a masked one, which writes with mask-predict"),
     ],
 )
 def test_a_strategy_of_the_other_kind_of_lm_is_refused(name, kind, message):

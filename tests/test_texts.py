@@ -345,20 +345,7 @@ def test_a_report_says_which_words_moved_a_confident_mistake(lm, tmp_path):
         (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
     words = ["--train", str(tmp_path / "train.jsonl"), "--dev", str(tmp_path / "dev.jsonl")]
     words += ["--out", str(tmp_path / "out")]
-    small = [
-        "--seeds",
-        "1",
-        "--heads",
-        "mlp-pool",
-        "--epochs",
-        "15",
-        "--lr",
-        "0.01",
-        "--hidden",
-        "16",
-        "--dropout",
-        "0",
-    ]
+    small = "--seeds 1 --heads mlp-pool --epochs 15 --lr 0.01 --hidden 16 --dropout 0".split()
     assert main(["compare", "--task", "classify", "--encoders", lm, *words, *small]) == 0
     mistake = json.loads((tmp_path / "out/results.json").read_text())["mistakes"][0]
     assert mistake["answers"][next(iter(mistake["answers"]))]["said"] == "port"

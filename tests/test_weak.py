@@ -250,8 +250,7 @@ def test_types_of_weak_examples_are_learned_and_gold_ones_come_last(tiny_pair):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
-    [({"head": "ridge-pool"}, "is trained at once"), ({"words": True}, "not for --words")],
+    ("options", "message"), [({"head": "ridge-pool"}, "is trained at once"), ({"words": True}, "not for --words")]
 )
 def test_what_cannot_learn_in_two_stages_is_refused(tiny_pair, options, message):
     texts = [("Ada left.", "a"), ("It rained.", "b")] * 3
