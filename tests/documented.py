@@ -58,8 +58,6 @@ TINY = {
 }
 """Words of a command that are replaced wherever they occur."""
 VARIABLES = {"C": "conll2003", "DATA": "data", "MINILM": "minilm"}
-NOT_RUN: dict[str, str] = {}
-"""Blocks that cannot run here, by page and first command: the reason."""
 
 SAMPLE = files("boustro").joinpath("data", "sample", "train.conll").read_text("utf-8")
 LABELLED = "\n\n".join(SAMPLE.split("\n\n")[:14]) + "\n\n"

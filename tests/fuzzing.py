@@ -219,13 +219,8 @@ def other_kind(case: Case) -> list[str] | Callable[[], Any]:
 
 STARTS = [b"PK\x03\x04", b"PK\x05\x06", b"%PDF-1.7\n", b"PAR1\x15", b"ARROW1\x00\x00", b"\x1f\x8b\x08", b"BZh91AY&SY"]
 STARTS += [b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd", b"GGUF\x03\x00\x00\x00", b"SQLite format 3\x00", b"\x80\x04\x95"]
-STARTS += [
-    b"version https://git-lfs.github.com/spec/v1\n",
-    b"<!DOCTYPE html>",
-    b"\xff\xfe",
-    b"\xef\xbb\xbf",
-    b"\xd0\xcf\x11\xe0",
-]
+STARTS += [b"version https://git-lfs.github.com/spec/v1\n", b"<!DOCTYPE html>", b"\xff\xfe", b"\xef\xbb\xbf"]
+STARTS.append(b"\xd0\xcf\x11\xe0")
 TABLE_READERS = [
     "check {}",
     "check {} {} --task classify --json -",

@@ -7,20 +7,10 @@ from typing import Any
 import gguf
 from transformers import AutoConfig, AutoModelForCausalLM
 
-TENSORS = {
-    "model.embed_tokens": "token_embd",
-    "model.norm": "output_norm",
-    "lm_head": "output",
-    "self_attn.q_proj": "attn_q",
-    "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v",
-    "self_attn.o_proj": "attn_output",
-    "mlp.gate_proj": "ffn_gate",
-    "mlp.up_proj": "ffn_up",
-    "mlp.down_proj": "ffn_down",
-    "input_layernorm": "attn_norm",
-    "post_attention_layernorm": "ffn_norm",
-}
+TENSORS = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
+TENSORS |= {f"self_attn.{part}_proj": f"attn_{part}" for part in "qkv"} | {"self_attn.o_proj": "attn_output"}
+TENSORS |= {f"mlp.{part}_proj": f"ffn_{part}" for part in ("gate", "up", "down")}
+TENSORS |= {"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm"}
 
 
 def write_gguf(file: Path, folder: Path) -> Path:

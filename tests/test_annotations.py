@@ -42,14 +42,8 @@ def task(*results, text=TEXT, **more):
 
 def record(text=TEXT, **responses):
     answered = {name: [{"value": value, "user_id": "1"}] for name, value in responses.items()}
-    return {
-        "id": "1",
-        "fields": {"text": text},
-        "metadata": {},
-        "suggestions": {},
-        "responses": answered,
-        "vectors": {},
-    }
+    empty = {name: {} for name in ("metadata", "suggestions", "vectors")}
+    return {"id": "1", "fields": {"text": text}, "responses": answered, **empty}
 
 
 def span(start, end, label):

@@ -13,7 +13,7 @@ import pytest
 
 from boustro.cli.main import COMMANDS, main
 from boustro.options import check_options
-from documented import NOT_RUN, arguments_of, expand, make_folder, run_block
+from documented import arguments_of, expand, make_folder, run_block
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -86,9 +86,8 @@ def runs():
     """The blocks that are run, the README's and short ones first; those that show no new command are marked `long`."""
     shown: set[str] = set()
     for name in sorted(BLOCKS, key=lambda name: (not name.startswith("README"), BLOCKS[name].count("boustro"))):
-        if name not in NOT_RUN:
-            yield pytest.param(name, marks=pytest.mark.long if SHOWN[name] <= shown else (), id=name[:60])
-            shown |= SHOWN[name]
+        yield pytest.param(name, marks=pytest.mark.long if SHOWN[name] <= shown else (), id=name[:60])
+        shown |= SHOWN[name]
 
 
 @pytest.mark.parametrize("name", runs())
@@ -97,10 +96,6 @@ def test_commands_shown_end_well(name, here, monkeypatch):
     with Path("log.txt").open() as log:
         monkeypatch.setattr("sys.stdin", log)
         run_block(BLOCKS[name], here)
-
-
-def test_blocks_that_are_not_run_still_exist():
-    assert NOT_RUN.keys() <= BLOCKS.keys()
 
 
 @pytest.mark.parametrize(("page", "command"), INLINE, ids=lambda value: value[:60])

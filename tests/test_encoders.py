@@ -175,15 +175,10 @@ def test_a_warm_cache_reads_no_model_and_a_change_of_what_matters_misses_it(tiny
     encoder.encode_all(SENTENCES)
     monkeypatch.setattr("boustro.encoders.reading.PieceEncoder._read", lambda *_: pytest.fail("the model was run"))
     load_encoder(path, cache=tmp_path).encode_all(SENTENCES)
-    for changed in (
-        {"layers": "last"},
-        {"pooling": "exit"},
-        {"dtype": "float32"},
-        {"start_piece": "eos"},
-        {"spacing": "always"},
-    ):
+    changes = {"layers": "last", "pooling": "exit", "dtype": "float32", "start_piece": "eos", "spacing": "always"}
+    for name, value in changes.items():
         with pytest.raises(pytest.fail.Exception):
-            load_encoder(path, cache=tmp_path, **changed).encode_all(SENTENCES)
+            load_encoder(path, cache=tmp_path, **{name: value}).encode_all(SENTENCES)
     with pytest.raises(pytest.fail.Exception):
         load_encoder(path, cache=tmp_path).encode_all(SENTENCES[:2])
     with pytest.raises(pytest.fail.Exception):

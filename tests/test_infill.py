@@ -21,14 +21,8 @@ def infiller(tiny_pair) -> Infiller:
 
 
 def test_nothing_outside_the_gaps_changes(infiller):
-    texts = [
-        "Ada ___ the ___.",
-        "___ left",
-        "left\n___",
-        "an un___able\tman  ___",
-        "(____)___ Ada",
-        "__ is no gap, ___ is",
-    ]
+    texts = ["Ada ___ the ___.", "___ left", "left\n___", "an un___able\tman  ___", "(____)___ Ada"]
+    texts.append("__ is no gap, ___ is")
     for text, found in zip(texts, infiller.fill(texts), strict=True):
         rest, end = split_gaps(text), 0
         assert found.text == text and len(found.gaps) == len(rest) - 1

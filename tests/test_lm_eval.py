@@ -22,12 +22,8 @@ QUESTIONS = [
     {"question": "Ada Brandt", "choices": ["is never on time", "closes", "a crate of cherries", "it"], "answer": 0},
     {"question": "When the wind turns north", "choices": ["a bank", "they mend nets"], "answer": 1},
 ]
-ROWS = {
-    "arc_easy": QUESTIONS,
-    "arc_challenge": QUESTIONS,
-    "openbookqa": QUESTIONS,
-    "continuation_easy": QUESTIONS,
-    "continuation_hard": QUESTIONS,
+OURS = "arc_easy arc_challenge openbookqa continuation_easy continuation_hard".split()
+ROWS = dict.fromkeys(OURS, QUESTIONS) | {
     "piqa": [{"goal": "mend a net", "sol1": "knot it", "sol2": "burn it", "label": 0}] * 2,
     "siqa": [
         {"context": "Ada left.", "question": "Why?", "answerA": "rain", "answerB": "a b", "answerC": "x", "label": "2"}

@@ -150,13 +150,8 @@ def test_a_preset_is_of_the_width_and_depth_of_the_causal_one(kind):
             make_masked_config(f"{kind}-{size}", make_pieces(), VOCABULARY, 128),
             make_config(size, VOCABULARY, 128, END),
         )
-        for name in (
-            "hidden_size",
-            "num_hidden_layers",
-            "num_attention_heads",
-            "max_position_embeddings",
-            "vocab_size",
-        ):
+        shape = "hidden_size num_hidden_layers num_attention_heads max_position_embeddings vocab_size"
+        for name in shape.split():
             assert getattr(ours, name) == getattr(causal, name), name
         if kind == "eurobert":
             assert ours.intermediate_size == causal.intermediate_size

@@ -359,14 +359,8 @@ def test_a_verdict_admits_that_there_is_no_difference():
 
     second = system("b", 79.9, gap(0.1, -0.4, 0.6, 0.8, False))
     task = {"metric": "F1"}
-    results = {
-        "judged_on": "dev",
-        "seeds": 3,
-        "best": "a",
-        "stamp": "",
-        "task": task,
-        "systems": [system("a", 80.0, None), second],
-    }
+    results = {"judged_on": "dev", "seeds": 3, "best": "a", "stamp": "", "task": task}
+    results["systems"] = [system("a", 80.0, None), second]
     assert "; no reliable difference to b (0.1 points, 95% interval −0.4 to 0.6, p = 0.800)" in verdict(results)
     second["to_best"] = gap(3.0, 2.0, 4.0, 0.0004, True)
     certain = "3.0 points above b (95% interval 2.0 to 4.0, p < 0.001)."

@@ -33,13 +33,8 @@ print(boustro.__file__)
 
 
 def python(*arguments, cwd, **environment):
-    done = subprocess.run(
-        [sys.executable, *map(str, arguments)],
-        cwd=cwd,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-    )
+    command, environment = [sys.executable, *map(str, arguments)], {**os.environ, **environment}
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
