@@ -269,7 +269,7 @@ def test_output_that_cannot_be_written_is_said_in_a_sentence(folder, command, un
 
 
 def test_a_full_disk_and_a_closed_pipe_end_the_answers_of_predict(folder, tmp_path):
-    (tmp_path / "text").write_text("Ada said boats cost 3 million .\n" * 1000)
+    (tmp_path / "text").write_text("Ada said boats cost 3 million .\n" * 3000)  # more than a pipe holds
     assert shell(f"{{boustro}} predict {folder / 'ner'} {tmp_path / 'text'} | head -1") == ("", 141)
     assert shell(f"{{boustro}} predict {folder / 'ner'} {tmp_path / 'text'} >/dev/full") == FULL
 
