@@ -112,6 +112,8 @@ def test_the_last_copy_is_read_where_its_pieces_stand(tiny_lm, copies, between, 
     middle = plain.tokenizer(between)["input_ids"] if between else []
     row = [plain.tokenizer.eos_token_id, *(once + middle) * (copies - 1), *once]
     states = torch.stack(plain._hidden_states(torch.tensor([row]), [len(row)]))[:, 0, -len(once) :]
+    repeated = load_encoder(f"repeated:{copies}:{path}", dtype="float32", between=between)
+    torch.testing.assert_close(repeated.last_copy([once, once])[1], states.transpose(0, 1), atol=1e-5, rtol=0)
     if direction == "backward":
         states = states.flip(1)
     for place, ends in (("first", pieces.bounds[:-1]), ("last", pieces.bounds[1:] - 1)):
