@@ -3,8 +3,6 @@
 Every command is parsed. `make test` runs a block for each command, `make test-long` all.
 """
 
-import functools
-import inspect
 import re
 import shlex
 from pathlib import Path
@@ -66,16 +64,7 @@ def here(placeholders, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", BLOCKS, ids=lambda name: name[:60])
 def test_options_of_commands_shown_are_taken(name, here, monkeypatch):
-    def checked_only(command):
-        @functools.wraps(command)
-        def check(*given, **named):
-            check_options(command, signature.bind(*given, **named).arguments)
-
-        del check.__wrapped__  # whose annotations tyro would read
-        signature = check.__signature__ = inspect.signature(command)
-        return check
-
-    monkeypatch.setattr("boustro.cli.arguments.recorded", checked_only)
+    monkeypatch.setattr("boustro.cli.arguments.call", check_options)
     commands = [arguments for command in expand(BLOCKS[name], here) if (arguments := arguments_of(command)) is not None]
     for arguments in commands:
         assert main(arguments) == 0, " ".join(arguments)

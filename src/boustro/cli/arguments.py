@@ -21,7 +21,7 @@ from boustro.cli.help import filled
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import HEADS, owners
 from boustro.options import OptionError, describe_fields
-from boustro.store import MANIFEST, read_json
+from boustro.store import MANIFEST, read_json, record_options
 from boustro.tasks import DEFAULT_TASK, TASKS
 from boustro.tasks.config import TaskConfig
 
@@ -90,6 +90,12 @@ def refuse_other_heads(task: str, heads: Sequence[str], given: Iterable[str]) ->
     for name in given:
         if not owners(name.replace("-", "_"), heads):
             config.check_head(heads[0], name.replace("-", "_"))
+
+
+def call(command: Command, values: Mapping[str, Any]) -> None:
+    """Call a function; the manifests of the folders that it writes hold the values of its options."""
+    record_options(resolved(values))
+    command(**values)
 
 
 def describe(options: type) -> str:

@@ -154,8 +154,7 @@ def run(module: str, function: str, arguments: list[str], prog: str) -> int:
         logging.getLogger(name).setLevel(logging.ERROR)
     import tyro
 
-    from boustro.cli.arguments import describe, prepare, resolved
-    from boustro.store import record_options
+    from boustro.cli.arguments import call, describe, prepare
 
     try:
         command = getattr(import_module(module), function)
@@ -164,8 +163,7 @@ def run(module: str, function: str, arguments: list[str], prog: str) -> int:
         config = (tyro.conf.DisallowNone, tyro.conf.OmitArgPrefixes)
         with sigterm_interrupts():
             values = vars(tyro.cli(form, args=words, prog=prog, description=describe(form), config=config))
-            record_options(resolved(values))
-            command(**values)
+            call(command, values)
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else EXIT_USAGE
     except KeyboardInterrupt as stop:
