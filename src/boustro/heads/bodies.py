@@ -26,7 +26,11 @@ HEAD_WIDTH, GROUP_SENTENCES = 64, 32  # sentences of similar length are padded t
 
 
 class PerWord(nn.Sequential):
-    """A body that scores every word independently."""
+    """A body that scores every word independently: affine maps, dropout before each, ReLU between them."""
+
+    def maps(self) -> dict[str, nn.Linear]:
+        """Its affine maps in the order in which they are applied, by their names in a head; see `heads.many`."""
+        return {f"body.{name}": layer for name, layer in self.named_children() if isinstance(layer, nn.Linear)}
 
     def forward(self, x: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "N C"]:
         return super().forward(x)

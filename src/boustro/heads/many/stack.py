@@ -12,10 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from boustro.heads.bodies import PerWord, linear, mlp
 from boustro.heads.crf.chain import best_path, exact
 from boustro.heads.crf.layer import make_chain, valid_transitions, viterbi
 from boustro.heads.layout import length_blocks, sentence_rows
 from boustro.heads.many.losses import CRF_NAMES
+from boustro.heads.options import HiddenOptions
 
 SCORED_WORDS, DECODED_WORDS = 2048, 8192
 """Words scored at once, so that scores fit the cache; decoded at once, so that a time step has many sentences."""
@@ -49,7 +51,7 @@ class StackedHeads:
         best = np.empty((len(self), len(vectors)), np.uint16)
 
         def scores(rows: np.ndarray) -> Tensor:  # (n, M, C)
-            return SCORES[self.kind](self.parameters, vectors[torch.from_numpy(rows)].float())
+            return _scores(self.parameters, vectors[torch.from_numpy(rows)].float())
 
         def tag_words(rows: np.ndarray) -> None:
             best[:, rows] = scores(rows).argmax(-1).T.numpy()
@@ -78,20 +80,25 @@ class StackedHeads:
         return np.stack([best_path(exact(own), lengths, make_chain(valid, *chain)).numpy() for own, chain in pairs])
 
 
-def _linear_scores(parameters: dict[str, Tensor], x: Tensor) -> Tensor:
-    """(n, M, C)"""
-    weight, bias = parameters["body.1.weight"], parameters["body.1.bias"]
-    return torch.addmm(bias.flatten(), x, weight.flatten(0, 1).T).view(len(x), *bias.shape)
+def _scores(parameters: dict[str, Tensor], x: Tensor) -> Tensor:
+    """(n, M, C) of the affine maps that the parameters of the bodies are, ReLU between them."""
+    names = [name.removesuffix(".weight") for name in parameters if name.startswith("body.") and "weight" in name]
+    (weight, bias), *others = [(parameters[f"{name}.weight"], parameters[f"{name}.bias"]) for name in names]
+    found = torch.addmm(bias.flatten(), x, weight.flatten(0, 1).T).view(len(x), *bias.shape)
+    for weight, bias in others:
+        found = torch.baddbmm(bias.unsqueeze(1), found.relu_().transpose(0, 1), weight.transpose(1, 2)).transpose(0, 1)
+    return found
 
 
-def _mlp_scores(parameters: dict[str, Tensor], x: Tensor) -> Tensor:
-    """(n, M, C)"""
-    inner = _linear_scores(parameters, x).relu_()
-    weight, bias = parameters["body.4.weight"], parameters["body.4.bias"]
-    return torch.baddbmm(bias.unsqueeze(1), inner.transpose(0, 1), weight.transpose(1, 2)).transpose(0, 1)
+SPELLED_OUT: dict[str, Callable[[int, int, HiddenOptions], PerWord]] = {"linear": linear, "mlp": mlp}
+"""The bodies whose passes are written out (`many.passes`)."""
 
 
-SCORES: dict[str, Callable[[dict[str, Tensor], Tensor], Tensor]] = {"linear": _linear_scores, "mlp": _mlp_scores}
+def stack_linear(weights: np.ndarray, biases: np.ndarray, labels: Sequence[str]) -> StackedHeads:
+    """Linear heads that are solved already: weights (M, C, d), biases (M, C)."""
+    (name,) = linear(1, 1, HiddenOptions()).maps()
+    stack = {f"{name}.weight": torch.from_numpy(weights), f"{name}.bias": torch.from_numpy(biases)}
+    return StackedHeads("linear", tuple(labels), stack)
 
 
 def in_parallel(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:

@@ -20,19 +20,18 @@ from itertools import chain, groupby, pairwise
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from boustro.heads.many.groups import BatchGroup, HeadRun, TrainingWords, batches, join
 from boustro.heads.many.losses import CRF_NAMES, CRFGradient, SoftmaxGradient
 from boustro.heads.many.passes import PASSES
-from boustro.heads.many.stack import StackedHeads, in_parallel
+from boustro.heads.many.stack import SPELLED_OUT, StackedHeads, in_parallel
+from boustro.heads.options import HiddenOptions
 from boustro.progress import Progress
 
 CACHE_BYTES = 16 << 20
 """Parameters, gradients and moments of the heads trained in lockstep should fit a core's share of the last cache."""
 FIXED = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "amsgrad": False, "maximize": False}
-LINEAR_MAPS = {"linear": ("body.1",), "mlp": ("body.1", "body.4")}
-"""The names of the affine maps in a `TaggingHead`, whose body has dropout and ReLU as well."""
 
 
 def train_stacked(
@@ -92,11 +91,10 @@ def _initialise(kind: str, sizes: Sequence[int], seed: int, crf: bool) -> tuple[
     """A head's initial parameters, and a generator that continues after them."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        maps = [nn.Linear(a, b) for a, b in pairwise(sizes)]
+        body = SPELLED_OUT[kind](sizes[0], sizes[-1], HiddenOptions(hidden=sizes[1]))
         after = torch.Generator()
         after.set_state(torch.get_rng_state())
-    pairs = zip(LINEAR_MAPS[kind], maps, strict=True)
-    named = {f"{name}.{n}": p.detach() for name, linear in pairs for n, p in linear.named_parameters()}
+    named = {f"{name}.{n}": p.detach() for name, linear in body.maps().items() for n, p in linear.named_parameters()}
     if crf:
         tags = sizes[-1]
         named |= dict(zip(CRF_NAMES, map(torch.zeros, ((tags,), (tags, tags), (tags,))), strict=True))

@@ -18,8 +18,11 @@ from boustro.encoders.base import Encoder
 from boustro.encoders.options import Context
 from boustro.encoders.windows import group_numbers
 from boustro.features.vectors import VectorReader
+from boustro.heads.bodies import PerWord
 from boustro.heads.factored import factored_tags
+from boustro.heads.mix import LayerMix
 from boustro.heads.registry import make_head
+from boustro.heads.tagging import TaggingHead
 from boustro.heads.training import TrainLog, predict_inputs, propose_batch, train_head
 from boustro.metrics.spans import score_entities
 from boustro.serve.labelling.answers import Answer
@@ -53,16 +56,18 @@ def make_tagger(live: LiveTagger, reader: VectorReader, spec: str, train: Sequen
     labelling = TagLabelling("bio", factored_tags(live.labels))
     streams = tuple((s.num_layers, s.width) for s in reader.encoder.streams)
     head = make_head("linear", tagger.head_options, streams, labelling.labels)
+    assert isinstance(head, TaggingHead) and isinstance(head.body, PerWord) and head.crf
+    (layer,) = head.body.maps().values()
     weight, bias = live.linear()
     with torch.no_grad():
         for mix, (first, fitted) in zip(head.mixes, reader.mixes, strict=True):
-            mix.mean[first:].copy_(fitted.mean)  # type: ignore[operator, index]
-            mix.scale[first:].copy_(fitted.scale)  # type: ignore[operator, index]
-            if mix.weights is not None:
-                mix.weights[:first] = NEVER  # type: ignore[operator, index]
-        head.body[1].weight.copy_(torch.from_numpy(weight))  # type: ignore[index, operator]
-        head.body[1].bias.copy_(torch.from_numpy(bias))  # type: ignore[index, operator]
-    head.crf.load_state_dict(live.make_crf().state_dict())  # type: ignore[union-attr, operator]
+            mix.mean[first:].copy_(fitted.mean)
+            mix.scale[first:].copy_(fitted.scale)
+            if isinstance(mix, LayerMix) and mix.weights is not None:
+                mix.weights[:first] = NEVER
+        layer.weight.copy_(torch.from_numpy(weight))
+        layer.bias.copy_(torch.from_numpy(bias))
+    head.crf.load_state_dict(live.make_crf().state_dict())
     head.to(tagger.device)
     tagger.fitted = Fitted(tagger.plan, labelling, head, _record(reader.encoder, head, train))
     return tagger

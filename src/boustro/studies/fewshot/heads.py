@@ -16,7 +16,6 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
 from boustro.features.vectors import Vectors
 from boustro.heads.closed_form import CLOSED_FORMS, LabelledWords, LinearSolution
@@ -24,7 +23,7 @@ from boustro.heads.factored import Runs, compose_tags, factored_tags, mean_vecto
 from boustro.heads.layout import sentence_rows
 from boustro.heads.many.groups import HeadRun
 from boustro.heads.many.passes import PASSES
-from boustro.heads.many.stack import StackedHeads
+from boustro.heads.many.stack import StackedHeads, stack_linear
 from boustro.heads.many.training import train_stacked
 from boustro.metrics.arrays import find_spans
 from boustro.metrics.spans import parse_tag
@@ -190,11 +189,7 @@ def _train(
 
 
 def _stacked(solved: Sequence[LinearSolution], labels: Sequence[str]) -> StackedHeads:
-    stack = {
-        "body.1.weight": torch.from_numpy(np.stack([s.weight for s in solved])),
-        "body.1.bias": torch.from_numpy(np.stack([s.bias for s in solved])),
-    }
-    return StackedHeads("linear", tuple(labels), stack)
+    return stack_linear(np.stack([s.weight for s in solved]), np.stack([s.bias for s in solved]), labels)
 
 
 def _solve_closed(head: str, words: LabelledWords) -> LinearSolution:
