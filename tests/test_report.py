@@ -9,7 +9,6 @@ import itertools
 import json
 import random
 import re
-from types import SimpleNamespace
 
 import pytest
 
@@ -25,7 +24,7 @@ from boustro.studies.report.blocks import MarkedText, Section
 from boustro.studies.report.charts import score_dots
 from boustro.studies.report.page import PAGE_DARK, PAGE_LIGHT
 from boustro.tasks.classifier import Classifier
-from boustro.tasks.config import ClassifierConfig, TaggerConfig
+from boustro.tasks.config import TaggerConfig
 from boustro.tasks.data import read_data
 from boustro.tasks.data.schemes import gold_entities
 from boustro.tasks.render import ALL_COLOURS, as_html, as_text, colours, css_class, word_entities
@@ -284,8 +283,7 @@ def test_one_system_alone_and_without_epochs_or_layers_still_gives_a_report(tmp_
     assert "One seed shows neither the spread" in text and verdict(results).endswith("(one seed).")
 
 
-def test_a_comparison_of_classifiers_speaks_of_texts_and_accuracy(tmp_path, monkeypatch):
-    monkeypatch.setattr(Comparison, "_make", lambda *_, **__: SimpleNamespace(config=ClassifierConfig()))
+def test_a_comparison_of_classifiers_speaks_of_texts_and_accuracy(tmp_path):
     texts = [
         Sentence(("good", "boat", str(n)), label="POS" if n % 3 else "NEG", where=f"t.jsonl:{n}") for n in range(60)
     ]
