@@ -16,11 +16,11 @@ import tyro
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 import boustro
-from boustro.embeddings.training import score_pairs
 from boustro.metrics.similarity import score_correlation
 from boustro.tasks.data.pairs import read_pairs
 
 FORWARD = "starter-forward"
+HALVES = FORWARD, "starter-backward"
 UNTRAINED = [
     ("starter", "0", "sif", "raw"),
     ("starter", "0", "sif", "standardised"),
@@ -72,14 +72,17 @@ def main(
         named = f"masked:{minilm}" if spec == "minilm" else spec
         started, found = time.monotonic(), []
         for seed in range(1, 1 + (seeds if rows == "trained" else 1)):
-            made = boustro.SentenceEncoder(named, layers=layers, pooling=pooling, transform=transform)
+            read = "+".join(f"repeated:{part}" for part in HALVES) if pooling == "echo" else named
+            how = {"layers": layers, "text_pooling": "sif" if pooling == "sif" else "mean", "transform": transform}
+            head = "embedding" if rows == "trained" else "statistics"
+            made = boustro.SentenceEncoder(read, head, cache=rows == "trained", epochs=epochs, **how)
             if model is not None:
                 made = boustro.SentenceEncoder.from_pretrained(model)
-            if rows == "trained":
-                made.fit_pairs(train, seed=seed, epochs=epochs)
-            elif made.options.needs_texts:
+            elif rows == "trained":
+                made.fit(train, seed=seed)
+            else:
                 made.fit(list(dict.fromkeys(texts)))
-            found.append(score_pairs(made, pairs)["spearman"])
+            found.append(made.evaluate(pairs).value)
         spread = f" ± {np.std(found, ddof=1):.2f}" if len(found) > 1 else ""
         seconds = time.monotonic() - started
         print(

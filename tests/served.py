@@ -13,8 +13,7 @@ import httpx
 from boustro.serve.served import Answered, Served
 from boustro.tasks import TASKS, task_class
 from children import finish, start, undisturbed
-from conftest import SENTENCES
-from test_tasks import INPUTS, RECORDS
+from test_tasks import INPUTS, RECORDS, small
 
 TAGGED = [
     {"words": words, "tags": tags}
@@ -25,23 +24,18 @@ TAGGED = [
         ("Nobody reads .".split(), "O O O".split()),
     )
 ] * 4
-SENSES = [{"words": ["the", "bank", "rose"], "senses": [[1, "bank", "NN", [f"bank%{n}"]]]} for n in (1, 2)]
 JSON_INPUTS = {name: list(given) if isinstance(given, tuple) else given for name, given in INPUTS.items()}
 
 
 def make_folders(folder: Path, encoder: str) -> dict[str, Path]:
-    """A folder of every task, of a sense tagger ("senses") and of a sentence encoder ("embed")."""
-    from boustro import SenseTagger, SentenceEncoder
-
+    """A folder of every task."""
     made = {}
     for name in TASKS:
         data = TAGGED if name == "tag" else RECORDS[name]
-        options = {"epochs": 8, "lr": 0.01} if name == "tag" else {"epochs": 1, "hidden": 8}
+        options = {"epochs": 8, "lr": 0.01} if name == "tag" else small(name)
         task_class(name)(encoder, cache=False, **options).fit(data, seed=1).save_pretrained(folder / name)
         made[name] = folder / name
-    SenseTagger(encoder, cache=False).fit(SENSES).save_pretrained(folder / "senses")
-    SentenceEncoder(encoder).fit(SENTENCES).save_pretrained(folder / "embed")
-    return {**made, "senses": folder / "senses", "embed": folder / "embed"}
+    return made
 
 
 class Puppet(Served):

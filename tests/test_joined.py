@@ -4,7 +4,6 @@ from dataclasses import asdict, is_dataclass
 
 import pytest
 
-from boustro.embeddings.data import read_rows
 from boustro.serve.batch.rows import read_rows as read_inputs
 from boustro.serve.labelling.texts import read_to_label
 from boustro.tasks.data import load_data
@@ -13,8 +12,9 @@ from boustro.tasks.data.named import read_named
 from boustro.tasks.data.questions import read_questions
 from boustro.tasks.data.reading import DEFAULT_OPTIONS
 from boustro.tasks.data.texts import read_texts
-from boustro.tasks.senses.inventory import read_wordnet
-from boustro.tasks.senses.reading import read_keys
+from boustro.tasks.embed.data import read_rows
+from boustro.tasks.sense.data import read_keys
+from boustro.tasks.sense.inventory import read_wordnet
 from boustro.tasks.weak.gazetteer import Gazetteer
 from boustro.text.documents import read_documents, read_lines, read_values
 from labelled import UD, rows

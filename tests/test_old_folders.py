@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import boustro
@@ -50,3 +51,27 @@ def test_cards_hub_and_spacy_read_old_folders_too(tmp_path):
     assert TaggerComponent(str(folder), None, None, "boustro").labels == types
     assert ", ".join(types) in write_card(folder, "ada/old").read_text("utf-8")
     assert local_models(read_config(folder)) == []
+
+
+def test_a_sense_tagger_of_version_0_1_answers_as_it_did(tmp_path):
+    row = json.loads((FOLDERS / "senses-0.1.jsonl").read_text("utf-8"))
+    tagger = boustro.SenseTagger.from_pretrained(FOLDERS / "senses-0.1")
+    tagger.save_pretrained(tmp_path / "again")
+    for opened in (tagger, boustro.SenseTagger.from_pretrained(tmp_path / "again")):
+        for sense, answer in zip(opened.predict(row), row["answers"], strict=True):
+            assert (sense.key, sense.how) == (answer["key"], answer["how"])
+            assert [key for key, _ in sense.ranked] == [key for key, _ in answer["ranked"]]
+            assert [x for _, x in sense.ranked] == pytest.approx([x for _, x in answer["ranked"]], abs=2e-3)
+        assert opened.record["held_out"]["occurrences"] == 4
+    assert {answer["how"] for answer in row["answers"]} == {"centroid", "first sense", "none"}
+
+
+def test_a_sentence_encoder_of_version_0_1_answers_as_it_did(tmp_path):
+    rows = [json.loads(line) for line in (FOLDERS / "embed-0.1.jsonl").read_text("utf-8").splitlines()]
+    encoder = boustro.SentenceEncoder.from_pretrained(FOLDERS / "embed-0.1")
+    encoder.save_pretrained(tmp_path / "again")
+    for opened in (encoder, boustro.SentenceEncoder.from_pretrained(tmp_path / "again")):
+        vectors = opened.encode([row["text"] for row in rows])
+        np.testing.assert_allclose(vectors[:, :8], [row["vector"] for row in rows], atol=2e-3)
+        np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), [row["norm"] for row in rows], atol=2e-2)
+    assert opened.config.text_pooling == "sif" and opened.config.pooling == "exit"

@@ -15,7 +15,7 @@ sentence_transformers = pytest.importorskip("sentence_transformers")
 
 @pytest.fixture(scope="module")
 def encoder(tiny_pair):
-    return boustro.SentenceEncoder(tiny_pair, dtype="float32").fit(SENTENCES)
+    return boustro.SentenceEncoder(tiny_pair, "statistics", cache=False, dtype="float32").fit(SENTENCES)
 
 
 def test_a_round_trip(encoder, tmp_path):

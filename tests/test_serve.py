@@ -24,7 +24,7 @@ from boustro.serve.options import ServeLimits
 from boustro.serve.served import find_model, name_folders
 from boustro.serve.watch import JSON_LINES
 from boustro.tasks import TASKS, task_class
-from served import JSON_INPUTS, SENSES, Puppet, make_folders, plain, same
+from served import JSON_INPUTS, Puppet, make_folders, plain, same
 from test_recall import DATA
 from test_tasks import INPUTS
 
@@ -108,11 +108,7 @@ def test_words_and_objects_are_inputs_too(client, folders):
     assert outputs[0]["entities"] and "tags" not in outputs[3] and outputs[4] == {"tags": [], "entities": []}
 
 
-def test_senses_and_vectors(client, folders):
-    tagger = boustro.SenseTagger.from_pretrained(folders["senses"], cache=False)
-    outputs = ask(client, SENSES[0], model="senses").json()["outputs"]
-    assert outputs[0]["senses"][0]["key"] in ("bank%1", "bank%2")
-    assert outputs[0]["senses"][0]["how"] == "centroid" and tagger.record["senses"] == 2
+def test_vectors(client, folders):
     texts = ["Ada left.", "", "It rained."]
     vectors = ask(client, *texts, model="embed", path="/v1/embed").json()
     expected = boustro.SentenceEncoder.from_pretrained(folders["embed"]).encode(texts)
@@ -152,9 +148,8 @@ def test_min_score_leaves_out_entities(client):
         ({"inputs": ["Ada"], "model": "classify", "recall": 0.9}, (400, "no_recall")),
         ({"inputs": ["Ada"], "model": "tag", "recall": 1}, (422, "not_valid")),
         ({"inputs": ["Ada"], "model": "classify", "min_score": 0.5}, (400, "no_min_score")),
-        ({"inputs": ["Ada"], "model": "embed"}, (400, "wrong_task")),
         ({"inputs": ["Ada"], "model": "qa"}, (422, "not_valid")),
-        ({"inputs": ["Ada"], "model": "senses"}, (422, "not_valid")),
+        ({"inputs": ["Ada"], "model": "sense"}, (422, "not_valid")),
         ({"inputs": ["a" * 100_001]}, (413, "input_too_large")),
         ({"inputs": ["a"] * 1001}, (413, "too_many_inputs")),
         ({"inputs": ["a" * 99_000] * 11}, (413, "too_large")),
@@ -171,7 +166,7 @@ def test_messages_say_where_and_what_to_do(client):
     message = ask(client, "Ada", ["x", 7], model="tag").json()["error"]["message"]
     assert message == "input 2, word 2 is 7, which is not a string"
     assert "did you mean 'tag'" in ask(client, "Ada", model="tagg").json()["error"]["message"]
-    assert "boustro embed-fit" in ask(client, "Ada", model="tag", path="/v1/embed").json()["error"]["message"]
+    assert "gives no vectors" in ask(client, "Ada", model="tag", path="/v1/embed").json()["error"]["message"]
     assert error(client.post("/v1/predict", content=b"inputs=x", headers={"content-type": "text/plain"})) == (
         415,
         "not_json",
@@ -285,7 +280,6 @@ def test_a_file_is_answered_line_by_line(client):
     ]  # fmt: skip
     assert [record["id"] for record in found[7:-1]] == list(range(200)) and all("entities" in r for r in found[7:-1])
     assert error(client.post("/v1/predict/file", content=b"x")) == (400, "unknown_model")
-    assert error(client.post("/v1/predict/file?model=embed", content=b"x")) == (400, "wrong_task")
     assert error(client.post("/v1/predict/file?model=tag&min_score=7", content=b"x")) == (422, "not_valid")
     assert client.post("/v1/predict/file?model=tag", content=b"").content == b""
 
@@ -365,8 +359,7 @@ def test_an_output_says_what_decided_it(client, folders):
         )
         why = explained.pop("explained")
         assert same(explained, plain)
-        assert ("words" in why) == (model["task"] not in ("tag", "qa"))
-    assert error(ask(client, {"words": ["a"], "senses": []}, model="senses", explain=True)) == (400, "no_explanation")
+        assert ("words" in why) == (model["task"] not in ("tag", "qa", "sense", "embed"))
     refused = ask(client, "long " * 501, model="classify", explain=True)
     assert refused.status_code == 422 and "input 1 has 501 words" in refused.text
 
@@ -468,7 +461,7 @@ LIKELY = (
     | st.fixed_dictionaries({"sentence1": TEXT, "sentence2": TEXT}, optional=MARKS)
 )
 FURTHER = {
-    "model": st.sampled_from([*TASKS, "senses", "embed", "x"]) | VALUES,
+    "model": st.sampled_from([*TASKS, "x"]) | VALUES,
     "min_score": st.floats(0, 1) | VALUES,
     "recall": VALUES,
     "explain": st.booleans() | VALUES,
@@ -481,7 +474,7 @@ BODIES = st.fixed_dictionaries({"inputs": st.lists(LIKELY | VALUES, max_size=4) 
 @given(
     path=st.sampled_from(["/v1/predict", "/v1/embed", "/v1/predict/file"]),
     body=BODIES | VALUES | st.binary(max_size=200),
-    model=st.sampled_from([*TASKS, "senses", "embed"]),
+    model=st.sampled_from([*TASKS]),
     cut=st.integers(0, 400) | st.none(),
 )
 def test_no_body_is_too_odd(client, path, body, model, cut):

@@ -11,7 +11,6 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from boustro.embeddings.encoder import SentenceEncoder as SentenceEncoder
     from boustro.encoders.spec import load_encoder as load_encoder
     from boustro.generation.both_ends.infiller import Filled as Filled
     from boustro.generation.both_ends.infiller import Infiller as Infiller
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from boustro.tasks.config import SimilarityConfig as SimilarityConfig
     from boustro.tasks.config import TaggerConfig as TaggerConfig
     from boustro.tasks.data import read_data as read_data
+    from boustro.tasks.embed.task import SentenceEncoder as SentenceEncoder
     from boustro.tasks.pairs import PairClassifier as PairClassifier
     from boustro.tasks.pairs import PairRegressor as PairRegressor
     from boustro.tasks.questions import QuestionAnswerer as QuestionAnswerer
@@ -38,17 +38,16 @@ if TYPE_CHECKING:
     from boustro.tasks.regressor import TextRegressor as TextRegressor
     from boustro.tasks.relation.options import RelationConfig as RelationConfig
     from boustro.tasks.relation.task import RelationClassifier as RelationClassifier
-    from boustro.tasks.senses.examples import SenseSentence as SenseSentence
-    from boustro.tasks.senses.examples import Target as Target
-    from boustro.tasks.senses.tagger import Sense as Sense
-    from boustro.tasks.senses.tagger import SenseTagger as SenseTagger
+    from boustro.tasks.sense.examples import SenseSentence as SenseSentence
+    from boustro.tasks.sense.examples import Target as Target
+    from boustro.tasks.sense.task import Sense as Sense
+    from boustro.tasks.sense.task import SenseTagger as SenseTagger
     from boustro.tasks.tagger import Tagger as Tagger
     from boustro.types import Entity as Entity
     from boustro.types import Sentence as Sentence
 
 __version__ = "0.1.0"
 _HOMES = {
-    "SentenceEncoder": "boustro.embeddings.encoder",
     "load_encoder": "boustro.encoders.spec",
     "Filled": "boustro.generation.both_ends.infiller",
     "Infiller": "boustro.generation.both_ends.infiller",
@@ -62,10 +61,9 @@ _HOMES = {
     "read_data": "boustro.tasks.data",
     "Answer": "boustro.tasks.answers",
     "SpanAnswer": "boustro.tasks.questions",
-    "Sense": "boustro.tasks.senses.tagger",
-    "SenseSentence": "boustro.tasks.senses.examples",
-    "SenseTagger": "boustro.tasks.senses.tagger",
-    "Target": "boustro.tasks.senses.examples",
+    "Sense": "boustro.tasks.sense.task",
+    "SenseSentence": "boustro.tasks.sense.examples",
+    "Target": "boustro.tasks.sense.examples",
     "Entity": "boustro.types",
     "Sentence": "boustro.types",
 }

@@ -155,7 +155,7 @@ def predict(
     folder: Positional[Path],
     files: Positional[tuple[str, ...]] = ("-",),
     format: Literal["text", "jsonl", "conll", "html", "labelstudio", "argilla"] | None = None,
-    reads: Literal["text", "jsonl", "conll", "conllu", "parquet", "arrow"] | None = None,
+    reads: Literal["text", "jsonl", "conll", "conllu", "parquet", "arrow", "xml"] | None = None,
     recall: Recall | None = None,
     share_evidence: Literal["off", "vote"] | None = None,
     explain: bool = False,
@@ -173,7 +173,7 @@ def predict(
             list of records with suggestions, to import there; entities and labels only). By default as --out ends, else
             text.
         reads: What the files hold. By default as they end (.jsonl, .conll, .conllu, .parquet, .arrow), else lines of
-            text.
+            text; xml: a corpus with words whose sense is asked for.
         recall: Promise of a tagger that was trained with a development set: give every entity that is probable enough,
             so that on average this share of all entities is among them, such as 0.95. They may then overlap.
         share_evidence: vote: a tagger lets the mentions of one name in a document vote on what it is, weighted by their

@@ -6,7 +6,6 @@
 from dataclasses import fields, is_dataclass
 from typing import Any, get_args, get_origin, get_type_hints
 
-from boustro.embeddings.options import EmbedOptions, EmbedTraining
 from boustro.generation.options import GenerationConfig, InfillOptions, LMOptions, ScoreConfig
 from boustro.heads.registry import HEADS
 from boustro.objectives.split import Split
@@ -35,15 +34,13 @@ from boustro.tasks import TASKS
 from boustro.tasks.config import TaskConfig
 from boustro.tasks.data.reading import DataOptions, TrainDataOptions
 from boustro.tasks.distill.options import DistillOptions
-from boustro.tasks.senses.options import SenseOptions
+from boustro.tasks.embed.options import VectorOptions
 
 TABLES: dict[str, type] = {
     **{f"`fit --task {name}`, `{task.name}`: `{task.config.__name__}`": task.config for name, task in TASKS.items()},
     "`fewshot`": ShotOptions,
-    "`embed`, `similarity` and `embed-fit`, `SentenceEncoder`: `EmbedOptions`": EmbedOptions,
-    "`embed-fit`: `EmbedTraining`": EmbedTraining,
+    "`embed` and `similarity`: `VectorOptions`": VectorOptions,
     "`infill`, `Infiller`: `InfillOptions`": InfillOptions,
-    "`wsd fit`, `SenseTagger`: `SenseOptions`": SenseOptions,
     "`distill`": DistillOptions,
     "`predict`: where answers go": OutputOptions,
     "`serve`: where it listens, and who may ask": HttpOptions,

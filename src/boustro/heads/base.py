@@ -21,6 +21,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from boustro.heads.inputs import Inputs
 from boustro.heads.mix import MIXES, Mixes, StreamProjection
 from boustro.heads.options import HeadOptions
 
@@ -91,6 +92,17 @@ class Head(nn.Module, ABC):
         raise ValueError(
             f"a {self.kind} head gives no distribution that another could learn; use one that scores tags or classes"
         )
+
+    def begin(self, inputs: Inputs, mix: Callable[[], Tensor]) -> None:
+        """Before training: set what is computed from the training examples, not learned. By default nothing.
+
+        The layers are standardised already; `mix` gives the mixed vectors of all words of the inputs, as `Inputs.batch`
+        and `Batch.to_words` take them.
+        """
+
+    def facts(self) -> dict[str, Any]:
+        """What training found besides the weights, for the record, as JSON can hold it. By default nothing."""
+        return {}
 
     def candidates(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:
         """What `calibrate` needs of each example. By default the prediction."""

@@ -18,6 +18,9 @@ from boustro.options import (
 
 Options = TypeVar("Options", bound="HeadOptions")
 
+Transformed = Literal["raw", "standardised", "top-removed", "whitened"]
+"""A key of `heads.transforms.TRANSFORMS`."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class HeadOptions:
@@ -143,6 +146,41 @@ class RelationOptions(HiddenTextOptions):
 
     hidden: Width | None = 256
     """Width inside the head; None for the width of its input."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CentroidOptions(TextOptions):
+    """Heads that compare words with the centroids of senses."""
+
+    standardise: bool = False
+    """Bring every layer and dimension to mean 0 and standard deviation 1 over all words; --transform does so over those
+    with a sense."""
+    transform: Transformed = "standardised"
+    """What is done to the vectors before they are compared, fitted to the training data."""
+    prior: PositiveOrZero | None = None
+    """Weight of the logarithm of a sense's frequency beside the cosine. By default what does best on each document of
+    the training data without that document."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatisticsOptions(TextOptions):
+    """Heads that make a vector of a text without training."""
+
+    standardise: bool = False
+    """Bring every layer and dimension to mean 0 and standard deviation 1 over all words; --transform does so over
+    texts."""
+    transform: Transformed = "whitened"
+    """What is done to the vectors of texts, by statistics of your own ones; raw does nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbeddingOptions(HiddenTextOptions):
+    """Heads that make a vector of a text, trained on pairs."""
+
+    hidden: Width | None = 256
+    """Width of the map of words; None for the width of its input."""
+    scale: Positive = 20.0
+    """Inverse temperature of the losses: cosines are multiplied by it."""
 
 
 @dataclass(frozen=True, kw_only=True)

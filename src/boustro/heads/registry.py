@@ -9,6 +9,8 @@
     pair, pair-score               a class or a number   `heads.pairs`
     relation                       a class of two places `heads.relation`
     answer                         answers to questions  `heads.questions`
+    centroids                      the sense of a word   `heads.centroids`
+    embedding, statistics          a vector of a text    `heads.embedding`, `heads.statistics`
 
 A new kind is a body or a subclass of `Head`, and one line in `HEADS`. torch is not imported here: command lines list
 the kinds and their options, so a kind names what it is made of, which is imported when it is made.
@@ -22,6 +24,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from boustro.choose import choose
 from boustro.heads.options import (
     AnswerOptions,
+    CentroidOptions,
+    EmbeddingOptions,
     HeadOptions,
     HiddenSequenceOptions,
     HiddenTextOptions,
@@ -29,6 +33,7 @@ from boustro.heads.options import (
     RelationOptions,
     SequenceOptions,
     SpanOptions,
+    StatisticsOptions,
     TextOptions,
 )
 
@@ -71,6 +76,9 @@ HEADS: dict[str, HeadKind] = {
     "pair": HeadKind("pair", ".pairs:PairHead", ".pairs:Comparison", PairOptions),
     "pair-score": HeadKind("pair-score", ".pairs:PairScoreHead", ".pairs:Comparison", PairOptions),
     "relation": HeadKind("relation", ".relation:RelationHead", ".relation:MarkedPlaces", RelationOptions),
+    "centroids": HeadKind("senses", ".centroids:CentroidHead", ".centroids:CentroidBody", CentroidOptions),
+    "embedding": HeadKind("pair-vectors", ".embedding:EmbeddingHead", ".embedding:EmbeddingBody", EmbeddingOptions),
+    "statistics": HeadKind("vectors", ".statistics:StatisticsHead", ".statistics:StatisticsBody", StatisticsOptions),
 }
 
 

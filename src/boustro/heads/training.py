@@ -86,6 +86,8 @@ def train_head(
     if not started:
         head.mixes.fit_standardisation(inputs.streams)
     head.to(device)
+    if not started:
+        head.begin(inputs, lambda: mix_all(head, inputs.streams))
     if head.closed_form:
         if noise:
             raise ValueError(f"a {head.kind} head is trained at once, without noise; leave --word-dropout out")

@@ -45,6 +45,11 @@ class Transform(ABC):
     @abstractmethod
     def _fit(cls, sample: np.ndarray) -> "Transform": ...
 
+    @staticmethod
+    @abstractmethod
+    def shapes(width: int) -> dict[str, tuple[int, ...]]:
+        """The shapes of the arrays for vectors of this width."""
+
     @abstractmethod
     def apply(self, vectors: np.ndarray) -> np.ndarray:
         """The image of `vectors` (..., d), float32."""
@@ -64,6 +69,10 @@ class Raw(Transform):
 
     name = "raw"
 
+    @staticmethod
+    def shapes(width: int) -> dict[str, tuple[int, ...]]:
+        return {}
+
     @classmethod
     def _fit(cls, sample: np.ndarray) -> "Raw":
         return cls()
@@ -79,6 +88,10 @@ class Standardised(Transform):
     name: ClassVar[str] = "standardised"
     mean: np.ndarray  # (d,)
     deviation: np.ndarray  # (d,)
+
+    @staticmethod
+    def shapes(width: int) -> dict[str, tuple[int, ...]]:
+        return {"mean": (width,), "deviation": (width,)}
 
     @classmethod
     def _fit(cls, sample: np.ndarray) -> "Standardised":
@@ -99,9 +112,13 @@ class TopRemoved(Transform):
     mean: np.ndarray  # (d,)
     components: np.ndarray  # (k, d), orthonormal
 
+    @staticmethod
+    def shapes(width: int) -> dict[str, tuple[int, ...]]:
+        return {"mean": (width,), "components": (_num_removed(width), width)}
+
     @classmethod
     def _fit(cls, sample: np.ndarray) -> "TopRemoved":
-        return cls.fit_components(sample, max(1, round(sample.shape[1] / 100)))
+        return cls.fit_components(sample, _num_removed(sample.shape[1]))
 
     @classmethod
     def fit_components(cls, sample: np.ndarray, count: int) -> "TopRemoved":
@@ -124,6 +141,10 @@ class Whitened(Transform):
     mean: np.ndarray  # (d,)
     deviation: np.ndarray  # (d,)
     matrix: np.ndarray  # (d, d), symmetric
+
+    @staticmethod
+    def shapes(width: int) -> dict[str, tuple[int, ...]]:
+        return {"mean": (width,), "deviation": (width,), "matrix": (width, width)}
 
     @classmethod
     def _fit(cls, sample: np.ndarray) -> "Whitened":
@@ -157,6 +178,11 @@ def shrunk_covariance(sample: np.ndarray) -> tuple[np.ndarray, np.ndarray, float
     distance = squared - np.trace(covariance) ** 2 / len(mean)  # of the covariance from the multiple of I
     error = (fourth / size - squared) / size  # expected, of the covariance itself
     return mean, covariance, float(np.clip(error / distance, 0, 1)) if distance > 1e-12 * squared else 1.0
+
+
+def _num_removed(width: int) -> int:
+    """k, of the vectors' width d."""
+    return max(1, round(width / 100))
 
 
 def _centred(sample: np.ndarray, mean: np.ndarray) -> Iterator[np.ndarray]:

@@ -1,6 +1,6 @@
 """A module of sentence-transformers: its users' code runs over a Boustro encoder.
 
-    made = boustro.SentenceEncoder("starter").fit(texts)
+    made = boustro.SentenceEncoder("starter", head="statistics").fit(texts)
     model = SentenceTransformer(modules=[BoustroModule(made)])
     model.encode(["Ada left.", "It rained."], normalize_embeddings=True)
     model.save_pretrained("vectors"); SentenceTransformer("vectors", trust_remote_code=True)
@@ -25,7 +25,7 @@ except ImportError as error:
         "pip install 'boustro[sentence-transformers]'"
     ) from error
 
-from boustro.embeddings.encoder import SentenceEncoder
+from boustro.tasks.embed.task import SentenceEncoder
 
 FOLDER = "sentence_encoder"
 

@@ -37,13 +37,19 @@ def score_table(scores: Mapping[str, Any]) -> list[list[str]]:
             return _per_label({**scores["per_label"], "all": total}, "label", counted)
         total = ["all", "", "", f"accuracy {scores['accuracy']:.2f}", f"{scores[f'num_{counted}']:,}"]
         return [*_per_label(scores["per_label"], "label", counted), total]
+    if "per_pos" in scores:
+        rows = _per_label(scores["per_pos"] | {"all": scores}, "part of speech", "gold", "words")
+        rows += [[name, "", "", f"{f1:.2f}", ""] for name, f1 in scores["baselines"].items()]
+        return [*rows, ["lemma in training", "", "", f"{scores['coverage']:.2f}%", ""]]
     figures = {name: value for name, value in scores.items() if isinstance(value, (int, float))}
     shown = [f"{value:,}" if isinstance(value, int) else f"{value:.2f}" for value in figures.values()]
     return [[name.removeprefix("num_").replace("_", " ") for name in figures], shown]
 
 
-def _per_label(rows: Mapping[str, Mapping[str, Any]], what: str, counted: str) -> list[list[str]]:
-    heads = [what, "precision", "recall", "F1", counted]
+def _per_label(
+    rows: Mapping[str, Mapping[str, Any]], what: str, counted: str, shown: str | None = None
+) -> list[list[str]]:
+    heads = [what, "precision", "recall", "F1", shown or counted]
     return [heads] + [
         [label, *(f"{own[k]:.2f}" for k in ("precision", "recall", "f1")), f"{own[f'num_{counted}']:,}"]
         for label, own in rows.items()

@@ -27,7 +27,7 @@ from boustro.serve.http import HttpOptions, Refused, make_app
 from boustro.serve.options import ServeLimits
 from boustro.serve.pages import PAGE_HEADERS, documentation
 from boustro.serve.schema import ERRORS, EmbedAnswer, EmbedRequest, PredictAnswer, PredictRequest
-from boustro.serve.served import EMBED, Served, find_model
+from boustro.serve.served import Served, find_model
 from boustro.serve.watch import PLAIN, Bounds, Figures, Watch, media_type
 
 COMPUTING = ("/v1/predict", "/v1/embed", "/v1/predict/file")
@@ -140,8 +140,6 @@ def _add_predictions(app: FastAPI, service: Service) -> None:
     async def predict(request: Request, asked: PredictRequest) -> Any:
         """Label inputs: an output for each, in order."""
         model = service.find(asked.model)
-        if model.task == EMBED:
-            raise Refused(400, "wrong_task", f"{model.name} is a sentence encoder; ask it at /v1/embed")
         model = with_options(model, asked)
         outputs = await within(service, request, service.answer(model, asked.inputs))
         return answered(request, {"model": model.name, "task": model.task, "outputs": above(outputs, asked.min_score)})
@@ -150,16 +148,16 @@ def _add_predictions(app: FastAPI, service: Service) -> None:
     async def embed(request: Request, asked: EmbedRequest) -> Any:
         """Vectors of texts, one for each, in order."""
         model = service.find(asked.model)
-        if model.task != EMBED:
-            message = (
-                f"{model.name} is a model of the task {model.task}; vectors come from folders of boustro embed-fit"
+        if model.width is None:
+            raise Refused(
+                400, "wrong_task", f"{model.name} is a model of the task {model.task}, which gives no vectors"
             )
-            raise Refused(400, "wrong_task", message)
-        vectors = await within(service, request, service.answer(model, asked.inputs))
+        outputs = await within(service, request, service.answer(model, asked.inputs))
+        vectors = [output["vector"] for output in outputs]
         if asked.normalize and vectors:
             lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
             vectors = (np.array(vectors) / np.maximum(lengths, TINY)).tolist()
-        return answered(request, {"model": model.name, "width": model.to_dict()["width"], "vectors": vectors})
+        return answered(request, {"model": model.name, "width": model.width, "vectors": vectors})
 
     @app.post("/v1/predict/file", responses=ERRORS, response_class=StreamingResponse)
     async def predict_file(
@@ -176,8 +174,6 @@ def _add_predictions(app: FastAPI, service: Service) -> None:
         """
         found = service.find(model)
         asked = PredictRequest(inputs=[], min_score=min_score, recall=recall, explain=explain)
-        if found.task == EMBED:
-            raise Refused(400, "wrong_task", f"{found.name} is a sentence encoder; ask it at /v1/embed")
         found = with_options(found, asked)
         value_of = text_of if media_type(dict(request.scope["headers"])) == PLAIN else json_of
         lines = answer_file(service, found, request.stream(), lambda outputs: above(outputs, min_score), value_of)

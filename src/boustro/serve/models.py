@@ -1,26 +1,16 @@
 """Trained folders behind the service (`served`).
 
-A task brings both itself (`tasks.contract`: `parse_value`, `to_record`), so a new task needs nothing here. Sense
-taggers and sentence encoders are not tasks; each has a small class of its own.
+A task brings both itself (`tasks.contract`: `parse_value`, `to_record`), so a new task needs nothing here.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from boustro.embeddings.encoder import SentenceEncoder
-from boustro.embeddings.folder import KIND as SENTENCE_ENCODER
-from boustro.errors import shorten
-from boustro.serve.served import EMBED, Answered, Served
-from boustro.store import kind_of
-from boustro.tasks import TASKS, task_class, task_of
+from boustro.serve.served import Answered, Served
+from boustro.tasks import task_class, task_of
 from boustro.tasks.base import Task
-from boustro.tasks.contract import Contract
-from boustro.tasks.data.texts import whole_text
 from boustro.tasks.explain import explain, refuse_long
-from boustro.tasks.senses.folder import KIND as SENSE_TAGGER
-from boustro.tasks.senses.reading import read_senses
-from boustro.tasks.senses.tagger import SenseTagger
 from boustro.tasks.tagger import Tagger
 
 MOST_RECALLS = 32
@@ -31,7 +21,7 @@ class ServedTask(Served):
 
     def __init__(self, name: str, model: Task[Any, Any], explains: bool = False) -> None:
         self.name, self.task, self.example = name, model.name, model.example
-        self.model, self.labels, self.explains = model, model.types, explains
+        self.model, self.labels, self.explains, self.width = model, model.types, explains, model.width
         self.has_entities = model.labelling is not None and model.labelling.units.has_positions
         self._recalls: dict[float, Served] = {}
         self._explained: Served | None = None
@@ -67,63 +57,7 @@ class ServedTask(Served):
         return super().to_dict() | {"layers": self.model.record.get("layer_weights", {})}
 
 
-class ServedSenses(Served):
-    """A sense tagger: `{"words": […], "senses": [[1, "bank", "NOUN"]]}` → `{"senses": [{"key", "ranked", …}]}`"""
-
-    task = "senses"
-    example: Any = {"words": ["the", "bank", "rose"], "senses": [[1, "bank", "NOUN"]]}  # noqa: RUF012 (never changed)
-
-    def __init__(self, name: str, model: SenseTagger) -> None:
-        self.name, self.model = name, model
-
-    def parse(self, value: Any, place: str) -> Any:
-        if not isinstance(value, Mapping):
-            raise ValueError(f"{place}: expected an object with words and senses, got {shorten(value)}")
-        return read_senses([value]).sentences[0]
-
-    def answer(self, inputs: Sequence[Any]) -> Answered:
-        outputs = [{"senses": [sense.to_dict() for sense in senses]} for senses in self.model.predict(inputs)]
-        return Answered(outputs, sum(len(item.sentence) for item in inputs))
-
-
-class ServedVectors(Served):
-    """A sentence encoder: a text → its vector."""
-
-    task, example = EMBED, Contract.example
-
-    def __init__(self, name: str, model: SentenceEncoder) -> None:
-        self.name, self.model = name, model
-
-    def parse(self, value: Any, place: str) -> Any:
-        return whole_text(Contract.parse_value(value, place)).sentence
-
-    def answer(self, inputs: Sequence[Any]) -> Answered:
-        return Answered(self.model.embed(inputs, progress=False).tolist(), sum(map(len, inputs)))
-
-    def to_dict(self) -> dict[str, Any]:
-        return super().to_dict() | {"width": self.model.width}
-
-
 def open_model(name: str, folder: Path, device: str | None = None, encoder: str | None = None) -> Served:
     """Load a folder; raises as the `from_pretrained` of its class."""
-    return OPENERS[str(kind_of(folder))](name, folder, device, encoder)
-
-
-def _open_task(name: str, folder: Path, device: str | None, encoder: str | None) -> Served:
     cls = task_class(task_of(folder))
     return ServedTask(name, cls.from_pretrained(folder, encoder=encoder, cache=False, device=device))
-
-
-def _open_senses(name: str, folder: Path, device: str | None, encoder: str | None) -> Served:
-    return ServedSenses(name, SenseTagger.from_pretrained(folder, encoder=encoder, cache=False, device=device))
-
-
-def _open_vectors(name: str, folder: Path, device: str | None, encoder: str | None) -> Served:
-    return ServedVectors(name, SentenceEncoder.from_pretrained(folder, encoder=encoder, device=device))
-
-
-OPENERS: dict[str, Callable[[str, Path, str | None, str | None], Served]] = {
-    **{entry.folder: _open_task for entry in TASKS.values()},
-    SENSE_TAGGER: _open_senses,
-    SENTENCE_ENCODER: _open_vectors,
-}

@@ -7,7 +7,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from boustro.tasks import TASKS
 
 INPUT = "; ".join(f"{name}: {entry.takes}" for name, entry in TASKS.items())
-INPUT += "; senses: an object with words and senses."
 OUTPUT = "; ".join(f"{name}: {entry.answer}" for name, entry in TASKS.items())
 
 

@@ -13,9 +13,7 @@ from boustro.store import kind_of
 from boustro.tasks import TASKS
 from boustro.tasks.render import page_colours
 
-KINDS = (*(entry.folder for entry in TASKS.values()), "sense-tagger", "sentence_encoder")
-EMBED = "embed"
-"""What sentence encoders have in place of a task."""
+KINDS = tuple(entry.folder for entry in TASKS.values())
 
 
 class Answered(NamedTuple):
@@ -33,6 +31,8 @@ class Served(ABC):
     labels: Sequence[str] = ()
     has_entities: bool = False
     """Whether its outputs have entities with scores, which `min_score` selects."""
+    width: int | None = None
+    """Of the vector that each output is, where outputs are vectors."""
     example: Any
     """An input as JSON, for the pages and to warm up."""
 
@@ -56,7 +56,8 @@ class Served(ABC):
         """What `/v1/models` says; the colours of labels are for the page."""
         chosen = page_colours(self.labels).items()
         colours = {label: {"light": c.light, "dark": c.dark, "line": c.line} for label, c in chosen}
-        own = {"name": self.name, "task": self.task, "labels": list(self.labels)}
+        own: dict[str, Any] = {"name": self.name, "task": self.task, "labels": list(self.labels)}
+        own |= {} if self.width is None else {"width": self.width}
         return {**own, "colours": colours, "example": self.example}
 
 

@@ -7,6 +7,8 @@ pair       one label for two texts                  tasks.pairs.PairClassifier
 similarity a score for two texts                    tasks.pairs.PairRegressor
 regress    a score for one text                     tasks.regressor.TextRegressor
 relation   the relation between two places          tasks.relation.task.RelationClassifier
+embed      a vector of a text                       tasks.embed.task.SentenceEncoder
+sense      the sense of a word in its sentence      tasks.sense.task.SenseTagger
 
 A task is one file and one entry here, from which commands, help, pages and cards take what they say of it. What is
 common to all tasks is written once, in `tasks.base`. Nothing here imports torch.
@@ -36,7 +38,10 @@ from boustro.tasks.data import texts as text_data
 from boustro.tasks.data.questions import holds_questions
 from boustro.tasks.data.reading import Loaded
 from boustro.tasks.data.relations import suits_relations
+from boustro.tasks.embed.options import EmbedConfig
 from boustro.tasks.relation.options import RelationConfig
+from boustro.tasks.sense.data import suits_senses
+from boustro.tasks.sense.options import SenseConfig
 from boustro.types import Sentence
 
 if TYPE_CHECKING:
@@ -196,6 +201,37 @@ TASKS = {
         reads="JSON lines with context, question and answers, or SQuAD's JSON",
         takes="an object with question and context",
         suits_file=holds_questions,
+    ),
+    "sense": Entry(
+        "boustro.tasks.sense.task",
+        "SenseTagger",
+        SenseConfig,
+        "sense-tagger",
+        examples="words with a sense",
+        pipeline="token-classification",
+        does="Says which sense of an inventory a word has in its sentence",
+        answer="key, how, ranked, for each word",
+        example='{"words": ["the", "bank", "rose"], "senses": [[1, "bank", "NOUN"]]}',
+        metrics={"f1": "F1", "precision": "precision", "recall": "recall"},
+        help="the sense of a word in its sentence",
+        reads="JSON lines with words and senses, or the XML of Raganato et al. 2017 with its keys beside it",
+        takes="an object with words and senses",
+        suits=suits_senses,
+    ),
+    "embed": Entry(
+        "boustro.tasks.embed.task",
+        "SentenceEncoder",
+        EmbedConfig,
+        "sentence_encoder",
+        examples="texts or pairs",
+        pipeline="sentence-similarity",
+        does="Makes a vector of a text, for comparison by the cosine",
+        answer="a vector",
+        metrics=_NUMBER,
+        help="a vector of a text",
+        reads="pairs of texts with a score or without one, neighbours:FILE for the sentences of texts, or texts, one a "
+        "line (--head statistics)",
+        suits=pair_data.suits_texts,
     ),
 }
 DEFAULT_TASK = next(iter(TASKS))

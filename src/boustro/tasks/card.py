@@ -21,7 +21,7 @@ from huggingface_hub import EvalResult, ModelCardData
 from boustro.encoders.pooled import POOLED
 from boustro.encoders.spelling import SPELLING
 from boustro.metrics.score import score_table
-from boustro.store import MANIFEST, make_manifest, open_folder, provenance, write_file
+from boustro.store import MANIFEST, make_manifest, open_folder, write_file
 from boustro.tasks import TASKS
 from boustro.tasks.labellings import open_labelling
 from boustro.tasks.saved import read_config
@@ -53,42 +53,6 @@ def model_card(config: dict[str, Any], manifest: dict[str, Any], name: str) -> s
         "Notices": "\n".join(f"- {count:,} {_cell(what)}" for what, count in notices.items() if count),
     }
     return _page(_metadata(config, name), _summary(config, name), sections)
-
-
-def write_short_card(
-    folder: Path,
-    config: dict[str, Any],
-    name: str,
-    *,
-    pipeline: str,
-    does: str,
-    facts: Mapping[str, Any],
-    cls: str,
-    code: Sequence[str],
-) -> Path:
-    """README.md of a folder without a labelling, such as sentence embeddings; `config` as its config.json has it.
-
-    Args:
-        folder: The folder, not yet complete.
-        config: `version`, `encoder`, `encoder_identity`, `options`.
-        name: The name that the folder is opened by.
-        pipeline: The Hub's name for what it does.
-        does: What it does, in a sentence.
-        facts: What training recorded, by name; what is None or empty is left out.
-        cls: The class that opens it.
-        code: Lines that use what it opens, under the name `model`.
-    """
-    own = {what: value for what, value in facts.items() if value not in (None, "", {}, [])}
-    size = sum(file.stat().st_size for file in folder.iterdir())
-    own |= {"settings": _settings(config["options"]), "size of this folder in bytes": f"{size:,}"}
-    sections = {
-        "Use": _example(config, "model", cls, name, code),
-        "Training": _listed({**own, **_made_by(provenance())}),
-        "Encoder": _encoder(config),
-    }
-    metadata = ModelCardData(library_name="boustro", pipeline_tag=pipeline, tags=["boustro", pipeline])
-    what = f"Made with Boustro {config['version']}. The language models are frozen, and loaded by name, see Encoder."
-    return write_file(folder / CARD, _page(metadata, f"# {name}\n\n{does} {what}", sections))
 
 
 def local_models(config: dict[str, Any]) -> list[str]:
@@ -131,7 +95,7 @@ def _metadata(config: dict[str, Any], name: str) -> ModelCardData:
 def _summary(config: dict[str, Any], name: str) -> str:
     types = ", ".join(map(_cell, open_labelling(**config["labelling"]).types))
     does = f"{TASKS[config['task']].does} {types}".strip(" .")
-    kind = TASKS[config["task"]].folder.replace("_", " ")
+    kind = TASKS[config["task"]].folder.replace("_", " ").replace("-", " ")
     memory = ", and words of the training data with their mean vectors" if config["config"].get("memory") else ""
     what = f"{'An' if kind[0] in 'aeiou' else 'A'} {kind} trained with Boustro {config['version']}"
     return (
@@ -148,8 +112,8 @@ def _page(metadata: ModelCardData, summary: str, sections: Mapping[str, str]) ->
 
 def _use(config: dict[str, Any], name: str) -> str:
     task = TASKS[config["task"]]
-    call = f"{task.folder}.predict({task.example})  # {task.answer}"
-    return _example(config, task.folder, task.name, name, [call])
+    variable = task.folder.replace("-", "_")
+    return _example(config, variable, task.name, name, [f"{variable}.predict({task.example})  # {task.answer}"])
 
 
 def _example(config: dict[str, Any], variable: str, cls: str, name: str, lines: Sequence[str]) -> str:
@@ -196,7 +160,7 @@ def _settings(options: Mapping[str, Any]) -> str:
 
 
 def _made_by(made_by: dict[str, Any]) -> dict[str, str]:
-    """The command and the versions, of `provenance`."""
+    """The command and the versions, of `store.provenance`."""
     command = shlex.join(made_by["command"]).replace("`", "'").replace("\n", " ")
     versions = ", ".join(f"{package} {number}" for package, number in made_by["versions"].items())
     return {"command": f"`{command}`", "versions": versions}

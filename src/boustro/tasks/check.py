@@ -24,7 +24,7 @@ from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.tasks.data.schemes import WHOLE_WORDS, Scheme, gold_entities
 
 SHOWN = 5
-GOLD = ("tags", "entities", "label", "labels", "score", "answers")
+GOLD = ("tags", "entities", "label", "labels", "score", "answers", "keys")
 """What examples say of the reference, each task one or two of these."""
 Words = tuple[tuple[str, ...], ...]
 Known = dict[tuple[Words, Any], tuple[str, Any]]

@@ -38,6 +38,11 @@ class Contract(ABC, Generic[Input, Result]):
     example: ClassVar[Any] = "Ada Brandt flew to Port Lisse."
     """An input as JSON has it, see `parse_value`."""
 
+    @property
+    def width(self) -> int | None:
+        """The width of the vector that each answer is; `None` where answers are no vectors."""
+        return None
+
     @staticmethod
     @abstractmethod
     def read(data: Any, **options: Any) -> list[Any]:

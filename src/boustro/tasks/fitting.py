@@ -185,6 +185,7 @@ def head_facts(encoder: Encoder, head: Head, log: TrainLog) -> dict[str, Any]:
         "best_epoch": log.best_epoch,
         "losses": [round(x, 5) for x in log.losses],
         "dev_curve": [round(x, 3) for x in log.scores],
+        **head.facts(),
         "layer_weights": {stream.name: mix.layer_weights() for stream, mix in shapes},
     }
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from boustro.encoders.base import Encoder
+from boustro.heads.base import Head
 from boustro.heads.registry import HEADS
 from boustro.store import read_json
 from boustro.text.start import RECORDED
@@ -45,3 +47,16 @@ def upgrade_reading(options: Mapping[str, Any]) -> dict[str, Any]:
     options = dict(options)
     before = {True: "eos", False: "none", None: RECORDED}[options.pop("sentinel", None)]
     return {"start_piece": before, **options}
+
+
+def complete_record(record: Mapping[str, Any], examples: int, encoder: Encoder, head: Head) -> dict[str, Any]:
+    """What version 0.1 recorded of a sense tagger or a sentence encoder, with what every record has now.
+
+    `examples` is the number that was learned from; how the head did epoch by epoch is kept where it was recorded.
+    """
+    train = {"name": "", "sentences": examples, "fingerprint": "unknown"}
+    own = {name: value for name, value in record.items() if name not in ("train", "dev")}
+    facts = {"encoder_parameters": encoder.num_parameters, "head_parameters": sum(p.numel() for p in head.parameters())}
+    scores = {"dev_scores": None, "losses": [], "dev_curve": [], "best_epoch": 1, "layer_weights": {}, "notices": {}}
+    times = {"encode_seconds": 0.0, "train_seconds": 0.0}
+    return {"seed": 1, **scores, **times, **facts, **own, "train": train, "dev": None}

@@ -4,6 +4,8 @@
     notes.jsonl                 {"id": 7, "text": "Ada left."}   the fields are repeated in the answer
     notes.conll, notes.conllu   a sentence of words is a row (taggers)
     notes.parquet, notes.arrow  a row of the table, as a line of JSON lines
+    corpus.data.xml             where that is asked for: a sentence with words whose sense is asked for, as JSON lines
+                                have it (Raganato et al. 2017)
 
 A row that cannot be read is not an end: it comes with its `problem`.
 """
@@ -16,11 +18,12 @@ from typing import Any, Literal, NamedTuple
 from boustro.serve.batch.tables import read_table
 from boustro.tasks.contract import Contract
 from boustro.tasks.data.conll import COMMENT, DOCUMENT_START, NEW_DOCUMENT
+from boustro.tasks.sense.xml import corpus_records
 from boustro.text.documents import OPENERS, decode_line, is_stream, read_raw
 from boustro.text.rows import parse_record
 from boustro.types import Sentence
 
-Form = Literal["text", "jsonl", "conll", "conllu", "parquet", "arrow"]
+Form = Literal["text", "jsonl", "conll", "conllu", "parquet", "arrow", "xml"]
 FORMS: dict[str, Form] = {
     **dict.fromkeys((".jsonl", ".ndjson"), "jsonl"),
     **dict.fromkeys((".conll", ".bio", ".iob", ".iob2"), "conll"),
@@ -99,6 +102,8 @@ def read_rows(files: Iterable[str], form: Form | None = None) -> Iterator[Row | 
             yield from (Row(file, f"{file}: row {n}", value, own) for n, value in enumerate(rows, start=1))
         elif own in ("conll", "conllu"):
             yield from _sentences(file, own)
+        elif own == "xml":
+            yield from (Row(file, str(value.pop("where")), value, own) for value in corpus_records(Path(file)))
         else:
             yield from _lines(file, own)
 

@@ -13,11 +13,12 @@ import numpy as np
 
 from boustro.drawing.svg import NUM_SERIES, Scale, number, picture
 from boustro.encoders.base import Encoder
+from boustro.features.sentences import distinct_sentences
 from boustro.heads.transforms import TRANSFORMS
 from boustro.store import check_file, write_file
 from boustro.studies.report.page import stylesheet
-from boustro.tasks.senses.examples import SenseData
-from boustro.tasks.senses.reading import read_senses
+from boustro.tasks.sense.data import read_senses
+from boustro.tasks.sense.examples import Occurrence
 
 SIZE, MARGIN, RADIUS = 480, 16, 4
 OTHER = "other senses"
@@ -29,18 +30,16 @@ def draw_map(
     """Write the page; `ValueError` where the word occurs fewer than three times."""
     check_file(out)
     lemma = word.lower().replace(" ", "_")
-    read = read_senses(data)
-    items = [item for item in read.sentences if any(target.entry[0] == lemma for target in item.targets)]
-    read = SenseData(read.name, items)  # only these sentences are encoded
-    rows = [row for row, target in enumerate(read.targets()) if target.entry[0] == lemma][:most]
-    if len(rows) < 3:
-        raise ValueError(f"{data}: {word!r} is {len(rows)} times among the words with a sense; a map needs three")
-    features = encoder.encode_all([item.sentence for item in read.sentences])
-    places = np.array(read.positions())[rows]
-    x = np.concatenate([np.asarray(s[places], np.float32).reshape(len(rows), -1) for s in features.streams], axis=1)
+    asked = [o for o in read_senses(data).occurrences() if o.target and o.target.entry[0] == lemma][:most]
+    if len(asked) < 3:
+        raise ValueError(f"{data}: {word!r} is {len(asked)} times among the words with a sense; a map needs three")
+    sentences, parts = distinct_sentences(asked, lambda occurrence: (occurrence.sentence,))
+    features = encoder.encode_all(sentences)
+    places = features.starts[parts[:, 0]] + np.array([o.target.word for o in asked if o.target], np.int64)
+    x = np.concatenate([np.asarray(s[places], np.float32).reshape(len(asked), -1) for s in features.streams], axis=1)
     points = project(TRANSFORMS[transform].fit(x).apply(x), projection, seed)
-    labels = [(read.targets()[row].keys or ("unknown sense",))[0] for row in rows]
-    write_file(out, page(f"{word}: {len(rows)} occurrences", points, labels, contexts(read, rows)))
+    labels = [(o.keys or ("unknown sense",))[0] for o in asked]
+    write_file(out, page(f"{word}: {len(asked)} occurrences", points, labels, list(map(in_context, asked))))
 
 
 def project(vectors: np.ndarray, projection: str, seed: int) -> np.ndarray:
@@ -57,14 +56,10 @@ def project(vectors: np.ndarray, projection: str, seed: int) -> np.ndarray:
     return PCA(2, svd_solver="full").fit_transform(np.asarray(vectors, np.float64))
 
 
-def contexts(data: SenseData, rows: Sequence[int]) -> list[str]:
-    """The sentence of each target, its word between brackets."""
-    found = [
-        " ".join(f"[{w}]" if n == target.word else w for n, w in enumerate(item.sentence.words))
-        for item in data.sentences
-        for target in item.targets
-    ]
-    return [found[row] for row in rows]
+def in_context(occurrence: Occurrence) -> str:
+    """The sentence of a word, the word between brackets."""
+    place = occurrence.target.word if occurrence.target else -1
+    return " ".join(f"[{word}]" if n == place else word for n, word in enumerate(occurrence.words))
 
 
 def page(title: str, points: np.ndarray, labels: Sequence[str], sentences: Sequence[str]) -> str:

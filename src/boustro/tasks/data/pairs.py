@@ -73,15 +73,16 @@ class Pair:
 
 def suits_labels(record: Mapping[str, Any]) -> bool:
     """Whether this is a pair of texts with a label."""
-    return _has_texts(record) and any(key in record for key in LABEL_KEYS)
+    return suits_texts(record) and any(key in record for key in LABEL_KEYS)
 
 
 def suits_scores(record: Mapping[str, Any]) -> bool:
     """Whether this is a pair of texts with a number."""
-    return _has_texts(record) and SCORE_KEY in record
+    return suits_texts(record) and SCORE_KEY in record
 
 
-def _has_texts(record: Mapping[str, Any]) -> bool:
+def suits_texts(record: Mapping[str, Any]) -> bool:
+    """Whether this is a pair of texts, whatever else it has."""
     return any(all(isinstance(record.get(key), str) for key in keys) for keys in KEYS)
 
 

@@ -7,6 +7,8 @@
     score    a number per text                  ScoreLabelling; per pair ("pair-score") PairScoreLabelling
     answers  the words that answer a question   QuestionLabelling
     relation one label per pair of places       RelationLabelling
+    vectors  a vector of a text                 VectorLabelling; of pairs ("pair-vectors") PairVectorLabelling
+    senses   the sense of a word                SenseLabelling
 
 Every answer has entities over words, so that whatever counts, compares or shows entities serves all of them: the label
 of a word or of a text is an entity that covers it.
@@ -26,9 +28,11 @@ from boustro.tasks.labellings.pairs import PairLabelling, PairScoreLabelling
 from boustro.tasks.labellings.questions import QuestionLabelling
 from boustro.tasks.labellings.relations import RelationLabelling
 from boustro.tasks.labellings.scores import ScoreLabelling
+from boustro.tasks.labellings.senses import SenseLabelling
 from boustro.tasks.labellings.spans import SpanLabelling
 from boustro.tasks.labellings.tags import TagLabelling, WordLabelling
 from boustro.tasks.labellings.texts import LabelSetLabelling, MarkedLabelling, TextLabelling
+from boustro.tasks.labellings.vectors import PairVectorLabelling, VectorLabelling
 
 LEARNED: dict[str, type[Labelling]] = {
     "tags": TagLabelling,
@@ -39,6 +43,9 @@ LEARNED: dict[str, type[Labelling]] = {
     "pair-score": PairScoreLabelling,
     "answers": QuestionLabelling,
     "relation": RelationLabelling,
+    "senses": SenseLabelling,
+    "vectors": VectorLabelling,
+    "pair-vectors": PairVectorLabelling,
 }
 """By what a head learns (`heads.registry.HeadKind.labelling`)."""
 SAVED: dict[str, type[Labelling]] = {

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from boustro.embeddings.encoder import SentenceEncoder, cosines
+from boustro.tasks.embed.task import SentenceEncoder
+from boustro.tasks.labellings.vectors import cosines
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +32,10 @@ def nearest_texts(model: SentenceEncoder, texts: Sequence[str], queries: Sequenc
 
     Raises `ValueError` for a query without words.
     """
-    read = model.read(queries)
-    for number, query in enumerate(read, start=1):
-        if not len(query):
+    for number, query in enumerate(queries, start=1):
+        if not query.strip():
             raise ValueError(f"query {number} has no word; give a text with words")
-    vectors, asked = model.embed(model.read(texts)), model.embed(read)
+    vectors, asked = model.encode(texts), model.encode(queries)
     full = np.flatnonzero(vectors.any(1))
     found = []
     for query, scores in zip(queries, cosines(asked, vectors[full]), strict=True):

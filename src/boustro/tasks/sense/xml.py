@@ -8,11 +8,13 @@ Read as a stream, with the line of every fault. The gold keys are in a file of t
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from xml.parsers.expat import ExpatError, ParserCreate
 
 from boustro.errors import reason, shorten
-from boustro.tasks.senses.examples import Target
-from boustro.tasks.senses.inventory import part_of_speech
+from boustro.tasks.data.reading import missing_file
+from boustro.tasks.sense.examples import Target
+from boustro.tasks.sense.inventory import part_of_speech
 from boustro.text.documents import read_lines
 from boustro.types import Sentence
 
@@ -79,6 +81,8 @@ def parse_corpus(path: Path) -> Iterator[tuple[Sentence, list[Target]]]:
     parser.StartElementHandler, parser.EndElementHandler = reader.start, reader.end
     parser.CharacterDataHandler = reader.text
     number = 1
+    if not path.is_file():
+        raise missing_file(path, "expected a corpus with words whose sense is known")
     try:
         for number, line in read_lines(path):
             reader.line = number
@@ -88,3 +92,12 @@ def parse_corpus(path: Path) -> Iterator[tuple[Sentence, list[Target]]]:
         parser.Parse("", True)
     except ExpatError as error:
         raise ValueError(f"{path}:{number}: malformed XML ({reason(error).partition(':')[0]})") from None
+
+
+def corpus_records(path: Path) -> Iterator[dict[str, Any]]:
+    """Every sentence with instances as JSON lines have it, and its place under `where`; errors as `parse_corpus`."""
+    for sentence, targets in parse_corpus(path):
+        if targets:
+            asked = [{"name": t.name, "word": t.word, "lemma": t.lemma, "pos": t.pos} for t in targets]
+            own = {"words": list(sentence.words), "senses": asked, "document": sentence.document}
+            yield own | {"where": sentence.where}

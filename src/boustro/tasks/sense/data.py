@@ -4,8 +4,9 @@
     {"words": ["the", "bank", "rose"], "senses": [[1, "bank", "NN", ["bank%1:17:01::"]]], "document": "d1"}
                                                                               JSON lines; also "tokens", "file"
 
-An item of `senses` is the position of a word, its lemma, its part of speech, and its keys, if they are known. Where a
-key is WordNet's, the part of speech is the key's own.
+An item of `senses` is the position of a word, its lemma, its part of speech, and its keys, if they are known; or an
+object with word, lemma, pos, keys and the name of the word in the data. Where a key is WordNet's, the part of speech is
+the key's own.
 """
 
 from collections import Counter
@@ -16,16 +17,21 @@ from typing import Any
 from boustro.errors import shorten
 from boustro.given import tidy_words
 from boustro.tasks.data.named import read_named
-from boustro.tasks.data.reading import missing_file
 from boustro.tasks.data.records import WORD_KEYS
-from boustro.tasks.senses.examples import SenseData, SenseSentence, Target
-from boustro.tasks.senses.inventory import make_entry, pos_of_key
-from boustro.tasks.senses.xml import parse_corpus
+from boustro.tasks.sense.examples import SenseData, SenseSentence, Target
+from boustro.tasks.sense.inventory import make_entry, pos_of_key
+from boustro.tasks.sense.xml import parse_corpus
 from boustro.text.documents import OPENERS, read_lines
 from boustro.types import Sentence
 
 DOCUMENT_KEYS = ("document", "file")
+NO_GOLD = "no word has a gold key; the keys of CORPUS.data.xml stand beside it, in CORPUS.gold.key.txt"
 NO_KEY = "words without a gold key; not scored, and nothing is learned from them"
+
+
+def suits_senses(record: Mapping[str, Any]) -> bool:
+    """Whether this is a sentence with senses."""
+    return "senses" in record and any(key in record for key in WORD_KEYS)
 
 
 def read_senses(data: Any, keys: str | Path | None = None) -> SenseData:
@@ -41,10 +47,8 @@ def read_senses(data: Any, keys: str | Path | None = None) -> SenseData:
         return data
     name = str(data) if isinstance(data, (str, Path)) else "the given data"
     if [suffix for suffix in Path(name).suffixes if suffix not in OPENERS][-1:] != [".xml"]:
-        return _checked(name, read_named(data, "sentence", _sentence))
+        return _checked(name, read_named(data, "sentence", sense_sentence))
     path = Path(name)
-    if not path.is_file():
-        raise missing_file(path, "expected a corpus with words whose sense is known")
     return _checked(name, _with_keys(parse_corpus(path), path, Path(keys) if keys else key_file(path)))
 
 
@@ -97,7 +101,8 @@ def _keyed(target: Target, keys: tuple[str, ...], where: str) -> Target:
     return Target(target.word, target.lemma, pos, keys, target.name)
 
 
-def _sentence(record: Any, where: str) -> SenseSentence:
+def sense_sentence(record: Any, where: str) -> SenseSentence:
+    """A sentence of a record; `ValueError`, with the place, for what is none."""
     if isinstance(record, SenseSentence):
         return record
     if not isinstance(record, Mapping):
@@ -115,7 +120,9 @@ def _sentence(record: Any, where: str) -> SenseSentence:
 
 
 def _target(item: Any, num_words: int, where: str) -> Target:
+    name = ""
     if isinstance(item, Mapping):
+        name = str(item.get("name", ""))
         item = [item.get(key) for key in ("word", "lemma", "pos")] + [item.get("keys", ())]
     expected = "expected the position of a word, its lemma, its part of speech and its keys"
     if not isinstance(item, (list, tuple)) or not 3 <= len(item) <= 4:
@@ -128,4 +135,4 @@ def _target(item: Any, num_words: int, where: str) -> Target:
         raise ValueError(f"{where}: {expected}, got {shorten(item)}")
     if not isinstance(keys, (list, tuple)) or not all(isinstance(key, str) and key.strip() for key in keys):
         raise ValueError(f"{where}: the keys are {shorten(keys)}; expected a list of texts")
-    return _keyed(Target(word, lemma, pos), tuple(keys), where)
+    return _keyed(Target(word, lemma, pos, (), name), tuple(keys), where)

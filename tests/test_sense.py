@@ -1,4 +1,4 @@
-"""Word sense disambiguation: reading, the scorer's rules, centroids against brute force, the tagger and its folder."""
+"""Word sense disambiguation: reading, the scorer's rules, centroids against brute force, the task and its folders."""
 
 import json
 import random
@@ -7,15 +7,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from boustro.cli.main import main
+from boustro.heads.centroids import SIDE_FEATURES, SenseTargets, held_out_credit
+from boustro.heads.options import CentroidOptions
+from boustro.heads.registry import make_head
 from boustro.heads.transforms import unit
 from boustro.metrics.senses import count_senses
-from boustro.tasks.senses.centroids import Centroids, group_occurrences, held_out_credit, make_centroids
-from boustro.tasks.senses.examples import SenseSentence, Target
-from boustro.tasks.senses.inventory import make_entry, read_wordnet
-from boustro.tasks.senses.reading import read_senses
-from boustro.tasks.senses.tagger import SenseTagger
+from boustro.tasks.sense.data import read_senses
+from boustro.tasks.sense.examples import SenseSentence, Target
+from boustro.tasks.sense.inventory import make_entry, read_wordnet
+from boustro.tasks.sense.task import SenseTagger
 from boustro.types import Sentence
 
 RIVER, MONEY, SAIL = "bank%1:17:01::", "bank%1:14:00::", "sail%2:38:00::"
@@ -162,66 +165,100 @@ def test_bad_keys_are_refused_and_missing_ones_counted(world, file):
         read_senses(world / "no.xml")
 
 
+SENSES = (("bank%0", "bank%1", "bank%2"), ("run%0", "run%1"))
+
+
 def occurrences(seed: int = 0):
-    """Vectors, entries, keys and documents of two words with three and two senses; some words have two keys."""
+    """Vectors of length 1, the number of the entry, the labels and the document of each; some have two labels."""
     chance = np.random.default_rng(seed)
     size = 60
-    entries = [(("bank", "NOUN"), ("run", "VERB"))[n] for n in chance.integers(0, 2, size)]
-    keys = [
-        tuple({f"{e[0]}%{k}" for k in chance.integers(0, 3 if e[0] == "bank" else 2, 1 + n % 2)})
+    entries = chance.integers(0, 2, size)
+    labels = [
+        sorted({(0, 3)[e] + int(k) for k in chance.integers(0, len(SENSES[e]), 1 + n % 2)})
         for n, e in enumerate(entries)
     ]
-    return unit(chance.normal(size=(size, 6)) + 1), entries, keys, chance.integers(0, 9, size)
+    return unit(chance.normal(size=(size, 6)) + 1).astype(np.float32), entries, labels, chance.integers(0, 9, size)
+
+
+def solved(vectors, entries, labels, documents, prior=None):
+    """A head of centroids that learned from occurrences, without a transform; and what it reads of them."""
+    options = CentroidOptions(transform="raw", prior=prior)
+    head = make_head("centroids", options, [(1, 6)], sum(SENSES, ()), side=SIDE_FEATURES)
+    candidates = np.array([(0, 3), (3, 5)], np.float32)[entries]
+    read = torch.from_numpy(np.concatenate([vectors, candidates], 1)), torch.ones(len(vectors), dtype=torch.int64)
+    occurring = [n for n, own in enumerate(labels) for _ in own]
+    targets = SenseTargets(np.array(occurring), np.array([x for own in labels for x in own]), documents)
+    head.solve(head.pool(*read), targets, read[1])
+    return head, read
 
 
 def test_centroids_are_means_and_the_nearest_wins():
-    vectors, entries, keys, _ = occurrences()
-    found = make_centroids(vectors, group_occurrences(entries, keys))
-    rows = [n for n, own in enumerate(keys) if "bank%1" in own]
-    place = found.keys.index("bank%1")
-    np.testing.assert_allclose(found.vectors[place], unit(vectors[rows].mean(0)), atol=1e-3)
-    assert found.counts[place] == len(rows)
-    (best, score), *rest = found.rank(found.vectors[place], ("bank", "NOUN"), 0.0)
-    assert best == "bank%1" and score == pytest.approx(1, abs=1e-2) and len(rest) == 2
-    assert found.rank(found.vectors[place], ("bank", "NOUN"), 1e6)[0][0] == found.most_frequent(("bank", "NOUN"))
-    again = Centroids.from_dict(json.loads(json.dumps(found.to_dict())), found.vectors)
-    assert again.rank(vectors[0], ("run", "VERB"), 0.1) == found.rank(vectors[0], ("run", "VERB"), 0.1)
-    with pytest.raises(ValueError, match="for 5 senses"):
-        Centroids.from_dict(found.to_dict(), found.vectors[1:])
+    vectors, entries, labels, documents = occurrences()
+    head, _ = solved(vectors, entries, labels, documents, prior=0.0)
+    rows = [n for n, own in enumerate(labels) if 1 in own]
+    centroids = head.body.centroids.numpy()
+    np.testing.assert_allclose(centroids[1], unit(vectors[rows].mean(0)), atol=1e-3)
+    assert head.body.counts.tolist() == [sum(label in own for own in labels) for label in range(5)]
+    words = torch.zeros(3, 8)  # a sentence of three words, the second is asked for
+    words[1] = torch.tensor([*centroids[1].astype(float), 0, 3])
+    (scores,) = head.predict(words, torch.tensor([3]))
+    assert scores.argmax() == 1 and scores[1] == pytest.approx(1, abs=1e-2) and len(scores) == 3
+    (none,) = head.predict(words[:1], torch.tensor([1]))
+    assert len(none) == 0
+    head.body.prior.fill_(1e6)
+    assert head.predict(words, torch.tensor([3]))[0].argmax() == head.body.counts[:3].argmax()
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_leaving_out_a_document_is_training_without_it(seed):
-    vectors, entries, keys, documents = occurrences(seed)
+    vectors, entries, labels, documents = occurrences(seed)
     priors = (0.0, 0.1, 0.5)
     credit, total = np.zeros(len(priors) + 1), 0
     for row, document in enumerate(documents):
         rest = [n for n in range(len(vectors)) if documents[n] != document]
-        part = make_centroids(vectors[rest], group_occurrences([entries[n] for n in rest], [keys[n] for n in rest]))
-        known = part.keys[slice(*part.entries.get(entries[row], (0, 0)))]
-        if set(keys[row]) & set(known):
-            total += 1
-            ranked = [part.rank(vectors[row], entries[row], prior)[0][0] for prior in priors]
-            credit += [key in keys[row] for key in (*ranked, part.most_frequent(entries[row]))]
-    found, count = held_out_credit(vectors, group_occurrences(entries, keys), documents, priors)
+        part, _ = solved(vectors[rest], entries[rest], [labels[n] for n in rest], documents[rest], prior=0.0)
+        counts = part.body.counts.numpy()
+        if not counts[labels[row]].any():
+            continue
+        total += 1
+        start, stop = ((0, 3), (3, 5))[entries[row]]
+        read = torch.tensor([[*vectors[row].tolist(), start, stop]])
+        chosen = []
+        for prior in priors:
+            part.body.prior.fill_(prior)
+            scores = np.where(counts[start:stop] > 0, part.predict(read, torch.tensor([1]))[0], -np.inf)
+            chosen.append(start + scores.argmax())
+        credit += [label in labels[row] for label in (*chosen, start + counts[start:stop].argmax())]
+    found, count = held_out_credit(vectors, grouped(entries, labels), documents, priors)
     assert count == total > 30
     np.testing.assert_allclose(found, credit, atol=1)  # centroids are stored in float16
 
 
+def grouped(entries, labels):
+    """The rows of the senses of every entry."""
+    rows = [np.array([n for n, own in enumerate(labels) if label in own], np.int64) for label in range(5)]
+    return [rows[:3], rows[3:]]
+
+
+def test_the_prior_is_chosen_on_the_documents_left_out():
+    vectors, entries, labels, documents = occurrences()
+    head, _ = solved(vectors, entries, labels, documents)
+    facts = head.facts()
+    best = max(facts["held_out"]["accuracy"].values())
+    assert facts["held_out"]["accuracy"][str(facts["prior"])] == best
+    assert solved(vectors, entries, labels, documents, prior=0.25)[0].facts() == {"prior": 0.25, "held_out": {}}
+
+
 def test_the_most_frequent_sense_is_the_same_for_every_encoder():
-    """Senses that are equally frequent without a document: the first by key, as in `Centroids.most_frequent`."""
-    entries, keys = (
-        [("bank", "NOUN")] * 6,
-        [("bank%1",), ("bank%1",), ("bank%2",), ("bank%2",), ("bank%1",), ("bank%2",)],
-    )
-    grouped, documents = group_occurrences(entries, keys), np.array([0, 1, 2, 3, 4, 4])
-    frequent = {held_out_credit(occurrences(seed)[0][:6], grouped, documents)[0][-1] for seed in range(8)}
+    """Senses that are equally frequent without a document: the first by key, as in `SenseLabelling.most_frequent`."""
+    rows, documents = [np.array([0, 1, 4]), np.array([2, 3, 5])], np.array([0, 1, 2, 3, 4, 4])
+    frequent = {held_out_credit(occurrences(seed)[0][:6], [rows], documents)[0][-1] for seed in range(8)}
     assert frequent == {1}  # only in document 4 are both equally frequent without it: bank%1 is right once
 
 
 def test_fit_evaluate_save_open_agree(world, tiny_pair):
-    tagger = SenseTagger(tiny_pair, wordnet=world / "wordnet").fit(world / "train.jsonl")
-    assert tagger.record["senses"] == 3 and tagger.record["held_out"]["occurrences"] == 7
+    tagger = SenseTagger(tiny_pair, wordnet=str(world / "wordnet")).fit(world / "train.jsonl")
+    assert len(tagger.labelling.labels) == 3 and tagger.record["held_out"]["occurrences"] == 7
     score = tagger.evaluate(world / "c.data.xml")
     assert (score.value, score.coverage) == (100, 50)
     assert score.baselines == {"most frequent sense": 100, "WordNet's first sense": 100}
@@ -236,14 +273,13 @@ def test_fit_evaluate_save_open_agree(world, tiny_pair):
     assert again.evaluate(world / "c.data.xml") == score
     card = (world / "senses/README.md").read_text("utf-8")
     assert card.startswith("---\nlibrary_name: boustro\n") and "boustro.SenseTagger.from_pretrained" in card
-    assert "- lemmas and senses: 2 and 3" in card and "most frequent sense 0.0" not in card
     assert str(Path(tiny_pair.split("+")[0]).parent) not in card, "paths may be private"
 
 
 def test_without_wordnet_an_unknown_lemma_has_no_answer(world, tiny_lm):
     tagger = SenseTagger(str(tiny_lm("llama")), prior=0.2, transform="whitened").fit(world / "train.jsonl")
     score = tagger.evaluate(world / "c.data.xml")
-    assert (score.total.precision, score.total.recall) == (100, 50) and tagger.prior == 0.2
+    assert (score.total.precision, score.total.recall) == (100, 50) and tagger.record["prior"] == 0.2
     assert [*score.baselines] == ["most frequent sense"]
 
 
@@ -259,27 +295,46 @@ def test_what_cannot_be_learned_from_is_refused(world, tiny_lm):
     with pytest.raises(ValueError, match="not trained yet"):
         tagger.predict([SenseSentence(Sentence(("a",)), (Target(0, "a", "n"),))])
     (world / "c.gold.key.txt").unlink()
-    with pytest.raises(ValueError, match=r"no word has a gold key; .*--keys"):
+    with pytest.raises(ValueError, match=r"no word has a gold key; .*CORPUS\.gold\.key"):
         tagger.fit(world / "c.data.xml")
 
 
 def test_another_encoder_is_refused(world, tiny_lm):
     SenseTagger(str(tiny_lm("llama"))).fit(world / "train.jsonl").save_pretrained(world / "senses")
-    with pytest.raises(ValueError, match="not the one that this folder was trained on"):
+    with pytest.raises(ValueError, match="not the one that this head was trained on"):
         SenseTagger.from_pretrained(world / "senses", encoder=str(tiny_lm("gpt2")))
-    (world / "senses" / "senses.json").write_text("{}")
-    with pytest.raises(ValueError, match=r"senses\.json"):
+    (world / "senses" / "config.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"config\.json holds 2 bytes"):
         SenseTagger.from_pretrained(world / "senses")
 
 
-def test_the_command_line(world, tiny_pair, capsys):
+def test_the_commands_of_every_task(world, tiny_pair, capsys):
+    out, corpus = str(world / "out"), str(world / "c.data.xml")
+    fit = ["fit", "--train", str(world / "train.jsonl"), "--dev", corpus, "--encoder", tiny_pair, "--out", out]
+    assert main(["check", str(world / "train.jsonl")]) == 0 and "words with a sense" in capsys.readouterr().out
+    assert main([*fit, "--wordnet", str(world / "wordnet"), "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["f1"] == 100
+    assert main(["evaluate", out, corpus]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["all", "100.00", "100.00", "100.00", "2"] in rows and ["lemma", "in", "training", "50.00%"] in rows
+    assert main(["predict", out, corpus, "--reads", "xml"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first in (f"d0.s0.t0 {MONEY}", f"d0.s0.t0 {RIVER}") and second == "d0.s0.t1 ore%1:27:00::"
+    assert main(["predict", out, str(world / "train.jsonl"), "--format", "jsonl"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(lines) == len(RECORDS) and lines[0]["senses"][0]["how"] == "centroid" and lines[0]["document"] == "d0"
+    assert main(["predict", out, corpus]) == 1 and "c.data.xml:1: not a JSON object" in capsys.readouterr().err
+
+
+def test_the_former_command(world, tiny_pair, capsys):
     out, corpus = str(world / "out"), str(world / "c.data.xml")
     fit = ["wsd", "fit", str(world / "train.jsonl"), "--encoder", tiny_pair, "--out", out]
     assert main([*fit, "--wordnet", str(world / "wordnet"), "--json", "-"]) == 0
-    assert json.loads(capsys.readouterr().out)["lemmas"] == 2
+    given = capsys.readouterr()
+    assert json.loads(given.out)["prior"] >= 0 and "is now boustro fit --task sense" in given.err
     assert main(["wsd", "evaluate", out, corpus, "--json", str(world / "scores.json")]) == 0
     shown = capsys.readouterr().out
-    assert "50.0% of the words" in shown and "most frequent sense" in shown
+    assert "50.00%" in shown and "most frequent sense" in shown
     assert json.loads((world / "scores.json").read_text())["f1"] == 100
     assert main(["wsd", "predict", out, corpus]) == 0
     first, second = capsys.readouterr().out.splitlines()
@@ -303,4 +358,4 @@ def test_a_folder_opens_and_agrees(world, tiny_pair, capsys):
 @pytest.mark.shared_data
 def test_the_shared_corpora_are_read(shared_data):
     data = read_senses(shared_data / "wsd" / "semeval2007" / "semeval2007.data.xml")
-    assert len(data.targets()) == 455 and not +data.notices
+    assert sum(bool(o.keys) for o in data.occurrences()) == 455 and not +data.notices

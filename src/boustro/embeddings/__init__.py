@@ -1,1 +1,0 @@
-"""One vector for a text, from a frozen encoder: words pooled with statistics of unlabelled texts, or a trained head."""

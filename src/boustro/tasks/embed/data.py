@@ -1,0 +1,138 @@
+"""What sentence embeddings learn from: texts alone, pairs of texts with or without a score, neighbouring sentences.
+
+    texts.txt               a text a line; an empty line is a text without words
+    texts.jsonl             {"text": "Ada left."} a line
+    pairs.jsonl             {"sentence1": "It rained.", "sentence2": "Rain fell.", "score": 4.6} a line; also CSV, TSV
+    neighbours:texts.txt    sentences that follow each other in a text: pairs without a score, which belong together
+
+An example is a `Pair`; of a text `Alone` the second text has no word.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any
+
+from boustro.errors import shorten
+from boustro.given import as_text
+from boustro.tasks.data.dialect import is_table
+from boustro.tasks.data.jsonl import records_of
+from boustro.tasks.data.named import read_named, under_names
+from boustro.tasks.data.pairs import KEYS, Pair, make_pair
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, missing_file
+from boustro.tasks.data.tables import PREFIX
+from boustro.tasks.data.texts import SCORE_KEY, TEXT_KEYS, as_score, whole_text
+from boustro.tasks.embed.options import NEIGHBOURS
+from boustro.text.documents import read_lines
+from boustro.text.words import split_text
+from boustro.types import Sentence
+
+EMPTY = Sentence(())
+LEAST_WORDS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Alone(Pair):
+    """A text without another one."""
+
+    @property
+    def parts(self) -> tuple[Sentence]:  # type: ignore[override]
+        """The text."""
+        return (self.first,)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words of the text."""
+        return self.first.words
+
+
+def alone(text: str, where: str = "") -> Alone:
+    """The example of a text."""
+    return Alone(whole_text(text).sentence, EMPTY, (text, ""), where=where)
+
+
+def read_vectors(data: Any, notes: list[Note] | None = None, options: DataOptions = DEFAULT_OPTIONS) -> list[Pair]:
+    """Texts and pairs of a file or of Python objects: texts, (text, text) or (text, text, score), dicts, `Pair`s.
+
+    Raises `FileNotFoundError`, and `ValueError` with file:line for a record that is neither.
+    """
+    name = str(data) if isinstance(data, (str, Path)) else ""
+    if name.startswith(NEIGHBOURS):
+        return neighbours(read_rows(name.removeprefix(NEIGHBOURS)), where=name)
+    if name and not (name.startswith(PREFIX) or is_table(Path(name)) or _is_json(Path(name))):
+        return [alone(text, f"{name}:{n}") for n, text in enumerate(read_rows(name), start=1)]
+    return read_named(
+        data, "text or pair", _example, lambda named: under_names(named, options, KEYS[0], SCORE_KEY), options, notes
+    )
+
+
+def _is_json(path: Path) -> bool:
+    return bool({".jsonl", ".ndjson", ".json"} & set(path.suffixes))
+
+
+def _example(record: Any, where: str) -> Pair:
+    if isinstance(record, Pair):  # read before
+        return record
+    if isinstance(record, Mapping) and not any(key in record for keys in KEYS for key in keys):
+        record = next((record[key] for key in TEXT_KEYS if key in record), record)
+    if not isinstance(record, (Mapping, list, tuple)):
+        return alone(as_text(record, where), where)
+    if isinstance(record, (list, tuple)) and len(record) == 3:
+        record = dict(zip((*KEYS[0], SCORE_KEY), record, strict=True))
+    pair = make_pair(record, where)
+    if not isinstance(record, Mapping) or SCORE_KEY not in record:
+        return pair
+    return replace(pair, score=as_score(record[SCORE_KEY], where))
+
+
+def read_rows(file: str | Path) -> Iterator[str]:
+    """The texts of a file in their order, empty ones too: lines, or the texts of JSON lines.
+
+    Raises `FileNotFoundError`, and `ValueError` with file:line for a record without a text.
+    """
+    path = Path(file)
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; name a text file, one text a line")
+    if str(path) != "-" and not path.exists():
+        raise missing_file(path, "texts are expected, one a line, or JSON lines")
+    lines = read_lines(path)
+    if not _is_json(path):
+        yield from (line for _, line in lines)
+        return
+    for number, record in records_of(path, lines):
+        text = record
+        if isinstance(record, Mapping):
+            text = next((record[key] for key in TEXT_KEYS if key in record), None)
+        if not isinstance(text, str):
+            raise ValueError(f"{path}:{number}: no text under {' or '.join(TEXT_KEYS)}, got {shorten(record)}")
+        yield text
+
+
+def neighbours(
+    documents: Iterable[str], least: int = LEAST_WORDS, most: int | None = None, where: str = ""
+) -> list[Pair]:
+    """Sentences that follow each other in a document, each in one pair at most.
+
+    Args:
+        least: Words that both sentences have at least.
+        most: Pairs, taken from the beginning.
+
+    Raises `ValueError` where there is no pair.
+    """
+    found = (pair for document in documents for pair in _pairs_of(document, least))
+    numbered = enumerate(islice(found, most), start=1)
+    pairs = [replace(pair, where=f"{where}:{n}" if where else "") for n, pair in numbered]
+    if not pairs:
+        raise ValueError("the documents hold no two neighbouring sentences; each needs at least two, of four words")
+    return pairs
+
+
+def _pairs_of(document: str, least: int) -> Iterator[Pair]:
+    placed = list(split_text(document))
+    taken = -1
+    for number, (first, second) in enumerate(pairwise(placed)):
+        if number > taken and min(len(first.sentence), len(second.sentence)) >= least:
+            taken = number + 1
+            texts = [document[own.places[0][0] : own.places[-1][1]] for own in (first, second)]
+            yield Pair(first.sentence, second.sentence, (texts[0], texts[1]))

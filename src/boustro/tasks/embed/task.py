@@ -1,0 +1,188 @@
+"""SentenceEncoder: one vector for a text, from a frozen encoder.
+
+    encoder = SentenceEncoder("starter", head="statistics").fit(my_texts)     # statistics of unlabelled texts
+    encoder.encode(["Ada left.", "Ada went away."])                           # (2, width) float32
+    SentenceEncoder("starter").fit("pairs.jsonl", dev="dev.jsonl")            # trained on scored pairs
+    SentenceEncoder("starter").fit("neighbours:texts.txt")                    # on sentences that follow each other
+
+Words are encoded one by one, as for every task, and pooled by the head; a text is read as a whole.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from boustro.given import iterate
+from boustro.heads.options import StatisticsOptions
+from boustro.heads.transforms import unit
+from boustro.heads.vectors import VectorHead
+from boustro.options import Count, check_options
+from boustro.progress import Progress
+from boustro.tasks.answers import Answer, InputAnswer, Part
+from boustro.tasks.base import Task
+from boustro.tasks.data import data_name
+from boustro.tasks.data.pairs import Pair
+from boustro.tasks.data.reading import DataOptions, Note, named_columns, refuse_tag_options, warn_of
+from boustro.tasks.data.texts import whole_text
+from boustro.tasks.embed.data import EMPTY, Alone, read_vectors
+from boustro.tasks.embed.saved import is_former, open_former
+from boustro.tasks.labellings.vectors import WORDLESS, VectorAnswer, cosines
+from boustro.types import Sentence
+
+ANY_TEXTS = ("a", "b")
+"""What statistics are taken of that depend on no text."""
+
+
+class SentenceEncoder(Task[str, np.ndarray]):
+    """A frozen encoder, and a head that makes one vector of the words of a text.
+
+    Args:
+        encoder: Spec of the encoder, see `boustro.load_encoder`; by default the pair in the package.
+        head: embedding, trained on pairs (the default), or statistics of texts.
+        preset: "default".
+        cache: Keep the features of training and development data on disk (a folder says where).
+        device: cpu, cuda, mps or auto, see `boustro.load_encoder`; by default the best available.
+        options: Fields of `boustro.tasks.embed.options.EmbedConfig`, over the preset's.
+
+    Raises `ValueError` for an unknown head, preset or option, and for a value outside its range.
+
+    Examples:
+        >>> encoder = boustro.SentenceEncoder("starter", head="statistics").fit(texts)
+        >>> encoder.similarity("A ship left.", ["The boat sailed.", "It rains."])
+    """
+
+    name = "embed"
+    formats = ("text", "jsonl")
+    num_empty = 0
+    """Texts without a word that were encoded."""
+
+    @staticmethod
+    def read(data: Any, text_column: Sequence[str] = (), label_column: str | None = None) -> list[Pair]:
+        """See `boustro.tasks.embed.data.read_vectors`; a warning counts what was changed."""
+        notes: list[Note] = []
+        examples = read_vectors(data, notes, named_columns(text_column, label_column))
+        warn_of(notes, data_name(examples))
+        return examples
+
+    @staticmethod
+    def read_counted(data: Any, options: DataOptions) -> tuple[list[Pair], Mapping[str, int]]:
+        refuse_tag_options(options)
+        notes: list[Note] = []
+        return read_vectors(data, notes, options), Counter(note.what for note in notes)
+
+    @staticmethod
+    def parts(example: Pair) -> tuple[Sentence, ...]:
+        return example.first, example.second
+
+    @staticmethod
+    def split(given: str, name: str) -> Iterable[Part]:
+        """The whole text as one example, without another text."""
+        placed = whole_text(given, name)
+        return [Part(Alone(placed.sentence, EMPTY, (given, "")), placed.places)]
+
+    def answer(self, examples: Iterable[Pair], cached: bool = False) -> list[Answer]:
+        """As `Task.answer`; texts without a word are counted."""
+        examples = list(examples)
+        self.num_empty += sum(not len(example.first) for example in examples)
+        return super().answer(examples, cached)
+
+    def notices(self, cached: bool = False) -> dict[str, int]:
+        return {**({WORDLESS: self.num_empty} if self.num_empty else {}), **super().notices(cached)}
+
+    def _begin(self) -> None:
+        """Statistics that depend on no text need no `fit`."""
+        made = self.plan.head_options
+        raw = isinstance(made, StatisticsOptions) and made.transform == "raw" and self.config.text_pooling == "mean"
+        if raw and not self.is_trained:
+            self.fit(ANY_TEXTS)
+
+    @property
+    def width(self) -> int:
+        """The width of a vector."""
+        self._begin()
+        head = self.fitted.head
+        assert isinstance(head, VectorHead)
+        return head.width
+
+    def encode(
+        self,
+        sentences: str | Iterable[str],
+        batch_size: Count = 1024,
+        show_progress_bar: bool | None = None,
+        convert_to_numpy: bool = True,
+        convert_to_tensor: bool = False,
+        normalize_embeddings: bool = False,
+    ) -> Any:
+        """The vectors of texts; the arguments are those of sentence-transformers.
+
+        Args:
+            sentences: A text, or any iterable of texts, each of any length.
+            batch_size: Texts whose words are in memory at once.
+            show_progress_bar: By default in a terminal.
+            convert_to_numpy: An array; else a list of tensors.
+            convert_to_tensor: One tensor instead.
+            normalize_embeddings: Divide each vector by its length.
+
+        Returns an array (texts, width), float32, rows in the order of the texts; (width,) for a single text. The
+        vector of a text without words is zero. Raises `ValueError`, with the place, for what is not a string, and
+        before `fit`.
+        """
+        check_options(SentenceEncoder.encode, {"batch_size": batch_size})
+        single = isinstance(sentences, str)
+        texts = [sentences] if single else list(iterate(sentences, "a text or several"))
+        vectors = np.zeros((len(texts), self.width), np.float32)
+        with Progress("embedding", "texts", total=len(texts), shown=show_progress_bar) as bar:
+            for row, vector in enumerate(self.stream(texts, batch_size)):
+                vectors[row] = vector
+                bar.update()
+        vectors = unit(vectors) if normalize_embeddings else vectors
+        if convert_to_tensor or not convert_to_numpy:
+            tensors = torch.from_numpy(vectors)
+            return tensors[0] if single else tensors if convert_to_tensor else list(tensors)
+        return vectors[0] if single else vectors
+
+    def similarity(self, first: Any, second: Any) -> np.ndarray:
+        """(n, m) cosines between texts, or between vectors that `encode` gave."""
+        return cosines(self._vectors(first), self._vectors(second))
+
+    def _vectors(self, given: Any) -> np.ndarray:
+        if isinstance(given, Tensor):
+            given = given.detach().cpu().numpy()
+        if not isinstance(given, np.ndarray) or given.dtype.kind not in "fiu":
+            given = self.encode([given] if isinstance(given, str) else given)
+        return np.atleast_2d(given)
+
+    def result(self, answer: InputAnswer[str]) -> np.ndarray:
+        """(width,) the vector."""
+        ((_, own),) = answer.parts
+        assert isinstance(own, VectorAnswer) and own.vector is not None
+        return own.vector
+
+    def to_record(self, answer: InputAnswer[str]) -> dict[str, Any]:
+        return {"vector": self.result(answer).tolist()}
+
+    def show(self, answer: InputAnswer[str], form: str, colour: bool = False) -> Any:
+        record = self.to_record(answer)
+        return {"text": answer.input} | record if form == "jsonl" else " ".join(f"{x:.6g}" for x in record["vector"])
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        path: str | Path,
+        *,
+        revision: str | None = None,
+        encoder: str | None = None,
+        cache: bool | str | Path = True,
+        device: str | None = None,
+    ) -> Self:
+        """As `Task.from_pretrained`, also of a folder of version 0.1."""
+        if not is_former(Path(path)):
+            return super().from_pretrained(path, revision=revision, encoder=encoder, cache=cache, device=device)
+        made = object.__new__(cls)
+        made.fitted = open_former(cls, Path(path), encoder=encoder, cache=cache, device=device)
+        return made

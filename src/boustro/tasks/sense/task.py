@@ -1,0 +1,150 @@
+"""SenseTagger: sense-tagged text in, the nearest centroid of a sense out.
+
+    tagger = SenseTagger("starter", wordnet="/usr/share/wordnet").fit("semcor.jsonl.xz")
+    tagger.evaluate("semeval2007.data.xml").value            # F1
+    tagger.predict(SenseSentence(Sentence(("the", "bank", "rose")), (Target(1, "bank", "NOUN"),)))
+
+An example is a word in its sentence; an input is a sentence with the words that are asked for.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from boustro.errors import shorten
+from boustro.tasks.answers import Answer, InputAnswer, Part
+from boustro.tasks.base import Task
+from boustro.tasks.data.reading import DataOptions, refuse_tag_options, refuse_text_options
+from boustro.tasks.labellings.senses import How, SenseAnswer
+from boustro.tasks.sense.data import read_senses, sense_sentence
+from boustro.tasks.sense.examples import Occurrence, SenseSentence, Target
+from boustro.tasks.sense.saved import is_former, open_former
+from boustro.text.rows import parse_record
+from boustro.types import Sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Sense:
+    """The answer for one target.
+
+    `how` says where the key is from: the nearest centroid, or WordNet's first sense; for "none" there is no key.
+    `ranked` are the senses that were compared, with their scores, the best first.
+    """
+
+    target: Target
+    key: str | None
+    how: How
+    ranked: tuple[tuple[str, float], ...] = ()
+
+    @classmethod
+    def of(cls, example: Occurrence, answer: Answer) -> "Sense":
+        """The answer for an example with a target."""
+        assert example.target is not None and isinstance(answer, SenseAnswer)
+        return cls(example.target, next(iter(answer.tags), None), answer.how, answer.ranked)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        t = self.target
+        own = {"name": t.name} if t.name else {}
+        place = {"word": t.word, "lemma": t.lemma, "pos": t.pos}
+        return {**own, **place, "key": self.key, "how": self.how, "ranked": self.ranked}
+
+
+class SenseTagger(Task[SenseSentence, list[Sense]]):
+    """An encoder, and centroids of senses.
+
+    Args:
+        encoder: Spec of the encoder, see `boustro.load_encoder`; by default the pair in the package.
+        head: centroids.
+        preset: "default".
+        cache: Keep the features of training and development data on disk (a folder says where).
+        device: cpu, cuda or mps; by default the best available.
+        options: Fields of `boustro.tasks.sense.options.SenseConfig`, over the preset's.
+
+    Raises `ValueError` for an unknown head, preset or option, and for a value outside its range.
+    """
+
+    name = "sense"
+    formats = ("text", "jsonl")
+    given = "a sentence with the words that are asked for"
+    example = {"words": ["the", "bank", "rose"], "senses": [[1, "bank", "NOUN"]]}  # noqa: RUF012 (never changed)
+
+    @staticmethod
+    def read(data: Any, keys: str | Path | None = None) -> list[Occurrence]:
+        """See `boustro.tasks.sense.data.read_senses`; examples that were read are returned as they are."""
+        if isinstance(data, list) and data and all(isinstance(item, Occurrence) for item in data):
+            return data
+        return read_senses(data, keys).occurrences()
+
+    @staticmethod
+    def read_counted(data: Any, options: DataOptions) -> tuple[list[Occurrence], Mapping[str, int]]:
+        refuse_tag_options(options)
+        refuse_text_options(options)
+        read = read_senses(data)
+        return read.occurrences(), +read.notices
+
+    @staticmethod
+    def is_labelled(example: Occurrence) -> bool:
+        return example.is_labelled
+
+    @staticmethod
+    def parts(example: Occurrence) -> tuple[Sentence, ...]:
+        return example.parts
+
+    @staticmethod
+    def is_input(given: Any) -> bool:
+        return isinstance(given, (SenseSentence, Mapping))
+
+    @staticmethod
+    def as_input(given: Any, place: str) -> SenseSentence:
+        sentence = sense_sentence(given, place)
+        if not sentence.targets:
+            raise ValueError(f"{place}: no word whose sense is asked for")
+        return sentence
+
+    @classmethod
+    def parse_value(cls, value: Any, place: str) -> SenseSentence:
+        if not isinstance(value, Mapping):
+            raise ValueError(f"{place}: expected an object with words and senses, got {shorten(value)}")
+        return cls.as_input(value, place)
+
+    @classmethod
+    def parse_line(cls, line: str, place: str) -> SenseSentence:
+        return cls.parse_value(parse_record(line, place), place)
+
+    @staticmethod
+    def split(given: SenseSentence, name: str) -> Iterable[Part]:
+        """An example for each word that is asked for."""
+        return [Part(Occurrence(given.sentence, target)) for target in given.targets]
+
+    def result(self, answer: InputAnswer[SenseSentence]) -> list[Sense]:
+        """The sense of each word that is asked for."""
+        return [Sense.of(part.example, own) for part, own in answer.parts]
+
+    def to_record(self, answer: InputAnswer[SenseSentence]) -> dict[str, Any]:
+        return {"senses": [sense.to_dict() for sense in self.result(answer)]}
+
+    def show(self, answer: InputAnswer[SenseSentence], form: str, colour: bool = False) -> Any:
+        """As text a line for each word: its id, or its position in the sentence, and its key."""
+        if form == "jsonl":
+            return {"words": list(answer.input.sentence.words)} | self.to_record(answer)
+        lines = (f"{s.target.name or s.target.word} {s.key or '(no sense)'}" for s in self.result(answer))
+        return "\n".join(lines)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        path: str | Path,
+        *,
+        revision: str | None = None,
+        encoder: str | None = None,
+        cache: bool | str | Path = True,
+        device: str | None = None,
+    ) -> Self:
+        """As `Task.from_pretrained`, also of a folder of version 0.1."""
+        if not is_former(Path(path)):
+            return super().from_pretrained(path, revision=revision, encoder=encoder, cache=cache, device=device)
+        made = object.__new__(cls)
+        made.fitted = open_former(cls, Path(path), encoder=encoder, cache=cache, device=device)
+        return made
