@@ -466,7 +466,7 @@ def test_shards_are_answered_each_once_and_another_model_is_refused(folder, tagg
 def test_vectors_of_lines_of_text_in_a_table(tiny_lm, tmp_path):
     from boustro import SentenceEncoder
 
-    encoder = SentenceEncoder(str(tiny_lm("llama"))).fit(TEXTS[:50])
+    encoder = SentenceEncoder(str(tiny_lm("llama")), head="statistics").fit(TEXTS[:50])
     encoder.save_pretrained(tmp_path / "vectors")
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.txt").write_text("\n".join(TEXTS[:5]) + "\n\xff\n", "latin-1")

@@ -59,14 +59,14 @@ def test_a_copy_holds_no_lm_and_opens_its_own_when_it_is_asked(tagger):
 
 
 def test_a_tagger_that_is_not_trained_is_copied_too(tiny_pair):
-    other = pickled(boustro.Tagger(tiny_pair, "linear", **FAST))
-    assert other.head_kind == "linear" and other.fit(DATA).predict(TEXT) is not None
+    other = pickled(boustro.Tagger(tiny_pair, "mlp", **FAST))
+    assert other.head_kind == "mlp" and other.fit(DATA).predict(TEXT) is not None
 
 
 def test_a_copy_is_used_in_another_folder(tmp_path, tiny_lm, monkeypatch):
     shutil.copytree(tiny_lm("llama", sentinel=True), tmp_path / "lm")
     monkeypatch.chdir(tmp_path)
-    tagger = boustro.Tagger("./lm", "linear", **FAST).fit(DATA)
+    tagger = boustro.Tagger("./lm", "mlp", **FAST).fit(DATA)
     given, expected = pickle.dumps(tagger), tagger.predict(TEXT)
     monkeypatch.chdir("/")
     assert pickle.loads(given).predict(TEXT) == expected
@@ -74,7 +74,7 @@ def test_a_copy_is_used_in_another_folder(tmp_path, tiny_lm, monkeypatch):
 
 def test_a_copy_does_not_take_another_lm_for_its_own(tmp_path, tiny_lm):
     shutil.copytree(tiny_lm("llama", sentinel=True), tmp_path / "lm")
-    given = pickle.dumps(boustro.Tagger(str(tmp_path / "lm"), "linear", **FAST).fit(DATA))
+    given = pickle.dumps(boustro.Tagger(str(tmp_path / "lm"), "mlp", **FAST).fit(DATA))
     shutil.rmtree(tmp_path / "lm")
     shutil.copytree(tiny_lm("llama", seed=5, sentinel=True), tmp_path / "lm")
     other = pickle.loads(given)

@@ -93,7 +93,7 @@ COMMANDS = {
     "fit, encoding": (FIT, r"{lm}: [\d,]+ of [\d,]+ words"),
     "fit, training": (FIT, r"training: \d+ of \d+ steps"),
     "batch": ("batch {p}/ner {p}/in {t}/answers", "answering: 1 of 1 shards"),
-    "embed": ("embed {p}/corpus.txt --out {t}/v.npy --encoder {lm}", "embedding: 40 of 40 texts"),
+    "embed": ("embed {p}/corpus.txt --out {t}/v.npy --encoder {lm}", "embedding: 60 of 60 texts"),
     "tokenize": (
         "tokenize {p}/corpus.txt --train-tokenizer 300 --out {t}/shards --workers 1",
         "training the tokenizer: ",

@@ -83,10 +83,14 @@ def _is_default_of_others(name: str, value: Any, kinds: Sequence[str], heads: Se
 
 
 def refuse_other_heads(task: str, heads: Sequence[str], given: Iterable[str]) -> None:
-    """`OptionError` for a head that is not the task's, and for an option that none of the heads has."""
-    config = TASKS[task].config
+    """`OptionError` for a head that is not the task's, for an option that none of the heads has, and for heads with
+    other defaults of an option that they share: a command has one value for all of them."""
+    config, defaults = TASKS[task].config, {}
     for head in heads:
-        config.check_head(head)
+        for own in fields(config.check_head(head).options):
+            if defaults.setdefault(own.name, own.default) != own.default:
+                one, option = heads[0], own.name.replace("_", "-")
+                raise OptionError(f"{one} and {head} heads have other defaults of --{option}; train them in two runs")
     for name in given:
         if not owners(name.replace("-", "_"), heads):
             config.check_head(heads[0], name.replace("-", "_"))

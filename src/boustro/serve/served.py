@@ -13,8 +13,6 @@ from boustro.store import kind_of
 from boustro.tasks import TASKS
 from boustro.tasks.render import page_colours
 
-KINDS = tuple(entry.folder for entry in TASKS.values())
-
 
 class Answered(NamedTuple):
     """An output for every input, as JSON can hold it, and the words that were read for them."""
@@ -75,8 +73,9 @@ def name_folders(given: Sequence[str]) -> dict[str, Path]:
             raise ValueError(f"two models are named {name}; name one of them otherwise: NAME={folder}")
         if not folder.is_dir():
             raise FileNotFoundError(f"{folder}: no such folder; name a folder that boustro fit wrote")
-        if kind_of(folder) not in KINDS:
-            raise ValueError(f"{folder} is not one of the folders that can be served: {', '.join(KINDS)}")
+        kinds = [entry.folder for entry in TASKS.values()]
+        if kind_of(folder) not in kinds:
+            raise ValueError(f"{folder} is not one of the folders that can be served: {', '.join(kinds)}")
         found[name] = folder
     return found
 

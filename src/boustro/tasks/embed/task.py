@@ -137,9 +137,11 @@ class SentenceEncoder(Task[str, np.ndarray]):
         texts = [sentences] if single else list(iterate(sentences, "a text or several"))
         vectors = np.zeros((len(texts), self.width), np.float32)
         with Progress("embedding", "texts", total=len(texts), shown=show_progress_bar) as bar:
-            for row, vector in enumerate(self.stream(texts, batch_size)):
-                vectors[row] = vector
-                bar.update()
+            for start in range(0, len(texts), batch_size):
+                answers = self.answer_inputs(texts[start : start + batch_size], start + 1)
+                for row, answer in enumerate(answers, start):
+                    vectors[row] = self.result(answer)
+                bar.update(len(answers))
         vectors = unit(vectors) if normalize_embeddings else vectors
         if convert_to_tensor or not convert_to_numpy:
             tensors = torch.from_numpy(vectors)
