@@ -342,8 +342,9 @@ class Task(Contract[Input, Result]):
         or when the LMs are not the ones that the head was trained on.
         """
         check_options(Task.from_pretrained, locals())
-        made = object.__new__(cls)
-        made.fitted = load_fitted(cls, download(path, revision), encoder=encoder, cache=cache, device=device)
+        made, folder = object.__new__(cls), download(path, revision)
+        where: dict[str, Any] = {"encoder": encoder, "cache": cache, "device": device}
+        made.fitted = cls.open_former(folder, **where) or load_fitted(cls, folder, **where)
         return made
 
     def read_answers(self, outputs: Sequence[Any], examples: Sequence[Any]) -> list[Answer]:

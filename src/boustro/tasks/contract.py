@@ -177,6 +177,14 @@ class Contract(ABC, Generic[Input, Result]):
         return None
 
     @classmethod
+    def open_former(cls, folder: Path, **where: Any) -> Fitted | None:
+        """What a folder has that version 0.1 wrote in a form of its own; by default none is such a folder.
+
+        `where` are encoder, cache and device, as for `Task.from_pretrained`.
+        """
+        return None
+
+    @classmethod
     def load_rest(cls, plan: Plan[Any], folder: Path) -> tuple[Plan[Any], Mapping[str, Any]]:
         """Read what `save_rest` wrote: the plan that was fitted, and `Fitted.extras`."""
         return plan, {}

@@ -11,7 +11,7 @@ Words are encoded one by one, as for every task, and pooled by the head; a text 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,6 +31,7 @@ from boustro.tasks.data.reading import DataOptions, Note, named_columns, refuse_
 from boustro.tasks.data.texts import whole_text
 from boustro.tasks.embed.data import EMPTY, Alone, read_vectors
 from boustro.tasks.embed.saved import is_former, open_former
+from boustro.tasks.fitted import Fitted
 from boustro.tasks.labellings.vectors import WORDLESS, VectorAnswer, cosines
 from boustro.types import Sentence
 
@@ -173,18 +174,5 @@ class SentenceEncoder(Task[str, np.ndarray]):
         return {"text": answer.input} | record if form == "jsonl" else " ".join(f"{x:.6g}" for x in record["vector"])
 
     @classmethod
-    def from_pretrained(
-        cls,
-        path: str | Path,
-        *,
-        revision: str | None = None,
-        encoder: str | None = None,
-        cache: bool | str | Path = True,
-        device: str | None = None,
-    ) -> Self:
-        """As `Task.from_pretrained`, also of a folder of version 0.1."""
-        if not is_former(Path(path)):
-            return super().from_pretrained(path, revision=revision, encoder=encoder, cache=cache, device=device)
-        made = object.__new__(cls)
-        made.fitted = open_former(cls, Path(path), encoder=encoder, cache=cache, device=device)
-        return made
+    def open_former(cls, folder: Path, **where: Any) -> Fitted | None:
+        return open_former(cls, folder, **where) if is_former(folder) else None

@@ -10,12 +10,13 @@ An example is a word in its sentence; an input is a sentence with the words that
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from boustro.errors import shorten
 from boustro.tasks.answers import Answer, InputAnswer, Part
 from boustro.tasks.base import Task
 from boustro.tasks.data.reading import DataOptions, refuse_tag_options, refuse_text_options
+from boustro.tasks.fitted import Fitted
 from boustro.tasks.labellings.senses import How, SenseAnswer
 from boustro.tasks.sense.data import read_senses, sense_sentence
 from boustro.tasks.sense.examples import Occurrence, SenseSentence, Target
@@ -133,18 +134,5 @@ class SenseTagger(Task[SenseSentence, list[Sense]]):
         return "\n".join(lines)
 
     @classmethod
-    def from_pretrained(
-        cls,
-        path: str | Path,
-        *,
-        revision: str | None = None,
-        encoder: str | None = None,
-        cache: bool | str | Path = True,
-        device: str | None = None,
-    ) -> Self:
-        """As `Task.from_pretrained`, also of a folder of version 0.1."""
-        if not is_former(Path(path)):
-            return super().from_pretrained(path, revision=revision, encoder=encoder, cache=cache, device=device)
-        made = object.__new__(cls)
-        made.fitted = open_former(cls, Path(path), encoder=encoder, cache=cache, device=device)
-        return made
+    def open_former(cls, folder: Path, **where: Any) -> Fitted | None:
+        return open_former(cls, folder, **where) if is_former(folder) else None
