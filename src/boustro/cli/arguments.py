@@ -88,8 +88,9 @@ def refuse_other_heads(task: str, heads: Sequence[str], given: Iterable[str]) ->
     config, defaults = TASKS[task].config, {}
     for head in heads:
         for own in fields(config.check_head(head).options):
-            if defaults.setdefault(own.name, own.default) != own.default:
-                one, option = heads[0], own.name.replace("_", "-")
+            one, default = defaults.setdefault(own.name, (head, own.default))
+            if default != own.default:
+                option = own.name.replace("_", "-")
                 raise OptionError(f"{one} and {head} heads have other defaults of --{option}; train them in two runs")
     for name in given:
         if not owners(name.replace("-", "_"), heads):
