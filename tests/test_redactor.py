@@ -1,0 +1,165 @@
+"""Redaction of text in chunks: the same text, whatever the chunks, and nothing of a name before it is masked."""
+
+import random
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from boustro.live.masks import Masks, Restorer, TooManyNames, restore
+from boustro.live.redactor import Contradiction, Redactor, Region, merged, rewrite, whole_characters
+from boustro.options import OptionError
+from toy_tagger import NAMES, Event, ToyTagger
+
+TEXT = "Ada Brandt and Élodie 🦬 met Okonkwo in Port Lisse; in May it rained. May said: call Ada at +49 30 1234567, ok?"
+MASKED = "[PER_1] and [PER_2] met [PER_3] in [LOC_1]; in May it rained. [PER_4] said: call [PER_5] at [PHONE_1], ok?"
+WORDS = [*NAMES, "May", "said", "Port", "Brandt", "it", "rained.", "🦬", "[PER_1]", "[PER_", "[LOC_2]", "]", "3"]
+texts = st.lists(st.sampled_from([*WORDS, " ", " ", "\n", "-"]), max_size=30).map("".join)
+
+
+def chunked(text: str, cuts: list[int]) -> list[str]:
+    places = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
+    return [text[a:b] for a, b in pairwise(places)]
+
+
+def halves(text: str) -> str:
+    """Characters beyond the first plane as two halves, as JSON of other programs has them."""
+    units = text.encode("utf-16-le")
+    return "".join(units[i : i + 2].decode("utf-16-le", "surrogatepass") for i in range(0, len(units), 2))
+
+
+def redact(chunks: list[str], **options) -> tuple[str, list]:
+    redactor = Redactor(ToyTagger(), **options)
+    found = [*map(redactor.feed, chunks), redactor.end()]
+    assert redactor.held == 0
+    return "".join(f.text for f in found), [r for f in found for r in f.redactions]
+
+
+@pytest.mark.parametrize("delay", [1, 2, 8, None])
+def test_any_chunks_give_the_same_text_with_the_same_masks(delay):
+    draw = random.Random(1)
+    for _ in range(200):
+        cuts = draw.choices(range(len(TEXT)), k=draw.randint(0, 40))
+        text, found = redact(chunked(TEXT, cuts), delay=delay)
+        assert text == MASKED
+        assert [text[r.at : r.at + len(r.written)] for r in found] == [r.written for r in found]
+    assert redact(list(halves(TEXT)), delay=delay)[0] == MASKED
+
+
+@given(texts, st.lists(st.integers(0, 200), max_size=12), st.sampled_from([1, 3, None]))
+def test_chunks_and_the_whole_text_agree_whatever_the_text(text, cuts, delay):
+    def masks_of(chunks):
+        return redact(chunks, delay=delay)[0]
+
+    assert masks_of(chunked(text, cuts)) == masks_of(list(text))
+
+
+def test_nothing_of_a_name_is_released_before_it_is_final():
+    redactor = Redactor(ToyTagger(), delay=2)
+    seen = ""
+    for character in "It rained on Ada Brandt and on Port Lisse too, they say, in all of the spring.":
+        seen += redactor.feed(character).text
+        assert all(start not in seen for start in ("A", "Br", "Po", "Li"))
+    assert redactor.held > 0 and "spring" not in seen
+    assert seen + redactor.end().text == "It rained on [PER_1] and on [LOC_1] too, they say, in all of the spring."
+
+
+def test_what_is_written_instead():
+    assert redact([TEXT], write="label")[0].startswith("[PER] and [PER] met [PER] in [LOC];")
+    text, found = redact([TEXT], write="event", labels=["PHONE"])
+    assert text.endswith("call Ada at , ok?") and [(r.label, r.written) for r in found] == [("PHONE", "")]
+    assert text[found[0].at :] == ", ok?" and found[0].score == 0.9
+    with pytest.raises(OptionError, match="did you mean 'PER'"):
+        redact([], labels=["PERS"])
+
+
+def test_a_name_has_one_mask_in_all_texts_of_a_conversation():
+    masks = Masks(ToyTagger.types)
+    options = {"masks": masks, "delay": 1}
+    assert redact(["Okonkwo saw Ada\u00a0 Brandt."], **options)[0].startswith("[PER_1] saw [PER_2]")
+    assert (
+        redact(["Ada and Okonkwo left [LOC_1] for Zürich."], **options)[0]
+        == "[PER_2] and [PER_1] left [LOC_1] for [LOC_2]."
+    )
+
+
+def test_a_mask_in_the_text_stays_and_its_number_is_taken():
+    assert redact(list("[PER_1] saw Ada."))[0] == "[PER_1] saw [PER_2]."
+    masks = Masks(["PER"])
+    spans = [Region(0, 14, "PER", None), Region(22, 27, "PER", None)]
+    assert rewrite("Dr [PER_7], Li called PER_7", spans, masks, "mask").text == "[PER_1][PER_7][PER_2] called [PER_3]"
+    assert rewrite("[PER_7]", [Region(1, 6, "PER", None)], masks, "mask").text == "[PER_7]"
+    assert redact(["[PHONE_12345] +49 30 1234567"])[0] == "[PHONE_12345] [PHONE_1]"
+
+
+def test_regions_that_overlap_are_one():
+    found = [Region(5, 12, "LOC", 0.5), Region(2, 9, "PER", 0.9), Region(3, 4, "X", 1), Region(12, 13, "X", 1)]
+    assert [(r.start, r.end, r.label) for r in merged(found)] == [(2, 12, "PER"), (12, 13, "X")]
+
+
+class Lying(ToyTagger):
+    def __init__(self, events, safe):
+        self.events, self.safe = events, safe
+
+    def live(self, delay=None):
+        return self
+
+    def feed(self, chunk):
+        return self.events
+
+    def end(self):
+        return []
+
+
+@pytest.mark.parametrize(
+    ("events", "safe"), [([], 9), ([Event("final", "PER", 3, 9, "", 1)], 3), ([Event("final", "PER", 0, 2, "", 1)], 3)]
+)
+def test_a_tagger_that_contradicts_itself_ends_it(events, safe):
+    redactor = Redactor(Lying([], 3))
+    redactor.feed("text")
+    redactor._live = Lying(events, safe)
+    with pytest.raises(Contradiction):
+        redactor.feed("more")
+    with pytest.raises(RuntimeError, match="begin another"):
+        redactor.end()
+
+
+def test_a_failure_of_the_tagger_ends_it_and_releases_nothing():
+    redactor = Redactor(ToyTagger(fails_at="bad"), delay=0)
+    assert redactor.feed("good and ").text == "good and "
+    with pytest.raises(RuntimeError, match="cannot read"):
+        redactor.feed("so bad ")
+    with pytest.raises(RuntimeError, match="begin another"):
+        redactor.feed("x")
+
+
+def test_half_characters_are_joined_or_replaced():
+    assert whole_characters("a\ud83e", last=False) == ("a", "\ud83e")
+    assert whole_characters("\ud83e\uddac", last=False) == ("🦬", "")
+    assert (
+        whole_characters("\ud83e", last=True) == ("\ufffd", "") and whole_characters("\uddacx", False)[0] == "\ufffdx"
+    )
+
+
+@given(
+    st.lists(st.sampled_from(["[PER_1]", "[PER_10]", "[PER_2]", "[", "[PER_", "1", "]", "x "]), max_size=12), st.data()
+)
+def test_names_are_put_back_whatever_the_chunks(parts, data):
+    names, text = {"[PER_1]": 'Ada "A."\n', "[PER_10]": "Li"}, "".join(parts)
+    cuts = data.draw(st.lists(st.integers(0, 60), max_size=8))
+    restorer = Restorer(names)
+    assert "".join([*map(restorer.feed, chunked(text, cuts)), restorer.end()]) == restore(text, names)
+
+
+def test_names_in_json_are_escaped():
+    assert restore("[PER_1]", {"[PER_1]": 'A "B"\n'}, in_json=True) == 'A \\"B\\"\\n'
+
+
+def test_there_are_ten_thousand_masks_less_one():
+    masks = Masks(["PER"])
+    for number in range(9999):
+        masks.mask("PER", str(number))
+    assert masks.mask("PER", "5") == "[PER_6]"
+    with pytest.raises(TooManyNames):
+        masks.mask("PER", "one more")
