@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 import boustro
-from boustro.cli.main import COMMANDS
+from boustro.cli.known import COMMANDS
 from boustro.encoders.spec import load_encoder
 from boustro.metrics.labels import score_labels
 from boustro.metrics.spans import score_spans

@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from boustro.cli.main import COMMANDS, main, set_environment, usage
+from boustro.cli.arguments import prepare
+from boustro.cli.known import COMMANDS, GROUPS, usage
+from boustro.cli.main import main, set_environment
+from boustro.cli.usage import check_words
 from boustro.tasks.data import read_data
 from boustro.tasks.data.conll import format_conll, format_document
 from boustro.tasks.data.schemes import gold_entities
@@ -52,8 +56,9 @@ def test_help_is_instant_and_does_not_import_torch():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0 and done.stdout == usage() + "\n"
     assert time.monotonic() - started < 5
-    for name in COMMANDS:
-        assert name in done.stdout
+    for name, command in COMMANDS.items():
+        assert (f"\n  {name} " in done.stdout) == bool(command.group)
+    assert re.findall(r"^([A-Z].*)\n  ", done.stdout, re.MULTILINE) == [*GROUPS]
 
 
 def test_every_command_has_help_for_which_nothing_slow_is_imported():
@@ -89,7 +94,7 @@ def test_too_little_memory_is_no_bug_of_ours(monkeypatch, capsys):
 
 
 def test_a_bug_of_ours_exits_with_101_and_saves_its_traceback(monkeypatch, capsys):
-    monkeypatch.setitem(COMMANDS, "doctor", ("boustro.types", "bug", ""))
+    monkeypatch.setitem(COMMANDS, "doctor", COMMANDS["doctor"]._replace(place="boustro.types:bug"))
     monkeypatch.setattr("boustro.types.bug", lambda: 1 / 0, raising=False)
     assert main(["doctor"]) == 101
     said = capsys.readouterr().err
@@ -107,7 +112,7 @@ def test_the_last_line_of_a_bug_is_said(monkeypatch, capsys, error, said):
     def bug() -> None:
         raise error
 
-    monkeypatch.setitem(COMMANDS, "doctor", ("boustro.types", "bug", ""))
+    monkeypatch.setitem(COMMANDS, "doctor", COMMANDS["doctor"]._replace(place="boustro.types:bug"))
     monkeypatch.setattr("boustro.types.bug", bug, raising=False)
     assert main(["doctor"]) == 101
     shown = capsys.readouterr().err
@@ -382,15 +387,41 @@ def test_threads_do_not_wait_long_in_a_loop_unless_the_user_says_how(first, give
 
 
 def test_booleans_are_spelt_one_way(capsys):
-    """Every one is --x or --no-x, also one that is the preset's unless it is given; no other boolean takes a word."""
-    for command in ("fit", "pretrain", "compare", "fewshot", "predict"):
-        assert main([command, "--help"]) == 0
-        told = capsys.readouterr().out
-        assert "True,False" not in told and "{None}" not in told
-    assert "--crf, --no-crf" in told or main(["fit", "--help"]) == 0
+    """Every one is --x or --no-x, also one that is the preset's unless it is given; no boolean takes a word."""
+    assert main(["fit", "--help-all"]) == 0
     told = capsys.readouterr().out
-    assert "--crf, --no-crf" in told and "--cache, --no-cache" in told and "--overwrite, --no-overwrite" in told
+    assert "--crf, --no-crf" in told and "--cache, --no-cache" in told and "  --overwrite  " in told
     assert main(["fit", "--train", "a", "--out", "b", "--crf", "False"]) == 2
+    assert "--crf takes no value" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_begins_with_examples_that_the_command_takes_and_shows_what_is_used_first(name, capsys):
+    """And no default or type is shown as Python has it."""
+    command = COMMANDS[name]
+    assert main([name, "--help"]) == 0
+    short = capsys.readouterr().out
+    assert short.splitlines()[:3] == [*(f"  boustro {example}" for example in command.examples), ""]
+    assert main([name, "--help-all"]) == 0
+    told = capsys.readouterr().out
+    assert not re.search(r"default: (None|True|False|)\)|Range\(|True,False|\{None", told)
+    options = set(re.findall(r"^  (--[a-z0-9-]+)", told, re.MULTILINE))
+    used = {f"--{option.replace('_', '-')}" for option in command.first.split()}
+    assert used <= options and set(re.findall(r"^  (--[a-z0-9-]+)", short, re.MULTILINE)) >= used
+    for example in command.examples:
+        given, *words = shlex.split(example)
+        form, words = prepare(command.function(), words, name)
+        assert given == name and check_words(form, words, name, example) is None
+
+
+def test_help_and_version_are_words_too(capsys):
+    told = []
+    for words in (["help"], ["--help"], ["help", "fit"], ["fit", "--help"], ["version"], ["--version"]):
+        assert main(words) == 0
+        told.append(capsys.readouterr().out)
+    assert told[0] == told[1] and told[2] == told[3] and told[4] == told[5]
+    assert main(["train", "--help"]) == 0
+    assert capsys.readouterr().out == told[2]
 
 
 def test_the_home_folder_is_filled_in_wherever_a_path_stands(tmp_path, monkeypatch, folder):

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from boustro.cli.main import COMMANDS, main
+from boustro.cli.known import COMMANDS
+from boustro.cli.main import main
 from boustro.options import check_options
 from documented import arguments_of, expand, make_folder, run_block
 
@@ -91,7 +92,7 @@ def test_commands_shown_end_well(name, here, monkeypatch):
 def test_commands_in_sentences_name_existing_options(page, command, capsys):
     name, *rest = shlex.split(command)[1:]
     assert name in COMMANDS
-    assert main([name, "--help"]) == 0
+    assert main([name, "--help-all"]) == 0
     known = capsys.readouterr().out
     for word in rest:
         assert not word.startswith("--") or word in known, f"{page}: {command}"

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from boustro.cli.main import COMMANDS, main
+from boustro.cli.known import COMMANDS
+from boustro.cli.main import main
 from boustro.pretrain.trainer import PretrainTrainer
 from boustro.tasks.data.conll import format_conll
 from boustro.text.tokenizers import with_special_pieces
@@ -84,7 +85,7 @@ class World:
     @cached_property
     def options(self) -> dict[str, list[str]]:
         """The options of every command."""
-        return {name: re.findall(r"(?<!\S)--[a-z][a-z0-9-]+", _good([name, "--help"])) for name in COMMANDS}
+        return {name: re.findall(r"(?<!\S)--[a-z][a-z0-9-]+", _good([name, "--help-all"])) for name in COMMANDS}
 
     def __getitem__(self, name: str) -> str:
         return str(self.folder / name)

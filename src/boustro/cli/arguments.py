@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from boustro.choose import suggestion
-from boustro.cli.help import filled
+from boustro.cli.help import WORDS, filled
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import HEADS, owners
 from boustro.options import OptionError, describe_fields
@@ -59,7 +59,7 @@ def prepare(command: Command, arguments: list[str], prog: str) -> tuple[type, li
         preset = chosen or preset
     absent = [name for name, value in recipe.items() if value is None]
     given = {name: value for name, value in recipe.items() if value is not None}
-    heads = [] if {"--help", "-h"} & {*arguments} else _heads(command, task, arguments, recipe)
+    heads = [] if {*WORDS} & {*arguments} else _heads(command, task, arguments, recipe)
     if heads:
         given = {n: v for n, v in given.items() if not _is_default_of_others(n, v, TASKS[task].config.heads(), heads)}
         refuse_other_heads(task, heads, [*_names(arguments), *given])
@@ -101,17 +101,6 @@ def call(command: Command, values: Mapping[str, Any]) -> None:
     """Call a function; the manifests of the folders that it writes hold the values of its options."""
     record_options(resolved(values))
     command(**values)
-
-
-def describe(options: type) -> str:
-    """The text above the options of `--help`."""
-    hints = [hint for hint in get_type_hints(options).values() if hasattr(hint, "presets")]
-    named = "".join(f", then from --{hint.preset_option} ({', '.join(hint.presets)})" for hint in hints)
-    summary = inspect.getdoc(options) or ""
-    return (
-        f"{summary.partition('Args:')[0].strip()}\n\nValues come from the command line, then from --config FILE (YAML "
-        f"with option names as keys, or a folder that this command wrote){named}, then from the defaults."
-    )
 
 
 def form(
