@@ -97,8 +97,8 @@ def test_a_file_that_cannot_be_read_is_reported_with_the_others_and_fails_the_co
     assert "bad: cannot be read\n  bad:2: expected a word and a tag, got 'b'\n" in captured.out
     assert "missing: cannot be read\n  missing: no such file" in captured.out and "good: 1 sentences" in captured.out
     assert captured.err == "boustro: 2 of 3 cannot be read: bad, missing\n"
-    assert main(["check"]) == 1
-    assert "no data given" in capsys.readouterr().err
+    assert main(["check"]) == 2
+    assert "DATA ... is missing" in capsys.readouterr().err
 
 
 def test_options_reach_the_reader(file, capsys):

@@ -313,7 +313,7 @@ def test_bad_input_is_named_with_its_place(folder, tiny_pair, tiny_lm, capsys, t
     assert "the file has no sentences" in fit(file("empty", b""))
     assert "latin:1: byte 0xfc is not UTF-8" in fit(file("latin", "Müller B-PER\n".encode("latin-1")))
     assert "no such file" in fit(tmp_path / "missing")
-    assert "no model could be loaded" in fit(encoder="./no/such/model")
+    assert "./no/such/model: no such folder; a model is expected here" in fit(encoder="./no/such/model")
     other = tiny_lm("llama", "backward", vocab=420)
     assert "different vocabularies" in fit(encoder=f"{tiny_pair.split('+')[0]}+{other}")
     (tmp_path / "half").mkdir()
@@ -431,7 +431,9 @@ def test_the_home_folder_is_filled_in_wherever_a_path_stands(tmp_path, monkeypat
 
 
 def test_the_home_of_nobody_is_the_name_of_a_file(tmp_path, capsys):
-    assert "~nobody-here/a.conll: no such file" in fails(capsys, "evaluate", tmp_path / "ner", "~nobody-here/a.conll")
+    assert "~nobody-here/a.conll: no such file" in fails(
+        capsys, "fit", "--train", "~nobody-here/a.conll", "--out", tmp_path / "ner"
+    )
 
 
 def test_a_tagger_whose_lm_has_moved_says_what_to_do(tiny_lm, tmp_path, folder, capsys):

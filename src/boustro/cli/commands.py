@@ -22,14 +22,15 @@ from boustro.tasks.data.around import in_documents
 from boustro.tasks.data.dialect import is_table
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DEFAULT_TRAIN_DATA, DataOptions, TrainDataOptions
 from boustro.text.documents import read_documents
+from boustro.text.places import LM, Data, Model, TextFile
 
 
 def fit(
-    train: Path,
+    train: Data,
     out: Path,
-    dev: Path | None = None,
+    dev: Data | None = None,
     task: str = "tag",
-    encoder: str | None = None,
+    encoder: LM | None = None,
     head: str = "mlp",
     seed: Seed = 1,
     training: TaskConfig = TaskConfig(),  # noqa: B008 (frozen)
@@ -112,13 +113,13 @@ def fit(
 
 
 def evaluate(
-    folder: Positional[Path],
-    data: Positional[Path],
+    folder: Positional[Model],
+    data: Positional[Data],
     json: Path | None = None,
     reading: DataOptions = DEFAULT_OPTIONS,
     recall: Recall | None = None,
     share_evidence: Literal["off", "vote"] | None = None,
-    encoder: str | None = None,
+    encoder: LM | None = None,
     run: RunOptions = DEFAULT_RUN,
 ) -> None:
     """Score a trained folder on labelled examples: entity F1 as conlleval computes it, accuracy, or SQuAD's scores.
@@ -152,14 +153,14 @@ def evaluate(
 
 
 def predict(
-    folder: Positional[Path],
-    files: Positional[tuple[str, ...]] = ("-",),
+    folder: Positional[Model],
+    files: Positional[tuple[TextFile, ...]] = ("-",),
     format: Literal["text", "jsonl", "conll", "html", "labelstudio", "argilla"] | None = None,
     reads: Literal["text", "jsonl", "conll", "conllu", "parquet", "arrow", "xml"] | None = None,
     recall: Recall | None = None,
     share_evidence: Literal["off", "vote"] | None = None,
     explain: bool = False,
-    encoder: str | None = None,
+    encoder: LM | None = None,
     output: OutputOptions = DEFAULT_OUTPUT,
     run: RunOptions = DEFAULT_RUN,
 ) -> None:

@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from boustro import __version__
+from boustro.text.places import LM
 
 if TYPE_CHECKING:
     import torch
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 PACKAGES = ("torch", "transformers", "tokenizers", "accelerate", "datasets", "safetensors", "numpy")
 
 
-def doctor(encoder: str | None = None, start_piece: str = "auto", device: str | None = None) -> None:
+def doctor(encoder: LM | None = None, start_piece: str = "auto", device: str | None = None) -> None:
     """Print versions, devices, bf16 support, and the cache's place and size.
 
     Args:

@@ -20,12 +20,13 @@ from boustro.store import check_file, claim, write_file
 from boustro.studies.labelling.options import SimulateOptions
 from boustro.tasks.config import TaggerConfig
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
+from boustro.text.places import LM, TextPath
 
 
 def label(
-    texts: Positional[Path | None] = None,
+    texts: Positional[TextPath | None] = None,
     out: Path | None = None,
-    encoder: str | None = None,
+    encoder: LM | None = None,
     session: LabelOptions = LabelOptions(),  # noqa: B008 (frozen)
     study: SimulateOptions = SimulateOptions(),  # noqa: B008 (frozen)
     json: Path | None = None,

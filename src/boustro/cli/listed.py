@@ -12,9 +12,10 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from tyro.conf import Positional
 
 from boustro.options import describe_fields
+from boustro.text.places import Place
 
-METAVARS = {"folder": "MODEL", "folders": "MODEL", "model": "MODEL", "out": "OUT", "action": "ACTION"}
-"""What positional values are called in help, besides `DATA`."""
+METAVARS = {"out": "OUT", "action": "ACTION"}
+"""What values are called in help by the names of their options, before what their places say."""
 KINDS = {int: "N", float: "X", str: "TEXT"}
 
 
@@ -55,8 +56,9 @@ class Listed:
     @property
     def value(self) -> str:
         """What stands for its value: `N`, `{text,jsonl}`, `MODEL`."""
-        if self.positional:
-            shown = METAVARS.get(self.name, "DATA")
+        place = next((note.name for note in notes_of(self.hint) if isinstance(note, Place)), None)
+        if place or self.name in METAVARS or self.positional:
+            shown = METAVARS.get(self.name) or place or "DATA"
         elif self.choices:
             shown = f"{{{','.join(map(str, self.choices))}}}"
         else:
@@ -72,6 +74,16 @@ def list_options(form: type) -> list[Listed]:
     for each in _each(form, told, ""):
         (sections if each.section else own).append(each)
     return own + sections
+
+
+def values_of(form: Any) -> Iterator[tuple[Listed, Any]]:
+    """The options of a form that was filled, each with its value."""
+    nested = [getattr(form, own.name) for own in fields(form)]
+    owners = [form, *(own for own in nested if is_dataclass(own))]
+    owners += [getattr(own, field.name) for own in owners[1:] for field in fields(own)]
+    for option in list_options(type(form)):
+        owner = next((own for own in owners if is_dataclass(own) and hasattr(own, option.name)), None)
+        yield option, getattr(owner, option.name, None)
 
 
 def describe_parameters(docstring: str) -> dict[str, str]:

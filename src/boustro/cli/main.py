@@ -113,6 +113,7 @@ def sigterm_interrupts() -> Iterator[None]:
 def set_environment(environment: MutableMapping[str, str]) -> None:
     """What libraries read from the environment once, when they are loaded; what the user has set there stands."""
     environment.setdefault("TOKENIZERS_PARALLELISM", "true")
+    environment.setdefault("TRANSFORMERS_VERBOSITY", "error")  # what it warns of is either ours to say, or of no use
     if not sys.stderr.isatty():  # else unset: the hub's client warns where 0 is set and bars are turned off in the code
         environment.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
@@ -128,7 +129,7 @@ def run(name: str, arguments: list[str]) -> int:
 
     from boustro.cli.arguments import call, prepare
     from boustro.cli.help import ALL, WORDS, help_of
-    from boustro.cli.usage import check_words
+    from boustro.cli.usage import check_places, check_words
 
     try:
         command = known.function()
@@ -140,8 +141,9 @@ def run(name: str, arguments: list[str]) -> int:
         # --x and --no-x for every boolean, also for one without a default of its own.
         config = (tyro.conf.DisallowNone, tyro.conf.OmitArgPrefixes)
         with sigterm_interrupts():
-            values = vars(tyro.cli(form, args=words, prog=prog, config=config))
-            call(command, values)
+            filled = tyro.cli(form, args=words, prog=prog, config=config)
+            check_places(filled, known.examples[0])
+            call(command, vars(filled))
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else EXIT_USAGE
     except KeyboardInterrupt as stop:

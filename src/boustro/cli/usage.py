@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from boustro.choose import nearest, suggestion
-from boustro.cli.listed import Listed, bare_types, list_options, notes_of
+from boustro.cli.listed import Listed, bare_types, list_options, notes_of, values_of
 from boustro.errors import shorten
 from boustro.options import OptionError, Range
+from boustro.text.places import Place, check_model, refuse_swapped
 
 MEANT = {
     "output": ("out",),
@@ -82,7 +83,8 @@ def _check_values(option: Listed, own: list[str], spare: bool) -> list[str]:
         raise OptionError(f"{option.flag} {what}, and {shorten(rest[0])} stands after {'it' if not most else 'that'}")
     for value in values:
         if problem := _problem(option, value):
-            raise OptionError(f"{option.flag} must be {problem}, not {shorten(value)}")
+            near = suggestion(value, map(str, option.choices))
+            raise OptionError(f"{option.flag} must be {problem}, not {shorten(value)}{near}")
     return rest
 
 
@@ -92,7 +94,9 @@ def _check_bare(values: list[Listed], bare: list[str], command: str, example: st
         missing = values[len(bare)]
         raise OptionError(f"{missing.value} is missing ({_first_sentence(missing.help)}), as in: boustro {example}")
     if len(bare) > len(values) and not any(option.takes_several for option in values):
-        order = " ".join(option.value for option in values) or "no value without an option before it"
+        if not values:
+            raise OptionError(f"{shorten(bare[0])} has no option before it; write for example: boustro {example}")
+        order = " ".join(option.value for option in values)
         raise OptionError(f"{shorten(bare[len(values)])} is one value too many: {command} takes {order}")
     for option, value in zip(values, bare, strict=False):
         if option.choices and (problem := _problem(option, value)):
@@ -103,7 +107,7 @@ def _problem(option: Listed, value: str) -> str:
     """What a value should be and is not; empty where it fits."""
     if option.choices:
         known = [*map(str, option.choices)]
-        return "" if value in known else f"one of {', '.join(known)}{suggestion(value, known).replace(';', ',')}"
+        return "" if value in known else f"one of {', '.join(known)}"
     kinds = [kind for one in bare_types(option.hint) for kind in _kinds(one)]
     if str in kinds or not {int, float} & {*kinds}:
         return ""
@@ -133,4 +137,22 @@ def _unknown(name: str, named: dict[str, Listed]) -> str:
 
 def _first_sentence(text: str) -> str:
     first = text.partition(". ")[0].rstrip(".")
-    return first[:1].lower() + first[1:] if first[1:2].islower() else first
+    return first if first[1:2].isupper() else first[:1].lower() + first[1:]
+
+
+def check_places(form: Any, example: str) -> None:
+    """`ValueError` or `OSError` for the first value that names what is not there, before anything is loaded."""
+    placed = list(_placed(form))
+    in_order = [value for option, value, _ in placed if option.positional]
+    if in_order and any(place.check is check_model for option, _, place in placed if option.positional):
+        refuse_swapped(in_order, example)
+    for _, value, place in placed:
+        place.check(value)
+
+
+def _placed(form: Any) -> Iterator[tuple[Listed, str, Place]]:
+    """Every value that names a place, with what the place should be; of defaults none."""
+    for option, value in values_of(form):
+        for place in (note for note in notes_of(option.hint) if isinstance(note, Place)):
+            given = value if isinstance(value, tuple) else () if value is None else (value,)
+            yield from ((option, str(one), place) for one in given if value != option.default)

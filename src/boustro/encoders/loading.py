@@ -22,6 +22,7 @@ from boustro.errors import reason
 from boustro.models import adaptation, elmo, fusion, lora
 from boustro.names import is_path, source
 from boustro.store import EDITABLE, MANIFEST, fingerprint, hash_file, open_folder, read_json, write_file
+from boustro.text.places import similar_name
 from boustro.text.tokenizers import load_tokenizer
 
 # Folders that are not transformers models, by one of their files.
@@ -63,6 +64,8 @@ def load_config(name_or_path: str, revision: str | None):
     except ImportError:
         raise
     except Exception as error:  # a damaged config makes transformers raise anything
+        if not path.exists() and (near := similar_name(path)):
+            raise FileNotFoundError(f"{name_or_path}: no such folder or model; did you mean {near!r}?") from error
         why = "there is no such folder" if is_path(name_or_path) and not path.exists() else reason(error)
         raise FileNotFoundError(f"{name_or_path}: no model could be loaded from this path or name: {why}") from error
 

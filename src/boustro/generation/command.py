@@ -16,6 +16,7 @@ from boustro.output import as_json, keeping, only_errors, print_notices
 from boustro.progress import Progress
 from boustro.text.documents import check_input, count_lines, read_batches
 from boustro.text.patterns import text_of
+from boustro.text.places import LM, TextFile
 from boustro.text.rows import parse_record
 
 if TYPE_CHECKING:
@@ -27,8 +28,8 @@ DEFAULT_SCORING = ScoreConfig()
 
 
 def generate(
-    model: str,
-    file: Positional[str] = "-",
+    model: LM,
+    file: Positional[TextFile] = "-",
     prompt_key: str = "prompt",
     writing: GenerationConfig = DEFAULT_WRITING,
     dtype: Precision = "float32",
@@ -49,8 +50,8 @@ def generate(
 
 
 def score(
-    model: str,
-    file: Positional[str] = "-",
+    model: LM,
+    file: Positional[TextFile] = "-",
     scoring: ScoreConfig = DEFAULT_SCORING,
     dtype: Precision = "float32",
     run: LMOptions = DEFAULT_LM,

@@ -9,11 +9,12 @@ from tyro.conf import Positional
 from boustro.output import check_output, give
 from boustro.text.documents import read_values
 from boustro.text.patterns import FIELD, fill
+from boustro.text.places import TextPath
 
 
 def rate(
-    file: Positional[Path],
-    train: Path | None = None,
+    file: Positional[TextPath],
+    train: TextPath | None = None,
     text_key: str = "text",
     target_key: str = "target",
     prompt_key: str = "prompt",

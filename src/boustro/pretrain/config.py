@@ -12,6 +12,7 @@ from tyro.conf import arg
 
 from boustro.objectives.split import Split
 from boustro.options import Count, CountOrZero, PositiveOrZero, Range, Seed, Share, ShareAboveZero, check_options
+from boustro.text.places import LM, Folder
 from boustro.types import Direction
 
 DECIDING = ("optimizer", "lr", "weight_decay", "warmup", "decay", "seed")
@@ -69,7 +70,7 @@ class RunConfig(OutputConfig):
 class PretrainConfig(RunConfig):
     """The options of `boustro pretrain`."""
 
-    shards: tuple[Path, ...]
+    shards: tuple[Folder, ...]
     """Token shards to train on, written by boustro tokenize; one folder per corpus."""
     out: Path
     """Where to write the model folder."""
@@ -88,13 +89,13 @@ class PretrainConfig(RunConfig):
     words."""
     split: Split = field(default_factory=Split)
     """How the objective prefix-suffix splits documents and hides pieces."""
-    init_from: str | None = None
+    init_from: LM | None = None
     """Initialise all weights from this LM, a folder or a name on the Hub, with the same architecture and tokenizer.
     Learned positions beyond --segment-length are dropped."""
-    init_embeddings_from: str | None = None
+    init_embeddings_from: LM | None = None
     """Initialise the embeddings (and a tied head) from this LM over the same tokenizer; wider embeddings are reduced
     to their principal components."""
-    embeddings_of: str | None = None
+    embeddings_of: LM | None = None
     """Freeze the embeddings of this LM over the same tokenizer, and train only a projection of them (causal LMs)."""
     sampled_pieces: CountOrZero = 0
     """Compute a causal LM's softmax over the batch's own pieces and about this many others, drawn by frequency; 0: over
@@ -103,7 +104,7 @@ class PretrainConfig(RunConfig):
     """Sampling share of each corpus, in the order of --shards; by default by size."""
     alpha: PositiveOrZero = 1.0
     """Without --shares: corpora are sampled by size to this power; below 1, small corpora are read more often."""
-    validation: Path | None = None
+    validation: Folder | None = None
     """Token shards for the validation loss and perplexity, made with the same tokenizer."""
     tokens: CountOrZero | None = None
     """Pieces to train on; by default one pass over the shards; 0 skips training."""

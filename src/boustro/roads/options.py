@@ -28,6 +28,7 @@ from boustro.options import (
 from boustro.pretrain.config import OutputConfig, RunConfig
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.text.documents import Split
+from boustro.text.places import LM, Corpus, Data, DataName, Folder, TextPath
 
 MAX_LETTERS = 7  # the number of widths in models.elmo.PAPER_FILTERS
 
@@ -36,7 +37,7 @@ MAX_LETTERS = 7  # the number of widths in models.elmo.PAPER_FILTERS
 class SegmentOptions:
     """The options of training on token shards."""
 
-    validation: Path | None = None
+    validation: Folder | None = None
     """Token shards for the validation loss."""
     tokens: CountOrZero | None = None
     """Pieces to train on; by default one pass over the shards; 0 keeps the initial weights."""
@@ -54,11 +55,11 @@ class SegmentOptions:
 class FuseConfig(SegmentOptions, StartOptions, RunConfig):
     """The options of `boustro fuse`."""
 
-    forward: str
+    forward: LM
     """Spec of the forward LM, such as gpt2 or starter-forward."""
-    backward: str
+    backward: LM
     """Spec of the backward LM, over the same vocabulary."""
-    shards: Path
+    shards: Folder
     """Token shards to train on, written by boustro tokenize with the tokenizer of the two LMs."""
     out: Path
     """Where to write the fusion folder; as an encoder it is named fused:OUT."""
@@ -80,9 +81,9 @@ class FuseConfig(SegmentOptions, StartOptions, RunConfig):
 class BackwardConfig:
     """The options of `boustro backward`."""
 
-    model: Positional[str]
+    model: Positional[LM]
     """The forward LM: a folder, or a name on the Hub."""
-    text: tuple[str, ...]
+    text: tuple[Corpus, ...]
     """Raw text: files, folders or names of datasets on the Hub, as for boustro tokenize."""
     out: Path
     """Where to write the backward LM; the pair is then named MODEL+OUT."""
@@ -124,7 +125,7 @@ class BackwardConfig:
 class RawTextOptions:
     """What raw text is read."""
 
-    corpus: Positional[Annotated[tuple[str, ...], arg(metavar="CORPUS ...")]] = ()
+    corpus: Positional[Annotated[tuple[Corpus, ...], arg(metavar="CORPUS ...")]] = ()
     """Files of text, JSON, CSV, TSV, parquet or Arrow (.gz, .bz2, .xz, .zst too), folders of them, or names of datasets
     on the Hub."""
     text_key: str = "text"
@@ -143,9 +144,9 @@ class MemoryConfig(RawTextOptions, ReadingOptions, OutputConfig):
 
     out: Path
     """Where to write the memory's folder; as an encoder it is named memory:OUT."""
-    data: tuple[str, ...] = ()
+    data: tuple[DataName, ...] = ()
     """Labelled files, or data sets of the Hub, whose words are read too, in their documents; their labels are not."""
-    encoder: str = "starter"
+    encoder: LM = "starter"
     """Spec of the encoder that reads the text, and that the memory belongs to."""
     layers: str = "last"
     """Layers that taggers will read; the memory has the highest of them."""
@@ -159,7 +160,7 @@ class MemoryConfig(RawTextOptions, ReadingOptions, OutputConfig):
 class CorpusOptions(RawTextOptions):
     """The options of training on the words of raw text."""
 
-    validation: Path | None = None
+    validation: TextPath | None = None
     """Text for the validation loss."""
     words: CountOrZero | None = None
     """Words to train on; by default one pass over the corpus; 0 skips training."""
@@ -171,9 +172,9 @@ class CorpusOptions(RawTextOptions):
 class DistillStatesConfig(CorpusOptions, RunConfig):
     """The options of `boustro distill-states`."""
 
-    teacher: str
+    teacher: LM
     """Spec of the encoder whose vectors are learned."""
-    student: str
+    student: LM
     """Spec of the LM that learns them, a causal or a masked one; all of its weights are trained."""
     out: Path
     """Where to write the student's folder, whose spec is that of a model of its kind."""
@@ -215,7 +216,7 @@ class ElmoConfig(CorpusOptions, RunConfig):
 class TextOptions(SegmentOptions):
     """Training on running text: predict hidden pieces (LLM2Vec), or what a second reading gives."""
 
-    shards: Path | None = None
+    shards: Folder | None = None
     """Token shards to train on, written by boustro tokenize with the LM's tokenizer."""
     learn: Literal["hidden-pieces", "second-reading"] = "hidden-pieces"
     """hidden-pieces: predict pieces that are hidden; second-reading: give in one reading, without the mask, the states
@@ -236,9 +237,9 @@ class TextOptions(SegmentOptions):
 class LabelOptions:
     """Training on labelled sentences: predict the label of each word (LS-unLLaMA)."""
 
-    train: Path | None = None
+    train: Data | None = None
     """Training set: CoNLL columns, CoNLL-U, JSON lines, or hf:NAME for a dataset of the Hub."""
-    dev: Path | None = None
+    dev: Data | None = None
     """Development set, for the loss and the entity F1 of the trained head."""
     epochs: CountOrZero = 3
     """Passes over the training set."""
@@ -254,7 +255,7 @@ class LabelOptions:
 class AdaptConfig(StartOptions, RunConfig):
     """The options of `boustro adapt`."""
 
-    lm: str
+    lm: LM
     """Spec of the LM, such as gpt2 or starter-forward; backward:PATH if its config does not state the direction."""
     out: Path
     """Where to write the folder; as an encoder it is named unmasked:OUT (OUT alone after --blocks none)."""
@@ -319,13 +320,13 @@ class MixtureOptions:
 class Seq2SeqConfig(RunConfig):
     """The options of `boustro seq2seq`."""
 
-    model: str
+    model: LM
     """The LM to fine-tune: a masked one, such as boustro pretrain --objective prefix-suffix wrote, or a causal one."""
-    train: tuple[Path, ...]
+    train: tuple[TextPath, ...]
     """Pairs: JSON lines with a prompt and a target text each (.gz, .bz2, .xz too); with --template labelled texts."""
     out: Path
     """Where to write the model folder, with which boustro generate (or boustro prompt) writes."""
-    dev: Path | None = None
+    dev: TextPath | None = None
     """Pairs for the validation loss."""
     prompt_key: str = "prompt"
     """The key of the prompt, or a text with keys, such as "{answers.0.text} in: {context}"."""

@@ -14,13 +14,14 @@ from boustro.options import OptionError
 from boustro.serve.http import HttpOptions, listen, require_serve, run_app
 from boustro.serve.options import ServeLimits
 from boustro.serve.served import Served, name_folders
+from boustro.text.places import LM, ServedModel
 
 
 def serve(
-    folders: Positional[tuple[str, ...]],
+    folders: Positional[tuple[ServedModel, ...]],
     http: HttpOptions = HttpOptions(),  # noqa: B008 (frozen)
     limits: ServeLimits = ServeLimits(),  # noqa: B008 (frozen)
-    encoder: str | None = None,
+    encoder: LM | None = None,
     device: str | None = None,
 ) -> None:
     """Serve trained folders over HTTP, with a page to try them, until Ctrl+C or SIGTERM.

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from boustro.choose import suggestion
+from boustro.choose import suggestion, unknown
 from boustro.encoders.options import ReadingOptions, Widening
 from boustro.heads.options import HeadOptions, TrainOptions
-from boustro.heads.registry import HeadKind, head_kind, kinds_of, owners
+from boustro.heads.registry import HEADS, HeadKind, head_kind, kinds_of, owners
 from boustro.options import Count, CountOrZero, Dropout, OptionError, Positive, PresetOptions, Range, Share
 
 
@@ -29,7 +29,12 @@ class TaskConfig(PresetOptions, TrainOptions, ReadingOptions):
 
     @classmethod
     def check_head(cls, kind: str, option: str | None = None) -> HeadKind:
-        """A kind of head; `OptionError` for one that is not the task's, and for an option that only others have."""
+        """A kind of head; `OptionError` for one that is not the task's, and for an option that only others have.
+
+        Raises `ValueError` for an unknown one, with those of this task.
+        """
+        if kind not in HEADS:
+            raise ValueError(unknown(kind, cls.heads(), "head"))
         made = head_kind(kind)
         if made.labelling not in cls.labellings:
             raise OptionError(f"a {kind} head is not for this task, whose heads are {', '.join(cls.heads())}")

@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Literal, TypeVar
 
-from boustro.names import is_path
 from boustro.text.kinds import START, kind_of_file, refuse_kind
+from boustro.text.places import is_dataset, missing
 from boustro.text.rows import (
     COLUMNS,
     DELIMITERS,
@@ -265,11 +265,10 @@ def _texts(rows: Iterable[Row], text_key: str) -> Iterator[str]:
 def _read_dataset(name: str, text_key: str) -> Iterator[str]:
     """A dataset of the Hub, streamed; `name:configuration` chooses a configuration.
 
-    A name that ends in a dot and letters is taken for a file; names like `wiki-2.0` are not.
+    A name that cannot be one, see `places.is_dataset`, is that of a missing file.
     """
-    ending = Path(name.split(":")[0]).suffix[1:]
-    if is_path(name) or name.count("/") > 1 or ending.isalpha():
-        raise FileNotFoundError(f"{name}: no such file or folder")
+    if not is_dataset(name):
+        raise missing(name, "file or folder", "a file or a folder of text is expected here")
     import datasets
 
     repository, _, configuration = name.partition(":")

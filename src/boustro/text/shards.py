@@ -31,6 +31,7 @@ from boustro.text import tokenizers
 from boustro.text.byte_bpe import ByteBPE
 from boustro.text.documents import Split, chunk_by_size, is_stream, read_documents
 from boustro.text.duplicates import NearDuplicates
+from boustro.text.places import Corpus
 from boustro.text.tokenizers import LEAST_PIECES, MOST_PIECES, end_of_text_id, load_tokenizer, num_ids
 
 SHARD_PIECES = 1 << 27
@@ -94,7 +95,7 @@ def open_shards_of(path: Path, vocabulary: dict[str, int], owner: str, whose: st
 
 
 def tokenize(
-    corpus: Positional[tuple[str, ...]],
+    corpus: Positional[tuple[Corpus, ...]],
     out: Path,
     tokenizer: str | None = None,
     train_tokenizer: Annotated[int, Range(LEAST_PIECES, MOST_PIECES)] | None = None,

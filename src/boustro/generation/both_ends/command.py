@@ -16,6 +16,7 @@ from boustro.generation.options import DEFAULT_LM, InfillOptions, LMOptions
 from boustro.output import as_json, keeping, only_errors, print_notices
 from boustro.progress import Progress
 from boustro.text.documents import read_batches
+from boustro.text.places import LM
 
 if TYPE_CHECKING:
     from boustro.generation.both_ends.infiller import Filled
@@ -26,7 +27,7 @@ LINES = 16
 
 def infill(
     text: Positional[str],
-    model: str = "starter",
+    model: LM = "starter",
     format: Literal["text", "jsonl"] = "text",
     infilling: InfillOptions = DEFAULT_OPTIONS,
     run: LMOptions = DEFAULT_LM,
@@ -39,6 +40,7 @@ def infill(
         format: text (with --candidates also the other fillings of each gap, after a tab) or jsonl (an object a line,
             with the places of the gaps).
     """
+    batches = _batches(text)
     from boustro.generation.both_ends.infiller import Infiller
 
     console = Console(highlight=False, soft_wrap=True)
@@ -47,7 +49,6 @@ def infill(
         Progress("filling", "texts", shown=False if console.is_terminal else None) as bar,
         keeping(lambda: f"{bar.done:,} texts are printed"),
     ):
-        batches = _batches(text)
         infiller, number = Infiller(model, device=run.device, start_piece=run.start_piece, **vars(infilling)), 0
         for batch in batches:
             for found in infiller.fill_batch(batch, number):

@@ -15,6 +15,7 @@ from rich.table import Table
 from boustro.generation.options import DEFAULT_LM, LMOptions
 from boustro.options import Count, check_options
 from boustro.output import check_output, give, only_errors, print_notices
+from boustro.text.places import LM, Folder
 
 if TYPE_CHECKING:
     from boustro.generation.harness.run import Accuracy
@@ -24,8 +25,8 @@ HERE = Path()
 
 def harness(
     tasks: tuple[str, ...],
-    model: str = "starter",
-    data: Path = HERE,
+    model: LM = "starter",
+    data: Folder = HERE,
     score: str | None = None,
     limit: Count | None = None,
     json: Path | None = None,

@@ -16,18 +16,19 @@ from boustro.options import Count, check_options
 from boustro.output import as_json, check_output, keeping, only_errors, print_notices
 from boustro.progress import Progress
 from boustro.text.documents import check_input, count_lines, read_batches, read_values
+from boustro.text.places import LM, TextFile, TextPath
 from boustro.text.rows import parse_record
 
 LINES = 256
 
 
 def prompt(
-    model: str,
+    model: LM,
     template: str | None = None,
-    file: Positional[str] = "-",
+    file: Positional[TextFile] = "-",
     calibrate: bool = False,
     score: str | None = None,
-    train: Path | None = None,
+    train: TextPath | None = None,
     label_key: str = "label",
     prompt_pieces: Count | None = None,
     json: Path | None = None,

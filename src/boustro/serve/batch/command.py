@@ -12,17 +12,18 @@ from tyro.conf import Positional
 from boustro.options import Workers, check_options
 from boustro.output import check_output, give, keeping, only_errors, print_notices
 from boustro.progress import Progress
+from boustro.text.places import LM, Model
 
 
 def batch(
-    folder: Positional[Path],
+    folder: Positional[Model],
     source: Positional[Path],
     out: Positional[Path],
     engine: Literal["local", "ray"] = "local",
     workers: Workers = 1,
     format: Literal["jsonl", "parquet", "arrow"] = "jsonl",
     text: str = "text",
-    encoder: str | None = None,
+    encoder: LM | None = None,
     device: str | None = None,
     json: Path | None = None,
     quiet: bool = False,

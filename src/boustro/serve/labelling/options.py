@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from boustro.encoders.options import Context
 from boustro.options import Count, Range, check_options
+from boustro.text.places import Data, Model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,9 +19,9 @@ class LabelOptions:
     """Which sentence comes next: the one from which the tagger learns most, one unlike those answered, or the next."""
     form: Literal["auto", "text", "jsonl", "conll"] = "auto"
     """What the file of texts is. By default as its name and its first lines say."""
-    train: Path | None = None
+    train: Data | None = None
     """Labelled sentences to start from; with --simulate the gold that the simulated annotator answers with."""
-    tagger: Path | None = None
+    tagger: Model | None = None
     """Tagger folder to start from: its labels, its encoder, and its suggestions, which the answers correct."""
     out_tagger: Path | None = None
     """Folder for the tagger, written at the end and whenever the page asks for it."""

@@ -10,12 +10,13 @@ from boustro.options import Count, Range, check_options
 from boustro.studies.core.options import StudyData, StudyRun
 from boustro.tasks.config import TaskConfig
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
+from boustro.text.places import LM
 
 MOST_SEEDS = 1000
 
 
 def compare(
-    encoders: tuple[str, ...],
+    encoders: tuple[LM, ...],
     data: StudyData,
     run: StudyRun,
     task: str = "tag",

@@ -7,6 +7,7 @@ from boustro.options import check_options
 from boustro.output import RunOptions
 from boustro.tasks import read_examples, task_class
 from boustro.tasks.data.reading import DataOptions
+from boustro.text.places import Data
 from boustro.types import Sentence
 
 
@@ -14,11 +15,11 @@ from boustro.types import Sentence
 class StudyData:
     """The data of a study."""
 
-    train: Path
+    train: Data
     """Training set, in any form that boustro fit takes (docs/data.md)."""
-    dev: Path
+    dev: Data
     """Development set."""
-    test: Path | None = None
+    test: Data | None = None
     """Test set, scored only. By default scores are reported on the development set."""
 
     def read(self, task: str, options: DataOptions) -> dict[str, list[Sentence]]:

@@ -13,6 +13,7 @@ from boustro.options import Count, OptionError, Range, check_options
 from boustro.studies.core.options import StudyData, StudyRun
 from boustro.studies.fewshot.options import AUTO, SOUND, Protocol, ShotOptions
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
+from boustro.text.places import LM
 
 if TYPE_CHECKING:
     from boustro.tasks.labellings import Labelling
@@ -21,7 +22,7 @@ MOST_DRAWS = 10_000
 
 
 def fewshot(
-    encoders: tuple[str, ...],
+    encoders: tuple[LM, ...],
     data: StudyData,
     run: StudyRun,
     task: str = "tag",

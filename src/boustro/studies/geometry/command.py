@@ -11,6 +11,7 @@ from tyro.conf import Positional
 
 from boustro.options import Count, OptionError, Seed, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_errors, print_notices
+from boustro.text.places import LM, TextPath
 
 MOST_SENTENCES = 1000
 
@@ -42,9 +43,9 @@ DEFAULT_MAP = MapOptions()
 
 def geometry(
     action: Positional[Literal["measure", "map"]],
-    data: Positional[Path],
-    encoder: str = "starter",
-    pairs: Path | None = None,
+    data: Positional[TextPath],
+    encoder: LM = "starter",
+    pairs: TextPath | None = None,
     pooling: str | None = None,
     sentences: Count = MOST_SENTENCES,
     drawing: MapOptions = DEFAULT_MAP,

@@ -11,14 +11,15 @@ from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_err
 from boustro.studies.language.options import DEFAULT_LANGUAGE, LanguageOptions
 from boustro.tasks import read_examples, task_class
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
+from boustro.text.places import Data, TextPath
 
 
 def language(
-    text: tuple[Path, ...],
-    train: Path,
-    dev: Path,
+    text: tuple[TextPath, ...],
+    train: Data,
+    dev: Data,
     out: Path,
-    test: Path | None = None,
+    test: Data | None = None,
     building: LanguageOptions = DEFAULT_LANGUAGE,
     reading: DataOptions = DEFAULT_OPTIONS,
     json: Path | None = None,

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from boustro.choose import unknown
 from boustro.options import Count, OptionError, PositiveOrZero, Range, check_options
+from boustro.text.places import Folder
 from boustro.types import Direction
 
 SIZES = ("tiny", "mini", "small")
@@ -15,9 +16,9 @@ SIZES = ("tiny", "mini", "small")
 class ScalingOptions:
     """Sizes × budgets × objectives × seeds, and how each run is trained."""
 
-    shards: tuple[Path, ...]
+    shards: tuple[Folder, ...]
     """Token shards to train on, written by boustro tokenize."""
-    validation: Path
+    validation: Folder
     """Token shards on which the loss is measured, made with the same tokenizer."""
     out: Path
     """Output folder for cells, results and drawings. A study that stopped there is continued."""

@@ -10,6 +10,7 @@ Each format has a reader in its own file, which returns `RawData`; `reading.labe
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -75,7 +76,20 @@ def load_data(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> Labelled:
         if isinstance(data, (str, Path)) and (columns := maybe_texts(Path(data))):
             advice = f"if each row has a text and its label, name their columns ({', '.join(columns)})"
             raise ValueError(f"{error}; {advice} with --text-column and --label-column") from None
+        if isinstance(data, (str, Path)) and _is_running_text(Path(data)):
+            advice = f"label it first: boustro label {data} --labels PERSON PLACE --out labelled.jsonl"
+            raise ValueError(f"{data}: this is running text, not words with labels; {advice}") from None
         raise
+
+
+def _is_running_text(path: Path) -> bool:
+    """Whether the first lines of a file look like text: several words each, not equally many, and no tag at the end."""
+    if not path.is_file() or path.suffix in READERS:
+        return False
+    lines = [line.split() for _, line in islice(read_lines(path), 50) if line.strip()]
+    lengths = [len(words) for words in lines]
+    tagged = any(words[-1] == "O" or words[-1][1:2] == "-" for words in lines)
+    return not tagged and len(set(lengths)) > 1 and sum(lengths) >= 4 * len(lengths)
 
 
 def load_sentences(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> Loaded:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from boustro.choose import suggestion
 from boustro.errors import shorten
 from boustro.given import tidy_words
 from boustro.options import OptionError, Share, check_options
@@ -27,6 +26,7 @@ from boustro.tasks.data.schemes import (
     to_bio,
 )
 from boustro.tasks.data.spellings import respell
+from boustro.text.places import Corpus, Data, missing
 from boustro.types import Sentence
 
 RESPELLED = "tags in another spelling than B-PER and O, each counted once"
@@ -67,10 +67,10 @@ DEFAULT_OPTIONS = DataOptions()
 class TrainDataOptions(DataOptions):
     """The same for training, what stands around the examples, and silver-labelled ones."""
 
-    documents: tuple[str, ...] = ()
+    documents: tuple[Corpus, ...] = ()
     """Text in which sentences of a tagger's training set stand: text files with one document per line, or JSONL files
     with a text in each object. What an LM reads around a sentence is then its document."""
-    weak: Path | None = None
+    weak: Data | None = None
     """Examples with silver labels, which the head learns from before it learns from the training set."""
     weak_weight: Share | None = None
     """How much the loss of a silver-labelled example counts. By default 0, 0.1, 0.3 or 1, whichever is best on parts of
@@ -108,8 +108,7 @@ Lines = Sequence[tuple[int, str]]
 
 def missing_file(path: Path, expected: str) -> FileNotFoundError:
     """The error for a file that does not exist, with the most similar name in its folder."""
-    names = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
-    return FileNotFoundError(f"{path}: no such file{suggestion(path.name, names)} ({expected})")
+    return missing(str(path), "file", expected)
 
 
 @dataclass(frozen=True, slots=True)

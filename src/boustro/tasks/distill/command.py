@@ -13,15 +13,16 @@ from boustro.tasks import TASKS, read_examples, task_class, task_of
 from boustro.tasks.data.reading import DEFAULT_OPTIONS
 from boustro.tasks.distill.options import DEFAULT_DISTILL, DistillOptions
 from boustro.text.documents import read_documents
+from boustro.text.places import LM, Corpus, Data, Model
 
 
 def distill(
-    folder: Positional[Path],
-    student: str,
-    texts: tuple[str, ...],
+    folder: Positional[Model],
+    student: LM,
+    texts: tuple[Corpus, ...],
     out: Path,
-    train: Path | None = None,
-    dev: Path | None = None,
+    train: Data | None = None,
+    dev: Data | None = None,
     seed: Seed = 1,
     training: DistillOptions = DEFAULT_DISTILL,
     json: Path | None = None,

@@ -14,6 +14,7 @@ from boustro.options import Count, OptionError
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_errors, print_notices
 from boustro.store import check_file, write_file
 from boustro.tasks.embed.options import VectorOptions
+from boustro.text.places import LM, Model, TextPath
 
 if TYPE_CHECKING:
     from boustro.tasks.embed.task import SentenceEncoder
@@ -25,11 +26,11 @@ MAGIC = b"\x93NUMPY"
 
 
 def embed(
-    file: Positional[Path],
+    file: Positional[TextPath],
     out: Path,
-    encoder: str = "starter",
-    model: Path | None = None,
-    fit: Path | None = None,
+    encoder: LM = "starter",
+    model: Model | None = None,
+    fit: TextPath | None = None,
     normalize: bool = False,
     embedding: VectorOptions = DEFAULT_OPTIONS,
     run: RunOptions = DEFAULT_RUN,
@@ -67,13 +68,13 @@ def _refuse_other_file(out: Path) -> None:
 
 
 def similarity(
-    corpus: Positional[Path],
+    corpus: Positional[TextPath],
     query: str,
     top: Count = 10,
     json: Path | None = None,
-    encoder: str = "starter",
-    model: Path | None = None,
-    fit: Path | None = None,
+    encoder: LM = "starter",
+    model: Model | None = None,
+    fit: TextPath | None = None,
     embedding: VectorOptions = DEFAULT_OPTIONS,
     run: RunOptions = DEFAULT_RUN,
 ) -> None:

@@ -15,6 +15,7 @@ from boustro.store import check_file, write_file
 from boustro.tasks.weak.gazetteer import Gazetteer
 from boustro.tasks.weak.located import locate
 from boustro.text.documents import Split, read_documents, read_values
+from boustro.text.places import Corpus, TextPath
 from boustro.types import Entity
 
 CROSSING = "names that begin inside another one and end after it, left out"
@@ -22,9 +23,9 @@ WITHOUT = "texts without a name"
 
 
 def weak(
-    texts: Positional[tuple[str, ...]],
+    texts: Positional[tuple[Corpus, ...]],
     out: Path,
-    gazetteer: Path | None = None,
+    gazetteer: TextPath | None = None,
     ignore_case: bool = False,
     split: Split = "line",
     text_key: str = "text",

@@ -1,0 +1,150 @@
+"""Places that a command line names, looked at before anything is loaded: a mistyped path is said at once.
+
+    folder: Positional[Model], data: Positional[Data]        boustro evaluate nerr dev.conll
+    boustro: nerr: no such folder; did you mean 'ner'?
+
+A type says what its values should be, as a range does of a number (`options`). What a file holds is judged by who reads
+it; here it is only looked whether it is there, and whether it can be what is meant.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from boustro.choose import nearest
+from boustro.names import expand_home, is_path
+from boustro.store import kind_of
+from boustro.text.kinds import kind_of_file, refuse_kind
+
+ADDRESS = re.compile(r"(https?|ftp|s3|gs):/+(?=[^/])")
+PREFIXES = ("hf:", "neighbours:")
+NO_TEXT = re.compile("zip archive|workbook|spreadsheet|document|PDF|Office|PowerPoint")
+"""Kinds of files, of `kinds`, that no reader takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a value should be."""
+
+    check: Callable[[str], None]
+    """Raises `ValueError` or `OSError`, with the way on, for a value that cannot be that."""
+    name: str
+    """What help calls a value."""
+
+
+def check_model(value: str) -> None:
+    """A folder that `boustro fit` wrote, here or, as `owner/name`, on the Hub."""
+    path = Path(value)
+    if path.is_dir() or (value.count("/") == 1 and not is_path(value) and not path.parent.exists()):
+        return
+    if path.exists():
+        raise ValueError(f"{value} is a file; the model, a folder that boustro fit wrote, comes first")
+    raise missing(value, "folder", "a folder that boustro fit wrote is expected here")
+
+
+def check_served(value: str) -> None:
+    """The same, or `NAME=DIR`."""
+    name, _, folder = value.rpartition("=")
+    check_model(folder if name and not Path(value).exists() else value)
+
+
+def check_data(value: str) -> None:
+    """A file of labelled data, or a data set of the Hub."""
+    prefix = next((own for own in PREFIXES if value.startswith(own)), "")
+    if prefix == PREFIXES[0]:
+        return
+    expected = "labelled data are expected here; a data set of the Hub is named hf:NAME"
+    path = look_at(value.removeprefix(prefix), expected)
+    if path.is_dir() and (kind := kind_of(path)) is not None:
+        raise ValueError(f"{value} is a {kind} folder, and labelled data are expected here")
+    if path.is_dir():
+        raise ValueError(f"{value} is a folder; for a data set saved there by `datasets` write hf:{value}")
+
+
+def check_text(value: str) -> None:
+    """A file of text, a stream, or `-`."""
+    if value != "-" and look_at(value, "give a file, or - for standard input").is_dir():
+        raise ValueError(f"{value} is a folder; name a file in it")
+
+
+def check_corpus(value: str) -> None:
+    """A file of text, a folder of files, or a dataset of the Hub."""
+    if not is_dataset(value):
+        look_at(value, "a file or a folder of text is expected here")
+
+
+def check_folder(value: str) -> None:
+    """A folder of token shards, or of other things that a command wrote."""
+    if not Path(value).is_dir():
+        raise missing(value, "folder", "a folder that a command of boustro wrote is expected here")
+
+
+def check_lm(value: str) -> None:
+    """A spec: each part of it that can only be a folder is there."""
+    if Path(value).exists():
+        return
+    for part in value.split("+"):
+        path = part.rpartition(":")[2]
+        bare = path if Path(path).exists() else path.partition("@")[0]
+        if is_path(bare) and not Path(expand_home(bare)).exists():
+            raise missing(part, "folder", "a model is expected here", bare)
+
+
+Model = Annotated[Path, Place(check_model, "MODEL")]
+ServedModel = Annotated[str, Place(check_served, "MODEL")]
+Data = Annotated[Path, Place(check_data, "DATA")]
+DataName = Annotated[str, Place(check_data, "DATA")]
+TextFile = Annotated[str, Place(check_text, "DATA")]
+TextPath = Annotated[Path, Place(check_text, "DATA")]
+Corpus = Annotated[str, Place(check_corpus, "DATA")]
+Folder = Annotated[Path, Place(check_folder, "FOLDER")]
+LM = Annotated[str, Place(check_lm, "MODEL")]
+
+
+def refuse_swapped(values: Iterable[str], example: str) -> None:
+    """`ValueError` where the first of the values without an option is a file, and a later one a folder with a model."""
+    model, *data = values
+    folders = [value for value in data if kind_of(value) is not None]
+    if Path(model).is_file() and folders:
+        what = f"{folders[0]} is the model, and {model} is a file"
+        raise ValueError(f"{what}; the model comes first, as in: boustro {example}")
+
+
+def look_at(value: str, advice: str) -> Path:
+    """The path of what is there; `ValueError` for a file that is no text, `FileNotFoundError` for nothing."""
+    path = Path(value)
+    if not path.exists():
+        raise missing(value, "file", advice)
+    if NO_TEXT.search(kind_of_file(path) or ""):
+        with path.open("rb") as file:
+            refuse_kind(path, file.read(1 << 16))
+    return path
+
+
+def missing(value: str, what: str, advice: str, path: str | None = None) -> FileNotFoundError:
+    """The error for what is not there: the most similar name beside it, else what is expected."""
+    if found := ADDRESS.match(value):
+        address = f"{found[1]}://{value[found.end() :]}"
+        return FileNotFoundError(f"{address} is an address; fetch the file (curl -LO {address}) and name that file")
+    place = Path(expand_home(path or value))
+    if near := similar_name(place):
+        return FileNotFoundError(f"{value}: no such {what}; did you mean {near!r}?")
+    return FileNotFoundError(f"{value}: no such {what}; {advice}")
+
+
+def similar_name(path: Path) -> str | None:
+    """The most similar name in the folder of a path, without hidden ones."""
+    names = [own.name for own in path.parent.iterdir()] if path.parent.is_dir() else []
+    return nearest(path.name, [name for name in names if not name.startswith(".")], cutoff=0.78)
+
+
+def is_dataset(name: str) -> bool:
+    """Whether a corpus that is not there may be a dataset of the Hub, `name` or `owner/name:configuration`.
+
+    A name that ends in a dot and letters is taken for a file; names like `wiki-2.0` are not.
+    """
+    ending = Path(name.split(":")[0]).suffix[1:]
+    is_file = is_path(name) or name.count("/") > 1 or ending.isalpha() or ADDRESS.match(name)
+    return not Path(name).exists() and not is_file

@@ -1,0 +1,76 @@
+"""What is said to command lines that are no use, whole: `messages.txt` has each with its exit code and its output.
+
+`BOUSTRO_WRITE=1 pytest tests/test_messages.py` writes the file anew; read what has changed.
+"""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from boustro.cli.known import COMMANDS
+from labelled import rows
+from world import LABELLED, format_conll, run
+
+FILE = Path(__file__).with_name("messages.txt")
+CASES = [part.split("\n", 1) for part in FILE.read_text("utf-8").split("$ boustro ")[1:]]
+TEXT = "My order has not arrived.\nThe app crashes when I log in.\nThank you, it works again!\n"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder as a user has it: data in several forms, a tagger (its manifest alone), an LM's folder."""
+    folder = tmp_path_factory.mktemp("messages")
+    (folder / "train.conll").write_text(format_conll(LABELLED), "utf-8")
+    (folder / "dev.conll").write_text(format_conll(LABELLED), "utf-8")
+    (folder / "texts.txt").write_text(TEXT, "utf-8")
+    (folder / "topics.csv").write_text("text,label\nMy order is late.,orders\nIt crashes.,app\n", "utf-8")
+    (folder / "broken.jsonl").write_text(rows({"text": "Ada left.", "label": "news"}) + "{not json\n", "utf-8")
+    (folder / "letter.pdf").write_bytes(b"%PDF-1.7\n")
+    for name, inside in (("topics.xlsx", "xl/workbook.xml"), ("data.zip", "train.conll")):
+        with zipfile.ZipFile(folder / name, "w") as file:
+            file.writestr(inside, "")
+    for name in ("ner", "my-backward"):
+        (folder / name).mkdir()
+    (folder / "ner" / "manifest.json").write_text(json.dumps({"kind": "tagger", "files": {}, "made_by": {}}), "utf-8")
+    return folder
+
+
+def outputs(place, monkeypatch, command):
+    monkeypatch.chdir(place)
+    monkeypatch.setenv("COLUMNS", "100")
+    code, out, errors = run(shlex.split(command))
+    return f"{out}{errors}[{code}]\n"
+
+
+@pytest.mark.parametrize(("command", "said"), CASES, ids=[command for command, _ in CASES])
+def test_a_command_line_that_is_no_use_is_answered_so(place, monkeypatch, command, said):
+    assert outputs(place, monkeypatch, command) == said.rstrip("\n") + "\n"
+
+
+@pytest.mark.skipif("BOUSTRO_WRITE" not in os.environ, reason="writes the file")
+def test_write(place, monkeypatch):
+    parts = [f"$ boustro {command}\n{outputs(place, monkeypatch, command)}" for command, _ in CASES]
+    FILE.write_text("\n".join(parts), "utf-8")
+
+
+def test_nothing_is_loaded_before_the_paths_were_looked_at(tmp_path):
+    """No command imports torch for files that are not there."""
+    lines = [list(shlex.split(known.examples[-1])) for known in COMMANDS.values() if known.group]
+    lines = [words for words in lines if words[0] not in ("demo", "cache", "doctor")]
+    code = (
+        "import json, sys\nfrom boustro.cli.main import main\n"
+        "for words in json.loads(sys.argv[1]):\n"
+        "    assert main(words) == 1, words\n"
+        "    assert not {'torch', 'transformers'} & {*sys.modules}, words\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, json.dumps(lines)], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert (done.stdout + done.stderr).count("no such") == len(lines)
