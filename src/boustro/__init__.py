@@ -1,7 +1,8 @@
 """Boustro gives a language model the other half of the sentence.
 
-    encoder = boustro.load_encoder("starter")
-    tagger = boustro.Tagger(encoder="starter", head="mlp")
+    tagger = boustro.Tagger().fit(["Ada left Vellmar."], [[("Ada", "PER"), ("Vellmar", "PLACE")]])
+    tagger.save("ner")
+    boustro.load("ner").predict("Okonkwo left Lisse.")
 
 Names are imported when they are first used, so that `import boustro` is instant.
 """
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     from boustro.metrics.questions import AnswerScore as AnswerScore
     from boustro.metrics.spans import SpanScore as SpanScore
     from boustro.serve.batch.predictor import Predictor as Predictor
+    from boustro.tasks import load as load
     from boustro.tasks.answers import Answer as Answer
+    from boustro.tasks.answers import Entities as Entities
     from boustro.tasks.answers import Label as Label
     from boustro.tasks.classifier import Classifier as Classifier
     from boustro.tasks.config import ClassifierConfig as ClassifierConfig
@@ -57,6 +60,8 @@ _HOMES = {
     "LabelScore": "boustro.metrics.labels",
     "AnswerScore": "boustro.metrics.questions",
     "SpanScore": "boustro.metrics.spans",
+    "load": "boustro.tasks",
+    "Entities": "boustro.tasks.answers",
     "Label": "boustro.tasks.answers",
     "read_data": "boustro.tasks.data",
     "Answer": "boustro.tasks.answers",
@@ -96,4 +101,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_homes()})
+    return sorted({*_homes(), *(name for name in globals() if name.startswith("__"))})

@@ -4,7 +4,7 @@ as_texts(row["text"] for row in rows)      any iterable: a generator, a column o
 as_texts(["Ada left.", float("nan")])      ValueError: text 2 is nan, which is not a string (a missing value?); …
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -84,6 +84,27 @@ def as_tags(given: Iterable[Sequence[str]]) -> list[list[str]]:
         refuse_no_texts(tags, f"sentence {number}, tag")
         found.append(tags)
     return found
+
+
+def are_texts(given: Any) -> bool:
+    """Whether this is a list (or another sequence, a column of a table, an array) of texts alone."""
+    if isinstance(given, (str, bytes, Mapping)) or not hasattr(given, "__len__") or not hasattr(given, "__iter__"):
+        return False
+    return len(given) > 0 and all(isinstance(item, str) for item in given)
+
+
+def with_labels(given: Iterable[Any], labels: Any, join: Callable[[Any, Any, str], Any]) -> list[Any]:
+    """Texts with their labels as examples: what `join` makes of a text, its label and their place.
+
+    Raises `ValueError` for other numbers of texts than of labels.
+    """
+    if labels is None or isinstance(labels, str):
+        got = "nothing" if labels is None else shorten(labels)
+        raise ValueError(f"these are texts without labels; give their labels as a list, one for each text, got {got}")
+    texts, own = as_list(given, "texts"), as_list(labels, "labels, one for each text")
+    if len(texts) != len(own):
+        raise ValueError(f"{len(texts):,} texts, but {len(own):,} labels; give one for each text")
+    return [join(text, label, f"text {n}") for n, (text, label) in enumerate(zip(texts, own, strict=True), start=1)]
 
 
 def refuse_no_texts(values: Iterable[Any], place: str, first: int = 1) -> None:

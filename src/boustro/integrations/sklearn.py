@@ -30,6 +30,7 @@ from boustro.given import as_list, as_tags, is_missing
 from boustro.heads.registry import HEADS
 from boustro.metrics.spans import score_spans
 from boustro.tasks import TASKS, task_class
+from boustro.tasks.contract import Contract
 
 
 class TaskEstimator(BaseEstimator):
@@ -166,5 +167,4 @@ def _input(item: Any) -> Any:
 
 
 def _example(item: Any, gold: Any) -> tuple[Any, ...]:
-    pair = _input(item)
-    return (*pair, gold) if isinstance(pair, tuple) else (pair, gold)
+    return Contract.labelled(_input(item), gold, "the example")

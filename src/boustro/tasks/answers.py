@@ -1,8 +1,10 @@
 """What a trained task answers: for an example, and for an input of `predict` with all its examples."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from boustro.tasks.render import as_html, css
 from boustro.types import Entity
 
 Input = TypeVar("Input")
@@ -26,6 +28,26 @@ class Answer:
     entities: tuple[Entity, ...] = ()
     probabilities: dict[str, float] | None = None
     value: float | None = None
+
+
+class Entities(list[Entity]):
+    """The entities of a text, in order; a notebook shows them marked in it, by colour and label.
+
+    Attributes:
+        text: The text that their characters are counted in.
+        marked: The same entities as they are marked in it.
+    """
+
+    def __init__(self, found: Iterable[Entity], text: str, marked: Sequence[Entity] | None = None) -> None:
+        super().__init__(found)
+        self.text, self.marked = text, list(self if marked is None else marked)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), ([*self], self.text, self.marked)
+
+    def _repr_html_(self) -> str:
+        labels = {entity.label for entity in self.marked}
+        return f"<style>{css(labels)}</style><p dir=auto>{as_html(self.text, self.marked)}</p>"
 
 
 @dataclass(frozen=True, slots=True)

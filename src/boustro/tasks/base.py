@@ -24,7 +24,7 @@ import torch
 from boustro.encoders.base import Encoder
 from boustro.features.reader import Reader
 from boustro.features.sentences import within_memory
-from boustro.given import iterate
+from boustro.given import are_texts, iterate, with_labels
 from boustro.hardware import find_device
 from boustro.heads.base import Head
 from boustro.heads.inputs import Inputs
@@ -44,6 +44,8 @@ from boustro.tasks.labellings import Labelling
 from boustro.tasks.plan import Plan, make_plan
 
 PREDICT_INPUTS = 1024
+SHOWN = ("config", "evaluate", "fit", "from_pretrained", "predict", "push_to_hub", "record", "save", "stream", "types")
+"""What completion offers of every task; what extends a task, or serves the package, is in the documentation."""
 
 
 class Task(Contract[Input, Result]):
@@ -171,6 +173,12 @@ class Task(Contract[Input, Result]):
         state = f"types={self.types}" if self.is_trained else "trained=False"
         return f"{type(self).__name__}(encoder={self.encoder_spec!r}, head={self.head_kind!r}, {state})"
 
+    def __dir__(self) -> list[str]:
+        """What a user of a model needs: `SHOWN`, and what its own task adds."""
+        common = {*dir(Task)}
+        own = (name for cls in type(self).__mro__ if issubclass(cls, Task) for name in vars(cls))
+        return sorted({*SHOWN, *(name for name in own if name not in common and not name.startswith("_"))})
+
     def settings(self) -> dict[str, Any]:
         """The values of all options, those of the head too."""
         return {**asdict(self.config), **asdict(self.head_options)}
@@ -202,24 +210,33 @@ class Task(Contract[Input, Result]):
         dev: Any | None = None,
         seed: Seed = 1,
         *how: Any,
+        labels: Iterable[Any] | None = None,
         weak: Any | None = None,
         weak_weight: Share | None = None,
         **reading: Any,
     ) -> Self:
         """Train the head; with `dev`, keep the epoch with the best score there.
 
+            Classifier().fit(["It rained.", "We won."], ["weather", "sport"])
+            Tagger().fit(["Ada left Vellmar."], [[("Ada", "PER"), ("Vellmar", "PLACE")]])
+
         Args:
-            train: Labelled examples, in any form that `read` takes. A tagger's may have sentences without labels: the
-                context of the others in their document.
-            dev: The same, all labelled; without it the last epoch is kept.
+            train: Labelled examples, in any form that `read` takes, or texts, whose labels come next. A tagger's may
+                have sentences without labels: the context of the others in their document.
+            dev: Labelled examples; without it the last epoch is kept. After texts without labels: their labels.
             seed: Of the head's weights, the order of examples and dropout.
             how, reading: Options of `read`, such as scheme.
+            labels: The labels of `train`, one for each text; for a tagger each is a list of entities.
             weak: Examples with silver labels, which the head learns from before the training set.
             weak_weight: How much their loss counts; by default chosen on parts of the training set left out.
 
         Raises `ValueError` with file:line for bad data, and for a training set without labels.
         """
         check_options(Task.fit, {"seed": seed, "weak_weight": weak_weight})
+        if labels is None and dev is not None and are_texts(train):
+            labels, dev = dev, None
+        if labels is not None:
+            train = with_labels(train, labels, self.labelled)
         examples = Examples(
             train=self.read_training(train, *how, **reading),
             dev=self.read(dev, *how, **reading) if dev is not None else (),
@@ -309,6 +326,10 @@ class Task(Contract[Input, Result]):
         """Write a folder with the head, its labels, and which encoder it belongs to; atomic."""
         check_options(Task.save_pretrained, locals())
         save_fitted(self.fitted, path)
+
+    def save(self, path: str | Path) -> None:
+        """The same as `save_pretrained`; `boustro.load` opens the folder."""
+        self.save_pretrained(path)
 
     def push_to_hub(
         self, repo_id: str, *, private: bool = False, revision: str | None = None, token: str | None = None

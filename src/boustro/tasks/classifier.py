@@ -50,7 +50,7 @@ class Classifier(Task[str, Label]):
 
     Examples:
         >>> classifier = boustro.Classifier(encoder="starter")
-        >>> classifier.fit([("A film to remember.", "positive"), ("Two hours lost.", "negative")], seed=1)
+        >>> classifier.fit(["A film to remember.", "Two hours lost."], ["positive", "negative"], seed=1)
         >>> classifier.predict("A film to forget.").label
     """
 

@@ -92,6 +92,14 @@ class Contract(ABC, Generic[Input, Result]):
         return isinstance(given, str)
 
     @staticmethod
+    def labelled(given: Any, label: Any, place: str) -> Any:
+        """An input and its label, given from Python, as `read` takes them; `ValueError` with the place.
+
+        By default a tuple of both; a pair of texts becomes the first two of three.
+        """
+        return (*given, label) if isinstance(given, tuple) else (given, label)
+
+    @staticmethod
     def parse_line(line: str, place: str) -> Any:
         """The input on a line of a file; `ValueError`, with the place, where there is none."""
         return line

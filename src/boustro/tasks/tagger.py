@@ -7,7 +7,7 @@ tagger.predict("Jane Villanueva of United Airlines spoke.")   # [Entity("PER", 0
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, overload
 
 from boustro.encoders.means import read_means, save_means
 from boustro.features.memory import REMEMBERED, read_remembering
@@ -15,13 +15,14 @@ from boustro.given import as_sentence, as_sentences
 from boustro.heads.training import predict_inputs
 from boustro.heads.word_dropout import WordDropout
 from boustro.options import Recall, check_options
-from boustro.tasks.answers import Answer, InputAnswer, Part
+from boustro.tasks.answers import Answer, Entities, InputAnswer, Part
 from boustro.tasks.base import Task
 from boustro.tasks.calibrate import refuse_without_temperature, temperature_stages
 from boustro.tasks.config import TaggerConfig
 from boustro.tasks.data import Data, load_data, read_data
 from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.conll import format_conll, format_document
+from boustro.tasks.data.lists import labelled_text
 from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.data.records import WORD_KEYS
 from boustro.tasks.data.schemes import Scheme
@@ -37,14 +38,14 @@ from boustro.tasks.render import as_html, as_terminal, as_text, word_entities
 from boustro.tasks.word_dropout import word_dropout
 from boustro.text.scripts import join_words
 from boustro.text.words import split_text
-from boustro.types import Entity, Sentence
+from boustro.types import Sentence
 
 PROMISE = "promise"
 """The name of a `RecallPromise` in `Fitted.extras`."""
 ALONE = "training sentences without a document, whose mentions are not pooled"
 
 
-class Tagger(Task[str, list[Entity]]):
+class Tagger(Task[str, Entities]):
     """A frozen encoder and a trained head that finds entities, or labels every word.
 
     Args:
@@ -60,11 +61,12 @@ class Tagger(Task[str, list[Entity]]):
 
     Examples:
         >>> tagger = boustro.Tagger(encoder="starter", head="mlp", epochs=10)
+        >>> tagger.fit(["Ada left Vellmar."], [[("Ada", "PER"), ("Vellmar", "LOC")]])
         >>> tagger.fit("train.conll", dev="dev.conll", seed=1)
         >>> tagger.evaluate("dev.conll").f1  # percent
         >>> tagger.predict("Jordan closed its border.")  # [Entity(label="LOC", start=0, end=6, text="Jordan", ...)]
-        >>> tagger.save_pretrained("ner")
-        >>> tagger = boustro.Tagger.from_pretrained("ner")
+        >>> tagger.save("ner")
+        >>> tagger = boustro.load("ner")
     """
 
     recall: float | None = None
@@ -96,6 +98,7 @@ class Tagger(Task[str, list[Entity]]):
         return labelled.sentences, labelled.counts()
 
     as_examples = staticmethod(as_sentences)
+    labelled = staticmethod(labelled_text)
 
     @staticmethod
     def as_input(given: Any, place: str) -> str | Sentence:
@@ -201,7 +204,11 @@ class Tagger(Task[str, list[Entity]]):
         vars(made).update(vars(self), recall=recall, _least=self.promise.threshold(recall), _watch=Watch())
         return made
 
-    def predict(self, given: Any, recall: Recall | None = None) -> Any:
+    @overload
+    def predict(self, given: str | Sentence, recall: Recall | None = None) -> Entities: ...
+    @overload
+    def predict(self, given: Iterable[str | Sentence], recall: Recall | None = None) -> list[Entities]: ...
+    def predict(self, given: Any, recall: Recall | None = None) -> Entities | list[Entities]:
         """As `Task.predict`; with `recall`, as `with_recall`."""
         return super().predict(given) if recall is None else self.with_recall(recall).predict(given)
 
@@ -236,15 +243,16 @@ class Tagger(Task[str, list[Entity]]):
             found[warning] = round(self._watch.expected)
         return found
 
-    def result(self, answer: InputAnswer[str]) -> list[Entity]:
+    def result(self, answer: InputAnswer[str]) -> Entities:
         """Entities over the characters of the text, in order; their scores are the geometric mean of their tags'.
 
         Of a sentence that was given as words, entities are over words.
         """
         if not isinstance(answer.input, Sentence):
-            return answer.entities
+            return Entities(answer.entities, answer.input)
         words, found = answer.input.words, [e for _, own in answer.parts for e in own.entities]
-        return [replace(e, text=join_words(words[e.start : e.end]), score=round(e.score or 0, 4)) for e in found]
+        found = [replace(e, text=join_words(words[e.start : e.end]), score=round(e.score or 0, 4)) for e in found]
+        return Entities(found, *word_entities(words, found))
 
     def to_record(self, answer: InputAnswer[str]) -> dict[str, Any]:
         entities = {"entities": [e.to_dict() for e in self.result(answer)]}
@@ -260,7 +268,7 @@ class Tagger(Task[str, list[Entity]]):
             tagged = [(part.example.words, own.tags) for part, own in answer.parts]
             return format_document(tagged) if words is None else format_conll(tagged)
         found = self.result(answer)
-        shown = (answer.input, found) if words is None else word_entities(words, found)
+        shown = found.text, found.marked
         if form in TOOLS:
             return TOOLS[form].suggest(shown[0], entities=shown[1])
         if form == "html":
