@@ -12,7 +12,7 @@ from tyro.conf import Positional
 
 from boustro.heads.options import HeadOptions
 from boustro.metrics.score import score_table
-from boustro.options import OptionError, Recall, Seed, check_options
+from boustro.options import OptionError, PositiveOrZero, Recall, Seed, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_errors, print_notices
 from boustro.serve.batch.options import DEFAULT_OUTPUT, OutputOptions
 from boustro.store import claim
@@ -36,6 +36,7 @@ def fit(
     training: TaskConfig = TaskConfig(),  # noqa: B008 (frozen)
     of_head: HeadOptions = HeadOptions(),  # noqa: B008 (frozen)
     reading: TrainDataOptions = DEFAULT_TRAIN_DATA,
+    cross_validate: PositiveOrZero = 120.0,
     json: Path | None = None,
     overwrite: bool = False,
     dry_run: bool = False,
@@ -52,7 +53,9 @@ def fit(
             starter-memory.
         head: Kind of head. {heads}. ridge and ridge-pool are for a few dozen examples.
         seed: Random seed of the head's weights, the order of examples and dropout.
-        json: Write the scores on the development set to this file (- for standard output).
+        cross_validate: Without --dev: seconds that it may take to say how good the model is, by heads that answer parts
+            of the training set that they have not learned, and whether more labels would help. 0 leaves it out.
+        json: Write the scores on the development set, or of cross-validation, to this file (- for standard output).
         overwrite: Replace an existing folder of this task at --out.
         dry_run: Print how many words the encoder must read, how long that takes and how much disk, then stop.
     """
@@ -84,32 +87,53 @@ def fit(
             model.plan = choose_context(model.plan, sentences)
             for sentence in advice(model.encoder(), CHEAP):
                 print(sentence, file=sys.stderr)
-            model.fit(sentences, dev_sentences, seed, weak=weak, weak_weight=reading.weak_weight)
+            model.fit(
+                sentences,
+                dev_sentences,
+                seed,
+                weak=weak,
+                weak_weight=reading.weak_weight,
+                cross_validate=0 if dev else cross_validate,
+            )
             model.save_pretrained(out)
-        record = model.record
-        print(f"task: {task} ({model!r})", file=sys.stderr)
-        print_notices(record["notices"])
+        _say_fitted(task, model, out)
+        _give_scores(model.record, json, TASKS[task].examples)
+
+
+def _say_fitted(task: str, model: Any, out: Path) -> None:
+    """What came of a training, on standard error."""
+    record = model.record
+    print(f"task: {task} ({model!r})", file=sys.stderr)
+    print_notices(record["notices"])
+    print(
+        f"{out}: {record['head_parameters'] / 1e6:.2f}M parameters trained in {record['train_seconds']:.0f} s "
+        f"after {record['encode_seconds']:.0f} s of encoding; best epoch {record['best_epoch']}",
+        file=sys.stderr,
+    )
+    if own := record.get("weak"):
+        tried = ", ".join(f"{score:.1f} with {weight}" for weight, score in own["tried"].items())
         print(
-            f"{out}: {record['head_parameters'] / 1e6:.2f}M parameters trained in {record['train_seconds']:.0f} s "
-            f"after {record['encode_seconds']:.0f} s of encoding; best epoch {record['best_epoch']}",
+            f"weight of the {own['sentences']:,} weak {TASKS[task].examples}: {own['weight']:g}"
+            + (f" (on parts of the training set left out: {tried})" if tried else ""),
             file=sys.stderr,
         )
-        if own := record.get("weak"):
-            tried = ", ".join(f"{score:.1f} with {weight}" for weight, score in own["tried"].items())
-            print(
-                f"weight of the {own['sentences']:,} weak {TASKS[task].examples}: {own['weight']:g}"
-                + (f" (on parts of the training set left out: {tried})" if tried else ""),
-                file=sys.stderr,
-            )
-        if own := record.get("calibration"):
-            print(
-                f"temperature {own['temperature']:.2f}: calibration error {own['error']:.3f} instead of "
-                f"{own['error_before']:.3f}, on {own['answers']:,} answers for training examples left out",
-                file=sys.stderr,
-            )
-        if scores := record["dev_scores"]:
-            scores = scores | ({"calibration": own} if (own := record["dev_calibration"]) else {})
-            give(scores, json, lambda: _print_scores(scores), indent=1)
+    if own := record.get("calibration"):
+        print(
+            f"temperature {own['temperature']:.2f}: calibration error {own['error']:.3f} instead of "
+            f"{own['error_before']:.3f}, on {own['answers']:,} answers for training examples left out",
+            file=sys.stderr,
+        )
+
+
+def _give_scores(record: Mapping[str, Any], json: Path | None, examples: str) -> None:
+    """The scores on the development set, or what cross-validation says where there is none."""
+    from boustro.tasks.estimate import KEY, said
+
+    if scores := record["dev_scores"]:
+        scores = scores | ({"calibration": own} if (own := record["dev_calibration"]) else {})
+        give(scores, json, lambda: _print_scores(scores), indent=1)
+    elif own := record.get(KEY):
+        give({KEY: own}, json, lambda: print(*said(own, examples), sep="\n"), indent=1)
 
 
 def evaluate(

@@ -77,10 +77,11 @@ class BoustroRecognizer(EntityRecognizer):
             name = self.names.get(entity.label)
             if name is None or (entities and name not in entities):
                 continue
-            why = AnalysisExplanation(self.name, entity.score, textual_explanation=f"{entity.label} by {self.tagger!r}")
+            score = entity.score or 0.0
+            why = AnalysisExplanation(self.name, score, textual_explanation=f"{entity.label} by {self.tagger!r}")
             metadata = {
                 RecognizerResult.RECOGNIZER_NAME_KEY: self.name,
                 RecognizerResult.RECOGNIZER_IDENTIFIER_KEY: self.id,
             }
-            found.append(RecognizerResult(name, entity.start, entity.end, entity.score, why, metadata))
+            found.append(RecognizerResult(name, entity.start, entity.end, score, why, metadata))
         return found

@@ -15,6 +15,7 @@ import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self, overload
@@ -31,11 +32,12 @@ from boustro.heads.inputs import Inputs
 from boustro.heads.options import HeadOptions
 from boustro.heads.training import predict_inputs
 from boustro.metrics.score import Score
-from boustro.options import Seed, Share, check_options
+from boustro.options import PositiveOrZero, Seed, Share, check_options
 from boustro.tasks.answers import Answer, Input, InputAnswer
 from boustro.tasks.card import write_card
 from boustro.tasks.contract import Contract, Result
 from boustro.tasks.data import data_name
+from boustro.tasks.estimate import estimate
 from boustro.tasks.fitted import Examples, Fitted
 from boustro.tasks.fitting import fit
 from boustro.tasks.folder import load_fitted, save_fitted
@@ -213,6 +215,7 @@ class Task(Contract[Input, Result]):
         labels: Iterable[Any] | None = None,
         weak: Any | None = None,
         weak_weight: Share | None = None,
+        cross_validate: PositiveOrZero = 0.0,
         **reading: Any,
     ) -> Self:
         """Train the head; with `dev`, keep the epoch with the best score there.
@@ -229,10 +232,11 @@ class Task(Contract[Input, Result]):
             labels: The labels of `train`, one for each text; for a tagger each is a list of entities.
             weak: Examples with silver labels, which the head learns from before the training set.
             weak_weight: How much their loss counts; by default chosen on parts of the training set left out.
+            cross_validate: Seconds that `tasks.estimate` may take, which says in the record how good the head is.
 
         Raises `ValueError` with file:line for bad data, and for a training set without labels.
         """
-        check_options(Task.fit, {"seed": seed, "weak_weight": weak_weight})
+        check_options(Task.fit, {"seed": seed, "weak_weight": weak_weight, "cross_validate": cross_validate})
         if labels is None and dev is not None and are_texts(train):
             labels, dev = dev, None
         if labels is not None:
@@ -243,7 +247,8 @@ class Task(Contract[Input, Result]):
             weak=self.read(weak, *how, **reading) if weak is not None else (),
             weight=weak_weight,
         )
-        self.fitted = fit(self.plan, examples, seed)
+        then = [partial(estimate, seconds=cross_validate)] if cross_validate else []
+        self.fitted = fit(self.plan, examples, seed, then)
         return self
 
     def inputs(self, examples: Sequence[Any], cached: bool = False) -> Inputs:

@@ -119,3 +119,5 @@ class Fitted:
 
 Stage = Callable[[Fitted, TrainingSet], tuple[Fitted, Mapping[str, Any]]]
 """What follows the training of the head: the model with more to it, and what the record says of that."""
+Then = Callable[[Fitted, TrainingSet, float], Mapping[str, Any]]
+"""What is asked of a trained model and of what it learned, knowing the seconds that this took: for its record."""

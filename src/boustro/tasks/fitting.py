@@ -23,7 +23,7 @@ from boustro.tasks.answers import Answer
 from boustro.tasks.calibrate import calibration
 from boustro.tasks.data import data_name
 from boustro.tasks.data.fingerprint import data_fingerprint
-from boustro.tasks.fitted import Examples, Fitted, TrainingSet
+from boustro.tasks.fitted import Examples, Fitted, Then, TrainingSet
 from boustro.tasks.labellings import Labelling, make_labelling
 from boustro.tasks.plan import Plan
 from boustro.tasks.stages import choose_weight, text_of, train_stages
@@ -32,12 +32,12 @@ SHARED = "weak examples with the text of a training example, not learned from wh
 UNREAD = "sentences without labels, not read, because no labelled sentence is read with them"
 
 
-def fit(plan: Plan[Any], given: Examples, seed: int) -> Fitted:
-    """A head that learned from examples, see `Task.fit`."""
+def fit(plan: Plan[Any], given: Examples, seed: int, then: Sequence[Then] = ()) -> Fitted:
+    """A head that learned from examples, see `Task.fit`; what is asked of it `then` is in its record."""
     if given.weak:
         _refuse_weak(plan)
     if given.weak and given.weight == 0:
-        return _fit_without(plan, given, seed, {})
+        return _fit_without(plan, given, seed, {}, then)
     started = time.monotonic()
     plan = replace(plan, reader=plan.reader.of_weights(None))
     train = [example for example in given.train if plan.task.is_labelled(example)]
@@ -57,7 +57,7 @@ def fit(plan: Plan[Any], given: Examples, seed: int) -> Fitted:
         weight, tried = choose_weight(fitted, data)
         if not weight:
             choosing = time.monotonic() - learning
-            without = _fit_without(plan, given, seed, tried)
+            without = _fit_without(plan, given, seed, tried, then)
             seconds = round(without.record["train_seconds"] + choosing, 2)
             return replace(without, record=without.record | {"train_seconds": seconds})
         torch.manual_seed(seed)
@@ -68,6 +68,8 @@ def fit(plan: Plan[Any], given: Examples, seed: int) -> Fitted:
         trained, own = stage(trained, data)
         facts |= own
     trained, scores, errors = calibrated_scores(trained, given.dev, dev_inputs)
+    train_seconds = time.monotonic() - learning
+    asked = {name: value for ask in then for name, value in ask(trained, data, train_seconds).items()}
     record = {
         "seed": seed,
         "batch_sentences": plan.config.batch_sentences or propose_batch(len(data.numbers)),
@@ -75,10 +77,11 @@ def fit(plan: Plan[Any], given: Examples, seed: int) -> Fitted:
         "dev": describe(given.dev) if given.dev else None,
         **(weak_facts(given.weak, weight, tried) if given.weak else {}),
         "encode_seconds": round(learning - started, 2),
-        "train_seconds": round(time.monotonic() - learning, 2),
+        "train_seconds": round(train_seconds, 2),
         "dev_scores": scores,
         "dev_calibration": errors,
         **facts,
+        **asked,
         "notices": notices
         | _shared(plan, train, given.weak)
         | dict(+encoder.counts)
@@ -112,9 +115,11 @@ def _value(fitted: Fitted, outputs: Sequence[Any], dev: Sequence[Any]) -> float:
     return fitted.score(dev, fitted.answers(outputs, dev)).value
 
 
-def _fit_without(plan: Plan[Any], given: Examples, seed: int, tried: Mapping[str, float]) -> Fitted:
+def _fit_without(
+    plan: Plan[Any], given: Examples, seed: int, tried: Mapping[str, float], then: Sequence[Then]
+) -> Fitted:
     """Weak examples that count nothing teach no label and no word either: the fit is as if there were none."""
-    fitted = fit(plan, replace(given, weak=(), weight=None), seed)
+    fitted = fit(plan, replace(given, weak=(), weight=None), seed, then)
     return replace(fitted, record=fitted.record | weak_facts(given.weak, 0.0, tried))
 
 

@@ -18,24 +18,25 @@ from boustro.types import Entity
 EXPECTED = "an entity is its text and its label, or its label, start and end"
 
 
-def labelled_text(given: Any, labels: Any, place: str) -> Any:
+def labelled_text(given: Any, label: Any, place: str) -> Any:
     """What `read_data` takes: a record of a text, or a pair of words and tags.
 
     Raises `ValueError`, with the place, for an entity that is none, and for one whose text is not there.
     """
     if not isinstance(given, str):
-        return given, labels
-    entities = [{"start": s, "end": e, "label": name} for name, s, e in _places(given, labels, place)]
+        return given, label
+    entities = [{"start": s, "end": e, "label": name} for name, s, e in _places(given, label, place)]
     return {"text": given, "entities": entities}
 
 
 def _places(text: str, labels: Any, place: str) -> Iterator[tuple[str, int, int]]:
     begin: dict[str, int] = {}  # where to look for the next one of a text
     for item in as_list(labels, f"the entities of {place}, as a list"):
-        parts = (item.label, item.start, item.end) if isinstance(item, Entity) else item
-        kinds = [type(part) for part in parts] if isinstance(parts, (list, tuple)) else []
+        own = (item.label, item.start, item.end) if isinstance(item, Entity) else item
+        parts: tuple[Any, ...] = tuple(own) if isinstance(own, (list, tuple)) else ()
+        kinds = [type(part) for part in parts]
         if kinds == [str, int, int]:
-            yield parts
+            yield parts[0], parts[1], parts[2]
         elif kinds == [str, str]:
             words, label = parts
             start = text.find(words, begin.get(words, 0)) if words else -1

@@ -1,0 +1,128 @@
+"""How good a model is without a development set, and whether more labels would help: cross-validation.
+
+    parts      every example is answered by a head that learned the others of the training set, in five parts
+    score      of all these answers, with the middle 95% of the scores on resampled examples
+    curve      the same after a quarter and after half of what such a head learned from
+    gain       the score with all minus that with half, with the interval of the paired differences
+
+It follows a training: what the encoder has read is read once, and heads train in seconds. Where all of it would take
+longer than it may, one fifth is left out once; where that would too, there is no estimate. A head that learned four
+fifths is a little worse than the one that is kept, which learned all.
+
+Sources: Stone 1974 (cross-validation); `metrics.significance` (intervals).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from boustro.heads.training import predict_inputs
+from boustro.metrics.significance import Drawn, bootstrap, difference
+from boustro.tasks.answers import Answer
+from boustro.tasks.fitted import Fitted, TrainingSet
+from boustro.tasks.folds import left_out
+from boustro.tasks.stages import train_on_part
+
+KEY = "cross_validation"
+"""What the record of a model calls it."""
+PARTS, SHARES = (5, 1), (0.25, 0.5, 1.0)
+FEWEST = 10
+"""Examples, below which nothing is said."""
+LONG = "it would take about {:.0f} seconds, and may take {:.0f}; give it more with --cross-validate"
+LITTLE = 2.0
+"""Points that are hardly worth the labels."""
+
+
+def answers_left_out(
+    fitted: Fitted, data: TrainingSet, parts: Sequence[tuple[np.ndarray, np.ndarray]], share: float = 1.0
+) -> dict[int, Answer]:
+    """The answer for each example of the parts left out, by a head that learned a share of what was kept.
+
+    `parts` are (kept, left out) numbers of `data.gold`.
+    """
+    found = {}
+    for number, (kept, left) in enumerate(parts):
+        order = np.random.default_rng((data.seed, number)).permutation(kept)  # the first ones are in every share
+        some = np.sort(order[: max(1, round(share * len(kept)))])
+        own = replace(data, dev=None)
+        part = replace(fitted, head=train_on_part(fitted, own, some))
+        own = replace(own, gold=[data.gold[n] for n in some], inputs=data.inputs.select(some), copies=(), weak=())
+        for stage in fitted.plan.task.stages(fitted.plan.config):
+            part, _ = stage(part, own)
+        examples = [data.gold[n] for n in left]
+        outputs = predict_inputs(part.head, data.inputs.select(left))
+        found |= zip(left.tolist(), part.answers(outputs, examples), strict=True)
+    return found
+
+
+def estimate(fitted: Fitted, data: TrainingSet, trained: float, seconds: float) -> dict[str, Any]:
+    """What a record says of a model; see the module.
+
+    Args:
+        trained: The seconds that the training of its head took.
+        seconds: How long this may take.
+    """
+    needed = {parts: trained * parts * 0.8 * sum(SHARES) for parts in PARTS}
+    chosen = next((parts for parts in PARTS if needed[parts] <= seconds), None)
+    if len(data.gold) < FEWEST:
+        return {KEY: {"why_not": f"{len(data.gold)} examples are too few; it needs {FEWEST}"}}
+    if chosen is None:
+        return {KEY: {"why_not": LONG.format(needed[1], seconds)}}
+    parts = list(left_out(data.gold, chosen, data.seed))
+    drawn, sizes, examples = [], [], 0
+    for share in SHARES:
+        answers = answers_left_out(fitted, data, parts, share)
+        gold, own = [data.gold[n] for n in sorted(answers)], [answers[n] for n in sorted(answers)]
+        units, examples = fitted.labelling.units, len(gold)
+        drawn += bootstrap(units.statistic, [units.values(gold, own)[None]])
+        sizes.append(round(share * float(np.mean([len(kept) for kept, _ in parts]))))
+    return {KEY: _facts(fitted, drawn, sizes, examples, len(parts))}
+
+
+def _facts(fitted: Fitted, drawn: Sequence[Drawn], sizes: Sequence[int], examples: int, parts: int) -> dict[str, Any]:
+    low, high = np.quantile(drawn[-1].resampled, [0.025, 0.975])
+    gap = difference(drawn[-2], drawn[-1])
+    assert gap is not None  # both have one seed
+    gain = {"points": gap.points, "low": gap.low, "high": gap.high}
+    return {
+        "metric": fitted.labelling.units.metric,
+        "score": _rounded(drawn[-1].scores[0]),
+        "low": _rounded(low),
+        "high": _rounded(high),
+        "examples": examples,
+        "parts": parts,
+        "curve": [[size, _rounded(one.scores[0])] for size, one in zip(sizes, drawn, strict=True)],
+        "gain": {name: _rounded(value) for name, value in gain.items()},
+    }
+
+
+def said(facts: Mapping[str, Any], examples: str) -> Iterator[str]:
+    """What a record says of it, as sentences; `examples` is what the task calls its examples."""
+    if why := facts.get("why_not"):
+        yield f"no cross-validation: {why}"
+        return
+    gain, (*_, (half, _), (full, _)) = facts["gain"], facts["curve"]
+    learned = ", ".join(f"{size} {examples}: {score:.1f}" for size, score in facts["curve"])
+    yield (
+        f"cross-validated {facts['metric']}: {facts['score']:.1f} (95% interval {facts['low']:.1f} to "
+        f"{facts['high']:.1f}) on {facts['examples']:,} {examples}, each answered by a head that did not learn it"
+    )
+    yield f"learned from {learned}"
+    points = (
+        f"from {half} to {full} {examples}: {gain['points']:+.1f} points ({gain['low']:+.1f} to {gain['high']:+.1f})"
+    )
+    yield f"{_verdict(gain)} ({points})"
+
+
+def _verdict(gain: Mapping[str, float]) -> str:
+    if gain["low"] > 0:
+        return "more labels will probably help: the last doubling did"
+    if gain["high"] < LITTLE:
+        return "more labels will hardly help: the last doubling did not"
+    return "whether more labels would help cannot be told: the last doubling may have helped or not"
+
+
+def _rounded(value: float) -> float:
+    return round(float(value), 2)
