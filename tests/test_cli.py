@@ -441,6 +441,7 @@ def test_a_tagger_whose_lm_has_moved_says_what_to_do(tiny_lm, tmp_path, folder, 
     words = ["fit", "--encoder", str(lm), "--train", str(folder / "train.conll"), "--epochs", "1", "--out"]
     assert main([*words, str(tmp_path / "ner")]) == 0
     lm.rename(tmp_path / "moved")
+    capsys.readouterr()
     said = fails(capsys, "evaluate", tmp_path / "ner", folder / "dev.conll")
     assert f"{tmp_path}/ner: its encoder was not found" in said and said.endswith("name it with --encoder")
     moved = ["--encoder", str(tmp_path / "moved")]

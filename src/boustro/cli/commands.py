@@ -179,7 +179,7 @@ def evaluate(
 def predict(
     folder: Positional[Model],
     files: Positional[tuple[TextFile, ...]] = ("-",),
-    format: Literal["text", "jsonl", "conll", "html", "labelstudio", "argilla"] | None = None,
+    format: Literal["text", "jsonl", "csv", "conll", "html", "labelstudio", "argilla"] | None = None,
     reads: Literal["text", "jsonl", "conll", "conllu", "parquet", "arrow", "xml"] | None = None,
     recall: Recall | None = None,
     share_evidence: Literal["off", "vote"] | None = None,
@@ -194,9 +194,9 @@ def predict(
         folder: A folder that boustro fit wrote.
         files: Text files (.gz, .bz2, .xz too), streams such as /dev/stdin, or - for standard input.
         format: text (coloured in a terminal), jsonl (one object per line, with character offsets, and with the file
-            where there are several), conll (each line a document; taggers only), html, or labelstudio or argilla (a
-            list of records with suggestions, to import there; entities and labels only). By default as --out ends, else
-            text.
+            where there are several), csv (for a spreadsheet: one row an entity, or one a text), conll (each line a
+            document; taggers only), html, or labelstudio or argilla (a list of records with suggestions, to import
+            there; entities and labels only). By default as --out ends, else text.
         reads: What the files hold. By default as they end (.jsonl, .conll, .conllu, .parquet, .arrow), else lines of
             text; xml: a corpus with words whose sense is asked for.
         recall: Promise of a tagger that was trained with a development set: give every entity that is probable enough,

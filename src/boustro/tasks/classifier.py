@@ -55,7 +55,8 @@ class Classifier(Task[str, Label]):
     """
 
     name = "classify"
-    formats = (*Task.formats, *TOOLS)
+    formats = (*Task.formats, "csv", *TOOLS)
+    columns = ("label", "score", "text")
 
     @staticmethod
     def read(data: TextData, text_column: str | Sequence[str] = (), label_column: str | None = None) -> list[Sentence]:
@@ -152,6 +153,10 @@ class Classifier(Task[str, Label]):
     def to_record(self, answer: InputAnswer[str]) -> dict[str, Any]:
         return self.result(answer).to_dict()
 
+    def rows(self, answer: InputAnswer[str]) -> list[tuple[Any, ...]]:
+        label = self.result(answer)
+        return [(_named(label), round(label.score, 4), answer.input)]
+
     def show(self, answer: InputAnswer[str], form: str, colour: bool = False) -> Any:
         label = self.result(answer)
         if form == "jsonl":
@@ -160,13 +165,18 @@ class Classifier(Task[str, Label]):
             several = isinstance(label, LabelSet)
             chosen = {name: label.probabilities[name] for name in (label.labels if several else (label.label,))}
             return TOOLS[form].suggest(answer.input, labels=chosen, several=several)
-        shown = ", ".join(label.labels) or "(no label)" if isinstance(label, LabelSet) else label.label
+        shown = _named(label) or "(no label)"
         marked = shown, [Entity(shown, 0, len(shown), score=label.score)]
         if form == "html":
             return f"<p dir=auto>{as_html(*marked)} {as_html(answer.input, [])}</p>"
         if colour:
             return as_terminal(*marked).append(f"  {answer.input}", style="default")
         return f"{shown}\t{label.score:.2f}\t{answer.input}"
+
+
+def _named(label: Label) -> str:
+    """The label, or all of several."""
+    return ", ".join(label.labels) if isinstance(label, LabelSet) else label.label
 
 
 def _of_texts(labelling: Labelling) -> TextLabelling:

@@ -31,6 +31,8 @@ class Contract(ABC, Generic[Input, Result]):
     formats: ClassVar[tuple[str, ...]] = ("text", "jsonl", "html")
     """How `boustro predict` can print its answers."""
 
+    columns: ClassVar[tuple[str, ...]] = ()
+    """Of the table of its answers that the format csv prints, see `rows`."""
     in_documents: ClassVar[bool] = False
     """Whether its examples are sentences, read in the documents that they stand in."""
     given: ClassVar[str] = "a text"
@@ -129,6 +131,11 @@ class Contract(ABC, Generic[Input, Result]):
     @abstractmethod
     def show(self, answer: InputAnswer[Input], form: str, colour: bool = False) -> Any:
         """The answer for an input, printable, in one of `formats`; jsonl is a dict, with the input."""
+
+    def rows(self, answer: InputAnswer[Input]) -> list[tuple[Any, ...]]:
+        """The rows of `columns` for an input; by default one, of what jsonl has under these names."""
+        shown = self.show(answer, "jsonl")
+        return [tuple(shown[name] for name in self.columns)]
 
     # What a task adds to the fitting that all have (`tasks.fitting`), and to its folder.
 

@@ -48,9 +48,10 @@ def answers_left_out(
         some = np.sort(order[: max(1, round(share * len(kept)))])
         own = replace(data, dev=None)
         part = replace(fitted, head=train_on_part(fitted, own, some))
-        own = replace(own, gold=[data.gold[n] for n in some], inputs=data.inputs.select(some), copies=(), weak=())
-        for stage in fitted.plan.task.stages(fitted.plan.config):
-            part, _ = stage(part, own)
+        if stages := fitted.plan.task.stages(fitted.plan.config):
+            own = replace(own, gold=[data.gold[n] for n in some], inputs=data.inputs.keep(some), copies=(), weak=())
+            for stage in stages:
+                part, _ = stage(part, own)
         examples = [data.gold[n] for n in left]
         outputs = predict_inputs(part.head, data.inputs.select(left))
         found |= zip(left.tolist(), part.answers(outputs, examples), strict=True)

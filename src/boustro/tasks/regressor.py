@@ -36,7 +36,8 @@ class TextRegressor(Task[str, float]):
     """
 
     name = "regress"
-    formats = ("text", "jsonl")
+    formats = ("text", "jsonl", "csv")
+    columns = ("score", "text")
 
     @staticmethod
     def read(data: TextData, text_column: str | Sequence[str] = (), label_column: str | None = None) -> list[Sentence]:

@@ -76,7 +76,8 @@ class Tagger(Task[str, Entities]):
 
     name = "tag"
     in_documents = True
-    formats = ("text", "jsonl", "conll", "html", *TOOLS)
+    formats = ("text", "jsonl", "csv", "conll", "html", *TOOLS)
+    columns = ("label", "entity", "start", "end", "score", "text")
 
     @staticmethod
     def read(data: Data, scheme: Scheme = "auto") -> list[Sentence]:
@@ -274,6 +275,12 @@ class Tagger(Task[str, Entities]):
         if form == "html":
             return f"<p dir=auto>{as_html(*shown)}</p>"
         return (as_terminal if colour else as_text)(*shown)
+
+    def rows(self, answer: InputAnswer[str]) -> list[tuple[Any, ...]]:
+        """One an entity; one without an entity where there is none."""
+        found = self.result(answer)
+        rows = [(e.label, e.text, e.start, e.end, e.score, found.text) for e in found]
+        return rows or [("",) * (len(self.columns) - 1) + (found.text,)]
 
     def tag(self, sentences: Iterable[Sentence | Sequence[str]], cached: bool = False) -> list[tuple[str, ...]]:
         """BIO tags of sentences that are split into words already."""

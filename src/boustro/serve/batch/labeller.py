@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from boustro.errors import reason
 from boustro.output import as_json
+from boustro.serve.batch.csv_rows import csv_rows
 from boustro.serve.batch.each import answer_each
 from boustro.serve.batch.rows import Row
 from boustro.store import content_fingerprint, kind_of, open_folder
@@ -115,6 +116,8 @@ class Labeller:
 
     def _show(self, row: Row, answer: Any, explained: dict[str, Any]) -> Any:
         form = self.shown.form
+        if form == "csv":
+            return csv_rows(row.place, self.model.rows(answer))
         shown = self.model.show(answer, form, colour=self.shown.colour)
         if form == "jsonl":
             own = row.fields | self.model.to_record(answer) if row.fields else shown

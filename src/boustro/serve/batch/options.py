@@ -11,7 +11,7 @@ class OutputOptions:
     """Where answers go."""
 
     out: Path | None = None
-    """File to write, complete or absent: .jsonl, .conll, .html, .parquet, .arrow, else text; by default standard
+    """File to write, complete or absent: .jsonl, .csv, .conll, .html, .parquet, .arrow, else text; by default standard
     output."""
     resume: bool = False
     """Go on where an interrupted or killed run that wrote --out was."""

@@ -14,6 +14,7 @@ from rich.console import Console
 from boustro.options import OptionError
 from boustro.output import RunOptions, as_json, keeping, only_errors, print_notices
 from boustro.progress import Progress
+from boustro.serve.batch.csv_rows import csv_head
 from boustro.serve.batch.growing import check_target, grow
 from boustro.serve.batch.labeller import Labelled, Labeller, Opened, Shown, label_batches, model_fingerprint
 from boustro.serve.batch.options import OutputOptions
@@ -26,6 +27,7 @@ from boustro.text.documents import check_input, is_stream
 
 ROWS = 1024
 TABLES = ("parquet", "arrow")
+OWN = {".html": "html", ".htm": "html", ".csv": "csv"}
 PROBLEMS = "rows without an answer"
 
 
@@ -176,7 +178,7 @@ class _Counts:
 def _form_of(out: Path | None) -> str:
     """The format that an ending names; text for any other."""
     ending = out.suffix.lower() if out else ""
-    return "html" if ending in (".html", ".htm") else str(FORMS.get(ending, "text"))
+    return OWN.get(ending) or str(FORMS.get(ending, "text"))
 
 
 @dataclass
@@ -198,6 +200,8 @@ class _Frame:
 def _frame(labeller: Labeller, files: Sequence[str]) -> _Frame:
     if labeller.shown.form in TOOLS:
         return _Frame("[\n", ",", "]\n")
+    if labeller.shown.form == "csv":
+        return _Frame(csv_head(labeller.task.columns))
     if labeller.shown.form != "html":
         return _Frame()
     names = ("Standard input" if file == "-" else file for file in files)
