@@ -317,3 +317,17 @@ def test_the_parameters_are_all_that_is_saved():
     other = CRF(BIO)
     other.load_state_dict(crf.state_dict())
     assert torch.equal(other.marginals(scores, lengths), crf.marginals(scores, lengths))
+
+
+@pytest.mark.parametrize("tags", [BIO, BIOES])
+def test_messages_are_the_same_by_odds_and_by_logarithms(tags, monkeypatch):
+    crf, lengths, generator = draw(tags, [0], 5, 1.0)[0], torch.tensor([4, 1, 30, 0, 90]), torch.Generator()
+    scores = 3 * torch.randn(int(lengths.sum()), len(tags), generator=generator)
+    given = crf._prepare(scores, lengths)
+    with torch.no_grad():
+        by_odds = chain.messages(*given)
+        monkeypatch.setattr(chain, "_by_odds", lambda *_: None)
+        by_logs = chain.messages(*given)
+    reached = by_logs > by_logs.amax(-1, keepdim=True) - 300  # the others are as good as impossible
+    assert reached.any(-1).all() and not reached.all()
+    torch.testing.assert_close(by_odds[reached], by_logs[reached], rtol=1e-12, atol=1e-9)

@@ -340,7 +340,10 @@ def test_dropout_drops_as_many_as_it_should_and_keeps_the_mean(p):
     rows = (dropped == 0).float()
     assert abs(torch.corrcoef(rows[:, :8].T).fill_diagonal_(0)).max() < 0.2  # neighbours share no bits
     torch.manual_seed(0)
-    assert torch.equal(dropout(x), dropped)
+    assert torch.equal(dropout(x.requires_grad_()), dropped)
+    torch.manual_seed(0)
+    (2 * dropout(x)).sum().backward()
+    assert x.grad is not None and torch.equal(x.grad, 2 * dropped)
     assert torch.equal(dropout.eval()(x), x)
 
 

@@ -51,8 +51,9 @@ class CodedVectors:
     def __getitem__(self, rows: np.ndarray) -> np.ndarray:
         """(K, D) float32: the vectors of rows (K,)."""
         parts = np.arange(self.codes.shape[1])
-        components = self.centroids[parts, self.codes[rows]].reshape(len(rows), len(self.axes))
-        return components.astype(np.float32) @ self.axes.astype(np.float32) + self.mean
+        different, own = np.unique(rows, return_inverse=True)  # of a text, where words come again: decoded once
+        components = self.centroids[parts, self.codes[different]].reshape(len(different), len(self.axes))
+        return (components.astype(np.float32) @ self.axes.astype(np.float32) + self.mean)[own]
 
 
 def check_parts(width: int, num_parts: int) -> None:

@@ -29,7 +29,7 @@ from boustro.encoders.windows import group_sentences
 from boustro.types import Sentence
 
 POOLED = ", mentions pooled"  # behind the name of a stream
-COLUMNS = 64  # dimensions that are summed at once, in float32
+BLOCK_KINDS = 512  # whose float32 vectors fit into a processor's cache
 
 
 class PooledEncoder(WiderEncoder):
@@ -102,14 +102,17 @@ def pool_mean(
     """
     order = np.argsort(kinds, kind="stable")
     sizes = np.bincount(kinds)
-    starts = np.cumsum(sizes) - sizes
+    ends = np.cumsum(sizes)
     counts, means = earlier or (np.zeros(len(sizes), np.float32), None)
     once = np.ones(len(sizes), np.float32) if at_hand is None else at_hand.astype(np.float32)
     result = np.empty(vectors.shape, vectors.dtype)
-    for left in range(0, vectors.shape[1] if len(kinds) else 0, COLUMNS):
-        some = slice(left, left + COLUMNS)
-        sums = np.add.reduceat(vectors[order, some].astype(np.float32), starts, axis=0) * once[:, None]
+    for first in range(0, len(sizes), BLOCK_KINDS):
+        some = slice(first, first + BLOCK_KINDS)
+        starts = ends[some] - sizes[some]
+        rows = order[starts[0] : ends[some][-1]]
+        sums = np.add.reduceat(vectors[rows].astype(np.float32), starts - starts[0], axis=0) * once[some, None]
         if means is not None:
-            sums += counts[:, None] * means[:, some]
-        result[:, some] = (sums / (once * sizes + counts)[:, None])[kinds]
+            sums += counts[some, None] * means[some]
+        sums /= (once * sizes + counts)[some, None]
+        result[rows] = np.repeat(sums.astype(vectors.dtype), sizes[some], axis=0)
     return result

@@ -39,8 +39,8 @@ class LayerConcat(nn.Module):
         x = x.float()
         return torch.addcmul(-self.mean * self.scale, x, self.scale) if self.standardise else x
 
-    def fit_standardisation(self, features: np.ndarray, block: int = 16384) -> None:
-        """Compute mean and standard deviation of features (words, L, D), in one pass over blocks."""
+    def fit_standardisation(self, features: np.ndarray, block: int = 512) -> None:
+        """Compute mean and standard deviation of features (words, L, D), in one pass over blocks that fit a cache."""
         if not self.standardise:
             return
         total = torch.zeros(self.mean.shape, dtype=torch.float64)

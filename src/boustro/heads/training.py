@@ -26,7 +26,7 @@ from boustro.progress import Progress
 
 BLOCK_WORDS = 8192
 BLOCK_EXAMPLES = 256
-MIX_WORDS = 1024  # so many words with all layers fit a CPU's caches
+MIX_WORDS = 256  # so many words with all layers fit a CPU's caches
 Targets = Callable[[np.ndarray, Tensor], Any]
 Groups = Sequence[tuple[np.ndarray, float]]
 

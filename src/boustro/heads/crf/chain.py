@@ -2,10 +2,11 @@
 
     score(y) = start[y_1] + Σ_t s_t[y_t] + Σ_t transition[y_t, y_t+1] + end[y_T]      -∞ where y is not valid
 
-Time is O(T · C²); all sentences are processed together, time step by time step, without padding. The sums are matrix
-products of exp(message - its maximum), which need few exponentials; in float64 only tags less probable than e^-690
-times the word's best one lose precision. There is no automatic differentiation through the recursion: the derivative
-of log Z by a score is the expected number of times that it is used, which forward and backward messages give.
+Time is O(T · C²); all sentences are processed together, time step by time step, without padding. Messages are products
+of odds, a matrix product and a multiplication a step; in float64 only tags less probable than e^-400 times the word's
+best one lose precision. Where a product leaves the range of float64, the same is computed in logarithms, which takes
+twice as long. There is no automatic differentiation through the recursion: the derivative of log Z by a score is the
+expected number of times that it is used, which forward and backward messages give.
 
 Source: Lafferty, McCallum and Pereira 2001, section 3; Rabiner 1989 for the recursions.
 N words, S sentences, C tags.
@@ -18,10 +19,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from boustro.heads.layout import by_length, edges, time_major
+from boustro.heads.layout import TimeMajor, by_length, edges, time_major
 
 CELLS = 1 << 17  # a step's (sentences, C, C): small enough to stay in the processor's cache
 TINY = 1e-300  # instead of 0, so that there is no log 0 and no 0 / 0
+SMALL = 1e-120  # a sum of products of odds whose least part float64 can still hold
 
 
 class Chain(NamedTuple):
@@ -129,13 +131,39 @@ def messages(scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], chain: Ch
     result = scores.new_empty(2, *scores.shape)
     for group in by_length(lengths, len(scores), max(1, CELLS // scores.shape[1])):
         order = time_major(group.lengths)
-        ahead, back, sizes = group.rows[order.rows], group.rows[order.flipped], order.sizes.tolist()
-        reached, messages = edge, [edge[:, :0]]
-        steps = torch.stack([scores[ahead], scores[back]]).split(sizes, dim=1)
-        for words, num_going_on in zip(steps, [*sizes, 0][1:], strict=True):
-            messages.append(reached + words)
-            message = messages[-1][:, :num_going_on]
-            peak = message.amax(-1, keepdim=True)
-            reached = torch.bmm((message - peak).exp(), links).clamp_min(TINY).log() + peak
-        result[0, ahead], result[1, back] = torch.cat(messages, dim=1)
+        ahead, back = group.rows[order.rows], group.rows[order.flipped]
+        words = torch.stack([scores[ahead], scores[back]])
+        found = _by_odds(words, edge, links, order, group.lengths)
+        result[0, ahead], result[1, back] = _by_logs(words, edge, links, order) if found is None else found
     return result
+
+
+def _by_odds(
+    words: Float[Tensor, "2 n C"], edge: Tensor, links: Tensor, order: TimeMajor, lengths: Int[Tensor, " s"]
+) -> Float[Tensor, "2 n C"] | None:
+    """Messages in time-major order, as products of odds; `None` where these leave the range of float64.
+
+    The odds of a word are those of its tags against its best one, so products change with the transitions alone.
+    """
+    sizes, peaks, edge_peak = order.sizes.tolist(), words.amax(-1, keepdim=True), edge.amax(-1, keepdim=True)
+    products, reached = (words - peaks).exp_(), (edge - edge_peak).exp()
+    for own, num_going_on in zip(products.split(sizes, dim=1), [*sizes, 0][1:], strict=True):
+        reached = torch.bmm(own.mul_(reached)[:, :num_going_on], links)
+    total = products.sum(-1)
+    if not bool(((total > SMALL) & (total < 1 / SMALL)).all()):
+        return None
+    own = torch.empty_like(peaks).index_copy(1, order.rows, peaks)  # sentence after sentence
+    summed = own.cumsum(1)
+    before = (summed - own)[:, lengths.cumsum(0) - lengths].repeat_interleave(lengths, dim=1)
+    return products.clamp_min(TINY).log() + (summed - before)[:, order.rows] + edge_peak
+
+
+def _by_logs(words: Float[Tensor, "2 n C"], edge: Tensor, links: Tensor, order: TimeMajor) -> Float[Tensor, "2 n C"]:
+    """The same for any scores."""
+    sizes, reached, found = order.sizes.tolist(), edge, [edge[:, :0]]
+    for own, num_going_on in zip(words.split(sizes, dim=1), [*sizes, 0][1:], strict=True):
+        found.append(reached + own)
+        message = found[-1][:, :num_going_on]
+        peak = message.amax(-1, keepdim=True)
+        reached = torch.bmm((message - peak).exp(), links).clamp_min(TINY).log() + peak
+    return torch.cat(found, dim=1)
