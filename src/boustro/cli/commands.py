@@ -184,6 +184,8 @@ def predict(
     recall: Recall | None = None,
     share_evidence: Literal["off", "vote"] | None = None,
     explain: bool = False,
+    states: tuple[Path, ...] = (),
+    state_layers: str | None = None,
     encoder: LM | None = None,
     output: OutputOptions = DEFAULT_OUTPUT,
     run: RunOptions = DEFAULT_RUN,
@@ -205,6 +207,9 @@ def predict(
             scores. By default as it was trained.
         explain: Add to each answer what decided it, as jsonl: what each LM of a pair answers alone, and how much each
             word counted for the label or number of a text. Reads a text once for each of its words.
+        states: Safetensors files with the pieces of a text each and the states that the tagger's LM had of them in
+            another engine, such as vLLM, in place of text; its weights are not loaded.
+        state_layers: The numbers of the layers of `hidden_states` in these files, such as 4,9,14.
         encoder: Where the encoder is now, if it has moved.
     """
     check_options(predict, locals())
@@ -215,8 +220,11 @@ def predict(
         print(f"note: {', '.join(tables)}: {what}", file=sys.stderr)
     from boustro.serve.batch.labeller import Opened
     from boustro.serve.batch.predict import predict_files
+    from boustro.serve.batch.states import predict_states
 
     opened = Opened(folder, encoder, run.device, run.cache, recall, share_evidence)
+    if states:
+        return predict_states(opened, states, state_layers, format, output.out, run)
     predict_files(opened, files, format, reads, explain, output, run)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from boustro.encoders.lm import LMEncoder
-from boustro.encoders.loading import naming, weights_fingerprint
+from boustro.encoders.loading import load_config, naming, weights_fingerprint
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.unmasked import UnmaskedEncoder
 from boustro.hardware import is_spread
@@ -31,15 +31,22 @@ def load_causal(
     locate: Locate,
     unmasked: bool = False,
     blocks: str | None = None,
+    plain: type[LMEncoder] = LMEncoder,
     **common: Any,
 ) -> LMEncoder:
-    """A causal LM, with or without its mask, or one adapted so; `ValueError` for one that was adapted otherwise."""
+    """A causal LM, with or without its mask, or one adapted so; `ValueError` for one that was adapted otherwise.
+
+    `plain` is the class of one that is neither unmasked nor adapted, and reads forward.
+    """
     adaptation = find_adaptation(path)
     kind = UnmaskedEncoder if unmasked else LMEncoder
     own: dict[str, Any] = {"blocks": blocks} if unmasked else {}
     if base := adapter_base(path):
         return _load_adapter(path, base, reading, locate=locate, kind=kind, **own, **common)
     if adaptation is None:
+        if plain is not LMEncoder and common.get("direction") != "backward":
+            config = load_config(path, common.get("revision"))
+            kind = kind if unmasked or getattr(config, "direction", "forward") == "backward" else plain
         return kind(path, reading, **own, **common)
     if adaptation.blocks == MASK_KEPT and unmasked:
         raise ValueError(f"{path} was adapted with its mask kept; name it without unmasked: {path}")

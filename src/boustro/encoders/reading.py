@@ -60,9 +60,14 @@ def parse_pooling(pooling: str) -> tuple[str, ...]:
 
 def select(place: str, bounds: np.ndarray, backward: bool) -> Selection:
     """The states that words are read from; `bounds` (W + 1,) are the words' pieces in text order."""
-    num_words, num_pieces = len(bounds) - 1, int(bounds[-1])
-    words = np.arange(num_words)
+    num_pieces = int(bounds[-1])
     start, end = (num_pieces - bounds[1:], num_pieces - bounds[:-1]) if backward else (bounds[:-1], bounds[1:])
+    return select_at(place, start, end, backward)
+
+
+def select_at(place: str, start: np.ndarray, end: np.ndarray, backward: bool) -> Selection:
+    """The same of words with the pieces `[start, end)` in reading order, (W,) each."""
+    words = np.arange(len(start))
     if place in ("first", "last"):
         place = "entry" if (place == "first") != backward else "exit"
     if place == "mean":
@@ -71,7 +76,7 @@ def select(place: str, bounds: np.ndarray, backward: bool) -> Selection:
         states, weights = np.repeat(start, sizes) + offsets, np.repeat(1 / sizes, sizes).astype(np.float32)
         return Selection(np.repeat(words, sizes), states, weights)
     states = {"before": start - 1, "entry": start, "exit": end - 1}[place]
-    return Selection(words, states, np.ones(num_words, np.float32))
+    return Selection(words, states, np.ones(len(words), np.float32))
 
 
 def encode_in_chunks(
@@ -221,6 +226,25 @@ class PieceEncoder(Encoder):
         for k, mean in means.items():
             result[:, :, k] = self._narrow(mean, result.dtype)
         return result.flatten(2).numpy()
+
+    def place_at(self, states: Tensor, start: np.ndarray, end: np.ndarray) -> np.ndarray:
+        """(W, L, K·D): words at the places of the pooling.
+
+        Args:
+            states: (P, L, D) after pieces that follow each other.
+            start, end: (W,) each: a word's pieces are `[start, end)`; the state at `start - 1` is there too.
+        """
+        if max(self.scales) > 1:
+            states = states / torch.tensor(self.scales, device=states.device, dtype=states.dtype)[:, None]
+        dtype, found = torch.float32 if self.dtype == np.float32 else torch.float16, []
+        for place in self._places:
+            words, numbers, weights = (torch.from_numpy(a) for a in select_at(place, start, end, self.backward))
+            picked = states[numbers.to(states.device)]  # (n, L, D)
+            if place == "mean":
+                summed = torch.zeros(len(start), *picked.shape[1:])
+                picked = summed.index_add_(0, words, picked.float().cpu() * weights[:, None, None])
+            found.append(self._narrow(picked, dtype).cpu())
+        return torch.cat(found, dim=-1).numpy()
 
     def _narrow(self, x: Tensor, dtype: torch.dtype) -> Tensor:
         """The same in another type; values out of its range are counted, and become its largest or smallest."""

@@ -39,6 +39,7 @@ from boustro.encoders.loading import load_config, weights_fingerprint
 from boustro.encoders.masked import MaskedEncoder
 from boustro.encoders.memory import MemoryEncoder, named_by_memory
 from boustro.encoders.options import Context, Precision, Quantisation, ReadingOptions, Spacing
+from boustro.encoders.outside import OutsideLM
 from boustro.encoders.repeated import RepeatedEncoder
 from boustro.encoders.wider import WiderEncoder
 from boustro.models.elmo import KIND as ELMO
@@ -46,6 +47,10 @@ from boustro.names import MEMORIES, PAIRS, SHIPPED, expand_home, locate_memory, 
 from boustro.options import check_options
 from boustro.store import kind_of
 from boustro.text.start import AUTO, RECORDED
+
+
+def _load_lm(*read: Any, **given: Any) -> LMEncoder:
+    return load_causal(*read, locate=locate, **given)
 
 
 class Kind(NamedTuple):
@@ -57,6 +62,8 @@ class Kind(NamedTuple):
     """The options of `load_encoder` that not every kind has."""
     number: str = ""
     """The keyword for the number after the kind: "blocks" for `unmasked:3-4:`."""
+    given: Callable[..., Encoder] | None = None
+    """The same as `make` where the states of an LM will be given, so that its weights are not loaded."""
     elsewhere: Callable[[str], str] | None = None
     """For a kind whose models are not files: from a path, such as an address, the fingerprint of the weights behind it;
     `ValueError` where there are none."""
@@ -64,7 +71,7 @@ class Kind(NamedTuple):
 
 CAUSAL = ("start_piece", "revision", "direction", "whole")
 KINDS: dict[str, Kind] = {
-    "lm": Kind(lambda *read, **given: load_causal(*read, locate=locate, **given), CAUSAL),
+    "lm": Kind(_load_lm, CAUSAL, given=lambda *read, **given: _load_lm(*read, plain=OutsideLM, **given)),
     "masked": Kind(MaskedEncoder, ("revision", "whole")),
     "backward": Kind(partial(LMEncoder, direction="backward"), CAUSAL),
     "unmasked": Kind(
@@ -90,6 +97,7 @@ def load_encoder(
     context: Context = "sentence",
     start_piece: str = AUTO,
     revision: str | None = None,
+    given_states: bool = False,
     **options: Any,
 ) -> Encoder:
     """Load the encoder that a spec names.
@@ -114,6 +122,7 @@ def load_encoder(
         start_piece: What a causal LM is given before every text: none, bos, eos, or a piece such as `<s>`. By default
             what its tokenizer puts there, or what an LM of ours was trained with (`boustro.text.start`).
         revision: A commit, branch or tag of the Hub, for parts of the spec that name none.
+        given_states: The states of a causal LM will be given (`encoders.outside`): its weights are not loaded.
         options: Options of one kind: `between`, the text between copies (`repeated:`); `direction`, "forward" or
             "backward"; `whole`, True to load all blocks whatever layers are read.
 
@@ -145,7 +154,8 @@ def load_encoder(
         kind, number, path = resolve(bare)
         own = _own_options(name, kind, {**options, "revision": own_revision or revision, "start_piece": asked})
         tokenizer = parts[0].tokenizer if parts else None
-        parts.append(kind.make(path, reading, spec=name, device=device, tokenizer=tokenizer, **number, **own))
+        make = kind.given if given_states and kind.given else kind.make
+        parts.append(make(path, reading, spec=name, device=device, tokenizer=tokenizer, **number, **own))
     causal = [part for part in parts if isinstance(part, LMEncoder)]
     check_vocabularies([part.spec for part in causal], [part.vocabulary() for part in causal])
     encoder = parts[0] if len(parts) == 1 else ConcatEncoder(parts, spec)

@@ -124,6 +124,16 @@ class TransformerEncoder(PieceEncoder):
         return [SCALE if peak > HIGH else 1 for peak in peaks]
 
     @property
+    def num_layers(self) -> int:
+        """The number of the LM's last layer."""
+        return self._num_layers
+
+    @property
+    def path(self) -> str:
+        """The folder of the model, or its name."""
+        return self._path
+
+    @property
     def is_whole(self) -> bool:
         """Whether all blocks are loaded, as they are and on one device."""
         return self._num_blocks == self._num_layers and not self._quantise and not self._spread

@@ -18,6 +18,7 @@ import numpy as np
 from boustro.encoders.base import Encoder
 from boustro.encoders.means import WordMeans
 from boustro.encoders.options import ReadingOptions, Widening
+from boustro.encoders.outside import OutsideLM, over_forward
 from boustro.encoders.pooled import with_mentions
 from boustro.encoders.spec import exact_spec, load_encoder, with_cache
 from boustro.encoders.spelling import with_spelling
@@ -66,6 +67,7 @@ class Reader:
         self.memory: WordMeans | None = None
         self._trained_on: list[Any] | None = None
         self._trained = trained
+        self._given_states = False
         self._loaded: dict[bool, Encoder] = {}  # shared with the readers that differ in what widens them
         self._opened: dict[bool, Encoder] = {}
 
@@ -81,6 +83,7 @@ class Reader:
         cached = cached and bool(self.cache)
         if cached not in self._opened:
             loaded = self._load(cached)
+            self._tell(loaded)
             refuse_other_weights(loaded, self.spec, self._trained_on, self._trained)
             read = with_mentions(loaded, self.widening.mentions, self.reading.context, self.memory)
             self._opened[cached] = with_spelling(read, self.widening.spelling)
@@ -91,9 +94,18 @@ class Reader:
             self._loaded[cached] = (
                 with_cache(self._load(False), self.cache)  # the LMs are loaded once for both
                 if cached
-                else load_encoder(self.spec, device=self.device, **self.reading.reading())
+                else load_encoder(
+                    self.spec, device=self.device, given_states=self._given_states, **self.reading.reading()
+                )
             )
         return self._loaded[cached]
+
+    def _tell(self, encoder: Encoder) -> None:
+        """Tell an LM without weights what a head was trained on."""
+        parts = getattr(encoder, "parts", [encoder])
+        for part, (weights, _, _, scales) in zip(parts, self._trained_on or (), strict=False):
+            if isinstance(part, OutsideLM):
+                part.take(weights, scales)
 
     @property
     def is_open(self) -> bool:
@@ -106,6 +118,17 @@ class Reader:
             return self
         twin = self._twin(reading=replace(self.reading, context="sentence"))
         twin._loaded = {}
+        return twin
+
+    def with_given_states(self) -> Self:
+        """A reader that does not load a causal LM's weights, because its states will be given (`encoders.outside`)."""
+        return self._twin(_given_states=True, _loaded={})
+
+    def with_vectors(self, vectors: np.ndarray) -> Self:
+        """A reader of W words, once and in order, which takes the vectors (W, L, width) of the LM that reads forward
+        from here; `ValueError` where there is no such LM."""
+        twin = self._twin()
+        twin._opened = {False: over_forward(self.encoder(), vectors)}
         return twin
 
     def with_memory(self, memory: WordMeans | None) -> Self:

@@ -58,8 +58,12 @@ def load_fitted(
     encoder: str | None,
     cache: bool | str | Path,
     device: str | None,
+    given_states: bool = False,
 ) -> Fitted:
-    """What a folder has, see `Task.from_pretrained`; `task` is the class."""
+    """What a folder has, see `Task.from_pretrained`; `task` is the class.
+
+    With `given_states`, the weights of a causal LM are not loaded, see `Reader.with_given_states`.
+    """
     find_device(device)  # is there, before the folder is read
     with read_folder(path, TASKS[task.name].folder, verify=True):
         saved = read_config(path)
@@ -67,6 +71,8 @@ def load_fitted(
         options = TASKS[task.name].config.make(**saved["config"]), kind.options.of_saved(saved["head_options"])
         plan = plan_of(task, encoder or saved["encoder"], saved["head"], *options, cache=cache, device=device)
         plan = replace(plan, reader=plan.reader.of_weights(saved["encoder_identity"]))
+        if given_states:
+            plan = replace(plan, reader=plan.reader.with_given_states())
         labelling = open_labelling(**saved["labelling"])
         head = make_head(
             plan.head_kind,
