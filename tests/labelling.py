@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -51,6 +52,11 @@ def attach(session: Session, numbers: Sequence[int] | None = None) -> Session:
     numbers = list(range(len(session.texts))) if numbers is None else list(numbers)
     session.attach(numbers, vectors([session.texts[n].sentence for n in numbers]))
     return session
+
+
+def on_disk(path: Path) -> list[dict]:
+    """The answers in a file."""
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
 @contextlib.contextmanager

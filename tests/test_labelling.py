@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import time
 from dataclasses import replace
 
@@ -18,7 +19,7 @@ from boustro.serve.labelling.background import Background, Source
 from boustro.serve.labelling.curve import Point, is_due, session_curve
 from boustro.serve.labelling.options import LabelOptions
 from boustro.serve.labelling.session import Session
-from boustro.serve.labelling.start import make_source
+from boustro.serve.labelling.start import make_source, next_command
 from boustro.serve.labelling.texts import read_to_label
 from boustro.studies.labelling.report import simulation_curves
 from boustro.studies.labelling.simulate import cost, read_gold
@@ -316,6 +317,33 @@ def test_the_tagger_is_saved_when_the_session_ends(tmp_path, tiny_lm, monkeypatc
     assert "12 answers so far" in capsys.readouterr().err
     assert boustro.Tagger.from_pretrained(tmp_path / "ner").types == ["LOC", "PER"]
     assert main(command) == 1 and "--overwrite" in capsys.readouterr().err
+
+
+def test_the_next_command_has_the_settings_of_the_page(tiny_lm, tmp_path):
+    texts, out, lm = tmp_path / "a.txt", tmp_path / "some answers.jsonl", str(tiny_lm("llama"))
+    texts.write_text("Ada left Vellmar. It rained.\nOkonkwo saw Lisse. Nobody knew.\n")
+    (tmp_path / "b.conll").write_text(format_document(GOLD[:2]))
+    for path, given, wanted in (
+        (texts, {}, ["--documents", str(texts), "--pool-mentions", "--encoder", lm]),
+        (
+            texts,
+            {"context": "sentence", "spelling": True, "epochs": 3},
+            ["--spelling", "--encoder", lm, "--epochs", "3"],
+        ),
+        (
+            texts,
+            {"head": "linear"},
+            ["--documents", str(texts), "--pool-mentions", "--head", "linear", "--encoder", lm],
+        ),
+        (tmp_path / "b.conll", {"pool_mentions": False}, ["--encoder", lm]),
+    ):
+        options = LabelOptions(**given)
+        with AnswerFile(out).open() as file:
+            session = Session(read_to_label(path, "auto", DEFAULT_OPTIONS), file, ["PER"])
+            work = Background(session, make_source(lm, options, DEFAULT_OPTIONS, DEFAULT_RUN))
+            command = shlex.split(next_command(path, options.form, session, work))
+        assert command[:4] == ["boustro", "fit", "--train", str(out)] and command[4:-2] == wanted
+        assert command[-2:] == ["--out", str(tmp_path / "some answers-tagger")]
 
 
 def test_a_second_process_is_refused(tmp_path, tiny_lm):

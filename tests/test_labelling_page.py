@@ -1,6 +1,5 @@
 """The labelling page in Chromium: keyboard, mouse, two tabs, hostile texts, and no address but its own."""
 
-import json
 import threading
 
 import pytest
@@ -9,9 +8,11 @@ from boustro.serve.http import HttpOptions, address_of, listen, run_app
 from boustro.serve.labelling.answers import AnswerFile
 from boustro.serve.labelling.app import LabellingApp
 from boustro.serve.labelling.background import Background, Source
+from boustro.serve.labelling.manner import TOPIC, TOPICS
 from boustro.serve.labelling.session import Session
+from boustro.serve.labelling.texts import read_whole
 from browser import needs_chromium, open_browser
-from labelling import answer, attach, session_at, text, texts
+from labelling import answer, attach, on_disk, session_at, text, texts, vectors
 
 pytestmark = needs_chromium
 TOKEN = "secret-of-the-page"
@@ -68,10 +69,6 @@ def settled(page):
 
 def entities(page):
     return page.run("entities.map(e => [e.label, e.start, e.end])")
-
-
-def on_disk(path):
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
 def test_the_text_around_a_sentence_is_shown(browser, served, tmp_path):
@@ -248,6 +245,154 @@ def test_nested_entities_are_drawn_inside_each_other(browser, served, tmp_path):
         assert page.run("document.querySelectorAll('#sentence .w').length") == 4
         page.press("Enter")
         page.wait("state.answered === 1 && !busy")
+        page.close()
+
+
+def test_undo_begins_with_the_sentence_on_the_screen(browser, served, tmp_path):
+    path = tmp_path / "answers.jsonl"
+    with session_at(path, order="in-order") as session:
+        page = open_page(browser, served(session))
+        page.press("Enter")
+        page.wait("state.answered === 1 && !busy")
+        for key in ("ArrowRight", "1", "ArrowRight", "ArrowRight", "2"):
+            page.press(key)
+        assert entities(page) == [["PER", 0, 1], ["LOC", 2, 3]]
+        page.press("u")
+        assert entities(page) == [["PER", 0, 1]] and len(on_disk(path)) == 1
+        page.press("r")
+        page.press("z", control=True)
+        page.press("u")
+        assert entities(page) == [] and len(on_disk(path)) == 1
+        page.press("u")  # now the answer before it
+        page.wait("state.answered === 0 && !busy")
+        assert on_disk(path) == []
+        page.close()
+
+
+def test_what_is_not_answered_survives_a_reload(browser, served, tmp_path):
+    with session_at(tmp_path / "answers.jsonl", order="in-order") as session:
+        page = open_page(browser, served(session))
+        page.press("ArrowRight")
+        page.press("1")
+        page.press("n")
+        page.write("half done")
+        page.call("Page.reload")
+        page.wait("document.querySelector('#sentence mark') && !busy")
+        assert entities(page) == [["PER", 0, 1]] and page.run("$('note').value") == "half done"
+        page.press("Enter")
+        page.wait("state.answered === 1 && !busy")
+        page.call("Page.reload")
+        page.wait("document.querySelector('#sentence .w') && !busy && state.answered === 1")
+        assert entities(page) == [] and page.run("$('note').value") == ""  # of another sentence
+        page.close()
+
+
+def test_no_entities_answers_and_delete_takes_back_what_was_just_made(browser, served, tmp_path):
+    path = tmp_path / "answers.jsonl"
+    with session_at(path, order="in-order") as session:
+        page = open_page(browser, served(session))
+        page.press("ArrowRight")
+        page.press("1")
+        page.press("Delete")
+        assert entities(page) == []
+        page.press("Delete")
+        page.press("ArrowRight")
+        page.press("1")
+        page.press("x")
+        page.wait("state.answered === 1 && !busy")
+        page.click("#clear")
+        page.wait("state.answered === 2 && !busy")
+        assert [row["entities"] for row in on_disk(path)] == [[], []]
+        page.close()
+
+
+def test_the_innermost_goes_first_and_a_drag_labels_what_was_dragged(browser, served, tmp_path):
+    with session_at(tmp_path / "answers.jsonl", nested=True, order="in-order") as session:
+        page = open_page(browser, served(session))
+        page.drag(".w[data-i='0']", ".w[data-i='3']")
+        page.press("1")
+        page.click(".w[data-i='2']")  # one word inside, and not all of the entity
+        page.press("2")
+        page.drag(".w[data-i='1']", ".w[data-i='2']")
+        page.press("2")
+        assert sorted(entities(page)) == [["LOC", 1, 3], ["LOC", 2, 3], ["PER", 0, 4]]
+        for rest in ([["LOC", 1, 3], ["PER", 0, 4]], [["PER", 0, 4]], []):
+            page.click(".w[data-i='2']")
+            page.press("Delete")
+            assert sorted(entities(page)) == rest
+        page.close()
+
+
+def test_a_chip_stands_behind_the_last_word_whatever_the_direction(browser, served, tmp_path):
+    lines = ["We saw אחמד חסן in Cairo .", "زار Ada Brandt القاهرة أمس"]
+    with AnswerFile(tmp_path / "answers.jsonl").open() as file:
+        session = attach(Session([text(own, n) for n, own in enumerate(lines)], file, ["PER"], order="in-order"))
+        page = open_page(browser, served(session), width=1000)
+        box = 'document.querySelector("{}").getBoundingClientRect()'
+        page.drag(".w[data-i='2']", ".w[data-i='3']")
+        page.press("1")
+        chip, first, last = (page.run(f"({box.format(s)}).x") for s in (".chip", ".w[data-i='2']", ".w[data-i='3']"))
+        assert chip < last < first  # read from the right
+        page.press("Enter")
+        page.wait("state.answered === 1 && !busy")
+        page.drag(".w[data-i='1']", ".w[data-i='2']")
+        page.press("1")
+        chip, first, last = (page.run(f"({box.format(s)}).x") for s in (".chip", ".w[data-i='1']", ".w[data-i='2']"))
+        assert first < last < chip
+        page.close()
+
+
+def test_a_tab_without_the_session_cannot_be_used(browser, served, tmp_path):
+    with session_at(tmp_path / "answers.jsonl") as session:
+        address = served(session)
+        first, second = open_page(browser, address), browser.open(address)
+        second.wait("document.querySelector('#problem')?.hidden === false")
+        off = "[...document.querySelectorAll('header, .page')].map(n => n.inert)"
+        assert second.run(off) == [True, True] and first.run(off) == [False, False]
+        assert float(second.run("getComputedStyle(document.querySelector('.page')).opacity")) < 0.5
+        second.click("#insist")
+        second.wait("document.querySelector('.w') && !busy")
+        assert second.run(off) == [False, False]
+        first.press("1")
+        first.wait("document.querySelector('#problem')?.hidden === false")
+        assert first.run(off) == [True, True]
+        first.close()
+        second.close()
+
+
+@pytest.mark.parametrize("manner", [TOPIC, TOPICS], ids=["one", "several"])
+def test_topics_of_whole_texts(browser, served, tmp_path, manner):
+    path = tmp_path / "answers.jsonl"
+    (tmp_path / "m.txt").write_text("My <b>parcel</b> is late.  Where is it?\nA wrong invoice.\nThanks!\n")
+    found = read_whole(tmp_path / "m.txt", "auto")
+    with AnswerFile(path, manner.answer).open() as file:
+        session = Session(found, file, ["delivery", "billing"], order="in-order", manner=manner)
+        session.attach([0, 1, 2], manner.vectors(vectors([own.sentence for own in found])))
+        page = browser.open(served(session))
+        page.wait("document.querySelector('#sentence')?.textContent && !busy")
+        assert page.text("#sentence") == "My <b>parcel</b> is late.  Where is it?"
+        page.press("Enter")
+        page.wait("!busy")
+        assert manner.several or "choose one label" in page.text("#problem")
+        if manner.several:
+            page.press("u")
+            page.wait("state.answered === 0 && !busy")
+        page.press("2")
+        page.press("1")
+        assert page.text("#topics").count("×") == 1 + manner.several
+        page.press("Enter")
+        page.wait("state.answered === 1 && !busy")
+        while page.run("entities.length"):  # what is suggested after one answer is no matter
+            page.click("#topics .chip")
+        page.click("#labels button:nth-child(2)")
+        page.press("Enter")
+        page.wait("state.answered === 2 && !busy")
+        page.press("x")  # no label, where that is an answer
+        page.wait(f"state.answered === {2 + manner.several} && !busy")
+        rows = [row.get("labels", [row.get("label")]) for row in on_disk(path)]
+        assert rows == ([["billing", "delivery"], ["billing"], []] if manner.several else [["delivery"], ["billing"]])
+        page.wait("document.querySelector('#counted').textContent === 'Labels so far'")
+        assert page.run("getComputedStyle($('export')).display") == "none" and page.errors() == []
         page.close()
 
 

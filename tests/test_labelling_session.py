@@ -1,6 +1,5 @@
 """A labelling session: what is on the disk is what was answered, undo has no end, and the tagger learns and forgets."""
 
-import json
 import os
 import signal
 
@@ -17,11 +16,7 @@ from boustro.serve.labelling.session import Session, Stale
 from boustro.tasks.data import load_data
 from boustro.types import Entity, Sentence
 from children import finish, start
-from labelling import answer, attach, right, session_at, text, texts, vectors
-
-
-def on_disk(path):
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+from labelling import answer, attach, on_disk, right, session_at, text, texts, vectors
 
 
 def spans(entities):

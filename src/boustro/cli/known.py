@@ -41,12 +41,12 @@ COMMANDS: dict[str, Known] = {
     "label": Known(
         "boustro.cli.label:label",
         "Start",
-        "label text on a page, with a tagger that learns from it",
+        "label entities or topics on a page, with a model that learns from it",
         (
             "label texts.txt --labels PERSON PLACE --out labelled.jsonl",
-            "label texts.txt --labels PERSON PLACE --out labelled.jsonl --out-tagger ner",
+            "label mail.txt --task classify --labels billing,delivery --out topics.jsonl",
         ),
-        "out labels out_tagger order train tagger port browser",
+        "out labels task several out_tagger order train tagger port browser",
     ),
     "fit": Known(
         "boustro.cli.commands:fit",
@@ -56,7 +56,7 @@ COMMANDS: dict[str, Known] = {
             "fit --train train.conll --dev dev.conll --out ner",
             "fit --train texts.jsonl --dev dev-texts.jsonl --out topics",
         ),
-        "dev encoder head task epochs seed documents overwrite dry_run",
+        "dev encoder head task epochs seed documents cross_validate overwrite dry_run",
     ),
     "evaluate": Known(
         "boustro.cli.commands:evaluate",

@@ -13,11 +13,13 @@ from typing import Any
 from rich.console import Console
 from tyro.conf import Positional
 
+from boustro.choose import choose
 from boustro.options import OptionError, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_errors
 from boustro.serve.labelling.options import LabelOptions
 from boustro.store import check_file, claim, write_file
 from boustro.studies.labelling.options import SimulateOptions
+from boustro.tasks import TASKS
 from boustro.tasks.config import TaggerConfig
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.text.places import LM, TextPath
@@ -34,7 +36,7 @@ def label(
     reading: DataOptions = DEFAULT_OPTIONS,
     run: RunOptions = DEFAULT_RUN,
 ) -> None:
-    """Label entities on a page in the browser, with a tagger that learns from every answer; Ctrl+C ends the session.
+    """Label entities or topics on a page in the browser, with a model that learns from every answer; Ctrl+C ends it.
 
     Every answer is on the disk before the next sentence shows, and the same command goes on where a session ended.
     With --simulate: how many words must be read for a goal, in one order and in another.
@@ -45,7 +47,7 @@ def label(
         encoder: Spec of the encoder, such as starter, gpt2 or gpt2+./backward. By default starter-memory, or that of
             --tagger.
         json: Write the figures of --simulate to this file (- for standard output).
-        overwrite: Replace an existing tagger folder at --out-tagger.
+        overwrite: Replace an existing folder at --out-tagger.
     """
     check_options(label, locals())
     with only_errors(run.quiet):
@@ -56,7 +58,8 @@ def label(
             raise OptionError("name a file of texts and --out, such as boustro label texts.txt --out labelled.jsonl")
         with contextlib.ExitStack() as held:
             if session.out_tagger:
-                held.enter_context(claim(session.out_tagger, "tagger", overwrite))
+                kind = choose(session.task, TASKS, "task").folder
+                held.enter_context(claim(session.out_tagger, kind, overwrite))
             _serve(texts, out, encoder, session, reading, run, held)
 
 
@@ -77,34 +80,37 @@ def _serve(
     from boustro.serve.labelling.answers import AnswerFile
     from boustro.serve.labelling.app import LabellingApp, new_token
     from boustro.serve.labelling.background import Background, allows_nested
+    from boustro.serve.labelling.manner import manner_of
     from boustro.serve.labelling.session import Session
-    from boustro.serve.labelling.start import make_source, starting_labels
-    from boustro.serve.labelling.texts import read_to_label
+    from boustro.serve.labelling.start import make_source, next_command, read_texts, starting_labels
 
-    nested = allows_nested(options.head)
+    manner = manner_of(options.task, options.several, out)
+    nested = options.head is not None and allows_nested(options.head)
     listening = HttpOptions(port=options.port, grace_seconds=1)
     listener = held.enter_context(listen(listening))  # a port that is taken is said before a model is loaded
-    found = read_to_label(texts, options.form, reading)
-    file = held.enter_context(AnswerFile(out).open())
-    source = make_source(encoder, options, reading, run)
+    found = read_texts(texts, options, reading, manner)
+    file = held.enter_context(AnswerFile(out, manner.answer).open())
+    source = make_source(encoder, options, reading, run, manner)
     labels = starting_labels(options.labels, source)
-    session = Session(found, file, labels, options.order, nested)
+    session = Session(found, file, labels, options.order, nested, manner)
     print(
-        f"{texts}: {len(found):,} sentences; {out}: {session.resumed['answers']:,} answers so far"
+        f"{texts}: {len(found):,} {'texts' if manner.whole else 'sentences'}; {out}: "
+        f"{session.resumed['answers']:,} answers so far"
         + (f", {session.resumed['elsewhere']:,} of them to other texts" * bool(session.resumed["elsewhere"])),
         file=sys.stderr,
     )
     with Background(session, source) as work:
         token = new_token()
         page = f"{address_of(listener)}/#{token}"
-        print(f"label at {page}", file=sys.stderr, flush=True)
         app = LabellingApp(session, work, options.out_tagger).make(listening, token)
         if options.browser:
             webbrowser.open(page)
-        http.run_app(app, listening, listener)
+        http.run_app(app, listening, listener, address=f"label at {page}")
         print(f"{out}: {len(session.answers):,} answers", file=sys.stderr)
-        if options.out_tagger and session.answers:
-            _save(work, options.out_tagger)
+        if session.answers:
+            if options.out_tagger:
+                _save(work, options.out_tagger)
+            print(f"next: {next_command(texts, options.form, session, work)}", file=sys.stderr)
 
 
 def _save(work: Any, folder: Path) -> None:
@@ -113,7 +119,7 @@ def _save(work: Any, folder: Path) -> None:
         work.wait_ready()  # a session that ends before its texts have been read
         tagger, what = work.best_tagger()
         tagger.save_pretrained(folder)
-        print(f"{folder}: the tagger ({what})", file=sys.stderr)
+        print(f"{folder}: a {type(tagger).__name__} ({what})", file=sys.stderr)
     except ValueError as error:
         print(f"{folder}: not written: {error}", file=sys.stderr)
 

@@ -249,11 +249,15 @@ def address_of(listener: socket.socket) -> str:
 
 
 def run_app(
-    app: Any, http: HttpOptions, listener: socket.socket | None = None, stopping: Callable[[], None] | None = None
+    app: Any,
+    http: HttpOptions,
+    listener: socket.socket | None = None,
+    stopping: Callable[[], None] | None = None,
+    address: str | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT; then finish what was taken, within the grace, and return.
 
-    `stopping` is called when the signal comes. Raises as `listen` does.
+    `stopping` is called when the signal comes; `address` is what is said of where the page is. Raises as `listen` does.
     """
     import uvicorn
 
@@ -265,7 +269,7 @@ def run_app(
             self.should_exit = True
 
     with listener or listen(http) as bound:
-        print(f"{address_of(bound)} (Ctrl+C stops)", file=sys.stderr, flush=True)
+        print(f"{address or address_of(bound)} (Ctrl+C stops)", file=sys.stderr, flush=True)
         grace = None if http.grace_seconds == 0 else max(1, round(http.grace_seconds))
         config = uvicorn.Config(
             app,

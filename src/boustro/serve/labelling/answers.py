@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from boustro.locks import lock
 from boustro.output import as_json
@@ -40,6 +40,28 @@ class Answer:
     sentence: Sentence
     entities: tuple[Entity, ...]
     note: str = ""
+
+    @classmethod
+    def of(cls, text: Any, entities: tuple[Entity, ...], note: str) -> Self:
+        """The answer for a `texts.Text`."""
+        return cls(text.sentence, entities, note)
+
+    @classmethod
+    def parse(cls, record: Any, where: str) -> Self:
+        """The answer of a record of the file; `ValueError`, with the place, for what is none."""
+        words = record.get("words") if isinstance(record, dict) and "source" in record else None
+        if not isinstance(words, list) or not words or not all(isinstance(w, str) for w in words):
+            raise ValueError(f"{where}: {NO_ANSWER}")
+        spaces = record.get("spaces")
+        if spaces is not None and (not isinstance(spaces, list) or len(spaces) != len(words)):
+            raise ValueError(f"{where}: spaces must be a list of {len(words)} true or false, one per word")
+        entities = read_spans(record.get("entities"), len(words), where)
+        for entity in entities:
+            check_label(entity.label, f"{where}: ")
+        sentence = Sentence(
+            tuple(words), spaces=None if spaces is None else tuple(map(bool, spaces)), where=str(record["source"])
+        )
+        return cls(sentence, tuple(sorted(entities)), str(record.get("note") or ""))
 
     def to_dict(self) -> dict[str, Any]:
         """A record of the file."""
@@ -78,8 +100,9 @@ class Beside:
 class AnswerFile:
     """The two files; hold `open` around their use."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, kind: type[Answer] = Answer) -> None:
+        """`kind` is the form of its answers."""
+        self.path, self.kind = path, kind
         self.beside_path = path.with_name(f"{path.name}.session.json")
         self._known: tuple[int, int] | None = None
 
@@ -102,7 +125,8 @@ class AnswerFile:
         self._known = self._stamp()
         if not self.path.exists():
             return []
-        return [self._answer(line, f"{self.path}:{n}") for n, line in read_lines(self.path) if line.strip()]
+        lines = ((f"{self.path}:{n}", line) for n, line in read_lines(self.path) if line.strip())
+        return [self.kind.parse(parse_record(line, where), where) for where, line in lines]
 
     def read_beside(self) -> Beside:
         """The labels and the skipped sentences; `ValueError` where the file is damaged."""
@@ -148,22 +172,6 @@ class AnswerFile:
         sentences = [answer.labelled() for answer in answers]
         write_file(path, format_conll((s.words, s.tags or ()) for s in sentences))
         return path, notes
-
-    def _answer(self, line: str, where: str) -> Answer:
-        record = parse_record(line, where)
-        words = record.get("words") if isinstance(record, dict) and "source" in record else None
-        if not isinstance(words, list) or not words or not all(isinstance(w, str) for w in words):
-            raise ValueError(f"{where}: {NO_ANSWER}")
-        spaces = record.get("spaces")
-        if spaces is not None and (not isinstance(spaces, list) or len(spaces) != len(words)):
-            raise ValueError(f"{where}: spaces must be a list of {len(words)} true or false, one per word")
-        entities = read_spans(record.get("entities"), len(words), where)
-        for entity in entities:
-            check_label(entity.label, f"{where}: ")
-        sentence = Sentence(
-            tuple(words), spaces=None if spaces is None else tuple(map(bool, spaces)), where=str(record["source"])
-        )
-        return Answer(sentence, tuple(sorted(entities)), str(record.get("note") or ""))
 
 
 def check_label(name: str, where: str = "") -> str:

@@ -24,6 +24,7 @@ from boustro.serve.http import Guard, HttpOptions, Refused, make_app
 from boustro.serve.labelling.background import Background
 from boustro.serve.labelling.curve import session_curve
 from boustro.serve.labelling.session import Session, Stale
+from boustro.serve.labelling.start import folder_beside
 from boustro.tasks.render import css, css_class
 from boustro.text.scripts import join_words
 from boustro.types import Entity
@@ -51,7 +52,9 @@ class LabellingApp:
     """The routes; one page at a time holds the session."""
 
     def __init__(self, session: Session, work: Background, out_tagger: Path | None = None) -> None:
-        self.session, self.work, self.out_tagger = session, work, out_tagger
+        """`out_tagger` is where the page saves what was learned, by default a new folder beside the answers."""
+        self.session, self.work = session, work
+        self.out_tagger = out_tagger or folder_beside(session.file.path, work.source.task)
         self._key, self._page, self._seen = "", "", 0.0
         self.steps: dict[str, Callable[[dict[str, Any]], Any]] = {
             "state": lambda given: None,
@@ -149,6 +152,7 @@ class LabellingApp:
             "total": total,
             "curve": session_curve(work.points),
             "last": work.points[-1].f1 if work.points else None,
+            "metric": session.manner.metric,
             "finishing": work.finishing,
             "finish_problem": work.finish_problem,
             "finished": finished
@@ -157,26 +161,32 @@ class LabellingApp:
                 "live_f1": finished.live_f1,
                 "better": finished.better,
                 "sentences": finished.sentences,
-                "head": work.source.head,
+                "head": work.head,
             },
             "has_gold": gold,
-            "out_tagger": self.out_tagger and str(self.out_tagger),
+            "out_tagger": str(self.out_tagger),
             "problem": work.problem,
         }
 
     def _unsure(self) -> list[dict[str, Any]]:
-        """Words that the tagger is least sure of, each with the sentence that it stands in."""
+        """Words that the tagger is least sure of, each with the sentence that it stands in; or such texts."""
         session = self.session
         if session.tagger is None or not session.answers:
             return []
         left_out = {*session.answers, *session.skipped, *([] if session.next is None else [session.next])}
-        rows = session.pool.unsure(session.tagger.scales, left_out, 10 * UNSURE)
+        rows = session.pool.unsure(session.tagger, left_out, 10 * UNSURE)
         words = {number: session.texts[number].sentence.words for number, _, _ in rows}
-        first: dict[str, tuple[int, int]] = {}
+        first: dict[Any, tuple[int, int]] = {}
+        whole = session.manner.whole
         for n, w, _ in rows:
-            first.setdefault(words[n][w].lower(), (n, w))
+            first.setdefault(n if whole else words[n][w].lower(), (n, w))
         return [
-            {"number": n, "word": words[n][w], "before": words[n][max(0, w - 3) : w], "after": words[n][w + 1 : w + 4]}
+            {
+                "number": n,
+                "word": words[n][w],
+                "before": words[n][max(0, w - 3) : w],
+                "after": words[n][w + 1 : w + 4 + 4 * whole],
+            }
             for n, w in [*first.values()][:UNSURE]
         ]
 
@@ -207,6 +217,8 @@ class LabellingApp:
         words, mine, theirs = answer.sentence.words, entity_keys(answer.entities), entity_keys(gold)
 
         def named(keys: set[tuple[str, int, int]]) -> list[str]:
+            if self.session.manner.whole:
+                return sorted(label for label, _, _ in keys)
             return [
                 f"{join_words(words[start:end])} ({label})" for label, start, end in sorted(keys, key=lambda k: k[1:])
             ]
@@ -214,17 +226,19 @@ class LabellingApp:
         return {"number": number, "only_answer": named(mine - theirs), "only_gold": named(theirs - mine)}
 
     def _export(self) -> dict[str, Any]:
+        if self.session.manner.whole:
+            raise ValueError(
+                f"labels of whole texts have no CoNLL columns; the answers are in {self.session.file.path}"
+            )
         with self.session.lock:
             path, notes = self.session.file.export_conll([*self.session.answers.values()])
         left = f"; {len(notes)} overlapping entities are not in it" if notes else ""
         return {"message": f"wrote {path}{left}"}
 
     def _save_tagger(self) -> dict[str, Any]:
-        if self.out_tagger is None:
-            raise ValueError("name a folder for the tagger with --out-tagger when you start boustro label")
         tagger, what = self.work.best_tagger()
         tagger.save_pretrained(self.out_tagger)
-        return {"message": f"wrote {self.out_tagger} ({what})"}
+        return {"message": f"wrote the folder {self.out_tagger} ({what})"}
 
 
 def _refusing(act: Callable[[], Any]) -> Any:

@@ -24,10 +24,13 @@ from boustro.serve.labelling.answers import Answer
 from boustro.serve.labelling.curve import Point, is_due, measure, retrace
 from boustro.serve.labelling.session import Session
 from boustro.serve.labelling.taggers import Finished, finish, make_tagger
+from boustro.tasks import DEFAULT_TASK, TASKS, task_class
+from boustro.tasks.base import Task
 from boustro.tasks.labellings import labelling_class
 from boustro.tasks.tagger import Tagger
 from boustro.types import Sentence
 
+HOW = ("cache", "device")
 CHUNK_SENTENCES = 256
 """Encoded at once, and more where a document ends later. The first of them standardise all vectors, so they do not
 depend on what has been answered."""
@@ -40,8 +43,10 @@ class Source:
     encoder: str
     reading: dict[str, Any] = field(default_factory=dict)
     """Options of `load_encoder`, such as pooling."""
-    head: str = "mlp"
-    """The kind that `finish` trains."""
+    task: str = DEFAULT_TASK
+    """What is labelled, and what `finish` trains."""
+    head: str | None = None
+    """The kind of head that it trains; by default the task's own."""
     training: dict[str, Any] = field(default_factory=dict)
     """Options of that tagger."""
     context: Context = "document"
@@ -61,6 +66,12 @@ class Source:
         """What the encoder of the session and its taggers have in common."""
         words = {"pool_mentions": self.pool_mentions, "spelling": self.spelling}
         return {"cache": self.cache, "device": self.device, **words, "context": context, **self.reading}
+
+    def model(self, context: Context, head: str | None = None) -> Task[Any, Any]:
+        """An untrained model that reads as the session does; its head is `head`, or the one to train."""
+        made, config = self.options(context), TASKS[self.task].config
+        own = {name: value for name, value in made.items() if name in (*config.__dataclass_fields__, *HOW)}
+        return task_class(self.task)(self.encoder, head or self.head, **own, **({} if head else self.training))
 
     def prior(self, sentences: Sequence[Sentence], labels: Sequence[str]) -> np.ndarray | None:
         """(words, labels + 1): what the tagger that the session starts from says of words, as scores."""
@@ -98,6 +109,11 @@ class Background:
         self.answered()
         self._thread.join(timeout=60)
 
+    @property
+    def head(self) -> str:
+        """The kind of head that is trained when training is finished."""
+        return self.source.head or TASKS[self.source.task].config.default_head
+
     def wait_ready(self, seconds: float | None = None) -> bool:
         """Wait for the first sentences; returns whether there are any. `ValueError` where encoding failed."""
         found = self._ready.wait(seconds)
@@ -114,25 +130,32 @@ class Background:
         """Train a tagger in the background; `ValueError` where one is being trained already."""
         if self.finishing:
             raise ValueError("a tagger is being trained already")
-        self.finishing, self.finish_problem = f"training a {self.source.head} head", ""
+        self.finishing, self.finish_problem = f"training a {self.head} head", ""
         self._trainer = threading.Thread(target=self._finish, name="finishing", daemon=True)
         self._trainer.start()
 
-    def live_tagger(self) -> Tagger:
-        """The live tagger as an ordinary one; `ValueError` where there is none yet."""
+    def live_tagger(self) -> Task[Any, Any]:
+        """The live tagger as an ordinary one; `ValueError` where there is none yet.
+
+        What learns labels of whole texts has no folder of its own: a head is trained on the answers, in seconds.
+        """
         with self.session.lock:
             live, answers = self.session.tagger, [*self.session.examples.values(), *self.session.answers.values()]
             live = live and live.snapshot()
         if live is None or self.reader is None:
             raise ValueError("the texts are not ready yet")
+        if kind := self.session.manner.saved_head:
+            if not answers:
+                raise ValueError("there is nothing to save yet: answer a text first")
+            return self.source.model(self.context, kind).fit([answer.labelled() for answer in answers])
         train, options = [a.labelled() for a in answers], self.source.options(self.context)
         return make_tagger(live, self.reader, self.source.encoder, train, **options)
 
-    def best_tagger(self) -> tuple[Tagger, str]:
+    def best_tagger(self) -> tuple[Task[Any, Any], str]:
         """The one to save, and what it is: the finished one where it was kept."""
         if self.finished is not None and self.finished.better:
-            return self.finished.tagger, f"{self.source.head}, trained on {self.finished.sentences} answers"
-        return self.live_tagger(), f"live, {len(self.session.answers)} answers"
+            return self.finished.tagger, f"{self.head}, trained on {self.finished.sentences} answers"
+        return self.live_tagger(), f"{self.session.manner.saved_head or 'live'}, {len(self.session.answers)} answers"
 
     def _run(self) -> None:
         try:
@@ -165,7 +188,8 @@ class Background:
         early = [first, *_chunks(answered)]
         for place, numbers in enumerate((*early, *_chunks(others)), start=1):
             own = [sentences[n] for n in numbers]
-            self._attach(numbers, own, reader.train_vectors(np.arange(len(own))) if place == 1 else reader.vectors(own))
+            vectors = reader.train_vectors(np.arange(len(own))) if place == 1 else reader.vectors(own)
+            self._attach(numbers, own, session.manner.vectors(vectors))
             if place == len(early):
                 self._learn_examples()
                 self._retrace()
@@ -195,7 +219,7 @@ class Background:
         if self.source.examples:
             vectors = self.reader.vectors([a.sentence for a in self.source.examples])  # type: ignore[union-attr]
             with self.session.lock:
-                self.session.add_examples(self.source.examples, vectors)
+                self.session.add_examples(self.source.examples, self.session.manner.vectors(vectors))
 
     def _has_room(self) -> bool:
         """Wait until fewer than `pool` sentences are ready and unanswered; False to stop."""
@@ -238,8 +262,7 @@ class Background:
                 live, sentences = live and live.snapshot(), self.session.sentences
             if live is None:
                 raise ValueError("the texts are not ready yet")
-            options = {**self.source.options(self.context), **self.source.training}
-            self.finished = finish(self.source.encoder, self.source.head, answers, live, sentences, **options)
+            self.finished = finish(self.source.model(self.context), answers, live, sentences, self.context)
         except Exception as error:
             self.finish_problem = str(error) if isinstance(error, ValueError) else reason(error)
             if not isinstance(error, (ValueError, OSError)):

@@ -129,6 +129,15 @@ class LiveTagger:
         """The same of the words of an answer, with what is given of their scores."""
         return self.scores(example.words) + self._given(example)
 
+    def uncertainty(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(N,) whether words are inside, and (N,) of which type: in nats, from scores (N, T + 1)."""
+        inside = 1 / (1 + np.exp(-self.scales.inside * np.clip(scores[:, 0] - 0.5, -4, 4)))
+        boundary = entropy(np.stack([inside, 1 - inside], 1))
+        if scores.shape[1] < 3:
+            return boundary, np.zeros_like(boundary)
+        kinds = np.exp(self.scales.kind * (scores[:, 1:] - scores[:, 1:].max(1, keepdims=True)))
+        return boundary, inside * entropy(kinds / kinds.sum(1, keepdims=True))
+
     def decode(self, scores: np.ndarray, sentences: Sequence[Sentence]) -> list[tuple[Entity, ...]]:
         """Entities, with their probabilities, of sentences whose words end to end have these scores (N, T + 1)."""
         if not self.labels or not len(scores):
@@ -201,3 +210,8 @@ def _log_sum(scores: np.ndarray) -> np.ndarray:
     """(N,): log Σ exp of each row."""
     highest = scores.max(1)
     return highest + np.log(np.exp(scores - highest[:, None]).sum(1))
+
+
+def entropy(probabilities: np.ndarray) -> np.ndarray:
+    """(N,): of each row, in nats."""
+    return -(probabilities * np.log(probabilities + 1e-9)).sum(1)

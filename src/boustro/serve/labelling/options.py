@@ -13,8 +13,14 @@ from boustro.text.places import Data, Model
 class LabelOptions:
     """A labelling session."""
 
+    task: str = "tag"
+    """What is labelled: tag for entities in sentences, classify for the topics of whole texts."""
     labels: tuple[str, ...] = ()
-    """Labels to start with; more can be added on the page."""
+    """Labels to start with, with spaces or commas between them; more can be added on the page."""
+    several: bool = False
+    """Whole texts: a text may have several labels, or none. By default it has one."""
+    sentences: bool = False
+    """Whole texts: label each of their sentences as a text. By default a line, or a JSON object, is one text."""
     order: Literal["uncertain", "diverse", "in-order"] = "uncertain"
     """Which sentence comes next: the one from which the tagger learns most, one unlike those answered, or the next."""
     form: Literal["auto", "text", "jsonl", "conll"] = "auto"
@@ -24,7 +30,8 @@ class LabelOptions:
     tagger: Model | None = None
     """Tagger folder to start from: its labels, its encoder, and its suggestions, which the answers correct."""
     out_tagger: Path | None = None
-    """Folder for the tagger, written at the end and whenever the page asks for it."""
+    """Folder for the tagger or classifier, written at the end and whenever the page asks for it. Without it the page
+    saves one beside the answers."""
     context: Context = "document"
     """What the LMs read around a sentence: the text that it stands in, or nothing."""
     pool_mentions: bool = True
@@ -32,10 +39,10 @@ class LabelOptions:
     spelling: bool = False
     """Read each word also by its letters, as a tagger with this option does. For LMs that have read little of the
     language."""
-    head: str = "mlp"
-    """Head that "finish training" trains: linear, mlp, block, bilstm, or span, with which entities may be nested."""
-    epochs: Count = 20
-    """Passes over the answers when training is finished."""
+    head: str | None = None
+    """Head that "finish training" trains, by default the task's own: for entities mlp; with span they may be nested."""
+    epochs: Count | None = None
+    """Passes over the answers when training is finished. By default as for boustro fit."""
     pool: Count = 4000
     """Most unanswered sentences to choose the next one from; more are read as these are answered."""
     port: Annotated[int, Range(0, 65535)] = 8080
@@ -46,3 +53,5 @@ class LabelOptions:
     def __post_init__(self) -> None:
         """Raises `OptionError` for a value outside its option's range."""
         check_options(self)
+        names = (name.strip() for word in self.labels for name in word.split(","))
+        object.__setattr__(self, "labels", tuple(dict.fromkeys(name for name in names if name)))

@@ -27,7 +27,7 @@ import numpy as np
 
 from boustro.features.vectors import Vectors
 from boustro.heads.updated_ridge import Change, times
-from boustro.serve.labelling.live import LiveTagger, Scales
+from boustro.serve.labelling.live import LiveTagger
 
 Order = Literal["uncertain", "diverse", "in-order"]
 ORDERS: dict[str, Order] = {"uncertain": "uncertain", "diverse": "diverse", "in-order": "in-order"}
@@ -113,11 +113,11 @@ class Pool:
         chunk, rows = self._places[number]
         return None if chunk.prior is None else chunk.prior[rows]
 
-    def choose(self, order: Order, answered: int, scales: Scales, left_out: Collection[int]) -> int | None:
+    def choose(self, order: Order, answered: int, tagger: LiveTagger, left_out: Collection[int]) -> int | None:
         """The next sentence that is not left out; `None` where there is none. `answered` is how many are."""
         best, found = -np.inf, None
         for chunk in self.chunks:
-            values = self._values(chunk, "first" if answered < FIRST and order != "in-order" else order, scales)
+            values = self._values(chunk, "first" if answered < FIRST and order != "in-order" else order, tagger)
             for place in np.argsort(-values, kind="stable"):
                 if int(chunk.numbers[place]) not in left_out:
                     if values[place] > best:
@@ -125,18 +125,18 @@ class Pool:
                     break
         return found
 
-    def unsure(self, scales: Scales, left_out: Collection[int], most: int) -> list[tuple[int, int, float]]:
+    def unsure(self, tagger: LiveTagger, left_out: Collection[int], most: int) -> list[tuple[int, int, float]]:
         """(sentence, word, uncertainty) of the words that the tagger is least sure of, at most one per sentence."""
         found = []
         for chunk in self.chunks:
-            values = np.sum(uncertainty(chunk.scores, scales), 0)
+            values = np.sum(tagger.uncertainty(chunk.scores), 0)
             for number, start, stop in zip(chunk.numbers.tolist(), chunk.starts, chunk.starts[1:], strict=False):
                 if number not in left_out:
                     word = int(values[start:stop].argmax())
                     found.append((number, word, float(values[start + word])))
         return sorted(found, key=lambda row: -row[2])[:most]
 
-    def _values(self, chunk: Chunk, order: str, scales: Scales) -> np.ndarray:
+    def _values(self, chunk: Chunk, order: str, tagger: LiveTagger) -> np.ndarray:
         """(sentences,): the highest comes first."""
         if order == "in-order":
             return -chunk.numbers.astype(np.float64)
@@ -144,19 +144,5 @@ class Pool:
             return -np.arange(len(chunk.numbers)) - 1e9 * self.chunks.index(chunk)
         if order == "diverse":
             return chunk.means(chunk.leverage.sum(1))
-        boundary, kind = uncertainty(chunk.scores, scales)
+        boundary, kind = tagger.uncertainty(chunk.scores)
         return chunk.means(boundary * chunk.leverage[:, 0] + KINDS * kind * chunk.leverage[:, 1])
-
-
-def uncertainty(scores: np.ndarray, scales: Scales) -> tuple[np.ndarray, np.ndarray]:
-    """(N,) whether words are inside, and (N,) of which type: in nats, from scores (N, T + 1)."""
-    inside = 1 / (1 + np.exp(-scales.inside * np.clip(scores[:, 0] - 0.5, -4, 4)))
-    boundary = _entropy(np.stack([inside, 1 - inside], 1))
-    if scores.shape[1] < 3:
-        return boundary, np.zeros_like(boundary)
-    kinds = np.exp(scales.kind * (scores[:, 1:] - scores[:, 1:].max(1, keepdims=True)))
-    return boundary, inside * _entropy(kinds / kinds.sum(1, keepdims=True))
-
-
-def _entropy(probabilities: np.ndarray) -> np.ndarray:
-    return -(probabilities * np.log(probabilities + 1e-9)).sum(1)

@@ -22,6 +22,7 @@ from boustro.choose import choose
 from boustro.features.vectors import Vectors
 from boustro.serve.labelling.answers import Answer, AnswerFile, Beside, check_label
 from boustro.serve.labelling.live import LiveTagger
+from boustro.serve.labelling.manner import SPANS, Manner
 from boustro.serve.labelling.pool import ORDERS, Order, Pool
 from boustro.serve.labelling.texts import Text
 from boustro.tasks.data.schemes import flatten_entities
@@ -53,12 +54,14 @@ class Session:
         labels: Sequence[str] = (),
         order: Order = "uncertain",
         nested: bool = False,
+        manner: Manner = SPANS,
     ) -> None:
-        """Goes on where the file ends; raises as `AnswerFile.read`."""
-        self.texts, self.file, self.nested = list(texts), file, nested
+        """Goes on where the file ends, whose form is that of the manner; raises as `AnswerFile.read`."""
+        self.texts, self.file, self.nested, self.manner = list(texts), file, nested, manner
         self.order: Order = order
         self.lock = threading.RLock()
-        self.pool, self.tagger = Pool(), None
+        self.pool = Pool()
+        self.tagger: LiveTagger | None = None
         self.answers: dict[int, Answer] = {}
         self.examples: dict[int, Answer] = {}
         """Learned from the start, and not in the file."""
@@ -108,6 +111,8 @@ class Session:
             "labels": [*self.labels],
             "order": self.order,
             "nested": self.nested,
+            "whole": self.manner.whole,
+            "several": self.manner.several,
             "can_undo": bool(self.past),
             "can_redo": bool(self.future),
             "sentence": None,
@@ -119,6 +124,7 @@ class Session:
         state["sentence"] = {
             "number": number,
             "words": list(sentence.words),
+            "text": self.texts[number].text,
             "spaces": list(sentence.spaces or apart(sentence.words)),
             "entities": [{"start": e.start, "end": e.end, "label": e.label, "score": e.score} for e in entities],
             "is": "suggested" if known is None else "answered" if number in self.answers else "undone",
@@ -147,7 +153,7 @@ class Session:
         """Sentences have been encoded; `prior` (words, labels + 1) is that of `LiveTagger.learn`."""
         if self.tagger is None:
             squared = float(np.square(vectors.words.astype(np.float32)).sum()) / max(1, len(vectors.words))
-            self.tagger = LiveTagger(vectors.words.shape[1], squared, self.labels)
+            self.tagger = self.manner.live(vectors.words.shape[1], squared, self.labels)
         self.pool.attach(numbers, vectors, self.tagger, prior)
         for number in numbers:
             if number in self.answers:
@@ -175,10 +181,8 @@ class Session:
         cannot be written; then nothing has changed.
         """
         self._check_current(number)
-        sentence = self.texts[number].sentence
-        self._do(
-            Step(number, self.answers.get(number), Answer(sentence, self._entities(number, entities), note.strip()))
-        )
+        answer = self.file.kind.of(self.texts[number], self._entities(number, entities), note.strip())
+        self._do(Step(number, self.answers.get(number), answer))
         self.future.clear()
 
     def skip(self, number: int) -> None:
@@ -288,7 +292,7 @@ class Session:
         if self.tagger is not None:
             left_out = self.answers.keys() | self.skipped
             known = len(self.answers) + len(self.examples)
-            self.next = self.pool.choose(self.order, known, self.tagger.scales, left_out)
+            self.next = self.pool.choose(self.order, known, self.tagger, left_out)
 
     def _check_current(self, number: int) -> None:
         if number != self.current:
@@ -304,8 +308,18 @@ class Session:
             if one.label not in self.labels:
                 raise ValueError(f"there is no label {one.label!r}; add it first")
             found.add(Entity(one.label, one.start, one.end))
+        if self.manner.whole:
+            return self._of_whole(found, size)
         if not self.nested and len(flatten_entities(found)) < len(found):
             raise ValueError("entities overlap, which only a session with --nested allows")
+        return tuple(sorted(found))
+
+    def _of_whole(self, found: set[Entity], size: int) -> tuple[Entity, ...]:
+        """Labels of a whole text; `ValueError` for an entity of a part, and for another number of labels than one."""
+        if any((e.start, e.end) != (0, size) for e in found):
+            raise ValueError("labels are of the whole text here, and not of some words")
+        if not self.manner.several and len(found) != 1:
+            raise ValueError("choose one label for this text" + (", and not several" if found else ", or skip it"))
         return tuple(sorted(found))
 
     def _resume(self, answers: Sequence[Answer], beside: Beside) -> Counter[str]:
@@ -322,7 +336,7 @@ class Session:
                 known.remove(number)
             else:  # of another file of texts: kept, and learned as soon as it is encoded
                 number = len(self.texts)
-                self.texts.append(Text(answer.sentence))
+                self.texts.append(Text(answer.sentence, text=getattr(answer, "text", "")))
                 found["elsewhere"] += 1
             self.answers[number] = answer
             self.past.append(Step(number, None, answer))

@@ -1,7 +1,7 @@
 """What a session leaves behind: its live tagger as an ordinary tagger folder, and a better one trained at leisure.
 
     make_tagger(live, reader, spec, answers)     head linear with a CRF: the very scores that the session showed
-    finish(spec, head, answers, live)            head mlp (or another) with a CRF by gradient descent, if it is better
+    finish(model, answers, live, texts, …)       head mlp (or another) by gradient descent, if it is better
 
 Whether it is better is decided on answers that neither has seen: five parts, each tagged by both after they learned the
 other four. `boustro predict` opens both folders.
@@ -23,13 +23,14 @@ from boustro.heads.factored import factored_tags
 from boustro.heads.mix import LayerMix
 from boustro.heads.registry import make_head
 from boustro.heads.tagging import TaggingHead
-from boustro.heads.training import TrainLog, predict_inputs, propose_batch, train_head
+from boustro.heads.training import TrainLog
 from boustro.metrics.spans import score_entities
 from boustro.serve.labelling.answers import Answer
 from boustro.serve.labelling.live import LiveTagger
-from boustro.tasks.fitted import Fitted
-from boustro.tasks.fitting import describe, head_facts, new_head
-from boustro.tasks.labellings import make_labelling
+from boustro.tasks.base import Task
+from boustro.tasks.estimate import answers_left_out
+from boustro.tasks.fitted import Examples, Fitted, TrainingSet
+from boustro.tasks.fitting import describe, fit, head_facts
 from boustro.tasks.labellings.tags import TagLabelling
 from boustro.tasks.tagger import Tagger
 from boustro.types import Entity, Sentence
@@ -87,9 +88,12 @@ def _record(encoder: Encoder, head: Any, train: Sequence[Sentence]) -> dict[str,
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A trained tagger, and F1 in percent of it and of the live one on answers that neither had learned."""
+    """A trained model, and F1 in percent of it and of the live one on answers that neither had learned.
 
-    tagger: Tagger
+    Where each text has one label, this is the share of right answers.
+    """
+
+    tagger: Task[Any, Any]
     f1: float
     live_f1: float
     sentences: int
@@ -101,34 +105,38 @@ class Finished:
 
 
 def finish(
-    spec: str,
-    head: str,
+    model: Task[Any, Any],
     answers: Mapping[int, Answer],
     live: LiveTagger,
     texts: Sequence[Sentence],
     context: Context,
     seed: int = 1,
-    **options: Any,
 ) -> Finished:
-    """Train a head on all answers, and say how good such heads are on parts left out; takes a minute or so.
+    """Train a model, untrained so far, on all answers, and say how good such heads are on parts left out; takes a
+    minute or so.
 
     `texts` are the sentences that the answers number; those of their documents are read around them. Raises
-    `ValueError` where there are too few answers, and for an unknown head.
+    `ValueError` where there are too few answers.
     """
     if sum(bool(answer.entities) for answer in answers.values()) < FEWEST:
-        raise ValueError(f"finish training when at least {FEWEST} answered sentences have an entity")
+        raise ValueError(f"finish training when at least {FEWEST} answers have a label")
     answers = {number: answers[number] for number in sorted(answers)}
     gold = [answer.entities for answer in answers.values()]
-    parts = _parts(len(answers), seed)
-    tagger, read = Tagger(spec, head, context=context, **options), _in_documents(answers, texts, context)
-    found = _left_out(tagger, read, parts, seed)
+    parts, found = _parts(len(answers), seed), list[tuple[Entity, ...]]()
+
+    def left_out(fitted: Fitted, data: TrainingSet, seconds: float) -> dict[str, Any]:
+        kept = [(np.setdiff1d(np.arange(len(answers)), part), part) for part in parts]
+        own = answers_left_out(fitted, data, kept)
+        found.extend(own[n].entities for n in range(len(answers)))
+        return {}
+
+    model.fitted = fit(model.plan, Examples(train=in_documents(answers, texts, context)), seed, [left_out])
     live_found = _live_left_out(live, answers, parts)
     f1, live_f1 = (round(score_entities(gold, own, {}).value, 1) for own in (found, live_found))
-    tagger.fit(read, seed=seed)
-    return Finished(tagger, f1, live_f1, len(answers))
+    return Finished(model, f1, live_f1, len(answers))
 
 
-def _in_documents(answers: Mapping[int, Answer], texts: Sequence[Sentence], context: Context) -> list[Sentence]:
+def in_documents(answers: Mapping[int, Answer], texts: Sequence[Sentence], context: Context) -> list[Sentence]:
     """The labelled sentences, and between them, without labels, the others of their documents."""
 
     def read(n: int) -> Sentence:
@@ -140,28 +148,6 @@ def _in_documents(answers: Mapping[int, Answer], texts: Sequence[Sentence], cont
 
 def _parts(size: int, seed: int) -> list[np.ndarray]:
     return [np.sort(part) for part in np.array_split(np.random.default_rng(seed).permutation(size), FOLDS)]
-
-
-def _left_out(
-    tagger: Tagger, read: Sequence[Sentence], parts: Sequence[np.ndarray], seed: int
-) -> list[tuple[Entity, ...]]:
-    """Each part's entities from a head that was trained on the others; the features are computed once."""
-    labelled = [n for n, sentence in enumerate(read) if sentence.is_labelled]
-    sentences = [read[n] for n in labelled]
-    found: list[tuple[Entity, ...]] = [()] * len(sentences)
-    inputs = tagger.reader.read(read).keep(np.array(labelled))
-    for part in parts:
-        rest = np.setdiff1d(np.arange(len(sentences)), part)
-        train = [sentences[n] for n in rest]
-        labelling = make_labelling(tagger.head_kind, train, tagger.config)
-        torch.manual_seed(seed)
-        head = new_head(tagger.plan, labelling, train)
-        batch = tagger.config.batch_sentences or propose_batch(len(train))
-        how = {"seed": seed, "batch_sentences": batch, "device": tagger.device}
-        train_head(head, inputs.keep(rest), labelling.targets(train), tagger.config, **how)
-        for number, output in zip(part, predict_inputs(head, inputs.keep(part)), strict=True):
-            found[number] = labelling.read(output, sentences[number]).entities
-    return found
 
 
 def _live_left_out(

@@ -20,6 +20,7 @@ from boustro.errors import shorten
 from boustro.given import tidy_words
 from boustro.metrics.spans import is_span_tag
 from boustro.output import print_notices
+from boustro.serve.labelling.topics import gold_labels
 from boustro.store import fingerprint
 from boustro.tasks.data import load_data, sniff
 from boustro.tasks.data.conllu import read_conllu
@@ -28,7 +29,9 @@ from boustro.tasks.data.reading import DataOptions, missing_file
 from boustro.tasks.data.records import SPAN_KEYS, TAG_KEYS, TEXT_KEY, UNLABELLED, WORD_KEYS
 from boustro.tasks.data.schemes import WHOLE_WORDS, gold_entities
 from boustro.tasks.data.spellings import ALL_LETTERS, respell
+from boustro.tasks.data.texts import TEXT_KEYS, read_texts, suits_labels, whole_text
 from boustro.text.documents import OPENERS, read_lines
+from boustro.text.scripts import join_words
 from boustro.text.words import split_text
 from boustro.types import Entity, Sentence
 
@@ -40,10 +43,12 @@ LOOKED_AT = 200  # lines
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A sentence to label, with `where` as file:line, and its gold entities over words where the file has them."""
+    """A sentence to label, or a whole text, with `where` as file:line, and its gold entities over words where the file
+    has them; `text` is a whole text as it is written."""
 
     sentence: Sentence
     gold: tuple[Entity, ...] | None = None
+    text: str = ""
 
     @property
     def key(self) -> str:
@@ -64,6 +69,53 @@ def read_to_label(path: Path, form: Form, options: DataOptions) -> list[Text]:
     if not found:
         raise ValueError(f"{path}: there is no text in this file, so there is nothing to label")
     return [*_without_lone(found)]
+
+
+def read_whole(path: Path, form: Form, sentences: bool = False) -> list[Text]:
+    """All texts of a file that have a word, each as a whole, or their sentences, each as a text of its own.
+
+    A line of text, or a record of JSON lines with a text, is one. Raises as `read_to_label`, and `ValueError` for
+    CoNLL.
+    """
+    if not path.is_file():
+        raise missing_file(path, "texts to label are expected")
+    lines = list(read_lines(path))
+    read = form if form != "auto" else _form(path, lines)
+    if read == "conll":
+        raise ValueError(
+            f"{path}: whole texts are lines of text or JSON lines with a text, and these are CoNLL columns"
+        )
+    if read == "jsonl":
+        records = [(f"{path}:{number}", record) for number, record in records_of(path, lines)]
+    else:
+        records = [(f"{path}:{number}", line) for number, line in lines]
+    found = [text for where, record in records for text in _whole(record, where, sentences) if len(text.sentence)]
+    if not found:
+        raise ValueError(f"{path}: there is no text in this file, so there is nothing to label")
+    return [_refuse_half_characters(text) for text in found]
+
+
+def holds_documents(path: Path, form: Form) -> bool:
+    """Whether `boustro fit --documents` can read the file: lines of text, or JSON lines with a text."""
+    lines = list(read_lines(path))
+    read = form if form != "auto" else _form(path, lines)
+    _, first = next(iter(records_of(path, lines)), (0, None)) if read == "jsonl" else (0, None)
+    return read == "text" or (isinstance(first, dict) and isinstance(first.get(TEXT_KEY), str))
+
+
+def _whole(record: Any, where: str, sentences: bool) -> Iterator[Text]:
+    given = record if isinstance(record, dict) else {TEXT_KEY: record}
+    text = next((given[key] for key in TEXT_KEYS if isinstance(given.get(key), str)), None)
+    if text is None:
+        raise ValueError(f"{where}: no {TEXT_KEY} in {shorten(record)}")
+    if sentences:
+        for sentence in _sentences(text, where):
+            yield Text(replace(sentence, document=""), None, join_words(sentence.words, sentence.spaces))
+        return
+    gold = None
+    if suits_labels(given) or given.get("labels") == []:
+        gold = gold_labels(read_texts([given])[0])
+    yield Text(replace(whole_text(text).sentence, where=where), gold, text)
 
 
 def _without_lone(texts: Sequence[Text]) -> Iterator[Text]:

@@ -96,7 +96,7 @@ def run(
     if chooses:
         ready.attach(left, gold.select(left), tagger)
     while waiting and len(answered) < len(left):
-        chosen = ready.choose(CHOOSING[order], len(answered), tagger.scales, answered) if chooses else None
+        chosen = ready.choose(CHOOSING[order], len(answered), tagger, answered) if chooses else None
         number = left[len(answered)] if chosen is None else chosen
         changes = tagger.learn(number, gold.select([number]).words.astype(np.float32), gold.entities[number])
         if chooses:
