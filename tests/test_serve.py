@@ -1,7 +1,10 @@
 """The service: the answers of `predict` over HTTP, its bounds, and its errors; models are in this process."""
 
 import gzip
+import html
 import json
+import re
+import shlex
 import threading
 import time
 from typing import Any
@@ -314,6 +317,32 @@ def test_a_token_guards_what_computes(tmp_path):
             ).status_code
             == 200
         )
+
+
+def test_the_documentation_has_commands_that_work(client):
+    """Every command to copy, with what curl would send; what is shown is the real answer."""
+    page = html.unescape(client.get("/docs").text)
+    block = r'<pre>(?:echo (.+?) \| )?curl "\$SERVER(\S+)"(.*?)</pre></div>(?:\n<pre>(.*?)</pre>)?'
+    found = re.findall(block, page, re.DOTALL)
+    assert {path.partition("?")[0] for _, path, _, _ in found} == client.get("/openapi.json").json()["paths"].keys()
+    assert sum(path == "/v1/predict" for _, path, _, _ in found) >= len(TASKS) - 1
+    for line, path, options, said in found:
+        words, headers = shlex.split(options), {"content-type": "application/json"}
+        headers |= dict(word.split(": ") for word in words if ": " in word and not word.startswith("{"))
+        if not said:
+            assert client.get(path).status_code == 200
+            continue
+        body = "".join(shlex.split(line)) if line else words[words.index("-d") + 1]
+        answer = client.post(path, content=body.encode(), headers=headers)
+        assert answer.status_code == 200, (path, answer.text)
+        assert "…" in said or json.loads(said) == answer.json()
+
+
+def test_the_documentation_of_a_guarded_service_shows_nothing_of_its_models(tmp_path):
+    (tmp_path / "tokens").write_text("open sesame")
+    with client_of({"puppet": Puppet()}, HttpOptions(token_file=tmp_path / "tokens")) as client:
+        page = html.unescape(client.get("/docs").text)
+        assert "puppet" not in page and "sesame" not in page and "Authorization: Bearer TOKEN" in page
 
 
 def test_figures(client):

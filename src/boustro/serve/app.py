@@ -22,6 +22,7 @@ from prometheus_client import generate_latest
 
 from boustro import __version__
 from boustro.serve.batcher import Batcher, Full
+from boustro.serve.examples import MADE_UP, Example
 from boustro.serve.files import answer_file, json_of, text_of
 from boustro.serve.http import HttpOptions, Refused, make_app
 from boustro.serve.options import ServeLimits
@@ -48,6 +49,7 @@ class Service:
     def __init__(self, open_models: Callable[[], dict[str, Served]], limits: ServeLimits) -> None:
         self.limits, self.figures = limits, Figures()
         self.models: dict[str, Served] = {}
+        self.examples: list[Example] = []
         self.batcher = Batcher(limits.waiting, limits.batch, self.figures.batch_done)
         self.failure: Exception | None = None
         self.is_stopping = False
@@ -65,8 +67,7 @@ class Service:
         def work() -> None:
             try:
                 opened = self._open_models()
-                for model in opened.values():  # what the first input alone would wait for
-                    model.answer([model.parse(model.example, "the example")])
+                self.examples = [example_of(model) for model in opened.values()]  # the first input would wait for it
                 self.models = opened
             except Exception as error:
                 self.failure = error
@@ -129,7 +130,7 @@ def make_service(service: Service, http: HttpOptions, failed: Callable[[], None]
     app = make_app("Boustro", http, OPEN, behind_guard, version=__version__, lifespan=lifespan)
     _add_predictions(app, service)
     _add_state(app, service)
-    _add_pages(app)
+    _add_pages(app, service, token=http.token_file is not None)
     paths = [route.path for route in app.routes if hasattr(route, "path")]  # type: ignore[attr-defined]
     app.add_middleware(Watch, figures=service.figures, paths=paths)  # type: ignore[arg-type]
     return app
@@ -204,7 +205,7 @@ def _add_state(app: FastAPI, service: Service) -> None:
         return PlainTextResponse(generate_latest(service.figures.registry), media_type="text/plain; version=0.0.4")
 
 
-def _add_pages(app: FastAPI) -> None:
+def _add_pages(app: FastAPI, service: Service, token: bool) -> None:
     page = (package_files("boustro.serve") / "page.html").read_text("utf-8")
 
     @app.get("/", include_in_schema=False)
@@ -213,7 +214,14 @@ def _add_pages(app: FastAPI) -> None:
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Any:
-        return HTMLResponse(documentation(app.openapi()), headers=PAGE_HEADERS)
+        shown = MADE_UP if token or not service.examples else service.examples
+        return HTMLResponse(documentation(app.openapi(), shown, token), headers=PAGE_HEADERS)
+
+
+def example_of(model: Served) -> Example:
+    """What a model answers to its own example."""
+    (output,) = model.answer([model.parse(model.example, "the example")]).outputs
+    return Example(model.name, model.task, model.example, output, model.width is not None)
 
 
 def with_options(model: Served, asked: PredictRequest) -> Served:

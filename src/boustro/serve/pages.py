@@ -4,9 +4,10 @@ Both are whole in themselves: the browser may load nothing else and may talk onl
 """
 
 import html
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+from boustro.serve.examples import MADE_UP, SERVER, Example, examples_of
 
 PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
@@ -19,28 +20,46 @@ STYLE = (
     "padding:0 1rem;overflow-wrap:anywhere}h2{margin-top:2.5rem}code,pre{font:.9rem ui-monospace,monospace}"
     "pre{padding:.8rem;border:1px solid #8888;border-radius:.4rem;overflow:auto}table{border-collapse:collapse}"
     "td,th{text-align:left;vertical-align:top;padding:.2rem 1rem .2rem 0;overflow-wrap:break-word}"
-    "th,td code{white-space:nowrap}"
+    "th,td code{white-space:nowrap}.try{position:relative}.try pre{padding-right:5rem;white-space:pre-wrap}"
+    ".try button{position:absolute;right:.5rem;top:.5rem;font:inherit;font-size:.85rem;cursor:pointer}"
 )
+SCRIPT = f"""<script>
+for (const made of document.querySelectorAll(".try")) {{
+  const command = made.querySelector("pre"), button = made.querySelector("button");
+  command.textContent = command.textContent.replaceAll("{SERVER}", location.origin);
+  button.onclick = async () => {{
+    try {{ await navigator.clipboard.writeText(command.textContent); button.textContent = "Copied"; }}
+    catch {{ getSelection().selectAllChildren(command); button.textContent = "Selected"; }}
+  }};
+}}
+</script>"""
 
 
-def documentation(openapi: Mapping[str, Any]) -> str:
-    """HTML that describes every route: what it takes, what it answers, its errors."""
+def documentation(openapi: Mapping[str, Any], examples: Sequence[Example] = MADE_UP, token: bool = False) -> str:
+    """HTML that describes every route: a command to copy and its answer, what it takes, its errors."""
     info = openapi["info"]
     parts = [
         "<!doctype html><html lang=en><head><meta charset=utf-8>",
         "<meta name=viewport content='width=device-width,initial-scale=1'>",
-        f"<title>{html.escape(info['title'])}: the routes</title><style>{STYLE}</style></head><body>",
+        f"<title>{html.escape(info['title'])}: for programs</title><style>{STYLE}</style></head><body>",
         f"<h1>{html.escape(info['title'])} {html.escape(info['version'])}</h1>",
         "<p><a href='/'>Try a model</a> · <a href='/openapi.json'>OpenAPI</a></p>",
+        "<p>Each route below has a command to copy into a terminal, and what it answers.</p>",
     ]
     for path, methods in openapi["paths"].items():
         for method, route in methods.items():
-            parts += _route(openapi, f"{method.upper()} {path}", route)
-    return "\n".join([*parts, "</body></html>"])
+            shown = list(examples_of(path, method, examples, token))
+            parts += _route(openapi, f"{method.upper()} {path}", route, shown)
+    return "\n".join([*parts, SCRIPT, "</body></html>"])
 
 
-def _route(openapi: Mapping[str, Any], title: str, route: Mapping[str, Any]) -> Iterator[str]:
+def _route(
+    openapi: Mapping[str, Any], title: str, route: Mapping[str, Any], examples: Sequence[tuple[str, str]]
+) -> Iterator[str]:
     yield f"<h2><code>{html.escape(title)}</code></h2><p>{html.escape(route.get('description', ''))}</p>"
+    for command, said in examples:
+        yield f"<div class=try><button>Copy</button><pre>{html.escape(command)}</pre></div>"
+        yield f"<pre>{html.escape(said)}</pre>" if said else ""
     rows = [(p["name"], p.get("schema", {}), p.get("required", False)) for p in route.get("parameters", ())]
     if body := _schema(openapi, route.get("requestBody", {})):
         rows += [(name, own, name in body.get("required", ())) for name, own in body["properties"].items()]
@@ -51,9 +70,6 @@ def _route(openapi: Mapping[str, Any], title: str, route: Mapping[str, Any]) -> 
             yield f"<tr><td><code>{html.escape(name)}</code><td>{html.escape(_kind(schema))}<td>{meaning}</tr>"
         yield "</table>"
     answers = route.get("responses", {})
-    if answer := _schema(openapi, answers.get("200", {})):
-        shown = {name: _example(schema) for name, schema in answer["properties"].items()}
-        yield f"<pre>{html.escape(json.dumps(shown, indent=2, ensure_ascii=False))}</pre>"
     errors = [
         f"<td>{status}<td>{html.escape(said['description'])}" for status, said in answers.items() if status > "399"
     ]
@@ -70,7 +86,3 @@ def _schema(openapi: Mapping[str, Any], part: Mapping[str, Any]) -> Mapping[str,
 def _kind(schema: Mapping[str, Any]) -> str:
     """`string`, `array`, `number or null`"""
     return schema.get("type") or " or ".join(one.get("type", "any") for one in schema.get("anyOf", ())) or "any"
-
-
-def _example(schema: Mapping[str, Any]) -> Any:
-    return schema.get("examples", [{"string": "…", "integer": 0, "array": []}.get(_kind(schema), "…")])[0]
