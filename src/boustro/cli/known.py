@@ -44,7 +44,7 @@ COMMANDS: dict[str, Known] = {
         "label entities or topics on a page, with a model that learns from it",
         (
             "label texts.txt --labels PERSON PLACE --out labelled.jsonl",
-            "label mail.txt --task classify --labels billing,delivery --out topics.jsonl",
+            "label texts.txt --task classify --labels billing,delivery --out topics.jsonl",
         ),
         "out labels task several out_tagger order train tagger port browser",
     ),
