@@ -101,7 +101,8 @@ def test_a_file_without_a_usable_token_is_refused(tmp_path):
 def test_errors_have_one_shape():
     client = client_of()
     answer = client.get("/refused")
-    assert answer.json() == {"error": {"code": "queue_full", "message": "too much is waiting \\ud800"}}
+    said = {"code": "queue_full", "message": "too much is waiting \\ud800", "type": "rate_limit_error", "param": None}
+    assert answer.json() == {"error": said}
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "2")
     assert error(client.get("/nowhere")) == (404, "not_found")
     assert error(client.delete("/x")) == (405, "method_not_allowed")

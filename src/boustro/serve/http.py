@@ -5,9 +5,9 @@
     async def x(): raise Refused(404, "unknown_model", "there is no model ner")
     run_app(app, HttpOptions())
 
-Every error of an app has one shape:
+Every error of an app has one shape, that of OpenAI's services, which their clients read:
 
-    {"error": {"code": "unknown_model", "message": "there is no model ner"}}
+    {"error": {"code": "unknown_model", "message": "there is no model ner", "type": "not_found_error", "param": null}}
 
 A request must name a host of ours (a page elsewhere cannot reach a server on 127.0.0.1 through a name of its own, "DNS
 rebinding"), may not come from the page of another origin, and needs the bearer token where there is one. Nothing here
@@ -38,6 +38,7 @@ KEEP_ALIVE_SECONDS = 75
 DRAIN_BYTES, DRAIN_SECONDS = 1 << 24, 5.0
 """How much of a body is read, and forgotten, and for how long, before a request is refused."""
 CODES = {400: "not_json", 404: "not_found", 405: "method_not_allowed"}
+TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,28 +63,37 @@ class HttpOptions:
 
 
 class Refused(Exception):
-    """A request that cannot be answered: an HTTP status, a code for programs and a sentence for people."""
+    """A request that cannot be answered: an HTTP status, a code for programs and a sentence for people.
 
-    def __init__(self, status: int, code: str, message: str, **headers: str) -> None:
+    `param` is the field of the request that is at fault, where it is one.
+    """
+
+    def __init__(self, status: int, code: str, message: str, param: str | None = None, **headers: str) -> None:
         super().__init__(message)
-        self.status, self.code, self.headers = status, code, headers
+        self.status, self.code, self.param, self.headers = status, code, param, headers
 
     def to_dict(self) -> dict[str, Any]:
-        """The body of the answer; a half character of the request is escaped."""
+        """What is the matter, in a line of a longer answer; a half character of the request is escaped."""
         return {"error": {"code": self.code, "message": str(self).encode("utf-8", "backslashreplace").decode()}}
+
+    def body(self) -> dict[str, Any]:
+        """The whole body of an answer."""
+        kind = TYPES.get(self.status, "invalid_request_error" if self.status < 500 else "server_error")
+        return {"error": self.to_dict()["error"] | {"type": kind, "param": self.param}}
 
     def response(self) -> "Response":
         """The answer."""
         from starlette.responses import JSONResponse
 
         headers = {name.replace("_", "-"): value for name, value in self.headers.items()}
-        return JSONResponse(self.to_dict(), self.status, headers)
+        return JSONResponse(self.body(), self.status, headers)
 
 
 def require_serve(what: str) -> None:
     """`ImportError` with the command to install, where the packages of the extra are missing."""
     try:
         import fastapi  # noqa: F401
+        import httpx  # noqa: F401
         import prometheus_client  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as error:

@@ -72,6 +72,8 @@ class Problem(BaseModel):
 
     code: str
     message: str
+    type: str
+    param: str | None = None
 
 
 class ErrorAnswer(BaseModel):
