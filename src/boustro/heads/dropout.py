@@ -8,7 +8,6 @@ rounded to a multiple of 2⁻¹⁶, and the scale is exact for the rounded one.
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 LEVELS = 1 << 16
 
@@ -27,23 +26,8 @@ class Dropout(nn.Module):
             return x
         if x.device.type != "cpu":
             return F.dropout(x, self.p)
-        dropped = _Drop.apply(x, draw_kept(x.numel(), self.p).view(x.shape), kept_scale(self.p))
-        assert isinstance(dropped, Tensor)
-        return dropped
-
-
-class _Drop(torch.autograd.Function):
-    """x · kept · scale, in the memory of one tensor: what a step allocates costs as much as what it computes."""
-
-    @staticmethod
-    def forward(ctx, x: Tensor, kept: Tensor, scale: float) -> Tensor:  # type: ignore[override]
-        ctx.kept, ctx.scale = kept, scale
-        return kept.to(x.dtype).mul_(scale).mul_(x)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, gradient: Tensor):  # type: ignore[override]
-        return ctx.kept.to(gradient.dtype).mul_(ctx.scale).mul_(gradient), None, None
+        kept = draw_kept(x.numel(), self.p).view(x.shape).to(x.dtype).mul_(kept_scale(self.p))
+        return x * kept if x.requires_grad else kept.mul_(x)  # what a step allocates costs as much as what it computes
 
 
 def draw_kept(numel: int, p: float, generator: torch.Generator | None = None, room: Tensor | None = None) -> Tensor:

@@ -27,6 +27,9 @@ from boustro.progress import Progress
 BLOCK_WORDS = 8192
 BLOCK_EXAMPLES = 256
 MIX_WORDS = 256  # so many words with all layers fit a CPU's caches
+KEPT_BYTES = 31 << 20
+"""A block of just below 32 MiB, allocated and freed: glibc keeps freed blocks up to that size for later ones from then
+on, so that a step, which allocates some megabytes, does not ask the system for new pages each time."""
 Targets = Callable[[np.ndarray, Tensor], Any]
 Groups = Sequence[tuple[np.ndarray, float]]
 
@@ -93,6 +96,7 @@ def train_head(
             raise ValueError(f"a {head.kind} head is trained at once, without noise; leave --word-dropout out")
         return _solve(head, inputs, targets, dev)
     words = _Words(head, inputs, dev, device)
+    torch.empty(KEPT_BYTES, dtype=torch.uint8)
     groups = groups or [(np.arange(len(inputs)), 1.0)]
     steps = options.epochs * sum(-(-len(numbers) // batch_sentences) for numbers, _ in groups)
     optimizer, schedule = _make_optimizer(head, options, steps)
