@@ -14,6 +14,8 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
 OUTSIDE = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changes.md"}
+LEFT_OUT = ("log.md",)
+"""Pages of the repository that the site has not, see mkdocs.yml; links to them are plain words there."""
 INTEGRATIONS = {
     "boustro.integrations.sklearn": ("TaskEstimator", "TaggerClassifier", "TextClassifier", "PairClassifier",
                                      "TextRegressor", "PairRegressor"),
@@ -24,10 +26,10 @@ INTEGRATIONS = {
 
 
 def on_config(config: Any) -> Any:
-    """List the pages of docs/ that mkdocs.yml does not name among the guides, so that a new page needs no other line."""
+    """List pages of docs/ that mkdocs.yml does not name among the guides, so that a new page needs no other line."""
     (guides,) = (part["Guides"] for part in config["nav"] if isinstance(part, dict) and "Guides" in part)
     named = re.findall(r"[\w-]+\.md", str(config["nav"]))
-    guides += sorted({path.name for path in (ROOT / "docs").glob("*.md")} - set(named))
+    guides += sorted({path.name for path in (ROOT / "docs").glob("*.md")} - {*named, *LEFT_OUT})
     return config
 
 
@@ -47,6 +49,9 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 def with_links(markdown: str) -> str:
     """`](docs/data.md)` and `](../README.md#limits)` → `](data.md)` and `](index.md#limits)`."""
 
+    for name in LEFT_OUT:
+        markdown = re.sub(rf"\[([^\]]*)\]\((?:docs/)?{re.escape(name)}(?:#[\w-]*)?\)", r"\1", markdown)
+
     def lead(match: re.Match[str]) -> str:
         name = match[1].removeprefix("../").removeprefix("docs/")
         return f"]({OUTSIDE.get(name, name)}{match[2]})"
@@ -58,10 +63,10 @@ def reference() -> str:
     """The page of public names, each with its docstring."""
     sys.path.insert(0, str(ROOT / "src"))
     try:
-        from boustro import _HOMES
+        from boustro import _homes
     finally:
         sys.path.pop(0)
-    homes = sorted((module, name) for name, module in _HOMES.items())
+    homes = sorted((module, name) for name, module in _homes().items())
     own = [(module, [name for _, name in names]) for module, names in groupby(homes, key=lambda home: home[0])]
     lines = [
         "# Reference",

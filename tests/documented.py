@@ -71,6 +71,9 @@ MADE = (
     "tokenize corpus.jsonl --tokenizer gpt2 --out shards",
     "pretrain --shards shards --preset mini --out my-forward",
     "fit --train train.conll --dev dev.conll --encoder starter --out ner",
+    "fit --train train.conll --dev dev.conll --encoder starter --out names",
+    "fit --train texts.jsonl --dev dev-texts.jsonl --out topics",
+    "demo --copy-sample sample",
     "pretrain --objective prefix-suffix --preset biglm-mini --shards shards --out my-biglm",
 )
 DATA_SETS = ("conll2003", "wnut17", "crossner_politics")
@@ -120,6 +123,7 @@ def make_folder(folder: Path) -> Path:
     _write(folder / "texts.txt", "Ada left. It rained.\n")
     _write(folder / "nested.jsonl", '{"text": "Ada left Port Lisse.", "entities": [[9, 19, "LOC"], [14, 19, "PER"]]}\n')
     _write(folder / "answers.jsonl", '{"words": ["Ada", "left"], "entities": [[0, 1, "PER"]], "source": ""}\n')
+    _write(folder / "labelled.jsonl", '{"words": ["Ada", "left"], "entities": [[0, 1, "PERSON"]], "source": ""}\n')
     _write(folder / "names.tsv", "Ada\tPER\n")
     _write(folder / "gaps.txt", "Ada ___ it.\n___ left.\n")
     for name in ("openbookqa-train", "arc-easy-train", "easy"):
@@ -198,7 +202,8 @@ def run_block(block: str, folder: Path) -> None:
         if (arguments := arguments_of(command)) is None:
             continue
         arguments = make_small(arguments)
-        if "--out" in arguments:  # a placeholder, or the result of another choice in the same block
+        if "--out" in arguments and arguments[0] != "label":  # which continues a file
+            # A placeholder, or the result of another choice in the same block.
             _remove(folder / arguments[arguments.index("--out") + 1])
         assert main(arguments) == 0, " ".join(arguments)
 

@@ -85,6 +85,13 @@ def test_the_hubs_progress_bars_are_turned_off_outside_a_terminal_alone(monkeypa
         assert environment.get("HF_HUB_DISABLE_PROGRESS_BARS") == expected
 
 
+def test_warnings_of_transformers_are_shown_to_those_who_ask():
+    for given, verbosity in (({}, "error"), ({"TRANSFORMERS_VERBOSITY": "info"}, "info")):
+        environment = dict(given)
+        set_environment(environment)
+        assert environment["TRANSFORMERS_VERBOSITY"] == verbosity
+
+
 def test_too_little_memory_is_no_bug_of_ours(monkeypatch, capsys):
     def doctor() -> None:
         raise MemoryError("Unable to allocate 9 TiB")
@@ -446,3 +453,18 @@ def test_a_tagger_whose_lm_has_moved_says_what_to_do(tiny_lm, tmp_path, folder, 
     assert f"{tmp_path}/ner: its encoder was not found" in said and said.endswith("name it with --encoder")
     moved = ["--encoder", str(tmp_path / "moved")]
     assert main(["evaluate", str(tmp_path / "ner"), str(folder / "dev.conll"), *moved]) == 0
+
+
+def test_the_sample_is_copied_and_files_of_others_are_kept(tmp_path, capsys):
+    """Its messages can be labelled, and the same ones are there with entities and with topics."""
+    sample = tmp_path / "sample"
+    for _ in range(2):
+        assert main(["demo", "--copy-sample", str(sample)]) == 0
+    messages = (sample / "messages.txt").read_text("utf-8").splitlines()
+    for name in ("messages", "topics"):
+        assert [
+            json.loads(line)["text"] for line in (sample / f"{name}.jsonl").read_text("utf-8").splitlines()
+        ] == messages
+    (sample / "messages.txt").write_text("mine\n")
+    assert "messages.txt exists and is not the sample's" in fails(capsys, "demo", "--copy-sample", sample)
+    assert (sample / "messages.txt").read_text() == "mine\n"

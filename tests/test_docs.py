@@ -3,6 +3,7 @@
 Every command is parsed. `make test` runs a block for each command, `make test-long` all.
 """
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -66,6 +67,7 @@ def here(placeholders, tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", BLOCKS, ids=lambda name: name[:60])
 def test_options_of_commands_shown_are_taken(name, here, monkeypatch):
     monkeypatch.setattr("boustro.cli.arguments.call", check_options)
+    monkeypatch.setattr("boustro.cli.usage.check_places", lambda *given: None)  # commands before them make the files
     commands = [arguments for command in expand(BLOCKS[name], here) if (arguments := arguments_of(command)) is not None]
     for arguments in commands:
         assert main(arguments) == 0, " ".join(arguments)
@@ -116,3 +118,20 @@ def test_the_page_of_options_is_what_the_options_are():
     from boustro.cli.tables import page
 
     assert (ROOT / "docs/options.md").read_text("utf-8") == page()
+
+
+def test_figures_that_stand_on_several_pages_are_those_of_the_data_file():
+    """`docs/figures.json` has each with its pages: change it there first, and this test names the pages to change."""
+    figures = json.loads((ROOT / "docs/figures.json").read_text("utf-8"))
+    lacking = [
+        f"{page}: {own['value']} ({name})"
+        for name, own in figures.items()
+        for page in own["pages"]
+        if not re.search(rf"(?<![\d.,]){re.escape(own['value'])}(?![\d])", (ROOT / page).read_text("utf-8"))
+    ]
+    assert not lacking
+    assert len(figures) > 15 and all(len(own["pages"]) > 1 for own in figures.values())
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 90

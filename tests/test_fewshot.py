@@ -13,7 +13,7 @@ from boustro.heads.closed_form import CLOSED_FORMS
 from boustro.heads.many.passes import PASSES
 from boustro.studies.fewshot.heads import resolve_head
 from boustro.studies.fewshot.options import ShotOptions
-from boustro.studies.fewshot.report import curve_figure, scores, verdict
+from boustro.studies.fewshot.report import curve_figure, scores, summary, verdict
 from boustro.studies.fewshot.results import compare_points
 from boustro.studies.fewshot.stacked import StackedStudy
 from boustro.studies.report.blocks import Figure
@@ -203,7 +203,12 @@ def test_a_verdict_admits_that_there_is_no_difference():
         "points": [point("a", 50.0, 0.0, None), point("b", 49.0, 1.0, 0.4)],
     }
     assert verdict(results) == "At K = 4 a reaches 50.0 dev F1, 1.0 points above b (p = 0.400, no reliable difference)."
+    few = "1 draw cannot tell whether its lead over b is real, whatever it is: give --draws 6 or more"
+    assert summary(results) == f"Use a. It reaches 50.0 F1 at K = 4; {few}."
     results["points"][1]["to_best"] |= {"p_holm": 0.002, "reliable": True}
+    for point in results["points"]:
+        point["score"]["values"], point["sentences"] = [50.0] * 6, [9] * 6
+    assert summary(results) == "Use a. It reaches 50.0 F1 at K = 4; its lead over b is probably real."
     assert "no reliable" not in verdict(results)
     assert "<svg" in curve_figure(results["points"], "dev")
 

@@ -164,8 +164,7 @@ def test_the_table_of_contents_leads_to_every_section_and_the_verdict_comes_firs
         for wanted in (("a", "href"), ("section", "id"))
     )
     assert links == sections == [*targets[:-1], "raw", "made"] and longer.tags.count("h2") == len(links)
-    first = "".join(page.text["p"][:1])
-    assert first == verdict(results)
+    assert page.text["p"][:2] == [REPORT.summary(results), verdict(results)]
     assert text.index("class=verdict") < text.index("<section")
     order = [t for t in targets if t != "compared" and t != "made"]
     assert order == "scores types mistakes confusions where cases confident layers curves calibration cost".split()
@@ -359,8 +358,14 @@ def test_a_verdict_admits_that_there_is_no_difference():
     task = {"metric": "F1"}
     results = {"judged_on": "dev", "seeds": 3, "best": "a", "stamp": "", "task": task}
     results["systems"] = [system("a", 80.0, None), second]
+    for own in results["systems"]:
+        own["figures"] = {"recall": {"mean": 71.6}}
+    task |= {"has_spans": True, "units": "entities"}
+    results["data"] = {"dev": {"entities": 2000}}
+    assert REPORT.summary(results) == "Use a. It finds 72 of 100 entities; its lead over b may be chance."
     assert "; no reliable difference to b (0.1 points, 95% interval −0.4 to 0.6, p = 0.800)" in verdict(results)
     second["to_best"] = gap(3.0, 2.0, 4.0, 0.0004, True)
+    assert REPORT.summary(results) == "Use a. It finds 72 of 100 entities; its lead over b is probably real."
     certain = "3.0 points above b (95% interval 2.0 to 4.0, p < 0.001)."
     assert verdict(results) == f"a reaches 80.0 dev F1 (mean of 3 seeds), {certain}"
     assert verdict({**results, "stamp": "3 of 6 cells"}).startswith("Incomplete (3 of 6 cells): a reaches")
@@ -371,6 +376,7 @@ def test_a_verdict_admits_that_there_is_no_difference():
     second["to_best"] = gap(-3.0, -4.0, -2.0, 0.01, True)
     assert ", 3.0 points below b (95% interval −4.0 to −2.0, p = 0.010)." in verdict(results)
     second["to_best"] = gap(3.0, 2.0, 4.0, None, False, num_seeds=1)
+    assert REPORT.summary(results).endswith("; one seed cannot tell whether its lead over b is real.")
     assert "(95% interval over examples only 2.0 to 4.0, one seed: no statement about reliability)." in verdict(results)
     second["to_best"] = gap(3.0, 2.0, 4.0, 0.01, True)
     third = system("c", 79.0, gap(0.2, -1.0, 1.0, 0.7, False))

@@ -1,5 +1,6 @@
 """The documentation site: built from docs/ and docstrings without a warning, and it loads nothing from elsewhere."""
 
+import json
 import os
 import re
 import subprocess
@@ -33,7 +34,8 @@ def site(tmp_path_factory):
 
 
 def test_every_page_is_there_and_in_the_navigation(site):
-    pages = {path.stem for path in (ROOT / "docs").glob("*.md")} | {"index", "api", "contributing", "changes"}
+    pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"log"}
+    pages |= {"index", "api", "contributing", "changes"}
     assert pages <= {path.stem for path in site.glob("*.html")}
     listed = (site / "index.html").read_text("utf-8")
     assert [name for name in pages - {"index"} if f'href="{name}.html"' not in listed] == []
@@ -45,7 +47,29 @@ def test_public_names_have_their_docstrings(site):
     reference = (site / "api.html").read_text("utf-8")
     assert [name for name in boustro.__all__ if not re.search(rf'id="[\w.]+\.{name}"', reference)] == []
     assert "A frozen encoder and a trained head that finds entities, or labels every word." in reference
-    assert "BoustroRecognizer" in reference and "TextClassificationPipeline" in reference
+    assert "BoustroRecognizer" in reference and "TaggerClassifier" in reference
+
+
+@pytest.mark.parametrize(
+    ("word", "page"),
+    [
+        ("7B", "large.html choosing.html llm.html"),
+        ("Spanish", "languages.html choosing.html"),
+        ("deploy", "start.html serving.html"),
+        ("docker", "serving.html install.html"),
+        ("accuracy", "choosing.html tasks.html results.html"),
+        ("cost", "costs.html"),
+        ("GPU", "costs.html large.html install.html"),
+        ("install", "install.html"),
+    ],
+)
+def test_the_search_finds_what_people_look_for(site, word, page):
+    """The index has the word on a page that answers; a heading or a text counts, in any case."""
+    index = json.loads((site / "search" / "search_index.json").read_text("utf-8"))
+    texts = [(own["location"].partition("#")[0], f"{own['title']} {own['text']}") for own in index["docs"]]
+    found = {where for where, text in texts if re.search(rf"\b{word}", text, re.IGNORECASE)}
+    assert set(page.split()) <= found
+    assert not any(where.startswith("log") for where, _ in texts)
 
 
 def test_nothing_is_loaded_from_elsewhere(site):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from boustro.choose import suggestion
-from boustro.cli.help import WORDS, filled
+from boustro.cli.help import WORDS
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import HEADS, owners
 from boustro.options import OptionError, describe_fields
@@ -143,7 +143,7 @@ def form(
             hint = Annotated[hint, arg(name="head")]  # a title
         made.append((name, hint) if required else (name, hint, field(default=defaults[name])))
     options = make_dataclass("Options", made, kw_only=True, frozen=True)
-    options.__doc__ = filled(command.__doc__ or "")
+    options.__doc__ = command.__doc__
     return options
 
 

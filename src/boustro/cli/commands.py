@@ -60,6 +60,9 @@ def fit(
         dry_run: Print how many words the encoder must read, how long that takes and how much disk, then stop.
     """
     check_options(fit, locals())
+    check_output(json)
+    with claim(out, TASKS[task].folder, overwrite):  # said before anything is loaded; below it is held
+        pass
     from boustro.encoders.described import CHEAP, advice
     from boustro.encoders.spec import check_spec
     from boustro.tasks.cost import print_cost
@@ -70,7 +73,6 @@ def fit(
         # Errors in the options come before any work.
         kind = task_class(task)
         model = kind.of(plan_of(kind, encoder, head, training, of_head, cache=run.cache, device=run.device))
-        check_output(json)
         check_spec(model.encoder_spec)
         if reading.documents and not model.in_documents:
             raise OptionError("--documents is for taggers, which read sentences in their documents; leave it out")

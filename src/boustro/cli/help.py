@@ -9,11 +9,12 @@ import re
 import shutil
 import textwrap
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from typing import get_type_hints
 
 from boustro.cli.known import Known
 from boustro.cli.listed import Listed, list_options
-from boustro.tasks import TASKS
+from boustro.tasks import DEFAULT_TASK, TASKS
 
 ALL = "--help-all"
 WORDS = ("-h", "--help", ALL)
@@ -22,19 +23,25 @@ COLUMN = 26
 MOST_COLUMNS = 100
 
 
-def filled(text: str) -> str:
-    """A docstring with its placeholders filled."""
+def filled(text: str, task: str | None = None) -> str:
+    """A docstring with its placeholders filled: for all tasks, or for one."""
     forms: dict[str, list[str]] = {}
     for name, entry in TASKS.items():
         forms.setdefault(entry.reads, []).append(name)
     reads = "; ".join(f"{', '.join(names)}: {what}" for what, names in forms.items())
     tasks = ", ".join(f"{name} ({entry.help})" for name, entry in TASKS.items())
     heads = "; ".join(f"{name}: {', '.join(entry.config.heads())}" for name, entry in TASKS.items())
+    if task is not None:
+        own = TASKS[task]
+        reads = f"For {task}: {own.reads} (--task TASK --help: for another task)"
+        heads = f"For {task}: {', '.join(own.config.heads())}"
     return text.replace("{tasks}", tasks).replace("{reads}", reads).replace("{heads}", heads)
 
 
 def help_of(name: str, command: Known, form: type, everything: bool) -> str:
-    """What `boustro NAME --help` prints; `everything`: with the options that few people use."""
+    """What `boustro NAME --help` prints; `everything`: with the options that few people use, and all tasks' data."""
+    task = next((own.default for own in fields(form) if own.name == "task"), DEFAULT_TASK)
+    form.__doc__ = filled(form.__doc__ or "", None if everything else task)
     options = list_options(form)
     values = [option for option in options if option.positional]
     named = [option for option in options if not option.positional]

@@ -35,8 +35,8 @@ COMMANDS: dict[str, Known] = {
         "boustro.cli.demo:demo",
         "Start",
         "train, compare and look at taggers on the shipped sample",
-        ("demo", "demo --out my-demo --seeds 1"),
-        "out seeds",
+        ("demo", "demo --copy-sample sample"),
+        "out seeds copy_sample",
     ),
     "label": Known(
         "boustro.cli.label:label",

@@ -157,7 +157,8 @@ class Comparison(Grid):
         return summarise(self, cells)
 
     def table(self, results: Mapping[str, Any], width: int) -> tuple[Table, str]:
-        return score_table(results, width)
+        table, note = score_table(results, width)
+        return table, "\n".join(filter(None, (note, REPORT.summary(results))))
 
 
 def measure_speed(model: Any, sentences: Sequence[Any]) -> float:

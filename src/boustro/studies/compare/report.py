@@ -11,7 +11,7 @@ from rich.console import Console
 
 from boustro.studies.compare.learning import calibration, curves, layers
 from boustro.studies.compare.mistakes import confident, confusions, mistakes, sentences, where
-from boustro.studies.report import Results, StudyReport, data_blocks, made, numbers
+from boustro.studies.report import Results, StudyReport, data_blocks, made, numbers, plain
 from boustro.studies.report.blocks import Block, Details, Figure, Prose, Section, Table, TableCell
 from boustro.studies.report.charts import score_dots
 
@@ -36,7 +36,7 @@ def score_table(results: Results, width: int) -> tuple[terminal.Table, str]:
 
 
 def _score_table(results: Results, labels: Sequence[str]) -> terminal.Table:
-    systems, metric = results["systems"], results["task"]["metric"]
+    systems, metric = _by_dev(results["systems"]), results["task"]["metric"]
     table = terminal.Table(box=None, header_style="bold", pad_edge=False)
     for name in ("system", *(f"{n} {metric}" for n in _sets(results)), *labels, "LMs", "trained", "time"):
         table.add_column(name, justify="left" if name == "system" else "right", no_wrap=True)
@@ -64,11 +64,33 @@ def _name_with_seeds(system: Mapping[str, Any], results: Results) -> str:
     return system["name"] + ("" if there == asked else f" ({numbers.seeds(there, asked)})")
 
 
+def summary(results: Results) -> str:
+    """The best system on dev, what it does, and whether its lead over the nearest other one is real."""
+    judged, systems = results["judged_on"], results["systems"]
+    best = next(s for s in systems if s["name"] == results["best"])
+    total = results["data"][judged]["entities" if results["task"]["has_spans"] else "examples"]
+    what = plain.does(best["figures"], best[judged]["mean"], results["task"], total)
+    known = [s for s in _by_dev(systems) if s is not best and s["to_best"] is not None]
+    if not known:
+        return plain.told(best["name"], what, "")
+    rival = next((s for s in known if not s["to_best"]["reliable"]), known[0])
+    gap = rival["to_best"]
+    rest = plain.lead(gap["points"], rival["name"], gap["reliable"])
+    if gap["num_seeds"] == 1:
+        rest = f"one seed cannot tell whether its lead over {rival['name']} is real"
+    return plain.told(best["name"], what, rest)
+
+
+def _by_dev(systems: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The best first."""
+    return sorted(systems, key=lambda s: -s["dev"]["mean"])
+
+
 def verdict(results: Results) -> str:
     """The best system on dev, how much better it is than the next, and whether that is reliable."""
     judged, systems, metric = results["judged_on"], results["systems"], results["task"]["metric"]
     best = next(s for s in systems if s["name"] == results["best"])
-    rest = sorted((s for s in systems if s is not best), key=lambda s: -s["dev"]["mean"])
+    rest = _by_dev([s for s in systems if s is not best])
     seeds = numbers.seeds(best["num_seeds"], results["seeds"])
     seeds = seeds if best["num_seeds"] == 1 else f"mean of {seeds}"
     stamp = f"Incomplete ({results['stamp']}): " if results.get("stamp") else ""
@@ -114,8 +136,8 @@ def compared(results: Results) -> Section:
 
 
 def scores(results: Results) -> Section:
-    """Score and size of every system."""
-    systems, judged, metric = results["systems"], results["judged_on"], results["task"]["metric"]
+    """Score and size of every system, the best on dev first."""
+    systems, judged, metric = _by_dev(results["systems"]), results["judged_on"], results["task"]["metric"]
     against, spans = results["reference"], results["task"]["has_spans"]
     figures = list(systems[0]["figures"])
     named = "against the best" if against == results["best"] else f"against {against}"
@@ -130,12 +152,14 @@ def scores(results: Results) -> Section:
     best = frozenset(i for i, s in enumerate(systems) if s["name"] == results["best"])
     how = f"; at entity level, by conlleval's rules. P and R: precision and recall on {judged}" if spans else ""
     caption = (
-        f"Mean and standard deviation over seeds{how}. Differences from {against} on {judged} in points of {metric}, "
-        f"{TESTED} LMs and head: number of parameters."
+        f"Mean and standard deviation over seeds. Differences from {against} on {judged} in points of {metric}, with a "
+        "95% interval and p."
     )
+    method = f"Scores are means over seeds{how}. Differences are {TESTED} LMs and head: number of parameters."
     plot = score_dots(systems, judged, metric=metric)
     figure = Figure(plot, f"{judged} {metric}: one dot per seed, a line at the mean.")
-    return Section("scores", "Scores", [Table(caption, heads, rows, best), figure])
+    measured = Details("How this was measured", [Prose(method)])
+    return Section("scores", "Scores", [Table(caption, heads, rows, best), measured, figure])
 
 
 def types(results: Results) -> Section | None:
@@ -152,7 +176,7 @@ def types(results: Results) -> Section | None:
         rows.append([label, f"{size:,.0f}", *(_label_cell(s, label, 1) for s in pair), *gaps])
     heads = [label_name, results["task"]["units"], *dict.fromkeys(results["pair_short"])]
     heads += ["difference"] if len(pair) > 1 else []
-    caption = f"F1 on {results['judged_on']} with precision / recall, mean over seeds; differences {TESTED}"
+    caption = f"F1 on {results['judged_on']} with precision / recall, mean over seeds; differences as above"
     blocks: list[Block] = [Table(caption, heads, rows)]
     if len(systems) > len(pair):
         table = _all_types(systems, labels, label_name)
@@ -199,6 +223,7 @@ def cost(results: Results) -> Section:
 
 
 REPORT = StudyReport(
+    summary,
     verdict,
     (
         *(compared, scores, types, mistakes, confusions, where, sentences, confident),

@@ -60,7 +60,9 @@ def shared_results(study: Grid, cells: Sequence[Cell]) -> dict[str, Any]:
         "title": study.title,
         "stamp": "" if len(cells) == len(of) else f"{len(cells)} of {len(of)} cells",
         "missing": [cell.name for cell in of if cell.name not in complete],
-        "command": shlex.join([program, *(a for a in arguments if a not in FLAGS)]),
+        "command": shlex.join(
+            [program if program != "__main__.py" else "boustro", *(a for a in arguments if a not in FLAGS)]
+        ),
         "versions": provenance()["versions"],
         "signature": {**dict(study.units.rules), "version": f"boustro {__version__}"},
         "task": study.facts,

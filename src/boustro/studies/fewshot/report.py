@@ -13,7 +13,7 @@ from rich import table as terminal
 
 from boustro.drawing.frames import Panel, frame_panels, frame_rows
 from boustro.drawing.svg import WIDTH, Scale, dots, path, text, ticks
-from boustro.studies.report import Results, StudyReport, data_blocks, made, numbers
+from boustro.studies.report import Results, StudyReport, data_blocks, made, numbers, plain
 from boustro.studies.report.blocks import Block, Code, Details, Figure, Prose, Section, Table, TableCell
 from boustro.studies.report.charts import Colours, colour_names, spread_dots
 
@@ -40,6 +40,29 @@ EXPLAINED = {
     ),
 }
 OPTIMISTIC = "The runs were selected on the development set that they are scored on, so these scores are optimistic."
+
+
+def summary(results: Results) -> str:
+    """The best encoder at the largest K, what it does, and whether its lead over the next one is real."""
+    points, task = results["points"], results["task"]
+    most = max(point["shots"] for point in points)
+    rivals = sorted((p for p in points if p["shots"] == most), key=lambda p: -selection_score(p))
+    best = rivals[0]
+    what = f"{plain.does(best, best['score']['mean'], task)} at K = {most}"
+    others = [p for p in rivals if p["head"] == best["head"] and p is not best]
+    if not others:
+        return plain.told(best["name"], what, "")
+    rival, draws = others[0], len(best["score"]["values"])
+    gap, tests = rival["to_best"], sum(p["to_best"]["p_holm"] is not None for p in points)
+    rest = plain.lead(gap["points"], rival["name"], gap["reliable"])
+    if gap["p_holm"] is None:
+        rest = f"no test can tell whether its lead over {rival['name']} is real"
+    elif draws < (needed := plain.draws_needed(tests)):
+        rest = (
+            f"{draws} draw{'s' * (draws > 1)} cannot tell whether its lead over {rival['name']} is real, whatever it "
+            f"is: give --draws {needed} or more"
+        )
+    return plain.told(best["name"], what, rest)
 
 
 def verdict(results: Results) -> str:
@@ -155,7 +178,7 @@ def shots_table(results: Results) -> terminal.Table:
 
 def compared(results: Results) -> Section:
     """The protocol, the data and the command."""
-    blocks: list[Block] = [Prose(EXPLAINED[results["protocol"]]), *data_blocks(results)]
+    blocks: list[Block] = [*data_blocks(results), Details("The protocol", [Prose(EXPLAINED[results["protocol"]])])]
     if _searched(results) and results["judged_on"] == "dev":
         blocks.append(Prose(OPTIMISTIC, "note"))
     return Section("compared", "What was compared", blocks)
@@ -235,6 +258,6 @@ def made_of_draws(results: Results) -> Section:
     return made(results, table, note, *runs)
 
 
-REPORT = StudyReport(verdict, (compared, scores, differences, types, made_of_draws))
-OWN_REPORT = StudyReport(verdict, (compared, scores, differences, made_of_draws))
+REPORT = StudyReport(summary, verdict, (compared, scores, differences, types, made_of_draws))
+OWN_REPORT = StudyReport(summary, verdict, (compared, scores, differences, made_of_draws))
 """Where there are no types."""

@@ -94,4 +94,4 @@ class ShotStudy(Grid):
         return summarise(self, cells)
 
     def table(self, results: Mapping[str, Any], width: int) -> tuple[Table, str]:
-        return shots_table(results), f"\n{REPORT.verdict(results)}"
+        return shots_table(results), f"\n{REPORT.summary(results)}\n{REPORT.verdict(results)}"

@@ -19,8 +19,10 @@ Results = Mapping[str, Any]
 class StudyReport:
     """The report of one kind of study."""
 
+    summary: Callable[[Results], str]
+    """The result in plain words (`plain`)."""
     verdict: Callable[[Results], str]
-    """The result in one sentence."""
+    """The same with its statistics, one sentence."""
     sections: tuple[Callable[[Results], Section | None], ...]
     """None where a section does not fit the task."""
 
@@ -28,11 +30,11 @@ class StudyReport:
         """The whole report; `more` are the caller's sections, inserted before the last one."""
         labels = sorted({"answer", *(label for s in results.get("systems", ()) for label in s["per_type"])})
         *body, last = filter(None, (section(results) for section in self.sections))
-        return render_page(results, self.verdict(results), [*body, *more, last], labels)
+        return render_page(results, (self.summary(results), self.verdict(results)), [*body, *more, last], labels)
 
     def markdown(self, results: Results) -> str:
         """The same without the figures, whose numbers are in the tables; measured times come last."""
-        parts = [f"# {results['title']}\n", f"{self.verdict(results)}\n"]
+        parts = [f"# {results['title']}\n", f"{self.summary(results)}\n", f"{self.verdict(results)}\n"]
         made = filter(None, (make(results) for make in self.sections))
         for section in sorted(made, key=lambda s: s.key == "cost"):
             parts += [f"## {section.title}\n", *(text for block in section.blocks if (text := to_markdown(block)))]
@@ -44,12 +46,17 @@ def data_blocks(results: Results) -> list[Block]:
     task = results["task"]
     counted = {"examples": task["examples"], "words": "words", "entities": task["units"]}
     counted = {key: what for key, what in counted.items() if key != "entities" or task["units"] != task["examples"]}
-    rows = [[name, d["name"], *(f"{d[key]:,}" for key in counted)] for name, d in results["data"].items()]
+    rows = [[name, file_name(d["name"]), *(f"{d[key]:,}" for key in counted)] for name, d in results["data"].items()]
     table = Table("The data", ["", "file", *counted.values()], rows)
     blocks: list[Block] = [table, Code(results["command"])]
     if results["missing"]:
         blocks.append(Details(f"{len(results['missing'])} cells are missing", [Prose("; ".join(results["missing"]))]))
     return blocks
+
+
+def file_name(name: str) -> str:
+    """The last part of a path; the name of a data set of the Hub as it is."""
+    return name if name.startswith("hf:") else name.rpartition("/")[2]
 
 
 def made(results: Results, *more: Block) -> Section:

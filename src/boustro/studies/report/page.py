@@ -20,11 +20,11 @@ RULES = """
 html{scroll-behavior:smooth;scroll-padding-top:1rem}
 body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.6 system-ui,sans-serif}
 .page{max-width:78rem;margin:0 auto;padding:2rem 1.2rem 5rem;display:grid;gap:0 3rem}
-nav{font-size:.88rem;margin-bottom:1.4rem}nav ol{list-style:none;padding:0;margin:0;columns:10rem}
+nav{font-size:.88rem;margin-top:2rem;order:1}nav ol{list-style:none;padding:0;margin:0;columns:10rem}
 nav li{padding:.12rem 0}
 nav a{color:var(--muted);text-decoration:none}nav a:hover{color:var(--link);text-decoration:underline}
 @media(min-width:70rem){.page{grid-template-columns:11rem minmax(0,1fr)}
-nav{position:sticky;top:2rem;align-self:start;padding-top:.6rem}nav ol{columns:auto}}
+nav{order:0;margin-top:0;position:sticky;top:2rem;align-self:start;padding-top:.6rem}nav ol{columns:auto}}
 main{min-width:0}a{color:var(--link)}
 h1{font-size:1.75rem;line-height:1.25;margin:0 0 .8rem}
 h2{font-size:1.25rem;margin:3rem 0 .6rem;padding-top:.6rem;border-top:1px solid var(--grid)}
@@ -79,8 +79,11 @@ def stylesheet(labels: Sequence[str]) -> str:
     return f"{root}{RULES.strip()}{STYLE}{css(labels)}".replace("\n", "")
 
 
-def render_page(results: Mapping[str, Any], verdict: str, sections: Sequence[Section], labels: Sequence[str]) -> str:
-    """The whole page."""
+def render_page(
+    results: Mapping[str, Any], told: tuple[str, str], sections: Sequence[Section], labels: Sequence[str]
+) -> str:
+    """The whole page; it begins with the result in plain words, and with its statistics."""
+    summary, verdict = map(html.escape, told)
     title = html.escape(results["title"])
     contents = "".join(f"<li><a href=#{s.key}>{html.escape(s.title)}</a></li>" for s in sections)
     stamp = f"<p class=stamp>Incomplete: {html.escape(results['stamp'])}</p>" if results["stamp"] else ""
@@ -94,6 +97,6 @@ def render_page(results: Mapping[str, Any], verdict: str, sections: Sequence[Sec
         "<meta name=viewport content='width=device-width,initial-scale=1'>"
         f"<title>{title}</title><style>{stylesheet(labels)}</style></head>\n<body><div class=page>"
         f"<nav aria-label=Contents><ol>{contents}</ol></nav>\n<main><h1>{title}</h1>{stamp}"
-        f"<p class=verdict>{html.escape(verdict)}</p>\n{''.join(body)}"
+        f"<p class=verdict>{summary}</p>\n<p class=note>{verdict}</p>\n{''.join(body)}"
         f"</main></div>\n<script type='application/json' id=results>{figures}</script></body></html>\n"
     )
