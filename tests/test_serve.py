@@ -77,7 +77,7 @@ def ask(client, *inputs, path="/v1/predict", **rest):
 def error(response) -> tuple[int, str]:
     assert response.headers["x-request-id"]
     body = response.json()["error"]
-    assert body.keys() == {"code", "message"} and body["message"].strip()
+    assert body.keys() == {"code", "message", "type", "param"} and body["message"].strip()
     return response.status_code, body["code"]
 
 
