@@ -77,6 +77,7 @@ def test_what_is_written_instead():
 def test_a_name_has_one_mask_in_all_texts_of_a_conversation():
     masks = Masks(ToyTagger.types)
     options = {"masks": masks, "delay": 1}
+    assert masks.mask("LOC", "Port  LISSE") == masks.mask("LOC", "Port\nLisse") == "[LOC_1]"
     assert redact(["Okonkwo saw Ada\u00a0 Brandt."], **options)[0].startswith("[PER_1] saw [PER_2]")
     assert (
         redact(["Ada and Okonkwo left [LOC_1] for Zürich."], **options)[0]
@@ -91,6 +92,12 @@ def test_a_mask_in_the_text_stays_and_its_number_is_taken():
     assert rewrite("Dr [PER_7], Li called PER_7", spans, masks, "mask").text == "[PER_1][PER_7][PER_2] called [PER_3]"
     assert rewrite("[PER_7]", [Region(1, 6, "PER", None)], masks, "mask").text == "[PER_7]"
     assert redact(["[PHONE_12345] +49 30 1234567"])[0] == "[PHONE_12345] [PHONE_1]"
+
+
+def test_a_name_before_a_mask_gets_its_number_as_it_would_in_chunks():
+    assert (
+        redact(["Ada, [PER_1], Okonkwo"])[0] == redact(list("Ada, [PER_1], Okonkwo"))[0] == "[PER_1], [PER_1], [PER_2]"
+    )
 
 
 def test_regions_that_overlap_are_one():
@@ -123,6 +130,18 @@ def test_a_tagger_that_contradicts_itself_ends_it(events, safe):
         redactor.feed("more")
     with pytest.raises(RuntimeError, match="begin another"):
         redactor.end()
+
+
+def test_an_entity_and_a_mask_are_released_whole_or_not_at_all():
+    tagger = Lying([], 2)
+    redactor = Redactor(tagger)
+    assert redactor.feed("[PER_1] ").text == ""
+    tagger.safe = 7
+    assert redactor.feed("[PER").text == "[PER_1]"
+    tagger.events, tagger.safe = [Event("final", "LOC", 10, 17, "", 1)], 14
+    assert redactor.feed("_2] x").text == " "  # the entity begins in a mask
+    tagger.events = []
+    assert redactor.end().text == "[PER_2][LOC_1]"
 
 
 def test_a_failure_of_the_tagger_ends_it_and_releases_nothing():

@@ -188,15 +188,16 @@ def rewrite(
         start: See `text`.
         written: Characters that were released before these, which redactions count.
     """
-    literal = []
+    literal, reserved = [], start
     if write == "mask":
-        masks.reserve(text)
         literal = [(start + m.start(), start + m.end()) for m in masks.pattern.finditer(text)]
     parts, redactions, at = [], [], start
     size = written
     for region in regions:
         for begin, end in _outside(region, literal, text, start):
             kept = text[at - start : begin - start]
+            masks.reserve(text[reserved - start : begin - start])  # in order, so that chunks do not change numbers
+            reserved = begin
             name = text[begin - start : end - start]
             instead = {"mask": masks.mask, "label": lambda label, _: f"[{label}]", "event": lambda *_: ""}[write](
                 region.label, name
@@ -205,6 +206,7 @@ def rewrite(
             parts += [kept, instead]
             size += len(kept) + len(instead)
             at = end
+    masks.reserve(text[reserved - start :])
     return Released("".join([*parts, text[at - start :]]), tuple(redactions))
 
 
