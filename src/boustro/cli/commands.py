@@ -22,7 +22,7 @@ from boustro.tasks.data.around import in_documents
 from boustro.tasks.data.dialect import is_table
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DEFAULT_TRAIN_DATA, DataOptions, TrainDataOptions
 from boustro.text.documents import read_documents
-from boustro.text.places import LM, Data, Model, TextFile
+from boustro.text.places import LM, Data, Model, TextToLabel
 
 
 def fit(
@@ -180,7 +180,7 @@ def evaluate(
 
 def predict(
     folder: Positional[Model],
-    files: Positional[tuple[TextFile, ...]] = ("-",),
+    files: Positional[tuple[TextToLabel, ...]] = ("-",),
     format: Literal["text", "jsonl", "csv", "conll", "html", "labelstudio", "argilla"] | None = None,
     reads: Literal["text", "jsonl", "conll", "conllu", "parquet", "arrow", "xml"] | None = None,
     recall: Recall | None = None,

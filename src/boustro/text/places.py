@@ -69,6 +69,15 @@ def check_text(value: str) -> None:
         raise ValueError(f"{value} is a folder; name a file in it")
 
 
+def check_text_to_label(value: str) -> None:
+    """The same; of a folder it is said which command labels all of its files."""
+    if value != "-" and Path(value).is_dir():
+        raise ValueError(
+            f"{value} is a folder; name a file in it, or label all of them: boustro batch MODEL {value} OUT"
+        )
+    check_text(value)
+
+
 def check_corpus(value: str) -> None:
     """A file of text, a folder of files, or a dataset of the Hub."""
     if not is_dataset(value):
@@ -96,6 +105,7 @@ Model = Annotated[Path, Place(check_model, "MODEL")]
 ServedModel = Annotated[str, Place(check_served, "MODEL")]
 Data = Annotated[Path, Place(check_data, "DATA")]
 DataName = Annotated[str, Place(check_data, "DATA")]
+TextToLabel = Annotated[str, Place(check_text_to_label, "DATA")]
 TextFile = Annotated[str, Place(check_text, "DATA")]
 TextPath = Annotated[Path, Place(check_text, "DATA")]
 Corpus = Annotated[str, Place(check_corpus, "DATA")]
