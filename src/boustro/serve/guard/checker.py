@@ -39,7 +39,8 @@ class Checker:
     def __init__(
         self, tagger: Any, labels: Sequence[str] | None, write: Written, delay: int | None, seconds: float
     ) -> None:
-        self.tagger, self.write, self.delay, self.seconds = tagger, write, delay, seconds
+        self.tagger, self.delay, self.seconds = tagger, delay, seconds
+        self.write: Written = write
         self.labels = check_labels(labels, tagger.types)
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="tagger")
         self._secret = os.urandom(32)

@@ -55,8 +55,9 @@ class Conversation:
         if not isinstance(self.is_streamed, bool):
             raise Unchecked("stream", "is neither true nor false")
         prompts = body.get("prompt")
-        is_several = isinstance(prompts, list) and not all(isinstance(one, int) for one in prompts)
-        several = len(prompts) if is_several else 1
+        several = 1
+        if isinstance(prompts, list) and not all(isinstance(one, int) for one in prompts):
+            several = len(prompts)
         number = 1 if body.get("n") is None else body["n"]
         if not isinstance(number, int) or not 1 <= number * several <= self.limits.choices:
             raise Unchecked("n", f"asks for no number of choices from 1 to {self.limits.choices}")
