@@ -29,7 +29,6 @@ from boustro.heads.layout import sentence_rows
 from boustro.heads.many.groups import HeadRun
 from boustro.heads.many.stack import StackedHeads
 from boustro.heads.many.training import train_stacked
-from boustro.heads.options import TrainOptions
 from boustro.heads.registry import HEADS, make_head
 from boustro.heads.training import predict_inputs, train_head
 from boustro.studies.core.draws import draw_all, entity_types
@@ -51,12 +50,13 @@ def one_by_one(
         own = torch.from_numpy(tags[rows])
         torch.manual_seed(run.seed)
         own = {"hidden": hidden, "crf": crf, "dropout": run.dropout, "standardise": False}
+        own |= {"epochs": run.epochs, "lr": run.lr, "weight_decay": run.weight_decay, "mix_epochs": 0}
+        own |= {"batch_sentences": run.batch_sentences}
         chosen = HEADS[kind].options.of_saved(own)
         head = make_head(kind, chosen, ((1, taught.words.shape[1]),), labels)
-        options = TrainOptions(epochs=run.epochs, lr=run.lr, weight_decay=run.weight_decay, mix_epochs=0)
         lengths, targets = np.diff(taught.starts)[sentences], lambda _, batch, own=own: own[batch]
-        inputs, how = Inputs([taught.words[rows][:, None]], lengths), (options, run.seed, run.batch_sentences)
-        train_head(head, inputs, targets, *how, bf16=False)  # heads that are trained together are in fp32
+        inputs = Inputs([taught.words[rows][:, None]], lengths)
+        train_head(head, inputs, targets, run.seed, bf16=False)  # heads that are trained together are in fp32
         heads.append(head)
     return heads
 

@@ -25,15 +25,12 @@ SMALL = {
     "backward": "--preset gpt2/config.json --segment-length 16 --batch-segments 2 --passes 1 --workers 1 --no-compile",
     "fuse": "--tokens 32 --segment-length 16 --batch-segments 2",
     "elmo": "--words 60 --width 8 --cells 16 --letter-window 1",
-    "fit": "--epochs 1",
     "serve": "--port 0",
     "label": "--port 0 --no-browser --seeds 1 --words 40 --epochs 1",
     "predict": "--workers 1",
     "batch": "--workers 1",
     "scaling": "--budgets 32 --seeds 1 --sizes tiny --segment-length 16 --batch-segments 2 --no-compile",
     "compare": "--epochs 1 --seeds 1 --hidden 16 --train-sentences 8",
-    "fewshot": "--draws 2 --shots 1 --budget 2 --epochs 2",
-    "embed-fit": "--epochs 1 --hidden 8",
     "distill": "--epochs 1 --hidden 8",
     "distill-states": "--words 60",
     "language": "--vocabulary 300 --segment-length 64 --batch-segments 4 --preset tiny --passes 1 --epochs 1 "
@@ -42,8 +39,12 @@ SMALL = {
     "seq2seq": "--epochs 1 --prompt-pieces 5",
 }
 """Options that every run of a command gets, instead of the page's values where it names them."""
-SMALL_BY_DATA = {"--shards": "--tokens 32 --segment-length 16 --batch-segments 2", "--train": "--epochs 1"}
-"""The same for `adapt`, which takes running text or labels."""
+SMALL_WITH = {
+    "adapt": {"--shards": "--tokens 32 --segment-length 16 --batch-segments 2", "--train": "--epochs 1"},
+    "fewshot": {"paper": "--shots 1 --budget 2 --epochs 2", "": "--draws 2 --shots 1"},
+    "fit": {"ridge": "", "ridge-pool": "", "statistics": "", "sense": "", "": "--epochs 1"},
+}
+"""The same for commands whose options depend on another word of theirs, the first of these that is there."""
 TINY = {
     "4-12": "2",
     "8192": "400",
@@ -188,9 +189,8 @@ def arguments_of(command: list[str]) -> list[str] | None:
 def make_small(arguments: list[str]) -> list[str]:
     """The same command with the numbers of `SMALL` and the words of `TINY`."""
     name, *rest = [TINY.get(word, word) for word in arguments]
-    small = SMALL.get(name, "")
-    if name == "adapt":
-        small = next(options for option, options in SMALL_BY_DATA.items() if option in rest)
+    small = next((own for word, own in SMALL_WITH.get(name, {}).items() if not word or word in rest), None)
+    small = SMALL.get(name, "") if small is None else small
     for option, values in re.findall(r"(--\S+)((?: [^-]\S*)*)", small):
         rest = _set_option(rest, option, values.split())
     return [name, *rest]

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boustro.heads.mix import LayerConcat, StreamProjection
+from boustro.heads.options import SequenceOptions, SpanOptions, TagOptions
+from boustro.heads.registry import HEADS
 from boustro.metrics.spans import extract_spans
-from boustro.tasks.config import TaggerConfig
 from boustro.tasks.data.schemes import encode_tags, entities_to_bio, tags_to_entities
 from boustro.tasks.labellings import SpanLabelling, TagLabelling, make_labelling, open_labelling
 from boustro.types import Entity, Sentence
@@ -30,7 +31,7 @@ def tagged(draw) -> Sentence:
 
 @given(st.lists(tagged(), min_size=1, max_size=5), st.sampled_from(["bio", "bioes"]))
 def test_what_a_perfect_tagging_head_answers_is_the_reference(sentences, scheme):
-    labelling = TagLabelling.learn(sentences, TaggerConfig(tag_scheme=scheme))
+    labelling = TagLabelling.learn(sentences, TagOptions(tag_scheme=scheme))
     rows = np.cumsum([0, *map(len, sentences)])
     targets = labelling.targets(sentences)
     again = open_labelling(**labelling.to_dict())
@@ -54,7 +55,7 @@ def test_io_loses_nothing_but_the_border_between_neighbours_of_one_type(sentence
 
 @given(st.lists(tagged(), min_size=1, max_size=5))
 def test_what_a_perfect_span_head_answers_is_the_reference(sentences):
-    labelling = SpanLabelling.learn(sentences, TaggerConfig())
+    labelling = SpanLabelling.learn(sentences, SpanOptions())
     gold = labelling.targets(sentences)(np.arange(len(sentences)), torch.zeros(0))
     for sentence, spans in zip(sentences, gold, strict=True):
         answer = labelling.read([(*span, 0.9) for span in reversed(spans)], sentence)
@@ -72,13 +73,13 @@ def test_of_nested_entities_the_tags_show_the_outermost():
 @pytest.mark.parametrize(("head", "scheme"), [("mlp", "bio"), ("mlp", "bioes"), ("mlp", "io"), ("span", "bio")])
 def test_types_are_the_labels_without_what_the_scheme_adds(head, scheme):
     sentences = [Sentence(("Ada", "sold", "it"), ("B-person-actor", "O", "B-LOC"))]
-    labelling = make_labelling(head, sentences, TaggerConfig(tag_scheme=scheme))
+    labelling = make_labelling(head, sentences, HEADS[head].options.of_saved({"tag_scheme": scheme}))
     assert labelling.types == ("LOC", "person-actor")
 
 
 def test_tags_that_are_no_spans_come_back_as_they_stand():
     sentences = [Sentence(("Ada", "sold", "it"), ("PROPN", "VERB", "PRON"))]
-    labelling = make_labelling("mlp", sentences, TaggerConfig())
+    labelling = make_labelling("mlp", sentences, SequenceOptions())
     assert labelling.labels == labelling.types == ("PRON", "PROPN", "VERB")
     answer = labelling.read((np.array([1, 2, 0]), np.ones(3)), Sentence(("w",) * 3))
     assert answer.tags == sentences[0].tags

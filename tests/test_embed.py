@@ -304,9 +304,9 @@ def test_queries_come_from_standard_input(tiny_pair, files, capsys, monkeypatch)
 
 def test_the_commands_of_every_task(tiny_pair, files, capsys):
     out, pairs = str(files / "e"), str(files / "pairs.jsonl")
-    small = ["--task", "embed", "--encoder", tiny_pair, "--epochs", "1", "--out", out]
+    small = ["--task", "embed", "--encoder", tiny_pair, "--out", out]
     assert main(["check", pairs, "--task", "embed"]) == 0 and "scores: lowest" in capsys.readouterr().out
-    assert main(["fit", "--train", pairs, "--dev", pairs, "--json", "-", "--hidden", "8", *small]) == 0
+    assert main(["fit", "--train", pairs, "--dev", pairs, "--json", "-", "--hidden", "8", "--epochs", "1", *small]) == 0
     scores = json.loads(capsys.readouterr().out)
     assert main(["evaluate", out, pairs, "--json", "-"]) == 0
     assert json.loads(capsys.readouterr().out)["spearman"] == pytest.approx(scores["spearman"], abs=0.01)
@@ -323,14 +323,16 @@ def test_the_commands_of_every_task(tiny_pair, files, capsys):
 
 
 def test_the_former_command(tiny_pair, files, capsys):
-    small = ["--encoder", tiny_pair, "--epochs", "1", "--hidden", "8", "--out", str(files / "e")]
+    small, short = ["--encoder", tiny_pair, "--out", str(files / "e")], ["--epochs", "1", "--hidden", "8"]
     pairs = ["--pairs", str(files / "pairs.jsonl"), "--dev", str(files / "pairs.jsonl")]
-    assert main(["embed-fit", *pairs, "--json", "-", *small]) == 0
+    assert main(["embed-fit", *pairs, "--json", "-", *small, *short]) == 0
     given = capsys.readouterr()
     assert {"pearson", "spearman"} <= json.loads(given.out).keys() and "is now boustro fit --task embed" in given.err
     command = ["embed", str(files / "texts.txt"), "--out", str(files / "v.npy"), "--model", str(files / "e")]
     assert main(command) == 0 and np.load(files / "v.npy").shape[0] == len(TEXTS) + 1
     assert main([*command, "--text-pooling", "mean"]) == 2
     assert main(["embed-fit", "--texts", str(files / "texts.txt"), *small, "--overwrite"]) == 0
+    assert main(["embed-fit", "--texts", str(files / "texts.txt"), *small, *short, "--overwrite"]) == 2
+    assert main(["embed-fit", *pairs, "--transform", "raw", *small, "--overwrite"]) == 2
     assert main(["embed-fit", *small, "--overwrite"]) == 2
     assert main(["embed-fit", "--neighbours", *pairs, *small, "--overwrite"]) == 2

@@ -46,6 +46,15 @@ def study(tiny_lm, tmp_path_factory):
     return arguments, folder / "out"
 
 
+def without(arguments, *options):
+    """Arguments without some options and their values."""
+    kept, words = True, []
+    for word in arguments:
+        kept = word not in options if word.startswith("--") else kept
+        words += [word] * kept
+    return words
+
+
 def read(out):
     return json.loads((out / "results.json").read_text("utf-8"))
 
@@ -93,7 +102,7 @@ def test_after_a_kill_only_the_missing_cells_are_computed(study, capsys):
 
 def test_other_settings_are_other_cells(study, capsys):
     arguments, out = study
-    changed = [*arguments[:-2], "--layers", "last", "--out", str(out)]
+    changed = [*without(arguments, "--out", "--epochs", "--lr"), "--layers", "last", "--out", str(out)]
     assert main([*changed, "--heads", "lda", "--tags", "io", "--shots", "2"]) == 0
     said = capsys.readouterr().err
     assert said.count("(computed in") == 2
@@ -245,7 +254,8 @@ def test_entities_inside_others_are_counted(study, tmp_path):
         for words, _ in DATA
     ]
     (tmp_path / "nested.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records), "utf-8")
-    given = [*arguments[:-2], "--dev", str(tmp_path / "nested.jsonl"), "--shots", "2", "--heads", "ridge", "--out"]
+    given = without(arguments, "--out", "--epochs", "--lr")
+    given += ["--dev", str(tmp_path / "nested.jsonl"), "--shots", "2", "--heads", "ridge", "--out"]
     assert main([*given, str(tmp_path / "out")]) == 0
     (notice,) = [n for n in read(tmp_path / "out")["notices"] if "inside" in n]
     assert notice.startswith(f"dev: {len(NAMES)} entities are inside or across another one") and "outermost" in notice
@@ -317,7 +327,7 @@ def test_a_dry_run_computes_nothing_and_counts_what_is_missing(study, tmp_path, 
 
 def test_a_dry_run_of_the_papers_protocol_knows_the_size_of_the_search(study, tmp_path, capsys):
     arguments, _ = study
-    words = [word for word in arguments if word not in ("--heads", "ridge", "mlp", "--tags", "factored", "bio")]
+    words = without(arguments, "--heads", "--tags", "--lr", "--draws", "--out")
     seconds = []
     for budget in ("3", "300"):
         given = [*words, "--protocol", "paper", "--budget", budget, "--out", str(tmp_path / "out"), "--dry-run"]

@@ -7,7 +7,7 @@ import torch
 
 import boustro
 from boustro.cli.arguments import refuse_other_heads
-from boustro.heads.options import HeadOptions, SequenceOptions
+from boustro.heads.options import SequenceOptions, TagOptions
 from boustro.heads.registry import HEADS, make_head
 from boustro.metrics.labels import LabelScore
 from boustro.tasks import TASKS
@@ -127,8 +127,10 @@ def test_an_option_belongs_to_heads(task, kind, option, message):
 
 def test_a_preset_is_for_all_heads():
     linear, ridge = (boustro.Tagger("no/such-model", kind, preset="paper") for kind in ("linear", "ridge"))
-    assert linear.head_options == SequenceOptions(standardise=False, crf=False, decode="argmax", dropout=0.1)
-    assert ridge.head_options == HeadOptions(standardise=False) and ridge.config.layers == "last"
+    assert linear.head_options == SequenceOptions(
+        standardise=False, crf=False, decode="argmax", dropout=0.1, batch_sentences=32
+    )
+    assert ridge.head_options == TagOptions(standardise=False) and ridge.config.layers == "last"
 
 
 def test_heads_of_one_task_have_the_same_defaults_or_are_not_trained_at_once():

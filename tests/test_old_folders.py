@@ -31,8 +31,8 @@ def test_a_tagger_of_version_0_1_answers_as_it_did(name, tmp_path):
 
 def test_what_an_old_folder_was_made_with_is_kept():
     tagger = boustro.Tagger.from_pretrained(FOLDERS / "bioes-0.1")
-    config, head = tagger.config, tagger.head_options
-    assert (config.tag_scheme, config.mix_lr_multiplier, head.hidden, head.crf) == ("bioes", 5.0, 8, False)
+    head = tagger.head_options
+    assert (head.tag_scheme, head.mix_lr_multiplier, head.hidden, head.crf) == ("bioes", 5.0, 8, False)
 
 
 def test_options_of_other_heads_that_an_old_folder_has_are_none():
@@ -74,4 +74,4 @@ def test_a_sentence_encoder_of_version_0_1_answers_as_it_did(tmp_path):
         vectors = opened.encode([row["text"] for row in rows])
         np.testing.assert_allclose(vectors[:, :8], [row["vector"] for row in rows], atol=2e-3)
         np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), [row["norm"] for row in rows], atol=2e-2)
-    assert opened.config.text_pooling == "sif" and opened.config.pooling == "exit"
+    assert opened.head_options.text_pooling == "sif" and opened.config.pooling == "exit"

@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from boustro.heads.base import Head
 from boustro.heads.inputs import Inputs
-from boustro.heads.options import HiddenTextOptions, TrainOptions
+from boustro.heads.options import ClassOptions
 from boustro.heads.pooled import pool_max, pool_mean
 from boustro.heads.registry import HEADS, make_head
 from boustro.heads.training import Dev, predict_inputs, train_head
@@ -23,7 +23,7 @@ batches = st.lists(st.integers(0, 5), max_size=7)
 
 def make(kind: str, **options) -> Head:
     torch.manual_seed(1)
-    return make_head(kind, HiddenTextOptions(**{"hidden": 8, "dropout": 0.0} | options), ((1, WIDTH),), CLASSES).eval()
+    return make_head(kind, ClassOptions(**{"hidden": 8, "dropout": 0.0} | options), ((1, WIDTH),), CLASSES).eval()
 
 
 def words(lengths, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -103,10 +103,9 @@ def test_a_trained_head_opens_as_it_was_saved(kind, tmp_path):
         return 100 * float(np.mean([answer.argmax() == c for answer, c in zip(answers, classes, strict=True)]))
 
     torch.manual_seed(1)
-    head = make(kind, dropout=0.1)
+    head = make(kind, dropout=0.1, epochs=30, lr=1e-2, batch_sentences=8)
     targets = lambda texts, _: torch.from_numpy(classes[texts])  # noqa: E731
-    options = TrainOptions(epochs=30, lr=1e-2)
-    log = train_head(head, inputs, targets, options, 1, 8, Dev(inputs, accuracy))
+    log = train_head(head, inputs, targets, 1, Dev(inputs, accuracy))
     assert log.losses[-1] < log.losses[0] / 2 and max(log.scores) > 85
     save_file(head.state_dict(), tmp_path / "head.safetensors")
     again = make(kind)

@@ -6,7 +6,7 @@ import torch
 
 import boustro
 from boustro.heads.closed_form import LabelledWords, ridge
-from boustro.heads.options import HeadOptions
+from boustro.heads.options import TagOptions
 from boustro.heads.registry import make_head
 from boustro.types import Sentence
 
@@ -16,7 +16,7 @@ BIOES = ("O", "B-PER", "E-PER", "I-PER", "S-PER")
 
 
 def head(labels=BIO, width=3, **options):
-    return make_head("ridge", HeadOptions(**options), ((1, width),), labels)
+    return make_head("ridge", TagOptions(**options), ((1, width),), labels)
 
 
 def entities(labels, tags, starts):
@@ -75,7 +75,7 @@ def test_what_it_cannot_do_is_refused(labels):
 
 def test_word_dropout_and_weak_labels_are_refused(tiny_pair):
     data = [Sentence(("Ada", "left"), ("B-PER", "O")), Sentence(("It", "rained"), ("O", "O"))]
-    with pytest.raises(ValueError, match="without noise; leave --word-dropout out"):
+    with pytest.raises(ValueError, match="word_dropout is not for a ridge head"):
         boustro.Tagger(tiny_pair, "ridge", word_dropout=0.2, cache=False).fit(data)
     with pytest.raises(ValueError, match="trained at once"):
         boustro.Tagger(tiny_pair, "ridge", cache=False).fit(data, weak=data)

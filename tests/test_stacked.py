@@ -9,7 +9,6 @@ from boustro.heads.inputs import Inputs
 from boustro.heads.many.groups import HeadRun
 from boustro.heads.many.stack import StackedHeads
 from boustro.heads.many.training import CACHE_BYTES, train_stacked
-from boustro.heads.options import TrainOptions
 from boustro.heads.registry import HEADS, make_head
 from boustro.heads.training import mix_all, predict_inputs, train_head
 
@@ -42,13 +41,13 @@ def train_one(kind: str, run: HeadRun, hidden: int | None, crf: bool) -> Head:
     rows = np.concatenate([np.arange(STARTS[s], STARTS[s + 1]) for s in run.sentences])
     torch.manual_seed(run.seed)
     own = {"hidden": hidden, "crf": crf, "dropout": run.dropout, "standardise": False}
+    own |= {"epochs": run.epochs, "lr": run.lr, "weight_decay": run.weight_decay, "mix_epochs": 0}
+    own |= {"batch_sentences": run.batch_sentences}
     chosen = HEADS[kind].options.of_saved(own)
     head = make_head(kind, chosen, ((1, WIDTH),), LABELS)
-    options = TrainOptions(epochs=run.epochs, lr=run.lr, weight_decay=run.weight_decay, mix_epochs=0)
     own, lengths = torch.from_numpy(TAGS[rows]), LENGTHS[list(run.sentences)]
     targets = lambda _, batch: own[batch]  # noqa: E731
-    how = (options, run.seed, run.batch_sentences)
-    train_head(head, Inputs([VECTORS[rows][:, None]], lengths), targets, *how, bf16=False)
+    train_head(head, Inputs([VECTORS[rows][:, None]], lengths), targets, run.seed, bf16=False)
     return head
 
 

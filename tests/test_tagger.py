@@ -13,9 +13,9 @@ from boustro.encoders.spec import load_encoder
 from boustro.heads.dropout import Dropout
 from boustro.heads.inputs import Inputs
 from boustro.heads.mix import LayerMix
-from boustro.heads.options import SequenceOptions, TrainOptions
+from boustro.heads.options import SequenceOptions
 from boustro.heads.registry import HEADS, make_head
-from boustro.heads.training import Dev, propose_batch, train_head
+from boustro.heads.training import Dev, train_head
 from boustro.tasks.config import TaggerConfig
 from boustro.tasks.data.conll import format_conll
 from boustro.types import Sentence
@@ -216,7 +216,7 @@ def test_a_half_written_or_changed_tagger_is_refused(tagger, tmp_path, tiny_lm):
 def test_the_paper_preset_is_section_3_2(tiny_lm):
     config, head = TaggerConfig.choose("mlp", "paper", {})
     assert (config.layers, config.pooling, head.standardise, head.hidden) == ("last", "first", False, None)
-    assert (config.lr, config.batch_sentences, head.dropout) == (1e-3, 32, 0.1)
+    assert (head.lr, head.batch_sentences, head.dropout) == (1e-3, 32, 0.1)
     assert (head.crf, head.decode) == (False, "argmax")
     paper = boustro.Tagger(str(tiny_lm("gpt2")), "mlp", preset="paper", epochs=1).fit(DATA)
     shapes = {name: tuple(p.shape) for name, p in paper.head.named_parameters()}
@@ -262,8 +262,8 @@ def test_a_mix_leaves_the_features_as_they_are():
 
 def test_the_best_epoch_is_kept_and_not_the_last():
     scores = iter([10.0, 30.0, 20.0, 5.0])
-    options = TrainOptions(epochs=4, lr=1e-3, weight_decay=0.0, mix_epochs=4, mix_lr_multiplier=1.0)
-    head = make_head("linear", SequenceOptions(dropout=0.0, crf=False), ((1, 4),), ("O", "X"))
+    options = SequenceOptions(dropout=0.0, crf=False, epochs=4, weight_decay=0.0, mix_lr_multiplier=1.0)
+    head = make_head("linear", options, ((1, 4),), ("O", "X"))
     states = []
 
     def score(answers):
@@ -274,7 +274,7 @@ def test_the_best_epoch_is_kept_and_not_the_last():
     features = np.random.default_rng(0).normal(size=(20, 1, 4)).astype(np.float16)
     lengths, tags = np.array([8, 12]), torch.arange(20) % 2
     dev = Dev(Inputs([features], lengths), score)
-    log = train_head(head, Inputs([features], lengths), lambda _, rows: tags[rows], options, 1, 32, dev)
+    log = train_head(head, Inputs([features], lengths), lambda _, rows: tags[rows], 1, dev)
     assert log.best_epoch == 2
     assert all(torch.equal(head.state_dict()[k], states[1][k]) for k in states[1])
 
@@ -287,10 +287,12 @@ def test_losses_in_bf16_are_those_in_fp32_but_for_rounding_and_weights_stay_fp32
     tags = torch.from_numpy(features[:, 0, 0] > 0).long()
     for bf16 in (False, True):
         torch.manual_seed(1)
-        chosen = HEADS[kind].options.of_saved({"hidden": 32, "crf": crf, "project": 8})
+        chosen = HEADS[kind].options.of_saved(
+            {"hidden": 32, "crf": crf, "project": 8, "epochs": 2, "batch_sentences": 8}
+        )
         head = make_head(kind, chosen, ((2, 16),), ("O", "B-X"))
-        inputs, options = Inputs([features], lengths), TrainOptions(epochs=2)
-        losses.append(train_head(head, inputs, lambda _, rows: tags[rows], options, 1, 8, bf16=bf16).losses)
+        inputs = Inputs([features], lengths)
+        losses.append(train_head(head, inputs, lambda _, rows: tags[rows], 1, bf16=bf16).losses)
         assert all(parameter.dtype == torch.float32 for parameter in head.parameters())
         vectors = torch.randn(4, 16)
         assert head.scores(vectors, torch.tensor([4])).dtype == torch.float32
@@ -349,4 +351,4 @@ def test_dropout_drops_as_many_as_it_should_and_keeps_the_mean(p):
 
 @pytest.mark.parametrize(("sentences", "batch"), [(1, 4), (46, 4), (183, 15), (384, 32), (14041, 32)])
 def test_few_sentences_make_small_batches(sentences, batch):
-    assert propose_batch(sentences) == batch
+    assert SequenceOptions().batch(sentences) == batch

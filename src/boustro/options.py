@@ -55,6 +55,17 @@ def above(low: float) -> Range:
     return Range(low, without_low=True)
 
 
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Beside the type of a field: only where another field of its dataclass has one of `values` is it read.
+
+    Another value than its default is refused elsewhere, because it would do nothing.
+    """
+
+    option: str
+    values: Range | tuple[Any, ...]
+
+
 MOST_WIDTH = 65_536
 Count = Annotated[int, Range(1)]
 Workers = Annotated[int, Range(1, 1024)]
@@ -100,14 +111,30 @@ class PresetOptions:
 def check_options(given: Any, values: Mapping[str, Any] | None = None) -> None:
     """Check the fields of a dataclass, or of a function the `values` of its parameters, by their types.
 
-    What is checked: ranges, `Literal`s, and that numbers, booleans, texts and paths are such. Raises `OptionError`, a
-    `ValueError`, for the first that does not fit.
+    What is checked: ranges, `Literal`s, and that numbers, booleans, texts and paths are such; then of a dataclass, that
+    what is not the default is read (`Where`). Raises `OptionError`, a `ValueError`, for the first that does not fit.
     """
     owner = given if values is not None else type(given)
     values = vars(given) if values is None else values
     for name, hint in get_type_hints(owner, include_extras=True).items():
         if name in values and (problem := _problem(hint, values[name])):
             raise OptionError(f"{name} must be {problem}, not {shorten(values[name])}")
+    if isinstance(owner, type):
+        for name, other in unread(owner, values).items():
+            raise OptionError(f"{name} is not read where {other} is {values[other]}; leave one of them out")
+
+
+def unread(options: type, values: Mapping[str, Any]) -> dict[str, str]:
+    """The fields of a dataclass that have other `values` than their defaults and are not read (`Where`), each with the
+    field that is why."""
+    hints, found = get_type_hints(options, include_extras=True), {}
+    defaults: dict[str, Any] = {field.name: field.default for field in fields(options)}
+    values = {**defaults, **values}
+    for name in (name for name, default in defaults.items() if values[name] != default):
+        for extra in getattr(hints[name], "__metadata__", ()):
+            if isinstance(extra, Where) and values[extra.option] not in extra.values:
+                found[name] = extra.option
+    return found
 
 
 def describe_fields(options: type) -> dict[str, str]:

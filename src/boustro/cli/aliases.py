@@ -4,14 +4,14 @@ torch is imported when the command runs, so that its help does not wait for it.
 """
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
 from tyro.conf import Positional
 
 from boustro.cli.commands import evaluate, fit
-from boustro.heads.options import CentroidOptions, EmbeddingOptions, StatisticsOptions, Transformed
+from boustro.heads.options import CentroidOptions, EmbeddingOptions, PoolingOptions, StatisticsOptions, Transformed
 from boustro.options import OptionError, Seed, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, as_json, give, only_errors, print_notices
 from boustro.store import read_json
@@ -136,6 +136,11 @@ def embed_fit(
     assert train is not None
     learned = data.pairs is not None or data.neighbours
     head = EmbedConfig.default_head if learned else "statistics"
-    of_head = trained if learned else StatisticsOptions(transform=transform)
+    pooling = {option.name: getattr(trained, option.name) for option in fields(PoolingOptions)}
+    of_head = trained if learned else StatisticsOptions(transform=transform, **pooling)
+    if learned and transform != StatisticsOptions().transform:
+        raise OptionError("--transform is of statistics, and a head is trained here; leave it out")
+    if not learned and trained != EmbeddingOptions(**pooling):
+        raise OptionError("statistics are not trained; leave out the options of training, or give --pairs")
     _say_new("embed-fit", f"boustro fit --task embed --head {head} --train {train} --out {out}", run)
     fit(train, out, data.dev, "embed", encoder, head, seed, training, of_head, json=json, overwrite=overwrite, run=run)

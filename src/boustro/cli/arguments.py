@@ -20,7 +20,7 @@ from boustro.choose import suggestion
 from boustro.cli.help import WORDS
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import HEADS, owners
-from boustro.options import OptionError, describe_fields
+from boustro.options import OptionError, check_options, describe_fields, unread
 from boustro.store import MANIFEST, read_json, record_options
 from boustro.tasks import DEFAULT_TASK, TASKS
 from boustro.tasks.config import TaskConfig
@@ -63,7 +63,8 @@ def prepare(command: Command, arguments: list[str], prog: str) -> tuple[type, li
     if heads:
         given = {n: v for n, v in given.items() if not _is_default_of_others(n, v, TASKS[task].config.heads(), heads)}
         refuse_other_heads(task, heads, [*_names(arguments), *given])
-    return form(command, task, heads, preset, absent), with_values(arguments, given, known)
+    words = with_values(arguments, given, known)
+    return form(command, task, heads, preset, absent, words), words
 
 
 def _heads(command: Command, task: str, arguments: list[str], recipe: Mapping[str, Any]) -> list[str]:
@@ -109,10 +110,11 @@ def form(
     heads: Sequence[str] = (),
     preset: str | None = None,
     absent: Sequence[str] = (),
+    arguments: Sequence[str] = (),
 ) -> type:
     """The parameters of a function as the fields of a dataclass: with the options of a task and of these kinds of heads
-    (by default of all that the task may have), its default head, the values of a preset as defaults, and `absent`
-    options None by default.
+    (by default of all that the task may have), its default head, the values of a preset as defaults, less those that
+    these arguments make of no effect, and `absent` options None by default.
     """
     from tyro.conf import arg
 
@@ -134,8 +136,11 @@ def form(
     for name, hint in hints.items():
         if name == "return":
             continue
-        if is_dataclass(hint) and is_dataclass(defaults[name]):
+        if isinstance(hint, type) and is_dataclass(hint) and is_dataclass(defaults[name]):
             own = {n: v for n, v in of_preset.items() if n in hint.__dataclass_fields__}
+            chosen = {n: _value_of(n.replace("_", "-"), arguments) for n in hint.__dataclass_fields__}
+            without = unread(hint, own | {n: v for n, v in chosen.items() if v is not None})
+            own = {n: v for n, v in own.items() if n not in without}
             own |= dict.fromkeys(n for n in hint.__dataclass_fields__ if n.replace("_", "-") in absent)
             defaults[name] = replace(defaults[name], **own)
         required = defaults[name] is inspect.Parameter.empty
@@ -167,7 +172,8 @@ def options_of_heads(kinds: Sequence[str]) -> type:
         whose = [text if len(own) == len(kinds) else f"{text} ({', '.join(own)})" for text, own in having.items()]
         hint = Annotated[hints[name], arg(help=" ".join(whose))]
         made.append((name, hint, field(default=option.default)))
-    return make_dataclass("HeadOptions", made, kw_only=True, frozen=True)
+    checked = {"__post_init__": check_options}
+    return make_dataclass("HeadOptions", made, namespace=checked, kw_only=True, frozen=True)
 
 
 def options_of(command: Command | type) -> dict[str, bool]:
@@ -259,6 +265,16 @@ def peek(arguments: list[str], option: str) -> str | None:
         return take(arguments, option)[1]
     except OptionError:
         return None  # tyro says it better
+
+
+def _value_of(option: str, arguments: Sequence[str]) -> Any:
+    """What `--option VALUE` means, True or False for `--option` and `--no-option` alone; `None` without it."""
+    import yaml
+
+    if f"--no-{option}" in arguments:
+        return False
+    value = peek([*arguments, "--"], option)
+    return True if value and value.startswith("--") else value and yaml.safe_load(value)
 
 
 def _all_after(arguments: list[str], option: str) -> list[str]:

@@ -3,69 +3,20 @@
 `python -m boustro.cli.tables > docs/options.md` writes the page anew.
 """
 
+import inspect
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any, get_args, get_origin, get_type_hints
 
-from boustro.generation.options import GenerationConfig, InfillOptions, LMOptions, ScoreConfig
+from boustro.cli.known import COMMANDS
+from boustro.heads.options import HeadOptions
 from boustro.heads.registry import HEADS
-from boustro.objectives.split import Split
 from boustro.options import describe_fields
-from boustro.output import RunOptions
-from boustro.pretrain.config import PretrainConfig
-from boustro.roads.options import (
-    AdaptConfig,
-    BackwardConfig,
-    DistillStatesConfig,
-    ElmoConfig,
-    FuseConfig,
-    MemoryConfig,
-    MixtureOptions,
-    Seq2SeqConfig,
-)
-from boustro.serve.batch.options import OutputOptions
-from boustro.serve.http import HttpOptions
-from boustro.serve.labelling.options import LabelOptions
-from boustro.serve.options import ServeLimits
-from boustro.studies.fewshot.options import ShotOptions
-from boustro.studies.labelling.options import SimulateOptions
-from boustro.studies.language.options import LanguageOptions
-from boustro.studies.scaling.options import ScalingOptions
 from boustro.tasks import TASKS
 from boustro.tasks.config import TaskConfig
-from boustro.tasks.data.reading import DataOptions, TrainDataOptions
-from boustro.tasks.distill.options import DistillOptions
-from boustro.tasks.embed.options import VectorOptions
 
-TABLES: dict[str, type] = {
-    **{f"`fit --task {name}`, `{task.name}`: `{task.config.__name__}`": task.config for name, task in TASKS.items()},
-    "`fewshot`": ShotOptions,
-    "`embed` and `similarity`: `VectorOptions`": VectorOptions,
-    "`infill`, `Infiller`: `InfillOptions`": InfillOptions,
-    "`distill`": DistillOptions,
-    "`predict`: where answers go": OutputOptions,
-    "`serve`: where it listens, and who may ask": HttpOptions,
-    "`serve`: its bounds": ServeLimits,
-    "`label`": LabelOptions,
-    "`label --simulate`": SimulateOptions,
-    "`generate`, `Writer`: `GenerationConfig`": GenerationConfig,
-    "`score`, `Writer`: `ScoreConfig`": ScoreConfig,
-    "`generate`, `score`, `infill`, `prompt` and `harness`: how their LMs run": LMOptions,
-    "Labelled data": DataOptions,
-    "`fit`: labelled data, gold and silver": TrainDataOptions,
-    "How a command runs": RunOptions,
-    "`pretrain`": PretrainConfig,
-    "`pretrain --objective prefix-suffix`: `Split`": Split,
-    "`scaling`": ScalingOptions,
-    "`language`": LanguageOptions,
-    "`backward`": BackwardConfig,
-    "`fuse`": FuseConfig,
-    "`adapt`": AdaptConfig,
-    "`elmo`": ElmoConfig,
-    "`distill-states`": DistillStatesConfig,
-    "`memory`": MemoryConfig,
-    "`seq2seq`": Seq2SeqConfig,
-    "`seq2seq`: several tasks": MixtureOptions,
-}
+MOST_NAMED = 6
+"""The commands that a title names; a group of more is for all that have it."""
 HEAD = """# Options
 
 Every option with its values, its default and its meaning. A dash means that the option is required, or that its
@@ -86,12 +37,35 @@ boustro fit --config ner --seed 2 --out again
 
 def page() -> str:
     """docs/options.md."""
-    return "\n\n".join([HEAD, *(f"## {title}\n\n{table(options)}" for title, options in TABLES.items())]) + "\n"
+    tasks = {f"`fit --task {n}`, `{task.name}`: `{task.config.__name__}`": task.config for n, task in TASKS.items()}
+    found: dict[type, list[str]] = {}
+    for command, known in COMMANDS.items():
+        for group in groups(known.function()) if known.group else ():
+            found[group] = [*dict.fromkeys([*found.get(group, []), command])]
+    of_tasks = (HeadOptions, TaskConfig)
+    tables = tasks | {title(g, own): g for g, own in found.items() if not issubclass(g, of_tasks) and rows(g)}
+    return "\n\n".join([HEAD, *(f"## {name}\n\n{table(options)}" for name, options in tables.items())]) + "\n"
+
+
+def groups(owner: Any) -> Iterator[type]:
+    """The dataclasses of options that a function or another group takes, each before those inside it."""
+    for name, hint in get_type_hints(owner).items():
+        group = next((part for part in (hint, *get_args(hint)) if isinstance(part, type) and is_dataclass(part)), None)
+        if group and name != "return":
+            yield group
+            yield from groups(group)
+
+
+def title(group: type, commands: list[str]) -> str:
+    """The commands that have it, and its name."""
+    named = ", ".join(f"`{command}`" for command in commands) if len(commands) <= MOST_NAMED else "Many commands"
+    return f"{named}: `{group.__name__}`"
 
 
 def table(options: type) -> str:
-    """Markdown: one row per field of a dataclass; of a task a second table, with the options of its heads."""
-    lines = ["| option | values | default | meaning |", "|---|---|---|---|", *rows(options)]
+    """Markdown: what a dataclass is, a row for each field; of a task a second table, with the options of its heads."""
+    about = " ".join((inspect.getdoc(options) or "").partition("\n\n")[0].split())
+    lines = [about, "", "| option | values | default | meaning |", "|---|---|---|---|", *rows(options)]
     if not issubclass(options, TaskConfig):
         return "\n".join(lines)
     kinds = options.heads()

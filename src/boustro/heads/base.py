@@ -61,8 +61,8 @@ class Head(nn.Module, ABC):
         mix = MIXES[options.combine]
         self.mixes = Mixes(mix(layers, width, options.standardise) for layers, width in streams)
         self.widths = [mix.width for mix in self.mixes]
-        self.projection = StreamProjection(self.widths, options.project) if options.project else nn.Identity()
-        width = options.project * len(self.widths) if options.project else sum(self.widths)
+        self.projection = StreamProjection(self.widths, options.projected) if options.projected else nn.Identity()
+        width = options.projected * len(self.widths) if options.projected else sum(self.widths)
         self.body = make_body(width + side, len(self.labels), options)
 
     def project(self, vectors: Float[Tensor, "N e"]) -> Float[Tensor, "N d"]:

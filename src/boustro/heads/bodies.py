@@ -20,7 +20,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from boustro.heads.dropout import Dropout
 from boustro.heads.layout import by_length, pad, restore, time_major
-from boustro.heads.options import DropoutOptions, HiddenOptions
+from boustro.heads.options import HiddenOptions, TrainedOptions
 
 HEAD_WIDTH, GROUP_SENTENCES = 64, 32  # sentences of similar length are padded together for attention
 
@@ -36,7 +36,7 @@ class PerWord(nn.Sequential):
         return super().forward(x)
 
 
-def linear(width: int, num_labels: int, options: DropoutOptions) -> PerWord:
+def linear(width: int, num_labels: int, options: TrainedOptions) -> PerWord:
     """One affine map."""
     return PerWord(Dropout(options.dropout), nn.Linear(width, num_labels))
 

@@ -8,16 +8,18 @@ from boustro.options import (
     Count,
     CountOrZero,
     Dropout,
-    OptionError,
     Positive,
     PositiveOrZero,
     Range,
+    Where,
     Width,
     check_options,
+    unread,
 )
 
 Options = TypeVar("Options", bound="HeadOptions")
 
+MIXED, WITH_CRF = Where("combine", ("mix",)), Where("crf", (None, True))
 Transformed = Literal["raw", "standardised", "top-removed", "whitened"]
 """A key of `heads.transforms.TRANSFORMS`."""
 
@@ -30,9 +32,6 @@ class HeadOptions:
     """How several layers are combined: mixed with learned weights, or concatenated."""
     standardise: bool = True
     """Bring every layer and dimension to mean 0 and standard deviation 1."""
-    project: Width | None = None
-    """Give every stream this width by a linear map, which heads that are trained by steps learn. By default there is
-    no such map."""
 
     def __post_init__(self) -> None:
         """Raises `OptionError` for a value outside its option's range."""
@@ -40,8 +39,9 @@ class HeadOptions:
 
     @classmethod
     def of_saved(cls: type[Options], saved: Mapping[str, Any]) -> Options:
-        """From the options of a folder, where heads of version 0.1 have those of all others too, without effect."""
-        return cls(**{option.name: saved[option.name] for option in fields(cls) if option.name in saved})
+        """From the options of a folder, where heads of version 0.1 have others too, without effect."""
+        own = {option.name: saved[option.name] for option in fields(cls) if option.name in saved}
+        return cls(**{name: value for name, value in own.items() if name not in unread(cls, own)})
 
     def fitted(self, longest: int | None) -> "HeadOptions":
         """The same for data whose longest span has so many words."""
@@ -52,17 +52,50 @@ class HeadOptions:
         """The most words of a span that the head finds; 0 where there is no limit."""
         return 0
 
+    @property
+    def projected(self) -> int | None:
+        """The width that every stream is given by a linear map; `None` where there is no such map."""
+        return None
+
 
 @dataclass(frozen=True, kw_only=True)
-class DropoutOptions(HeadOptions):
-    """Heads that are trained by steps."""
+class StepOptions:
+    """How a head is trained by gradient descent."""
+
+    epochs: Count = 20
+    """Passes over the training data."""
+    lr: Positive = 1e-3
+    """Peak learning rate of AdamW; it decays linearly to 0."""
+    batch_sentences: Count | None = None
+    """Sentences per step. By default 32, fewer for small training sets, so that an epoch has a dozen steps."""
+    weight_decay: PositiveOrZero = 0.01
+    """Weight decay of AdamW."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedOptions(StepOptions, HeadOptions):
+    """Heads that are trained by steps, with their mix of layers."""
 
     dropout: Dropout = 0.3
     """Dropout probability inside the head."""
+    project: Width | None = None
+    """Give every stream this width by a linear map, which is learned. By default there is no such map."""
+    mix_epochs: Annotated[CountOrZero, MIXED] = 4
+    """Epochs that learn the mix of layers; after them it is frozen."""
+    mix_lr_multiplier: Annotated[PositiveOrZero, MIXED, Where("mix_epochs", Range(1))] = 10.0
+    """Learning rate of the mix of layers, as a multiple of --lr."""
+
+    @property
+    def projected(self) -> int | None:
+        return self.project
+
+    def batch(self, num_examples: int) -> int:
+        """Examples per step: by default 32, fewer for small training sets, so that an epoch has a dozen steps."""
+        return self.batch_sentences or min(32, max(4, num_examples // 12))
 
 
 @dataclass(frozen=True, kw_only=True)
-class HiddenOptions(DropoutOptions):
+class HiddenOptions(TrainedOptions):
     """Heads with a layer of hidden units."""
 
     hidden: Width | None = 512
@@ -70,23 +103,26 @@ class HiddenOptions(DropoutOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SequenceOptions(DropoutOptions):
+class TagOptions(HeadOptions):
+    """Heads that score tags of words."""
+
+    tag_scheme: Literal["bio", "io", "bioes"] = "bio"
+    """Tag scheme that the head learns. Output is always BIO."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequenceOptions(TagOptions, TrainedOptions):
     """Heads that score tags and choose a sequence of them."""
 
     crf: bool | None = None
     """Decode with a conditional random field on top of the head. By default it does."""
-    decode: Literal["valid", "argmax"] = "valid"
+    decode: Annotated[Literal["valid", "argmax"], Where("crf", (False,))] = "valid"
     """Without a CRF: the best valid sequence of tags, or the best tag of each word."""
-    threshold: Annotated[float, Range(0.01, 0.99)] | None = None
+    threshold: Annotated[Annotated[float, Range(0.01, 0.99)] | None, WITH_CRF] = None
     """With a CRF: answer every entity that has at least this probability, of overlapping ones the most probable. Lower
     finds more; half of the F1 that you expect is a good value. By default the best sequence of tags."""
-    max_span: Annotated[int, Range(1, 1000)] | None = None
+    max_span: Annotated[Annotated[int, Range(1, 1000)] | None, WITH_CRF] = None
     """With a threshold, or a promise of recall: the longest entity that is answered, in words; by default 12."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.threshold is not None and self.crf is False:
-            raise OptionError("a threshold needs a CRF; leave --threshold or --no-crf out")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +151,12 @@ class AnswerOptions(SpanOptions):
 
     hidden: Width | None = 64
     """Width inside the head; None for the width of its input."""
+    epochs: Count = 3
+    """Passes over the training data."""
+    lr: Positive = 2e-3
+    """Peak learning rate of AdamW; it decays linearly to 0."""
+    mix_epochs: Annotated[CountOrZero, MIXED] = 0
+    """Epochs that learn the mix of layers; after them it is frozen. 0 is the mean of the layers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +171,17 @@ class TextOptions(HeadOptions):
 class HiddenTextOptions(TextOptions, HiddenOptions):
     """Heads for whole texts with a layer of hidden units."""
 
+    epochs: Count = 10
+    """Passes over the training data."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassOptions(HiddenTextOptions):
+    """Heads that label whole texts."""
+
+    class_weights: Literal["balanced"] | None = None
+    """balanced: in training every label counts the same, however many examples have it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PairOptions(HiddenOptions):
@@ -136,16 +189,22 @@ class PairOptions(HiddenOptions):
 
     hidden: Width | None = 256
     """Width inside the head; None for the width of its input."""
+    epochs: Count = 8
+    """Passes over the training data."""
+    batch_sentences: Count | None = 32
+    """Pairs per step."""
     symmetric: bool = True
     """Compare two texts without regard to their order. Turn it off where the order matters, as for entailment."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class RelationOptions(HiddenTextOptions):
+class RelationOptions(ClassOptions):
     """Heads for two marked places of a text."""
 
     hidden: Width | None = 256
     """Width inside the head; None for the width of its input."""
+    epochs: Count = 6
+    """Passes over the training data."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,10 +219,23 @@ class CentroidOptions(TextOptions):
     prior: PositiveOrZero | None = None
     """Weight of the logarithm of a sense's frequency beside the cosine. By default what does best on each document of
     the training data without that document."""
+    wordnet: str | None = None
+    """A folder with WordNet's index.sense, whose first sense lemmas get that the training data lack."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class StatisticsOptions(TextOptions):
+class PoolingOptions:
+    """How the words of a text become one vector."""
+
+    text_pooling: Literal["sif", "mean"] = "sif"
+    """How the words of a text become one vector: mean, or sif (rare words weigh more; a statistics head removes the
+    texts' first component, too)."""
+    smoothing: Annotated[Positive, Where("text_pooling", ("sif",))] = 1e-3
+    """The a of sif: a word with probability p weighs a / (a + p)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatisticsOptions(PoolingOptions, TextOptions):
     """Heads that make a vector of a text without training."""
 
     standardise: bool = False
@@ -174,34 +246,14 @@ class StatisticsOptions(TextOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EmbeddingOptions(HiddenTextOptions):
+class EmbeddingOptions(PoolingOptions, HiddenTextOptions):
     """Heads that make a vector of a text, trained on pairs."""
 
     hidden: Width | None = 256
     """Width of the map of words; None for the width of its input."""
+    epochs: Count = 5
+    """Passes over the training data."""
+    batch_sentences: Count | None = 32
+    """Pairs per step; each text of a batch is contrasted with all others."""
     scale: Positive = 20.0
     """Inverse temperature of the losses: cosines are multiplied by it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class StepOptions:
-    """How a head is trained by gradient descent."""
-
-    epochs: Count = 20
-    """Passes over the training data."""
-    lr: Positive = 1e-3
-    """Peak learning rate of AdamW; it decays linearly to 0."""
-    batch_sentences: Count | None = None
-    """Sentences per step. By default 32, fewer for small training sets, so that an epoch has a dozen steps."""
-    weight_decay: PositiveOrZero = 0.01
-    """Weight decay of AdamW."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainOptions(StepOptions):
-    """How a head and its mix of layers are trained."""
-
-    mix_epochs: CountOrZero = 4
-    """Epochs that learn the mix of layers; after them it is frozen."""
-    mix_lr_multiplier: PositiveOrZero = 10.0
-    """Learning rate of the mix of layers, as a multiple of --lr."""

@@ -25,6 +25,7 @@ from boustro.choose import choose
 from boustro.heads.options import (
     AnswerOptions,
     CentroidOptions,
+    ClassOptions,
     EmbeddingOptions,
     HeadOptions,
     HiddenSequenceOptions,
@@ -34,6 +35,7 @@ from boustro.heads.options import (
     SequenceOptions,
     SpanOptions,
     StatisticsOptions,
+    TagOptions,
     TextOptions,
 )
 
@@ -66,10 +68,10 @@ HEADS: dict[str, HeadKind] = {
     "mlp": HeadKind("tags", ".tagging:TaggingHead", ".bodies:mlp", HiddenSequenceOptions),
     "block": HeadKind("tags", ".tagging:TaggingHead", ".bodies:Block", HiddenSequenceOptions),
     "bilstm": HeadKind("tags", ".tagging:TaggingHead", ".bodies:BiLSTM", HiddenSequenceOptions),
-    "ridge": HeadKind("tags", ".ridge_tags:RidgeTagger", ".ridge_tags:TwoRidges", HeadOptions),
+    "ridge": HeadKind("tags", ".ridge_tags:RidgeTagger", ".ridge_tags:TwoRidges", TagOptions),
     "span": HeadKind("spans", ".span.head:SpanHead", ".span.head:SpanScorer", SpanOptions),
-    "mlp-pool": HeadKind("class", ".pooled:PooledHead", ".pooled:PooledMLP", HiddenTextOptions),
-    "bilstm-pool": HeadKind("class", ".pooled:PooledHead", ".pooled:PooledBiLSTM", HiddenTextOptions),
+    "mlp-pool": HeadKind("class", ".pooled:PooledHead", ".pooled:PooledMLP", ClassOptions),
+    "bilstm-pool": HeadKind("class", ".pooled:PooledHead", ".pooled:PooledBiLSTM", ClassOptions),
     "ridge-pool": HeadKind("class", ".ridge_pool:PooledRidge", ".ridge_pool:RidgeSums", TextOptions),
     "score-pool": HeadKind("score", ".pooled:PooledScoreHead", ".pooled:PooledMLP", HiddenTextOptions),
     "answer": HeadKind("answers", ".questions:QuestionHead", ".questions:SpanReader", AnswerOptions),

@@ -85,11 +85,9 @@ class PooledRidge(Head):
 
     @torch.no_grad()
     def solve(self, pooled: Float[Tensor, "S e"], targets: Any, lengths: Tensor) -> None:
-        """Train on texts, whatever their lengths; `ValueError` for class weights and for several labels per text."""
-        if isinstance(targets, tuple) or targets.is_floating_point():
-            raise ValueError(
-                "a ridge-pool head learns one label per text, each text counting the same; use another head"
-            )
+        """Train on texts, whatever their lengths; `ValueError` for several labels per text."""
+        if targets.is_floating_point():
+            raise ValueError("a ridge-pool head learns one label per text; use another head")
         x, ids, body = pooled.cpu().numpy(), targets.cpu().numpy(), self.body
         texts = LabelledWords(x, ids, len(self.labels), np.arange(len(ids) + 1))
         strength = ridge(texts).strength

@@ -21,7 +21,7 @@ from boustro.hardware import mixed_precision
 from boustro.heads.base import Head
 from boustro.heads.inputs import Batch, Inputs, Streams
 from boustro.heads.layout import length_blocks
-from boustro.heads.options import TrainOptions
+from boustro.heads.options import TrainedOptions
 from boustro.progress import Progress
 
 BLOCK_WORDS = 8192
@@ -36,11 +36,12 @@ Groups = Sequence[tuple[np.ndarray, float]]
 
 @dataclass(slots=True)
 class TrainLog:
-    """The loss and the dev score of every epoch, and which epoch was kept (from 1)."""
+    """The loss and the dev score of every epoch, which epoch was kept (from 1), and the examples of a step."""
 
     losses: list[float] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
     best_epoch: int = 0
+    batch_sentences: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +52,11 @@ class Dev:
     score: Callable[[list[Any]], float]
 
 
-def propose_batch(num_sentences: int) -> int:
-    """Sentences per step: 32, fewer for small training sets, so that an epoch has a dozen steps."""
-    return min(32, max(4, num_sentences // 12))
-
-
 def train_head(
     head: Head,
     inputs: Inputs,
     targets: Targets,
-    options: TrainOptions,
     seed: int,
-    batch_sentences: int,
     dev: Dev | None = None,
     device: torch.device | None = None,
     noise: Callable[[Tensor], Tensor] | None = None,
@@ -70,12 +64,11 @@ def train_head(
     started: bool = False,
     bf16: bool | None = None,
 ) -> TrainLog:
-    """Train `head` in place.
+    """Train `head` in place, as its options say.
 
     Args:
         inputs: The examples.
         targets: Returns the targets of a batch, given the numbers of its examples and the rows of their words.
-        batch_sentences: Examples per step.
         dev: The epoch with the best score there is kept; without it, the last one.
         noise: What is done to the vectors of a batch, (N, d), before the loss.
         groups: Numbers of examples, and how much their loss counts; a batch is of one group. By default all are one.
@@ -92,16 +85,16 @@ def train_head(
     if not started:
         head.begin(inputs, lambda: mix_all(head, inputs.streams))
     if head.closed_form:
-        if noise:
-            raise ValueError(f"a {head.kind} head is trained at once, without noise; leave --word-dropout out")
         return _solve(head, inputs, targets, dev)
     words = _Words(head, inputs, dev, device)
     torch.empty(KEPT_BYTES, dtype=torch.uint8)
-    groups = groups or [(np.arange(len(inputs)), 1.0)]
+    options = head.options
+    assert isinstance(options, TrainedOptions), f"a {head.kind} head says nothing about its training"
+    groups, batch_sentences = groups or [(np.arange(len(inputs)), 1.0)], options.batch(len(inputs))
     steps = options.epochs * sum(-(-len(numbers) // batch_sentences) for numbers, _ in groups)
     optimizer, schedule = _make_optimizer(head, options, steps)
     generator = np.random.default_rng(seed)
-    log, best, best_state = TrainLog(), -float("inf"), copy.deepcopy(head.state_dict())
+    log, best, best_state = TrainLog(batch_sentences=batch_sentences), -float("inf"), copy.deepcopy(head.state_dict())
     learns_mix = any(mix.learned for mix in head.mixes)
     precision = mixed_precision(device, head.mixed_precision and bf16)
     progress = Progress("training", "steps", total=steps)
@@ -149,7 +142,7 @@ def _solve(head: Any, inputs: Inputs, targets: Targets, dev: Dev | None) -> Trai
         whole = inputs.batch(numbers)
         head.solve(torch.cat(pooled), targets(numbers, whole.rows.to(mixed.device)), whole.lengths)
     scores = [dev.score(predict_mixed(head, mix_all(head, dev.inputs.streams), dev.inputs))] if dev else []
-    return TrainLog([0.0], scores, 1)
+    return TrainLog([0.0], scores, 1, len(inputs))
 
 
 class _Words:
@@ -184,7 +177,7 @@ class _Words:
 
 
 def _make_optimizer(
-    head: Head, options: TrainOptions, steps: int
+    head: Head, options: TrainedOptions, steps: int
 ) -> tuple[torch.optim.AdamW, torch.optim.lr_scheduler.LambdaLR]:
     """AdamW with linear decay; the mixes have their own learning rate and no weight decay."""
     mixes = {"params": list(head.mixes.parameters()), "lr": options.lr * options.mix_lr_multiplier, "weight_decay": 0.0}

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from boustro import __version__
 from boustro.encoders.reading import Row
+from boustro.heads.options import SequenceOptions
 from boustro.objectives.examples import IGNORED
 from boustro.pretrain.batches import Batches
 from boustro.pretrain.distributed import say
@@ -26,7 +27,6 @@ from boustro.roads.adapt import open_lm, train_adapter
 from boustro.roads.options import AdaptConfig
 from boustro.roads.words import WordReader, make_batches, row_tensors
 from boustro.tasks import read_examples
-from boustro.tasks.config import TaggerConfig
 from boustro.tasks.data import data_name
 from boustro.tasks.data.fingerprint import data_fingerprint
 from boustro.tasks.labellings import Labelling, make_labelling
@@ -47,7 +47,7 @@ def adapt_to_labels(config: AdaptConfig) -> dict[str, Any]:
         raise ValueError(f"{data_name(train)}: no word is labelled with an entity, so there is nothing to learn")
     context = options.context if any(sentence.document for sentence in train) else "sentence"
     encoder, base = open_lm(config, context=context)
-    labelling = make_labelling("linear", train, TaggerConfig())
+    labelling = make_labelling("linear", train, SequenceOptions())
     rows, tags = encoder.rows(train), tag_ids(labelling, train)
     dev_rows, dev_tags = encoder.rows(dev), tag_ids(labelling, dev)
     lengths, dev_lengths = ([len(row.ids) for row in own] for own in (rows, dev_rows))

@@ -6,14 +6,14 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from boustro.choose import suggestion, unknown
 from boustro.encoders.options import ReadingOptions, Widening
-from boustro.heads.options import HeadOptions, TrainOptions
+from boustro.heads.options import HeadOptions
 from boustro.heads.registry import HEADS, HeadKind, head_kind, kinds_of, owners
-from boustro.options import Count, CountOrZero, Dropout, OptionError, Positive, PresetOptions, Range, Share
+from boustro.options import Dropout, OptionError, PresetOptions, Range, Share, unread
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaskConfig(PresetOptions, TrainOptions, ReadingOptions):
-    """The options that all tasks share; those of the head are the head's own (`heads.options`).
+class TaskConfig(PresetOptions, ReadingOptions):
+    """The options that all tasks share; those of the head and its training are the head's own (`heads.options`).
 
     Presets have values for both.
     """
@@ -59,6 +59,8 @@ class TaskConfig(PresetOptions, TrainOptions, ReadingOptions):
                 known = [*cls.__dataclass_fields__, *made.option_names()]
                 raise OptionError(f"unknown option {name!r}{suggestion(name, known)}")
         of_preset = {n: v for n, v in cls.preset(preset).items() if made.has(n)}
+        without = unread(made.options, {**of_preset, **own}).keys() - own
+        of_preset = {name: value for name, value in of_preset.items() if name not in without}
         return cls.make(preset, **rest), made.options(**{**of_preset, **own})
 
     def default_encoder(self) -> str:
@@ -86,8 +88,6 @@ class TaggerConfig(CalibrationOptions, TaskConfig):
     labellings: ClassVar[tuple[str, ...]] = ("tags", "spans")
     default_head: ClassVar[str] = "mlp"
 
-    tag_scheme: Literal["bio", "io", "bioes"] = "bio"
-    """Tag scheme that the head learns. Output is always BIO."""
     word_dropout: Dropout = 0.0
     """In training, the share of the words that are known by their context alone (the pooling's before), anew in every
     step."""
@@ -149,8 +149,6 @@ class TextConfig(TaskConfig):
     """Layers to read, as for a tagger. By default the embeddings, the layer in the middle and the last."""
     pooling: str | None = "mean"
     """Where a word is read: exit, before, entry, first, last, mean, or several joined by +."""
-    epochs: Count = 10
-    """Passes over the training data."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,8 +160,6 @@ class ClassifierConfig(CalibrationOptions, TextConfig):
 
     words: bool = False
     """Put TF-IDF of words and word pairs beside the encoder, weighed on parts of the training set left out."""
-    class_weights: Literal["balanced"] | None = None
-    """balanced: in training every label counts the same, however many texts have it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -186,13 +182,6 @@ class QuestionConfig(TaskConfig):
     labellings: ClassVar[tuple[str, ...]] = ("answers",)
     default_head: ClassVar[str] = "answer"
 
-    epochs: Count = 3
-    """Passes over the training data."""
-    lr: Positive = 2e-3
-    """Peak learning rate of AdamW; it decays linearly to 0."""
-    mix_epochs: CountOrZero = 0
-    """Epochs that learn the mix of layers; after them it is frozen. 0 is the mean of the layers."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class PairConfig(TaskConfig):
@@ -200,11 +189,6 @@ class PairConfig(TaskConfig):
 
     labellings: ClassVar[tuple[str, ...]] = ("pair",)
     default_head: ClassVar[str] = "pair"
-
-    epochs: Count = 8
-    """Passes over the training data."""
-    batch_sentences: Count | None = 32
-    """Pairs per step."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -145,6 +145,11 @@ class Contract(ABC, Generic[Input, Result]):
         return None
 
     @staticmethod
+    def refuse_labelling(config: Any, labelling: Labelling) -> None:
+        """`ValueError` for options that what the training data teach does not allow. By default all are allowed."""
+        return None
+
+    @staticmethod
     def refuse_weak(config: Any) -> None:
         """`ValueError` for options that weak examples do not allow. By default all are allowed."""
         return None

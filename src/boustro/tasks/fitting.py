@@ -18,7 +18,7 @@ from boustro.encoders.windows import group_sentences
 from boustro.heads.base import Head
 from boustro.heads.inputs import Inputs
 from boustro.heads.registry import head_class, make_head
-from boustro.heads.training import Dev, TrainLog, mix_all, predict_mixed, propose_batch
+from boustro.heads.training import Dev, TrainLog, mix_all, predict_mixed
 from boustro.tasks.answers import Answer
 from boustro.tasks.calibrate import calibration
 from boustro.tasks.data import data_name
@@ -43,7 +43,8 @@ def fit(plan: Plan[Any], given: Examples, seed: int, then: Sequence[Then] = ()) 
     train = [example for example in given.train if plan.task.is_labelled(example)]
     plan = choose_context(plan, train)
     plan.task.noise(plan)  # refused now, not after encoding
-    labelling = make_labelling(plan.head_kind, [*train, *given.weak], plan.config)
+    labelling = make_labelling(plan.head_kind, [*train, *given.weak], plan.head_options)
+    plan.task.refuse_labelling(plan.config, labelling)
     plan, data, notices = _read_training(plan, labelling, given, train, seed)
     dev_inputs = plan.reader.read(given.dev, cached=True, side=labelling.side(given.dev)) if given.dev else None
     encoder = plan.reader.encoder(cached=True)
@@ -72,7 +73,6 @@ def fit(plan: Plan[Any], given: Examples, seed: int, then: Sequence[Then] = ()) 
     asked = {name: value for ask in then for name, value in ask(trained, data, train_seconds).items()}
     record = {
         "seed": seed,
-        "batch_sentences": plan.config.batch_sentences or propose_batch(len(data.numbers)),
         "train": describe(given.train) | ({"labelled": len(train)} if len(given.train) > len(train) else {}),
         "dev": describe(given.dev) if given.dev else None,
         **(weak_facts(given.weak, weight, tried) if given.weak else {}),
@@ -185,6 +185,7 @@ def head_facts(encoder: Encoder, head: Head, log: TrainLog) -> dict[str, Any]:
     """What a record says of the trained head."""
     shapes = zip(encoder.streams, head.mixes, strict=True)
     return {
+        "batch_sentences": log.batch_sentences,
         "encoder_parameters": encoder.num_parameters,
         "head_parameters": sum(p.numel() for p in head.parameters()),
         "best_epoch": log.best_epoch,

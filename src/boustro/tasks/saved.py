@@ -31,12 +31,11 @@ def _upgrade(saved: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_head_options(saved: dict[str, Any]) -> dict[str, Any]:
-    """Earlier versions kept the options of the head, and without effect those of all other heads, beside the task's."""
-    if "head_options" in saved:
-        return saved
+    """Earlier versions kept options of the head, and without effect those of all other heads, beside the task's."""
     names = {name for kind in HEADS.values() for name in kind.option_names()}
     config = {name: value for name, value in saved["config"].items() if name not in names}
-    return {**saved, "config": config, "head_options": {n: v for n, v in saved["config"].items() if n in names}}
+    moved = {name: value for name, value in saved["config"].items() if name in names}
+    return {**saved, "config": config, "head_options": moved | saved.get("head_options", {})}
 
 
 def upgrade_reading(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import torch
 from boustro.features.sentences import Parts
 from boustro.heads.base import Head
 from boustro.heads.registry import make_head
-from boustro.heads.training import TrainLog, predict_inputs, propose_batch, train_head
+from boustro.heads.training import TrainLog, predict_inputs, train_head
 from boustro.tasks.fitted import Fitted, TrainingSet
 from boustro.tasks.folds import left_out
 from boustro.tasks.labellings import Labelling
@@ -40,16 +40,14 @@ def train_stages(
 
     It learns from weak ones (all, or those with the numbers `weak`) first, where their weight is above 0.
     """
-    targets, noise, config = labelling.targets(data.examples), plan.task.noise(plan), plan.config
+    targets, noise = labelling.targets(data.examples), plan.task.noise(plan)
 
     def train(chosen: np.ndarray, **how: Any) -> TrainLog:
         return train_head(
             head,
             data.inputs.select(chosen),
             lambda some, rows: targets(chosen[some], rows),
-            config,
             seed=data.seed,
-            batch_sentences=config.batch_sentences or propose_batch(len(chosen)),
             device=plan.device,
             noise=noise,
             **how,

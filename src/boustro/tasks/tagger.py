@@ -12,9 +12,10 @@ from typing import Any, Literal, Self, overload
 from boustro.encoders.means import read_means, save_means
 from boustro.features.memory import REMEMBERED, read_remembering
 from boustro.given import as_sentence, as_sentences
+from boustro.heads.registry import head_class
 from boustro.heads.training import predict_inputs
 from boustro.heads.word_dropout import WordDropout
-from boustro.options import Recall, check_options
+from boustro.options import OptionError, Recall, check_options
 from boustro.tasks.answers import Answer, Entities, InputAnswer, Part
 from boustro.tasks.base import Task
 from boustro.tasks.calibrate import refuse_without_temperature, temperature_stages
@@ -123,7 +124,17 @@ class Tagger(Task[str, Entities]):
             return [Part(replace(given, document=given.document or name))] if len(given) else []
         return (Part(placed.sentence, placed.places) for placed in split_text(given, name))
 
-    refuse_head = staticmethod(refuse_without_temperature)
+    @staticmethod
+    def refuse_head(config: TaggerConfig, kind: str) -> None:
+        refuse_without_temperature(config, kind)
+        if config.word_dropout and head_class(kind).closed_form:
+            raise OptionError(f"word_dropout is not for a {kind} head, which is trained at once; leave it out")
+
+    @staticmethod
+    def refuse_labelling(config: TaggerConfig, labelling: Labelling) -> None:
+        if isinstance(labelling, WordLabelling) and (config.replace_mentions or config.share_evidence != "off"):
+            raise ValueError("the training data have a label per word: leave out replace_mentions and share_evidence")
+
     stages = staticmethod(temperature_stages)
 
     @classmethod

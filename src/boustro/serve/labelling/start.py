@@ -31,7 +31,7 @@ def make_source(
     config = TASKS[options.task].config
     training = {} if options.epochs is None else {"epochs": options.epochs}
     head = options.head or config.default_head
-    config.check_head(head)
+    config.check_head(head, next(iter(training), None))
     common: dict[str, Any] = {"cache": run.cache, "device": run.device, "head": head, "pool": options.pool}
     common |= {"task": options.task, "training": training, "examples": _examples(options.train, reading, manner)}
     if manner.whole:
@@ -40,7 +40,7 @@ def make_source(
     else:
         common |= {"context": options.context, "pool_mentions": options.pool_mentions}
     if options.tagger is None:
-        spec = config.make(**training).default_encoder() if encoder is None else encoder
+        spec = config().default_encoder() if encoder is None else encoder
         check_spec(spec)
         return Source(encoder=spec, spelling=options.spelling, **common)
     tagger = Tagger.from_pretrained(options.tagger, cache=run.cache, device=run.device)

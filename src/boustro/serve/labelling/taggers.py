@@ -76,13 +76,13 @@ def make_tagger(live: LiveTagger, reader: VectorReader, spec: str, train: Sequen
 
 def _record(encoder: Encoder, head: Any, train: Sequence[Sentence]) -> dict[str, Any]:
     """As `tasks.fitting` writes it."""
-    facts = {"seed": 0, "batch_sentences": len(train), "encode_seconds": 0.0, "train_seconds": 0.0, "notices": {}}
+    facts = {"seed": 0, "encode_seconds": 0.0, "train_seconds": 0.0, "notices": {}}
     return {
         **facts,
         "train": describe(train),
         "dev": None,
         "dev_scores": None,
-        **head_facts(encoder, head, TrainLog([0.0], [], 1)),
+        **head_facts(encoder, head, TrainLog([0.0], [], 1, len(train))),
     }
 
 

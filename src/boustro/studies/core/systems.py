@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from boustro.choose import choose, unknown
 from boustro.heads.registry import owners
-from boustro.options import OptionError
+from boustro.options import OptionError, unread
 from boustro.tasks.config import TaskConfig
 
 
@@ -74,12 +74,14 @@ def options_of(
 ) -> dict[str, Any]:
     """What a task is made with: of `options`, which are for several heads, those that this one has, and the variant.
 
-    A varied preset replaces options, other varied options replace its values.
+    A varied preset replaces options, other varied options replace its values. Where a variant does not read what others
+    read, such as a threshold without a CRF, it goes without.
     """
     kind, varied = config.check_head(head), dict(variant)
     preset = config.preset(varied.pop("preset", "default"))
     own = {name: v for name, v in {**options, **preset}.items() if kind.has(name) or not owners(name, config.heads())}
-    return {**own, **varied}
+    without = unread(kind.options, {name: v for name, v in {**own, **varied}.items() if kind.has(name)})
+    return {name: value for name, value in own.items() if name not in without} | varied
 
 
 def refuse_variants(

@@ -18,7 +18,7 @@ from boustro.text.places import LM
 if TYPE_CHECKING:
     from boustro.tasks.labellings import Labelling
 
-MOST_DRAWS = 10_000
+MOST_DRAWS, DRAWS, BUDGET = 10_000, 10, 30
 
 
 def fewshot(
@@ -27,13 +27,13 @@ def fewshot(
     run: StudyRun,
     task: str = "tag",
     shots: tuple[Count, ...] = (4, 16, 64, 256),
-    draws: Annotated[int, Range(1, MOST_DRAWS)] = 10,
+    draws: Annotated[int, Range(1, MOST_DRAWS)] | None = None,
     heads: tuple[Literal["auto", "ridge", "logistic", "lda", "linear", "mlp", "linear+crf", "mlp+crf"], ...] = (
         "auto",
     ),
     tags: tuple[Literal["auto", "bio", "io", "factored", "label"], ...] = ("auto",),
     protocol: Protocol = "sound",
-    budget: Count = 30,
+    budget: Count | None = None,
     training: ShotOptions = SOUND,
     reading: DataOptions = DEFAULT_OPTIONS,
 ) -> None:
@@ -47,12 +47,12 @@ def fewshot(
         encoders: Specs of encoders, such as starter-forward starter.
         task: As for boustro fit. By default as the training set has it.
         shots: Sentences per entity type, texts per label (the K of K-shot), or examples in all.
-        draws: Number of random draws per K. The paper's protocol has one.
+        draws: Number of random draws per K, by default 10. The paper's protocol has one.
         heads: Heads; auto is the one that measurement favoured at each K.
         tags: What heads predict: bio, io (types only), or factored (entities first, then the type of each); for texts
             their label.
         protocol: Sound, or that of the backward-LM paper.
-        budget: Number of runs of the paper's random search.
+        budget: Number of runs of the paper's random search, by default 30.
     """
     check_options(fewshot, locals())
     from boustro.studies.core.run import run_study
@@ -64,7 +64,11 @@ def fewshot(
 
     kind = task_class(task)
     (learned, *_) = TASKS[task].config.labellings
-    _refuse_unfit(task, labelling_class(learned), tags, protocol, training)
+    own_to = {"paper": {"--budget": budget}, "sound": {"--draws": draws, "--heads": heads, "--tags": tags}}
+    for other in own_to.keys() - {protocol}:
+        if given := [name for name, value in own_to[other].items() if value not in (None, (AUTO,))]:
+            raise OptionError(f"{', '.join(given)} is not read by --protocol {protocol}; leave it out")
+    _refuse_unfit(task, labelling_class(learned), heads, tags, shots, protocol, training)
     sets = data.read(task, reading)
     shared = {
         "encoders": tuple(dict.fromkeys(encoders)),
@@ -79,20 +83,29 @@ def fewshot(
                 f"{data.train}: the task's own head is trained with its defaults, because there are no few-shot heads "
                 "for such data; leave out --heads, --tags, --protocol and the options of training"
             )
-        run_study(OwnHeadStudy(seeds=draws, **shared), run)
+        run_study(OwnHeadStudy(seeds=draws or DRAWS, **shared), run)
         return
     if protocol == "paper":
-        study = PaperStudy(budget=budget, options=training, **shared)
+        study = PaperStudy(budget=budget or BUDGET, options=training, **shared)
     else:
         chosen = tuple((head, scheme) for head in heads for scheme in tags)
-        study = StackedStudy(seeds=draws, heads=chosen, options=training, **shared)
+        study = StackedStudy(seeds=draws or DRAWS, heads=chosen, options=training, **shared)
     run_study(study, run)
 
 
 def _refuse_unfit(
-    task: str, labelling: "type[Labelling]", tags: Sequence[str], protocol: str, training: ShotOptions
+    task: str,
+    labelling: "type[Labelling]",
+    heads: Sequence[str],
+    tags: Sequence[str],
+    shots: Sequence[int],
+    protocol: str,
+    training: ShotOptions,
 ) -> None:
     """`OptionError` for tags, a protocol or an option that the few-shot heads of a task do not have."""
+    from boustro.studies.fewshot.heads import unread_by
+    from boustro.studies.fewshot.paper import SEARCHED
+
     for scheme in tags:
         if scheme != AUTO and scheme not in labelling.shot_tags:
             raise OptionError(f"--tags {scheme}: for {task} there are {', '.join(labelling.shot_tags) or 'none'}")
@@ -101,3 +114,6 @@ def _refuse_unfit(
         raise OptionError("--self-train is for entities, in the sound protocol; leave it out")
     if protocol == "paper" and not entities:
         raise OptionError("--protocol paper is defined for entities; use --protocol sound")
+    unread = SEARCHED if protocol == "paper" else unread_by(labelling, heads, shots) if labelling.shot_heads else ()
+    for name in (name for name in unread if getattr(training, name) != getattr(SOUND, name)):
+        raise OptionError(f"{name} is not read by any of these heads at these shots; leave it out")

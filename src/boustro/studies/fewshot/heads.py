@@ -25,6 +25,8 @@ from boustro.heads.many.groups import HeadRun
 from boustro.heads.many.passes import PASSES
 from boustro.heads.many.stack import StackedHeads, stack_linear
 from boustro.heads.many.training import train_stacked
+from boustro.heads.options import HeadOptions, HiddenOptions
+from boustro.heads.registry import HEADS
 from boustro.metrics.arrays import find_spans
 from boustro.metrics.spans import parse_tag
 from boustro.studies.fewshot.options import AUTO, ShotOptions
@@ -57,6 +59,14 @@ def resolve_head(labelling: type[Labelling], head: str, tags: str, shots: int) -
     """Head and tags, where `auto` is what measurement favoured at this many shots."""
     best_head, best_tags = next(best for fewest, best in labelling.shot_heads if shots >= fewest)
     return best_head if head == AUTO else head, best_tags if tags == AUTO else tags
+
+
+def unread_by(labelling: type[Labelling], heads: Sequence[str], shots: Sequence[int]) -> set[str]:
+    """The options that none of these heads reads: those of training by steps, and the width inside the head."""
+    kinds = {resolve_head(labelling, head, AUTO, count)[0].partition(WITH_CRF)[0] for head in heads for count in shots}
+    read = {name for kind in kinds & PASSES.keys() for name in HEADS[kind].option_names()}
+    own = {option.name for option in fields(HiddenOptions)} - {option.name for option in fields(HeadOptions)}
+    return own & {option.name for option in fields(ShotOptions)} - read
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from boustro.heads.registry import head_class, head_kind
-from boustro.heads.training import Dev, Targets, mix_all, propose_batch, train_head
+from boustro.heads.training import Dev, Targets, mix_all, train_head
 from boustro.tasks.answers import Answer
 from boustro.tasks.base import Task
 from boustro.tasks.distill.options import DEFAULT_DISTILL, DistillOptions
@@ -86,15 +86,13 @@ def distill(
     on_dev = None
     if dev_inputs:
         on_dev = Dev(dev_inputs, lambda outputs: fitted.score(dev, fitted.answers(outputs, dev)).value)
-    encoded, batch = time.monotonic(), options.batch_sentences or propose_batch(len(inputs))
+    encoded = time.monotonic()
     groups = [(np.arange(split), 1.0), *([(np.arange(split, len(inputs)), 1.0)] if train else [])]
     log = train_head(
         head,
         inputs,
         lambda some, rows: hard(some - split, rows - words) if some[0] >= split else soft(some, rows),
-        plan.config,
         seed=seed,
-        batch_sentences=batch,
         dev=on_dev,
         device=plan.device,
         groups=groups,
@@ -106,7 +104,6 @@ def distill(
         "train": describe(taught),
         "texts": len(texts),
         "dev": describe(dev) if dev else None,
-        "batch_sentences": batch,
         "encode_seconds": round(encoded - started, 2),
         "train_seconds": round(time.monotonic() - encoded, 2),
         "dev_scores": scores,
@@ -132,18 +129,16 @@ def _student(teacher: AnyTask, encoder: str, options: DistillOptions, cache: boo
     """A task like the teacher, not trained yet, with the same labels."""
     how, own = asdict(options), teacher.settings()
     kind = how.pop("head") or teacher.head_kind
-    made = head_kind(kind)
+    made, taught = teacher.config.check_head(kind), head_kind(teacher.head_kind).labelling
+    if taught != made.labelling:
+        raise ValueError(f"a {kind} head answers {made.labelling}, and the teacher {taught}; choose another --head")
+    if head_class(kind).closed_form:
+        raise ValueError(f"a {kind} head is trained at once, and cannot learn distributions; choose another --head")
     names = {*made.option_names(), *vars(teacher.config)}
     kept = {name: own[name] for name in KEPT if name in own and name in names}
     if "hidden" not in names and options.hidden == DEFAULT_DISTILL.hidden:
         del how["hidden"]
-    student = type(teacher)(encoder, kind, cache=cache, device=teacher.device.type, **(kept | how))
-    taught, learned = head_kind(teacher.head_kind).labelling, made.labelling
-    if taught != learned:
-        raise ValueError(f"a {kind} head answers {learned}, and the teacher {taught}; choose another --head")
-    if head_class(kind).closed_form:
-        raise ValueError(f"a {kind} head is trained at once, and cannot learn distributions; choose another --head")
-    return student
+    return type(teacher)(encoder, kind, cache=cache, device=teacher.device.type, **(kept | how))
 
 
 def _soft_targets(teacher: AnyTask, examples: Sequence[Any]) -> Targets:

@@ -1,11 +1,11 @@
 """What can be chosen about sentence embeddings. torch is not imported here: command lines list these options."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from boustro.encoders.options import Context, ReadingOptions
-from boustro.heads.options import Transformed
-from boustro.options import Count, Positive, check_options
+from boustro.heads.options import PoolingOptions, Transformed
+from boustro.options import check_options
 from boustro.tasks.config import TaskConfig
 
 NEIGHBOURS = "neighbours:"
@@ -23,15 +23,10 @@ class TextReading(ReadingOptions):
     """Where a word is read: exit, before, entry, first, last, mean, or several joined by +."""
     context: Context = "sentence"
     """What an LM reads: a text is a whole, so either is the text alone."""
-    text_pooling: Literal["sif", "mean"] = "sif"
-    """How the words of a text become one vector: mean, or sif (rare words weigh more; a statistics head removes the
-    texts' first component, too)."""
-    smoothing: Positive = 1e-3
-    """The a of sif: a word with probability p weighs a / (a + p)."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class VectorOptions(TextReading):
+class VectorOptions(PoolingOptions, TextReading):
     """How a text becomes a vector without training."""
 
     transform: Transformed = "whitened"
@@ -53,8 +48,3 @@ class EmbedConfig(TextReading, TaskConfig):
 
     labellings: ClassVar[tuple[str, ...]] = ("vectors", "pair-vectors")
     default_head: ClassVar[str] = "embedding"
-
-    epochs: Count = 5
-    """Passes over the training data."""
-    batch_sentences: Count | None = 32
-    """Pairs per step; each text of a batch is contrasted with all others."""

@@ -48,7 +48,7 @@ def open_former(task: Any, path: Path, *, encoder: str | None, cache: bool | str
         plan = replace(plan, reader=plan.reader.of_weights(saved["encoder_identity"]))
         words = read_json(path / WORDS) if (path / WORDS).is_file() else None
         made = VectorLabelling if trained is None else PairVectorLabelling
-        labelling = made(made.scheme_name, (), plan.config.smoothing, words)
+        labelling = made(made.scheme_name, (), options["smoothing"], words)
     with naming_folder(path):
         streams = [(stream.num_layers, stream.width) for stream in plan.reader.encoder().streams]
     head = make_head(kind, plan.head_options, streams, (), side=SIDE_FEATURES)

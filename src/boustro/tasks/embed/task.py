@@ -98,7 +98,7 @@ class SentenceEncoder(Task[str, np.ndarray]):
     def _begin(self) -> None:
         """Statistics that depend on no text need no `fit`."""
         made = self.plan.head_options
-        raw = isinstance(made, StatisticsOptions) and made.transform == "raw" and self.config.text_pooling == "mean"
+        raw = isinstance(made, StatisticsOptions) and made.transform == "raw" and made.text_pooling == "mean"
         if raw and not self.is_trained:
             self.fit(ANY_TEXTS)
 

@@ -19,8 +19,8 @@ from typing import Any
 
 from boustro.choose import choose
 from boustro.given import refuse_no_texts
+from boustro.heads.options import HeadOptions
 from boustro.heads.registry import head_kind
-from boustro.tasks.config import TaskConfig
 from boustro.tasks.data import data_name
 from boustro.tasks.labellings.base import Labelling
 from boustro.tasks.labellings.entities import EntityLabelling
@@ -63,12 +63,12 @@ def labelling_class(learned: str, examples: Sequence[Any] = ()) -> type[Labellin
     return LEARNED[learned].suiting(examples)
 
 
-def make_labelling(kind: str, examples: Sequence[Any], config: TaskConfig) -> Labelling:
+def make_labelling(kind: str, examples: Sequence[Any], options: HeadOptions) -> Labelling:
     """The labelling that a kind of head learns from the training data; `ValueError` for data that do not suit it."""
     learned = labelling_class(head_kind(kind).labelling, examples)
     if issubclass(learned, EntityLabelling) and {tag for s in examples for tag in s.tags or ()} <= {"O"}:
         raise ValueError(f"{data_name(examples)}: no word is labelled with an entity, so there is nothing to learn")
-    return learned.learn(examples, config)
+    return learned.learn(examples, options)
 
 
 def open_labelling(scheme: Any, labels: Sequence[str], **own: Any) -> Labelling:

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from boustro.heads.options import HeadOptions
 from boustro.heads.training import Targets
 from boustro.metrics.score import Score
 from boustro.tasks.answers import Answer
-from boustro.tasks.config import TaskConfig
 from boustro.tasks.units import Units
 
 UNKNOWN = "gold labels that the head does not know, so they are never right"
@@ -46,7 +46,7 @@ class Labelling(ABC):
 
     @classmethod
     @abstractmethod
-    def learn(cls, examples: Sequence[Any], config: TaskConfig) -> "Labelling":
+    def learn(cls, examples: Sequence[Any], options: HeadOptions) -> "Labelling":
         """The labels of the training set; `ValueError` for data without any."""
 
     @property

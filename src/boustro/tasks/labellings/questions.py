@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from boustro.heads.options import HeadOptions
 from boustro.heads.questions import Found
 from boustro.heads.training import Targets
 from boustro.metrics.questions import AnswerScore, best_threshold, score_answers
 from boustro.tasks.answers import Answer
-from boustro.tasks.config import TaskConfig
 from boustro.tasks.data.questions import Question
 from boustro.tasks.labellings.base import Labelling
 from boustro.tasks.labellings.matches import match_features, stem_weights
@@ -34,7 +34,7 @@ class QuestionLabelling(Labelling):
         self.weights = dict(weights or {})
 
     @classmethod
-    def learn(cls, examples: Sequence[Question], config: TaskConfig) -> "QuestionLabelling":
+    def learn(cls, examples: Sequence[Question], options: HeadOptions) -> "QuestionLabelling":
         """Whether questions may have no answer, and the weights of frequent words."""
         if not any(q.spans for q in examples):
             raise ValueError("no question of the training data has an answer at its offset, so nothing is to learn")

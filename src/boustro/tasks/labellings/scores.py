@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from boustro.heads.options import HeadOptions
 from boustro.heads.training import Targets
 from boustro.metrics.similarity import CorrelationScore, score_correlation
 from boustro.tasks.answers import Answer
-from boustro.tasks.config import TaskConfig
 from boustro.tasks.data import data_name
 from boustro.tasks.labellings.base import Labelling
 from boustro.tasks.units import NumberUnits
@@ -30,7 +30,7 @@ class ScoreLabelling(Labelling):
         self.mean, self.deviation = mean, deviation
 
     @classmethod
-    def learn(cls, examples: Sequence[Any], config: TaskConfig) -> "ScoreLabelling":
+    def learn(cls, examples: Sequence[Any], options: HeadOptions) -> "ScoreLabelling":
         """`ValueError` where all scores are equal."""
         scores = _scores(examples)
         if not scores.std() > 0:

@@ -16,16 +16,15 @@ from typing import Any, Literal
 import numpy as np
 
 from boustro.heads.centroids import SIDE_FEATURES, SenseTargets
+from boustro.heads.options import CentroidOptions, HeadOptions
 from boustro.heads.training import Targets
 from boustro.metrics.senses import SenseScore, count_senses
 from boustro.tasks.answers import Answer
-from boustro.tasks.config import TaskConfig
 from boustro.tasks.data import data_name
 from boustro.tasks.labellings.base import Labelling
 from boustro.tasks.sense.data import NO_GOLD
 from boustro.tasks.sense.examples import Occurrence
 from boustro.tasks.sense.inventory import Entry, read_wordnet
-from boustro.tasks.sense.options import SenseConfig
 from boustro.tasks.units import Units
 from boustro.types import Entity
 
@@ -102,7 +101,7 @@ class SenseLabelling(Labelling):
         self.first = {_entry(name): key for name, key in (first or {}).items()}
 
     @classmethod
-    def learn(cls, examples: Sequence[Occurrence], config: TaskConfig) -> "SenseLabelling":
+    def learn(cls, examples: Sequence[Occurrence], options: HeadOptions) -> "SenseLabelling":
         """The senses of each entry, both sorted; an occurrence with several keys is one of each."""
         found: dict[Entry, Counter[str]] = {}
         for example in examples:
@@ -114,8 +113,8 @@ class SenseLabelling(Labelling):
         labels = [key for _, keys in senses for key in keys]
         counts = [found[entry][key] for entry, keys in senses for key in keys]
         sizes = {" ".join(entry): len(keys) for entry, keys in senses}
-        assert isinstance(config, SenseConfig)
-        wordnet = read_wordnet(config.wordnet).entries if config.wordnet else {}
+        assert isinstance(options, CentroidOptions)
+        wordnet = read_wordnet(options.wordnet).entries if options.wordnet else {}
         return cls("senses", labels, sizes, counts, {" ".join(entry): keys[0] for entry, keys in wordnet.items()})
 
     @property

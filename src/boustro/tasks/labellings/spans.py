@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
+from boustro.heads.options import HeadOptions
 from boustro.heads.span.head import count_unreachable, propose_max_span
 from boustro.heads.training import Targets
 from boustro.metrics.spans import is_span_tag
 from boustro.tasks.answers import Answer
-from boustro.tasks.config import TaskConfig
 from boustro.tasks.data.schemes import gold_entities
 from boustro.tasks.labellings.entities import EntityLabelling
 from boustro.types import Sentence
@@ -18,7 +18,7 @@ class SpanLabelling(EntityLabelling):
     nested = True
 
     @classmethod
-    def learn(cls, sentences: Sequence[Sentence], config: TaskConfig) -> "SpanLabelling":
+    def learn(cls, sentences: Sequence[Sentence], options: HeadOptions) -> "SpanLabelling":
         """The types of the training set in alphabetical order."""
         if not all(is_span_tag(tag) for s in sentences for tag in s.tags or ()):
             raise ValueError("a span head needs entities, and the training data have plain labels; use another head")

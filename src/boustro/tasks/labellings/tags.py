@@ -5,11 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from boustro.heads.options import HeadOptions, TagOptions
 from boustro.heads.training import Targets
 from boustro.metrics.labels import LabelScore, score_labels
 from boustro.metrics.spans import REPAIR_RULE, extract_spans, is_span_tag, parse_tag
 from boustro.tasks.answers import Answer
-from boustro.tasks.config import TaskConfig
+from boustro.tasks.data import data_name
 from boustro.tasks.data.schemes import BARE, Scheme, encode_tags, to_bio
 from boustro.tasks.labellings.base import Labelling
 from boustro.tasks.labellings.entities import EntityLabelling
@@ -31,11 +32,11 @@ class TagLabelling(EntityLabelling):
         return cls if all(is_span_tag(tag) for s in examples for tag in s.tags or ()) else WordLabelling
 
     @classmethod
-    def learn(cls, sentences: Sequence[Sentence], config: TaskConfig) -> "TagLabelling":
+    def learn(cls, sentences: Sequence[Sentence], options: HeadOptions) -> "TagLabelling":
         """O first, then the tags of the training set in alphabetical order."""
-        scheme: Scheme = getattr(config, "tag_scheme", "bio")
-        found = {tag for s in sentences for tag in cls.tags(s, scheme)}
-        return cls(scheme, ["O", *sorted(found - {"O"})])
+        assert isinstance(options, TagOptions)
+        found = {tag for s in sentences for tag in cls.tags(s, options.tag_scheme)}
+        return cls(options.tag_scheme, ["O", *sorted(found - {"O"})])
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -72,10 +73,11 @@ class WordLabelling(TagLabelling):
     shot_tags = shot_heads = ()
 
     @classmethod
-    def learn(cls, sentences: Sequence[Sentence], config: TaskConfig) -> "WordLabelling":
+    def learn(cls, sentences: Sequence[Sentence], options: HeadOptions) -> "WordLabelling":
         """The labels of the training set in alphabetical order."""
-        if getattr(config, "replace_mentions", 0) or getattr(config, "share_evidence", "off") != "off":
-            raise ValueError("the training data have a label per word: leave out replace_mentions and share_evidence")
+        assert isinstance(options, TagOptions)
+        if options.tag_scheme != TagOptions().tag_scheme:
+            raise ValueError(f"{data_name(sentences)}: a label per word, and tag_scheme is for entities; leave it out")
         return cls("labels", sorted({tag for s in sentences for tag in s.tags or ()}))
 
     def gold_labels(self, sentences: Sequence[Sentence]) -> list[str]:

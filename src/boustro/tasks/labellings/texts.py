@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from boustro.heads.options import ClassOptions, HeadOptions
 from boustro.heads.pooled import Soft
 from boustro.heads.training import Targets
 from boustro.metrics.labels import LabelScore, LabelSetScore, score_label_sets, score_text_labels
 from boustro.tasks.answers import Answer
-from boustro.tasks.config import TaskConfig
 from boustro.tasks.data import data_name
 from boustro.tasks.data.texts import WORDLESS, label_set
 from boustro.tasks.labellings.base import Labelling
@@ -44,7 +44,7 @@ class TextLabelling(Labelling):
         return LabelSetLabelling if several else cls
 
     @classmethod
-    def learn(cls, examples: Sequence[Any], config: TaskConfig) -> "TextLabelling":
+    def learn(cls, examples: Sequence[Any], options: HeadOptions) -> "TextLabelling":
         """The labels of the training set in alphabetical order."""
         found = Counter(s.label for s in examples if s.label is not None)
         labels = sorted(found)
@@ -52,7 +52,7 @@ class TextLabelling(Labelling):
             only = f"only the label {labels[0]}" if labels else "no label"
             raise ValueError(f"{data_name(examples)}: {only}, so there is nothing to learn; give two labels at least")
         learned = cls(cls.scheme_name, labels)
-        if getattr(config, "class_weights", None) == "balanced":
+        if isinstance(options, ClassOptions) and options.class_weights:
             counts = np.array([found[label] for label in labels])
             learned.weights = counts.sum() / (len(labels) * counts)
         return learned
@@ -126,12 +126,12 @@ class LabelSetLabelling(TextLabelling):
         self.threshold = threshold
 
     @classmethod
-    def learn(cls, examples: Sequence[Any], config: TaskConfig) -> "LabelSetLabelling":
+    def learn(cls, examples: Sequence[Any], options: HeadOptions) -> "LabelSetLabelling":
         """The labels of the training set in alphabetical order; a text with one `label` has that one."""
         labels = sorted({label for s in examples for label in label_set(s)})
         if not labels:
             raise ValueError(f"{data_name(examples)}: no label, so there is nothing to learn")
-        if getattr(config, "class_weights", None):
+        if isinstance(options, ClassOptions) and options.class_weights:
             raise ValueError(f"{data_name(examples)}: --class-weights is for one label per text; leave it out")
         return cls("label-set", labels)
 

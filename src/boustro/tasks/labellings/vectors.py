@@ -17,15 +17,15 @@ from typing import Any, Self
 import numpy as np
 import torch
 
+from boustro.heads.options import HeadOptions, PoolingOptions
 from boustro.heads.training import Targets
 from boustro.heads.transforms import unit
 from boustro.metrics.similarity import CorrelationScore, score_correlation
 from boustro.tasks.answers import Answer
-from boustro.tasks.config import TaskConfig
 from boustro.tasks.data import data_name
 from boustro.tasks.data.pairs import Pair
 from boustro.tasks.embed.data import Alone
-from boustro.tasks.embed.options import NEIGHBOURS, TextReading
+from boustro.tasks.embed.options import NEIGHBOURS
 from boustro.tasks.labellings.base import Labelling
 from boustro.tasks.units import NumberUnits
 from boustro.types import Sentence
@@ -79,12 +79,12 @@ class VectorLabelling(Labelling):
         self.frequencies = None if words is None else WordFrequencies(words)
 
     @classmethod
-    def learn(cls, examples: Sequence[Pair], config: TaskConfig) -> "VectorLabelling":
-        assert isinstance(config, TextReading)
+    def learn(cls, examples: Sequence[Pair], options: HeadOptions) -> "VectorLabelling":
+        assert isinstance(options, PoolingOptions)
         words = None
-        if config.text_pooling == "sif":
+        if options.text_pooling == "sif":
             words = WordFrequencies.fit(part for example in examples for part in example.parts).counts
-        return cls(cls.scheme_name, (), config.smoothing, words)
+        return cls(cls.scheme_name, (), options.smoothing, words)
 
     def to_dict(self) -> dict[str, Any]:
         words = self.frequencies and dict(self.frequencies.counts.most_common())
@@ -126,7 +126,7 @@ class PairVectorLabelling(VectorLabelling):
     scheme_name = "pair-vectors"
 
     @classmethod
-    def learn(cls, examples: Sequence[Pair], config: TaskConfig) -> "VectorLabelling":
+    def learn(cls, examples: Sequence[Pair], options: HeadOptions) -> "VectorLabelling":
         """`ValueError` for texts alone, and for pairs that are all equally alike."""
         if single := next((e for e in examples if isinstance(e, Alone)), None):
             raise ValueError(
@@ -136,7 +136,7 @@ class PairVectorLabelling(VectorLabelling):
         scores = {e.score for e in examples if e.score is not None}
         if len(scores) == 1:
             raise ValueError("all pairs have the same score; training needs pairs that are more and less alike")
-        return super().learn(examples, config)
+        return super().learn(examples, options)
 
     def targets(self, examples: Sequence[Pair]) -> Targets:
         """The scores of a batch, or `None` where it has a pair without one."""

@@ -1,9 +1,8 @@
 """The options of a RelationClassifier. torch is not imported here: command lines list these options."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
-from boustro.options import Count
 from boustro.tasks.config import CalibrationOptions, TaskConfig
 
 
@@ -16,7 +15,3 @@ class RelationConfig(CalibrationOptions, TaskConfig):
 
     layers: str = "50%,last"
     """Layers to read, as for a tagger. By default the layer in the middle and the last."""
-    epochs: Count = 6
-    """Passes over the training data."""
-    class_weights: Literal["balanced"] | None = None
-    """balanced: in training every label counts the same, however many examples have it."""

@@ -19,5 +19,3 @@ class SenseConfig(TaskConfig):
     last layer)."""
     context: Context = "sentence"
     """What an LM reads: the sentence alone, or the document around it, up to the LM's window."""
-    wordnet: str | None = None
-    """A folder with WordNet's index.sense, whose first sense lemmas get that the training data lack."""

@@ -1,0 +1,106 @@
+"""No option is without effect: what a head does not read is refused, and what it takes is read."""
+
+import sys
+from dataclasses import fields
+from typing import get_type_hints
+
+import pytest
+from tests.test_tasks import INPUTS, RECORDS
+
+from boustro.cli.main import main
+from boustro.heads.registry import HEADS, owners
+from boustro.options import OptionError, Where
+from boustro.tasks import TASKS, task_class
+
+KINDS = [(task, kind) for task, entry in TASKS.items() for kind in entry.config.heads()]
+NOT_IN_A_FIT = {"max_span": "read with a promise of recall", "decode": "read without a CRF"}
+OFF = {"combine": ["concat"], "crf": [True, False], "mix_epochs": [0], "text_pooling": ["mean"]}
+"""Values of options with which others are not read."""
+OTHERS = {bool: False, int: 3, float: 0.25, str: "x"}
+
+
+def other(kind: str, option: str):
+    """A value of an option that is not its default."""
+    hint, default = get_type_hints(HEADS[kind].options)[option], getattr(HEADS[kind].options(), option)
+    arguments = getattr(hint, "__args__", (hint,))
+    choices = [*arguments, *(OTHERS.get(each) for each in arguments)]
+    return next(c for c in choices if c is not None and not isinstance(c, type) and c != default)
+
+
+@pytest.mark.parametrize(("task", "kind"), KINDS)
+def test_options_that_only_other_heads_of_the_task_read_are_refused(task, kind):
+    kinds = TASKS[task].config.heads()
+    foreign = {option for other in kinds for option in HEADS[other].option_names()} - HEADS[kind].option_names()
+    for option in sorted(foreign):
+        value = other(owners(option, kinds)[0], option)
+        with pytest.raises(OptionError, match=f"{option} is not an option of a {kind} head"):
+            task_class(task)("no/such-model", kind, **{option: value})
+
+
+@pytest.mark.parametrize("kind", HEADS)
+def test_options_that_another_option_turns_off_are_refused(kind):
+    options = HEADS[kind].options
+    for name, hint in get_type_hints(options, include_extras=True).items():
+        for where in (extra for extra in getattr(hint, "__metadata__", ()) if isinstance(extra, Where)):
+            unsuited = next(value for value in OFF[where.option] if value not in where.values)
+            with pytest.raises(OptionError, match="is not read where"):
+                options(**{where.option: unsuited, name: other(kind, name)})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("--head ridge --epochs 3", "epochs is not an option of a ridge head"),
+        ("--head ridge --lr 0.1", "lr is not an option of a ridge head"),
+        ("--head span --tag-scheme io", "tag_scheme is not an option of a span head"),
+        ("--decode argmax", "decode is not read where crf is None"),
+        ("--no-crf --threshold 0.5", "threshold is not read where crf is False"),
+        ("--combine concat --mix-epochs 2", "mix_epochs is not read where combine is concat"),
+        (
+            "--task classify --head ridge-pool --class-weights balanced",
+            "class_weights is not an option",
+        ),
+        ("--task qa --mix-lr-multiplier 3", "mix_lr_multiplier is not read where mix_epochs is 0"),
+        ("--task sense --epochs 3", "epochs"),
+    ],
+)
+def test_the_command_line_says_so(arguments, said, tmp_path, capsys):
+    (tmp_path / "x.conll").write_text("Ada B-PER\n")
+    given = ["fit", "--train", str(tmp_path / "x.conll"), "--encoder", "no/such-model", "--out", str(tmp_path / "out")]
+    assert main([*given, *([] if "--task" in arguments else ["--task", "tag"]), *arguments.split()]) == 2
+    assert said in " ".join(capsys.readouterr().err.replace("│", "").split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("--heads ridge --epochs 3", "epochs is not read by any of these heads"),
+        ("--shots 4 16 --lr 0.1", "lr is not read by any of these heads"),
+        ("--heads ridge linear --hidden 8", "hidden is not read by any of these heads"),
+        ("--budget 3", "--budget is not read by --protocol sound"),
+        ("--protocol paper --draws 3", "--draws is not read by --protocol paper"),
+        ("--protocol paper --dropout 0.1", "dropout is not read by any"),
+    ],
+)
+def test_so_does_a_study_of_few_sentences(arguments, said, tmp_path, capsys):
+    (tmp_path / "x.conll").write_text("Ada B-PER\n")
+    sets = ["--train", str(tmp_path / "x.conll"), "--dev", str(tmp_path / "x.conll"), "--out", str(tmp_path / "out")]
+    assert main(["fewshot", "--task", "tag", "--encoders", "no/such-model", *sets, *arguments.split()]) == 2
+    assert said in " ".join(capsys.readouterr().err.replace("│", "").split())
+
+
+@pytest.mark.parametrize(("task", "kind"), KINDS)
+def test_every_option_of_a_head_is_read(task, kind, tiny_lm, monkeypatch):
+    """Where not by its class alone: `fields`, `asdict` and `replace` read all of them."""
+    read, options = set(), HEADS[kind].options
+
+    def noting(self, name):
+        if name in options.__dataclass_fields__ and sys._getframe(1).f_globals["__name__"] != "dataclasses":
+            read.add(name)
+        return object.__getattribute__(self, name)
+
+    trained = {"epochs": 2} if HEADS[kind].has("epochs") else {}
+    made = task_class(task)(str(tiny_lm("llama")), kind, cache=False, **trained)
+    monkeypatch.setattr(options, "__getattribute__", noting)
+    made.fit(RECORDS[task] * 6, seed=1).predict([INPUTS[task]])
+    assert {f.name for f in fields(options)} - NOT_IN_A_FIT.keys() <= read
