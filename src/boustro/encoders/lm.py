@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -58,6 +59,19 @@ class LMEncoder(TransformerEncoder):
     def start(self) -> list[int]:
         """The pieces at the start of every reading: the start piece, or nothing."""
         return list(self._prefix)
+
+    def continue_reading(self, ids: Tensor, **cache: Any) -> Tensor:
+        """(P, L, D): the states of the layers that are kept after each of these pieces (1, P), which follow what the
+        cache has read."""
+        states = self._states(input_ids=ids, **cache)
+        return torch.stack([states[layer][0] for layer in self._layers], dim=1)
+
+    @torch.inference_mode()
+    def states_of(self, ids: Sequence[int]) -> Tensor:
+        """(P, L, D): the same of the pieces at the start of a text."""
+        row = self._row(ids)
+        states = self._hidden_states(torch.tensor([row], device=self.device), [len(row)])
+        return torch.stack([states[layer][0, self._origin(len(ids)) :] for layer in self._layers], dim=1)
 
     def _hidden_states(self, ids: Tensor, lengths: Sequence[int]) -> Sequence[Tensor]:
         """Without an attention mask: a causal LM never sees the padding on its right."""

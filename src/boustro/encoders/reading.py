@@ -227,6 +227,10 @@ class PieceEncoder(Encoder):
             result[:, :, k] = self._narrow(mean, result.dtype)
         return result.flatten(2).numpy()
 
+    def pieces(self, words: Sequence[str], spaces: Sequence[bool]) -> Pieces:
+        """The pieces of words that follow each other in a text."""
+        return self._aligner.align([(words, spaces)])[0]
+
     def place_at(self, states: Tensor, start: np.ndarray, end: np.ndarray) -> np.ndarray:
         """(W, L, K·D): words at the places of the pooling.
 

@@ -1,1 +1,1 @@
-"""Text that arrives: taggers that speak before it ends, and redaction that holds over its chunks."""
+"""Text that arrives in chunks: tagged as it comes (`stream`), and redacted before it goes on (`redactor`)."""

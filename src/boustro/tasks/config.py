@@ -106,6 +106,10 @@ class TaggerConfig(CalibrationOptions, TaskConfig):
     spelling: bool = False
     """Read a word also by its letters: character n-grams and shape. For LMs that have read little of the language."""
 
+    live: bool = False
+    """Train for text that arrives: in training a backward LM reads only some of the words behind each word, and the
+    head is told how many, so that one tagger serves every delay (docs/streaming.md)."""
+
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "default": {},
         "paper": {  # backward-LM paper, section 3.2
@@ -129,6 +133,9 @@ class TaggerConfig(CalibrationOptions, TaskConfig):
         for name in ("pool_mentions", "memory", "spelling"):
             if getattr(self, name) and self.word_dropout:
                 raise OptionError(f"{name} keeps what word_dropout drops, the word itself; leave one of them out")
+        for name in ("memory", "word_dropout"):
+            if self.live and getattr(self, name):
+                raise OptionError(f"live is not for taggers with {name}; leave one of them out")
 
     def widening(self) -> Widening:
         return Widening(mentions=self.pool_mentions, spelling=self.spelling)

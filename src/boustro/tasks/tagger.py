@@ -15,6 +15,9 @@ from boustro.given import as_sentence, as_sentences
 from boustro.heads.registry import head_class
 from boustro.heads.training import predict_inputs
 from boustro.heads.word_dropout import WordDropout
+from boustro.live.cut import cut_inputs
+from boustro.live.sources import States
+from boustro.live.stream import DELAY, MOST_DELAY, Live
 from boustro.options import OptionError, Recall, check_options
 from boustro.tasks.answers import Answer, Entities, InputAnswer, Part
 from boustro.tasks.base import Task
@@ -163,6 +166,13 @@ class Tagger(Task[str, Entities]):
         seed: int,
     ) -> Taught:
         """As `Contract.training_inputs`; with `memory`, all of these sentences are remembered (`features.memory`)."""
+        if plan.config.live:
+            taught = super().training_inputs(plan, labelling, examples, unread, seed)
+            read = plan.reader.encoder(), plan.reader.reading.context
+            inputs, notices = cut_inputs(*read, examples, taught.inputs, seed)
+            assert isinstance(labelling, EntityLabelling)
+            labelling.live = True  # from now on it says how far words were read
+            return replace(taught, inputs=inputs, notices=notices)
         if not plan.config.memory:
             return super().training_inputs(plan, labelling, examples, unread, seed)
         side = labelling.side(examples)
@@ -257,6 +267,30 @@ class Tagger(Task[str, Entities]):
         if self._watch and self.promise and (warning := self._watch.warning(self.promise)):
             found[warning] = round(self._watch.expected)
         return found
+
+    def live(self, delay: int | None = DELAY, states: States | None = None) -> Live:
+        """Tag one text as it arrives, see `boustro.live`.
+
+        Args:
+            delay: How many words must follow a word before its tag is final; `None` lets nothing be final before the
+                end, which then gives what `predict` gives.
+            states: What gives the vectors of the first LM, where it has read the text already; by default the LM.
+
+        Raises `ValueError` before `fit`, for a delay below 0 or above 256, and for a tagger whose answers need the
+        whole text: with `share_evidence`, or with a promise of recall.
+        """
+        if delay is not None and not (type(delay) is int and 0 <= delay <= MOST_DELAY):
+            raise ValueError(
+                f"delay is {delay!r}: give a number of words from 0 to {MOST_DELAY}, or None to wait for the end"
+            )
+        fitted = self.fitted
+        if delay is not None and self.config.share_evidence != "off":
+            raise ValueError(
+                "this tagger cannot stream: mentions vote in the whole text (share_evidence); give delay=None"
+            )
+        if delay is not None and self.recall is not None:
+            raise ValueError("this tagger cannot stream: a promise of recall is for whole texts; give delay=None")
+        return Live(fitted, delay, self.predict, states)
 
     def result(self, answer: InputAnswer[str]) -> Entities:
         """Entities over the characters of the text, in order; their scores are the geometric mean of their tags'.

@@ -11,7 +11,7 @@ character is a word.
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from boustro.text.scripts import UNSPACED
@@ -59,7 +59,7 @@ def split_text(text: str, document: str = "") -> Iterator[Placed]:
         words = list(_words(text, line.start(), line.end()))
         begin = 0
         for i in range(len(words)):
-            if i + 1 == len(words) or _ends_sentence(text, words, i):
+            if i + 1 == len(words) or ends_sentence(text, words, i):
                 yield _placed(text, words[begin : i + 1], document)
                 begin = i + 1
 
@@ -70,17 +70,27 @@ def _words(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         if text[position].isspace():
             position += 1
             continue
-        match = WORD.match(text, position, end)
-        stop = match.end() if match and match.end() > position else position + 1
-        word = text[position:stop]
-        if text[stop : stop + 1] == "." and stop < end:  # of an abbreviation, or of an initial?
-            known = word.lower() in ABBREVIATIONS and word[0].isupper()
-            stop += known or (len(word) == 1 and word.isupper() and word != "I")
+        stop = word_end(text, position, end)
         yield position, stop
         position = stop
 
 
-def _ends_sentence(text: str, words: list[tuple[int, int]], index: int) -> bool:
+def word_end(text: str, position: int, end: int) -> int:
+    """Where the word ends that begins at a position, in a text that goes on to `end`.
+
+    What stands before the position has no effect, nor what stands behind the next white space.
+    """
+    match = WORD.match(text, position, end)
+    stop = match.end() if match and match.end() > position else position + 1
+    word = text[position:stop]
+    if text[stop : stop + 1] == "." and stop < end:  # of an abbreviation, or of an initial?
+        known = word.lower() in ABBREVIATIONS and word[0].isupper()
+        stop += known or (len(word) == 1 and word.isupper() and word != "I")
+    return stop
+
+
+def ends_sentence(text: str, words: Sequence[tuple[int, int]], index: int) -> bool:
+    """Whether a sentence ends with the word `words[index]` of a line; only the words beside it have an effect."""
     word = text[slice(*words[index])]
     if word in CLOSERS and index and text[slice(*words[index - 1])] in ENDERS:
         word = text[slice(*words[index - 1])]

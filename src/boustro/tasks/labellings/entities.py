@@ -1,11 +1,13 @@
 """What the labellings of entities in sentences share: the reference, the score, and what can never be found."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from boustro.heads.span.decoding import FoundSpan
 from boustro.heads.span.head import Gold
+from boustro.live.distance import ALL, encode_distances
 from boustro.metrics.score import Score
 from boustro.metrics.spans import extract_spans, score_entities
 from boustro.tasks.answers import Answer
@@ -21,6 +23,17 @@ class EntityLabelling(Labelling):
     """Entities of sentences, scored by entity-level F1."""
 
     units = EntityUnits()
+
+    def __init__(self, scheme: Any, labels: Sequence[str], live: bool = False) -> None:
+        """`live` heads are told how far each word was read on (`live.distance`); whole text is read to its end."""
+        super().__init__(scheme, labels)
+        self.live = live
+
+    def to_dict(self) -> dict[str, Any]:
+        return super().to_dict() | ({"live": True} if self.live else {})
+
+    def side(self, examples: Sequence[Sentence]) -> np.ndarray | None:
+        return encode_distances(np.full(sum(map(len, examples)), ALL)) if self.live else None
 
     @property
     def rules(self) -> dict[str, str]:

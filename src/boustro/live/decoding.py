@@ -1,0 +1,141 @@
+"""From the vectors of a sentence that goes on to its entities: what a head says now, and what it will not take back.
+
+`TagDecoder`    fixed lag over the CRF: the tag of a word that becomes final is that of the best path at that moment,
+                which begins with the tags that are final already. A path needs no end before the sentence has one.
+`AnyDecoder`    every other head: it reads the sentence so far, and `tracks` keeps what is final.
+
+    delay 1     Ada [Brandt]             Ada is final: B-PER on the best path of two words
+                Ada Brandt [left]        Brandt is final: the best path that begins with B-PER
+
+W words, C tags, d width.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from boustro.heads.base import Head
+from boustro.heads.bodies import PerWord
+from boustro.heads.crf.chain import Chain, best_path, exact, posteriors
+from boustro.heads.crf.layer import LOWEST, make_chain, valid_transitions
+from boustro.heads.tagging import TaggingHead
+from boustro.types import Entity, Sentence
+
+
+class Decoder(ABC):
+    """Entities of one sentence. Words are numbered from the first that the sentence still has; `drop` changes that."""
+
+    def __init__(self, head: Any, labelling: Any) -> None:
+        self.head, self._labelling = head, labelling
+
+    @abstractmethod
+    def update(self, vectors: Tensor, final: int, complete: bool) -> list[Entity]:
+        """The entities of the words, given their vectors (W, d).
+
+        The words before `final` were final before or become it now; `complete` says whether the sentence has an end.
+        """
+
+    @abstractmethod
+    def drop(self, count: int) -> None:
+        """The first words are no longer given."""
+
+    def _read(self, output: Any, size: int) -> list[Entity]:
+        return list(self._labelling.read(output, Sentence(("",) * size)).entities)
+
+
+class AnyDecoder(Decoder):
+    """Of a head that is asked for the whole sentence so far."""
+
+    def update(self, vectors: Tensor, final: int, complete: bool) -> list[Entity]:
+        (output,) = self.head.predict(vectors, torch.tensor([len(vectors)]))
+        return self._read(output, len(vectors))
+
+    def drop(self, count: int) -> None:
+        return None
+
+
+class TagDecoder(Decoder):
+    """Of a head that scores tags and takes the best sequence."""
+
+    head: TaggingHead
+
+    def __init__(self, head: TaggingHead, labelling: Any) -> None:
+        super().__init__(head, labelling)
+        self._per_word = isinstance(head.body, PerWord)
+        self._ids: list[int] = []
+        self._chosen: list[float] = []
+        self._last: int | None = None
+        self._reached: Tensor | None = None
+        """Log of the sum over all paths to each tag of the last final word, at the head's temperature."""
+        self._chain, self._soft = _chains(head)
+
+    def update(self, vectors: Tensor, final: int, complete: bool) -> list[Entity]:
+        done = len(self._ids)
+        if done < len(vectors):
+            ids, chosen = self._decode(self._scores(vectors, done), final - done, complete)
+            self._ids += ids[: max(final - done, 0)]
+            self._chosen += chosen[: max(final - done, 0)]
+            rest = slice(max(final - done, 0), None)
+        else:
+            ids, chosen, rest = [], [], slice(0)
+        output = np.array([*self._ids, *ids[rest]], np.int64), np.array([*self._chosen, *chosen[rest]], np.float32)
+        return self._read(output, len(vectors))
+
+    def drop(self, count: int) -> None:
+        del self._ids[:count], self._chosen[:count]
+
+    def _scores(self, vectors: Tensor, done: int) -> Tensor:
+        if self._per_word:
+            return self.head.scores(vectors[done:], torch.tensor([len(vectors) - done])).cpu()
+        return self.head.scores(vectors, torch.tensor([len(vectors)]))[done:].cpu()
+
+    def _decode(self, scores: Tensor, final: int, complete: bool) -> tuple[list[int], list[float]]:
+        """The best path of the words that were not final before, the probability of each tag; `final` are so now."""
+        lengths, soft = torch.tensor([len(scores)]), exact(scores) / self.head.temperature
+        chain, soft_chain = (self._as_it_stands(c, complete) for c in (self._chain, self._soft))
+        if self._last is not None:
+            chain = chain._replace(starts=self._chain.transitions[self._last])
+        if self.head.crf is None and self.head.options.decode == "argmax":
+            ids = scores.argmax(-1)
+        else:
+            ids = best_path(exact(scores).clamp_min(LOWEST) if self.head.crf is None else exact(scores), lengths, chain)
+        if self.head.crf is None:
+            probabilities = soft.softmax(-1)
+        else:
+            if self._reached is not None:
+                through = (self._reached[:, None] + self._soft.transitions).logsumexp(0)
+                soft_chain = soft_chain._replace(starts=through)
+            probabilities = posteriors(soft, lengths, soft_chain)
+            self._go_on(soft, soft_chain.starts, final)
+        if final > 0:
+            self._last = int(ids[min(final, len(ids)) - 1])
+        return ids.tolist(), probabilities.gather(1, ids[:, None]).squeeze(1).tolist()
+
+    def _go_on(self, soft: Tensor, starts: Tensor, final: int) -> None:
+        for row in soft[: max(final, 0)]:
+            self._reached = starts + row
+            starts = (self._reached[:, None] + self._soft.transitions).logsumexp(0)
+
+    @staticmethod
+    def _as_it_stands(chain: Chain, complete: bool) -> Chain:
+        return chain if complete else chain._replace(ends=torch.zeros_like(chain.ends))
+
+
+def _chains(head: TaggingHead) -> tuple[Chain, Chain]:
+    """The transitions of a head, and the same at its temperature."""
+    valid = valid_transitions(head.labels)
+    if head.crf is None:
+        none = make_chain(valid, *(torch.zeros(allowed.shape) for allowed in valid))
+        return none, none
+    chain = make_chain(valid, *(part.detach().cpu() for part in (head.crf.starts, head.crf.transitions, head.crf.ends)))
+    return chain, Chain(*(part / head.temperature for part in chain))
+
+
+def make_decoder(head: Head, labelling: Any) -> Decoder:
+    """The decoder of one sentence."""
+    if isinstance(head, TaggingHead) and head.options.threshold is None:
+        return TagDecoder(head, labelling)
+    return AnyDecoder(head, labelling)

@@ -1,0 +1,251 @@
+"""`Tagger.live`: text that arrives is tagged as whole text is, whatever the tagger and the chunks."""
+
+import gc
+import tracemalloc
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from boustro import Tagger
+from boustro.live.cut import cut_inputs
+from boustro.live.stream import MOST_DELAY
+from boustro.text.alignment import guess_spaces
+from boustro.types import Sentence
+from labelled import DATA
+
+TEXT = (
+    "The ferry to Vellmar leaves at seven, and Ada Brandt is never on time. Mr Okonkwo sold 1,250 umbrellas in Port "
+    "Lisse.\n“Nobody reads it,” said Ines Calloway (who didn't). Ada Brandt 中国 👩‍👩‍👧 flew to Vellmar; Ada left Lis"
+    "se "
+)
+KINDS = {
+    "pair": ("{pair}", "mlp", {}),
+    "forward only": ("{lm}", "mlp", {}),
+    "backward only": ("{back}", "linear", {}),
+    "memory": ("memory:{memory}", "mlp", {}),
+    "memory of the training data": ("{pair}", "mlp", {"memory": True, "spelling": True}),
+    "pooled mentions": ("{pair}", "mlp", {"pool_mentions": True}),
+    "without a CRF": ("{pair}", "linear", {"crf": False}),
+    "best tag of each word": ("{pair}", "linear", {"crf": False, "decode": "argmax"}),
+    "a threshold": ("{pair}", "linear", {"threshold": 0.3}),
+    "bioes": ("{pair}", "linear", {"tag_scheme": "bioes"}),
+    "io": ("{pair}", "linear", {"tag_scheme": "io"}),
+    "spans": ("{pair}", "span", {"hidden": 16}),
+    "ridge": ("{pair}", "ridge", {}),
+    "block": ("{pair}", "block", {"hidden": 16}),
+    "bilstm": ("{pair}", "bilstm", {"hidden": 16}),
+    "other places": ("{pair}", "linear", {"pooling": "mean+first"}),
+    "masked": ("masked:{masked}", "linear", {}),
+    "unmasked": ("unmasked:{lm}", "linear", {}),
+    "repeated": ("repeated:{lm}", "linear", {}),
+    "fused": ("fused:{fusion}", "linear", {}),
+    "elmo": ("elmo:{elmo}", "linear", {}),
+    "adapted": ("unmasked:{adapted}", "linear", {}),
+}
+REREADS = {"masked", "unmasked", "repeated", "fused", "elmo", "adapted"}
+
+
+@pytest.fixture(scope="module")
+def make(world, tiny_pair):
+    """make(kind, context="document") → a tagger that has learned a little, made once."""
+    made = {}
+
+    def of(kind: str, context: str = "document") -> Tagger:
+        if (kind, context) not in made:
+            spec, head, options = KINDS[kind]
+            steps = {} if head == "ridge" else {"epochs": 20, "lr": 1e-2}
+            data = DATA if context == "sentence" else [_in_document(s) for s in Tagger.read(DATA)]
+            spec = world.fill(spec.replace("{pair}", tiny_pair))
+            made[kind, context] = Tagger(spec, head, context=context, cache=False, **steps, **options).fit(data, seed=1)
+        return made[kind, context]
+
+    return of
+
+
+def _in_document(sentence):
+    return replace(sentence, document="d")
+
+
+def read(live, text, cuts=()):
+    """All events; what is promised of each is checked."""
+    events, covered = [], []
+    for start, stop in zip([0, *cuts], [*cuts, len(text)], strict=True):
+        before = live.safe
+        events += (some := live.feed(text[start:stop]))
+        assert before <= live.safe <= live.length == stop and live.kept <= live.safe
+        assert live.text == text[live.kept : stop]
+        for event in some:
+            if event.kind == "final":
+                assert before <= event.start < event.end <= live.safe
+                covered.append(event)
+            elif event.label:
+                assert live.safe <= event.start
+    events += live.end()
+    assert live.safe == len(text) and not live.entities
+    for event in events:
+        assert event.text == text[event.start : event.end]
+    return events
+
+
+def finals(events):
+    return sorted((e.start, e.end, e.label) for e in events if e.kind == "final")
+
+
+def whole(tagger, text):
+    return sorted((e.start, e.end, e.label) for e in tagger.predict(text))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_a_delay_the_end_gives_what_predict_gives(make, kind):
+    tagger = make(kind)
+    events = read(tagger.live(None), TEXT, [3, 40, 41, 90, 150, 151])
+    assert [(e.label, e.start, e.end, e.text, e.score) for e in events if e.kind == "final"] == [
+        (e.label, e.start, e.end, e.text, e.score) for e in tagger.predict(TEXT)
+    ]
+    assert not any(e.kind == "final" for e in tagger.live(None).feed(TEXT))
+
+
+@pytest.mark.parametrize("context", ["document", "sentence"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in REREADS])
+def test_with_the_whole_right_side_it_finds_what_predict_finds(make, kind, context):
+    tagger = make(kind, context)
+    live = tagger.live(MOST_DELAY)
+    events = read(live, TEXT, [3, 40, 41, 90, 150, 151])
+    assert finals(events) == whole(tagger, TEXT)
+    assert finals(events) or kind in ("spans", "bilstm")
+    scores = {(e.start, e.end): e.score for e in tagger.predict(TEXT)}
+    assert all(abs(scores[e.start, e.end] - e.score) < 2e-3 for e in events if e.kind == "final")
+    assert not live.rereads and not live.notice
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("delay", [0, 1, 3])
+def test_chunks_change_nothing_that_is_final(make, kind, delay):
+    tagger = make(kind)
+    at_once = finals(read(tagger.live(delay), TEXT))
+    assert finals(read(tagger.live(delay), TEXT, list(range(1, len(TEXT))))) == at_once
+    assert finals(read(tagger.live(delay), TEXT, list(range(5, len(TEXT), 17)))) == at_once
+
+
+@given(st.lists(st.integers(0, len(TEXT)), max_size=12), st.sampled_from([0, 1, 2, 8]), st.sampled_from(sorted(KINDS)))
+def test_nothing_is_called_safe_too_early(make, cuts, delay, kind):
+    read(make(kind).live(delay), TEXT, sorted(cuts))
+
+
+@pytest.mark.parametrize("kind", sorted(REREADS))
+def test_encoders_that_read_both_ways_say_that_they_read_anew(make, kind):
+    live = make(kind).live(2)
+    assert live.rereads and "read anew" in live.notice
+
+
+def test_provisional_entities_are_revised_and_become_final(make):
+    live = make("pair").live(2)
+    standing = set()
+    for character in TEXT:
+        for e in live.feed(character):
+            key = (e.label, e.start, e.end)
+            if e.was:
+                standing.remove(e.was)
+            elif e.kind == "final":
+                standing.discard(key)
+            if e.kind != "final" and e.label:
+                assert key not in standing
+                standing.add(key)
+        assert standing == {(e.label, e.start, e.end) for e in live.entities}
+
+
+def test_memory_does_not_grow(make):
+    live = make("pair").live(2)
+    for _ in range(30):
+        live.feed(TEXT)
+    tracemalloc.start()
+    for _ in range(10):
+        live.feed(TEXT)
+    gc.collect()
+    early = tracemalloc.get_traced_memory()[0]
+    for _ in range(60):
+        live.feed(TEXT)
+    gc.collect()
+    late = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert late - early < 50_000
+
+
+@pytest.mark.parametrize("delay", [-1, 257, 2.5, "8", True])
+def test_a_bad_delay_is_an_error(make, delay):
+    with pytest.raises(ValueError, match="words from 0 to 256"):
+        make("pair").live(delay)
+
+
+def test_a_tagger_that_needs_the_whole_text_cannot_stream(make):
+    tagger = make("pair").with_evidence("vote")
+    with pytest.raises(ValueError, match="cannot stream"):
+        tagger.live()
+    assert finals(read(tagger.live(None), TEXT)) == whole(tagger, TEXT)
+
+
+def test_nothing_comes_after_the_end(make):
+    live = make("pair").live()
+    live.end()
+    for call in (live.end, lambda: live.feed("a")):
+        with pytest.raises(ValueError, match="has ended"):
+            call()
+    with pytest.raises(ValueError, match="expected text"):
+        make("pair").live().feed(b"bytes")
+    with pytest.raises(ValueError, match="not trained"):
+        Tagger("starter").live()
+
+
+def test_states_of_another_shape_are_an_error(make):
+    class Wrong:
+        def append(self, words):
+            return np.zeros((len(words), 1, 7), np.float16)
+
+    with pytest.raises(ValueError, match="words x layers x width"):
+        make("pair").live(2, states=Wrong()).feed("Ada left Lisse")
+
+
+def test_the_first_lm_reads_a_text_longer_than_its_window(make):
+    text = TEXT * 3
+    tagger = make("forward only")
+    assert finals(read(tagger.live(4), text, [200, 201, 400])) == whole(tagger, text)
+
+
+@pytest.mark.parametrize("head", ["mlp", "span", "ridge"])
+def test_a_head_can_learn_with_fewer_words_behind(tiny_pair, tmp_path, head):
+    steps = {} if head == "ridge" else {"epochs": 20, "lr": 1e-2, "hidden": 16}
+    tagger = Tagger(tiny_pair, head, live=True, cache=False, **steps).fit(DATA, DATA, seed=1)
+    assert (
+        tagger.head.side == 7 and tagger.record["notices"]["training sentences read with fewer words behind each word"]
+    )
+    tagger.save_pretrained(tmp_path / "ner")
+    again = Tagger.from_pretrained(tmp_path / "ner")
+    assert whole(again, TEXT) == whole(tagger, TEXT)
+    for delay in (0, 2):
+        assert finals(read(again.live(delay), TEXT)) == finals(read(tagger.live(delay), TEXT, [9, 99]))
+    assert finals(read(again.live(MOST_DELAY), TEXT)) == whole(tagger, TEXT)
+
+
+def test_what_is_cut_is_what_a_stream_reads(tiny_pair):
+    """Training words with two words behind them have the vectors of words that become final with a delay of 2."""
+    tagger = Tagger(tiny_pair, "linear", epochs=1, cache=False).fit(DATA, seed=1)
+    sentences = [Sentence(tuple(TEXT.split()[:12]))]
+    encoder = tagger.encoder()
+    inputs = tagger.inputs(sentences)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("boustro.live.cut.DELAYS", (2,))
+        cut, counts = cut_inputs(encoder, "sentence", sentences, inputs, seed=1)
+    for number in range(10):
+        seen = Sentence(sentences[0].words[: number + 3], spaces=tuple(guess_spaces(sentences[0].words)[: number + 3]))
+        for stream, own in zip(cut.streams, encoder.encode_all([seen]).streams, strict=True):
+            np.testing.assert_allclose(stream[number], own[number], atol=2e-2)
+    assert list(counts.values()) == [1] and cut.side.argmax(1).tolist() == [2] * 10 + [6, 6]
+
+
+@pytest.mark.parametrize(("spec", "options"), [("{lm}", {}), ("masked:{masked}", {}), ("{lm}", {"memory": True})])
+def test_what_cannot_be_cut_is_an_error(world, spec, options):
+    with pytest.raises(ValueError, match="live"):
+        Tagger(world.fill(spec), "linear", live=True, cache=False, epochs=1, **options).fit(DATA, seed=1)
