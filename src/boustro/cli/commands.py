@@ -6,13 +6,13 @@ torch is imported when a command runs, so that its help does not wait for it.
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from tyro.conf import Positional
 
 from boustro.heads.options import HeadOptions
 from boustro.metrics.score import score_table
-from boustro.options import OptionError, PositiveOrZero, Recall, Seed, check_options
+from boustro.options import OptionError, PositiveOrZero, Range, Recall, Seed, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_errors, print_notices
 from boustro.serve.batch.options import DEFAULT_OUTPUT, OutputOptions
 from boustro.store import claim
@@ -188,6 +188,8 @@ def predict(
     explain: bool = False,
     states: tuple[Path, ...] = (),
     state_layers: str | None = None,
+    live: bool = False,
+    delay: Annotated[int, Range(0, 256)] | None = None,
     encoder: LM | None = None,
     output: OutputOptions = DEFAULT_OUTPUT,
     run: RunOptions = DEFAULT_RUN,
@@ -212,15 +214,23 @@ def predict(
         states: Safetensors files with the pieces of a text each and the states that the tagger's LM had of them in
             another engine, such as vLLM, in place of text; its weights are not loaded.
         state_layers: The numbers of the layers of `hidden_states` in these files, such as 4,9,14.
+        live: Tag one text while it arrives, such as on standard input: a JSON line for every entity that stands for
+            now, is revised, or is final. Taggers only.
+        delay: With --live, how many words must follow a word before its tag is final, 0 to 256; by default 8.
         encoder: Where the encoder is now, if it has moved.
     """
     check_options(predict, locals())
     kind = task_class(task_of(folder))
     _refuse_of_taggers(kind, recall, share_evidence)
+    from boustro.serve.batch.labeller import Opened
+
+    if live or delay is not None:
+        others = [format not in (None, "jsonl"), reads, recall, share_evidence, explain, states, output != DEFAULT_OUTPUT]
+        _predict_live(Opened(folder, encoder, run.device, run.cache), files, live and not any(others), delay, run)
+        return
     if isinstance(kind.example, str) and (tables := [f for f in files if reads is None and is_table(Path(f))]):
         what = "read line by line, with its separators and the names of its columns; JSON lines keep a text whole"
         print(f"note: {', '.join(tables)}: {what}", file=sys.stderr)
-    from boustro.serve.batch.labeller import Opened
     from boustro.serve.batch.predict import predict_files
     from boustro.serve.batch.states import predict_states
 
@@ -228,6 +238,18 @@ def predict(
     if states:
         return predict_states(opened, states, state_layers, format, output.out, run)
     predict_files(opened, files, format, reads, explain, output, run)
+
+
+def _predict_live(opened: Any, files: tuple[str, ...], alone: bool, delay: int | None, run: RunOptions) -> None:
+    """With --live; `alone` says that no other option is given that is not for it."""
+    if not alone or len(files) > 1:
+        raise OptionError(
+            "--live reads one text and writes JSON lines to standard output: it goes with --delay, --encoder and the "
+            "options of where to compute, and --delay goes with it"
+        )
+    from boustro.serve.batch.live import DELAY, predict_live
+
+    predict_live(opened, next(iter(files), "-"), DELAY if delay is None else delay, run)
 
 
 def _refuse_of_taggers(kind: Any, recall: float | None, share_evidence: str | None) -> None:

@@ -70,7 +70,7 @@ COMMANDS: dict[str, Known] = {
         "Start",
         "label text",
         ("predict ner article.txt", "predict ner article.txt --out answers.jsonl"),
-        "format out recall overwrite resume workers",
+        "format out recall live overwrite resume workers",
     ),
     "serve": Known(
         "boustro.serve.command:serve",

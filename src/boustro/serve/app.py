@@ -16,7 +16,7 @@ from importlib.resources import files as package_files
 from typing import Annotated, Any
 
 import numpy as np
-from fastapi import FastAPI, Query, Request
+from fastapi import FastAPI, Query, Request, WebSocket
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, StreamingResponse
 from prometheus_client import generate_latest
 
@@ -25,6 +25,7 @@ from boustro.serve.batcher import Batcher, Full
 from boustro.serve.examples import MADE_UP, Example
 from boustro.serve.files import answer_file, json_of, text_of
 from boustro.serve.http import HttpOptions, Refused, make_app
+from boustro.serve.live import Streams, read_delay, refuse_other_media
 from boustro.serve.options import ServeLimits
 from boustro.serve.pages import PAGE_HEADERS, documentation
 from boustro.serve.schema import ERRORS, EmbedAnswer, EmbedRequest, PredictAnswer, PredictRequest
@@ -129,6 +130,7 @@ def make_service(service: Service, http: HttpOptions, failed: Callable[[], None]
 
     app = make_app("Boustro", http, OPEN, behind_guard, version=__version__, lifespan=lifespan)
     _add_predictions(app, service)
+    _add_streams(app, Streams(service))
     _add_state(app, service)
     _add_pages(app, service, token=http.token_file is not None)
     paths = [route.path for route in app.routes if hasattr(route, "path")]  # type: ignore[attr-defined]
@@ -179,6 +181,25 @@ def _add_predictions(app: FastAPI, service: Service) -> None:
         value_of = text_of if media_type(dict(request.scope["headers"])) == PLAIN else json_of
         lines = answer_file(service, found, request.stream(), lambda outputs: above(outputs, min_score), value_of)
         return Lines(lines, media_type="application/x-ndjson")
+
+
+def _add_streams(app: FastAPI, streams: Streams) -> None:
+    @app.post("/v1/live", responses=ERRORS, response_class=StreamingResponse)
+    async def live(request: Request, model: str | None = None, delay: str | None = None) -> Any:
+        """Tag a text while it is being sent, as text/plain: server-sent events provisional, revised, final, safe, end.
+
+        A tag is final when `delay` words follow its word, by default 8. With a WebSocket at the same address every text
+        message is a part of the text, an empty one its end, and each is answered by the events.
+        """
+        refuse_other_media(request)
+        streams.service.find(model)
+        read_delay(delay)
+        streams.check()
+        return Lines(streams.answer_post(request, model, delay), media_type="text/event-stream")
+
+    @app.websocket("/v1/live")
+    async def live_socket(socket: WebSocket) -> None:
+        await streams.answer_socket(socket)
 
 
 def _add_state(app: FastAPI, service: Service) -> None:

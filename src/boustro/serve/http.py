@@ -162,8 +162,10 @@ class Guard:
             self.hosts |= {http.host.lower(), *(LOOPBACK if http.host in LOOPBACK else ())}
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        refusal = self.refusal(scope) if scope["type"] == "http" else None
-        if refusal:
+        refusal = self.refusal(scope) if scope["type"] in ("http", "websocket") else None
+        if refusal and scope["type"] == "websocket":
+            await _refuse_socket(refusal, scope, receive, send)
+        elif refusal:
             await drain(receive)
             await refusal.response()(scope, receive, send)
         else:
@@ -178,7 +180,7 @@ class Guard:
         if origin and origin not in self.origins and address_in(origin) != host.lower():
             return Refused(403, "origin", f"pages of {origin!r} may not ask this server; see --allow-origins")
         if self.tokens and scope["path"] not in self.open_paths:
-            scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+            scheme, _, given = (headers.get(b"authorization", b"") or _protocol_token(scope)).partition(b" ")
             same = [hmac.compare_digest(given.strip(), token) for token in self.tokens]  # all, in constant time
             if scheme.lower() != b"bearer" or not any(same):
                 message = "this server needs a token that it knows: Authorization: Bearer TOKEN"
@@ -188,6 +190,28 @@ class Guard:
             message = f"the body is encoded as {encoding}, which is not read here; send it without Content-Encoding"
             return Refused(415, "encoded", message, Accept_Encoding="identity")
         return None
+
+
+def _protocol_token(scope: Any) -> bytes:
+    """What a page says of a token when it opens a WebSocket, which can have no other header: `bearer.` and its bytes in
+    hexadecimal, among the subprotocols."""
+    with contextlib.suppress(ValueError):
+        for name in scope.get("subprotocols", ()):
+            if name.startswith("bearer."):
+                return b"Bearer " + bytes.fromhex(name.removeprefix("bearer."))
+    return b""
+
+
+async def _refuse_socket(refusal: Refused, scope: Any, receive: Any, send: Any) -> None:
+    """Refuse a WebSocket before it is opened, with the answer where the server can send one."""
+    from starlette.websockets import WebSocket
+
+    socket = WebSocket(scope, receive, send)
+    await receive()
+    if "websocket.http.response" in scope.get("extensions", {}):
+        await socket.send_denial_response(refusal.response())
+    else:
+        await socket.close(1008, str(refusal))
 
 
 async def drain(receive: Any) -> None:

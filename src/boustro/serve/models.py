@@ -23,6 +23,7 @@ class ServedTask(Served):
         self.name, self.task, self.example = name, model.name, model.example
         self.model, self.labels, self.explains, self.width = model, model.types, explains, model.width
         self.has_entities = model.labelling is not None and model.labelling.units.has_positions
+        self.streams = isinstance(model, Tagger) and model.config.share_evidence == "off"
         self._recalls: dict[float, Served] = {}
         self._explained: Served | None = None
 
@@ -39,6 +40,9 @@ class ServedTask(Served):
         if len(self._recalls) < MOST_RECALLS:  # requests with the same model are computed together
             self._recalls[recall] = made
         return made
+
+    def live(self, delay: int | None) -> Any:
+        return self.model.live(delay) if isinstance(self.model, Tagger) else super().live(delay)
 
     def with_explanation(self) -> Served:
         self._explained = self._explained or ServedTask(self.name, self.model, explains=True)

@@ -24,6 +24,12 @@ class ServeLimits:
     make one client wait less for another."""
     timeout: Positive = 30.0
     """Seconds until a request is given up: to send its body (408), and to be answered (504)."""
+    streams: Count = 32
+    """Texts that are tagged as they arrive, at once (/v1/live); further ones are told to come back (429)."""
+    stream_characters: Count = 1_000_000
+    """Characters of such a text (413)."""
+    idle: Positive = 60.0
+    """Seconds in which nothing of such a text comes, until it is given up (408)."""
 
     def __post_init__(self) -> None:
         check_options(self)

@@ -31,6 +31,8 @@ class Served(ABC):
     """Whether its outputs have entities with scores, which `min_score` selects."""
     width: int | None = None
     """Of the vector that each output is, where outputs are vectors."""
+    streams: bool = False
+    """Whether it can tag a text as it arrives."""
     example: Any
     """An input as JSON, for the pages and to warm up."""
 
@@ -46,6 +48,10 @@ class Served(ABC):
         """The same model with longer lists of entities, see `Tagger.with_recall`; `ValueError` where it has none."""
         raise ValueError(f"recall is for entities; {self.name} is a model of the task {self.task}")
 
+    def live(self, delay: int | None) -> Any:
+        """One text that is tagged as it arrives, see `Tagger.live`; `ValueError` where it cannot be."""
+        raise ValueError(f"{self.name} is a model of the task {self.task}, which needs the whole text")
+
     def with_explanation(self) -> "Served":
         """The same model, whose outputs say what decided them; `ValueError` where it cannot."""
         raise ValueError(f"{self.name} is a model of the task {self.task}, whose answers are not explained")
@@ -56,7 +62,7 @@ class Served(ABC):
         colours = {label: {"light": c.light, "dark": c.dark, "line": c.line} for label, c in chosen}
         own: dict[str, Any] = {"name": self.name, "task": self.task, "labels": list(self.labels)}
         own |= {} if self.width is None else {"width": self.width}
-        return {**own, "colours": colours, "example": self.example}
+        return {**own, "colours": colours, "example": self.example, "streams": self.streams}
 
 
 def name_folders(given: Sequence[str]) -> dict[str, Path]:

@@ -139,7 +139,7 @@ def decode_line(path: Path, number: int, line: bytes) -> str:
 
 def read_raw(path: Path) -> Iterator[tuple[int, bytes] | None]:
     """The same as bytes; `ValueError`, with what it is, for a file that is not plain text."""
-    with _open_binary(path) as file:
+    with open_binary(path) as file:
         number = 0
         try:
             refuse_kind(path, file.peek(START))  # type: ignore[attr-defined]
@@ -202,7 +202,8 @@ def _is_ready(file: Any) -> bool:
         return True
 
 
-def _open_binary(path: Path) -> IO[bytes]:
+def open_binary(path: Path) -> IO[bytes]:
+    """The bytes of a file, not compressed, or of standard input."""
     if path == STANDARD_INPUT:
         if sys.stdin is None:
             raise ValueError("standard input is closed; name a file to read")

@@ -1,0 +1,61 @@
+"""`boustro predict --live`: events as JSON lines, each as soon as it is known."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from boustro import Tagger
+from boustro.cli.main import main
+from world import run
+
+TEXT = "Ada Brandt left Vellmar .\nIn Lisse it rained . “Ada” 👩‍👧 sold boats ."
+
+
+@pytest.mark.parametrize("delay", [0, 2, 8])
+def test_a_file_gives_what_live_gives(tagger_folder, file, delay):
+    code, out, errors = run(["predict", str(tagger_folder), str(file("a.txt", TEXT)), "--live", "--delay", str(delay)])
+    live = Tagger.from_pretrained(tagger_folder).live(delay)
+    expected = [event.to_dict() for event in (*live.feed(TEXT), *live.end())]
+    assert (code, errors) == (0, "") and json.loads(f"[{','.join(out.splitlines())}]") == json.loads(
+        json.dumps(expected)
+    )
+    assert expected
+
+
+@pytest.mark.slow
+def test_events_come_while_the_text_does(tagger_folder):
+    command = [sys.executable, "-m", "boustro", "predict", str(tagger_folder), "--live", "--delay", "1"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ}) as process:
+        assert process.stdin and process.stdout
+        process.stdin.write("Professor Brandt Calloway sold umbrellas . É".encode()[:-1])
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["label"] == "PER"  # and the text has not ended
+        process.stdin.write("É".encode()[1:])
+        process.stdin.close()
+        assert process.wait() == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--delay", "2"], "--delay goes with it"),
+        (["--live", "--format", "text"], "writes JSON lines"),
+        (["--live", "--out", "a.jsonl"], "writes JSON lines"),
+        (["--live", "--delay", "300"], "at most 256"),
+        (["--live", "--delay", "few"], "delay"),
+    ],
+)
+def test_what_does_not_go_together_is_one_sentence(tagger_folder, file, arguments, message):
+    code, out, errors = run(["predict", str(tagger_folder), str(file("a.txt", TEXT)), *arguments])
+    assert code == 2 and not out and message in errors and "Traceback" not in errors
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [(b"Ada \xff left", "no UTF-8"), ("Ada é".encode()[:-1], "within a character")]
+)
+def test_bytes_that_are_no_text_are_an_error(tagger_folder, file, capsys, content, message):
+    assert main(["predict", str(tagger_folder), str(file("a.txt", content)), "--live"]) == 1
+    assert message in capsys.readouterr().err
