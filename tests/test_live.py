@@ -142,7 +142,7 @@ def test_encoders_that_read_both_ways_say_that_they_read_anew(make, kind):
 
 
 def test_provisional_entities_are_revised_and_become_final(make):
-    live = make("pair").live(2)
+    live = make("pair").live(2, wait=0)
     standing = set()
     for character in TEXT:
         for e in live.feed(character):
@@ -155,6 +155,19 @@ def test_provisional_entities_are_revised_and_become_final(make):
                 assert key not in standing
                 standing.add(key)
         assert standing == {(e.label, e.start, e.end) for e in live.entities}
+
+
+def test_an_entity_is_told_when_enough_words_follow(make):
+    """Whatever is told for now is what stands, when it has so many words behind it."""
+    early, late = make("pair").live(8, wait=0), make("pair").live(8, wait=3)
+    for n, word in enumerate(TEXT.split(" ")):
+        for live in (early, late):
+            live.feed(f"{word} ")
+        if n > 4:
+            words = late._engine.words
+            shown = {(e.label, e.start, e.end) for e in early.entities}
+            expected = {e for e in shown if sum(w.start >= e[2] for w in words.between(words.base, words.stop)) >= 3}
+            assert {(e.label, e.start, e.end) for e in late.entities} == expected
 
 
 def test_memory_does_not_grow(make):
@@ -178,6 +191,8 @@ def test_memory_does_not_grow(make):
 def test_a_bad_delay_is_an_error(make, delay):
     with pytest.raises(ValueError, match="words from 0 to 256"):
         make("pair").live(delay)
+    with pytest.raises(ValueError, match="wait is"):
+        make("pair").live(2, wait=delay)
 
 
 def test_a_tagger_that_needs_the_whole_text_cannot_stream(make):

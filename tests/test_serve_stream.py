@@ -116,14 +116,13 @@ def test_a_post_is_answered_by_events_while_it_is_sent(address, tagger_folder):
     ("query", "status", "message"),
     [
         ("model=nobody", 404, "no model"),
-        ("model=ner&delay=few", 422, "give a number of words"),
+        ("model=ner&delay=few", 422, "numbers of words"),
         ("model=ner&delay=999", 422, "0 to 256"),
         ("model=topics", 422, "needs the whole text"),
     ],
 )
 def test_what_cannot_stream_is_one_sentence(address, query, status, message):
     with socket(address, query) as found:
-        found.send("Ada left.")
         said = json.loads(found.recv())
     assert message in said["error"]["message"]
     reply = httpx.post(f"{address}/v1/live?{query}", content="Ada left.", headers={"Content-Type": "text/plain"})

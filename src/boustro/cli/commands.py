@@ -225,7 +225,15 @@ def predict(
     from boustro.serve.batch.labeller import Opened
 
     if live or delay is not None:
-        others = [format not in (None, "jsonl"), reads, recall, share_evidence, explain, states, output != DEFAULT_OUTPUT]
+        others = [
+            format not in (None, "jsonl"),
+            reads,
+            recall,
+            share_evidence,
+            explain,
+            states,
+            output != DEFAULT_OUTPUT,
+        ]
         _predict_live(Opened(folder, encoder, run.device, run.cache), files, live and not any(others), delay, run)
         return
     if isinstance(kind.example, str) and (tables := [f for f in files if reads is None and is_table(Path(f))]):

@@ -20,7 +20,7 @@ from boustro.live.sources import LEFT_WORDS, States
 from boustro.live.tracks import Found
 from boustro.types import Entity
 
-DELAY, MOST_DELAY = 8, 256
+DELAY, MOST_DELAY, WAIT = 8, 256, 2
 
 
 class Live:
@@ -32,10 +32,15 @@ class Live:
     """
 
     def __init__(
-        self, fitted: Any, delay: int | None, predict: Callable[[str], list[Entity]], states: States | None = None
+        self,
+        fitted: Any,
+        delay: int | None,
+        predict: Callable[[str], list[Entity]],
+        states: States | None = None,
+        wait: int = WAIT,
     ) -> None:
-        """`predict` tags a whole text."""
-        self.delay, self.safe = delay, 0
+        """`predict` tags a whole text; see `Tagger.live`."""
+        self.delay, self.safe, self._wait = delay, 0, wait
         self._engine = Engine(fitted, DELAY if delay is None else delay, states)
         self._predict = predict
         self._characters, self._segmenter, self._standing = Characters(), Segmenter(), Standing()
@@ -95,7 +100,7 @@ class Live:
             return []
         done = self._engine.push(items)
         final = [] if self.delay is None else self._as_entities(done)
-        now = self._provisional(done) if self.delay is None else self._as_entities(self._engine.pending())
+        now = self._provisional(done) if self.delay is None else self._as_entities(self._pending())
         events = self._tell(final, now)
         self._engine.forget()
         return events
@@ -121,7 +126,12 @@ class Live:
     def _provisional(self, done: list[Found]) -> list[Entity]:
         """What stands where nothing is final: all that the engine takes for final, and what is pending there."""
         self._almost += self._as_entities(done)
-        return [*self._almost, *self._as_entities(self._engine.pending())]
+        return [*self._almost, *self._as_entities(self._pending())]
+
+    def _pending(self) -> list[Found]:
+        """What stands now and is told: entities with enough words behind them, which change less often."""
+        last = self._engine.words.stop - self._wait
+        return [found for found in self._engine.pending() if found.stop <= last]
 
     def _tell(self, final: list[Entity], now: list[Entity]) -> list[Event]:
         events = self._standing.change(final, now)

@@ -25,7 +25,7 @@ from boustro.serve.batcher import Batcher, Full
 from boustro.serve.examples import MADE_UP, Example
 from boustro.serve.files import answer_file, json_of, text_of
 from boustro.serve.http import HttpOptions, Refused, make_app
-from boustro.serve.live import Streams, read_delay, refuse_other_media
+from boustro.serve.live import Streams, read_words, refuse_other_media
 from boustro.serve.options import ServeLimits
 from boustro.serve.pages import PAGE_HEADERS, documentation
 from boustro.serve.schema import ERRORS, EmbedAnswer, EmbedRequest, PredictAnswer, PredictRequest
@@ -185,17 +185,20 @@ def _add_predictions(app: FastAPI, service: Service) -> None:
 
 def _add_streams(app: FastAPI, streams: Streams) -> None:
     @app.post("/v1/live", responses=ERRORS, response_class=StreamingResponse)
-    async def live(request: Request, model: str | None = None, delay: str | None = None) -> Any:
+    async def live(
+        request: Request, model: str | None = None, delay: str | None = None, wait: str | None = None
+    ) -> Any:
         """Tag a text while it is being sent, as text/plain: server-sent events provisional, revised, final, safe, end.
 
-        A tag is final when `delay` words follow its word, by default 8. With a WebSocket at the same address every text
+        A tag is final when `delay` words follow its word, by default 8; an entity is told provisionally when `wait`
+        words follow it, by default 2. With a WebSocket at the same address every text
         message is a part of the text, an empty one its end, and each is answered by the events.
         """
         refuse_other_media(request)
         streams.service.find(model)
-        read_delay(delay)
+        read_words(request.query_params)
         streams.check()
-        return Lines(streams.answer_post(request, model, delay), media_type="text/event-stream")
+        return Lines(streams.answer_post(request), media_type="text/event-stream")
 
     @app.websocket("/v1/live")
     async def live_socket(socket: WebSocket) -> None:

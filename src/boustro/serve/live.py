@@ -13,7 +13,7 @@ characters and of the time in which nothing comes, and there is a bound of strea
 import asyncio
 import codecs
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from boustro.output import as_json
@@ -58,11 +58,11 @@ class Streams:
             self.open -= 1
 
     async def answer(
-        self, model: Served, delay: str | None, parts: AsyncIterator[str]
+        self, model: Served, given: Mapping[str, str], parts: AsyncIterator[str]
     ) -> AsyncIterator[dict[str, Any]]:
         """A message for each part of a text, and one for its end; `Refused` for what cannot be answered."""
         limits, length = self.service.limits, 0
-        live = await self._compute(model.live, read_delay(delay))
+        live = await self._compute(model.live, *read_words(given))
         async for part in parts:
             length += len(part)
             if length > limits.stream_characters:
@@ -81,15 +81,15 @@ class Streams:
         except ValueError as error:
             raise Refused(422, "not_valid", str(error)) from None
 
-    async def answer_post(self, request: "Request", model: str | None, delay: str | None) -> AsyncIterator[bytes]:
+    async def answer_post(self, request: "Request") -> AsyncIterator[bytes]:
         """The server-sent events for the text in a request's body."""
         spool = Spool()
 
         async def work() -> None:
             try:
-                found = self.service.find(model)
+                found = self.service.find(request.query_params.get("model"))
                 texts = decoded(_patiently(request.stream(), self.service.limits.idle))
-                async for message in self.answer(found, delay, texts):
+                async for message in self.answer(found, request.query_params, texts):
                     for event in message.pop("events"):
                         spool.write(sent(event["kind"], event))
                     spool.write(sent("end" if message.pop("end", False) else "safe", message))
@@ -116,7 +116,7 @@ class Streams:
             with self.admit():
                 model = self.service.find(given.get("model"))
                 parts = _patiently(_messages(socket), self.service.limits.idle)
-                async for message in self.answer(model, given.get("delay"), parts):
+                async for message in self.answer(model, given, parts):
                     await socket.send_text(as_json(message))
             await socket.close()
         except Left:
@@ -130,13 +130,17 @@ class Left(Exception):
     """The client went away."""
 
 
-def read_delay(given: str | None) -> int | None:
-    """A delay as an address has it; `all` waits for the end. `Refused` for what is none."""
-    if given == "all":
-        return None
-    with contextlib.suppress(ValueError):
-        return 8 if given is None else int(given)
-    raise Refused(422, "not_valid", f"delay is {given!r}: give a number of words, or all to wait for the end")
+def read_words(given: Mapping[str, str]) -> tuple[int | None, int]:
+    """`delay` and `wait` as an address has them, see `Tagger.live`; the delay `all` waits for the end.
+
+    Raises `Refused` for what is no number.
+    """
+    try:
+        delay, wait = given.get("delay", "8"), int(given.get("wait", "2"))
+        return None if delay == "all" else int(delay), wait
+    except ValueError:
+        message = "give delay and wait as numbers of words, or the delay all to wait for the end"
+        raise Refused(422, "not_valid", message) from None
 
 
 def refuse_other_media(request: "Request") -> None:

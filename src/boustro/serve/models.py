@@ -41,8 +41,8 @@ class ServedTask(Served):
             self._recalls[recall] = made
         return made
 
-    def live(self, delay: int | None) -> Any:
-        return self.model.live(delay) if isinstance(self.model, Tagger) else super().live(delay)
+    def live(self, delay: int | None, wait: int = 2) -> Any:
+        return self.model.live(delay, wait=wait) if isinstance(self.model, Tagger) else super().live(delay, wait)
 
     def with_explanation(self) -> Served:
         self._explained = self._explained or ServedTask(self.name, self.model, explains=True)

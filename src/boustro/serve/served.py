@@ -48,7 +48,7 @@ class Served(ABC):
         """The same model with longer lists of entities, see `Tagger.with_recall`; `ValueError` where it has none."""
         raise ValueError(f"recall is for entities; {self.name} is a model of the task {self.task}")
 
-    def live(self, delay: int | None) -> Any:
+    def live(self, delay: int | None, wait: int = 2) -> Any:
         """One text that is tagged as it arrives, see `Tagger.live`; `ValueError` where it cannot be."""
         raise ValueError(f"{self.name} is a model of the task {self.task}, which needs the whole text")
 

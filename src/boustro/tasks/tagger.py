@@ -17,7 +17,7 @@ from boustro.heads.training import predict_inputs
 from boustro.heads.word_dropout import WordDropout
 from boustro.live.cut import cut_inputs
 from boustro.live.sources import States
-from boustro.live.stream import DELAY, MOST_DELAY, Live
+from boustro.live.stream import DELAY, MOST_DELAY, WAIT, Live
 from boustro.options import OptionError, Recall, check_options
 from boustro.tasks.answers import Answer, Entities, InputAnswer, Part
 from boustro.tasks.base import Task
@@ -268,21 +268,25 @@ class Tagger(Task[str, Entities]):
             found[warning] = round(self._watch.expected)
         return found
 
-    def live(self, delay: int | None = DELAY, states: States | None = None) -> Live:
+    def live(self, delay: int | None = DELAY, *, wait: int = WAIT, states: States | None = None) -> Live:
         """Tag one text as it arrives, see `boustro.live`.
 
         Args:
             delay: How many words must follow a word before its tag is final; `None` lets nothing be final before the
                 end, which then gives what `predict` gives.
+            wait: How many words must follow an entity before it is told provisionally; 0 tells it at once, and
+                revises it more often.
             states: What gives the vectors of the first LM, where it has read the text already; by default the LM.
 
-        Raises `ValueError` before `fit`, for a delay below 0 or above 256, and for a tagger whose answers need the
+        Raises `ValueError` before `fit`, for numbers below 0 or above 256, and for a tagger whose answers need the
         whole text: with `share_evidence`, or with a promise of recall.
         """
         if delay is not None and not (type(delay) is int and 0 <= delay <= MOST_DELAY):
             raise ValueError(
                 f"delay is {delay!r}: give a number of words from 0 to {MOST_DELAY}, or None to wait for the end"
             )
+        if not (type(wait) is int and 0 <= wait <= MOST_DELAY):
+            raise ValueError(f"wait is {wait!r}: give a number of words from 0 to {MOST_DELAY}")
         fitted = self.fitted
         if delay is not None and self.config.share_evidence != "off":
             raise ValueError(
@@ -290,7 +294,7 @@ class Tagger(Task[str, Entities]):
             )
         if delay is not None and self.recall is not None:
             raise ValueError("this tagger cannot stream: a promise of recall is for whole texts; give delay=None")
-        return Live(fitted, delay, self.predict, states)
+        return Live(fitted, delay, self.predict, states, wait)
 
     def result(self, answer: InputAnswer[str]) -> Entities:
         """Entities over the characters of the text, in order; their scores are the geometric mean of their tags'.
