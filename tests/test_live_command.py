@@ -27,14 +27,16 @@ def test_a_file_gives_what_live_gives(tagger_folder, file, delay):
 
 @pytest.mark.slow
 def test_events_come_while_the_text_does(tagger_folder):
-    text = "Professor Brandt Calloway sold umbrellas . In Lisse it rained . Nobody reads the bulletin . É"
-    assert Tagger.from_pretrained(tagger_folder).live(1).feed(text)  # else nothing would come, and the test would wait
-    command = [sys.executable, "-m", "boustro", "predict", str(tagger_folder), "--live", "--delay", "1"]
+    text = f"{TEXT} Nobody reads the bulletin . É"
+    assert [
+        e for e in Tagger.from_pretrained(tagger_folder).live(2).feed(text) if e.kind == "final"
+    ]  # else nothing would come, and the test would wait
+    command = [sys.executable, "-m", "boustro", "predict", str(tagger_folder), "--live", "--delay", "2"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ}) as process:
         assert process.stdin and process.stdout
         process.stdin.write(text.encode()[:-1])
         process.stdin.flush()
-        assert json.loads(process.stdout.readline())["kind"] == "final"  # and the text has not ended
+        assert json.loads(process.stdout.readline())["label"]  # and the text has not ended
         process.stdin.write(text.encode()[-1:])
         process.stdin.close()
         assert process.wait() == 0
