@@ -5,6 +5,7 @@ import contextlib
 import json
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -172,10 +173,11 @@ def test_other_origins_and_clients_without_the_token_are_refused(served, file):
     with pytest.raises(InvalidStatus) as error, socket(locked, origin="https://elsewhere.example"):
         pass
     assert error.value.response.status_code == 403
-    for how in (
+    given: list[dict[str, Any]] = [
         {"additional_headers": {"Authorization": "Bearer s3/cr=et"}},
         {"subprotocols": ["boustro", "bearer." + b"s3/cr=et".hex()]},
-    ):
+    ]
+    for how in given:
         with socket(locked, **how) as found:
             found.send("Ada left Vellmar . ")
             assert "events" in json.loads(found.recv())
