@@ -129,6 +129,11 @@ class PieceEncoder(Encoder):
         return self._layers
 
     @property
+    def context(self) -> str:
+        """What is read together: "sentence" or "document"."""
+        return self._context
+
+    @property
     def room(self) -> int:
         """The most pieces of a text that are read together."""
         return self._window

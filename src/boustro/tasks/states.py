@@ -110,7 +110,7 @@ def word_vectors(tagger: Any, states: PieceStates, text: str) -> np.ndarray:
     """(W, L, width): the vectors of the words of a text that pieces spell, all of which are there."""
     parts = list(tagger.split(text, "the text"))
     lm = forward_lm(tagger.encoder())
-    if lm.identity().context == "sentence" and len(parts) > 1:
+    if lm.context == "sentence" and len(parts) > 1:
         lm.counts[ALONE] += len(parts) - 1
     return states.vectors([place for part in parts for place in part.places])
 

@@ -32,8 +32,6 @@ from boustro.tasks.data.records import WORD_KEYS
 from boustro.tasks.data.schemes import Scheme
 from boustro.tasks.evidence import vote
 from boustro.tasks.fitted import Fitted, Taught
-from boustro.tasks.folder import load_fitted
-from boustro.tasks.hub import download
 from boustro.tasks.labellings import Labelling
 from boustro.tasks.labellings.entities import EntityLabelling
 from boustro.tasks.labellings.tags import WordLabelling
@@ -41,7 +39,7 @@ from boustro.tasks.mentions import replace_mentions
 from boustro.tasks.plan import Plan
 from boustro.tasks.recall import RecallPromise, Watch
 from boustro.tasks.render import as_html, as_terminal, as_text, word_entities
-from boustro.tasks.states import GivenStates, answer_states
+from boustro.tasks.states_task import StatesTask
 from boustro.tasks.word_dropout import word_dropout
 from boustro.text.scripts import join_words
 from boustro.text.words import split_text
@@ -52,7 +50,7 @@ PROMISE = "promise"
 ALONE = "training sentences without a document, whose mentions are not pooled"
 
 
-class Tagger(Task[str, Entities]):
+class Tagger(StatesTask):
     """A frozen encoder and a trained head that finds entities, or labels every word.
 
     Args:
@@ -333,37 +331,6 @@ class Tagger(Task[str, Entities]):
         found = self.result(answer)
         rows = [(e.label, e.text, e.start, e.end, e.score, found.text) for e in found]
         return rows or [("",) * (len(self.columns) - 1) + (found.text,)]
-
-    def from_states(
-        self, pieces: Sequence[int], states: Mapping[int, Any], text: str | None = None, name: str = "the states given"
-    ) -> Entities:
-        """The entities of a text whose pieces an LM has read already, such as in vLLM or llama.cpp.
-
-        Args:
-            pieces: (P,) ids, with the start piece where the LM has one.
-            states: By the number of the layer, (P, D) each: 0 is the embeddings, k the states after k blocks, the last
-                one after the final norm. Of every layer that the tagger reads.
-            text: What the pieces spell, to be sure.
-            name: For messages.
-
-        What else the tagger reads, such as a backward LM, is computed here. Raises `ValueError` where there is no LM
-        that reads forward, where layers are missing, for states of another width, with NaN or infinities or far from
-        those of training, for pieces of another vocabulary, that do not begin with the start piece, or that do not
-        spell the text.
-        """
-        return self.result(answer_states(self, GivenStates(pieces=pieces, layers=states, text=text, name=name)))
-
-    @classmethod
-    def from_pretrained(cls, path: str | Path, *, given_states: bool = False, **where: Any) -> Self:
-        """As `Task.from_pretrained`; with `given_states` the weights of a causal LM are not loaded, because its states
-        will be given (`from_states`, `watch`)."""
-        if not given_states:
-            return super().from_pretrained(path, **where)
-        check_options(Task.from_pretrained, where)
-        made, folder = object.__new__(cls), download(path, where.pop("revision", None))
-        where = {"encoder": None, "cache": True, "device": None} | where
-        made.fitted = load_fitted(cls, folder, given_states=True, **where)
-        return made
 
     def tag(self, sentences: Iterable[Sentence | Sequence[str]], cached: bool = False) -> list[tuple[str, ...]]:
         """BIO tags of sentences that are split into words already."""

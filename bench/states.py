@@ -1,0 +1,108 @@
+"""F1 of a tagger from states of llama.cpp, at several quantisations, beside its F1 from states of transformers.
+
+    PYTHONPATH=src python bench/states.py --lm FOLDER --gguf Q8=q8.gguf Q4=q4.gguf --train train.conll --dev dev.conll
+
+The heads learn from the last layer in transformers (float32, single sentences). llama.cpp gives that layer after its
+final norm, as embeddings without pooling; it needs llama-cpp-python. The pieces are those of `boustro fit`, so nothing
+but the states differs. `--quantise Q8=OUT` makes a file first, by llama.cpp's own quantiser.
+"""
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from boustro import Tagger
+from boustro.encoders.outside import forward_lm
+from boustro.tasks.data import read_data
+
+TYPES = {"Q8": "LLAMA_FTYPE_MOSTLY_Q8_0", "Q4": "LLAMA_FTYPE_MOSTLY_Q4_0"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--lm", required=True)
+    parser.add_argument("--gguf", nargs="+", default=[], help="NAME=FILE")
+    parser.add_argument("--quantise", nargs="*", default=[], help="Q8=OUT or Q4=OUT, from the first --gguf")
+    parser.add_argument("--train", required=True)
+    parser.add_argument("--dev", required=True)
+    parser.add_argument("--sentences", type=int, nargs=2, default=[400, 200])
+    parser.add_argument("--seeds", type=int, default=3)
+    given = parser.parse_args()
+    files = dict(pair.split("=", 1) for pair in given.gguf)
+    for name, out in (pair.split("=", 1) for pair in given.quantise):
+        quantise(next(iter(files.values())), out, TYPES[name])
+        files[name] = out
+    train, dev = (
+        [replace(s, document="") for s in read_data(path)[:most]]
+        for path, most in zip((given.train, given.dev), given.sentences, strict=True)
+    )
+    options: dict[str, Any] = {"layers": "last", "context": "sentence", "dtype": "float32"}
+    taggers = [Tagger(given.lm, "mlp", **options).fit(train, dev, seed=n + 1) for n in range(given.seeds)]
+    lm = forward_lm(taggers[0].encoder())
+    pieces = [lm.pieces(s.words, s.spaces) for s in dev]
+    own = np.concatenate([streams[0] for streams in lm.read(dev)])
+    vectors = {"transformers": own}
+    for name, file in files.items():
+        states = llama_states(file, [[*lm.start, *p.ids.tolist()] for p in pieces])
+        placed = [
+            lm.place(s[len(lm.start) :, None], p.bounds, s[None, :1]) for s, p in zip(states, pieces, strict=True)
+        ]
+        vectors[name] = np.concatenate(placed)
+    print(json.dumps({"train words": sum(map(len, train)), "dev words": len(own), "lm": given.lm}))
+    for name, some in vectors.items():
+        scores, same = [], []
+        for tagger in taggers:
+            answers, plain = answer(tagger, dev, some), answer(tagger, dev, own)
+            scores.append(tagger.score(dev, answers).value)
+            same.append(np.mean([a.tags == b.tags for a, b in zip(answers, plain, strict=True)]))
+        rest = np.square(some.astype(float) - own).sum() / np.square(own - own.mean(0, dtype=float)).sum()
+        row = {"states": name, "f1": [round(s, 2) for s in scores], "mean": round(float(np.mean(scores)), 2)}
+        print(
+            json.dumps(
+                row | {"sentences as transformers": round(float(np.mean(same)), 4), "variance off": round(rest, 4)}
+            )
+        )
+
+
+def answer(tagger: Any, dev: Sequence[Any], vectors: np.ndarray) -> list[Any]:
+    """The answers of a tagger with these vectors of its LM."""
+    made = object.__new__(Tagger)
+    vars(made).update(vars(tagger))
+    made._settle(replace(tagger.plan, reader=tagger.reader.with_vectors(vectors)))
+    return made.answer(dev)
+
+
+def llama_states(file: str, rows: list[list[int]]) -> list[torch.Tensor]:
+    """The last layer (P, D) of each row of pieces, by llama.cpp."""
+    import llama_cpp
+
+    how = {"embedding": True, "pooling_type": llama_cpp.LLAMA_POOLING_TYPE_NONE, "verbose": False}
+    llm: Any = llama_cpp.Llama(file, n_ctx=2048, n_batch=2048, n_ubatch=2048, n_threads=1, n_threads_batch=1, **how)
+    found = []
+    for ids in rows:
+        llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(llm.ctx), True)
+        llm._batch.set_batch(batch=ids, n_past=0, logits_all=True)
+        assert llama_cpp.llama_decode(llm.ctx, llm._batch.batch) == 0
+        got = (llama_cpp.llama_get_embeddings_ith(llm.ctx, n) for n in range(len(ids)))
+        found.append(torch.stack([torch.tensor(np.ctypeslib.as_array(p, (llm.n_embd(),)).copy()) for p in got]))
+    return found
+
+
+def quantise(file: str, out: str, kind: str) -> None:
+    """A GGUF file at another precision; one that is quantised is quantised once more."""
+    import ctypes
+
+    import llama_cpp
+
+    how = llama_cpp.llama_model_quantize_default_params()
+    how.ftype, how.nthread, how.allow_requantize = getattr(llama_cpp, kind), 2, True
+    assert llama_cpp.llama_model_quantize(file.encode(), out.encode(), ctypes.byref(how)) == 0
+
+
+if __name__ == "__main__":
+    main()

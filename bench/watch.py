@@ -1,0 +1,91 @@
+"""Generation that a tagger watches, against the same without it, and against a second pass of a separate tagger.
+
+    PYTHONPATH=src python bench/watch.py --lm FOLDER [--train train.conll] [--pieces 256] [--rounds 8]
+
+The LM is any causal LM. All ways take turns in one process, round by round; the first round does not count. Of each way
+the processor time and the wall time are compared with those of the plain generation of the same round.
+"""
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from boustro import Tagger
+from boustro.hardware import uses_bf16
+from boustro.tasks.data import read_data
+
+PROMPT = "The minister of finance arrived in Brussels on Tuesday, where she met"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--lm", required=True)
+    parser.add_argument("--train", default=str(Path(__file__).parents[1] / "src/boustro/data/sample/train.conll"))
+    parser.add_argument("--sentences", type=int, default=200)
+    parser.add_argument("--pieces", type=int, default=256)
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--delay", type=int, default=8)
+    parser.add_argument("--every", type=int, nargs="*", default=[1, 8])
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        tagger = Tagger(given.lm, "mlp", epochs=5).fit(read_data(given.train)[: given.sentences], seed=1)
+        tagger.save_pretrained(f"{folder}/ner")
+        watching = Tagger.from_pretrained(f"{folder}/ner", given_states=True)
+    dtype = torch.bfloat16 if uses_bf16(torch.device("cpu")) else torch.float32
+    model, tokenizer = (
+        AutoModelForCausalLM.from_pretrained(given.lm, dtype=dtype),
+        AutoTokenizer.from_pretrained(given.lm),
+    )
+    prompt = tokenizer(PROMPT, return_tensors="pt")
+
+    def write() -> str:
+        written = model.generate(**prompt, max_new_tokens=given.pieces, min_new_tokens=given.pieces, do_sample=False)
+        return tokenizer.decode(written[0, prompt["input_ids"].shape[1] :], skip_special_tokens=True)
+
+    def watch(**how: int | None) -> str:
+        with watching.watch(model, **how) as seen:
+            text = write()
+        assert seen[0].text == text
+        return text
+
+    def second_pass() -> str:
+        text = write()
+        tagger.predict(text)
+        return text
+
+    ways: dict[str, Callable[[], str]] = {"plain": write, "second pass": second_pass}
+    ways["watch, at the end"] = lambda: watch(delay=None)
+    for every in given.every:
+        ways[f"watch, every {every}"] = lambda every=every: watch(delay=given.delay, every=every)
+    seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
+    for number in range(given.rounds + 1):
+        order = list(ways) if number % 2 else list(reversed(ways))
+        texts = set()
+        for name in order:
+            start, processor = time.perf_counter(), time.process_time()
+            texts.add(ways[name]())
+            if number:
+                seconds[name].append((time.perf_counter() - start, time.process_time() - processor))
+        assert len(texts) == 1, "the texts differ"
+    for name, measured in seconds.items():
+        ratios = [[a[k] / b[k] for a, b in zip(measured, seconds["plain"], strict=True)] for k in (0, 1)]
+        wall, processor = (statistics.median(own) for own in ratios)
+        spread = [round(100 * (r - 1), 1) for r in sorted(ratios[1])]
+        row = {"way": name, "seconds": round(statistics.median(m[1] for m in measured), 3)}
+        print(
+            json.dumps(
+                row
+                | {"wall %": round(100 * (wall - 1), 1), "processor %": round(100 * (processor - 1), 1), "all": spread}
+            )
+        )
+
+
+if __name__ == "__main__":
+    main()
