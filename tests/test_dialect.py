@@ -11,7 +11,7 @@ from boustro.tasks.data.exported import ADDRESSES
 from boustro.tasks.data.guess import guess_task
 from boustro.tasks.data.pairs import read_pairs
 from boustro.tasks.data.reading import DataOptions, named_columns
-from boustro.tasks.data.texts import PADDED_LABELS, read_counted, read_texts
+from boustro.tasks.data.texts import PADDED_LABELS, read_texts
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_another_separator_is_found_and_said(name, separator, word, write):
     path = write(name, f"text{separator}label\nHi there{separator}x\n")
     assert table(path) == ([("Hi there", "x")], [2], [(f"rows with {word} between their cells", 2)])
     assert guess_task(path) == "classify"
-    _, counts = read_counted(path, DataOptions())
+    _, counts = Classifier.read_counted(path, DataOptions())
     assert counts == {f"rows with {word} between their cells": 1}
 
 
@@ -135,7 +135,7 @@ def test_named_columns_are_read_in_every_form(write):
         ]
     for name in ("a.csv", "a.jsonl"):
         path = write("b.tsv", "").with_name(name)
-        texts, counts = read_counted(path, named_columns("message", "topic"))
+        texts, counts = Classifier.read_counted(path, named_columns("message", "topic"))
         assert [t.label for t in texts] == ["news", "weather"] and not counts
         assert guess_task(path, ["message"], "topic") == "classify"
 
@@ -176,12 +176,12 @@ def test_the_options_belong_to_texts(write):
     with pytest.raises(OptionError, match="--text-column and --label-column are for labelled texts and pairs"):
         load_data(write("a.conll", "Ada B-PER\n"), named_columns("a"))
     with pytest.raises(OptionError, match="--scheme, --word-column and --tag-column are for tags; leave them out"):
-        read_counted(write("a.csv", "text,label\na,b\n"), DataOptions(tag_column="b"))
+        Classifier.read_counted(write("a.csv", "text,label\na,b\n"), DataOptions(tag_column="b"))
 
 
 def test_addresses_and_padded_labels_are_noted(write):
     path = write("a.csv", "text,label\nhttps://example.org/a.txt,x\nsee https://example.org,x \n")
-    texts, counts = read_counted(path, DataOptions())
+    texts, counts = Classifier.read_counted(path, DataOptions())
     assert [text.label for text in texts] == ["x", "x"] and counts == {ADDRESSES: 1, PADDED_LABELS: 1}
     region = {"from_name": "a", "type": "labels", "value": {"start": 0, "end": 5, "labels": ["X"]}}
     task = {"data": {"text": "s3://bucket/a.txt"}, "annotations": [{"result": [region]}]}

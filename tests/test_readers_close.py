@@ -14,11 +14,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from boustro import Classifier
 from boustro.tasks.data import annotations, dialect, load_data, records
 from boustro.tasks.data.offsets import TRIMMED
 from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.data.schemes import gold_entities
-from boustro.tasks.data.texts import read_counted
 from boustro.tasks.data.units import CODECS, CONVERTED, UNCLEAR
 from boustro.text.words import split_text
 from test_annotations import choice, record, region, span, task
@@ -57,7 +57,7 @@ QUOTED = {
 
 def read_both(path: Path, rows: list[list[str]]) -> Counter[str]:
     """Our reading of a file, compared with its rows as (text, label); the notes."""
-    texts, counts = read_counted(path, DataOptions())
+    texts, counts = Classifier.read_counted(path, DataOptions())
     assert [(t.words, t.label) for t in texts] == [(words_of(text), label.strip()) for text, label in rows]
     assert len(texts) + sum(counts.get(what, 0) for what in LEFT_OUT) == len(rows)
     return Counter(counts)
@@ -95,7 +95,7 @@ def test_tables_without_quoting(rows, end, mark, folder):
 @given(rows=st.lists(st.tuples(plain, labels), min_size=1, max_size=5))
 def test_data_frames_and_named_columns(rows, folder):
     frame = pandas.DataFrame(rows, columns=["message", "topic"])
-    texts, counts = read_counted(frame, DataOptions(text_column=("message",), label_column="topic"))
+    texts, counts = Classifier.read_counted(frame, DataOptions(text_column=("message",), label_column="topic"))
     expected = [(words_of(text), label.strip()) for text, label in frame.itertuples(index=False)]
     assert [(t.words, t.label) for t in texts] == expected and not LEFT_OUT & counts.keys()
 
@@ -226,6 +226,6 @@ def test_annotated_labels(answers, tool, folder):
         "argilla": lambda own: record("Ada left.", **({"topic": own} if own else {})),
     }[tool]
     path.write_text(json.dumps([make(own) for own in answers]), "utf-8")
-    texts, counts = read_counted(path, DataOptions())
+    texts, counts = Classifier.read_counted(path, DataOptions())
     assert [text.label for text in texts] == [own for own in answers if own]
     assert len(texts) + sum(counts.get(what, 0) for what in LEFT_OUT) == len(answers)

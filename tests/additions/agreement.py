@@ -58,13 +58,9 @@ class Agreement(Task[Any, Label]):
     example = {"text": "Dogs bark.", "first": 0, "second": 1}  # noqa: RUF012 (never changed)
     as_input = staticmethod(mark_words)
 
-    @staticmethod
-    def read(data: Any) -> list[MarkedWords]:
-        return read_named(data, "text", mark_words)
-
     @classmethod
-    def read_counted(cls, data: Any, options: Any) -> tuple[list[MarkedWords], Mapping[str, int]]:
-        return cls.read(data), {}
+    def collect(cls, data: Any, options: Any, notes: list[Any]) -> list[MarkedWords]:
+        return read_named(data, "text", mark_words, options=options, notes=notes)
 
     @staticmethod
     def parts(example: MarkedWords) -> tuple[Sentence, ...]:

@@ -22,10 +22,9 @@ from boustro.tasks.answers import InputAnswer, Label, LabelSet, Part
 from boustro.tasks.base import Task
 from boustro.tasks.calibrate import refuse_without_temperature, temperature_stages
 from boustro.tasks.config import ClassifierConfig
-from boustro.tasks.data import data_name
 from boustro.tasks.data.annotations import TOOLS
-from boustro.tasks.data.reading import DataOptions, Note, named_columns, warn_of
-from boustro.tasks.data.texts import TextData, read_counted, read_texts, whole_text
+from boustro.tasks.data.reading import DataOptions, Note
+from boustro.tasks.data.texts import TextData, read_texts, whole_text
 from boustro.tasks.fitted import Fitted, Stage
 from boustro.tasks.labellings import Labelling
 from boustro.tasks.labellings.texts import LabelSetLabelling, TextLabelling
@@ -58,17 +57,9 @@ class Classifier(Task[str, Label]):
     formats = (*Task.formats, "csv", *TOOLS)
     columns = ("label", "score", "text")
 
-    @staticmethod
-    def read(data: TextData, text_column: str | Sequence[str] = (), label_column: str | None = None) -> list[Sentence]:
-        """See `boustro.tasks.data.texts.read_texts`; a warning counts what was changed or left out."""
-        notes: list[Note] = []
-        texts = read_texts(data, "label", notes, named_columns(text_column, label_column))
-        warn_of(notes, data_name(texts))
-        return texts
-
-    @staticmethod
-    def read_counted(data: TextData, options: DataOptions) -> tuple[list[Sentence], Mapping[str, int]]:
-        return read_counted(data, options)
+    @classmethod
+    def collect(cls, data: TextData, options: DataOptions, notes: list[Note]) -> list[Sentence]:
+        return read_texts(data, "label", notes, options)
 
     @staticmethod
     def without_each(example: Sentence) -> Iterator[Sentence]:

@@ -6,6 +6,7 @@ running text, which may become several examples. What the head learns from examp
 """
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
@@ -14,7 +15,8 @@ from torch import Tensor
 
 from boustro.given import as_text
 from boustro.tasks.answers import Answer, Input, InputAnswer, Part
-from boustro.tasks.data.reading import DataOptions
+from boustro.tasks.data import data_name
+from boustro.tasks.data.reading import DataOptions, Note, named_columns, warn_of
 from boustro.tasks.fitted import Fitted, Stage, Taught
 from boustro.tasks.labellings import Labelling
 from boustro.tasks.plan import Plan
@@ -45,20 +47,33 @@ class Contract(ABC, Generic[Input, Result]):
         """The width of the vector that each answer is; `None` where answers are no vectors."""
         return None
 
-    @staticmethod
+    @classmethod
     @abstractmethod
-    def read(data: Any, **options: Any) -> list[Any]:
-        """Labelled examples of a file, a data set or Python lists; raises `ValueError` with file:line for bad data."""
+    def collect(cls, data: Any, options: DataOptions, notes: list[Note]) -> list[Any]:
+        """Labelled examples of a file, a data set or Python lists; what was changed or left out goes to `notes`.
+
+        Raises `FileNotFoundError`, `ValueError` with file:line for bad data, and `OptionError` for options that the
+        data of this task do not have.
+        """
+
+    @classmethod
+    def read(cls, data: Any, *how: Any, **options: Any) -> list[Any]:
+        """The same, with `text_column` and `label_column` of a table; a warning counts what was changed or left out."""
+        notes: list[Note] = []
+        examples = cls.collect(data, named_columns(*how, **options), notes)
+        warn_of(notes, data_name(examples))
+        return examples
 
     @classmethod
     def read_training(cls, data: Any, *how: Any, **options: Any) -> list[Any]:
         """A training set, which may have what `is_labelled` says is only context. By default the same."""
         return cls.read(data, *how, **options)
 
-    @staticmethod
-    @abstractmethod
-    def read_counted(data: Any, options: DataOptions) -> tuple[list[Any], Mapping[str, int]]:
-        """A training set, and what was repaired or left out, counted."""
+    @classmethod
+    def read_counted(cls, data: Any, options: DataOptions) -> tuple[list[Any], Mapping[str, int]]:
+        """The same, and what was changed or left out, counted."""
+        notes: list[Note] = []
+        return cls.collect(data, options, notes), Counter(note.what for note in notes)
 
     @staticmethod
     def is_labelled(example: Any) -> bool:

@@ -6,15 +6,13 @@
 Each text is read once, by itself; the head compares the two (`heads.pairs`).
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from boustro.tasks.answers import InputAnswer, Label, Part
 from boustro.tasks.base import Task
-from boustro.tasks.data import data_name
 from boustro.tasks.data.pairs import KEYS, Pair, make_pair, read_pairs
-from boustro.tasks.data.reading import DataOptions, Note, named_columns, refuse_tag_options, warn_of
+from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.texts import Gold
 from boustro.text.rows import parse_record
 from boustro.types import Sentence
@@ -39,19 +37,8 @@ class PairTask(Task[Texts, Result]):
     gold: ClassVar[Gold]
 
     @classmethod
-    def read(cls, data: Any, text_column: Sequence[str] = (), label_column: str | None = None) -> list[Pair]:
-        """See `boustro.tasks.data.pairs.read_pairs`; a warning counts what was changed."""
-        notes: list[Note] = []
-        pairs = read_pairs(data, cls.gold, notes, named_columns(text_column, label_column))
-        warn_of(notes, data_name(pairs))
-        return pairs
-
-    @classmethod
-    def read_counted(cls, data: Any, options: DataOptions) -> tuple[list[Pair], Mapping[str, int]]:
-        refuse_tag_options(options)
-        notes: list[Note] = []
-        pairs = read_pairs(data, cls.gold, notes, options)
-        return pairs, Counter(note.what for note in notes)
+    def collect(cls, data: Any, options: DataOptions, notes: list[Note]) -> list[Pair]:
+        return read_pairs(data, cls.gold, notes, options)
 
     @staticmethod
     def parts(example: Pair) -> tuple[Sentence, ...]:

@@ -8,16 +8,14 @@ context, one softmax runs over all its spans.
 """
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, overload
 
 from boustro.tasks.answers import InputAnswer, Part
 from boustro.tasks.base import Task
-from boustro.tasks.data import data_name
 from boustro.tasks.data.questions import Question, QuestionData, as_question, parse_question, read_questions
-from boustro.tasks.data.reading import DataOptions, refuse_tag_options, refuse_text_options, warn_of
+from boustro.tasks.data.reading import DataOptions, Note, refuse_tag_options, refuse_text_options
 from boustro.tasks.render import as_html, as_terminal
 from boustro.types import NO_ANSWER, Entity, Sentence
 
@@ -63,19 +61,13 @@ class QuestionAnswerer(Task[Question, SpanAnswer]):
     given = "a question and its context"
     example = {"question": "Who flew?", "context": "Ada Brandt flew to Port Lisse."}  # noqa: RUF012 (never changed)
 
-    @staticmethod
-    def read(data: QuestionData) -> list[Question]:
-        """See `boustro.tasks.data.questions.read_questions`; a warning counts answers that are not where they say."""
-        questions, notes = read_questions(data)
-        warn_of(notes, data_name(questions))
-        return questions
-
-    @staticmethod
-    def read_counted(data: QuestionData, options: DataOptions) -> tuple[list[Question], Mapping[str, int]]:
+    @classmethod
+    def collect(cls, data: QuestionData, options: DataOptions, notes: list[Note]) -> list[Question]:
         refuse_tag_options(options)
         refuse_text_options(options)
-        questions, notes = read_questions(data)
-        return questions, Counter(note.what for note in notes)
+        questions, noted = read_questions(data)
+        notes += noted
+        return questions
 
     @staticmethod
     def parts(example: Question) -> tuple[Sentence, ...]:

@@ -3,16 +3,14 @@
 TextRegressor(encoder="starter").fit("train.jsonl", dev="dev.jsonl").predict("A film to remember.")     # 4.31
 """
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from boustro.given import as_sentences
 from boustro.tasks.answers import InputAnswer
 from boustro.tasks.base import Task
 from boustro.tasks.classifier import Classifier
-from boustro.tasks.data import data_name
-from boustro.tasks.data.reading import DataOptions, Note, named_columns, warn_of
-from boustro.tasks.data.texts import TextData, read_counted, read_texts
+from boustro.tasks.data.reading import DataOptions, Note
+from boustro.tasks.data.texts import TextData, read_texts
 from boustro.types import Sentence
 
 
@@ -39,17 +37,9 @@ class TextRegressor(Task[str, float]):
     formats = ("text", "jsonl", "csv")
     columns = ("score", "text")
 
-    @staticmethod
-    def read(data: TextData, text_column: str | Sequence[str] = (), label_column: str | None = None) -> list[Sentence]:
-        """See `boustro.tasks.data.texts.read_texts`; a warning counts what was changed or left out."""
-        notes: list[Note] = []
-        texts = read_texts(data, "score", notes, named_columns(text_column, label_column))
-        warn_of(notes, data_name(texts))
-        return texts
-
-    @staticmethod
-    def read_counted(data: TextData, options: DataOptions) -> tuple[list[Sentence], Mapping[str, int]]:
-        return read_counted(data, options, "score")
+    @classmethod
+    def collect(cls, data: TextData, options: DataOptions, notes: list[Note]) -> list[Sentence]:
+        return read_texts(data, "score", notes, options)
 
     as_examples = staticmethod(as_sentences)
     split = staticmethod(Classifier.split)

@@ -27,7 +27,7 @@ from boustro.tasks.data import Data, load_data, read_data
 from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.conll import format_conll, format_document
 from boustro.tasks.data.lists import labelled_text
-from boustro.tasks.data.reading import DataOptions
+from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.records import WORD_KEYS
 from boustro.tasks.data.schemes import Scheme
 from boustro.tasks.evidence import vote
@@ -98,10 +98,11 @@ class Tagger(StatesTask):
     def is_labelled(example: Sentence) -> bool:
         return example.is_labelled
 
-    @staticmethod
-    def read_counted(data: Data, options: DataOptions) -> tuple[list[Sentence], Mapping[str, int]]:
-        labelled = load_data(data, options)
-        return labelled.sentences, labelled.counts()
+    @classmethod
+    def collect(cls, data: Data, options: DataOptions, notes: list[Note]) -> list[Sentence]:
+        found = load_data(data, options)
+        notes += found.notes
+        return found.sentences
 
     as_examples = staticmethod(as_sentences)
     labelled = staticmethod(labelled_text)

@@ -15,7 +15,7 @@ from boustro.choose import suggestion
 from boustro.given import as_list
 from boustro.options import OptionError
 from boustro.tasks.data.jsonl import records_of
-from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, missing_file
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, missing_file, refuse_tag_options
 from boustro.tasks.data.tables import named_rows
 from boustro.text.documents import read_lines
 
@@ -40,8 +40,10 @@ def read_named(
         options: How a table is read.
         notes: Get what is noticed in a table.
 
-    Raises `FileNotFoundError`, and `ValueError` where there is no example; `read` raises for a record that is none.
+    Raises `FileNotFoundError`, `OptionError` for options that only tags have, and `ValueError` where there is no
+    example; `read` raises for a record that is none.
     """
+    refuse_tag_options(options)
     named = named_rows(data, options, notes)
     if named is None and isinstance(data, (str, Path)):
         path = Path(data)

@@ -11,7 +11,6 @@ A text becomes one `Sentence` with all its words, whatever the number of its sen
 """
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +20,7 @@ from boustro.errors import shorten
 from boustro.tasks.data.annotations import plain_records, tool_of
 from boustro.tasks.data.exported import note_address
 from boustro.tasks.data.named import Named, read_named, under_names
-from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, refuse_tag_options
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note
 from boustro.tasks.data.records import WORD_KEYS
 from boustro.text.words import Placed, split_text
 from boustro.types import Sentence
@@ -53,18 +52,12 @@ def read_texts(
             return plain_records(named, "label", noted, chosen)
         return under_names(named, options, TEXT_KEYS[:1], gold)
 
-    return read_named(data, "text", lambda record, where: _sentence(record, where, gold, noted), plain, options, noted)
+    def read(record: Any, where: str) -> Sentence:
+        found = _sentence(record, where, gold, noted)
+        noted.extend([] if len(found) else [Note(WORDLESS, where)])
+        return found
 
-
-def read_counted(
-    data: TextData, options: DataOptions, gold: Gold = "label"
-) -> tuple[list[Sentence], Mapping[str, int]]:
-    """The same with counts, also of texts without a word; `OptionError` for options that are about tags."""
-    refuse_tag_options(options)
-    notes: list[Note] = []
-    texts = read_texts(data, gold, notes, options)
-    wordless = Counter({WORDLESS: sum(not len(text) for text in texts)})
-    return texts, Counter(note.what for note in notes) + wordless
+    return read_named(data, "text", read, plain, options, noted)
 
 
 def is_text(record: Mapping[str, Any]) -> bool:

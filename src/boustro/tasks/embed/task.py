@@ -8,8 +8,7 @@
 Words are encoded one by one, as for every task, and pooled by the head; a text is read as a whole.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +24,8 @@ from boustro.options import Count, check_options
 from boustro.progress import Progress
 from boustro.tasks.answers import Answer, InputAnswer, Part
 from boustro.tasks.base import Task
-from boustro.tasks.data import data_name
 from boustro.tasks.data.pairs import Pair
-from boustro.tasks.data.reading import DataOptions, Note, named_columns, refuse_tag_options, warn_of
+from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.texts import whole_text
 from boustro.tasks.embed.data import EMPTY, Alone, read_vectors
 from boustro.tasks.embed.saved import is_former, open_former
@@ -62,19 +60,9 @@ class SentenceEncoder(Task[str, np.ndarray]):
     num_empty = 0
     """Texts without a word that were encoded."""
 
-    @staticmethod
-    def read(data: Any, text_column: Sequence[str] = (), label_column: str | None = None) -> list[Pair]:
-        """See `boustro.tasks.embed.data.read_vectors`; a warning counts what was changed."""
-        notes: list[Note] = []
-        examples = read_vectors(data, notes, named_columns(text_column, label_column))
-        warn_of(notes, data_name(examples))
-        return examples
-
-    @staticmethod
-    def read_counted(data: Any, options: DataOptions) -> tuple[list[Pair], Mapping[str, int]]:
-        refuse_tag_options(options)
-        notes: list[Note] = []
-        return read_vectors(data, notes, options), Counter(note.what for note in notes)
+    @classmethod
+    def collect(cls, data: Any, options: DataOptions, notes: list[Note]) -> list[Pair]:
+        return read_vectors(data, notes, options)
 
     @staticmethod
     def parts(example: Pair) -> tuple[Sentence, ...]:

@@ -7,14 +7,12 @@
 The text is encoded once, without its marks, however many pairs of places are asked about; the head reads the places.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from boustro.tasks.answers import InputAnswer, Label, Part
 from boustro.tasks.base import Task
-from boustro.tasks.data import data_name
-from boustro.tasks.data.reading import DataOptions, Note, named_columns, refuse_tag_options, warn_of
+from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.relations import KEYS, PLACES, MarkedText, mark_text, read_relations
 from boustro.tasks.render import as_html, as_terminal, as_text
 from boustro.text.rows import parse_record
@@ -55,20 +53,9 @@ class RelationClassifier(Task[Asked, Label]):
     given = "a text with head and tail"
     example = {"text": "Ada Brandt flew to Port Lisse.", "head": [0, 10], "tail": [19, 29]}  # noqa: RUF012 (never changed)
 
-    @staticmethod
-    def read(data: Any, text_column: str | Sequence[str] = (), label_column: str | None = None) -> list[MarkedText]:
-        """See `boustro.tasks.data.relations.read_relations`; a warning counts what was changed."""
-        notes: list[Note] = []
-        examples = read_relations(data, notes, named_columns(text_column, label_column))
-        warn_of(notes, data_name(examples))
-        return examples
-
-    @staticmethod
-    def read_counted(data: Any, options: DataOptions) -> tuple[list[MarkedText], Mapping[str, int]]:
-        refuse_tag_options(options)
-        notes: list[Note] = []
-        examples = read_relations(data, notes, options)
-        return examples, Counter(note.what for note in notes)
+    @classmethod
+    def collect(cls, data: Any, options: DataOptions, notes: list[Note]) -> list[MarkedText]:
+        return read_relations(data, notes, options)
 
     @staticmethod
     def parts(example: MarkedText) -> tuple[Sentence, ...]:

@@ -15,7 +15,7 @@ from typing import Any
 from boustro.errors import shorten
 from boustro.tasks.answers import Answer, InputAnswer, Part
 from boustro.tasks.base import Task
-from boustro.tasks.data.reading import DataOptions, refuse_tag_options, refuse_text_options
+from boustro.tasks.data.reading import DataOptions, Note, refuse_tag_options, refuse_text_options
 from boustro.tasks.fitted import Fitted
 from boustro.tasks.labellings.senses import How, SenseAnswer
 from boustro.tasks.sense.data import read_senses, sense_sentence
@@ -78,12 +78,13 @@ class SenseTagger(Task[SenseSentence, list[Sense]]):
             return data
         return read_senses(data, keys).occurrences()
 
-    @staticmethod
-    def read_counted(data: Any, options: DataOptions) -> tuple[list[Occurrence], Mapping[str, int]]:
+    @classmethod
+    def collect(cls, data: Any, options: DataOptions, notes: list[Note]) -> list[Occurrence]:
         refuse_tag_options(options)
         refuse_text_options(options)
         read = read_senses(data)
-        return read.occurrences(), +read.notices
+        notes += [Note(what, str(data)) for what in read.notices.elements()]
+        return read.occurrences()
 
     @staticmethod
     def is_labelled(example: Occurrence) -> bool:
