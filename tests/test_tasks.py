@@ -63,8 +63,8 @@ GUESSED = {"embed": "similarity"}
 
 def small(name):
     """Options that make a training quick."""
-    config = TASKS[name].config
-    return {"epochs": 1} | ({"hidden": 8} if HEADS[config.default_head].has("hidden") else {})
+    head = HEADS[TASKS[name].config.default_head]
+    return {option: value for option, value in {"epochs": 1, "hidden": 8}.items() if head.has(option)}
 
 
 def test_every_task_is_tried():
