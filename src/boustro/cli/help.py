@@ -40,7 +40,7 @@ def filled(text: str, task: str | None = None) -> str:
 
 def help_of(name: str, command: Known, form: type, everything: bool) -> str:
     """What `boustro NAME --help` prints; `everything`: with the options that few people use, and all tasks' data."""
-    task = next((own.default for own in fields(form) if own.name == "task"), DEFAULT_TASK)
+    task = next((str(own.default) for own in fields(form) if own.name == "task"), DEFAULT_TASK)
     form.__doc__ = filled(form.__doc__ or "", None if everything else task)
     options = list_options(form)
     values = [option for option in options if option.positional]
