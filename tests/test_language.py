@@ -99,7 +99,7 @@ def test_folders_and_files_that_do_not_fit(tmp_path, capsys, monkeypatch):
     assert main(command) == 1
     assert "was not begun by boustro language" in capsys.readouterr().err
     assert main([word.replace("raw.txt", "absent.txt") for word in command]) == 1
-    assert "--text takes files of raw text" in capsys.readouterr().err
+    assert "absent.txt: no such file; give a file" in capsys.readouterr().err
 
 
 def test_folders_of_other_inputs_are_gone_before_a_plan_calls_them_its_own(tmp_path):
