@@ -38,7 +38,7 @@ def client_of(url: str) -> openai.OpenAI:
 
 @pytest.fixture(scope="module")
 def guards(running):
-    """guards(direction="answer", …) → a client of a guard with these options, one for all tests."""
+    """guards(direction="answers", …) → a client of a guard with these options, one for all tests."""
     made, stops = {}, []
 
     def guard(**options) -> openai.OpenAI:
@@ -72,9 +72,9 @@ def test_a_chat_is_masked_on_both_ways(upstream, guards):
 
 
 def test_directions(upstream, guards):
-    assert chat(guards(direction="answer")).choices[0].message.content == SAFE
+    assert chat(guards(direction="answers")).choices[0].message.content == SAFE
     assert upstream.asked[-1].body["messages"][0]["content"] == SAID
-    assert streamed(guards(direction="answer")) == SAFE
+    assert streamed(guards(direction="answers")) == SAFE
 
     async def say(asked):
         said = "[PER_1] knows Ada."
@@ -82,10 +82,10 @@ def test_directions(upstream, guards):
 
     upstream.act = say
     for one in ("Okonkwo?",):
-        assert chat(guards(direction="prompt"), one).choices[0].message.content == "[PER_1] knows Ada."
-        assert streamed(guards(direction="prompt"), one) == "[PER_1] knows Ada."
+        assert chat(guards(direction="prompts"), one).choices[0].message.content == "[PER_1] knows Ada."
+        assert streamed(guards(direction="prompts"), one) == "[PER_1] knows Ada."
     assert upstream.asked[-1].body["messages"][0]["content"] == "[PER_1]?"
-    assert streamed(guards(direction="prompt", put_back=True), "Okonkwo?") == "Okonkwo knows Ada."
+    assert streamed(guards(direction="prompts", put_back=True), "Okonkwo?") == "Okonkwo knows Ada."
     assert streamed(guards(put_back=True), "Okonkwo?") == "Okonkwo knows [PER_2]."
 
 
@@ -121,7 +121,7 @@ def test_a_name_keeps_its_mask_through_a_conversation(upstream, guards):
 
 
 def test_masks_are_the_same_every_time_where_only_answers_are_checked(upstream, guards):
-    client, messages = guards(direction="answer"), [{"role": "user", "content": "Repeat: Ada, Okonkwo"}]
+    client, messages = guards(direction="answers"), [{"role": "user", "content": "Repeat: Ada, Okonkwo"}]
     first = chat(client, messages=messages).choices[0].message
     assert first.content == "Repeat: [PER_1], [PER_2]"
     messages += [first.model_dump(), {"role": "user", "content": "Repeat: Okonkwo, Élodie 🦬"}]
@@ -132,7 +132,7 @@ def test_labels_and_what_is_written_instead(upstream, guards):
     client = guards(labels=("PER,PHONE",), with_="label")
     expected = "[PER] and [PER] left Port Lisse: call [PHONE] now."
     assert chat(client).choices[0].message.content == expected and streamed(client) == expected
-    client = guards(with_="event", direction="answer")
+    client = guards(with_="event", direction="answers")
     answer = chat(client)
     assert answer.choices[0].message.content == " and  left : call  now."
     assert answer.redactions == [
@@ -151,7 +151,7 @@ def test_labels_and_what_is_written_instead(upstream, guards):
 @pytest.mark.parametrize("cuts", [0, 3, 12, 60])
 def test_any_chunks_give_the_same_text(upstream, guards, cuts):
     draw = random.Random(cuts)
-    client = guards(direction="answer")
+    client = guards(direction="answers")
 
     async def say(asked):
         await asked.start()
@@ -175,7 +175,7 @@ def test_half_characters_in_two_chunks(upstream, guards):
         await asked.stream(first, second, finish())
 
     upstream.act = say
-    assert streamed(guards(direction="answer"), "x") == "[PER_1] left. \ufffd"
+    assert streamed(guards(direction="answers"), "x") == "[PER_1] left. \ufffd"
 
 
 def test_words_come_as_soon_as_they_are_safe(upstream, guards):
@@ -190,7 +190,7 @@ def test_words_come_as_soon_as_they_are_safe(upstream, guards):
 
     upstream.act = say
     with pytest.raises(openai.APIError, match="not JSON"):
-        seen.extend(c.choices[0].delta.content for c in chat(guards(direction="answer"), "x", stream=True))
+        seen.extend(c.choices[0].delta.content for c in chat(guards(direction="answers"), "x", stream=True))
     assert "".join(seen) == "[PER_1] left on " and len(seen) >= 2
 
 
@@ -208,7 +208,7 @@ def test_several_choices_and_their_usage(upstream, guards):
         await asked.stream(*pieces, finish(1, "length"), finish(), CHUNK | {"choices": [], "usage": USAGE})
 
     upstream.act = say
-    client = guards(direction="answer")
+    client = guards(direction="answers")
     found = chat(client, "x", n=2)
     assert [c.message.content for c in found.choices] == ["[PER_1] and [PER_2].", "[PER_2]."]
     chunks = [*chat(client, "x", n=2, stream=True, stream_options={"include_usage": True})]
@@ -296,7 +296,7 @@ def test_content_that_is_json_is_read_value_by_value(upstream, guards):
 
     upstream.act = say
     expected = {"name": "[PER_1]", "quote": '[PER_2] said: "[PER_3]"', "ids": [1, 2.5]}
-    client = guards(direction="answer")
+    client = guards(direction="answers")
     assert json.loads(chat(client, "x").choices[0].message.content) == expected
     parts = [*chat(client, "x", stream=True, response_format={"type": "json_object"})]
     assert [json.loads(p.choices[0].delta.content) for p in parts if p.choices[0].delta.content] == [expected]
@@ -311,7 +311,7 @@ def test_reasoning_and_refusals_are_texts_too(upstream, guards):
             await asked.answer(message("Hello Ada", refusal="Not Okonkwo", reasoning_content="Ada asks"))
 
     upstream.act = say
-    client = guards(direction="answer")
+    client = guards(direction="answers")
     whole = chat(client, "x").choices[0].message
     assert (whole.content, whole.refusal, whole.reasoning_content) == ("Hello [PER_1]", "Not [PER_2]", "[PER_1] asks")
     said = {"content": "", "refusal": "", "reasoning_content": ""}
@@ -417,7 +417,7 @@ def test_no_text_is_logged(upstream, capfd):
     async def broken(asked):
         await asked.stream(delta("Okonkwo left "), {"strange": "Okonkwo"})
 
-    with guarding(upstream.url, direction="answer") as url:
+    with guarding(upstream.url, direction="answers") as url:
         chat(client_of(url))
         upstream.act = broken
         with pytest.raises(openai.APIError):

@@ -279,7 +279,7 @@ def test_errors_of_the_upstream_keep_their_status_and_their_message_is_checked(u
 
 
 def test_a_tagger_that_fails_or_contradicts_itself(upstream):
-    with guarding(upstream.url, ToyTagger(fails_at=SECRET), direction="answer") as url:
+    with guarding(upstream.url, ToyTagger(fails_at=SECRET), direction="answers") as url:
         with pytest.raises(openai.InternalServerError) as raised:
             chat(client_of(url), SECRET)
         assert error_of(raised)["code"] == "tagger_failed" and raised.value.status_code == 503
@@ -363,7 +363,7 @@ def test_a_client_that_takes_nothing_is_given_up_and_the_upstream_waits(upstream
 
     upstream.act = say
     body = json.dumps({"model": "m", "stream": True, "messages": [{"role": "user", "content": "x"}]})
-    with guarding(upstream.url, limits=GuardLimits(idle=1.0), direction="prompt") as url:
+    with guarding(upstream.url, limits=GuardLimits(idle=1.0), direction="prompts") as url:
         host, port = url.removeprefix("http://").removesuffix("/v1").split(":")
         with socket.create_connection((host, int(port))) as client:
             head = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -422,7 +422,7 @@ def test_only_this_machine_may_ask_by_its_own_name(upstream, guards):
 
 
 def test_options_that_do_not_go_together():
-    for options in ({"with_": "label"}, {"direction": "answer"}):
+    for options in ({"with_": "label"}, {"direction": "answers"}):
         with pytest.raises(OptionError, match="put-back"):
             GuardOptions(put_back=True, **options)
     for url in ("api.example.com", "ftp://x", "http://a:b@x/v1", "http://x/v1?a=b", "http://[x"):

@@ -82,7 +82,7 @@ def test_streams_that_break_on_either_side(count):
 
     with FakeUpstream().running() as upstream:
         upstream.act = say
-        with guarding(upstream.url, direction="answer") as url:
+        with guarding(upstream.url, direction="answers") as url:
             found = asyncio.run(run(url))
             end = time.monotonic() + 20
             while upstream.open:  # also those whose client has left

@@ -10,7 +10,6 @@ from tyro.conf import arg
 from boustro.live.redactor import Written
 from boustro.options import Count, CountOrZero, OptionError, Positive, check_options
 
-PASSING = ("answer", "prompt", "both")
 DROPPED = ("obfuscation", "prompt_filter_results", "content_filter_results", "provider", "native_finish_reason",
            "stop_reason", "token_ids", "prompt_token_ids", "timings", "x_groq")  # fmt: skip
 
@@ -26,7 +25,7 @@ class GuardOptions:
     field of the answer, redactions, tells of it."""
     delay: CountOrZero = 8
     """Words after an entity that are read before a streamed answer goes on: more find more, fewer come sooner."""
-    direction: Literal["answer", "prompt", "both"] = "both"
+    direction: Literal["answers", "prompts", "both"] = "both"
     """What is checked: answers, before the client sees them; prompts, before the upstream sees them; or both."""
     put_back: bool = False
     """Give the client the names of its own prompt again where the answer has their masks."""
@@ -39,8 +38,8 @@ class GuardOptions:
 
     def __post_init__(self) -> None:
         check_options(self)
-        if self.put_back and (self.with_ != "mask" or self.direction == "answer"):
-            raise OptionError("put-back needs masks in prompts: --with mask, and --direction prompt or both")
+        if self.put_back and (self.with_ != "mask" or self.direction == "answers"):
+            raise OptionError("put-back needs masks in prompts: --with mask, and --direction prompts or both")
 
     @property
     def wanted(self) -> list[str] | None:
@@ -50,12 +49,12 @@ class GuardOptions:
     @property
     def checks_answers(self) -> bool:
         """Whether a tagger reads answers."""
-        return self.direction != "prompt"
+        return self.direction != "prompts"
 
     @property
     def checks_prompts(self) -> bool:
         """Whether a tagger reads prompts."""
-        return self.direction != "answer"
+        return self.direction != "answers"
 
 
 @dataclass(frozen=True, kw_only=True)
