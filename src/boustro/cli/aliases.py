@@ -59,7 +59,20 @@ def wsd(
     _say_new("wsd " + action, NOW[action], run)
     if out is not None:
         head = SenseConfig.default_head
-        fit(places[0], out, None, "sense", encoder, head, 1, senses, centroids, overwrite=overwrite, run=run)
+        fit(
+            places[0],
+            out,
+            None,
+            "sense",
+            encoder,
+            head,
+            1,
+            senses,
+            centroids,
+            cross_validate=0,  # its scores would stand before the record
+            overwrite=overwrite,
+            run=run,
+        )
         if json is not None:
             give(read_json(out / "config.json")["record"], json, lambda: None, indent=1)
     elif action == "evaluate":

@@ -135,7 +135,8 @@ def _give_scores(record: Mapping[str, Any], json: Path | None, examples: str) ->
         scores = scores | ({"calibration": own} if (own := record["dev_calibration"]) else {})
         give(scores, json, lambda: _print_scores(scores), indent=1)
     elif own := record.get(KEY):
-        give({KEY: own}, json, lambda: print(*said(own, examples), sep="\n"), indent=1)
+        place = sys.stderr if "why_not" in own else sys.stdout  # a reason is no result
+        give({KEY: own}, json, lambda: print(*said(own, examples), sep="\n", file=place), indent=1)
 
 
 def evaluate(
