@@ -365,7 +365,7 @@ def test_what_does_not_fit_is_said(trained, pair, shards, tiny_lm, tmp_path, cap
         (["--forward", lm, "--backward", f"backward:{lm}"], "was made with another tokenizer"),
         (["--segment-length", 64], "read 63 pieces together"),
         (["--num-heads", 3], "width of 32 cannot be divided among 3 heads"),
-        (["--forward", "./none"], "no model could be loaded"),
+        (["--forward", "./none"], "no such folder"),
     ):
         given = command(pair, shards, tmp_path / "out")
         for name in changed[::2]:
