@@ -16,7 +16,7 @@ import children
 from architectures import plain
 from boustro.cli.cache import cache as cache_command
 from boustro.encoders.cache import CachedEncoder, cache_limit
-from boustro.encoders.reading import select
+from boustro.encoders.places import select
 from boustro.encoders.spec import exact_spec, load_encoder, split_spec
 from boustro.types import Sentence
 
@@ -98,7 +98,7 @@ def test_batches_padding_and_order_change_nothing(tiny_lm, direction, monkeypatc
     encoder = load_encoder(str(tiny_lm("llama", direction, sentinel=True)), dtype="float32")
     together = [a[0] for a in encoder.encode(SENTENCES)]
     reverse = [a[0] for a in encoder.encode(SENTENCES[::-1])][::-1]
-    monkeypatch.setattr("boustro.encoders.reading.BATCH_PIECES", {"cpu": 1})
+    monkeypatch.setattr("boustro.encoders.reading.PieceEncoder.batch_pieces", 1)
     monkeypatch.setattr("boustro.encoders.reading.CHUNK_WORDS", 1)
     alone = [a[0] for a in encoder.encode(iter(SENTENCES))]
     for a, b, c in zip(together, reverse, alone, strict=True):
@@ -173,7 +173,7 @@ def test_a_warm_cache_reads_no_model_and_a_change_of_what_matters_misses_it(tiny
     path = str(tiny_lm("llama"))
     encoder = load_encoder(path, cache=tmp_path)
     encoder.encode_all(SENTENCES)
-    monkeypatch.setattr("boustro.encoders.reading.PieceEncoder._read", lambda *_: pytest.fail("the model was run"))
+    monkeypatch.setattr("boustro.encoders.states.StateEncoder._pick", lambda *_: pytest.fail("the model was run"))
     load_encoder(path, cache=tmp_path).encode_all(SENTENCES)
     changes = {"layers": "last", "pooling": "exit", "dtype": "float32", "start_piece": "eos", "spacing": "always"}
     for name, value in changes.items():

@@ -327,7 +327,7 @@ def test_batches_change_nothing_and_long_texts_are_read_whole(trained, pooling, 
     texts = [WORDS, WORDS[:1], WORDS * 15]
     encoder = load_encoder(f"fused:{trained}", dtype="float32", pooling=pooling)
     together = [streams[2] for streams in encoder.encode(texts)]
-    monkeypatch.setattr("boustro.encoders.reading.BATCH_PIECES", {"cpu": 1})
+    monkeypatch.setattr("boustro.encoders.reading.PieceEncoder.batch_pieces", 1)
     for one, (_, _, other) in zip(together, encoder.encode(texts), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
     assert np.abs(together[2]).max((1, 2)).min() > 0

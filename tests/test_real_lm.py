@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from boustro import load_encoder
 from boustro.encoders.probe import PARAGRAPH
-from boustro.encoders.reading import BEYOND
+from boustro.encoders.states import BEYOND
 from boustro.generation.writer import Writer
 from boustro.types import Sentence
 

@@ -81,7 +81,7 @@ def leaf(states):
 def test_batches_and_padding_change_nothing(tiny_lm, kind, spec, monkeypatch):
     spec = spec.format(tiny_lm(kind, sentinel=True))
     together = read(spec, *SENTENCES, pooling="exit+before+mean")
-    monkeypatch.setattr("boustro.encoders.reading.BATCH_PIECES", {"cpu": 1})
+    monkeypatch.setattr("boustro.encoders.reading.PieceEncoder.batch_pieces", 1)
     for one, other in zip(together, read(spec, *SENTENCES, pooling="exit+before+mean"), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
 

@@ -16,7 +16,7 @@ from boustro.encoders.cache import cache_folder
 from boustro.encoders.cost import words_per_second
 from boustro.encoders.lm import LMEncoder
 from boustro.encoders.probe import PARAGRAPH
-from boustro.encoders.reading import PieceEncoder
+from boustro.encoders.states import StateEncoder
 from boustro.encoders.transformer import TransformerEncoder
 from boustro.store import fingerprint, read_json, write_file
 
@@ -33,7 +33,7 @@ def describe(encoder: Encoder) -> Iterator[dict[str, str]]:
         facts = {"encoder": part.spec}
         if isinstance(part, TransformerEncoder):
             facts["start piece"] = " ".join(part.frame_text()) or "none"
-        if isinstance(part, PieceEncoder):
+        if isinstance(part, StateEncoder):
             identity = part.identity().to_dict()
             facts |= {
                 "spaces": identity["spacing"],

@@ -21,7 +21,7 @@ from boustro.encoders.identity import Identity
 from boustro.encoders.lm import LMEncoder
 from boustro.encoders.loading import naming, weights_fingerprint
 from boustro.encoders.options import ReadingOptions
-from boustro.encoders.reading import PieceEncoder
+from boustro.encoders.states import StateEncoder
 from boustro.models.fusion import CLOZE, KIND, READING, Fusion, load_fusion
 from boustro.models.towers import Towers
 from boustro.store import fingerprint, kind_of
@@ -79,7 +79,7 @@ class FusedEncoder(ConcatEncoder):
         )
 
 
-class FusionEncoder(PieceEncoder):
+class FusionEncoder(StateEncoder):
     """The fusion's stream alone, over LMs that are already loaded."""
 
     default_pooling = "mean"

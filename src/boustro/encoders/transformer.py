@@ -20,7 +20,7 @@ from boustro.encoders.identity import Identity
 from boustro.encoders.loading import exact_revision, load_config, load_tokenizer_of, weights_fingerprint
 from boustro.encoders.options import DEEP, SHALLOW, ReadingOptions
 from boustro.encoders.probe import PARAGRAPH
-from boustro.encoders.reading import PieceEncoder
+from boustro.encoders.states import StateEncoder
 from boustro.hardware import find_device, is_spread, uses_bf16
 from boustro.models.blocks import find_blocks, states_up_to
 from boustro.models.placing import load_placed
@@ -35,7 +35,7 @@ HIGH, SCALE = 2**14, 64
 """States above `HIGH` are divided by `SCALE`: float16 ends at 65,504, and other texts may have higher ones."""
 
 
-class TransformerEncoder(PieceEncoder):
+class TransformerEncoder(StateEncoder):
     """Loads a model folder or a model of the Hub; `tokenizer` is used where the model has none.
 
     Only the blocks up to the highest layer that is read are loaded, where the architecture allows (`models.shorten`)
