@@ -25,11 +25,11 @@ from boustro.features.vectors import VectorReader, Vectors, vector_source
 from boustro.heads.base import Head
 from boustro.heads.factored import factored_tags
 from boustro.heads.inputs import Inputs
-from boustro.heads.layout import sentence_rows
 from boustro.heads.many.groups import HeadRun
 from boustro.heads.many.stack import StackedHeads
 from boustro.heads.many.training import train_stacked
 from boustro.heads.registry import HEADS, make_head
+from boustro.heads.rows import sentence_rows
 from boustro.heads.training import predict_inputs, train_head
 from boustro.studies.core.draws import draw_all, entity_types
 from boustro.studies.fewshot.scoring import tag_ids

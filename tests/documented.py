@@ -29,6 +29,7 @@ SMALL = {
     "label": "--port 0 --no-browser --seeds 1 --words 40 --epochs 1",
     "predict": "--workers 1",
     "batch": "--workers 1",
+    "export": "--sentences 20 --agreement 0",
     "scaling": "--budgets 32 --seeds 1 --sizes tiny --segment-length 16 --batch-segments 2 --no-compile",
     "compare": "--epochs 1 --seeds 1 --hidden 16 --train-sentences 8",
     "distill": "--epochs 1 --hidden 8",

@@ -5,8 +5,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boustro.heads.crf.chain import Chain, expectations
-from boustro.heads.crf.layer import valid_transitions
+from boustro.heads.crf.chain import expectations
+from boustro.heads.crf.decode import Chain
+from boustro.heads.crf.layer import valid_tensors
 from boustro.heads.many.losses import expected_counts
 
 TAG_SETS = [["O", "B-X", "I-X", "B-Y", "I-Y"], ["I-X", "O", "B-X", "E-X", "S-X"], ["O"], ["O", "I-X", "I-Y"]]
@@ -22,7 +23,7 @@ def test_each_head_has_the_counts_of_its_own_chain(tags, lengths, seed, scale):
     """`lengths` per head: some heads have no sentences, some sentences no words."""
     generator = torch.Generator().manual_seed(seed)
     heads, width = len(lengths), len(tags)
-    shapes, valid = ((heads, width), (heads, width, width), (heads, width)), valid_transitions(tags)
+    shapes, valid = ((heads, width), (heads, width, width), (heads, width)), valid_tensors(tags)
     parts = (torch.randn(shape, generator=generator, dtype=torch.float64) * 2 for shape in shapes)
     chains = Chain(*(part.masked_fill(~ok, -torch.inf) for part, ok in zip(parts, valid, strict=True)))
     flat = torch.tensor([n for own in lengths for n in own], dtype=torch.int64)

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boustro.heads.crf import chain
-from boustro.heads.crf.layer import CRF, valid_transitions, viterbi
+from boustro.heads.crf.decode import best_valid
+from boustro.heads.crf.layer import CRF, valid_tensors
 from boustro.heads.layout import pad
 from boustro.metrics.spans import extract_spans
 from boustro.tasks.data.schemes import entities_to_bio
@@ -25,6 +26,10 @@ cases = st.tuples(
     st.integers(0, 10_000),
     st.sampled_from([0.3, 3.0, 30.0]),
 )
+
+
+def viterbi(scores, lengths, tags):
+    return torch.from_numpy(best_valid(scores.detach().double().numpy(), lengths.numpy(), tags))
 
 
 def entities_to_bioes(entities, num_words: int) -> tuple[str, ...]:
@@ -146,7 +151,7 @@ def test_without_constraints_it_is_pytorch_crf(lengths, num_tags, seed):
 )
 @pytest.mark.parametrize("length", [1, 2, 3, 4])
 def test_a_sequence_is_valid_if_its_entities_write_it_so(tags, length):
-    valid = valid_transitions(tags)
+    valid = valid_tensors(tags)
     for path in itertools.product(range(len(tags)), repeat=length):
         allowed = (
             valid.starts[path[0]]
@@ -169,7 +174,7 @@ def test_a_sequence_is_valid_if_its_entities_write_it_so(tags, length):
 )
 def test_what_is_not_valid_follows_from_the_names(tags, starts, pairs, ends):
     tags = tags.split()
-    valid = valid_transitions(tags)
+    valid = valid_tensors(tags)
     assert " ".join(t for t, ok in zip(tags, valid.starts, strict=True) if not ok) == starts
     assert " ".join(t for t, ok in zip(tags, valid.ends, strict=True) if not ok) == ends
     found = [f"{a}>{b}" for (i, a), (j, b) in itertools.product(enumerate(tags), repeat=2) if not valid.pairs[i, j]]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from boustro.heads.crf.layer import CRF
-from boustro.heads.crf.spans import entity_types
+from boustro.heads.crf.tags import entity_types
 from boustro.heads.options import HiddenSequenceOptions, SequenceOptions
 from boustro.heads.registry import make_head
 from boustro.heads.span.decoding import overlaps, overlaps_or_joins, resolve

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from boustro import Tagger
 from boustro.live.cut import cut_inputs
-from boustro.live.stream import MOST_DELAY
+from boustro.live.events import MOST_DELAY
 from boustro.text.alignment import guess_spaces
 from boustro.types import Sentence
 from labelled import DATA

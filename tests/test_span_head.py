@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from boustro.heads.options import SpanOptions
-from boustro.heads.span.decoding import choose_threshold, crosses, resolve
-from boustro.heads.span.head import SpanScorer, count_unreachable, inside_sentence, propose_max_span
+from boustro.heads.span.decoding import choose_threshold, count_unreachable, crosses, propose_max_span, resolve
+from boustro.heads.span.head import SpanScorer, inside_sentence
 
 WIDTH, LABELS = 6, 3
 positions = st.tuples(st.integers(0, 9), st.integers(1, 5))

@@ -18,8 +18,6 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 DISK_ERRORS = DISK_FULL | {
     *(errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO),
@@ -36,6 +34,8 @@ def lock(path: str | Path, wait: bool = True) -> Iterator[None]:
     A thread that holds the lock can take it again. Raises `BlockingIOError` when another writer holds it and `wait`
     is false, and `OSError` with the path where writing is not possible.
     """
+    from filelock import FileLock, Timeout  # what only reads does not need it
+
     path = real_path(path)
     file = path.with_name(f".{path.name}.lock")
     with disk_errors(path):

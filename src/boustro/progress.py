@@ -15,8 +15,6 @@ from threading import Lock
 from time import monotonic
 from typing import Any, Self, TextIO, TypeVar
 
-from tqdm import tqdm
-
 from boustro.output import duration
 
 LINE_SECONDS = 30.0
@@ -54,8 +52,12 @@ class Progress:
         self._lines = shown is None and not terminal
         self._before, self._began, self._lock, self._note = done, monotonic(), Lock(), ""
         self._due = self._began + LINE_SECONDS
-        how: dict[str, Any] = {"unit": f" {unit}", "unit_scale": True, "leave": False, "delay": BAR_SECONDS}
-        self._bar = tqdm(total=total, initial=done, desc=what, disable=not bar, **how)
+        self._bar: Any = None
+        if bar:
+            from tqdm import tqdm  # what shows no bar does not need it
+
+            how: dict[str, Any] = {"unit": f" {unit}", "unit_scale": True, "leave": False, "delay": BAR_SECONDS}
+            self._bar = tqdm(total=total, initial=done, desc=what, **how)
 
     def __enter__(self) -> Self:
         return self
@@ -65,7 +67,8 @@ class Progress:
 
     def close(self) -> None:
         """Take the bar away."""
-        self._bar.close()
+        if self._bar is not None:
+            self._bar.close()
 
     def over(self, items: Iterable[Item]) -> Iterator[Item]:
         """The items, each counted when the next is asked for."""
@@ -79,9 +82,10 @@ class Progress:
         with self._lock:
             self.done += number
             self._note = note or self._note
-            if note:
-                self._bar.set_postfix_str(note, refresh=False)
-            self._bar.update(number)
+            if self._bar is not None:
+                if note:
+                    self._bar.set_postfix_str(note, refresh=False)
+                self._bar.update(number)
             if self._lines and monotonic() >= self._due:
                 self._due = monotonic() + LINE_SECONDS
                 print(self.line(), file=self._lines_to or sys.stderr, flush=True)
@@ -105,5 +109,7 @@ class Progress:
 
 def write_line(text: str) -> None:
     """A line on standard error that does not disturb a bar."""
+    from tqdm import tqdm
+
     tqdm.write(text, file=sys.stderr)
     sys.stderr.flush()

@@ -79,6 +79,13 @@ COMMANDS: dict[str, Known] = {
         ("serve ner", "serve names=ner --port 8000"),
         "host port token_file",
     ),
+    "export": Known(
+        "boustro.export.command:export",
+        "Start",
+        "a trained folder as one that runs without torch",
+        ("export ner --out ner-onnx", "export ner --precision int8 --out ner-small --data train.conll"),
+        "precision data overwrite",
+    ),
     "check": Known(
         "boustro.tasks.check:check",
         "Data",

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import load_file, save_file
 
+from boustro.arrays import read_arrays
 from boustro.encoders.base import Encoder, Stream
 from boustro.encoders.codes import CodedVectors, encode_vectors
 from boustro.progress import Progress
@@ -132,6 +132,8 @@ class MeanSums:
 
     def save(self, folder: Path) -> None:
         """Write what was read so far: the counts (V,), the sums (V, D) of each stream, the documents and words."""
+        from safetensors.numpy import save_file
+
         read = np.array([self.num_documents, self.num_words])
         save_file(
             {COUNTS: self._counts, READ: read, **dict(zip(self._names, self._sums, strict=True))}, folder / WEIGHTS
@@ -139,7 +141,7 @@ class MeanSums:
 
     def restore(self, folder: Path) -> None:
         """Go on from what `save` wrote, of the same words and streams."""
-        arrays = load_file(folder / WEIGHTS)
+        arrays = {name: array.copy() for name, array in read_arrays(folder / WEIGHTS).items()}
         self.num_documents, self.num_words = arrays.pop(READ).tolist()
         self._counts, *self._sums = (arrays[name] for name in (COUNTS, *self._names))
 
@@ -155,19 +157,31 @@ class MeanSums:
 
 def save_means(folder: Path, known: WordMeans) -> None:
     """Write the two files."""
+    from safetensors.numpy import save_file
+
+    save_file(means_to_arrays(known), folder / WEIGHTS)
+    write_file(folder / WORDS, json.dumps(list(known.rows), ensure_ascii=False))
+
+
+def means_to_arrays(known: WordMeans) -> dict[str, np.ndarray]:
+    """The counts, and for each stream its mean vectors or their codes, by name."""
     arrays = {COUNTS: known.counts}
     for number, means in enumerate(known.means):
         if isinstance(means, CodedVectors):
             arrays |= {f"{number}.{name}": array for name, array in vars(means).items()}
         else:
             arrays[str(number)] = means
-    save_file(arrays, folder / WEIGHTS)
-    write_file(folder / WORDS, json.dumps(list(known.rows), ensure_ascii=False))
+    return arrays
 
 
 def read_means(folder: Path) -> WordMeans:
     """The words of a folder that is being read; `ValueError` where the two files do not fit."""
-    arrays, words = load_file(folder / WEIGHTS), read_json(folder / WORDS)
+    return means_of(read_arrays(folder / WEIGHTS), read_json(folder / WORDS))
+
+
+def means_of(arrays: Mapping[str, np.ndarray], words: Any) -> WordMeans:
+    """What `means_to_arrays` gave, of these words; `ValueError` where they do not fit."""
+    arrays = dict(arrays)
     counts = arrays.pop(COUNTS)
     num_streams = len({name.partition(".")[0] for name in arrays})
     coded = [field.name for field in fields(CodedVectors)]

@@ -157,7 +157,7 @@ class PieceEncoder(Encoder):
                     result[words, :, k] = states
         for k, mean in sums.items():
             result[:, :, k] = self._narrow(mean)
-        return result.reshape(len(result), len(self._layers), -1)
+        return result.reshape(*result.shape[:2], self.streams[0].width)
 
     def _unread(self, num_words: int) -> np.ndarray:
         """(W, L, K, D), what a word has where there is no state to read."""

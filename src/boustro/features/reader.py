@@ -18,9 +18,7 @@ import numpy as np
 from boustro.encoders.base import Encoder
 from boustro.encoders.means import WordMeans
 from boustro.encoders.options import ReadingOptions, Widening
-from boustro.encoders.outside import OutsideLM, over_forward
 from boustro.encoders.pooled import with_mentions
-from boustro.encoders.spec import exact_spec, load_encoder, with_cache
 from boustro.encoders.spelling import with_spelling
 from boustro.features.sentences import Parts, distinct_sentences
 from boustro.features.weights import refuse_other_weights, weights_of
@@ -83,7 +81,8 @@ class Reader:
         cached = cached and bool(self.cache)
         if cached not in self._opened:
             loaded = self._load(cached)
-            self._tell(loaded)
+            if self._given_states:
+                self._tell(loaded)
             refuse_other_weights(loaded, self.spec, self._trained_on, self._trained)
             read = with_mentions(loaded, self.widening.mentions, self.reading.context, self.memory)
             self._opened[cached] = with_spelling(read, self.widening.spelling)
@@ -91,6 +90,8 @@ class Reader:
 
     def _load(self, cached: bool) -> Encoder:
         if cached not in self._loaded:
+            from boustro.encoders.spec import load_encoder, with_cache  # here, because it imports torch
+
             self._loaded[cached] = (
                 with_cache(self._load(False), self.cache)  # the LMs are loaded once for both
                 if cached
@@ -102,6 +103,8 @@ class Reader:
 
     def _tell(self, encoder: Encoder) -> None:
         """Tell an LM without weights what a head was trained on."""
+        from boustro.encoders.outside import OutsideLM
+
         parts = getattr(encoder, "parts", [encoder])
         for part, (weights, _, _, scales) in zip(parts, self._trained_on or (), strict=False):
             if isinstance(part, OutsideLM):
@@ -127,8 +130,16 @@ class Reader:
     def with_vectors(self, vectors: np.ndarray) -> Self:
         """A reader of W words, once and in order, which takes the vectors (W, L, width) of the LM that reads forward
         from here; `ValueError` where there is no such LM."""
+        from boustro.encoders.outside import over_forward
+
         twin = self._twin()
         twin._opened = {False: over_forward(self.encoder(), vectors)}
+        return twin
+
+    def in_float32(self) -> Self:
+        """A reader whose LMs compute in float32, and whose features are float32."""
+        twin = self._twin(reading=replace(self.reading, dtype="float32"))
+        twin._loaded = {}
         return twin
 
     def with_memory(self, memory: WordMeans | None) -> Self:
@@ -143,6 +154,8 @@ class Reader:
         """A reader of the very LMs that are open now, wherever it is copied to."""
         if not self.is_open:
             return self
+        from boustro.encoders.spec import exact_spec
+
         identity = self.encoder().identity()
         return self._twin(spec=exact_spec(self.spec, identity), _trained_on=weights_of(identity.to_dict()))
 
@@ -166,5 +179,7 @@ class Reader:
 
     def to_dict(self) -> dict[str, Any]:
         """The exact spec and the identity, as a folder's config.json holds them."""
+        from boustro.encoders.spec import exact_spec
+
         identity = self.encoder(cached=True).identity()
         return {"encoder": exact_spec(self.spec, identity), "encoder_identity": identity.to_dict()}

@@ -19,8 +19,8 @@ from boustro.encoders.options import UPPER, Context, ReadingOptions, Widening
 from boustro.features.reader import Reader, itself
 from boustro.features.sentences import Parts
 from boustro.heads.inputs import Inputs
-from boustro.heads.layout import sentence_rows
 from boustro.heads.mix import LayerMix
+from boustro.heads.rows import sentence_rows
 
 BLOCK_WORDS = 8192
 

@@ -43,6 +43,8 @@ class Head(nn.Module, ABC):
     """Whether `temperature` has an effect: it changes probabilities and no answer."""
     mixed_precision: ClassVar[bool] = False
     """Whether its loss may be computed under autocast."""
+    is_exported: ClassVar[bool] = False
+    """Whether it is a graph that was exported."""
     temperature: float = 1.0
     """What scores are divided by before they become probabilities, see `tasks.calibrate`."""
 
@@ -92,6 +94,12 @@ class Head(nn.Module, ABC):
         raise ValueError(
             f"a {self.kind} head gives no distribution that another could learn; use one that scores tags or classes"
         )
+
+    def outputs(self, inputs: Inputs, candidates: bool = False) -> list[Any]:
+        """See `heads.training.predict_inputs`."""
+        from boustro.heads.training import predict_inputs
+
+        return predict_inputs(self, inputs, candidates)
 
     def begin(self, inputs: Inputs, mix: Callable[[], Tensor]) -> None:
         """Before training: set what is computed from the training examples, not learned. By default nothing.

@@ -30,9 +30,10 @@ from torch import Tensor, nn
 
 from boustro.heads.dropout import Dropout
 from boustro.heads.inputs import Inputs
-from boustro.heads.layout import check_lengths, sentence_starts
+from boustro.heads.layout import check_lengths
 from boustro.heads.options import EmbeddingOptions
 from boustro.heads.pooled import pool_max, pool_mean
+from boustro.heads.rows import sentence_starts
 from boustro.heads.statistics import pool_words
 from boustro.heads.transforms import Whitened
 from boustro.heads.vectors import VectorHead

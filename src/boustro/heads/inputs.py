@@ -5,16 +5,19 @@
 The features are end to end, (words, L, D) per stream, each sentence once, however many examples it is part of.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from boustro.heads.layout import sentence_rows, sentence_starts
+from boustro.heads.rows import sentence_rows, sentence_starts
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Streams = Sequence[np.ndarray]
+Targets = Callable[[np.ndarray, Any], Any]
+"""The targets of a batch, from the numbers of its examples (S,) and the rows of their words, a tensor (N,)."""
 
 
 class Batch(NamedTuple):
@@ -26,16 +29,18 @@ class Batch(NamedTuple):
         side: (N, F) side features of each word, or `None`.
     """
 
-    rows: Tensor
-    lengths: Tensor
-    side: Tensor | None
+    rows: "Tensor"
+    lengths: "Tensor"
+    side: "Tensor | None"
 
-    def to_words(self, mixed: Tensor) -> Tensor:
+    def to_words(self, mixed: "Tensor") -> "Tensor":
         """(N, d + F): the vectors of the words, side features behind them; `mixed` has those of all sentences."""
         return self.beside(mixed[self.rows.to(mixed.device)].float())
 
-    def beside(self, vectors: Tensor) -> Tensor:
+    def beside(self, vectors: "Tensor") -> "Tensor":
         """(N, d) → (N, d + F)."""
+        import torch
+
         return vectors if self.side is None else torch.cat([vectors, self.side.to(vectors.device)], dim=1)
 
 
@@ -85,9 +90,15 @@ class Inputs:
 
     def batch(self, examples: np.ndarray) -> Batch:
         """The examples with these numbers, in this order."""
+        import torch
+
+        rows, lengths, side = self.arrays(examples)
+        given = None if side is None else torch.from_numpy(side)
+        return Batch(torch.from_numpy(rows), torch.from_numpy(lengths), given)
+
+    def arrays(self, examples: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """The rows, lengths and side features of a `Batch`, as arrays."""
         sentences = self.parts[examples].ravel()
         rows = sentence_rows(self._starts, sentences)[0]
-        side = None
-        if self.side is not None:
-            side = torch.from_numpy(self.side[sentence_rows(self._own_starts, examples)[0]])
-        return Batch(torch.from_numpy(rows), torch.from_numpy(self.lengths[sentences]), side)
+        side = None if self.side is None else self.side[sentence_rows(self._own_starts, examples)[0]]
+        return rows, self.lengths[sentences], side

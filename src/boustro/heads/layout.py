@@ -12,8 +12,8 @@ N words, S sentences, T words of the longest one.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Int, Shaped
 from torch import Tensor
@@ -73,12 +73,36 @@ def restore(parts: list[Tensor], groups: list[Group]) -> Shaped[Tensor, "N k"]:
 
 
 def pad(x: Shaped[Tensor, "N k"], lengths: Int[Tensor, " S"]) -> tuple[Shaped[Tensor, "S T k"], Bool[Tensor, "S T"]]:
-    """One row per sentence, padded with zeros, and a mask that is true at words: `padded[mask]` is `x`."""
+    """One row per sentence, padded with zeros, and a mask that is true at words; `unpad` is the way back.
+
+    In a graph that is exported, rows are as long as all words together, since no shape may depend on lengths.
+    """
+    if torch.compiler.is_exporting():
+        steps = torch.arange(x.shape[0], device=x.device)
+        mask = steps < lengths[:, None]
+        rows = (lengths.cumsum(0) - lengths)[:, None] + steps
+        return x[rows.clamp_max(x.shape[0] - 1)] * mask[..., None].to(x.dtype), mask
     longest = int(lengths.max()) if len(lengths) else 0
     mask = torch.arange(longest, device=lengths.device) < lengths[:, None]
     padded = x.new_zeros(*mask.shape, x.shape[1])
     padded[mask] = x
     return padded, mask
+
+
+def unpad(padded: Shaped[Tensor, "S T k"], mask: Bool[Tensor, "S T"]) -> Shaped[Tensor, "N k"]:
+    """The words of all rows, end to end."""
+    if not torch.compiler.is_exporting():
+        return padded[mask]
+    texts = texts_of(mask.sum(1), mask.shape[1])
+    starts = mask.sum(1).cumsum(0) - mask.sum(1)
+    return padded[texts, torch.arange(mask.shape[1], device=padded.device) - starts[texts]]
+
+
+def texts_of(lengths: Int[Tensor, " S"], num_words: Any) -> Int[Tensor, " N"]:
+    """The number of the text that each of so many words belongs to."""
+    if torch.compiler.is_exporting():  # a graph cannot repeat a thing as often as its input says
+        return (lengths.cumsum(0)[None] <= torch.arange(num_words, device=lengths.device)[:, None]).sum(1)
+    return torch.arange(len(lengths), device=lengths.device).repeat_interleave(lengths)
 
 
 def time_major(lengths: Int[Tensor, " s"]) -> TimeMajor:
@@ -103,25 +127,3 @@ def check_lengths(lengths: Int[Tensor, " S"], num_words: int) -> None:
     """`ValueError` where `lengths` do not sum to `num_words`."""
     if int(lengths.sum()) != num_words:
         raise ValueError(f"the lengths of the sentences sum to {int(lengths.sum())}, but there are {num_words} words")
-
-
-def length_blocks(lengths: np.ndarray, max_words: int) -> list[np.ndarray]:
-    """Sentence numbers sorted by length and split into blocks of about `max_words` words."""
-    order = np.argsort(lengths, kind="stable")
-    blocks = np.cumsum(lengths[order]) // max_words
-    return np.split(order, np.flatnonzero(np.diff(blocks)) + 1) if len(order) else []
-
-
-def sentence_starts(lengths: np.ndarray) -> np.ndarray:
-    """(sentences + 1,) where each sentence begins."""
-    return np.concatenate([[0], np.cumsum(lengths)])
-
-
-def sentence_rows(starts: np.ndarray, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of the words of these sentences, end to end, and where each sentence begins among them (sentences + 1,).
-
-    `starts` (all sentences + 1,) is where each sentence begins among all words.
-    """
-    first = starts[sentences]
-    own = sentence_starts(starts[sentences + 1] - first)
-    return np.arange(own[-1]) + np.repeat(first - own[:-1], np.diff(own)), own

@@ -23,12 +23,11 @@ from torch import Tensor, nn
 
 from boustro.heads.base import Head
 from boustro.heads.dropout import Dropout
-from boustro.heads.layout import check_lengths, pad
+from boustro.heads.layout import check_lengths, pad, unpad
 from boustro.heads.options import PairOptions
 from boustro.heads.pooled import pool_max, pool_mean, text_loss
+from boustro.heads.sides import PAIR as SIDE_FEATURES
 
-SIDE_FEATURES = 4
-"""In the other text; not in it; not in it, with a capital or a digit; marked (`tasks.labellings.pairs`)."""
 NEGLIGIBLE = -1e4
 
 
@@ -65,7 +64,8 @@ class Comparison(nn.Module):
         theirs = mask.unflatten(0, (-1, 2)).flip(1).flatten(0, 1)
         padding = theirs.logical_not() * NEGLIGIBLE  # not -inf: beside an empty text, nothing but padding is left
         bias = padding[:, None, None].expand(-1, 1, padded.shape[1], -1).to(z.dtype)
-        a = F.scaled_dot_product_attention(padded[:, None], others[:, None], others[:, None], bias)[:, 0][mask]
+        a = F.scaled_dot_product_attention(padded[:, None], others[:, None], others[:, None], bias)[:, 0]
+        a = unpad(a, mask)
         return torch.cat([(z - a).abs(), z * a], 1)
 
 

@@ -25,24 +25,20 @@ from torch import Tensor, nn
 from boustro.heads.base import Head
 from boustro.heads.bodies import BiLSTM
 from boustro.heads.dropout import Dropout
-from boustro.heads.layout import check_lengths
+from boustro.heads.layout import check_lengths, texts_of
 from boustro.heads.options import HiddenOptions
 
 
 def pool_mean(x: Float[Tensor, "N h"], lengths: Int[Tensor, " S"]) -> Float[Tensor, "S h"]:
     """The mean over the words of each text."""
-    return x.new_zeros(len(lengths), x.shape[1]).index_add(0, _texts(lengths), x) / lengths.clamp_min(1)[:, None]
+    texts = texts_of(lengths, x.shape[0])
+    return x.new_zeros(lengths.shape[0], x.shape[1]).index_add(0, texts, x) / lengths.clamp_min(1)[:, None]
 
 
 def pool_max(x: Float[Tensor, "N h"], lengths: Int[Tensor, " S"]) -> Float[Tensor, "S h"]:
     """The maximum over the words of each text."""
-    texts = _texts(lengths)[:, None].expand_as(x)
-    return x.new_zeros(len(lengths), x.shape[1]).scatter_reduce(0, texts, x, "amax", include_self=False)
-
-
-def _texts(lengths: Int[Tensor, " S"]) -> Int[Tensor, " N"]:
-    """The number of the text that each word belongs to."""
-    return torch.arange(len(lengths), device=lengths.device).repeat_interleave(lengths)
+    texts = texts_of(lengths, x.shape[0])[:, None].expand_as(x)
+    return x.new_zeros(lengths.shape[0], x.shape[1]).scatter_reduce(0, texts, x, "amax", include_self=False)
 
 
 class PooledMLP(nn.Module):

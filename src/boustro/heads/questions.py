@@ -19,33 +19,20 @@ S questions, N words of a batch, n of them of contexts; d width, h hidden width,
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from boustro.heads.answers import Found, read_scores
 from boustro.heads.base import Head
 from boustro.heads.dropout import Dropout
 from boustro.heads.layout import check_lengths, pad
 from boustro.heads.options import SpanOptions
 
 SPAN_WIDTH = 32
-BEST = 5
 Spans = list[tuple[int, int]]
-
-
-class Found(NamedTuple):
-    """The best spans of a context, `(start, end, probability)`, the most probable first.
-
-    `null` is log p(no answer) - log p(the best span), -inf where every question has an answer; `refused` tells whether
-    it is above the threshold.
-    """
-
-    spans: list[tuple[int, int, float]]
-    null: float
-    refused: bool
 
 
 class BothWays(nn.Module):
@@ -183,18 +170,8 @@ class QuestionHead(Head):
         return (scores.logsumexp(1) - right).sum() / max(1, len(targets))
 
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Found]:
-        scores, longest = self.scores(vectors, lengths), self.body.max_span
-        logs = scores.log_softmax(1)
-        best, where = (t.cpu() for t in logs[:, :-1].topk(min(BEST, scores.shape[1] - 1), dim=1))
-        null = logs[:, -1].cpu() - best[:, 0]
-        threshold = self.threshold.item()
-        found = []
-        for places, logs_of_places, score in zip(where.tolist(), best.tolist(), null.tolist(), strict=True):
-            likely = [
-                (*divmod(k, longest), math.exp(p)) for k, p in zip(places, logs_of_places, strict=True) if p > -1e9
-            ]
-            found.append(Found([(i, i + w + 1, p) for i, w, p in likely], score, score > threshold))
-        return found
+        scores = self.scores(vectors, lengths).detach().float().cpu().numpy()
+        return read_scores(scores, self.body.max_span, self.threshold.item())
 
     def calibrate(self, candidates: list[Found], targets: Callable[[list[Found]], float]) -> None:
         """Set `threshold` to what `targets` chooses for the answers to all questions of the development set."""

@@ -19,11 +19,12 @@ from torch import Tensor, nn
 
 from boustro.heads.base import Head
 from boustro.heads.closed_form import LabelledWords, ridge, ridge_scale
-from boustro.heads.crf.spans import entity_forms
+from boustro.heads.crf.tags import entity_forms
+from boustro.heads.decoding import per_sentence
 from boustro.heads.factored import Runs, find_runs, mean_vectors
-from boustro.heads.layout import check_lengths, sentence_starts
+from boustro.heads.layout import check_lengths
 from boustro.heads.options import HeadOptions
-from boustro.heads.tagging import per_sentence
+from boustro.heads.rows import sentence_starts
 
 INSIDE, TYPE = 0, 1
 
@@ -100,7 +101,7 @@ class RidgeTagger(Head):
         for first, stop, own in zip(runs.first.tolist(), runs.stop.tolist(), kinds, strict=True):
             ids[first:stop] = self.forms[own.argmax()].tags(stop - first)
             chosen[first:stop] *= own.max()
-        return per_sentence(torch.from_numpy(ids), torch.from_numpy(chosen), lengths)
+        return per_sentence(ids, chosen, lengths.cpu().numpy())
 
     def _entities(self, ids: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, Runs]:
         """The type of each word, -1 outside, and the entities."""

@@ -22,8 +22,9 @@ from torch import Tensor, nn
 
 from boustro.heads.fitted import FittedTransform
 from boustro.heads.inputs import Inputs
-from boustro.heads.layout import check_lengths, sentence_starts
+from boustro.heads.layout import check_lengths
 from boustro.heads.options import StatisticsOptions
+from boustro.heads.rows import sentence_starts
 from boustro.heads.vectors import SIDE_FEATURES, VectorHead
 
 LEAST_TEXTS = 2

@@ -1,4 +1,4 @@
-"""The head that labels words: a body scores the tags of every word, a CRF or a decoder picks the sequence.
+"""The head that labels words: a body scores the tags of every word, `heads.decoding` picks the sequence.
 
 N words of a batch, end to end; W words of a sentence; d width; C tags.
 """
@@ -6,20 +6,16 @@ N words of a batch, end to end; W words of a sentence; d width; C tags.
 from typing import Any
 
 import numpy as np
-import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
 from boustro.heads.base import Head
 from boustro.heads.crf.chain import Expected
-from boustro.heads.crf.layer import CRF, viterbi
-from boustro.heads.crf.spans import entity_forms
+from boustro.heads.crf.layer import CRF
+from boustro.heads.decoding import TagDecoder
+from boustro.heads.layout import check_lengths
 from boustro.heads.options import SequenceOptions
-from boustro.heads.span.decoding import overlaps, overlaps_or_joins, resolve
-
-LONGEST, LEAST = 12, 1e-5
-"""Words and probability of a candidate."""
 
 
 class TaggingHead(Head):
@@ -62,50 +58,17 @@ class TaggingHead(Head):
         return (scores / self.temperature).softmax(-1)
 
     def candidates(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:
-        """Per sentence (start, end, number of the type, probability) of every entity that is not very improbable.
-
-        None without a CRF, since entities then have no probabilities.
-        """
-        if self.crf is None:
-            return [[] for _ in lengths]
-        return self._spans(self.scores(vectors, lengths), lengths, LEAST)
+        """See `decoding.TagDecoder.candidates`."""
+        return self.decoder.candidates(*self._decoded(vectors, lengths))
 
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[tuple[np.ndarray, np.ndarray]]:
-        scores = self.scores(vectors, lengths)
-        if self.crf:
-            probabilities = self.crf.marginals(scores, lengths, self.temperature)
-            if self.options.threshold is not None:
-                return self._likely(scores, lengths, probabilities, self.options.threshold)
-            ids = self.crf.decode(scores, lengths)
-        else:
-            probabilities = (scores / self.temperature).softmax(-1)
-            ids = viterbi(scores, lengths, self.labels) if self.options.decode == "valid" else scores.argmax(-1)
-        chosen = probabilities.gather(1, ids[:, None]).squeeze(1)
-        return per_sentence(ids, chosen, lengths)
+        return self.decoder.predict(*self._decoded(vectors, lengths))
 
-    def _spans(self, scores: Float[Tensor, "N C"], lengths: Tensor, least: float) -> list[Any]:
-        assert self.crf is not None
-        return self.crf.spans(scores, lengths, self.options.max_span or LONGEST, least, self.temperature)
+    @property
+    def decoder(self) -> TagDecoder:
+        """What makes tags of scores."""
+        return TagDecoder(self.labels, self.options, self.crf.chain if self.crf else None, self.temperature)
 
-    def _likely(
-        self, scores: Float[Tensor, "N C"], lengths: Tensor, probabilities: Float[Tensor, "N C"], least: float
-    ) -> list[tuple[np.ndarray, np.ndarray]]:
-        """The tags of the entities that are probable enough; the words of an entity have its probability."""
-        assert self.crf is not None
-        outside, forms = self.labels.index("O"), entity_forms(self.labels)
-        conflict = overlaps_or_joins if forms[0].joined else overlaps
-        ids = torch.full((len(scores),), outside)
-        chosen = probabilities[:, outside].cpu()
-        starts = (lengths.cumsum(0) - lengths).tolist()
-        found = self._spans(scores, lengths, least)
-        for begin, spans in zip(starts, found, strict=True):
-            for start, end, kind, p in resolve(spans, conflict):
-                ids[begin + start : begin + end] = torch.tensor(forms[kind].tags(end - start))
-                chosen[begin + start : begin + end] = p
-        return per_sentence(ids, chosen, lengths)
-
-
-def per_sentence(ids: Tensor, probabilities: Tensor, lengths: Tensor) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The tag ids of each sentence, and their probabilities."""
-    ends = np.cumsum(lengths.cpu().numpy())[:-1]
-    return list(zip(np.split(ids.cpu().numpy(), ends), np.split(probabilities.cpu().numpy(), ends), strict=True))
+    def _decoded(self, vectors: Tensor, lengths: Tensor) -> tuple[np.ndarray, np.ndarray]:
+        check_lengths(lengths, len(vectors))
+        return self.scores(vectors, lengths).detach().float().cpu().numpy(), lengths.cpu().numpy()

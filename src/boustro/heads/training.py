@@ -19,9 +19,9 @@ from torch import Tensor
 
 from boustro.hardware import mixed_precision
 from boustro.heads.base import Head
-from boustro.heads.inputs import Batch, Inputs, Streams
-from boustro.heads.layout import length_blocks
+from boustro.heads.inputs import Batch, Inputs, Streams, Targets
 from boustro.heads.options import TrainedOptions
+from boustro.heads.rows import length_blocks
 from boustro.progress import Progress
 
 BLOCK_WORDS = 8192
@@ -30,7 +30,6 @@ MIX_WORDS = 256  # so many words with all layers fit a CPU's caches
 KEPT_BYTES = 31 << 20
 """A block of just below 32 MiB, allocated and freed: glibc keeps freed blocks up to that size for later ones from then
 on, so that a step, which allocates some megabytes, does not ask the system for new pages each time."""
-Targets = Callable[[np.ndarray, Tensor], Any]
 Groups = Sequence[tuple[np.ndarray, float]]
 
 

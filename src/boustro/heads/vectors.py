@@ -14,9 +14,9 @@ from torch import Tensor
 
 from boustro.heads.base import Head
 from boustro.heads.layout import check_lengths
+from boustro.heads.sides import WEIGHT
 
-SIDE_FEATURES = 1
-"""The weight of a word."""
+SIDE_FEATURES = WEIGHT
 
 
 class VectorHead(Head):

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from boustro.heads.base import Head
 from boustro.heads.bodies import PerWord
-from boustro.heads.crf.chain import Chain, best_path, exact, posteriors
-from boustro.heads.crf.layer import LOWEST, make_chain, valid_transitions
+from boustro.heads.crf.decode import LOWEST, Chain, best_path, log_sum_exp, make_chain, posteriors, softmax
+from boustro.heads.crf.tags import valid_transitions
 from boustro.heads.tagging import TaggingHead
 from boustro.types import Entity, Sentence
 
@@ -68,7 +68,7 @@ class TagDecoder(Decoder):
         self._ids: list[int] = []
         self._chosen: list[float] = []
         self._last: int | None = None
-        self._reached: Tensor | None = None
+        self._reached: np.ndarray | None = None
         """Log of the sum over all paths to each tag of the last final word, at the head's temperature."""
         self._chain, self._soft = _chains(head)
 
@@ -87,51 +87,55 @@ class TagDecoder(Decoder):
     def drop(self, count: int) -> None:
         del self._ids[:count], self._chosen[:count]
 
-    def _scores(self, vectors: Tensor, done: int) -> Tensor:
+    def _scores(self, vectors: Tensor, done: int) -> np.ndarray:
         if self._per_word:
-            return self.head.scores(vectors[done:], torch.tensor([len(vectors) - done])).cpu()
-        return self.head.scores(vectors, torch.tensor([len(vectors)]))[done:].cpu()
+            scores = self.head.scores(vectors[done:], torch.tensor([len(vectors) - done]))
+        else:
+            scores = self.head.scores(vectors, torch.tensor([len(vectors)]))[done:]
+        return scores.float().cpu().numpy().astype(np.float64)
 
-    def _decode(self, scores: Tensor, final: int, complete: bool) -> tuple[list[int], list[float]]:
+    def _decode(self, scores: np.ndarray, final: int, complete: bool) -> tuple[list[int], list[float]]:
         """The best path of the words that were not final before, the probability of each tag; `final` are so now."""
-        lengths, soft = torch.tensor([len(scores)]), exact(scores) / self.head.temperature
+        lengths, soft = np.array([len(scores)]), scores / self.head.temperature
         chain, soft_chain = (self._as_it_stands(c, complete) for c in (self._chain, self._soft))
         if self._last is not None:
             chain = chain._replace(starts=self._chain.transitions[self._last])
         if self.head.crf is None and self.head.options.decode == "argmax":
             ids = scores.argmax(-1)
         else:
-            ids = best_path(exact(scores).clamp_min(LOWEST) if self.head.crf is None else exact(scores), lengths, chain)
+            ids = best_path(np.maximum(scores, LOWEST) if self.head.crf is None else scores, lengths, chain)
         if self.head.crf is None:
-            probabilities = soft.softmax(-1)
+            probabilities = softmax(soft)
         else:
             if self._reached is not None:
-                through = (self._reached[:, None] + self._soft.transitions).logsumexp(0)
-                soft_chain = soft_chain._replace(starts=through)
+                soft_chain = soft_chain._replace(starts=self._through(self._reached))
             probabilities = posteriors(soft, lengths, soft_chain)
             self._go_on(soft, soft_chain.starts, final)
         if final > 0:
             self._last = int(ids[min(final, len(ids)) - 1])
-        return ids.tolist(), probabilities.gather(1, ids[:, None]).squeeze(1).tolist()
+        return ids.tolist(), np.take_along_axis(probabilities, ids[:, None], 1)[:, 0].tolist()
 
-    def _go_on(self, soft: Tensor, starts: Tensor, final: int) -> None:
+    def _go_on(self, soft: np.ndarray, starts: np.ndarray, final: int) -> None:
         for row in soft[: max(final, 0)]:
             self._reached = starts + row
-            starts = (self._reached[:, None] + self._soft.transitions).logsumexp(0)
+            starts = self._through(self._reached)
+
+    def _through(self, reached: np.ndarray) -> np.ndarray:
+        """Log of the sum over all paths to each tag of the next word, without its own score."""
+        return log_sum_exp(reached + self._soft.transitions.T)
 
     @staticmethod
     def _as_it_stands(chain: Chain, complete: bool) -> Chain:
-        return chain if complete else chain._replace(ends=torch.zeros_like(chain.ends))
+        return chain if complete else chain._replace(ends=np.zeros_like(chain.ends))
 
 
 def _chains(head: TaggingHead) -> tuple[Chain, Chain]:
     """The transitions of a head, and the same at its temperature."""
-    valid = valid_transitions(head.labels)
-    if head.crf is None:
-        none = make_chain(valid, *(torch.zeros(allowed.shape) for allowed in valid))
+    if (chain := head.decoder.chain) is None:
+        valid = valid_transitions(head.labels)
+        none = make_chain(valid, *(np.zeros(allowed.shape) for allowed in valid))
         return none, none
-    chain = make_chain(valid, *(part.detach().cpu() for part in (head.crf.starts, head.crf.transitions, head.crf.ends)))
-    return chain, Chain(*(part / head.temperature for part in chain))
+    return chain, chain.over(head.temperature)
 
 
 def make_decoder(head: Head, labelling: Any) -> Decoder:

@@ -11,6 +11,12 @@ from typing import Any, Literal
 
 from boustro.types import Entity
 
+DELAY, MOST_DELAY = 8, 256
+"""Words of right context before a tag is final, by default and at most."""
+WAIT = 2
+"""Words that follow an entity before it is told provisionally, by default."""
+EVERY = 8
+"""Pieces of an LM that writes that are read at once: reading several costs hardly more than reading one."""
 Kind = Literal["provisional", "revised", "final"]
 
 

@@ -14,13 +14,11 @@ from collections.abc import Callable
 from typing import Any
 
 from boustro.live.engine import Engine
-from boustro.live.events import Event, Standing
+from boustro.live.events import DELAY, WAIT, Event, Standing
 from boustro.live.segment import Characters, Segmenter
 from boustro.live.sources import LEFT_WORDS, States
 from boustro.live.tracks import Found
 from boustro.types import Entity
-
-DELAY, MOST_DELAY, WAIT = 8, 256, 2
 
 
 class Live:

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from boustro.runtime.opening import open_model as open_folder
 from boustro.serve.served import Answered, Served
-from boustro.tasks import task_class, task_of
 from boustro.tasks.base import Task
-from boustro.tasks.explain import explain, refuse_long
 from boustro.tasks.tagger import Tagger
 
 MOST_RECALLS = 32
@@ -30,6 +29,8 @@ class ServedTask(Served):
     def parse(self, value: Any, place: str) -> Any:
         given = self.model.parse_value(value, place)
         if self.explains:
+            from boustro.tasks.explain import refuse_long
+
             refuse_long(list(self.model.split(given, place)), self.model, place)
         return given
 
@@ -45,6 +46,7 @@ class ServedTask(Served):
         return self.model.live(delay, wait=wait) if isinstance(self.model, Tagger) else super().live(delay, wait)
 
     def with_explanation(self) -> Served:
+        self.model.refuse_exported("does not say what decided its answers")
         self._explained = self._explained or ServedTask(self.name, self.model, explains=True)
         return self._explained
 
@@ -53,6 +55,8 @@ class ServedTask(Served):
         words = sum(len(part.example) for answer in answers for part, _ in answer.parts)
         outputs = [self.model.to_record(answer) for answer in answers]
         if self.explains:
+            from boustro.tasks.explain import explain
+
             why = explain(self.model, answers)
             outputs = [output | {"explained": own} for output, own in zip(outputs, why, strict=True)]
         return Answered(outputs, words)
@@ -63,5 +67,4 @@ class ServedTask(Served):
 
 def open_model(name: str, folder: Path, device: str | None = None, encoder: str | None = None) -> Served:
     """Load a folder; raises as the `from_pretrained` of its class."""
-    cls = task_class(task_of(folder))
-    return ServedTask(name, cls.from_pretrained(folder, encoder=encoder, cache=False, device=device))
+    return ServedTask(name, open_folder(folder, encoder=encoder, cache=False, device=device))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from boustro.choose import suggestion
 from boustro.store import kind_of
-from boustro.tasks import TASKS
+from boustro.tasks import EXPORT, TASKS
 from boustro.tasks.render import page_colours
 
 
@@ -79,7 +79,7 @@ def name_folders(given: Sequence[str]) -> dict[str, Path]:
             raise ValueError(f"two models are named {name}; name one of them otherwise: NAME={folder}")
         if not folder.is_dir():
             raise FileNotFoundError(f"{folder}: no such folder; name a folder that boustro fit wrote")
-        kinds = [entry.folder for entry in TASKS.values()]
+        kinds = [*(entry.folder for entry in TASKS.values()), EXPORT]
         if kind_of(folder) not in kinds:
             raise ValueError(f"{folder} is not one of the folders that can be served: {', '.join(kinds)}")
         found[name] = folder

@@ -15,6 +15,7 @@ common to all tasks is written once, in `tasks.base`. Nothing here imports torch
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from boustro.choose import choose
 from boustro.output import print_notices
-from boustro.store import kind_of
+from boustro.store import kind_of, read_json
 from boustro.tasks.config import (
     ClassifierConfig,
     PairConfig,
@@ -235,6 +236,8 @@ TASKS = {
     ),
 }
 DEFAULT_TASK = next(iter(TASKS))
+EXPORT = "export"
+"""The kind of folder that `boustro export` writes, whatever the task."""
 
 
 def task_class(name: str) -> "type[Task[Any, Any]]":
@@ -245,6 +248,9 @@ def task_class(name: str) -> "type[Task[Any, Any]]":
 def task_of(folder: str | Path) -> str:
     """The name of the task that wrote a folder; the default where that cannot be read, so that opening it says why."""
     kind = kind_of(folder)
+    if kind == EXPORT:
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            return str(read_json(Path(folder) / "config.json")["task"])
     return next((name for name, entry in TASKS.items() if entry.folder == kind), DEFAULT_TASK)
 
 
@@ -271,6 +277,8 @@ def load(
 
     place = download(folder, revision)
     kind = kind_of(place)
+    if kind == EXPORT:
+        return import_module("boustro.runtime.opening").open_model(place, encoder=encoder, device=device)
     if kind is not None and kind not in {entry.folder for entry in TASKS.values()}:
         raise ValueError(f"{folder}: a folder of the kind {kind}, which boustro fit did not write; it cannot predict")
     return task_class(task_of(place)).from_pretrained(place, encoder=encoder, cache=cache, device=device)

@@ -18,32 +18,27 @@ from dataclasses import asdict, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
-import torch
-
-from boustro.encoders.base import Encoder
-from boustro.features.reader import Reader
 from boustro.features.sentences import within_memory
 from boustro.given import are_texts, iterate, with_labels
-from boustro.hardware import find_device
-from boustro.heads.base import Head
 from boustro.heads.inputs import Inputs
 from boustro.heads.options import HeadOptions
-from boustro.heads.training import predict_inputs
 from boustro.metrics.score import Score
 from boustro.options import PositiveOrZero, Seed, Share, check_options
 from boustro.tasks.answers import Answer, Input, InputAnswer
-from boustro.tasks.card import write_card
 from boustro.tasks.contract import Contract, Result
 from boustro.tasks.data import data_name
-from boustro.tasks.estimate import estimate
 from boustro.tasks.fitted import Examples, Fitted
-from boustro.tasks.fitting import fit
-from boustro.tasks.folder import load_fitted, save_fitted
-from boustro.tasks.hub import download, upload
 from boustro.tasks.labellings import Labelling
 from boustro.tasks.plan import Plan, make_plan
+
+if TYPE_CHECKING:
+    import torch
+
+    from boustro.encoders.base import Encoder
+    from boustro.features.reader import Reader
+    from boustro.heads.base import Head
 
 PREDICT_INPUTS = 1024
 SHOWN = ("config", "evaluate", "fit", "from_pretrained", "predict", "push_to_hub", "record", "save", "stream", "types")
@@ -116,7 +111,7 @@ class Task(Contract[Input, Result]):
         return self.plan.config
 
     @property
-    def reader(self) -> Reader:
+    def reader(self) -> "Reader":
         """From examples to what the head reads."""
         return self.plan.reader
 
@@ -131,7 +126,7 @@ class Task(Contract[Input, Result]):
         return self.plan.head_options
 
     @property
-    def device(self) -> torch.device:
+    def device(self) -> "torch.device":
         """Where the head is."""
         return self.plan.device
 
@@ -141,7 +136,7 @@ class Task(Contract[Input, Result]):
         return self._fitted and self._fitted.labelling
 
     @property
-    def head(self) -> Head | None:
+    def head(self) -> "Head | None":
         """The trained head; `None` before `fit`."""
         return self._fitted and self._fitted.head
 
@@ -159,6 +154,8 @@ class Task(Contract[Input, Result]):
         return {**vars(self), "plan": plan, "_fitted": fitted}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        from boustro.hardware import find_device
+
         vars(self).update(state)
         plan = replace(self.plan, device=find_device(self.reader.device))
         self._settle(plan)
@@ -195,7 +192,7 @@ class Task(Contract[Input, Result]):
         """The labels that the trained head can answer, in alphabetical order; empty before `fit`."""
         return list(self.labelling.types) if self.labelling else []
 
-    def encoder(self, cached: bool = False) -> Encoder:
+    def encoder(self, cached: bool = False) -> "Encoder":
         """The encoder, loaded on first use; `cached` puts the feature cache before it.
 
         Raises `ValueError` where the LMs are not those that the head was trained on.
@@ -236,6 +233,10 @@ class Task(Contract[Input, Result]):
 
         Raises `ValueError` with file:line for bad data, and for a training set without labels.
         """
+        from boustro.tasks.estimate import estimate
+        from boustro.tasks.fitting import fit
+
+        self.refuse_exported("is not trained again")
         check_options(Task.fit, {"seed": seed, "weak_weight": weak_weight, "cross_validate": cross_validate})
         if labels is None and dev is not None and are_texts(train):
             labels, dev = dev, None
@@ -261,7 +262,7 @@ class Task(Contract[Input, Result]):
         Raises `ValueError`, with the place, for a word that is not a string.
         """
         fitted, examples = self.fitted, self.as_examples(examples)
-        return fitted.answers(predict_inputs(fitted.head, fitted.inputs(examples, cached)), examples)
+        return fitted.answers(fitted.outputs(examples, cached), examples)
 
     def answer_inputs(self, inputs: Iterable[Any], first: int = 1) -> list[InputAnswer[Input]]:
         """Answers for inputs, each a document of its own.
@@ -330,6 +331,9 @@ class Task(Contract[Input, Result]):
     def save_pretrained(self, path: str | Path) -> None:
         """Write a folder with the head, its labels, and which encoder it belongs to; atomic."""
         check_options(Task.save_pretrained, locals())
+        self.refuse_exported("is not saved again")
+        from boustro.tasks.folder import save_fitted
+
         save_fitted(self.fitted, path)
 
     def save(self, path: str | Path) -> None:
@@ -340,6 +344,9 @@ class Task(Contract[Input, Result]):
         self, repo_id: str, *, private: bool = False, revision: str | None = None, token: str | None = None
     ) -> str:
         """Save and upload, see `tasks.hub.upload`; returns the address of the commit."""
+        from boustro.tasks.card import write_card
+        from boustro.tasks.hub import upload
+
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / repo_id.rpartition("/")[2]
             self.save_pretrained(path)
@@ -368,6 +375,9 @@ class Task(Contract[Input, Result]):
         or when the LMs are not the ones that the head was trained on.
         """
         check_options(Task.from_pretrained, locals())
+        from boustro.tasks.folder import load_fitted
+        from boustro.tasks.hub import download
+
         made, folder = object.__new__(cls), download(path, revision)
         where: dict[str, Any] = {"encoder": encoder, "cache": cache, "device": device}
         made.fitted = cls.open_former(folder, **where) or load_fitted(cls, folder, **where)
@@ -377,6 +387,11 @@ class Task(Contract[Input, Result]):
         """The head's outputs for examples, as answers."""
         return self.fitted.answers(outputs, examples)
 
-    def trained_head(self) -> Head:
+    def refuse_exported(self, what: str) -> None:
+        """`ValueError` for an exported folder, which only answers."""
+        if self.is_trained and self.trained_head().is_exported:
+            raise ValueError(f"an exported folder {what}; use the folder that it was exported from")
+
+    def trained_head(self) -> "Head":
         """The head; `ValueError` before `fit`."""
         return self.fitted.head

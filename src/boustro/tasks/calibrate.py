@@ -14,22 +14,22 @@ entity has no other probability.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from boustro.heads.base import Head
 from boustro.heads.inputs import Inputs
 from boustro.heads.options import SequenceOptions
 from boustro.heads.registry import head_class
-from boustro.heads.training import mix_all, predict_mixed
 from boustro.metrics.calibration import reliability
 from boustro.tasks.answers import Answer
 from boustro.tasks.config import CalibrationOptions
 from boustro.tasks.fitted import Fitted, Stage, TrainingSet
 from boustro.tasks.folds import left_out
 from boustro.tasks.labellings import Labelling
-from boustro.tasks.stages import train_on_part
+
+if TYPE_CHECKING:
+    from boustro.heads.base import Head
 
 GRID = 2.0 ** np.arange(-1, 3.01, 1 / 3)
 FINE = 2.0 ** np.arange(-1, 3.001, 1 / 60)
@@ -42,6 +42,8 @@ def fit_temperature(fitted: Fitted, data: TrainingSet, num_folds: int) -> tuple[
     What is left out in turn are gold examples of `data`. The heads for the parts choose their epoch on the development
     set as the trained one did. The temperature stays 1 where no answer on the parts left out is right or none is wrong.
     """
+    from boustro.tasks.stages import train_on_part
+
     found, truth, parts = [], [], 0
     for kept, left in left_out(data.gold, num_folds, data.seed):
         head = train_on_part(fitted, data, kept)
@@ -115,8 +117,10 @@ def calibration(
     return own
 
 
-def _scores(labelling: Labelling, head: Head, examples: Sequence[Any], inputs: Inputs) -> tuple[np.ndarray, Any]:
+def _scores(labelling: Labelling, head: "Head", examples: Sequence[Any], inputs: Inputs) -> tuple[np.ndarray, Any]:
     """(G, E) the probability of each answer at each temperature of `GRID`, and (E,) whether it is right."""
+    from boustro.heads.training import mix_all, predict_mixed
+
     if isinstance(head.options, SequenceOptions):
         head.options = replace(head.options, threshold=None)  # what passes it would change with the temperature
     mixed, rows, right = mix_all(head, inputs.streams), [], []

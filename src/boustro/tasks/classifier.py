@@ -13,11 +13,8 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import torch
 
 from boustro.given import as_sentences
-from boustro.heads.ridge_pool import PooledRidge
-from boustro.heads.training import mix_all
 from boustro.tasks.answers import InputAnswer, Label, LabelSet, Part
 from boustro.tasks.base import Task
 from boustro.tasks.calibrate import refuse_without_temperature, temperature_stages
@@ -119,6 +116,11 @@ class Classifier(Task[str, Label]):
         The result is that of training on all texts together, with the strength and the standardisation of the first
         training. Raises `ValueError` for another head, with `words`, and for bad data.
         """
+        import torch
+
+        from boustro.heads.ridge_pool import PooledRidge
+        from boustro.heads.training import mix_all
+
         head = self.trained_head()
         if not isinstance(head, PooledRidge) or self.beside is not None:
             raise ValueError("only a ridge-pool head without words can learn more texts; train again on all of them")

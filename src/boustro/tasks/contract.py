@@ -9,9 +9,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from boustro.given import as_text
 from boustro.tasks.answers import Answer, Input, InputAnswer, Part
@@ -21,6 +19,9 @@ from boustro.tasks.fitted import Fitted, Stage, Taught
 from boustro.tasks.labellings import Labelling
 from boustro.tasks.plan import Plan
 from boustro.types import Sentence
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Result = TypeVar("Result")
 
@@ -182,7 +183,7 @@ class Contract(ABC, Generic[Input, Result]):
         return Taught(plan.reader, plan.reader.read(examples, cached=True, side=labelling.side(examples)))
 
     @classmethod
-    def noise(cls, plan: Plan[Any]) -> Callable[[Tensor], Tensor] | None:
+    def noise(cls, plan: Plan[Any]) -> "Callable[[Tensor], Tensor] | None":
         """What is done to the vectors of each training batch. By default nothing."""
         return None
 

@@ -10,20 +10,22 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from boustro import __version__
-from boustro.features.reader import Reader
-from boustro.heads.base import Head
 from boustro.heads.inputs import Inputs
-from boustro.heads.training import Dev
 from boustro.metrics.score import Score
 from boustro.tasks.answers import Answer
 from boustro.tasks.data.fingerprint import data_fingerprint
 from boustro.tasks.labellings import Labelling
 from boustro.tasks.plan import Plan
+
+if TYPE_CHECKING:
+    from boustro.features.reader import Reader
+    from boustro.heads.base import Head
+    from boustro.heads.training import Dev
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +43,7 @@ class Examples:
 class Taught:
     """The features of training examples, and the reader of what is answered later."""
 
-    reader: Reader
+    reader: "Reader"
     inputs: Inputs
     notices: Mapping[str, int] = field(default_factory=dict)
 
@@ -63,7 +65,7 @@ class TrainingSet:
     copies: Sequence[Any] = ()
     weak: Sequence[Any] = ()
     weight: float = 0.0
-    dev: Dev | None = None
+    dev: "Dev | None" = None
 
     @cached_property
     def examples(self) -> list[Any]:
@@ -95,13 +97,17 @@ class Fitted:
 
     plan: Plan[Any]
     labelling: Labelling
-    head: Head
+    head: "Head"
     record: dict[str, Any] = field(default_factory=dict)
     extras: Mapping[str, Any] = field(default_factory=dict)
 
     def inputs(self, examples: Sequence[Any], cached: bool = False) -> Inputs:
         """The features of examples; a sentence that several examples share is encoded once."""
         return self.plan.reader.read(examples, cached, self.labelling.side(examples))
+
+    def outputs(self, examples: Sequence[Any], cached: bool = False, candidates: bool = False) -> list[Any]:
+        """What the head says of examples; with `candidates`, what it is calibrated on instead."""
+        return self.head.outputs(self.inputs(examples, cached), candidates)
 
     def complete(self, outputs: Sequence[Any], examples: Sequence[Any]) -> Sequence[Any]:
         """The head's outputs for examples, with what stands beside the head."""

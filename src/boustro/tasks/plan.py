@@ -2,16 +2,17 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar
-
-import torch
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from boustro.encoders.options import ReadingOptions
-from boustro.features.reader import Reader
-from boustro.hardware import find_device
 from boustro.heads.options import HeadOptions
 from boustro.tasks import TASKS
 from boustro.tasks.config import TaskConfig
+
+if TYPE_CHECKING:
+    import torch
+
+    from boustro.features.reader import Reader
 
 Config = TypeVar("Config", bound=TaskConfig)
 
@@ -33,8 +34,8 @@ class Plan(Generic[Config]):
     config: Config
     head_kind: str
     head_options: HeadOptions
-    reader: Reader
-    device: torch.device
+    reader: "Reader"
+    device: "torch.device"
 
     def reading_alone(self) -> "Plan[Config]":
         """The plan that reads each sentence by itself, not in its document."""
@@ -70,6 +71,9 @@ def plan_of(
     device: str | None = None,
 ) -> Plan:
     """The same from options that are made already; those of the head are of its own class."""
+    from boustro.features.reader import Reader
+    from boustro.hardware import find_device
+
     config.check_head(kind)
     task.refuse_head(config, kind)
     place = find_device(device)

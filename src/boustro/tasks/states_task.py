@@ -2,16 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from boustro.live.stream import DELAY
+from boustro.live.events import DELAY, EVERY
 from boustro.options import check_options
 from boustro.tasks.answers import Entities
 from boustro.tasks.base import Task
-from boustro.tasks.folder import load_fitted
-from boustro.tasks.hub import download
-from boustro.tasks.states import GivenStates, answer_states
-from boustro.tasks.watch import EVERY, OnEvent, Watch
+
+if TYPE_CHECKING:
+    from boustro.tasks.watch import OnEvent, Watch
 
 
 class StatesTask(Task[str, Entities]):
@@ -34,6 +33,8 @@ class StatesTask(Task[str, Entities]):
         those of training, for pieces of another vocabulary, that do not begin with the start piece, or that do not
         spell the text.
         """
+        from boustro.tasks.states import GivenStates, answer_states
+
         return self.result(answer_states(self, GivenStates(pieces=pieces, layers=states, text=text, name=name)))
 
     def watch(
@@ -43,8 +44,8 @@ class StatesTask(Task[str, Entities]):
         *,
         every: int = EVERY,
         prompt: bool = False,
-        on_event: OnEvent | None = None,
-    ) -> Watch:
+        on_event: "OnEvent | None" = None,
+    ) -> "Watch":
         """Tag what `model.generate` writes, from the states that it computes, see `tasks.watch`.
 
         Args:
@@ -57,6 +58,8 @@ class StatesTask(Task[str, Entities]):
         Use it as `with tagger.watch(model) as seen:`; `seen[0]` is the first text. Raises `ValueError` for another
         model, for beams, assisted generation and static caches, and as `live`.
         """
+        from boustro.tasks.watch import Watch
+
         if every < 1:
             raise ValueError(f"every is {every}: give a number of pieces, at least 1")
         return Watch(self, model, delay, every, prompt, on_event)
@@ -67,6 +70,9 @@ class StatesTask(Task[str, Entities]):
         will be given (`from_states`, `watch`)."""
         if not given_states:
             return super().from_pretrained(path, **where)
+        from boustro.tasks.folder import load_fitted
+        from boustro.tasks.hub import download
+
         check_options(Task.from_pretrained, where)
         made, folder = object.__new__(cls), download(path, where.pop("revision", None))
         where = {"encoder": None, "cache": True, "device": None} | where

@@ -7,17 +7,11 @@ tagger.predict("Jane Villanueva of United Airlines spoke.")   # [Entity("PER", 0
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
-from boustro.encoders.means import read_means, save_means
-from boustro.features.memory import REMEMBERED, read_remembering
 from boustro.given import as_sentence, as_sentences
 from boustro.heads.registry import head_class
-from boustro.heads.training import predict_inputs
-from boustro.heads.word_dropout import WordDropout
-from boustro.live.cut import cut_inputs
-from boustro.live.sources import States
-from boustro.live.stream import DELAY, MOST_DELAY, WAIT, Live
+from boustro.live.events import DELAY, MOST_DELAY, WAIT
 from boustro.options import OptionError, Recall, check_options
 from boustro.tasks.answers import Answer, Entities, InputAnswer, Part
 from boustro.tasks.base import Task
@@ -40,10 +34,14 @@ from boustro.tasks.plan import Plan
 from boustro.tasks.recall import RecallPromise, Watch
 from boustro.tasks.render import as_html, as_terminal, as_text, word_entities
 from boustro.tasks.states_task import StatesTask
-from boustro.tasks.word_dropout import word_dropout
 from boustro.text.scripts import join_words
 from boustro.text.words import split_text
 from boustro.types import Sentence
+
+if TYPE_CHECKING:
+    from boustro.heads.word_dropout import WordDropout
+    from boustro.live.sources import States
+    from boustro.live.stream import Live
 
 PROMISE = "promise"
 """The name of a `RecallPromise` in `Fitted.extras`."""
@@ -149,10 +147,12 @@ class Tagger(StatesTask):
         return copies, {**done, **({ALONE: alone} if alone else {})}
 
     @classmethod
-    def noise(cls, plan: Plan) -> WordDropout | None:
+    def noise(cls, plan: Plan) -> "WordDropout | None":
         config = plan.config
         if not config.word_dropout:
             return None
+        from boustro.tasks.word_dropout import word_dropout
+
         return word_dropout(plan.reader.encoder(), config.word_dropout, plan.head_options.combine == "concat")
 
     @classmethod
@@ -166,6 +166,8 @@ class Tagger(StatesTask):
     ) -> Taught:
         """As `Contract.training_inputs`; with `memory`, all of these sentences are remembered (`features.memory`)."""
         if plan.config.live:
+            from boustro.live.cut import cut_inputs
+
             taught = super().training_inputs(plan, labelling, examples, unread, seed)
             read = plan.reader.encoder(), plan.reader.reading.context
             inputs, notices = cut_inputs(*read, examples, taught.inputs, seed)
@@ -174,6 +176,8 @@ class Tagger(StatesTask):
             return replace(taught, inputs=inputs, notices=notices)
         if not plan.config.memory:
             return super().training_inputs(plan, labelling, examples, unread, seed)
+        from boustro.features.memory import REMEMBERED, read_remembering
+
         side = labelling.side(examples)
         reader, inputs = read_remembering(plan.reader, examples, unread, side, seed)
         return Taught(reader, inputs, {REMEMBERED: len(unread)} if unread else {})
@@ -190,6 +194,8 @@ class Tagger(StatesTask):
 
     @classmethod
     def save_rest(cls, fitted: Fitted, folder: Path) -> None:
+        from boustro.encoders.means import save_means
+
         if promise := fitted.extras.get(PROMISE):
             promise.save(folder)
         if fitted.plan.reader.memory is not None:
@@ -197,6 +203,8 @@ class Tagger(StatesTask):
 
     @classmethod
     def load_rest(cls, plan: Plan[TaggerConfig], folder: Path) -> tuple[Plan[TaggerConfig], Mapping[str, Any]]:
+        from boustro.encoders.means import read_means
+
         promise, reader = RecallPromise.load(folder), plan.reader
         if plan.config.memory:
             reader = reader.with_memory(read_means(folder))
@@ -243,7 +251,7 @@ class Tagger(StatesTask):
         fitted, sentences = self.fitted, self.as_examples(examples)
         labelling = fitted.labelling
         assert isinstance(labelling, EntityLabelling) and self._watch is not None
-        candidates = predict_inputs(fitted.head, fitted.inputs(sentences, cached), candidates=True)
+        candidates = fitted.outputs(sentences, cached, candidates=True)
         self._watch.add(candidates)
         likely = ([span for span in own if span[3] >= self._least] for own in candidates)
         return [labelling.read_spans(own, s) for own, s in zip(likely, sentences, strict=True)]
@@ -267,7 +275,7 @@ class Tagger(StatesTask):
             found[warning] = round(self._watch.expected)
         return found
 
-    def live(self, delay: int | None = DELAY, *, wait: int = WAIT, states: States | None = None) -> Live:
+    def live(self, delay: int | None = DELAY, *, wait: int = WAIT, states: "States | None" = None) -> "Live":
         """Tag one text as it arrives, see `boustro.live`.
 
         Args:
@@ -286,6 +294,8 @@ class Tagger(StatesTask):
             )
         if not (type(wait) is int and 0 <= wait <= MOST_DELAY):
             raise ValueError(f"wait is {wait!r}: give a number of words from 0 to {MOST_DELAY}")
+        from boustro.live.stream import Live
+
         fitted = self.fitted
         if delay is not None and self.config.share_evidence != "off":
             raise ValueError(

@@ -32,8 +32,6 @@ from boustro.types import Entity
 CACHES = ("past_key_values", "cache")
 """What a body of transformers calls the cache among its arguments."""
 STATIC = ("static", "offloaded_static", "sliding_window", "hybrid")
-EVERY = 8
-"""Pieces that are read at once: reading several costs hardly more than reading one."""
 OnEvent = Callable[[int, Event], None]
 
 

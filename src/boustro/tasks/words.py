@@ -11,14 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import load_file, save_file
 
-from boustro.heads.training import predict_inputs
+from boustro.arrays import read_arrays
 from boustro.heads.words import WordModel, choose_weights, fit_words, folds
 from boustro.store import read_json, write_file
 from boustro.tasks.fitted import Fitted, TrainingSet
 from boustro.tasks.labellings.texts import TextLabelling
-from boustro.tasks.stages import train_on_part
 from boustro.types import Sentence
 
 CONFIG, WEIGHTS = "words.json", "words.safetensors"
@@ -46,6 +44,8 @@ class Beside:
 
     def save(self, folder: Path) -> None:
         """Write both files into a folder."""
+        from safetensors.numpy import save_file
+
         own = {"head_weight": self.head_weight, "words_weight": self.words_weight, "terms": self.model.vocabulary}
         write_file(folder / CONFIG, json.dumps(own, ensure_ascii=False))
         save_file({name: getattr(self.model, name) for name in ("idf", "weight", "bias")}, folder / WEIGHTS)
@@ -54,17 +54,19 @@ class Beside:
     def load(cls, folder: Path) -> "Beside":
         """Read what `save` wrote."""
         own = read_json(folder / CONFIG)
-        return cls(WordModel(own["terms"], **load_file(folder / WEIGHTS)), own["head_weight"], own["words_weight"])
+        return cls(WordModel(own["terms"], **read_arrays(folder / WEIGHTS)), own["head_weight"], own["words_weight"])
 
 
 def fit_beside(fitted: Fitted, data: TrainingSet) -> tuple[Fitted, Mapping[str, Any]]:
     """A stage of training: the model of words for a trained head, with weights for both, as `extras[BESIDE]`."""
+    from boustro.tasks.stages import train_on_part
+
     labelling, texts = fitted.labelling, data.gold
     assert isinstance(labelling, TextLabelling)
     head_scores, word_scores, left_out = [], [], []
     for kept, left in folds(len(texts), data.seed):
         head = train_on_part(fitted, replace(data, dev=None), kept)
-        head_scores.append(labelling.log_probabilities(np.stack(predict_inputs(head, data.inputs.select(left)))))
+        head_scores.append(labelling.log_probabilities(np.stack(head.outputs(data.inputs.select(left)))))
         words = _fit(labelling, [texts[n] for n in kept]).scores([texts[n].words for n in left])
         word_scores.append(labelling.log_probabilities(words))
         left_out.append(left)

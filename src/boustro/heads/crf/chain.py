@@ -1,4 +1,4 @@
-"""Sums and maxima over all tag sequences of a linear chain, for many sentences at once.
+"""Sums over all tag sequences of a linear chain, for many sentences at once, as training needs them.
 
     score(y) = start[y_1] + Σ_t s_t[y_t] + Σ_t transition[y_t, y_t+1] + end[y_T]      -∞ where y is not valid
 
@@ -19,19 +19,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from boustro.heads.crf.decode import TINY, Chain
 from boustro.heads.layout import TimeMajor, by_length, edges, time_major
 
 CELLS = 1 << 17  # a step's (sentences, C, C): small enough to stay in the processor's cache
-TINY = 1e-300  # instead of 0, so that there is no log 0 and no 0 / 0
 SMALL = 1e-120  # a sum of products of odds whose least part float64 can still hold
-
-
-class Chain(NamedTuple):
-    """Scores of first tags, of pairs (tag, next tag), of last tags; float64, -∞ where not valid."""
-
-    starts: Float[Tensor, "*H C"]
-    transitions: Float[Tensor, "*H C C"]
-    ends: Float[Tensor, "*H C"]
 
 
 def exact(x: Tensor) -> Tensor:
@@ -68,40 +60,6 @@ def expectations(scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], chain
     pairs = links * ((left / shares).T @ right)
     log_z = (ahead[at.last] + chain.ends).logsumexp(-1).sum()
     return Expected(log_z, tags, tags[at.first].sum(0), pairs, tags[at.last].sum(0))
-
-
-@torch.no_grad()
-def posteriors(scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], chain: Chain) -> Float[Tensor, "N C"]:
-    """The probability of each tag at each word, given the whole sentence."""
-    ahead, back = messages(scores, lengths, chain)
-    return (ahead + back - scores).softmax(-1)
-
-
-@torch.no_grad()
-def best_path(scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], chain: Chain) -> Int[Tensor, " N"]:
-    """The tags of the sequence with the highest score; among equals, any."""
-    groups = by_length(lengths, len(scores), max(1, CELLS // scores.shape[1] ** 2))
-    result = torch.empty(len(scores), dtype=torch.int64, device=scores.device)
-    for group in groups:
-        order = time_major(group.lengths)
-        rows, sizes = group.rows[order.rows], order.sizes.tolist()
-        reached, best, pointers = chain.starts, [], []
-        for words, num_going_on in zip(scores[rows].split(sizes), [*sizes, 0][1:], strict=True):
-            best.append(reached + words)
-            reached, pointer = (best[-1][:num_going_on, :, None] + chain.transitions).max(1)
-            pointers.append(pointer)
-        result[rows] = _trace(best, pointers, chain.ends)
-    return result
-
-
-def _trace(best: list[Tensor], pointers: list[Tensor], ends: Tensor) -> Int[Tensor, " n"]:
-    """The path from the last words back, in time-major order; a sentence is added at its last word."""
-    path = [ends.new_empty(0, dtype=torch.int64)]
-    for score, pointer in zip(reversed(best), reversed(pointers), strict=True):
-        earlier = pointer.gather(1, path[-1][:, None]).squeeze(1)
-        ended = (score[len(earlier) :] + ends).argmax(-1)
-        path.append(torch.cat([earlier, ended]))
-    return torch.cat(path[::-1])
 
 
 class _LogPartition(torch.autograd.Function):

@@ -1,9 +1,9 @@
-"""A linear-chain conditional random field over a head's scores, valid transitions, and Viterbi without a CRF.
+"""A linear-chain conditional random field over a head's scores.
 
     p(y | x) = exp score(x, y) / Σ_y' exp score(x, y'),   over valid sequences y' only
 
 score adds to the word scores a learned score for each pair of adjacent tags, for each first tag and
-each last one. `valid_transitions` says which are valid; `crf.chain` computes the sums.
+each last one. `crf.tags` says which are valid; `crf.chain` computes the sums of training, `crf.decode` the answers.
 
     tags O B-X I-X, scores of two words (0 0 3), (0 0 3)   →   decode: B-X I-X, since I-X cannot begin
 
@@ -15,25 +15,17 @@ N words of a batch, end to end; S sentences (some may be empty); C tags.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from boustro.heads.crf.chain import Chain, Expected, best_path, exact, expectations, log_partition, posteriors
-from boustro.heads.crf.spans import PREFIXED, Spans, entity_forms, span_posteriors
-from boustro.heads.layout import Edges, edges
-
-LOWEST = -1e6  # instead of log 0, so that a valid sequence is found even where all have probability 0
-
-
-class Transitions(NamedTuple):
-    """Valid tags to begin a sentence, valid pairs (tag, next tag), and valid tags to end a sentence."""
-
-    starts: Bool[Tensor, " C"]
-    pairs: Bool[Tensor, "C C"]
-    ends: Bool[Tensor, " C"]
+from boustro.heads.crf.chain import Expected, exact, expectations, log_partition
+from boustro.heads.crf.decode import Chain, best_path, posteriors
+from boustro.heads.crf.spans import Spans, span_posteriors
+from boustro.heads.crf.tags import Transitions, entity_forms, valid_transitions
+from boustro.heads.layout import Edges, check_lengths, edges
 
 
 class CRF(nn.Module):
@@ -54,7 +46,7 @@ class CRF(nn.Module):
         self.starts = nn.Parameter(torch.zeros(len(tags)))
         self.transitions = nn.Parameter(torch.zeros(len(tags), len(tags)))
         self.ends = nn.Parameter(torch.zeros(len(tags)))
-        for name, valid in valid_transitions(self.tags)._asdict().items():
+        for name, valid in valid_tensors(self.tags)._asdict().items():
             self.register_buffer(f"valid_{name}", valid, persistent=False)
 
     def loss(
@@ -89,12 +81,13 @@ class CRF(nn.Module):
     @torch.no_grad()
     def expect(self, scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], temperature: float = 1.0) -> Expected:
         """How often each tag and each pair of tags is expected, summed over the sentences."""
-        return expectations(*self._prepare(scores, lengths, temperature))
+        words, lengths, chain = self._prepare(scores, lengths)
+        return expectations(words if temperature == 1 else words / temperature, lengths, chain.over(temperature))
 
     @torch.no_grad()
     def decode(self, scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"]) -> Int[Tensor, " N"]:
         """The most probable valid sequence of each sentence."""
-        return best_path(*self._prepare(scores, lengths)).to(scores.device)
+        return torch.from_numpy(best_path(*self._arrays(scores, lengths), self.chain)).to(scores.device)
 
     @torch.no_grad()
     def marginals(
@@ -104,7 +97,9 @@ class CRF(nn.Module):
 
         With a temperature τ, p(y)^(1/τ), normalised, stands in the place of p(y); the best sequence stays the best.
         """
-        return posteriors(*self._prepare(scores, lengths, temperature)).float().to(scores.device)
+        words, sizes = self._arrays(scores, lengths)
+        found = posteriors(words / temperature, sizes, self.chain.over(temperature))
+        return torch.from_numpy(found).float().to(scores.device)
 
     @torch.no_grad()
     def spans(
@@ -116,16 +111,33 @@ class CRF(nn.Module):
         temperature: float = 1.0,
     ) -> Spans:
         """All entities of at most `longest` words and a probability of at least `least`; see `crf.spans`."""
-        return span_posteriors(*self._prepare(scores, lengths, temperature), entity_forms(self.tags), longest, least)
+        words, sizes = self._arrays(scores, lengths)
+        given = words / temperature, sizes, self.chain.over(temperature)
+        return span_posteriors(*given, entity_forms(self.tags), longest, least)
 
-    def _prepare(self, scores: Tensor, lengths: Tensor, temperature: float = 1.0) -> tuple[Tensor, Tensor, Chain]:
+    @property
+    def chain(self) -> Chain:
+        """The scores of transitions as arrays."""
+        return Chain(*(part.detach().cpu().numpy() for part in self._chain()))
+
+    @torch.no_grad()
+    def _arrays(self, scores: Tensor, lengths: Tensor) -> tuple[np.ndarray, np.ndarray]:
+        self._refuse_other(scores)
+        check_lengths(lengths, len(scores))
+        return scores.detach().cpu().double().numpy(), lengths.cpu().numpy()
+
+    def _prepare(self, scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Chain]:
+        self._refuse_other(scores)
+        words = exact(scores)
+        return words, lengths.to(words.device), self._chain()
+
+    def _refuse_other(self, scores: Tensor) -> None:
         if scores.shape[1] != len(self.tags):
             raise ValueError(f"the scores have {scores.shape[1]} columns, but there are {len(self.tags)} tags")
-        valid = Transitions(self.valid_starts, self.valid_pairs, self.valid_ends)
-        words, chain = exact(scores), make_chain(valid, self.starts, self.transitions, self.ends)
-        if temperature != 1:
-            words, chain = words / temperature, Chain(*(part / temperature for part in chain))
-        return words, lengths.to(words.device), chain
+
+    def _chain(self) -> Chain:
+        valid = Transitions(self.valid_starts, self.valid_pairs, self.valid_ends)  # type: ignore[arg-type]
+        return make_chain(valid, self.starts, self.transitions, self.ends)
 
     def _first_fault(self, tags: Tensor, lengths: Tensor, at: Edges, parts: tuple[Tensor, Tensor, Tensor]) -> str:
         """The first error in gold tags: `parts` are the scores of beginnings, of pairs and of endings, some -∞."""
@@ -142,47 +154,9 @@ class CRF(nn.Module):
         )
 
 
-def valid_transitions(tags: Sequence[str]) -> Transitions:
-    """The transitions of a set of tags in any mixture of schemes, from the names of the tags.
-
-    A tag may open (begin a sentence, or follow a finished tag) or not, and is finished (may end a sentence) or not. An
-    unfinished entity is continued by a tag of its own type.
-
-        BIO    B-X and O open, all are finished         O I-X is not valid, B-X I-Y is not valid
-        BIOES  B-X, S-X and O open; B-X, I-X are not    B-X O is not valid, S-X I-X is not valid
-        IO     all open, all are finished               I-X I-Y is valid
-
-    If there is a B-X, an I-X (or E-X) must be opened by it; if there is an E-X, an entity must be closed by it. Names
-    without B-, I-, E- or S- open and are finished. IOB1 is not supported: there I-X may begin an entity although there
-    is a B-X. Raises `ValueError` where a sentence of one word has no valid tag.
-    """
-    parsed = [(tag[0], tag[2:]) if PREFIXED.match(tag) else ("O", tag) for tag in tags]
-    known = set(parsed)
-    opens = [prefix not in "IE" or ("B", label) not in known for prefix, label in parsed]
-    finished = [prefix not in "BI" or ("E", label) not in known for prefix, label in parsed]
-    if not any(map(all, zip(opens, finished, strict=True))):
-        raise ValueError(
-            f"none of the tags {', '.join(tags) or '(none)'} can stand alone: add O, or the missing S- tags"
-        )
-    pairs = [
-        [
-            (finished[before] and opens[after]) or (prefix in "BI" and next_prefix in "IE" and label == next_label)
-            for after, (next_prefix, next_label) in enumerate(parsed)
-        ]
-        for before, (prefix, label) in enumerate(parsed)
-    ]
-    return Transitions(torch.tensor(opens), torch.tensor(pairs), torch.tensor(finished))
-
-
-@torch.no_grad()
-def viterbi(
-    log_probabilities: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], tags: Sequence[str]
-) -> Int[Tensor, " N"]:
-    """The best valid sequence of a head without a CRF; a constant added to all scores of a word changes nothing."""
-    words = exact(log_probabilities).clamp_min(LOWEST)
-    valid = valid_transitions(tags)
-    chain = make_chain(valid, *(torch.zeros(allowed.shape, device=words.device) for allowed in valid))
-    return best_path(words, lengths.to(words.device), chain).to(log_probabilities.device)
+def valid_tensors(tags: Sequence[str]) -> Transitions:
+    """`crf.tags.valid_transitions` as tensors."""
+    return Transitions(*map(torch.from_numpy, valid_transitions(tags)))
 
 
 def make_chain(valid: Transitions, starts: Tensor, transitions: Tensor, ends: Tensor) -> Chain:

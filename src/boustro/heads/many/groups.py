@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from boustro.heads.layout import sentence_rows
+from boustro.heads.rows import sentence_rows
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

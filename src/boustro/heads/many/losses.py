@@ -13,8 +13,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from boustro.heads.crf.chain import TINY, Chain, exact, scaled
-from boustro.heads.crf.layer import make_chain, valid_transitions
+from boustro.heads.crf.chain import exact, scaled
+from boustro.heads.crf.decode import TINY, Chain
+from boustro.heads.crf.layer import make_chain, valid_tensors
 from boustro.heads.layout import by_length, edges, time_major
 from boustro.heads.many.groups import JointBatch
 
@@ -36,7 +37,7 @@ class CRFGradient:
     """Of a CRF's negative log-likelihood; writes the gradients of the CRFs' own parameters (H, ...) as well."""
 
     def __init__(self, labels: Sequence[str], parameters: dict[str, Tensor], gradients: dict[str, Tensor]) -> None:
-        self._valid, self._onehot = valid_transitions(labels), torch.eye(len(labels), dtype=torch.float64)
+        self._valid, self._onehot = valid_tensors(labels), torch.eye(len(labels), dtype=torch.float64)
         self._parameters = [parameters[name] for name in CRF_NAMES]
         self._gradients = [gradients[name] for name in CRF_NAMES]
 

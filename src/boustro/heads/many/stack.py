@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from boustro.heads.bodies import PerWord, linear, mlp
-from boustro.heads.crf.chain import best_path, exact
-from boustro.heads.crf.layer import make_chain, valid_transitions, viterbi
-from boustro.heads.layout import length_blocks, sentence_rows
+from boustro.heads.crf.decode import best_path, best_valid, make_chain
+from boustro.heads.crf.tags import valid_transitions
 from boustro.heads.many.losses import CRF_NAMES
 from boustro.heads.options import HiddenOptions
+from boustro.heads.rows import length_blocks, sentence_rows
 
 SCORED_WORDS, DECODED_WORDS = 2048, 8192
 """Words scored at once, so that scores fit the cache; decoded at once, so that a time step has many sentences."""
@@ -72,12 +72,13 @@ class StackedHeads:
 
     def _decode(self, scores: Tensor, lengths: Tensor) -> np.ndarray:
         """(M, n) from scores (n, M, C)."""
+        words, sizes = (own.numpy() for own in scores.unbind(1)), lengths.numpy()
         if CRF_NAMES[0] not in self.parameters:
-            return np.stack([viterbi(own, lengths, self.labels).numpy() for own in scores.unbind(1)])
+            return np.stack([best_valid(own, sizes, self.labels) for own in words])
         valid = valid_transitions(self.labels)
-        chains = zip(*(self.parameters[name] for name in CRF_NAMES), strict=True)
-        pairs = zip(scores.unbind(1), chains, strict=True)
-        return np.stack([best_path(exact(own), lengths, make_chain(valid, *chain)).numpy() for own, chain in pairs])
+        chains = zip(*(self.parameters[name].numpy() for name in CRF_NAMES), strict=True)
+        pairs = zip(words, chains, strict=True)
+        return np.stack([best_path(own.astype(np.float64), sizes, make_chain(valid, *chain)) for own, chain in pairs])
 
 
 def _scores(parameters: dict[str, Tensor], x: Tensor) -> Tensor:

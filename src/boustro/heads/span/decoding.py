@@ -11,11 +11,14 @@ the threshold of the best F1, exactly; it is mostly below 0.5, about half of tha
 Source: Jurafsky and Martin, chapter 11.5.2, "a calibrated threshold"; the rule for overlaps is Boustro's.
 """
 
+import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 GoldSpan = tuple[int, int, int]  # start, end, label id; words, half-open
+Gold = Sequence[Sequence[GoldSpan]]  # per sentence
 FoundSpan = tuple[int, int, int, float]  # and the label's probability
 
 
@@ -75,3 +78,29 @@ def choose_threshold(found: Sequence[Sequence[FoundSpan]], gold: Sequence[Sequen
     dropped = float(probabilities[last + 1])
     middle = float(np.float32((kept + dropped) / 2))
     return middle if dropped < middle <= kept else kept  # there may be no float32 between them
+
+
+def count_unreachable(gold: Gold, max_span: int) -> Counter[str]:
+    """How many gold spans the head can never predict, by reason; empty where it can predict all.
+
+    They are longer than `max_span`, or a second label on one span, or cross other gold spans (as many
+    as `resolve` leaves out when all are equally probable).
+    """
+    counts: Counter[str] = Counter()
+    for spans in gold:
+        distinct = set(spans)
+        short = {span for span in distinct if span[1] - span[0] <= max_span}
+        labels = {span[:2]: span for span in sorted(short, reverse=True)}
+        resolved = resolve([(*span, 1.0) for span in labels.values()])
+        counts[f"gold spans of more than {max_span} words"] += len(distinct) - len(short)
+        counts["gold spans with a second label"] += len(short) - len(labels)
+        counts["gold spans that cross another one"] += len(labels) - len(resolved)
+    return +counts
+
+
+def propose_max_span(gold: Gold) -> int:
+    """The length that covers 99.9% of the gold spans, at most 16 (time grows with it); `ValueError` without any."""
+    widths = sorted(end - start for spans in gold for start, end, _ in spans)
+    if not widths:
+        raise ValueError("the data have no gold span, so the longest span length is unknown; check the labels")
+    return min(16, widths[math.ceil(0.999 * len(widths)) - 1])

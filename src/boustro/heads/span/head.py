@@ -13,8 +13,6 @@ null label). N words, S sentences, d width, H hidden, L longest span, C labels, 
 """
 
 import math
-from collections import Counter
-from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -26,9 +24,8 @@ from boustro.heads.base import Head
 from boustro.heads.dropout import Dropout
 from boustro.heads.layout import check_lengths
 from boustro.heads.options import SpanOptions
-from boustro.heads.span.decoding import FoundSpan, GoldSpan, choose_threshold, resolve
+from boustro.heads.span.decoding import FoundSpan, Gold, choose_threshold, resolve
 
-Gold = Sequence[Sequence[GoldSpan]]  # per sentence (start, end, label id), in words of the sentence
 PRIOR = 0.01  # share of spans that are entities, before training
 FLOOR = 0.01  # the lowest threshold that calibration considers
 
@@ -186,29 +183,3 @@ def inside_sentence(lengths: Int[Tensor, " S"], max_span: int) -> Bool[Tensor, "
     sentence_end = lengths.cumsum(0).repeat_interleave(lengths)
     span_end = torch.arange(len(sentence_end)).unsqueeze(1) + torch.arange(1, max_span + 1)
     return span_end <= sentence_end.unsqueeze(1)
-
-
-def count_unreachable(gold: Gold, max_span: int) -> Counter[str]:
-    """How many gold spans the head can never predict, by reason; empty where it can predict all.
-
-    They are longer than `max_span`, or a second label on one span, or cross other gold spans (as many
-    as `resolve` leaves out when all are equally probable).
-    """
-    counts: Counter[str] = Counter()
-    for spans in gold:
-        distinct = set(spans)
-        short = {span for span in distinct if span[1] - span[0] <= max_span}
-        labels = {span[:2]: span for span in sorted(short, reverse=True)}
-        resolved = resolve([(*span, 1.0) for span in labels.values()])
-        counts[f"gold spans of more than {max_span} words"] += len(distinct) - len(short)
-        counts["gold spans with a second label"] += len(short) - len(labels)
-        counts["gold spans that cross another one"] += len(labels) - len(resolved)
-    return +counts
-
-
-def propose_max_span(gold: Gold) -> int:
-    """The length that covers 99.9% of the gold spans, at most 16 (time grows with it); `ValueError` without any."""
-    widths = sorted(end - start for spans in gold for start, end, _ in spans)
-    if not widths:
-        raise ValueError("the data have no gold span, so the longest span length is unknown; check the labels")
-    return min(16, widths[math.ceil(0.999 * len(widths)) - 1])

@@ -8,6 +8,7 @@ It can be pickled: the folder is opened by the process that uses it, when it use
 
 import os
 import signal
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -20,6 +21,7 @@ from typing import Any, NamedTuple
 
 from boustro.errors import reason
 from boustro.output import as_json
+from boustro.runtime.opening import open_model
 from boustro.serve.batch.csv_rows import csv_rows
 from boustro.serve.batch.each import answer_each
 from boustro.serve.batch.rows import Row
@@ -28,7 +30,6 @@ from boustro.tasks import task_class, task_of
 from boustro.tasks.base import Task
 from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.conll import DOCUMENT_START
-from boustro.tasks.explain import explain
 
 AHEAD = 3
 """Batches that wait for each process."""
@@ -83,7 +84,7 @@ class Labeller:
     def model(self) -> Task[Any, Any]:
         """The folder, opened."""
         own = self.opened
-        found: Any = self.task.from_pretrained(own.folder, encoder=own.encoder, cache=own.cache, device=own.device)
+        found: Any = open_model(own.folder, encoder=own.encoder, cache=own.cache, device=own.device)
         found = found if own.share_evidence is None else found.with_evidence(own.share_evidence)
         return found if own.recall is None else found.with_recall(own.recall)
 
@@ -111,8 +112,12 @@ class Labeller:
 
     def _explained(self, inputs: Sequence[Any]) -> list[tuple[Any, dict[str, Any]]]:
         answers = self.model.answer_inputs(inputs)
-        why = explain(self.model, answers) if self.shown.explain else [{}] * len(answers)
-        return list(zip(answers, why, strict=True))
+        if not self.shown.explain:
+            return [(answer, {}) for answer in answers]
+        self.model.refuse_exported("does not say what decided its answers")
+        from boustro.tasks.explain import explain
+
+        return list(zip(answers, explain(self.model, answers), strict=True))
 
     def _show(self, row: Row, answer: Any, explained: dict[str, Any]) -> Any:
         form = self.shown.form
@@ -176,10 +181,10 @@ _own: dict[str, Callable[[Any], Any]] = {}
 
 
 def _start(work: Callable[[Any], Any], threads: int) -> None:
-    import torch
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all, and the first process ends the others
-    torch.set_num_threads(threads)
+    os.environ["OMP_NUM_THREADS"] = str(threads)  # of torch, where it is imported later, and of onnxruntime
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(threads)
     _own["work"] = work
 
 

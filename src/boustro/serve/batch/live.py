@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from boustro.live.stream import DELAY
+from boustro.live.events import DELAY
 from boustro.options import OptionError
 from boustro.output import RunOptions, as_json, only_errors
 from boustro.serve.batch.labeller import Labeller, Opened, Shown

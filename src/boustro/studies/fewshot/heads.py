@@ -20,13 +20,13 @@ import numpy as np
 from boustro.features.vectors import Vectors
 from boustro.heads.closed_form import CLOSED_FORMS, LabelledWords, LinearSolution
 from boustro.heads.factored import Runs, compose_tags, factored_tags, mean_vectors
-from boustro.heads.layout import sentence_rows
 from boustro.heads.many.groups import HeadRun
 from boustro.heads.many.passes import PASSES
 from boustro.heads.many.stack import StackedHeads, stack_linear
 from boustro.heads.many.training import train_stacked
 from boustro.heads.options import HeadOptions, HiddenOptions
 from boustro.heads.registry import HEADS
+from boustro.heads.rows import sentence_rows
 from boustro.metrics.arrays import find_spans
 from boustro.metrics.spans import parse_tag
 from boustro.studies.fewshot.options import AUTO, ShotOptions

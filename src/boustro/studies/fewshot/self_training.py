@@ -16,7 +16,7 @@ import numpy as np
 
 from boustro.features.vectors import VectorReader, Vectors
 from boustro.heads.factored import Runs, compose_tags
-from boustro.heads.layout import sentence_rows
+from boustro.heads.rows import sentence_rows
 from boustro.metrics.arrays import find_spans
 from boustro.studies.fewshot.heads import DrawTags, LabelledVectors, tag_words
 

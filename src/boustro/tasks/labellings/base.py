@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from boustro.heads.inputs import Targets
 from boustro.heads.options import HeadOptions
-from boustro.heads.training import Targets
 from boustro.metrics.score import Score
 from boustro.tasks.answers import Answer
 from boustro.tasks.units import Units

@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from boustro.heads.span.decoding import FoundSpan
-from boustro.heads.span.head import Gold
+from boustro.heads.span.decoding import FoundSpan, Gold
 from boustro.live.distance import ALL, encode_distances
 from boustro.metrics.score import Score
 from boustro.metrics.spans import extract_spans, score_entities

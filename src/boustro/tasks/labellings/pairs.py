@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from boustro.heads.pairs import SIDE_FEATURES
+from boustro.heads.sides import PAIR as SIDE_FEATURES
 from boustro.tasks.data.pairs import Pair
 from boustro.tasks.labellings.base import Labelling
 from boustro.tasks.labellings.scores import ScoreLabelling

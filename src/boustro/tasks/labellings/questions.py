@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from boustro.heads.answers import Found
+from boustro.heads.inputs import Targets
 from boustro.heads.options import HeadOptions
-from boustro.heads.questions import Found
-from boustro.heads.training import Targets
 from boustro.metrics.questions import AnswerScore, best_threshold, score_answers
 from boustro.tasks.answers import Answer
 from boustro.tasks.data.questions import Question

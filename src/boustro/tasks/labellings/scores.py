@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
+from boustro.heads.inputs import Targets
 from boustro.heads.options import HeadOptions
-from boustro.heads.training import Targets
 from boustro.metrics.similarity import CorrelationScore, score_correlation
 from boustro.tasks.answers import Answer
 from boustro.tasks.data import data_name
@@ -46,6 +45,8 @@ class ScoreLabelling(Labelling):
         return super().to_dict() | {"mean": self.mean, "deviation": self.deviation}
 
     def targets(self, examples: Sequence[Any]) -> Targets:
+        import torch
+
         scores = torch.from_numpy((_scores(examples) - self.mean) / self.deviation).float()
         return lambda numbers, rows: scores[torch.from_numpy(numbers)].to(rows.device)
 

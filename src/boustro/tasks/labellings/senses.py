@@ -15,9 +15,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from boustro.heads.centroids import SIDE_FEATURES, SenseTargets
+from boustro.heads.inputs import Targets
 from boustro.heads.options import CentroidOptions, HeadOptions
-from boustro.heads.training import Targets
+from boustro.heads.sides import SENSE as SIDE_FEATURES
 from boustro.metrics.senses import SenseScore, count_senses
 from boustro.tasks.answers import Answer
 from boustro.tasks.data import data_name
@@ -152,6 +152,8 @@ class SenseLabelling(Labelling):
         named = [example.document or id(example.sentence) for example in examples]  # without one, its own
         order = {name: number for number, name in enumerate(dict.fromkeys(named))}
         documents = np.array([order[name] for name in named], np.int64)
+
+        from boustro.heads.centroids import SenseTargets
 
         def of(numbers: np.ndarray, rows: Any) -> SenseTargets:
             own = [labels[number] for number in numbers]

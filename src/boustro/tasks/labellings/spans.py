@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from boustro.heads.inputs import Targets
 from boustro.heads.options import HeadOptions
-from boustro.heads.span.head import count_unreachable, propose_max_span
-from boustro.heads.training import Targets
+from boustro.heads.span.decoding import count_unreachable, propose_max_span
 from boustro.metrics.spans import is_span_tag
 from boustro.tasks.answers import Answer
 from boustro.tasks.data.schemes import gold_entities

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 
 import numpy as np
-import torch
 
+from boustro.heads.inputs import Targets
 from boustro.heads.options import HeadOptions, TagOptions
-from boustro.heads.training import Targets
 from boustro.metrics.labels import LabelScore, score_labels
 from boustro.metrics.spans import REPAIR_RULE, extract_spans, is_span_tag, parse_tag
 from boustro.tasks.answers import Answer
@@ -53,6 +52,8 @@ class TagLabelling(EntityLabelling):
         return encode_tags(extract_spans(sentence.tags or ()), len(sentence), scheme)
 
     def targets(self, sentences: Sequence[Sentence]) -> Targets:
+        import torch
+
         ids = {tag: i for i, tag in enumerate(self.labels)}
         tags = torch.tensor([ids[t] for s in sentences for t in self.tags(s, self.scheme)], dtype=torch.int64)
         return lambda _, rows: tags.to(rows.device)[rows]

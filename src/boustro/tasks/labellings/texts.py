@@ -5,11 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
+from boustro.heads.inputs import Targets
 from boustro.heads.options import ClassOptions, HeadOptions
-from boustro.heads.pooled import Soft
-from boustro.heads.training import Targets
 from boustro.metrics.labels import LabelScore, LabelSetScore, score_label_sets, score_text_labels
 from boustro.tasks.answers import Answer
 from boustro.tasks.data import data_name
@@ -74,6 +72,8 @@ class TextLabelling(Labelling):
         return np.array([number[label] for label in self.gold_labels(examples)], np.int64)
 
     def targets(self, examples: Sequence[Any]) -> Targets:
+        import torch
+
         ids = torch.from_numpy(self.ids(examples))
         if self.weights is None:
             return lambda numbers, rows: ids[torch.from_numpy(numbers)].to(rows.device)
@@ -88,6 +88,10 @@ class TextLabelling(Labelling):
 
     def soften(self, scores: np.ndarray) -> Any:
         """Scores (S, C) as a target that another head can learn."""
+        import torch
+
+        from boustro.heads.pooled import Soft
+
         return Soft(torch.from_numpy(np.exp(self.log_probabilities(scores))).float())
 
     def loss(self, scores: np.ndarray, ids: np.ndarray) -> float:
@@ -153,7 +157,9 @@ class LabelSetLabelling(TextLabelling):
         """(S, C): the scores themselves, log-odds; the labels are independent."""
         return scores
 
-    def soften(self, scores: np.ndarray) -> torch.Tensor:
+    def soften(self, scores: np.ndarray) -> Any:
+        import torch
+
         return torch.from_numpy(_sigmoid(scores)).float()
 
     def loss(self, scores: np.ndarray, ids: np.ndarray) -> float:

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-import torch
 
+from boustro.heads.inputs import Targets
 from boustro.heads.options import HeadOptions, PoolingOptions
-from boustro.heads.training import Targets
 from boustro.heads.transforms import unit
 from boustro.metrics.similarity import CorrelationScore, score_correlation
 from boustro.tasks.answers import Answer
@@ -141,6 +140,8 @@ class PairVectorLabelling(VectorLabelling):
     def targets(self, examples: Sequence[Pair]) -> Targets:
         """The scores of a batch, or `None` where it has a pair without one."""
         scores = np.array([np.nan if e.score is None else e.score for e in examples], np.float32)
+
+        import torch
 
         def of(numbers: np.ndarray, rows: Any) -> torch.Tensor | None:
             own = scores[numbers]

@@ -1,0 +1,33 @@
+"""Arrays of a safetensors file, read with numpy alone: what runs without torch needs no further package.
+
+The file begins with the size of its header (8 bytes, little-endian) and the header, JSON with the type, the shape and
+the place of each array; then come their bytes. Source: the format's documentation, huggingface/safetensors.
+"""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+
+TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I8": "i1", "U8": "u1", "BOOL": "?"}
+
+
+def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
+    """The arrays of a file by name, read-only; `ValueError` for a damaged file and for a type that numpy lacks."""
+    data = Path(path).read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    if len(data) < 8 or size > len(data) - 8:
+        raise ValueError(f"{path}: not a safetensors file, or a part of one")
+    found, rest = {}, memoryview(data)[8 + size :]
+    try:
+        for name, facts in json.loads(data[8 : 8 + size]).items():
+            if name == "__metadata__":
+                continue
+            dtype, shape, (start, stop) = np.dtype(TYPES[facts["dtype"]]), facts["shape"], facts["data_offsets"]
+            if not 0 <= start <= stop <= len(rest) or stop - start != math.prod(shape) * dtype.itemsize:
+                raise ValueError(f"the array {name!r} does not fit the file")
+            found[name] = np.frombuffer(rest[start:stop], dtype).reshape(shape)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path}: damaged, or no safetensors file for numpy ({error})") from error
+    return found

@@ -1,0 +1,57 @@
+"""`boustro export`: a trained folder as one that runs without torch, checked before it is written.
+
+torch is imported when the command runs, so that its help does not wait for it.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from tyro.conf import Positional
+
+from boustro.export.options import ExportOptions
+from boustro.output import check_output, give, only_errors
+from boustro.store import claim
+from boustro.tasks import EXPORT
+
+DEFAULT = ExportOptions()
+
+
+def export(
+    folder: Positional[Path],
+    out: Path,
+    options: ExportOptions = DEFAULT,
+    data: Path | None = None,
+    encoder: str | None = None,
+    overwrite: bool = False,
+    json: Path | None = None,
+    quiet: bool = False,
+) -> None:
+    """Write a trained folder as graphs of ONNX, which run without torch; boustro predict, serve and batch take them.
+
+    The answers of the export are compared with those of the folder first; one that differs too much is not written.
+
+    Args:
+        folder: A folder that boustro fit wrote.
+        out: Folder to write.
+        data: Labelled examples to compare answers on, such as the training set; by default a sample of the package.
+        encoder: Where the encoder is now, if it has moved.
+        overwrite: Replace an older export.
+        json: Write the sizes and the agreement to this file (- for standard output).
+        quiet: Write nothing to standard error except errors.
+    """
+    from boustro.export.onnx import require_onnx
+
+    require_onnx()
+    with only_errors(quiet):
+        check_output(json)
+        with claim(out, EXPORT, overwrite):
+            from boustro.export.run import export_folder
+
+            found = export_folder(folder, out, options, data=data, encoder=encoder)
+        give(found, json, lambda: print(_said(out, found), file=sys.stderr), indent=1)
+
+
+def _said(out: Path, found: dict[str, Any]) -> str:
+    size = found["bytes"] / 1e6
+    return f"{out}: {size:.1f} MB, {found['precision']}; the same as the folder's: {found['agreement']}"

@@ -1,0 +1,65 @@
+"""A trained folder exported: opened in float32, written, compared, and only then in its place."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from boustro.encoders.transformer import TransformerEncoder
+from boustro.export.card import write_card
+from boustro.export.check import check_examples, compare
+from boustro.export.folder import write_export
+from boustro.export.options import ExportOptions
+from boustro.export.parts import Parts, find_parts, refuse_head
+from boustro.runtime.opening import CONFIG, load
+from boustro.store import read_json, write_file, write_folder, write_manifest
+from boustro.tasks import EXPORT, task_class, task_of
+from boustro.tasks.base import Task
+
+
+def export_folder(
+    folder: Path, out: Path, options: ExportOptions, data: Path | None = None, encoder: str | None = None
+) -> dict[str, Any]:
+    """Export a folder that boustro fit wrote; what was found, as JSON holds it.
+
+    Raises `FileNotFoundError` and `ValueError` as `Task.from_pretrained` does, `ValueError` for what cannot be
+    exported, with the reason, and for an export that answers otherwise, with the agreement.
+    """
+    model = open_exact(folder, encoder)
+    refuse_head(model.fitted)
+    parts = find_parts(model.fitted)
+    examples = check_examples(model, data, options.sentences)
+    with write_folder(out, EXPORT) as staging:
+        write_export(model.fitted, parts, staging, options.precision)
+        write_manifest(staging, EXPORT)
+        found = compare(model, load(staging), examples)
+        if found.least < options.least:
+            raise ValueError(
+                f"{folder}: the export answers otherwise, so it was not written: the same are {found}, of "
+                f"{found.answers:,} examples, and {100 * options.least:g}% are asked for (--agreement)"
+            )
+        config = read_json(staging / CONFIG)
+        write_file(staging / CONFIG, json.dumps({**config, "checked": found.to_dict()}, indent=1, ensure_ascii=False))
+        write_card(staging, out.resolve().name)
+        size = sum(file.stat().st_size for file in staging.rglob("*") if file.is_file())
+    facts = {"precision": options.precision, "bytes": size, "checked": found.to_dict()}
+    return {**facts, "agreement": str(found)}
+
+
+def open_exact(folder: Path, encoder: str | None = None) -> Task[Any, Any]:
+    """A trained folder whose LMs compute in float32, with states scaled as its head learned them."""
+    model = task_class(task_of(folder)).from_pretrained(folder, encoder=encoder, cache=False, device="cpu")
+    plan = model.fitted.plan
+    scales = [lm.scales for lm in _lms(model)]
+    reader = plan.reader.in_float32()
+    plan.reader._loaded.clear()  # the LMs in their usual precision are not needed any more
+    plan.reader._opened.clear()
+    model.fitted = replace(model.fitted, plan=replace(plan, reader=reader))
+    for lm, own in zip(_lms(model), scales, strict=True):
+        vars(lm)["scales"] = own  # float32 needs no scale, but the head learned with it
+    return model
+
+
+def _lms(model: Task[Any, Any]) -> list[TransformerEncoder]:
+    parts: Parts = find_parts(model.fitted)
+    return parts.lms

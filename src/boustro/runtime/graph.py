@@ -1,0 +1,116 @@
+"""What an ONNX file asks for, read from its bytes before anything opens it: operators, their version, other files.
+
+A graph of ours has standard operators of one version alone, and at most one file beside it, of its own name with
+`.data` behind it. The file is a message of protocol buffers; only the fields below are looked at.
+
+Source: onnx.proto3 of ONNX, and the encoding of protocol buffers (fields as number and wire type, varints).
+"""
+
+import mmap
+from collections.abc import Iterator
+from pathlib import Path
+
+OPSET = 20
+BESIDE = ".data"
+GRAPH, OPSETS, FUNCTIONS = 7, 8, 25  # of a model
+DOMAIN, VERSION = 1, 2  # of an opset
+NODE, INITIALIZER = 1, 5  # of a graph
+NODE_DOMAIN, ATTRIBUTE = 7, 5  # of a node
+TENSOR, SUBGRAPH, TENSORS, SUBGRAPHS = 5, 6, 10, 11  # of an attribute
+EXTERNAL = 13  # of a tensor: pairs of key (1) and value (2)
+
+
+def check_graph(path: Path) -> None:
+    """`ValueError`, in a sentence, for a file that is no ONNX or not as ours are."""
+    with path.open("rb") as file:
+        if not path.stat().st_size:
+            raise ValueError(f"{path}: empty; export it again")
+        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # closed when no part of it is held any more
+    try:
+        _check_model(memoryview(data), path)
+    except (IndexError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"{path}: damaged, or no ONNX file; export it again") from error
+
+
+def _check_model(model: memoryview, path: Path) -> None:
+    versions = {}
+    for number, value in _fields(model):
+        if number == OPSETS and isinstance(value, memoryview):
+            own = dict(_fields(value))
+            versions[_text(own.get(DOMAIN, b""))] = own.get(VERSION)
+        elif number == FUNCTIONS:
+            raise ValueError(f"{path}: has functions of its own, which boustro export does not write")
+        elif number == GRAPH and isinstance(value, memoryview):
+            _check_graph(value, path)
+    if versions != {"": OPSET}:
+        names = ", ".join(f"{name or 'ai.onnx'} {version}" for name, version in versions.items()) or "none"
+        raise ValueError(f"{path}: needs operators of {names}, and this version reads ai.onnx {OPSET}; export it again")
+
+
+def _check_graph(graph: memoryview, path: Path) -> None:
+    for number, value in _fields(graph):
+        if number == NODE and isinstance(value, memoryview):
+            _check_node(value, path)
+        elif number == INITIALIZER and isinstance(value, memoryview):
+            _check_tensor(value, path)
+
+
+def _check_node(node: memoryview, path: Path) -> None:
+    for number, value in _fields(node):
+        if number == NODE_DOMAIN and _text(value) not in ("", "ai.onnx"):
+            raise ValueError(f"{path}: has an operator of {_text(value)}, and only standard ones are run")
+        if number == ATTRIBUTE and isinstance(value, memoryview):
+            for kind, part in _fields(value):
+                if kind in (TENSOR, TENSORS) and isinstance(part, memoryview):
+                    _check_tensor(part, path)
+                elif kind in (SUBGRAPH, SUBGRAPHS) and isinstance(part, memoryview):
+                    _check_graph(part, path)
+
+
+def _check_tensor(tensor: memoryview, path: Path) -> None:
+    for number, value in _fields(tensor):
+        if number == EXTERNAL and isinstance(value, memoryview):
+            own = dict(_fields(value))
+            if _text(own.get(1, b"")) == "location" and _text(own.get(2, b"")) != path.name + BESIDE:
+                raise ValueError(
+                    f"{path}: its weights are said to be in {_text(own.get(2, b''))!r}, and may only be in "
+                    f"{path.name + BESIDE!r} beside it"
+                )
+
+
+def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+    """(number, value) of each field: an integer or bytes; `IndexError` where the message ends too early."""
+    place, end = 0, len(message)
+    while place < end:
+        key, place = _varint(message, place)
+        kind = key & 7
+        if kind == 0:
+            value, place = _varint(message, place)
+            yield key >> 3, value
+            continue
+        if kind == 2:
+            size, place = _varint(message, place)
+        elif kind in (1, 5):
+            size = 8 if kind == 1 else 4
+        else:
+            raise IndexError("no wire type of ours")
+        if place + size > end:
+            raise IndexError("ends too early")
+        yield key >> 3, message[place : place + size]
+        place += size
+
+
+def _varint(message: memoryview, place: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = message[place]
+        value |= (byte & 127) << shift
+        place, shift = place + 1, shift + 7
+        if byte < 128:
+            return value, place
+        if shift > 63:
+            raise IndexError("no varint")
+
+
+def _text(value: int | bytes | memoryview) -> str:
+    return "" if isinstance(value, int) else bytes(value).decode()

@@ -1,0 +1,279 @@
+"""An exported folder answers as the trained one does, and one that does not is not written."""
+
+import json
+
+import numpy as np
+import pytest
+
+from boustro.export import check
+from boustro.export.check import agreement
+from boustro.export.options import ExportOptions
+from boustro.export.run import export_folder, open_exact
+from boustro.runtime import load
+from boustro.runtime.graph import check_graph
+from boustro.runtime.head import READERS
+from boustro.store import write_manifest
+from boustro.tasks import EXPORT, TASKS, task_class
+from boustro.tasks.answers import Answer
+from boustro.types import Entity, Sentence
+from labelled import DATA
+from test_tasks import INPUTS, RECORDS, small
+
+onnx = pytest.importorskip("onnx")
+TEXTS = [
+    "Ada Brandt left Vellmar. In Lisse it rained.\nOkonkwo sold boats, “cheaply”, for 1,250.",
+    "",
+    "Ada",
+    "The ferry to Vellmar leaves at seven, and Ada Brandt is never on time. " * 40,
+]
+
+
+@pytest.fixture(scope="module")
+def exported(tagger_folder, tmp_path_factory):
+    """The tagger of a pair, with weights in float32."""
+    out = tmp_path_factory.mktemp("export") / "ner"
+    export_folder(tagger_folder, out, ExportOptions(sentences=40))
+    return out
+
+
+def scores_of(model, texts):
+    return np.array([s for a in model.answer_inputs(texts) for _, own in a.parts for s in own.scores])
+
+
+def tags_of(model, texts):
+    return [tag for a in model.answer_inputs(texts) for _, own in a.parts for tag in own.tags]
+
+
+def test_an_export_answers_as_its_folder_in_any_batch(exported, tagger_folder):
+    """Windows of a long document, empty texts and single words among them."""
+    model, own = open_exact(tagger_folder), load(exported)
+    assert tags_of(own, TEXTS) == tags_of(model, TEXTS)
+    np.testing.assert_allclose(scores_of(own, TEXTS), scores_of(model, TEXTS), atol=1e-4)
+    assert [own.predict(text) for text in TEXTS] == own.predict(TEXTS)
+    for found, wanted in zip(own.predict(TEXTS), model.predict(TEXTS), strict=True):
+        assert [(e.label, e.start, e.end, e.text) for e in found] == [(e.label, e.start, e.end, e.text) for e in wanted]
+    words = Sentence(("Ada", "Brandt", "left"))
+    assert own.answer_inputs([words])[0].parts[0][1].tags == model.answer_inputs([words])[0].parts[0][1].tags
+
+
+def test_an_export_is_scored_and_promises_recall_as_its_folder(exported, tagger_folder):
+    model, own = open_exact(tagger_folder), load(exported)
+    assert own.evaluate(DATA).f1 == model.evaluate(DATA).f1 > 90
+    assert own.promise.probabilities.tolist() == model.promise.probabilities.tolist()
+
+
+@pytest.mark.parametrize("precision", ["float16", "int8"])
+def test_fewer_bits_are_smaller_and_nearly_the_same(precision, exported, tagger_folder, tmp_path):
+    found = export_folder(tagger_folder, tmp_path / "out", ExportOptions(precision=precision, agreement=0.5))
+    size = sum(file.stat().st_size for file in exported.glob("*.onnx"))
+    assert sum(file.stat().st_size for file in (tmp_path / "out").glob("*.onnx")) < 0.75 * size
+    assert found["checked"]["tags"] > 0.9 and json.loads((tmp_path / "out" / "config.json").read_text())["checked"]
+    assert load(tmp_path / "out").evaluate(DATA).f1 > 80
+
+
+def test_an_export_that_answers_otherwise_is_not_written(tagger_folder, tmp_path, monkeypatch):
+    nothing = lambda head, scores, lengths, candidates: [(np.zeros(n, int), np.ones(n)) for n in lengths]  # noqa: E731
+    monkeypatch.setitem(READERS, "tags", nothing)
+    examples = tmp_path / "data.jsonl"
+    examples.write_text("".join(json.dumps({"words": s.words, "tags": s.tags}) + "\n" for s in read(DATA)))
+    with pytest.raises(ValueError, match=r"answers otherwise.* 0\.00% of the entities, of [0-9]+ examples"):
+        export_folder(tagger_folder, tmp_path / "out", ExportOptions(), data=examples)
+    assert not (tmp_path / "out").exists()
+
+
+def test_agreement_by_hand():
+    one = [Answer(("B-X", "O"), (0.9, 0.8), (Entity("X", 0, 1),)), Answer(("O",), (0.5,))]
+    other = [Answer(("B-Y", "O"), (0.7, 0.8), (Entity("Y", 0, 1),)), Answer(("O",), (0.5,))]
+    found = agreement(one, other)
+    assert (found.tags, found.entities, found.numbers, found.least) == (2 / 3, 0.0, None, 0.0)
+    assert found.score_difference == pytest.approx(0.2)
+    assert agreement(one, one).least == 1
+    numbers = agreement([Answer(value=0.0), Answer(value=10.0)], [Answer(value=0.05), Answer(value=11.0)])
+    assert numbers.numbers == 0.5 and numbers.entities is None
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_task_is_exported_or_refused_in_a_sentence(name, tiny_pair, tmp_path):
+    """Those that read a text; the sample of the package is read by each."""
+    model = task_class(name)(tiny_pair, cache=False, **small(name)).fit(RECORDS[name], seed=1)
+    model.save_pretrained(tmp_path / "trained")
+    options = ExportOptions(sentences=20, agreement=0.9)
+    if name not in ("tag", "classify", "regress", "relation", "pair", "similarity"):
+        with pytest.raises(ValueError, match="no graph"):
+            export_folder(tmp_path / "trained", tmp_path / "out", options)
+        return
+    export_folder(tmp_path / "trained", tmp_path / "out", options)
+    own, exact = load(tmp_path / "out"), open_exact(tmp_path / "trained")
+    assert type(own) is type(exact) and own.types == exact.types
+    records = [m.to_record(m.answer_inputs([INPUTS[name]])[0]) for m in (own, exact)]
+    assert records[0].keys() == records[1].keys()
+    assert records[0].get("label") == records[1].get("label")
+
+
+def with_options(**options):
+    return {"epochs": 2, "hidden": 8, "cache": False, **options}
+
+
+@pytest.mark.parametrize(
+    ("options", "spec"),
+    [
+        ({"memory": True, "pool_mentions": True}, "pair"),
+        ({"spelling": True, "pooling": "mean", "combine": "concat"}, "pair"),
+        ({"head": "linear", "layers": "1,-1", "crf": False}, "gpt2"),
+        ({"layers": "last", "context": "sentence"}, "qwen3"),
+        ({"threshold": 0.3, "tag_scheme": "bioes"}, "gpt_neox"),
+        ({"project": 8, "pooling": "first+before", "start_piece": "none"}, "llama"),
+    ],
+)
+def test_every_way_of_reading_is_the_same_in_an_export(options, spec, tiny_pair, tiny_lm, tmp_path):
+    encoder = tiny_pair if spec == "pair" else str(tiny_lm(spec))
+    head = options.pop("head", "mlp")
+    options = with_options(**options)
+    if head == "linear":
+        options.pop("hidden")
+    sentences = [Sentence(s.words, s.tags, document=f"d{n // 3}") for n, s in enumerate(read(DATA))]
+    task_class("tag")(encoder, head, **options).fit(sentences, seed=1).save_pretrained(tmp_path / "trained")
+    export_folder(tmp_path / "trained", tmp_path / "out", ExportOptions(sentences=30))
+    model, own = open_exact(tmp_path / "trained"), load(tmp_path / "out")
+    assert tags_of(own, TEXTS) == tags_of(model, TEXTS)
+    np.testing.assert_allclose(scores_of(own, TEXTS), scores_of(model, TEXTS), atol=1e-3)
+
+
+@pytest.mark.parametrize("spec", ["masked:{masked}", "unmasked:{lm}", "masked:{masked}+{lm}"])
+def test_lms_that_see_both_sides_are_the_same_in_an_export(spec, world, tmp_path):
+    encoder = world.fill(spec)
+    task_class("tag")(encoder, "mlp", **with_options()).fit(DATA, seed=1).save_pretrained(tmp_path / "trained")
+    export_folder(tmp_path / "trained", tmp_path / "out", ExportOptions(sentences=30))
+    model, own = open_exact(tmp_path / "trained"), load(tmp_path / "out")
+    assert tags_of(own, TEXTS) == tags_of(model, TEXTS)
+    np.testing.assert_allclose(scores_of(own, TEXTS), scores_of(model, TEXTS), atol=1e-3)
+
+
+def test_large_weights_stand_beside_their_graph(tagger_folder, exported, tmp_path, monkeypatch):
+    monkeypatch.setattr("boustro.export.onnx.LARGE", 1)
+    export_folder(tagger_folder, tmp_path / "out", ExportOptions(sentences=20))
+    assert {"lm0.onnx.data", "lm1.onnx.data", "head.onnx.data"} <= {file.name for file in (tmp_path / "out").iterdir()}
+    assert load(tmp_path / "out").predict(TEXTS) == load(exported).predict(TEXTS)
+    (tmp_path / "out" / "lm0.onnx.data").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"lm0.onnx.data holds 0 bytes"):
+        load(tmp_path / "out")
+
+
+def read(data):
+    return task_class("tag").read(data)
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"), [("repeated:{lm}", "of this kind has no graph"), ("unmasked:2:{lm}", "in some blocks only")]
+)
+def test_what_has_no_graph_is_refused_with_the_reason(spec, why, tiny_lm, tmp_path):
+    encoder = spec.format(lm=tiny_lm("llama"))
+    task_class("tag")(encoder, "mlp", **with_options()).fit(DATA, seed=1).save_pretrained(tmp_path / "trained")
+    with pytest.raises(ValueError, match=why):
+        export_folder(tmp_path / "trained", tmp_path / "out", ExportOptions())
+
+
+def test_an_exported_folder_only_answers(exported, tmp_path):
+    model = load(exported)
+    for call in (lambda: model.fit(DATA), lambda: model.save_pretrained(tmp_path / "again")):
+        with pytest.raises(ValueError, match=r"an exported folder is not .* again"):
+            call()
+
+
+def rewritten(folder, out, change):
+    """A copy of an exported folder that somebody changed, manifest and all."""
+    out.mkdir()
+    for file in folder.iterdir():
+        (out / file.name).write_bytes(file.read_bytes())
+    change(out)
+    (out / "manifest.json").unlink()
+    write_manifest(out, EXPORT)
+    return out
+
+
+def with_config(change):
+    def write(folder):
+        config = json.loads((folder / "config.json").read_text())
+        change(config)
+        (folder / "config.json").write_text(json.dumps(config))
+
+    return write
+
+
+def with_graph(change):
+    def write(folder):
+        model = onnx.load(folder / "lm0.onnx")
+        change(model)
+        (folder / "lm0.onnx").write_bytes(model.SerializeToString())
+
+    return write
+
+
+def outside(model):
+    tensor = model.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="../../secret")
+
+
+def custom(model):
+    model.graph.node[0].domain = "com.evil"
+
+
+def hidden(model):
+    """A custom operator in a branch."""
+    inner = onnx.helper.make_graph([onnx.helper.make_node("Run", [], ["y"], domain="com.evil")], "g", [], [])
+    node = onnx.helper.make_node("If", ["c"], ["z"], then_branch=inner, else_branch=inner)
+    model.graph.node.append(node)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (with_config(lambda c: c.update(surprise=1)), "unknown key 'surprise'"),
+        (with_config(lambda c: c["parts"][0].update(pickle=1)), "unknown key 'pickle'"),
+        (with_config(lambda c: c.pop("temperature")), "no 'temperature'"),
+        (with_config(lambda c: c.update(format=2)), "format 2, and this version reads 1"),
+        (with_config(lambda c: c["parts"][0].update(graph="../lm0.onnx")), "names '../lm0.onnx', which is no file"),
+        (with_config(lambda c: c.update(task="nothing")), "unknown task 'nothing'"),
+        (with_config(lambda c: c.update(inputs=["stream_0"])), "its inputs are stream_0, stream_1, not stream_0"),
+        (with_graph(lambda m: m.opset_import[0].__setattr__("version", 17)), "needs operators of ai.onnx 17"),
+        (with_graph(outside), "may only be in 'lm0.onnx.data'"),
+        (with_graph(custom), "has an operator of com.evil"),
+        (with_graph(hidden), "has an operator of com.evil"),
+        (lambda folder: (folder / "lm0.onnx").write_bytes((folder / "lm0.onnx").read_bytes()[:5000]), "damaged"),
+        (lambda folder: (folder / "lm0.onnx").write_bytes(b""), "empty"),
+        (lambda folder: (folder / "arrays.safetensors").write_bytes(b"\xff" * 20), "safetensors"),
+    ],
+)
+def test_a_forged_folder_is_refused_in_a_sentence(change, said, exported, tmp_path):
+    with pytest.raises(ValueError, match=said) as caught:
+        load(rewritten(exported, tmp_path / "forged", change))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["lm0.onnx", "head.onnx", "config.json", "tokenizer0.json", "arrays.safetensors"])
+def test_a_changed_byte_is_noticed(name, exported, tmp_path):
+    folder = tmp_path / "changed"
+    folder.mkdir()
+    for file in exported.iterdir():
+        (folder / file.name).write_bytes(file.read_bytes())
+    data = bytearray((folder / name).read_bytes())
+    data[len(data) // 2] ^= 1
+    (folder / name).write_bytes(data)
+    with pytest.raises(ValueError, match="has changed since it was written"):
+        load(folder)
+
+
+def test_graphs_of_ours_have_standard_operators_alone(exported):
+    for file in exported.glob("*.onnx"):
+        check_graph(file)
+        assert {node.domain for node in onnx.load(file).graph.node} == {""}
+        assert b"/site-packages/" not in file.read_bytes()
+
+
+def test_the_sample_is_there_for_every_task():
+    for name in TASKS:
+        if name not in ("sense", "embed"):
+            task = object.__new__(task_class(name))
+            assert len(list(check._sample(task, 30))) == 30
