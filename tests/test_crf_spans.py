@@ -108,8 +108,13 @@ def test_tags_under_a_threshold_are_those_of_probable_entities(scheme):
     assert number > 0
 
 
-@pytest.mark.parametrize(("kind", "options"), [("mlp", {"crf": False}), ("mlp", {})])
-def test_a_threshold_needs_a_crf_over_entities(kind, options):
-    labels = ("NOUN", "VERB") if not options and kind == "mlp" else ("O", "B-X", "I-X")
-    with pytest.raises(ValueError, match=r"a threshold needs a CRF( over the tags of entities)?; leave --threshold "):
-        make_head(kind, HiddenSequenceOptions(threshold=0.3, max_span=4, **options), ((1, 6),), labels)
+@pytest.mark.parametrize(
+    ("options", "labels", "said"),
+    [
+        ({"crf": False}, ("O", "B-X", "I-X"), "threshold is not read where crf is False"),
+        ({}, ("NOUN", "VERB"), "a threshold needs a CRF over the tags of entities; leave --threshold "),
+    ],
+)
+def test_a_threshold_needs_a_crf_over_entities(options, labels, said):
+    with pytest.raises(ValueError, match=said):
+        make_head("mlp", HiddenSequenceOptions(threshold=0.3, max_span=4, **options), ((1, 6),), labels)
