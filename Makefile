@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist lo
 # What bf16 changes: states of encoders, and the training of heads, LMs and what stands between them.
 COMPUTING := adapt crf elmo encoders fusion heads loss masked optimizer pretrain roads sequence_heads span_head tagger tasks
 
-.PHONY: demo test test-long test-bf16 test-llm check docs install format clean
+.PHONY: demo test test-long test-bf16 test-web test-llm check docs install format clean
 
 demo: install
 	$(BIN)/boustro demo
@@ -22,6 +22,13 @@ test-long: install
 
 test-bf16: install
 	BOUSTRO_BF16=1 $(PYTEST) $(COMPUTING:%=tests/test_%.py)
+
+# The exported page in Chromium and its module in Node, with onnxruntime-web; needs npm.
+test-web: install $(VENV)/web/node_modules/onnxruntime-web
+	BOUSTRO_ONNXRUNTIME_WEB=$(abspath $(VENV)/web/node_modules/onnxruntime-web) $(BIN)/python -m pytest tests/test_export_page.py
+
+$(VENV)/web/node_modules/onnxruntime-web: | $(VENV)/.installed
+	npm install --silent --no-audit --no-fund --prefix $(VENV)/web onnxruntime-web@1.30.0
 
 # Tests with a real LM: make test-llm DIR=path/of/a/transformers/folder
 test-llm: install

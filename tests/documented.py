@@ -141,6 +141,9 @@ def make_folder(folder: Path) -> Path:
     region = {"from_name": "label", "type": "labels", "value": {"start": 0, "end": 3, "text": "Ada", "labels": ["PER"]}}
     exported = {"data": {"text": "Ada left."}, "annotations": [{"result": [region]}]}
     _write(folder / "export.json", json.dumps([exported, exported]))
+    web = folder / "node_modules" / "onnxruntime-web" / "dist"  # a page holds it, whatever it is
+    _write(web / "ort.wasm.bundle.min.mjs", "const a = 1; export{a as env};")
+    _write(web / "ort-wasm-simd-threaded.wasm", "wasm")
     _write(folder / "answers.txt", "Ada;x;B-PER\nleft;x;O\n")
     for name in ("summaries.jsonl", "dev-summaries.jsonl"):
         _write(folder / name, '{"source": "Ada left for Vellmar.", "targets": ["Ada left."]}\n')

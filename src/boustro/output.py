@@ -1,6 +1,7 @@
 """What a command prints and how it runs: results for people or for programs (`--json FILE`, `--json -`), notices."""
 
 import contextlib
+import errno
 import io
 import json
 import sys
@@ -35,6 +36,15 @@ def check_output(file: Path | None) -> None:
     """Raise `OSError` for a `--json` that `give` could not write: before the work, not after it."""
     if file is not None and str(file) != "-":
         check_file(file)
+
+
+def check_target(path: Path, replace: bool, option: str) -> None:
+    """Raise `OSError` where a file cannot be written, and `FileExistsError` where one would be replaced unasked."""
+    if path.exists() and not path.is_file():
+        what = "a folder" if path.is_dir() else "no ordinary file"
+        raise OSError(errno.EINVAL, f"this is {what}; name a file for {option}", str(path))
+    if path.exists() and not replace:
+        raise FileExistsError(f"{path} exists; give --overwrite to replace it, or another {option}")
 
 
 def give(value: object, file: Path | None, show: Callable[[], None], indent: int | None = None) -> None:

@@ -82,9 +82,9 @@ COMMANDS: dict[str, Known] = {
     "export": Known(
         "boustro.export.command:export",
         "Start",
-        "a trained folder as one that runs without torch",
-        ("export ner --out ner-onnx", "export ner --precision int8 --out ner-small --data train.conll"),
-        "precision data overwrite",
+        "a trained folder for use without torch: as ONNX, as a page, as JavaScript",
+        ("export ner --precision int8 --out ner-onnx", "export ner --format html --precision int8 --out ner.html"),
+        "format precision data overwrite",
     ),
     "check": Known(
         "boustro.tasks.check:check",

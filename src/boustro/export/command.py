@@ -3,14 +3,15 @@
 torch is imported when the command runs, so that its help does not wait for it.
 """
 
+import contextlib
 import sys
 from pathlib import Path
 from typing import Any
 
 from tyro.conf import Positional
 
-from boustro.export.options import ExportOptions
-from boustro.output import check_output, give, only_errors
+from boustro.export.options import MODULE, ExportOptions
+from boustro.output import check_output, check_target, give, only_errors
 from boustro.store import claim
 from boustro.tasks import EXPORT
 
@@ -23,6 +24,7 @@ def export(
     options: ExportOptions = DEFAULT,
     data: Path | None = None,
     encoder: str | None = None,
+    onnxruntime_web: Path = Path("node_modules/onnxruntime-web"),
     overwrite: bool = False,
     json: Path | None = None,
     quiet: bool = False,
@@ -33,9 +35,10 @@ def export(
 
     Args:
         folder: A folder that boustro fit wrote.
-        out: Folder to write.
+        out: Folder to write, or file of the page.
         data: Labelled examples to compare answers on, such as the training set; by default a sample of the package.
         encoder: Where the encoder is now, if it has moved.
+        onnxruntime_web: The folder of the npm package, which a page holds.
         overwrite: Replace an older export.
         json: Write the sizes and the agreement to this file (- for standard output).
         quiet: Write nothing to standard error except errors.
@@ -45,11 +48,26 @@ def export(
     require_onnx()
     with only_errors(quiet):
         check_output(json)
-        with claim(out, EXPORT, overwrite):
-            from boustro.export.run import export_folder
+        with _reserved(out, options, onnxruntime_web, overwrite):
+            from boustro.export.run import export_folder, export_page
 
-            found = export_folder(folder, out, options, data=data, encoder=encoder)
+            given = {"data": data, "encoder": encoder}
+            if options.format == "onnx":
+                found = export_folder(folder, out, options, **given)
+            else:
+                found = export_page(folder, out, options, onnxruntime_web, **given)
         give(found, json, lambda: print(_said(out, found), file=sys.stderr), indent=1)
+
+
+def _reserved(out: Path, options: ExportOptions, runtime: Path, overwrite: bool) -> contextlib.AbstractContextManager:
+    """What the end of the work needs is there now, and stays free."""
+    if options.format != "html":
+        return claim(out, MODULE if options.format == "module" else EXPORT, overwrite)
+    from boustro.export.page import find_runtime
+
+    check_target(out, overwrite, "--out")
+    find_runtime(runtime)
+    return contextlib.nullcontext()
 
 
 def _said(out: Path, found: dict[str, Any]) -> str:

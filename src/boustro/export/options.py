@@ -12,8 +12,9 @@ Weights = Literal["float32", "float16", "int8"]
 class ExportOptions:
     """How a trained folder is exported."""
 
-    format: Literal["onnx"] = "onnx"
-    """What is written."""
+    format: Literal["onnx", "html", "module"] = "onnx"
+    """What is written: a folder for boustro predict, serve and batch; a page in one file, which tags texts in a browser
+    without a network; a folder with the same as a JavaScript module."""
     precision: Weights = "float32"
     """Of the weights: float32; float16, which is computed in float32 after it is read; int8, which is computed in int8
     on the processor."""
@@ -32,4 +33,6 @@ class ExportOptions:
         return self.agreement if self.agreement is not None else LEAST[self.precision]
 
 
+MODULE = "module"
+"""The kind of a folder that holds a JavaScript module."""
 LEAST: dict[str, float] = {"float32": 0.999, "float16": 0.999, "int8": 0.97}

@@ -1,6 +1,7 @@
 """A trained folder exported: opened in float32, written, compared, and only then in its place."""
 
 import json
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ from boustro.encoders.transformer import TransformerEncoder
 from boustro.export.card import write_card
 from boustro.export.check import check_examples, compare
 from boustro.export.folder import write_export
-from boustro.export.options import ExportOptions
+from boustro.export.options import MODULE, ExportOptions
+from boustro.export.page import html_page, write_module
 from boustro.export.parts import Parts, find_parts, refuse_head
 from boustro.runtime.opening import CONFIG, load
 from boustro.store import read_json, write_file, write_folder, write_manifest
@@ -44,6 +46,24 @@ def export_folder(
         size = sum(file.stat().st_size for file in staging.rglob("*") if file.is_file())
     facts = {"precision": options.precision, "bytes": size, "checked": found.to_dict()}
     return {**facts, "agreement": str(found)}
+
+
+def export_page(
+    folder: Path, out: Path, options: ExportOptions, runtime: Path, data: Path | None = None, encoder: str | None = None
+) -> dict[str, Any]:
+    """Export a tagger as a page, which holds onnxruntime-web (`runtime`), or as a folder with a JavaScript module.
+
+    Returns and raises as `export_folder`; `ValueError` also for a model that only `boustro.runtime` runs.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        graphs = Path(scratch) / "onnx"
+        found = export_folder(folder, graphs, options, data, encoder)
+        if options.format == "html":
+            write_file(out, html_page(graphs, runtime, out.stem))
+            return found | {"bytes": out.stat().st_size}
+        with write_folder(out, MODULE) as staging:
+            write_module(graphs, staging, out.resolve().name)
+    return found | {"bytes": sum(file.stat().st_size for file in out.iterdir())}
 
 
 def open_exact(folder: Path, encoder: str | None = None) -> Task[Any, Any]:

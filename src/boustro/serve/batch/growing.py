@@ -10,7 +10,6 @@ was never killed. Without being asked, no run goes on and none starts again. Par
 made from JSON lines in the end.
 """
 
-import errno
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +20,7 @@ from time import monotonic
 from typing import IO
 
 from boustro.locks import lock, real_path, sync
-from boustro.output import as_json, keeping
+from boustro.output import as_json, check_target, keeping
 from boustro.serve.batch.tables import write_table
 from boustro.store import read_json, reading, write_file
 
@@ -158,15 +157,6 @@ def grow(
             sync(part)
             _name(part, out, table)
         progress.unlink()
-
-
-def check_target(path: Path, replace: bool, option: str) -> None:
-    """Raise `OSError` where a file cannot be written, and `FileExistsError` where one would be replaced unasked."""
-    if path.exists() and not path.is_file():
-        what = "a folder" if path.is_dir() else "no ordinary file"
-        raise OSError(errno.EINVAL, f"this is {what}; name a file for {option}", str(path))
-    if path.exists() and not replace:
-        raise FileExistsError(f"{path} exists; give --overwrite to replace it, or another {option}")
 
 
 def _left(part: Path, progress: Path, again: str) -> State | None:

@@ -12,10 +12,10 @@ from typing import Any
 from rich.console import Console
 
 from boustro.options import OptionError
-from boustro.output import RunOptions, as_json, keeping, only_errors, print_notices
+from boustro.output import RunOptions, as_json, check_target, keeping, only_errors, print_notices
 from boustro.progress import Progress
 from boustro.serve.batch.csv_rows import csv_head
-from boustro.serve.batch.growing import check_target, grow
+from boustro.serve.batch.growing import grow
 from boustro.serve.batch.labeller import Labelled, Labeller, Opened, Shown, label_batches, model_fingerprint
 from boustro.serve.batch.options import OutputOptions
 from boustro.serve.batch.rows import FORMS, Form, in_batches, read_rows
