@@ -89,6 +89,21 @@ def test_names_can_be_chosen_and_labels_left_out(make):
         make({"PERS": "PERSON"})
 
 
+def test_text_that_arrives_has_the_same_results_once_they_are_final(make):
+    own, found, safe = make({"LOC": "CITY"}), [], []
+    stream = own.live(delay=None)
+    for place in range(0, len(TEXT), 7):
+        found += stream.feed(TEXT[place : place + 7])
+        safe.append(stream.safe)
+    assert found == [] and shown(stream.end()) == shown(own.analyze(TEXT, []))
+    stream = own.live(delay=8, entities=["CITY"])
+    for character in TEXT:
+        new = stream.feed(character)
+        assert all(result.end <= stream.safe for result in new)
+        found += new
+    assert {r.entity_type for r in found + stream.end()} <= {"CITY"} and stream.safe == len(TEXT)
+
+
 def test_a_promised_recall_gives_longer_lists(make, tagger):
     few, many = make(), make(recall=0.5)
     assert many.tagger.recall == 0.5 and tagger.recall is None

@@ -137,6 +137,11 @@ def unread(options: type, values: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
+def option_name(field: str) -> str:
+    """The option of a field or parameter: `max_pieces` → `max-pieces`; `with_` → `with`, for Python has that word."""
+    return field.rstrip("_").replace("_", "-")
+
+
 def describe_fields(options: type) -> dict[str, str]:
     """The docstrings of a dataclass's fields, those of its bases too; empty where there is none."""
     found = dict.fromkeys((field.name for field in fields(options)), "")

@@ -20,7 +20,7 @@ from boustro.choose import suggestion
 from boustro.cli.help import WORDS
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import HEADS, owners
-from boustro.options import OptionError, check_options, describe_fields, unread
+from boustro.options import OptionError, check_options, describe_fields, option_name, unread
 from boustro.store import MANIFEST, read_json, record_options
 from boustro.tasks import DEFAULT_TASK, TASKS
 from boustro.tasks.config import TaskConfig
@@ -138,10 +138,10 @@ def form(
             continue
         if isinstance(hint, type) and is_dataclass(hint) and is_dataclass(defaults[name]):
             own = {n: v for n, v in of_preset.items() if n in hint.__dataclass_fields__}
-            chosen = {n: _value_of(n.replace("_", "-"), arguments) for n in hint.__dataclass_fields__}
+            chosen = {n: _value_of(option_name(n), arguments) for n in hint.__dataclass_fields__}
             without = unread(hint, own | {n: v for n, v in chosen.items() if v is not None})
             own = {n: v for n, v in own.items() if n not in without}
-            own |= dict.fromkeys(n for n in hint.__dataclass_fields__ if n.replace("_", "-") in absent)
+            own |= dict.fromkeys(n for n in hint.__dataclass_fields__ if option_name(n) in absent)
             defaults[name] = replace(defaults[name], **own)
         required = defaults[name] is inspect.Parameter.empty
         if name.startswith("of_head"):
@@ -186,7 +186,7 @@ def options_of(command: Command | type) -> dict[str, bool]:
         if isinstance(bare, type) and is_dataclass(bare):
             found |= options_of(bare)
         elif name != "return" and get_origin(hint) is not ClassVar:
-            found[name.replace("_", "-")] = Positional in getattr(hint, "__metadata__", ())
+            found[option_name(name)] = Positional in getattr(hint, "__metadata__", ())
     return found
 
 
@@ -240,7 +240,7 @@ def resolved(values: Mapping[str, Any]) -> dict[str, Any]:
         if is_dataclass(value):
             flat |= resolved({field.name: getattr(value, field.name) for field in fields(value)})
         else:
-            flat[name.replace("_", "-")] = _plain(value)
+            flat[option_name(name)] = _plain(value)
     return flat
 
 

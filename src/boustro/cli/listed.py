@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from tyro.conf import Positional
 
-from boustro.options import describe_fields
+from boustro.options import describe_fields, option_name
 from boustro.text.places import Place
 
 METAVARS = {"out": "OUT", "action": "ACTION"}
@@ -38,7 +38,7 @@ class Listed:
 
     @property
     def flag(self) -> str:
-        return f"--{self.name.replace('_', '-')}"
+        return f"--{option_name(self.name)}"
 
     @property
     def is_boolean(self) -> bool:

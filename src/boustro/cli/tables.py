@@ -11,7 +11,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from boustro.cli.known import COMMANDS
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import HEADS
-from boustro.options import describe_fields
+from boustro.options import describe_fields, option_name
 from boustro.tasks import TASKS
 from boustro.tasks.config import TaskConfig
 
@@ -90,7 +90,7 @@ def rows(options: type) -> list[str]:
     for field in fields(options):
         if not is_dataclass(hints[field.name]):
             default = field.default if isinstance(field.default, (str, int, float)) else "–"
-            name, values = field.name.replace("_", "-"), _values(hints[field.name]).replace("|", "\\|")
+            name, values = option_name(field.name), _values(hints[field.name]).replace("|", "\\|")
             found.append(f"| `--{name}` | {values} | {default} | {described[field.name]} |")
     return found
 

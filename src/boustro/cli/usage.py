@@ -10,7 +10,7 @@ from typing import Any
 from boustro.choose import nearest, suggestion
 from boustro.cli.listed import Listed, bare_types, list_options, notes_of, values_of
 from boustro.errors import shorten
-from boustro.options import OptionError, Range
+from boustro.options import OptionError, Range, option_name
 from boustro.text.places import Place, check_model, refuse_swapped
 
 MEANT = {
@@ -39,7 +39,7 @@ MEANT = {
 def check_words(form: type, words: Sequence[str], command: str, example: str) -> None:
     """`OptionError` for the first thing in a command line that `form` does not take; `example` is one that it takes."""
     options = list_options(form)
-    named = {option.name.replace("_", "-"): option for option in options if not option.positional}
+    named = {option_name(option.name): option for option in options if not option.positional}
     values = [option for option in options if option.positional]
     given, bare = set(), []
     for name, own in _split(words):

@@ -6,9 +6,17 @@
 
 Labels that the mapping does not name keep their names. The text is split into words as `Tagger.predict` does, whatever
 the analyzer's own NLP engine. Source: presidio_analyzer.EntityRecognizer (2.2).
+
+Text that arrives in chunks has results too, which Presidio's own analyzer cannot give:
+
+    stream = recognizer.live(delay=8)
+    for chunk in chunks:
+        for result in stream.feed(chunk): ...      # final; offsets count the characters of the whole text
+        stream.safe                                # text before this has no other result
+    for result in stream.end(): ...
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +80,19 @@ class BoustroRecognizer(EntityRecognizer):
 
     def analyze(self, text: str, entities: Collection[str], nlp_artifacts: Any = None) -> list[RecognizerResult]:
         """The entities of a text whose names are among `entities`; offsets are code points."""
-        found = []
-        for entity in self.tagger.predict(text):
+        return self.results(self.tagger.predict(text), entities)
+
+    def live(self, delay: int | None = 8, entities: Collection[str] = ()) -> "LiveRecognizer":
+        """Finds the same in one text that arrives in chunks; `delay` as `Tagger.live` has it.
+
+        Raises what `Tagger.live` raises for a tagger that cannot.
+        """
+        return LiveRecognizer(self, delay, entities)
+
+    def results(self, found: Iterable[Any], entities: Collection[str] = ()) -> list[RecognizerResult]:
+        """A tagger's entities as Presidio has them, of the names among `entities`; by default of all."""
+        results = []
+        for entity in found:
             name = self.names.get(entity.label)
             if name is None or (entities and name not in entities):
                 continue
@@ -83,5 +102,29 @@ class BoustroRecognizer(EntityRecognizer):
                 RecognizerResult.RECOGNIZER_NAME_KEY: self.name,
                 RecognizerResult.RECOGNIZER_IDENTIFIER_KEY: self.id,
             }
-            found.append(RecognizerResult(name, entity.start, entity.end, score, why, metadata))
-        return found
+            results.append(RecognizerResult(name, entity.start, entity.end, score, why, metadata))
+        return results
+
+
+class LiveRecognizer:
+    """The results for one text that arrives in chunks, each once it is final."""
+
+    def __init__(self, recognizer: BoustroRecognizer, delay: int | None, entities: Collection[str]) -> None:
+        self._recognizer, self._entities = recognizer, entities
+        self._live = recognizer.tagger.live(delay=delay)
+
+    @property
+    def safe(self) -> int:
+        """No other result will have a character before this one."""
+        return self._live.safe
+
+    def feed(self, chunk: str) -> list[RecognizerResult]:
+        """Read a chunk; the results that are final now."""
+        return self._final(self._live.feed(chunk))
+
+    def end(self) -> list[RecognizerResult]:
+        """The text is complete: the results that were open."""
+        return self._final(self._live.end())
+
+    def _final(self, events: Iterable[Any]) -> list[RecognizerResult]:
+        return self._recognizer.results([event for event in events if event.kind == "final"], self._entities)

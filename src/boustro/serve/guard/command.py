@@ -5,7 +5,6 @@ torch is imported when the command runs, so that its help does not wait for it.
 
 import os
 import sys
-from pathlib import Path
 from typing import Any
 
 from tyro.conf import Positional
@@ -14,15 +13,16 @@ from boustro.options import OptionError
 from boustro.serve.guard.options import GuardLimits, GuardOptions, check_upstream
 from boustro.serve.http import LOOPBACK, HttpOptions, host_name, listen, read_tokens, require_serve, run_app
 from boustro.tasks import task_class, task_of
+from boustro.text.places import LM, Model
 
 
 def guard(
-    tagger: Positional[Path],
+    tagger: Positional[Model],
     upstream: str,
     redaction: GuardOptions = GuardOptions(),  # noqa: B008 (frozen)
     http: HttpOptions = HttpOptions(),  # noqa: B008 (frozen)
     limits: GuardLimits = GuardLimits(),  # noqa: B008 (frozen)
-    encoder: str | None = None,
+    encoder: LM | None = None,
     device: str | None = None,
 ) -> None:
     """Stand before an OpenAI-compatible server and leave out what a tagger finds, until Ctrl+C or SIGTERM.
