@@ -218,7 +218,7 @@ async def guard(folder: Path, upstream: str, delay: int) -> AsyncIterator[tuple[
         "--port",
         "0",
         "--direction",
-        "answer",
+        "answers",
         "--delay",
         str(delay),
         "--with",

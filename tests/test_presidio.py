@@ -95,13 +95,20 @@ def test_text_that_arrives_has_the_same_results_once_they_are_final(make):
     for place in range(0, len(TEXT), 7):
         found += stream.feed(TEXT[place : place + 7])
         safe.append(stream.safe)
-    assert found == [] and shown(stream.end()) == shown(own.analyze(TEXT, []))
-    stream = own.live(delay=8, entities=["CITY"])
-    for character in TEXT:
-        new = stream.feed(character)
-        assert all(result.end <= stream.safe for result in new)
-        found += new
-    assert {r.entity_type for r in found + stream.end()} <= {"CITY"} and stream.safe == len(TEXT)
+    assert found == [] and {*safe} == {0}
+    assert shown(stream.end()) == [("CITY", "Vellmar"), ("PERSON", "Ada  Calloway")] == shown(own.analyze(TEXT, []))
+
+
+def test_a_result_of_text_that_arrives_is_final_before_the_text_ends(make):
+    own = make({"LOC": "CITY"})
+    seen, stream = {}, own.live(delay=8, entities=["CITY"])
+    for number, character in enumerate(TEXT):
+        for result in stream.feed(character):
+            assert result.end <= stream.safe <= number
+            seen[number] = result
+    ((number, city),) = seen.items()
+    assert shown([city]) == [("CITY", "Vellmar")] and TEXT.index("rained") < number < TEXT.index("Ada")
+    assert stream.end() == [] and stream.safe == len(TEXT)
 
 
 def test_a_promised_recall_gives_longer_lists(make, tagger):

@@ -85,7 +85,7 @@ COMMANDS: dict[str, Known] = {
         "a proxy that hides names from an LLM's server, or its answers' from you",
         (
             "guard ner --upstream https://api.openai.com/v1",
-            "guard ner --upstream http://127.0.0.1:8001/v1 --labels PER --direction prompt --put-back",
+            "guard ner --upstream http://127.0.0.1:8001/v1 --labels PER --direction prompts --put-back",
         ),
         "labels with_ direction put_back delay host port",
     ),
