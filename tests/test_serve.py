@@ -328,7 +328,7 @@ def test_the_documentation_has_commands_that_work(client):
     assert sum(path == "/v1/predict" for _, path, _, _ in found) >= len(TASKS) - 1
     for line, path, options, said in found:
         words, headers = shlex.split(options), {"content-type": "application/json"}
-        headers |= dict(word.split(": ") for word in words if ": " in word and not word.startswith("{"))
+        headers |= {k.lower(): v for k, v in (w.split(": ") for w in words if ": " in w and not w.startswith("{"))}
         if not said:
             assert client.get(path).status_code == 200
             continue
@@ -373,7 +373,7 @@ def test_pages_need_nothing_from_elsewhere(client):
         assert "default-src 'none'" in page.headers["content-security-policy"]
         assert not any(word in page.text for word in ("http://", "https://", "src=", "@import", "innerHTML"))
     described = client.get("/openapi.json").json()["paths"]
-    paths = "/v1/predict /v1/predict/file /v1/embed /v1/models /livez /readyz /metrics"
+    paths = "/v1/predict /v1/predict/file /v1/live /v1/embed /v1/models /livez /readyz /metrics"
     assert {*paths.split()} == described.keys()
     assert all(path in page.text for path in described) and "min_score" in page.text
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 SERVER = "$SERVER"
 TOKEN = "-H 'Authorization: Bearer TOKEN'"
 TYPE, LINES = "-H 'Content-Type: application/json'", "-H 'Content-Type: application/x-ndjson'"
+TEXT = "-H 'Content-Type: text/plain'"
 
 
 class Example(NamedTuple):
@@ -42,6 +43,12 @@ def examples_of(path: str, method: str, examples: Sequence[Example], token: bool
     guard = f" {TOKEN}" if token else ""
     if method != "post":
         yield f'curl "{SERVER}{path}"{guard}', ""
+        return
+    if path.endswith("/live"):
+        found = [own for own in examples if isinstance(own.given, str) and "entities" in own.output]
+        for own in found[:1]:
+            sent = f'curl "{SERVER}{path}?model={own.model}"{guard} {TEXT} -N --data-binary @-'
+            yield f"echo {shlex.quote(own.given)} | {sent}", "event: final\ndata: …"
         return
     vectors = path.endswith("/embed")
     for own in (own for own in examples if own.is_vector == vectors):
