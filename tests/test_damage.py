@@ -59,7 +59,7 @@ def refused(*arguments: object) -> str:
     ("name", "file", "changed"),
     [
         ("tagger", "config.json", {"config": None}),
-        ("tagger", "config.json", {"config__epochs": -1}),
+        ("tagger", "config.json", {"head_options__epochs": -1}),
         ("tagger", "config.json", {"labelling__scheme": 5}),
         ("tagger", "config.json", {"labelling__labels": ["O", ["B-PER"]]}),
         ("tagger", "config.json", {"config__hidden": 7, "head": "mlp"}),
