@@ -59,7 +59,10 @@ def expectations(scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], chain
     shares = ((left @ links) * right).sum(-1, keepdim=True).clamp_min(TINY)
     pairs = links * ((left / shares).T @ right)
     log_z = (ahead[at.last] + chain.ends).logsumexp(-1).sum()
-    return Expected(log_z, tags, tags[at.first].sum(0), pairs, tags[at.last].sum(0))
+    # Messages have no log 0: what is not valid has about e^-690, and times its score, -∞, a loss would be infinite.
+    starts = tags[at.first].sum(0).masked_fill(chain.starts.isneginf(), 0.0)
+    ends = tags[at.last].sum(0).masked_fill(chain.ends.isneginf(), 0.0)
+    return Expected(log_z, tags, starts, pairs, ends)
 
 
 class _LogPartition(torch.autograd.Function):
