@@ -5,6 +5,8 @@
     python bench/stream.py speed                                         one word's time, on one core
     python bench/stream.py memory                                        memory while 1,000,000 words arrive
 
+The last three train on the sample in the package, or open the tagger of a folder (`--folder`).
+
 `f1` trains on the first sentences of each training set (`--train-sentences`) and streams the first documents of each
 development set (`--dev-words`), word by word as the data split them; every trained head and every score is kept in
 `--out`, so a run that is stopped goes on. Heads of one encoder share what is read for a delay.
@@ -231,13 +233,21 @@ def table(out: Path = Path("stream")) -> None:
                     print(f"| {name} | {encoder}{', `--live`' if live else ''} | {means} | {len(rows)} |")
 
 
-def sample_tagger(encoder: str = "starter-memory", **options: Any) -> Tagger:
-    """A tagger of the sample in the package."""
+def open_tagger(folder: Path | None, encoder: str = "starter-memory", **options: Any) -> Tagger:
+    """The tagger of a folder, as it was trained, or else one of the sample in the package with these options."""
+    if folder:
+        return Tagger.from_pretrained(folder, cache=False)
     train = str(files("boustro") / "data" / "sample" / "train.conll")
     return Tagger(encoder, epochs=10, **options).fit(train, seed=1)
 
 
-def promises(data: Path, chunkings: int = 10_000, texts: int = 200, delays: tuple[int, ...] = DELAYS) -> None:
+def promises(
+    data: Path,
+    chunkings: int = 10_000,
+    texts: int = 200,
+    delays: tuple[int, ...] = DELAYS,
+    folder: Path | None = None,
+) -> None:
     """Count what should never happen over random chunkings of real texts: characters of final entities that were
     called safe before they were told, final entities that differ with the chunks, and, without a delay, answers that
     differ from those of `predict`."""
@@ -245,7 +255,7 @@ def promises(data: Path, chunkings: int = 10_000, texts: int = 200, delays: tupl
     rng = random.Random(1)
     records = [json.loads(line) for line in (data / "pii" / "dev.jsonl").read_text("utf-8").splitlines()]
     given = [record["text"] for record in records][:texts]
-    tagger = sample_tagger(dtype="float32")
+    tagger = open_tagger(folder, dtype="float32")
     early = differ = offline = cut_differently = total = 0
     offline_of = {text: tagger.predict(text) for text in given}
     known: dict[tuple[str, int], Any] = {}
@@ -281,10 +291,10 @@ def promises(data: Path, chunkings: int = 10_000, texts: int = 200, delays: tupl
             )
 
 
-def speed(words: int = 2000, delay: int = 8, encoder: str = "starter-memory") -> None:
+def speed(words: int = 2000, delay: int = 8, encoder: str = "starter-memory", folder: Path | None = None) -> None:
     """CPU time of one word, on one core."""
     torch.set_num_threads(1)
-    tagger = sample_tagger(encoder)
+    tagger = open_tagger(folder, encoder)
     text = (files("boustro") / "data" / "sample" / "dev.conll").read_text("utf-8")
     given = [line.split()[0] for line in text.splitlines() if line.strip()]
     live, cpu, wall = tagger.live(delay), [], []
@@ -295,13 +305,20 @@ def speed(words: int = 2000, delay: int = 8, encoder: str = "starter-memory") ->
         wall.append(time.perf_counter() - before[1])
     for name, times in (("CPU", cpu[100:]), ("wall", wall[100:])):
         p50, p99 = np.percentile(np.array(times) * 1000, [50, 99])
-        print(f"{encoder}, delay {delay}: {name} time of a word {p50:.1f} ms (50th percentile), {p99:.1f} ms (99th)")
+        found = f"{p50:.1f} ms (50th percentile), {p99:.1f} ms (99th)"
+        print(f"{tagger.encoder().spec}, delay {delay}: {name} time of a word {found}")
 
 
-def memory(words: int = 1_000_000, delay: int = 8, encoder: str = "starter-memory", chunk: int = 200) -> None:
+def memory(
+    words: int = 1_000_000,
+    delay: int = 8,
+    encoder: str = "starter-memory",
+    chunk: int = 200,
+    folder: Path | None = None,
+) -> None:
     """Resident memory while words arrive in chunks."""
     torch.set_num_threads(1)
-    live = sample_tagger(encoder).live(delay)
+    live = open_tagger(folder, encoder).live(delay)
     text = (files("boustro") / "data" / "sample" / "dev.conll").read_text("utf-8")
     given = [line.split()[0] for line in text.splitlines() if line.strip()]
     rng = random.Random(1)

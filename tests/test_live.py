@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 from boustro import Tagger
 from boustro.live.cut import cut_inputs
 from boustro.live.events import MOST_DELAY
+from boustro.live.rows import Row, Words
+from boustro.live.segment import Word
+from boustro.live.vectors import Vectors
 from boustro.text.alignment import guess_spaces
 from boustro.types import Sentence
 from labelled import DATA
@@ -258,6 +261,55 @@ def test_what_is_cut_is_what_a_stream_reads(tiny_pair):
             np.testing.assert_allclose(stream[number], own[number], atol=2e-2)
     assert cut.side is not None and list(counts.values()) == [1]
     assert np.argmax(cut.side, 1).tolist() == [2] * 10 + [6, 6]
+
+
+@pytest.mark.parametrize("kind", ["memory", "pooled mentions"])
+def test_a_text_is_cut_as_an_engine_reads_it_word_by_word(make, kind, monkeypatch):
+    """In blocks as alone; of the mentions of a word those count that are final, near enough, and in its row."""
+    monkeypatch.setattr("boustro.live.cut.DELAYS", (2,))
+    monkeypatch.setattr("boustro.live.cut.BLOCK_WORDS", 20)
+    monkeypatch.setattr("boustro.live.vectors.MENTION_WORDS", 6)
+    texts = ["Ada left Lisse .", "Ada saw Ada and Lisse .", "Ada and Ada left ."]
+    sentences = [Sentence(tuple(text.split()), document="d") for text in texts]
+    flat = [word for sentence in sentences for word in sentence.words]
+    tagger = make(kind)
+    encoder = tagger.encoder()
+    cut, _ = cut_inputs(encoder, "document", sentences, tagger.inputs(sentences), seed=1)
+    words, single = Words(), []
+    vectors = Vectors(encoder, words, by_sentence=False)
+    spaces = [space for sentence in sentences for space in guess_spaces(sentence.words)]
+    starts = {0, 4, 10}
+    for number, (word, space) in enumerate(zip(flat, spaces, strict=True)):
+        words.append(Word(word, 0, 0, space, number in starts))
+        vectors.append(number)
+        streams = vectors.read([Row(max(number - 2, 0), number + 1, number >= 2)])
+        if number >= 2:
+            single.append(streams)
+    for number, streams in enumerate(single):
+        for stream, own in zip(cut.streams, streams, strict=True):
+            np.testing.assert_allclose(stream[number], own[0], atol=2e-2)
+    if kind == "pooled mentions":
+        for number, streams in enumerate(single):
+            near = [n for n in range(max(number - 6, 0), number) if flat[n] == flat[number]]
+            here = [k for k in range(3) if flat[number + k] == flat[number]]
+            for stream, pooled in zip(streams[:2], streams[2:], strict=True):
+                index = next(k for k, s in enumerate(streams) if s is stream)
+                mentions = [*(single[n][index][0, -1] for n in near), *(stream[k, -1] for k in here)]
+                np.testing.assert_allclose(pooled[0, 0], np.mean(mentions, axis=0, dtype=np.float32), atol=2e-2)
+
+
+def test_words_whose_vectors_stay_are_scored_once(make, monkeypatch):
+    tagger, scored = make("forward only"), []
+    head = tagger.trained_head()
+    scores = head.scores
+    monkeypatch.setattr(
+        head, "scores", lambda vectors, lengths: scored.append(len(vectors)) or scores(vectors, lengths)
+    )
+    live = tagger.live(8)
+    for word in "Ada Brandt left Port Lisse on Monday and saw Ines Calloway there".split():
+        live.feed(f"{word} ")
+    live.end()
+    assert sum(scored) == 12
 
 
 @pytest.mark.parametrize(("spec", "options"), [("{lm}", {}), ("masked:{masked}", {}), ("{lm}", {"memory": True})])

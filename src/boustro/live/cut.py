@@ -71,8 +71,7 @@ def _cut(
         if delay < ALL and stop == number + delay + 1:
             rows.append(Row(number, stop, fixes=True))
         if rows and (number == len(delays) - 1 or sum(map(len, rows)) >= BLOCK_WORDS):
-            streams = vectors.read(rows)
-            starts = np.cumsum([0, *map(len, rows)])
-            for row, at in zip(rows, starts, strict=False):
+            streams = vectors.read_first(rows)
+            for at, row in enumerate(rows):
                 yield row.first, len(row) - 1, [stream[at] for stream in streams]
             rows = []

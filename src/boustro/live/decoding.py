@@ -62,9 +62,12 @@ class TagDecoder(Decoder):
 
     head: TaggingHead
 
-    def __init__(self, head: TaggingHead, labelling: Any) -> None:
+    def __init__(self, head: TaggingHead, labelling: Any, steady: bool) -> None:
         super().__init__(head, labelling)
         self._per_word = isinstance(head.body, PerWord)
+        self._steady = steady and self._per_word
+        self._scored: np.ndarray | None = None
+        """The scores of the words that are not final, where they stay as they are."""
         self._ids: list[int] = []
         self._chosen: list[float] = []
         self._last: int | None = None
@@ -75,7 +78,10 @@ class TagDecoder(Decoder):
     def update(self, vectors: Tensor, final: int, complete: bool) -> list[Entity]:
         done = len(self._ids)
         if done < len(vectors):
-            ids, chosen = self._decode(self._scores(vectors, done), final - done, complete)
+            scores = self._scores(vectors, done)
+            if self._steady:
+                self._scored = scores[max(final - done, 0) :]
+            ids, chosen = self._decode(scores, final - done, complete)
             self._ids += ids[: max(final - done, 0)]
             self._chosen += chosen[: max(final - done, 0)]
             rest = slice(max(final - done, 0), None)
@@ -88,11 +94,14 @@ class TagDecoder(Decoder):
         del self._ids[:count], self._chosen[:count]
 
     def _scores(self, vectors: Tensor, done: int) -> np.ndarray:
-        if self._per_word:
-            scores = self.head.scores(vectors[done:], torch.tensor([len(vectors) - done]))
-        else:
-            scores = self.head.scores(vectors, torch.tensor([len(vectors)]))[done:]
-        return scores.float().cpu().numpy().astype(np.float64)
+        if not self._per_word:
+            return _as_array(self.head.scores(vectors, torch.tensor([len(vectors)]))[done:])
+        known = self._scored
+        new = vectors[done:] if known is None else vectors[done + len(known) :]
+        if known is not None and not len(new):
+            return known
+        scores = _as_array(self.head.scores(new, torch.tensor([len(new)])))
+        return scores if known is None else np.concatenate([known, scores])
 
     def _decode(self, scores: np.ndarray, final: int, complete: bool) -> tuple[list[int], list[float]]:
         """The best path of the words that were not final before, the probability of each tag; `final` are so now."""
@@ -129,6 +138,10 @@ class TagDecoder(Decoder):
         return chain if complete else chain._replace(ends=np.zeros_like(chain.ends))
 
 
+def _as_array(scores: Tensor) -> np.ndarray:
+    return scores.float().cpu().numpy().astype(np.float64)
+
+
 def _chains(head: TaggingHead) -> tuple[Chain, Chain]:
     """The transitions of a head, and the same at its temperature."""
     if (chain := head.decoder.chain) is None:
@@ -138,8 +151,8 @@ def _chains(head: TaggingHead) -> tuple[Chain, Chain]:
     return chain, chain.over(head.temperature)
 
 
-def make_decoder(head: Head, labelling: Any) -> Decoder:
-    """The decoder of one sentence."""
+def make_decoder(head: Head, labelling: Any, steady: bool = False) -> Decoder:
+    """The decoder of one sentence; `steady` says that a word's vectors never change once they are given."""
     if isinstance(head, TaggingHead) and head.options.threshold is None:
-        return TagDecoder(head, labelling)
+        return TagDecoder(head, labelling, steady)
     return AnyDecoder(head, labelling)

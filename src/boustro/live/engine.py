@@ -6,7 +6,8 @@
     engine.pending(), engine.hold            those that stand now; the first word that may be part of one later
 
 A word's right side is read from the end of the text as it stands, so every new word gives one row (`live.rows`), in
-which the first word becomes final; many rows are read at once. Of words that are final nothing is read again.
+which the first word becomes final; many rows are read at once. Of words that are final nothing is read again. Where the
+vectors of a word never change (a forward LM alone, or given states), a row is the new word alone.
 """
 
 from collections.abc import Iterable, Sequence
@@ -39,6 +40,7 @@ class Engine:
         self.vectors = Vectors(reader.encoder(), self.words, self._by_sentence, states)
         self._tracks: list[Track] = []
         self._tells_distance = self.head.side > 0
+        self._steady = self.vectors.never_change and not self._tells_distance
         self._device = next(self.head.parameters()).device
 
     @property
@@ -96,6 +98,8 @@ class Engine:
         return done
 
     def _row(self, number: int) -> Row:
+        if self._steady:
+            return Row(number, number + 1, fixes=True)
         first = max(number - self.delay, self.words.base, 0)
         if self._by_sentence:
             while self.words.sentence(first) != self.words.sentence(number):
@@ -116,7 +120,9 @@ class Engine:
         """The last word of the row has come. With `answer` what stands now is answered too, not only what is final."""
         number = row.stop - 1
         if self.words[number].begins or not self._tracks:
-            self._tracks.append(Track(number, make_decoder(self.head, self.labelling), self.labelling.nested))
+            self._tracks.append(
+                Track(number, make_decoder(self.head, self.labelling, self._steady), self.labelling.nested)
+            )
         final, done = number - self.delay + 1, []
         for track in self._tracks:
             first, stop = max(track.first, row.first), min(row.stop, track.stop + (track is self._tracks[-1]))

@@ -64,6 +64,13 @@ class Words:
         """The number of a word's sentence."""
         return self._sentences[number - self.base]
 
+    def begin(self, number: int, oldest: int) -> int:
+        """The first word of a word's sentence; `oldest` where the sentence begins earlier than that, or the text."""
+        oldest = max(oldest, self.base)
+        while number > oldest and not self[number].begins:
+            number -= 1
+        return number
+
     def parts(self, row: Row) -> list[tuple[int, int]]:
         """A row cut where sentences begin."""
         cuts = [n for n in range(row.first + 1, row.stop) if self[n].begins]

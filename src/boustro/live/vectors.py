@@ -1,10 +1,11 @@
 """The vectors of rows: the streams of every encoder of a tagger, those that are made of others included.
 
 Further streams, such as the mean of a word's mentions (`encoders.wider`), need the vectors of equal words before the
-row: of its sentence, or of the last `MENTION_WORDS` words where mentions of a whole document are pooled. A word that is
-final keeps the vectors that it had then.
+row: of the last `MENTION_WORDS` words, of its sentence alone unless mentions of a whole document are pooled. A word
+that is final keeps the vectors that it had then.
 """
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -47,6 +48,11 @@ class Vectors:
         return list(self._sources.values())
 
     @property
+    def never_change(self) -> bool:
+        """Whether a word has the same vectors in every row."""
+        return not self._mentions and all(isinstance(source, ForwardSource) for source in self.sources)
+
+    @property
     def rereads(self) -> bool:
         """Whether an encoder reads words before the row anew."""
         return any(isinstance(source, WindowSource) for source in self.sources)
@@ -65,6 +71,13 @@ class Vectors:
     def read(self, rows: Sequence[Row]) -> list[np.ndarray]:
         """For each stream the vectors (W, L, width) of the words of rows, end to end."""
         return self._read(self._encoder, rows)
+
+    def read_first(self, rows: Sequence[Row]) -> list[np.ndarray]:
+        """For each stream the vectors (R, L, width) of the first word of each row, as `read` gives them."""
+        starts, encoder = np.cumsum([0, *map(len, rows)])[:-1], self._encoder
+        base = self._read(encoder.base if isinstance(encoder, WiderEncoder) else encoder, rows)
+        further = self._mentions[id(encoder)].further(rows, base, most=1) if isinstance(encoder, WiderEncoder) else []
+        return [stream[starts] for stream in base] + further
 
     def _read(self, encoder: Encoder, rows: Sequence[Row]) -> list[np.ndarray]:
         if isinstance(encoder, WiderEncoder):
@@ -85,11 +98,14 @@ class Vectors:
         for source in self.sources:
             source.drop(before)
         for mentions in self._mentions.values():
-            mentions.drop(before - MENTION_WORDS)
+            mentions.drop(before)
 
 
 class Mentions:
-    """The further streams of one encoder, with the vectors of the final words that they may need."""
+    """The further streams of one encoder, with the vectors of the final words that they may need.
+
+    Of the other streams the highest layer counts, as for `encoders.pooled`; nothing else is kept.
+    """
 
     def __init__(self, encoder: WiderEncoder, words: Words) -> None:
         self._encoder, self._words = encoder, words
@@ -97,37 +113,53 @@ class Mentions:
         self._final: dict[int, list[np.ndarray]] = {}
         self._places: dict[str, list[int]] = defaultdict(list)
 
-    def further(self, rows: Sequence[Row], base: list[np.ndarray]) -> list[np.ndarray]:
-        """The further streams of the words of rows, whose other streams are given."""
-        ends = np.cumsum([len(row) for row in rows])
-        for row, start in zip(rows, ends - [len(row) for row in rows], strict=True):
+    def further(self, rows: Sequence[Row], base: list[np.ndarray], most: int | None = None) -> list[np.ndarray]:
+        """The further streams of the words of rows, whose other streams are given; of each row at most the first."""
+        starts = np.cumsum([0, *map(len, rows)])[:-1].tolist()
+        highest = [stream[:, -1:] for stream in base]
+        for row, start in zip(rows, starts, strict=True):
             if row.fixes:
-                self._final[row.first] = [stream[start] for stream in base]
+                self._final[row.first] = [stream[start].copy() for stream in highest]
                 self._places[self._words[row.first].text].append(row.first)
-        sentences, numbers, taken, total = [], [], [], 0
-        for number, row in enumerate(rows):
+        sentences, earlier, own, taken, total = [], [], [], [], 0
+        for row, start in zip(rows, starts, strict=True):
+            asked = row.stop if most is None else min(row.first + most, row.stop)
             for first, stop in self._words.parts(row) if self._by_sentence else [(row.first, row.stop)]:
-                words = [w.text for w in self._words.between(first, stop)]
-                earlier = self._earlier(words, first, row.first)
-                texts = [self._words[n].text for n in earlier]
-                sentences.append(Sentence((*texts, *words)))
-                begin = int(ends[number]) - row.stop
-                numbers += [(n, -1) for n in earlier] + [(-1, begin + n) for n in range(first, stop)]
-                taken.append(np.arange(total + len(earlier), total + len(earlier) + len(words)))
-                total += len(earlier) + len(words)
-        streams = tuple(
-            np.stack([self._final[n][k] if n >= 0 else base[k][at] for n, at in numbers]) for k in range(len(base))
-        )
+                if first >= asked:
+                    break
+                wanted = {w.text for w in self._words.between(first, min(asked, stop))}
+                before = self._earlier(wanted, first, row.first)
+                here = [n for n in range(first, stop) if self._words[n].text in wanted]
+                sentences.append(Sentence(tuple(self._words[n].text for n in [*before, *here])))
+                earlier += [(total + k, n) for k, n in enumerate(before)]
+                total += len(before)
+                own += [(total + k, start + n - row.first) for k, n in enumerate(here)]
+                taken += [total + k for k, n in enumerate(here) if n < asked]
+                total += len(here)
+        streams = tuple(self._gather(total, own, earlier, stream, k) for k, stream in enumerate(highest))
         features = Features(streams, np.array([len(s) for s in sentences]))
-        chosen = np.concatenate(taken)
-        return [stream[chosen] for stream in self._encoder.further(sentences, features)]
+        return [stream[taken] for stream in self._encoder.further(sentences, features)]
 
-    def _earlier(self, words: Sequence[str], first: int, before: int) -> list[int]:
-        """The final words before a row that are equal to one of its words, of the same sentence where that matters."""
-        found = {n for word in set(words) for n in self._places.get(word, ()) if n < before}
+    def _gather(
+        self, total: int, own: list[tuple[int, int]], earlier: list[tuple[int, int]], stream: np.ndarray, k: int
+    ) -> np.ndarray:
+        """(W, 1, width): vectors of a stream at the places that `own` names, and of final words."""
+        result = np.empty((total, *stream.shape[1:]), stream.dtype)
+        places, numbers = np.array(own).T
+        result[places] = stream[numbers]
+        for place, number in earlier:
+            result[place] = self._final[number][k]
+        return result
+
+    def _earlier(self, wanted: set[str], first: int, before: int) -> list[int]:
+        """The final words before a row that are among some words, of the same sentence where that matters."""
+        oldest = before - MENTION_WORDS
         if self._by_sentence:
-            own = self._words.sentence(first)
-            found = {n for n in found if n >= self._words.base and self._words.sentence(n) == own}
+            oldest = self._words.begin(first, oldest)
+        found = []
+        for word in wanted:
+            places = self._places.get(word, [])
+            found += places[bisect_left(places, oldest) : bisect_left(places, before)]
         return sorted(found)
 
     def drop(self, before: int) -> None:
@@ -135,8 +167,6 @@ class Mentions:
         for number in [n for n in self._final if n < before]:
             del self._final[number]
         for word, places in list(self._places.items()):
-            kept = [n for n in places if n >= before]
-            if kept:
-                self._places[word] = kept
-            else:
+            del places[: bisect_left(places, before)]
+            if not places:
                 del self._places[word]

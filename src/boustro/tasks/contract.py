@@ -161,9 +161,9 @@ class Contract(ABC, Generic[Input, Result]):
         return None
 
     @staticmethod
-    def refuse_labelling(config: Any, labelling: Labelling) -> None:
-        """`ValueError` for options that what the training data teach does not allow. By default all are allowed."""
-        return None
+    def suit_labelling(config: Any, labelling: Labelling) -> Labelling:
+        """What the training data teach, as the options want it; `ValueError` where they do not suit."""
+        return labelling
 
     @staticmethod
     def refuse_weak(config: Any) -> None:

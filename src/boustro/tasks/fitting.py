@@ -44,7 +44,7 @@ def fit(plan: Plan[Any], given: Examples, seed: int, then: Sequence[Then] = ()) 
     plan = choose_context(plan, train)
     plan.task.noise(plan)  # refused now, not after encoding
     labelling = make_labelling(plan.head_kind, [*train, *given.weak], plan.head_options)
-    plan.task.refuse_labelling(plan.config, labelling)
+    labelling = plan.task.suit_labelling(plan.config, labelling)
     plan, data, notices = _read_training(plan, labelling, given, train, seed)
     dev_inputs = plan.reader.read(given.dev, cached=True, side=labelling.side(given.dev)) if given.dev else None
     encoder = plan.reader.encoder(cached=True)

@@ -131,9 +131,10 @@ class Tagger(StatesTask):
             raise OptionError(f"word_dropout is not for a {kind} head, which is trained at once; leave it out")
 
     @staticmethod
-    def refuse_labelling(config: TaggerConfig, labelling: Labelling) -> None:
+    def suit_labelling(config: TaggerConfig, labelling: Labelling) -> Labelling:
         if isinstance(labelling, WordLabelling) and (config.replace_mentions or config.share_evidence != "off"):
             raise ValueError("the training data have a label per word: leave out replace_mentions and share_evidence")
+        return labelling.with_distances() if config.live and isinstance(labelling, EntityLabelling) else labelling
 
     stages = staticmethod(temperature_stages)
 
@@ -171,8 +172,6 @@ class Tagger(StatesTask):
             taught = super().training_inputs(plan, labelling, examples, unread, seed)
             read = plan.reader.encoder(), plan.reader.reading.context
             inputs, notices = cut_inputs(*read, examples, taught.inputs, seed)
-            assert isinstance(labelling, EntityLabelling)
-            labelling.live = True  # from now on it says how far words were read
             return replace(taught, inputs=inputs, notices=notices)
         if not plan.config.memory:
             return super().training_inputs(plan, labelling, examples, unread, seed)

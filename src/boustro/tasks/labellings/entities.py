@@ -1,7 +1,8 @@
 """What the labellings of entities in sentences share: the reference, the score, and what can never be found."""
 
 from collections.abc import Sequence
-from typing import Any
+from copy import copy
+from typing import Any, Self
 
 import numpy as np
 
@@ -27,6 +28,12 @@ class EntityLabelling(Labelling):
         """`live` heads are told how far each word was read on (`live.distance`); whole text is read to its end."""
         super().__init__(scheme, labels)
         self.live = live
+
+    def with_distances(self) -> Self:
+        """The same of a `live` head."""
+        twin = copy(self)
+        twin.live = True
+        return twin
 
     def to_dict(self) -> dict[str, Any]:
         return super().to_dict() | ({"live": True} if self.live else {})
