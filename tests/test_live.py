@@ -263,7 +263,7 @@ def test_what_is_cut_is_what_a_stream_reads(tiny_pair):
     assert np.argmax(cut.side, 1).tolist() == [2] * 10 + [6, 6]
 
 
-@pytest.mark.parametrize("kind", ["memory", "pooled mentions"])
+@pytest.mark.parametrize("kind", ["memory of the training data", "pooled mentions"])
 def test_a_text_is_cut_as_an_engine_reads_it_word_by_word(make, kind, monkeypatch):
     """In blocks as alone; of the mentions of a word those count that are final, near enough, and in its row."""
     monkeypatch.setattr("boustro.live.cut.DELAYS", (2,))
