@@ -126,8 +126,8 @@ class TagDecoder(Decoder):
 
     def _go_on(self, soft: np.ndarray, starts: np.ndarray, final: int) -> None:
         for row in soft[: max(final, 0)]:
-            self._reached = starts + row
-            starts = self._through(self._reached)
+            self._reached = reached = starts + row
+            starts = self._through(reached)
 
     def _through(self, reached: np.ndarray) -> np.ndarray:
         """Log of the sum over all paths to each tag of the next word, without its own score."""

@@ -35,4 +35,4 @@ class Session:
 
     def run(self, given: Mapping[str, np.ndarray]) -> list[Any]:
         """The outputs."""
-        return self._session.run(None, dict(given))
+        return list(self._session.run(None, dict(given)))

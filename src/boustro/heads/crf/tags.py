@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,9 +12,9 @@ PREFIXED = re.compile("[BIES]-.")
 class Transitions(NamedTuple):
     """Valid tags to begin a sentence (C,), valid pairs (C, C; tag, next tag), and valid tags to end a sentence (C,)."""
 
-    starts: np.ndarray
-    pairs: np.ndarray
-    ends: np.ndarray
+    starts: Any
+    pairs: Any
+    ends: Any
 
 
 class Form(NamedTuple):
