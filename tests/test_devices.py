@@ -118,9 +118,10 @@ def test_mps_has_no_float64():
     ],
 )
 def test_a_tagger_is_trained_opened_and_used_there(pair, device, tmp_path, head, options):
-    tagger = boustro.Tagger("+".join(pair), head, **with_own(head, SMALL), **options, cache=tmp_path / "cache").fit(
-        DATA, DATA[:9]
-    )
+    small = with_own(head, SMALL)
+    if options.get("combine") == "concat":
+        small.pop("mix_epochs")
+    tagger = boustro.Tagger("+".join(pair), head, **small, **options, cache=tmp_path / "cache").fit(DATA, DATA[:9])
     assert {p.device.type for p in tagger.head.parameters()} == {device.type}
     assert len(tagger.predict(["Ada sold umbrellas.", ""])) == 2
     tagger.save_pretrained(tmp_path / "ner")

@@ -14,12 +14,13 @@ from boustro.export.options import MODULE, ExportOptions
 from boustro.output import check_output, check_target, give, only_errors
 from boustro.store import claim
 from boustro.tasks import EXPORT
+from boustro.text.places import Model
 
 DEFAULT = ExportOptions()
 
 
 def export(
-    folder: Positional[Path],
+    folder: Positional[Model],
     out: Path,
     options: ExportOptions = DEFAULT,
     data: Path | None = None,

@@ -77,7 +77,10 @@ def estimate(fitted: Fitted, data: TrainingSet, trained: float, seconds: float) 
         answers = answers_left_out(fitted, data, parts, share)
         gold, own = [data.gold[n] for n in sorted(answers)], [answers[n] for n in sorted(answers)]
         units, examples = fitted.labelling.units, len(gold)
-        drawn += bootstrap(units.statistic, [units.values(gold, own)[None]])
+        values = units.values(gold, own)
+        if not np.isfinite(values).all():
+            return {KEY: {"why_not": "these examples have nothing that an answer can be compared with"}}
+        drawn += bootstrap(units.statistic, [values[None]])
         sizes.append(round(share * float(np.mean([len(kept) for kept, _ in parts]))))
     return {KEY: _facts(fitted, drawn, sizes, examples, len(parts))}
 
