@@ -107,8 +107,9 @@ def _by_odds(
     The odds of a word are those of its tags against its best one, so products change with the transitions alone.
     """
     sizes, peaks, edge_peak = order.sizes.tolist(), words.amax(-1, keepdim=True), edge.amax(-1, keepdim=True)
-    products, reached = (words - peaks).exp_(), (edge - edge_peak).exp()
+    products, reached, found = (words - peaks).exp_(), (edge - edge_peak).exp(), []
     for own, num_going_on in zip(products.split(sizes, dim=1), [*sizes, 0][1:], strict=True):
+        found.append(reached.expand_as(own))
         reached = torch.bmm(own.mul_(reached)[:, :num_going_on], links)
     total = products.sum(-1)
     if not bool(((total > SMALL) & (total < 1 / SMALL)).all()):
@@ -116,7 +117,9 @@ def _by_odds(
     own = torch.empty_like(peaks).index_copy(1, order.rows, peaks)  # sentence after sentence
     summed = own.cumsum(1)
     before = (summed - own)[:, lengths.cumsum(0) - lengths].repeat_interleave(lengths, dim=1)
-    return products.clamp_min(TINY).log() + (summed - before)[:, order.rows] + edge_peak
+    # A word's own score is added as it is: it is in both messages, and is subtracted once.
+    others = torch.cat(found, dim=1).clamp_min(TINY).log()
+    return others + (words - peaks) + (summed - before)[:, order.rows] + edge_peak
 
 
 def _by_logs(words: Float[Tensor, "2 n C"], edge: Tensor, links: Tensor, order: TimeMajor) -> Float[Tensor, "2 n C"]:
