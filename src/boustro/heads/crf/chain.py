@@ -107,7 +107,8 @@ def _by_odds(
     The odds of a word are those of its tags against its best one, so products change with the transitions alone.
     """
     sizes, peaks, edge_peak = order.sizes.tolist(), words.amax(-1, keepdim=True), edge.amax(-1, keepdim=True)
-    products, reached, found = (words - peaks).exp_(), (edge - edge_peak).exp(), []
+    products, reached = (words - peaks).exp_(), (edge - edge_peak).exp()
+    found = [products[:, :0]]
     for own, num_going_on in zip(products.split(sizes, dim=1), [*sizes, 0][1:], strict=True):
         found.append(reached.expand_as(own))
         reached = torch.bmm(own.mul_(reached)[:, :num_going_on], links)
