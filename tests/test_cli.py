@@ -413,7 +413,7 @@ def test_help_begins_with_examples_that_the_command_takes_and_shows_what_is_used
     told = capsys.readouterr().out
     assert not re.search(r"default: (None|True|False|)\)|Range\(|True,False|\{None", told)
     options = set(re.findall(r"^  (--[a-z0-9-]+)", told, re.MULTILINE))
-    used = {f"--{option.replace('_', '-')}" for option in command.first.split()}
+    used = {f"--{option.rstrip('_').replace('_', '-')}" for option in command.first.split()}
     assert used <= options and set(re.findall(r"^  (--[a-z0-9-]+)", short, re.MULTILINE)) >= used
     for example in command.examples:
         given, *words = shlex.split(example)
