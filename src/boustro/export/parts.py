@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 from boustro.encoders.base import Encoder
-from boustro.encoders.codes import CodedVectors
 from boustro.encoders.concat import ConcatEncoder
 from boustro.encoders.lm import LMEncoder
 from boustro.encoders.masked import MaskedEncoder
@@ -181,13 +180,3 @@ class HeadScores(nn.Module):
         if self._side:
             vectors = torch.cat([vectors, rest.pop(0)], 1)
         return self.head.body(self.head.project(vectors), lengths)
-
-
-def code_memory(known: WordMeans, num_bytes: int) -> WordMeans:
-    """A memory whose vectors are codes, where it has enough of them."""
-    from boustro.encoders.codes import NUM_CENTROIDS, encode_vectors
-
-    if len(known.counts) < NUM_CENTROIDS:
-        return known
-    means = [m if isinstance(m, CodedVectors) else encode_vectors(m, num_bytes) for m in known.means]
-    return WordMeans(known.rows, known.counts, means)

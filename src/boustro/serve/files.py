@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from boustro.output import as_json
 from boustro.serve.batcher import Full
-from boustro.serve.http import Refused
+from boustro.serve.http import Refused, in_time
 from boustro.serve.served import Served
 from boustro.serve.watch import JSON_LINES
 
@@ -192,13 +192,7 @@ async def _chunks(body: AsyncIterator[bytes], most: int, seconds: float) -> Asyn
 
 async def _with_end(body: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
     """The same, with a line break at the end, which a last line may lack; `Refused` where nothing comes for a while."""
-    parts = aiter(body)
-    with contextlib.suppress(StopAsyncIteration):
-        while True:
-            try:
-                async with asyncio.timeout(seconds):
-                    data = await anext(parts)
-            except TimeoutError:
-                raise Refused(408, "slow_body", f"nothing came for {seconds:g} s; the rest is not read") from None
-            yield data
+    late = Refused(408, "slow_body", f"nothing came for {seconds:g} s; the rest is not read")
+    async for data in in_time(aiter(body), seconds, late):
+        yield data
     yield b"\n"

@@ -20,7 +20,7 @@ import errno
 import hmac
 import socket
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -222,6 +222,18 @@ async def drain(receive: Any) -> None:
             while more and size < DRAIN_BYTES:
                 message = await receive()
                 size, more = size + len(message.get("body", b"")), message.get("more_body", False)
+
+
+async def in_time(parts: AsyncIterator[Any], seconds: float, late: Refused) -> AsyncIterator[Any]:
+    """The same parts; raises `late` where nothing comes for so many seconds."""
+    with contextlib.suppress(StopAsyncIteration):
+        while True:
+            try:
+                async with asyncio.timeout(seconds):
+                    part = await anext(parts)
+            except TimeoutError:
+                raise late from None
+            yield part
 
 
 def host_name(header: str) -> str:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from boustro.output import as_json
 from boustro.serve.files import Spool
-from boustro.serve.http import Refused
+from boustro.serve.http import Refused, in_time
 from boustro.serve.served import Served
 from boustro.serve.watch import PLAIN, media_type
 
@@ -88,7 +88,7 @@ class Streams:
         async def work() -> None:
             try:
                 found = self.service.find(request.query_params.get("model"))
-                texts = decoded(_patiently(request.stream(), self.service.limits.idle))
+                texts = decoded(self._in_time(request.stream()))
                 async for message in self.answer(found, request.query_params, texts):
                     for event in message.pop("events"):
                         spool.write(sent(event["kind"], event))
@@ -107,6 +107,11 @@ class Streams:
             finally:
                 job.cancel()
 
+    def _in_time(self, parts: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """The same; `Refused` where nothing comes for a while."""
+        idle = self.service.limits.idle
+        return in_time(parts, idle, Refused(408, "idle", f"nothing came for {idle:g} s, so the stream has ended"))
+
     async def answer_socket(self, socket: "WebSocket") -> None:
         """Answer a WebSocket until the text ends."""
         given = socket.query_params
@@ -115,8 +120,7 @@ class Streams:
         try:
             with self.admit():
                 model = self.service.find(given.get("model"))
-                parts = _patiently(_messages(socket), self.service.limits.idle)
-                async for message in self.answer(model, given, parts):
+                async for message in self.answer(model, given, self._in_time(_messages(socket))):
                     await socket.send_text(as_json(message))
             await socket.close()
         except Left:
@@ -177,18 +181,6 @@ async def _messages(socket: "WebSocket") -> AsyncIterator[str]:
         if not message["text"]:
             return
         yield message["text"]
-
-
-async def _patiently(parts: AsyncIterator[Any], seconds: float) -> AsyncIterator[Any]:
-    """The same; `Refused` where nothing comes for a while."""
-    with contextlib.suppress(StopAsyncIteration):
-        while True:
-            try:
-                async with asyncio.timeout(seconds):
-                    part = await anext(parts)
-            except TimeoutError:
-                raise Refused(408, "idle", f"nothing came for {seconds:g} s, so the stream has ended") from None
-            yield part
 
 
 def _message(live: Any, events: list[Any]) -> dict[str, Any]:
