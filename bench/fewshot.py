@@ -1,8 +1,8 @@
-"""Many few-shot heads trained at once (`train_stacked`) or one after another: same heads, same steps.
+"""Many few-shot heads trained in one `solve` or in one each: same heads, same steps.
 
     plain         a loop in plain PyTorch, with pytorch-crf: modules, autograd, AdamW, padded batches
-    one by one    `train_head`, as `boustro fit` runs it; every head is compared with its copy in the stack
-    at once       `train_stacked`, as `boustro fewshot` runs it
+    one by one    a run each, as `boustro fit` trains it; every head is compared with its twin
+    at once       all runs in one call, as `boustro fewshot` trains them
 
     OMP_NUM_THREADS=2 python bench/fewshot.py --train train.txt --dev dev.txt
 
@@ -12,6 +12,7 @@ over its vectors, or one). Wall-clock, in one run, one after the other.
 """
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,13 +26,11 @@ from boustro.features.vectors import VectorReader, Vectors, vector_source
 from boustro.heads.base import Head
 from boustro.heads.factored import factored_tags
 from boustro.heads.inputs import Inputs
-from boustro.heads.many.groups import HeadRun
-from boustro.heads.many.stack import StackedHeads
-from boustro.heads.many.training import train_stacked
-from boustro.heads.registry import HEADS, make_head
-from boustro.heads.rows import sentence_rows
-from boustro.heads.training import predict_inputs, train_head
+from boustro.heads.tag_all import tag_all
+from boustro.heads.training import predict_inputs
 from boustro.studies.core.draws import draw_all, entity_types
+from boustro.studies.fewshot.heads import train_by_steps
+from boustro.studies.fewshot.options import ShotOptions
 from boustro.studies.fewshot.scoring import tag_ids
 from boustro.tasks.data import read_data
 
@@ -39,44 +38,30 @@ TRAINED = (("linear", None, False), ("mlp", 64, False), ("mlp", 64, True))
 """Kind, hidden width, CRF. Matrix products dominate a wider mlp, so two cores limit its gain."""
 
 
-def one_by_one(
-    kind: str, hidden: int | None, taught: Vectors, tags: np.ndarray, labels: list[str], runs: list[HeadRun], crf: bool
-):
-    """Train the heads with `train_head`."""
-    heads = []
-    for run in runs:
-        sentences = np.array(run.sentences)
-        rows, _ = sentence_rows(taught.starts, sentences)
-        own = torch.from_numpy(tags[rows])
-        torch.manual_seed(run.seed)
-        own = {"hidden": hidden, "crf": crf, "dropout": run.dropout, "standardise": False}
-        own |= {"epochs": run.epochs, "lr": run.lr, "weight_decay": run.weight_decay, "mix_epochs": 0}
-        own |= {"batch_sentences": run.batch_sentences}
-        chosen = HEADS[kind].options.of_saved(own)
-        head = make_head(kind, chosen, ((1, taught.words.shape[1]),), labels)
-        lengths, targets = np.diff(taught.starts)[sentences], lambda _, batch, own=own: own[batch]
-        inputs = Inputs([taught.words[rows][:, None]], lengths)
-        train_head(head, inputs, targets, run.seed, bf16=False)  # heads that are trained together are in fp32
-        heads.append(head)
-    return heads
+Run = tuple[ShotOptions, np.ndarray, int]
+"""Options, the numbers of the sentences, the seed."""
 
 
-def plain(
-    kind: str, hidden: int | None, taught: Vectors, tags: np.ndarray, labels: list[str], runs: list[HeadRun], crf: bool
-):
+def steps_of(run: Run) -> int:
+    options, sentences, _ = run
+    return options.epochs * -(-len(sentences) // options.batch_sentences)
+
+
+def plain(hidden: int | None, taught: Vectors, tags: np.ndarray, labels: list[str], runs: list[Run], crf: bool):
     """A plain PyTorch loop without Boustro."""
     vectors, width = torch.from_numpy(taught.words).float(), taught.words.shape[1]
     for run in runs:
-        torch.manual_seed(run.seed)
-        inner = [nn.Linear(width, hidden), nn.ReLU(), nn.Dropout(run.dropout)] if hidden else []
-        body = nn.Sequential(nn.Dropout(run.dropout), *inner, nn.Linear(hidden or width, len(labels)))
+        options, sentences, seed = run
+        torch.manual_seed(seed)
+        inner = [nn.Linear(width, hidden), nn.ReLU(), nn.Dropout(options.dropout)] if hidden else []
+        body = nn.Sequential(nn.Dropout(options.dropout), *inner, nn.Linear(hidden or width, len(labels)))
         chain = CRF(len(labels), batch_first=True)
         parameters = [*body.parameters(), *(chain.parameters() if crf else ())]
-        optimizer = torch.optim.AdamW(parameters, run.lr, weight_decay=run.weight_decay)
-        scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, run.steps)
-        order = np.random.default_rng(run.seed)
-        for _ in range(run.epochs):
-            for batch in np.array_split(order.permutation(run.sentences), run.steps // run.epochs):
+        optimizer = torch.optim.AdamW(parameters, options.lr, weight_decay=options.weight_decay)
+        scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, steps_of(run))
+        order = np.random.default_rng(seed)
+        for _ in range(options.epochs):
+            for batch in np.array_split(order.permutation(sentences), steps_of(run) // options.epochs):
                 spans = [slice(taught.starts[s], taught.starts[s + 1]) for s in batch]
                 x = pad_sequence([vectors[span] for span in spans], batch_first=True)
                 y = pad_sequence([torch.from_numpy(tags[span]) for span in spans], batch_first=True, padding_value=-100)
@@ -98,12 +83,12 @@ def tag_one_by_one(heads: list[Head], asked: Vectors) -> np.ndarray:
     return np.stack([np.concatenate([ids for ids, _ in one]) for one in answers])
 
 
-def check(stacked: StackedHeads, heads: list[Head], ours: np.ndarray, theirs: np.ndarray) -> str:
+def check(together: list[Head], heads: list[Head], ours: np.ndarray, theirs: np.ndarray) -> str:
     """The largest difference of a parameter, and the share of words with equal tags."""
     worst = max(
-        float((own - head.state_dict()[name]).abs().max())
-        for m, head in enumerate(heads)
-        for name, own in stacked.state(m).items()
+        float((own - other).abs().max())
+        for pair in zip(together, heads, strict=True)
+        for own, other in zip(*(head.parameters() for head in pair), strict=True)
     )
     return f"{worst:.0e}, {100 * (ours == theirs).mean():.3f}%"
 
@@ -127,12 +112,15 @@ def main(
     reader = VectorReader(vector_source(encoder, train_data), train_data)
     taught, asked = reader.train_vectors(every), reader.vectors(dev_data)
     tags = tag_ids([train_data[s] for s in every], types)
-    own = [tuple(int(i) for i in np.searchsorted(every, draw)) for draw in draws]
-    common = {"epochs": epochs, "batch_sentences": batch_sentences, "dropout": dropout}
+    own = [np.searchsorted(every, draw) for draw in draws]
+
+    def options(m: int) -> ShotOptions:
+        return ShotOptions(epochs=epochs, batch_sentences=batch_sentences, dropout=dropout, lr=rates[m % 10])
+
     rates = [1e-4 * 1.5**n for n in range(10)]
     sets = {
-        "draws": [HeadRun(sentences=own[m], seed=m, lr=rates[m % 10], **common) for m in range(heads)],
-        "search": [HeadRun(sentences=own[m // 10], seed=1, lr=rates[m % 10], **common) for m in range(heads)],
+        "draws": [(options(m), own[m], m) for m in range(heads)],
+        "search": [(options(m), own[m // 10], 1) for m in range(heads)],
     }
     sentences = sum(map(len, draws)) / heads
     print(
@@ -144,23 +132,25 @@ def main(
     print("|---|---|" + "---:|" * 8)
     for kind, hidden, crf in TRAINED:
         for name, runs in sets.items():
-            train_stacked(kind, taught.words, taught.starts, tags, labels, runs[:2], hidden, crf)  # warm up
+            own_runs = [(replace(how, hidden=hidden), *rest) for how, *rest in runs]
+            given = kind, taught.words, taught.starts, tags, labels
+            train_by_steps(*given, own_runs[:2], crf)  # warm up
             marks = [time.perf_counter()]
-            stacked = train_stacked(kind, taught.words, taught.starts, tags, labels, runs, hidden, crf)
+            together = train_by_steps(*given, own_runs, crf)
             marks.append(time.perf_counter())
-            ours = stacked.best_tags(asked.words, asked.starts)
+            ours = tag_all(together, asked.words, asked.starts)
             marks.append(time.perf_counter())
-            single = one_by_one(kind, hidden, taught, tags, labels, runs, crf)
+            single = [head for run in own_runs for head in train_by_steps(*given, [run], crf)]
             marks.append(time.perf_counter())
             theirs = tag_one_by_one(single, asked)
             marks.append(time.perf_counter())
-            plain(kind, hidden, taught, tags, labels, runs, crf)
+            plain(hidden, taught, tags, labels, runs, crf)
             marks.append(time.perf_counter())
             a, b, c, d, e = np.diff(marks)
             label = (kind if hidden is None else f"{kind} {hidden}") + (" + CRF" if crf else "")
             print(
                 f"| {label} | {name} | {e:.1f} s | {c:.1f} s | {c + d:.1f} s | {a:.2f} s | {a + b:.2f} s "
-                f"| {e / a:.1f} | {c / a:.1f}, {(c + d) / (a + b):.1f} | {check(stacked, single, ours, theirs)} |",
+                f"| {e / a:.1f} | {c / a:.1f}, {(c + d) / (a + b):.1f} | {check(together, single, ours, theirs)} |",
                 flush=True,
             )
 

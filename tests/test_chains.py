@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from boustro.heads.crf.chain import expectations
 from boustro.heads.crf.decode import Chain
 from boustro.heads.crf.layer import valid_tensors
-from boustro.heads.many.losses import expected_counts
+from boustro.heads.lockstep.gradients import expected_counts
 
 TAG_SETS = [["O", "B-X", "I-X", "B-Y", "I-Y"], ["I-X", "O", "B-X", "E-X", "S-X"], ["O"], ["O", "I-X", "I-Y"]]
 

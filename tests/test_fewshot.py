@@ -10,7 +10,7 @@ import pytest
 from boustro.cli.main import main
 from boustro.features.vectors import VectorReader, vector_source
 from boustro.heads.closed_form import CLOSED_FORMS
-from boustro.heads.many.passes import PASSES
+from boustro.heads.registry import HEADS
 from boustro.studies.fewshot.heads import resolve_head
 from boustro.studies.fewshot.options import ShotOptions
 from boustro.studies.fewshot.report import curve_figure, scores, summary, verdict
@@ -166,7 +166,7 @@ def test_a_study_of_nothing_is_refused(change, message):
 def test_auto_changes_with_the_number_of_shots_and_gives_way_to_what_is_asked_for():
     for fewest, (head, tags) in TagLabelling.shot_heads:
         assert resolve_head(TagLabelling, "auto", "auto", max(fewest, 1)) == (head, tags)
-        assert head.removesuffix("+crf") in {*CLOSED_FORMS, *PASSES} and tags in TagLabelling.shot_tags
+        assert head.removesuffix("+crf") in {*CLOSED_FORMS, *HEADS} and tags in TagLabelling.shot_tags
     assert resolve_head(TagLabelling, "lda", "auto", 4) == ("lda", TagLabelling.shot_heads[-1][1][1])
 
 

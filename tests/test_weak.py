@@ -194,12 +194,12 @@ def test_weak_examples_with_a_text_that_is_left_out_are_left_out_with_it(tiny_pa
     trained = []
     train = stages.train_stages
 
-    def spy(plan, labelling, head, data, numbers, weak):
-        kept = set(numbers.tolist())
+    def spy(like, data, numbers, weak):
+        kept, plan = set(numbers.tolist()), like.plan
         left = {stages.text_of(plan.task.parts, own) for n, own in enumerate(data.gold) if n not in kept}
         shared = [n for n in weak if stages.text_of(plan.task.parts, data.examples[n]) in left]
         trained.append((len(left), shared, len(weak)))
-        return train(plan, labelling, head, data, numbers, weak)
+        return train(like, data, numbers, weak)
 
     monkeypatch.setattr(stages, "train_stages", spy)
     silver = [(["A", "da", "left", "early"], ["B-PER", "I-PER", "O", "O"]), *GOLD[1:], *GOOD[:4]]

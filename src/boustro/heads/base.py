@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from boustro.heads.inputs import Inputs
 from boustro.heads.mix import MIXES, Mixes, StreamProjection
 from boustro.heads.options import HeadOptions
+from boustro.heads.registry import HeadShape
 
 MakeBody = Callable[[int, int, Any], nn.Module]
 """From the width of the input, the number of labels, and the options, of the class that the kind of head names."""
@@ -66,6 +67,11 @@ class Head(nn.Module, ABC):
         self.projection = StreamProjection(self.widths, options.projected) if options.projected else nn.Identity()
         width = options.projected * len(self.widths) if options.projected else sum(self.widths)
         self.body = make_body(width + side, len(self.labels), options)
+
+    @property
+    def shape(self) -> HeadShape:
+        """What it has in common with others of its kind, see `heads.solve`."""
+        return HeadShape(self.kind, self.streams, self.labels, self.side)
 
     def project(self, vectors: Float[Tensor, "N e"]) -> Float[Tensor, "N d"]:
         """The input of the body: the mixed vectors, projected where the options say so; side features as they are."""

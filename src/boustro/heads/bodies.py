@@ -13,6 +13,7 @@ block also where BERT applies it. `hidden=None` is d.
 Source: backward-LM paper, section 3.3 and appendix A (hidden = 768 for the block).
 """
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -28,9 +29,16 @@ HEAD_WIDTH, GROUP_SENTENCES = 64, 32  # sentences of similar length are padded t
 class PerWord(nn.Sequential):
     """A body that scores every word independently: affine maps, dropout before each, ReLU between them."""
 
-    def maps(self) -> dict[str, nn.Linear]:
-        """Its affine maps in the order in which they are applied, by their names in a head; see `heads.many`."""
-        return {f"body.{name}": layer for name, layer in self.named_children() if isinstance(layer, nn.Linear)}
+    def maps(self) -> list[nn.Linear]:
+        """Its affine maps in the order in which they are applied; `heads.lockstep` and `heads.tag_all` write it out."""
+        return [layer for layer in self if isinstance(layer, nn.Linear)]
+
+    @torch.no_grad()
+    def fill(self, weight: np.ndarray, bias: np.ndarray) -> None:
+        """Set its only affine map: weight (C, d), bias (C,)."""
+        (layer,) = self.maps()
+        layer.weight.copy_(torch.from_numpy(weight))
+        layer.bias.copy_(torch.from_numpy(bias))
 
     def forward(self, x: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "N C"]:
         return super().forward(x)

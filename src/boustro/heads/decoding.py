@@ -35,13 +35,17 @@ class TagDecoder:
             probabilities = self._marginals(scores, lengths)
             if self.options.threshold is not None:
                 return self._likely(scores, lengths, probabilities, self.options.threshold)
-            ids = best_path(scores.astype(np.float64), lengths, self.chain)
         else:
             probabilities = softmax(scores / np.float32(self.temperature))
-            valid = self.options.decode == "valid"
-            ids = best_valid(scores, lengths, self.labels) if valid else scores.argmax(-1)
+        ids = self.best(scores, lengths)
         chosen = np.take_along_axis(probabilities, ids[:, None], 1)[:, 0]
         return per_sentence(ids, chosen, lengths)
+
+    def best(self, scores: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """(N,) the ids of the best sequence of tags, whatever the threshold."""
+        if self.chain:
+            return best_path(scores.astype(np.float64), lengths, self.chain)
+        return best_valid(scores, lengths, self.labels) if self.options.decode == "valid" else scores.argmax(-1)
 
     def candidates(self, scores: np.ndarray, lengths: np.ndarray) -> list[Any]:
         """Per sentence (start, end, number of the type, probability) of every entity that is not very improbable.

@@ -113,6 +113,19 @@ def make_head(
     return _named(made.head)(kind, _named(made.body), options, streams, labels, side)
 
 
+class HeadShape(NamedTuple):
+    """What heads of one kind have in common, whatever their options; arguments as of `make_head`."""
+
+    kind: str
+    streams: tuple[tuple[int, int], ...]
+    labels: tuple[str, ...]
+    side: int = 0
+
+    def make(self, options: HeadOptions) -> "Head":
+        """A head with randomly initialised weights."""
+        return make_head(self.kind, options, *self[1:])
+
+
 def _named(place: str) -> Any:
     module, _, name = place.partition(":")
     return getattr(import_module(module, "boustro.heads"), name)

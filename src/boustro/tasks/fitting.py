@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
 
 from boustro.encoders.base import Encoder
 from boustro.encoders.windows import group_sentences
@@ -49,7 +48,6 @@ def fit(plan: Plan[Any], given: Examples, seed: int, then: Sequence[Then] = ()) 
     dev_inputs = plan.reader.read(given.dev, cached=True, side=labelling.side(given.dev)) if given.dev else None
     encoder = plan.reader.encoder(cached=True)
     learning = time.monotonic()
-    torch.manual_seed(seed)
     fitted = Fitted(plan, labelling, new_head(plan, labelling, train, data.inputs.side_width))
     if dev_inputs:
         data = replace(data, dev=Dev(dev_inputs, lambda outputs: _value(fitted, outputs, given.dev)))
@@ -61,10 +59,9 @@ def fit(plan: Plan[Any], given: Examples, seed: int, then: Sequence[Then] = ()) 
             without = _fit_without(plan, given, seed, tried, then)
             seconds = round(without.record["train_seconds"] + choosing, 2)
             return replace(without, record=without.record | {"train_seconds": seconds})
-        torch.manual_seed(seed)
     data = replace(data, weight=weight)
-    log = train_stages(plan, labelling, fitted.head, data)
-    trained, facts = fitted, {"calibration": None}
+    head, log = train_stages(fitted, data)
+    trained, facts = replace(fitted, head=head), {"calibration": None}
     for stage in plan.task.stages(plan.config):
         trained, own = stage(trained, data)
         facts |= own

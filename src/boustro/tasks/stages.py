@@ -13,52 +13,39 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
 
 from boustro.features.sentences import Parts
 from boustro.heads.base import Head
-from boustro.heads.registry import make_head
-from boustro.heads.training import TrainLog, predict_inputs, train_head
+from boustro.heads.solve import Run, Solved, solve
+from boustro.heads.training import predict_inputs
 from boustro.tasks.fitted import Fitted, TrainingSet
 from boustro.tasks.folds import left_out
-from boustro.tasks.labellings import Labelling
-from boustro.tasks.plan import Plan
 
 WEIGHTS = (0.0, 0.1, 0.3, 1.0)
 FOLDS = 3
 
 
 def train_stages(
-    plan: Plan[Any],
-    labelling: Labelling,
-    head: Head,
-    data: TrainingSet,
-    numbers: np.ndarray | None = None,
-    weak: np.ndarray | None = None,
-) -> TrainLog:
-    """Train `head` on the examples with these numbers, by default all but the weak ones.
+    like: Fitted, data: TrainingSet, numbers: np.ndarray | None = None, weak: np.ndarray | None = None
+) -> Solved:
+    """A head like that of a model, trained on the examples with these numbers, by default all but the weak ones.
 
     It learns from weak ones (all, or those with the numbers `weak`) first, where their weight is above 0.
     """
-    targets, noise = labelling.targets(data.examples), plan.task.noise(plan)
+    plan, head = like.plan, like.head
+    targets, noise = like.labelling.targets(data.examples), plan.task.noise(plan)
 
-    def train(chosen: np.ndarray, **how: Any) -> TrainLog:
-        return train_head(
-            head,
-            data.inputs.select(chosen),
-            lambda some, rows: targets(chosen[some], rows),
-            seed=data.seed,
-            device=plan.device,
-            noise=noise,
-            **how,
-        )
+    def train(chosen: np.ndarray, **how: Any) -> Solved:
+        run = Run(head.options, data.seed, chosen, **how)
+        return solve(head.shape, data.inputs, targets, [run], plan.device, noise)[0]
 
     numbers = data.numbers if numbers is None else numbers
     silver = data.weak_numbers if weak is None else weak
     if data.weight and len(silver):
         places = np.split(np.arange(len(numbers) + len(silver)), [len(numbers)])
-        train(np.concatenate([numbers, silver]), groups=list(zip(places, (1.0, data.weight), strict=True)))
-        return train(numbers, dev=data.dev, started=True)
+        groups = list(zip(places, (1.0, data.weight), strict=True))
+        first = train(np.concatenate([numbers, silver]), groups=groups)
+        return train(numbers, dev=data.dev, head=first.head)
     return train(numbers, dev=data.dev)
 
 
@@ -70,11 +57,7 @@ def train_on_part(fitted: Fitted, data: TrainingSet, kept: np.ndarray) -> Head:
     parts = fitted.plan.task.parts
     hidden = {text_of(parts, data.gold[n]) for n in np.setdiff1d(np.arange(len(data.gold)), kept)}
     weak = np.array([n for n in data.weak_numbers if text_of(parts, data.examples[n]) not in hidden], np.int64)
-    made = fitted.head
-    torch.manual_seed(data.seed)
-    head = make_head(made.kind, made.options, made.streams, made.labels, made.side)
-    train_stages(fitted.plan, fitted.labelling, head, data, kept, weak)
-    return head
+    return train_stages(fitted, data, kept, weak).head
 
 
 def text_of(parts: Parts, example: Any) -> tuple[str, ...]:

@@ -58,16 +58,13 @@ def make_tagger(live: LiveTagger, reader: VectorReader, spec: str, train: Sequen
     streams = tuple((s.num_layers, s.width) for s in reader.encoder.streams)
     head = make_head("linear", tagger.head_options, streams, labelling.labels)
     assert isinstance(head, TaggingHead) and isinstance(head.body, PerWord) and head.crf
-    (layer,) = head.body.maps().values()
-    weight, bias = live.linear()
     with torch.no_grad():
         for mix, (first, fitted) in zip(head.mixes, reader.mixes, strict=True):
             mix.mean[first:].copy_(fitted.mean)
             mix.scale[first:].copy_(fitted.scale)
             if isinstance(mix, LayerMix) and mix.weights is not None:
                 mix.weights[:first] = NEVER
-        layer.weight.copy_(torch.from_numpy(weight))
-        layer.bias.copy_(torch.from_numpy(bias))
+    head.body.fill(*live.linear())
     head.crf.load_state_dict(live.make_crf().state_dict())
     head.to(tagger.device)
     tagger.fitted = Fitted(tagger.plan, labelling, head, _record(reader.encoder, head, train))

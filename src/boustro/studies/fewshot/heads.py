@@ -6,8 +6,8 @@
     factored  entities without types; and the type of an entity    entities, each typed as a whole (heads.factored)
 
 Heads: ridge, logistic and lda in closed form (heads.closed_form); linear and mlp by gradient descent, with or without
-a CRF (heads.many). Factored heads find entities by inside and outside, with a CRF by B, I and O. The heads of all
-draws are one stack, which predicts in one pass.
+a CRF (heads.solve). Factored heads find entities by inside and outside, with a CRF by B, I and O. The heads of all
+draws predict in one pass (heads.tag_all).
 """
 
 from collections.abc import Callable, Sequence
@@ -16,17 +16,18 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
 from boustro.features.vectors import Vectors
+from boustro.heads.base import Head
 from boustro.heads.closed_form import CLOSED_FORMS, LabelledWords, LinearSolution
 from boustro.heads.factored import Runs, compose_tags, factored_tags, mean_vectors
-from boustro.heads.many.groups import HeadRun
-from boustro.heads.many.passes import PASSES
-from boustro.heads.many.stack import StackedHeads, stack_linear
-from boustro.heads.many.training import train_stacked
+from boustro.heads.inputs import Inputs
 from boustro.heads.options import HeadOptions, HiddenOptions
-from boustro.heads.registry import HEADS
+from boustro.heads.registry import HEADS, HeadShape
 from boustro.heads.rows import sentence_rows
+from boustro.heads.solve import Run, solve
+from boustro.heads.tag_all import linear_head, tag_all
 from boustro.metrics.arrays import find_spans
 from boustro.metrics.spans import parse_tag
 from boustro.studies.fewshot.options import AUTO, ShotOptions
@@ -64,7 +65,7 @@ def resolve_head(labelling: type[Labelling], head: str, tags: str, shots: int) -
 def unread_by(labelling: type[Labelling], heads: Sequence[str], shots: Sequence[int]) -> set[str]:
     """The options that none of these heads reads: those of training by steps, and the width inside the head."""
     kinds = {resolve_head(labelling, head, AUTO, count)[0].partition(WITH_CRF)[0] for head in heads for count in shots}
-    read = {name for kind in kinds & PASSES.keys() for name in HEADS[kind].option_names()}
+    read = {name for kind in kinds & HEADS.keys() - CLOSED_FORMS.keys() for name in HEADS[kind].option_names()}
     own = {option.name for option in fields(HiddenOptions)} - {option.name for option in fields(HeadOptions)}
     return own & {option.name for option in fields(ShotOptions)} - read
 
@@ -102,7 +103,8 @@ def _tag_as(
     labels, wanted = _relabel(train, RELABEL[tags].rename)
     heads, strengths = _train(head, train.vectors.words, train.vectors.starts, wanted, labels, draws, options)
     whole = head.endswith(WITH_CRF) or RELABEL[tags].in_sequence
-    return DrawTags(heads.best_tags(asked.words, asked.starts if whole else None), labels, [[s] for s in strengths])
+    found = tag_all(heads, asked.words, asked.starts if whole else None)
+    return DrawTags(found, labels, [[s] for s in strengths])
 
 
 def _tag_factored(
@@ -112,7 +114,7 @@ def _tag_factored(
     starts, words, crf = train.vectors.starts, train.vectors.words, head.endswith(WITH_CRF)
     labels, wanted = _relabel(train, RELABEL["boundaries" if crf else "inside"].rename)
     where, where_strengths = _train(head, words, starts, wanted, labels, draws, options)
-    found = where.best_tags(asked.words, asked.starts if crf else None)
+    found = tag_all(where, asked.words, asked.starts if crf else None)
     gold = find_spans(train.tags, factored_tags(train.types), starts, train.types)
     entities = Runs(gold.first, gold.stop)
     what, what_strengths = _train(
@@ -127,7 +129,7 @@ def _tag_factored(
     for draw, row in enumerate(found):
         spans = find_spans(row, labels, asked.starts, [ENTITY])
         runs = Runs(spans.first, spans.stop)
-        types = what[draw].best_tags(mean_vectors(asked.words, runs))[0]
+        (types,) = tag_all([what[draw]], mean_vectors(asked.words, runs))
         found[draw] = compose_tags(runs, types, len(row), len(train.types))
     strengths = [list(pair) for pair in zip(where_strengths, what_strengths, strict=True)]
     return DrawTags(found, factored_tags(train.types), strengths)
@@ -139,15 +141,15 @@ def _label_texts(
     """The labels of texts or pairs. Closed forms choose what they read; others read the mean."""
     assert isinstance(asked, TextVectors)
     views, labels, vectors = asked.views, text_tags(train.types), train.vectors.words
-    if head in PASSES:
+    if head not in CLOSED_FORMS:
         mean = views.blocks["mean"]
         heads, _ = _train(head, vectors[:, mean], train.vectors.starts, train.tags, labels, draws, options)
-        return DrawTags(heads.best_tags(asked.words[:, mean]), labels, [])
+        return DrawTags(tag_all(heads, asked.words[:, mean]), labels, [])
     solve = partial(_solve_closed, head)
     solved = [solve_best(views, vectors[draw], train.tags[draw], len(labels), solve) for draw in draws]
-    heads = _stacked([solution for solution, _ in solved], labels)
+    heads = [linear_head(solution.weight, solution.bias, labels) for solution, _ in solved]
     strengths = [[solution.strength] for solution, _ in solved]
-    return DrawTags(heads.best_tags(asked.words), labels, strengths, [blocks for _, blocks in solved])
+    return DrawTags(tag_all(heads, asked.words), labels, strengths, [blocks for _, blocks in solved])
 
 
 TAGGERS: dict[str, Callable[..., DrawTags]] = {
@@ -163,10 +165,23 @@ def text_tags(types: Sequence[str]) -> list[str]:
     return [f"B-{label}" for label in types]
 
 
-def run_of(options: ShotOptions, sentences: np.ndarray, seed: int) -> HeadRun:
-    """How one head is trained on these sentences."""
-    chosen = {f.name: getattr(options, f.name) for f in fields(HeadRun) if f.name not in ("sentences", "seed")}
-    return HeadRun(sentences=tuple(map(int, sentences)), seed=seed, **chosen)
+def train_by_steps(
+    kind: str,
+    vectors: np.ndarray,
+    starts: np.ndarray,
+    tags: np.ndarray,
+    labels: Sequence[str],
+    runs: Sequence[tuple[ShotOptions, np.ndarray, int]],
+    crf: bool = False,
+) -> list[Head]:
+    """A head for each run: its options, the numbers of its sentences, its seed."""
+    fixed = {"crf": crf, "standardise": False, "mix_epochs": 0}
+    given = [(HEADS[kind].options.of_saved({**vars(how), **fixed}), seed, draw) for how, draw, seed in runs]
+    ids, inputs = torch.from_numpy(tags), Inputs([vectors[:, None]], np.diff(starts))
+    shape = HeadShape(kind, ((1, vectors.shape[1]),), tuple(labels))
+    return [
+        own.head for own in solve(shape, inputs, lambda _, rows: ids[rows], [Run(*own) for own in given], bf16=False)
+    ]
 
 
 def _relabel(train: LabelledVectors, rename: Callable[[str, str], str]) -> tuple[list[str], np.ndarray]:
@@ -184,22 +199,18 @@ def _train(
     labels: Sequence[str],
     draws: Sequence[np.ndarray],
     options: ShotOptions,
-) -> tuple[StackedHeads, list[float]]:
+) -> tuple[list[Head], list[float]]:
     """One head per draw, and the strengths of closed forms."""
     kind, crf, _ = head.partition(WITH_CRF)
-    if kind in PASSES:
-        runs = [run_of(options, draw, seed) for seed, draw in enumerate(draws, start=1)]
-        return train_stacked(kind, vectors, starts, tags, labels, runs, options.hidden, bool(crf)), []
+    if kind not in CLOSED_FORMS:
+        runs = [(options, draw, seed) for seed, draw in enumerate(draws, start=1)]
+        return train_by_steps(kind, vectors, starts, tags, labels, runs, bool(crf)), []
     solved = []
     for draw in draws:
         rows, own = sentence_rows(starts, draw)
         words = LabelledWords(vectors[rows].astype(np.float32), tags[rows], len(labels), own)
         solved.append(_solve_closed(head, words))
-    return _stacked(solved, labels), [s.strength for s in solved]
-
-
-def _stacked(solved: Sequence[LinearSolution], labels: Sequence[str]) -> StackedHeads:
-    return stack_linear(np.stack([s.weight for s in solved]), np.stack([s.bias for s in solved]), labels)
+    return [linear_head(s.weight, s.bias, labels) for s in solved], [s.strength for s in solved]
 
 
 def _solve_closed(head: str, words: LabelledWords) -> LinearSolution:

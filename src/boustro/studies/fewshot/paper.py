@@ -11,10 +11,10 @@ import numpy as np
 
 from boustro.features.vectors import VectorReader
 from boustro.heads.factored import factored_tags
-from boustro.heads.many.training import train_stacked
+from boustro.heads.tag_all import tag_all
 from boustro.metrics.arrays import compare_spans, find_spans
 from boustro.studies.core.cells import Cell
-from boustro.studies.fewshot.heads import run_of
+from boustro.studies.fewshot.heads import train_by_steps
 from boustro.studies.fewshot.scoring import JudgedSet, span_scores, training_words
 from boustro.studies.fewshot.stacked import StackedStudy
 
@@ -50,14 +50,14 @@ class PaperStudy(StackedStudy):
         grid = [(r, s, d) for r in RATES for s in SEEDS for d in DROPOUTS]
         picked = np.random.default_rng(0).permutation(len(grid))[: self.budget]
         runs = [
-            run_of(replace(self.options, lr=rate, dropout=dropout), chosen, seed)
+            (replace(self.options, lr=rate, dropout=dropout), chosen, seed)
             for rate, seed, dropout in (grid[i] for i in picked)
         ]
         tags, words = factored_tags(self.types), train.vectors
-        heads = train_stacked("mlp", words.words, words.starts, train.tags, tags, runs, self.options.hidden)
+        heads = train_by_steps("mlp", words.words, words.starts, train.tags, tags, runs)
 
         def scores(on: JudgedSet) -> list[dict[str, Any]]:
-            every = heads.best_tags(on.vectors.words)
+            every = tag_all(heads, on.vectors.words)
             found = (find_spans(ids, tags, on.vectors.starts, on.gold.labels) for ids in every)
             return [span_scores(compare_spans(on.gold, spans)) for spans in found]
 
@@ -65,7 +65,8 @@ class PaperStudy(StackedStudy):
         on_judged = on_dev if self.judged_on == "dev" else scores(judged[self.judged_on])
         rows = []
         for m in sorted(range(len(runs)), key=lambda m: -on_dev[m]["score"])[:BEST]:
-            run = {"lr": runs[m].lr, "seed": runs[m].seed, "dropout": runs[m].dropout, "dev_score": on_dev[m]["score"]}
+            options, _, seed = runs[m]
+            run = {"lr": options.lr, "seed": seed, "dropout": options.dropout, "dev_score": on_dev[m]["score"]}
             rows.append({"draw": 1, **self.sizes(draws[0]), **on_judged[m], "run": run})
         return rows
 

@@ -24,8 +24,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from boustro.heads.inputs import Targets
 from boustro.heads.registry import head_class, head_kind
-from boustro.heads.training import Dev, Targets, mix_all, train_head
+from boustro.heads.solve import Run, solve
+from boustro.heads.training import Dev, mix_all
 from boustro.tasks.answers import Answer
 from boustro.tasks.base import Task
 from boustro.tasks.distill.options import DEFAULT_DISTILL, DistillOptions
@@ -78,9 +80,7 @@ def distill(
     soft, split = _soft_targets(teacher, learned), len(learned)
     taught, plan = [*learned, *train], student.plan
     inputs = plan.reader.read(taught, cached=True, side=labelling.side(taught))
-    torch.manual_seed(seed)
-    head = new_head(plan, labelling, [], inputs.side_width)
-    fitted = Fitted(plan, labelling, head)
+    fitted = Fitted(plan, labelling, new_head(plan, labelling, [], inputs.side_width))
     hard, words = labelling.targets(train), int(inputs.sizes[:split].sum())
     dev_inputs = fitted.inputs(dev, cached=True) if dev else None
     on_dev = None
@@ -88,16 +88,14 @@ def distill(
         on_dev = Dev(dev_inputs, lambda outputs: fitted.score(dev, fitted.answers(outputs, dev)).value)
     encoded = time.monotonic()
     groups = [(np.arange(split), 1.0), *([(np.arange(split, len(inputs)), 1.0)] if train else [])]
-    log = train_head(
-        head,
+    ((head, log),) = solve(
+        fitted.head.shape,
         inputs,
         lambda some, rows: hard(some - split, rows - words) if some[0] >= split else soft(some, rows),
-        seed=seed,
-        dev=on_dev,
-        device=plan.device,
-        groups=groups,
+        [Run(fitted.head.options, seed, dev=on_dev, groups=groups)],
+        plan.device,
     )
-    trained, scores, calibration = calibrated_scores(fitted, dev, dev_inputs)
+    trained, scores, calibration = calibrated_scores(replace(fitted, head=head), dev, dev_inputs)
     record = {
         "seed": seed,
         "teacher": {"encoder": teacher.encoder_spec, "train": teacher.record.get("train")},

@@ -1,6 +1,6 @@
-"""Which words a step of many heads takes: runs, the batches that runs share, and the joint batch of several groups.
+"""Which words a step of many heads takes: the batches that heads share, and the joint batch of several groups.
 
-Runs with the same sentences, seed, dropout, epochs and batch size have the same batches and the same dropout masks:
+Heads with the same sentences, seed, dropout, epochs and batch size have the same batches and the same dropout masks:
 they form a *batch group*. A step takes one batch of each of several groups, without padding:
 
     group 0, two heads: words a b c      rows   a b c d e                      (words, each once)
@@ -10,60 +10,76 @@ k heads in a group; N words and P pairs of a step, ordered by group, then head, 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from boustro.heads.base import Head
+from boustro.heads.options import TrainedOptions
 from boustro.heads.rows import sentence_rows
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HeadRun:
-    """One head: the indices of its training sentences, and how it is trained."""
+class Member(NamedTuple):
+    """An untrained head, how it is trained on which sentences, and the state of the generator for its dropout."""
 
-    sentences: tuple[int, ...]
-    seed: int = 1
-    lr: float = 1e-3
-    weight_decay: float = 0.01
-    dropout: float = 0.1
-    epochs: int = 20
-    batch_sentences: int = 32
+    head: Head
+    options: TrainedOptions
+    sentences: np.ndarray
+    seed: int
+    generator: Tensor
+
+    @property
+    def batch(self) -> int:
+        """Sentences per step."""
+        return self.options.batch(len(self.sentences))
 
     @property
     def steps(self) -> int:
-        return self.epochs * -(-len(self.sentences) // self.batch_sentences)
+        return self.options.epochs * -(-len(self.sentences) // self.batch)
 
     @property
     def group(self) -> tuple:
-        """Runs with the same value form a batch group."""
-        return self.sentences, self.seed, self.dropout, self.epochs, self.batch_sentences
+        """Members with the same value form a batch group."""
+        return self.sentences.tobytes(), self.seed, self.options.dropout, self.options.epochs, self.batch
 
 
-@dataclass(frozen=True, slots=True)
 class BatchGroup:
-    """Runs that share their batches, the initial parameters of their heads, and the random generator for dropout."""
+    """Members that share their batches and the random generator for dropout."""
 
-    runs: Sequence[HeadRun]
-    initial: dict[str, Tensor]
-    generator: torch.Generator
+    def __init__(self, members: Sequence[Member]) -> None:
+        self.members, self.steps, self.dropout = members, members[0].steps, members[0].options.dropout
+        self.generator = torch.Generator()
+        self.generator.set_state(members[0].generator)
+
+    def __len__(self) -> int:
+        return len(self.members)
 
     def max_batch_words(self, starts: np.ndarray) -> int:
         """An upper bound on the words of a batch: the longest sentences together."""
-        run = self.runs[0]
-        lengths = np.diff(starts)[list(run.sentences)]
-        return int(np.sort(lengths)[-run.batch_sentences :].sum())
+        member = self.members[0]
+        lengths = np.diff(starts)[member.sentences]
+        return int(np.sort(lengths)[-member.batch :].sum())
+
+    def batches(self, starts: np.ndarray) -> Iterator["GroupBatch"]:
+        """Epoch by epoch, in the order of `heads.training.train_head`."""
+        member = self.members[0]
+        order, size = np.random.default_rng(member.seed), member.batch
+        for _ in range(member.options.epochs):
+            rows, own = sentence_rows(starts, member.sentences[order.permutation(len(member.sentences))])
+            lengths = np.diff(own)
+            for first in range(0, len(lengths), size):
+                last = min(first + size, len(lengths))
+                yield GroupBatch(rows[own[first] : own[last]], lengths[first:last])
 
 
 class TrainingWords(NamedTuple):
-    """Vectors (words, d) float16, where sentences start (sentences + 1,), tag ids (words,), names of tags."""
+    """Vectors (words, d) float16, where sentences start (sentences + 1,), tag ids (words,)."""
 
     vectors: Tensor
     starts: np.ndarray
     tags: np.ndarray
-    labels: Sequence[str]
 
 
 class GroupBatch(NamedTuple):
@@ -71,17 +87,6 @@ class GroupBatch(NamedTuple):
 
     rows: np.ndarray
     lengths: np.ndarray
-
-
-def batches(run: HeadRun, starts: np.ndarray) -> Iterator[GroupBatch]:
-    """The batches of a group, epoch by epoch, in the order of `train_head`."""
-    sentences, order, size = np.array(run.sentences), np.random.default_rng(run.seed), run.batch_sentences
-    for _ in range(run.epochs):
-        rows, own = sentence_rows(starts, sentences[order.permutation(len(sentences))])
-        lengths = np.diff(own)
-        for first in range(0, len(sentences), size):
-            last = min(first + size, len(sentences))
-            yield GroupBatch(rows[own[first] : own[last]], lengths[first:last])
 
 
 class JointBatch(NamedTuple):

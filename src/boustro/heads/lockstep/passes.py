@@ -15,46 +15,41 @@ k heads of a group and n of its words, P pairs (word, head) of all groups; d wid
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from boustro.heads.dropout import draw_kept, kept_scale
-from boustro.heads.many.groups import BatchGroup, JointBatch, TrainingWords
+from boustro.heads.lockstep.batches import BatchGroup, JointBatch, TrainingWords
 
 ScoreGradient = Callable[[Tensor, JointBatch], Tensor]
 """The gradient of the losses by scores (P, C), of a batch."""
-Stacks = dict[str, Tensor]
 
 
 class _Pass(ABC):
     """Writes the gradients of a batch's losses, with memory for the largest batch; what linear and mlp share."""
 
-    num_maps: ClassVar[int]
-    """Affine maps from the vectors to the scores."""
-
     def __init__(
         self,
         groups: Sequence[BatchGroup],
         words: TrainingWords,
-        parameters: Stacks,
-        gradients: Stacks,
+        parameters: Sequence[Tensor],
+        gradients: Sequence[Tensor],
         score_gradient: ScoreGradient,
     ) -> None:
-        self.score_gradient, self.num_heads = score_gradient, [len(group.runs) for group in groups]
-        body = [name for name in parameters if name.startswith("body.")]
+        """`parameters` (heads, …) are weight and bias of each map in turn, `gradients` those by them."""
+        self.score_gradient, self.num_heads = score_gradient, [*map(len, groups)]
         weights, biases, weight_gradients = (
-            [stacks[name].split(self.num_heads) for name in body if name.endswith(part)]
-            for stacks, part in ((parameters, "weight"), (parameters, "bias"), (gradients, "weight"))
+            [stack.split(self.num_heads) for stack in stacks]
+            for stacks in (parameters[::2], parameters[1::2], gradients[::2])
         )  # per map, per group (k, out, in), (k, out), (k, out, in)
         self.second = [*zip(weights[1], biases[1], weight_gradients[1], strict=True)] if len(weights) > 1 else []
         self._weights = [weight.flatten(0, 1).T for weight in weights[0]]  # (in, k · out)
         self._biases = [bias.flatten() for bias in biases[0]]
         self._weight_gradients = [gradient.flatten(0, 1) for gradient in weight_gradients[0]]
-        self.bias_gradients = [gradients[name] for name in body if name.endswith("bias")]
-        self.dropouts = [group.runs[0].dropout for group in groups]
+        self.bias_gradients = gradients[1::2]
+        self.dropouts = [group.dropout for group in groups]
         self.scales, self._generators = [*map(kept_scale, self.dropouts)], [group.generator for group in groups]
         most, width = [group.max_batch_words(words.starts) for group in groups], words.vectors.shape[1]
         pairs = int(np.dot(most, self.num_heads))
@@ -98,8 +93,6 @@ class _Pass(ABC):
 
 
 class _LinearPass(_Pass):
-    num_maps = 1
-
     def __call__(self, batch: JointBatch) -> None:
         words, scores = self.drop(batch), self.outputs[0][: batch.tags.shape[0]]
         for group, (x, s) in enumerate(zip(words, self.by_group(scores, batch), strict=True)):
@@ -108,8 +101,6 @@ class _LinearPass(_Pass):
 
 
 class _MlpPass(_Pass):
-    num_maps = 2
-
     def __call__(self, batch: JointBatch) -> None:
         words, (inner, scores) = self.drop(batch), (room[: batch.tags.shape[0]] for room in self.outputs)
         zs = self.by_group(inner, batch)
@@ -131,4 +122,5 @@ class _MlpPass(_Pass):
         self.first_gradients(words, back.mul_(inner.sign_()), batch)  # 0 where ReLU or dropout was
 
 
-PASSES: dict[str, type[_Pass]] = {"linear": _LinearPass, "mlp": _MlpPass}
+PASSES: dict[int, type[_Pass]] = {1: _LinearPass, 2: _MlpPass}
+"""By the number of affine maps from the vectors to the scores."""

@@ -3,7 +3,7 @@
     softmax   (probability of each tag - 1 for the gold one) / words
     CRF       (expected count of each tag - 1 for the gold one) / words; likewise for the CRF's own parameters
 
-H heads, P pairs of a word and a head (`many.groups`), N words of a batch's sentences, C tags.
+H heads, P pairs of a word and a head (`lockstep.batches`), N words of a batch's sentences, C tags.
 """
 
 from collections.abc import Sequence
@@ -17,9 +17,7 @@ from boustro.heads.crf.chain import exact, scaled
 from boustro.heads.crf.decode import TINY, Chain
 from boustro.heads.crf.layer import make_chain, valid_tensors
 from boustro.heads.layout import by_length, edges, time_major
-from boustro.heads.many.groups import JointBatch
-
-CRF_NAMES = ("crf.starts", "crf.transitions", "crf.ends")
+from boustro.heads.lockstep.batches import JointBatch
 
 
 class SoftmaxGradient:
@@ -34,12 +32,14 @@ class SoftmaxGradient:
 
 
 class CRFGradient:
-    """Of a CRF's negative log-likelihood; writes the gradients of the CRFs' own parameters (H, ...) as well."""
+    """Of a CRF's negative log-likelihood; writes the gradients of the CRFs' own parameters (H, ...) as well.
 
-    def __init__(self, labels: Sequence[str], parameters: dict[str, Tensor], gradients: dict[str, Tensor]) -> None:
+    The latter are given in the order of `crf.layer.CRF`: starts, transitions, ends.
+    """
+
+    def __init__(self, labels: Sequence[str], parameters: Sequence[Tensor], gradients: Sequence[Tensor]) -> None:
         self._valid, self._onehot = valid_tensors(labels), torch.eye(len(labels), dtype=torch.float64)
-        self._parameters = [parameters[name] for name in CRF_NAMES]
-        self._gradients = [gradients[name] for name in CRF_NAMES]
+        self._parameters, self._gradients = parameters, gradients
 
     def __call__(self, scores: Tensor, batch: JointBatch) -> Tensor:
         num_heads, num_tags = len(batch.lengths), scores.shape[1]

@@ -1,0 +1,165 @@
+"""Heads that are trained together are those that each run gives alone."""
+
+import numpy as np
+import pytest
+import torch
+
+from boustro.heads import solve as module
+from boustro.heads.base import Head
+from boustro.heads.inputs import Inputs
+from boustro.heads.lockstep.train import CACHE_BYTES
+from boustro.heads.registry import HEADS, HeadShape
+from boustro.heads.solve import Run, solve
+from boustro.heads.tag_all import tag_all
+from boustro.heads.training import Dev, predict_inputs
+
+LABELS = ("O", "B-A", "I-A")
+WIDTH = 18  # 18 words of width 18 are no multiple of four dropout numbers
+LENGTHS = np.random.default_rng(5).integers(1, 9, 14)
+STARTS = np.concatenate([[0], np.cumsum(LENGTHS)])
+TAGS = np.random.default_rng(6).integers(0, len(LABELS), STARTS[-1])
+BEFORE = np.concatenate([[0], TAGS[:-1]])
+TAGS[(TAGS == 2) & ((BEFORE == 0) | np.isin(np.arange(len(TAGS)), STARTS))] = 1  # only valid sequences
+VECTORS = (np.random.default_rng(7).normal(size=(STARTS[-1], WIDTH)) + np.eye(WIDTH)[TAGS] * 2).astype(np.float16)
+
+LR = {"lr": 0.01}
+OWN = [  # sentences, seed, options
+    ((0, 3, 5, 2, 9), 1, {"batch_sentences": 2, "epochs": 3}),
+    ((0, 3, 5, 2, 9), 1, {"lr": 0.003, "weight_decay": 0.5, "batch_sentences": 2, "epochs": 3}),  # same group
+    ((0, 3, 5, 2, 9), 2, {"batch_sentences": 2, "epochs": 3}),
+    ((0, 3, 5, 2, 9), 1, {"dropout": 0.4, "batch_sentences": 2, "epochs": 3}),
+    ((1, 2, 13), 1, {"dropout": 0.0, "epochs": 6, "batch_sentences": 32}),
+    (tuple(range(14)), 7, {"lr": 0.02, "epochs": 2, "batch_sentences": 4}),
+]
+INPUTS = Inputs([VECTORS[:, None, :7], VECTORS[:, None, 7:]], LENGTHS)
+
+
+def runs(kind: str, hidden: int | None, crf: bool) -> list[Run]:
+    common = {"hidden": hidden, "crf": crf, "standardise": False, "dropout": 0.1, **LR}
+    return [Run(HEADS[kind].options.of_saved(common | own), seed, np.array(some)) for some, seed, own in OWN]
+
+
+def train(kind: str, own: list[Run], inputs: Inputs = INPUTS) -> list[Head]:
+    streams = tuple((1, stream.shape[2]) for stream in inputs.streams)
+    targets = lambda _, rows: torch.from_numpy(TAGS)[rows]  # noqa: E731
+    return [found.head for found in solve(HeadShape(kind, streams, LABELS), inputs, targets, own, bf16=False)]
+
+
+def refuse_one_by_one(monkeypatch):
+    monkeypatch.setattr(module, "train_head", None)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[("linear", None, False), ("mlp", 7, False), ("mlp", None, False), ("linear", None, True), ("mlp", 7, True)],
+    ids=str,
+)
+def trained(request) -> tuple[list[Head], list[Head]]:
+    own = runs(*request.param)
+    with pytest.MonkeyPatch.context() as patch:
+        refuse_one_by_one(patch)
+        together = train(request.param[0], own)
+    return together, [head for run in own for head in train(request.param[0], [run])]
+
+
+def test_every_head_is_the_one_that_its_run_gives_alone(trained):
+    together, alone = trained
+    for found, head in zip(together, alone, strict=True):
+        assert found.state_dict().keys() == head.state_dict().keys() and found.shape == head.shape
+        torch.testing.assert_close(found.state_dict(), head.state_dict(), rtol=1e-4, atol=1e-5)
+    first, second, other_seed = (head.body.maps()[0].weight for head in together[:3])
+    assert not torch.allclose(first, second, atol=1e-3) and not torch.allclose(first, other_seed, atol=1e-3)
+
+
+def test_all_predict_in_one_pass_what_each_predicts_alone(trained, monkeypatch):
+    together, alone = trained
+    monkeypatch.setattr("boustro.heads.tag_all.SCORED_WORDS", 13)
+    monkeypatch.setattr("boustro.heads.tag_all.DECODED_WORDS", 29)
+    best, valid = tag_all(together, VECTORS), tag_all(together, VECTORS, STARTS)
+    for m, head in enumerate(alone):
+        answers = predict_inputs(head, INPUTS)
+        np.testing.assert_array_equal(valid[m], np.concatenate([ids for ids, _ in answers]))
+        with torch.inference_mode():
+            scores = head.body(torch.from_numpy(VECTORS).float(), torch.from_numpy(LENGTHS))
+        np.testing.assert_array_equal(best[m], scores.argmax(-1).numpy())
+
+
+def test_a_body_with_other_names_and_layers_between_is_trained_all_the_same(monkeypatch):
+    """Nothing rests on where a layer stands."""
+    from boustro.heads import bodies
+
+    made = bodies.linear
+    monkeypatch.setattr(bodies, "linear", lambda *given: bodies.PerWord(torch.nn.Identity(), *made(*given)))
+    own = runs("linear", None, False)[:2]
+    alone = [head for run in own for head in train("linear", [run])]
+    refuse_one_by_one(monkeypatch)
+    for found, head in zip(train("linear", own), alone, strict=True):
+        torch.testing.assert_close(found.state_dict(), head.state_dict(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("mlp", {"standardise": True}),
+        ("mlp", {"project": 3}),
+        ("block", {"hidden": 6}),
+        ("bilstm", {"hidden": 6}),
+    ],
+)
+def test_what_cannot_be_trained_together_is_trained_one_by_one(kind, change):
+    options = HEADS[kind].options(**{"epochs": 1, "hidden": 5, "standardise": False} | change)
+    own = [Run(options, seed, np.array([0, 3, 5, 2])) for seed in (1, 2)]
+    for found, head in zip(train(kind, own), [head for run in own for head in train(kind, [run])], strict=True):
+        torch.testing.assert_close(found.state_dict(), head.state_dict(), rtol=0, atol=0)
+
+
+def test_the_epoch_is_chosen_for_each_head_and_a_head_goes_on():
+    options = HEADS["linear"].options(epochs=2, standardise=False)
+    best = iter([2.0, 1.0, 1.0, 2.0])
+    own = [Run(options, seed, dev=Dev(INPUTS, lambda answers: next(best))) for seed in (1, 2)]
+    targets = lambda _, rows: torch.from_numpy(TAGS)[rows]  # noqa: E731
+    shape = HeadShape("linear", ((1, 7), (1, WIDTH - 7)), LABELS)
+    first, second = solve(shape, INPUTS, targets, own)
+    assert (first.log.best_epoch, second.log.best_epoch) == (1, 2)
+    before = first.head.state_dict()["body.1.weight"].clone()
+    (further,) = solve(shape, INPUTS, targets, [Run(options, 1, head=first.head)])
+    assert further.head is first.head and not torch.equal(before, further.head.state_dict()["body.1.weight"])
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("room", [1, CACHE_BYTES])
+def test_neither_threads_nor_the_size_of_the_cache_change_a_number(threads, room, monkeypatch):
+    monkeypatch.setattr("boustro.heads.lockstep.train.CACHE_BYTES", room)
+    usual, own = torch.get_num_threads(), runs("mlp", 7, False)
+    alone = [head for run in own for head in train("mlp", [run])]
+    refuse_one_by_one(monkeypatch)
+    try:
+        torch.set_num_threads(threads)
+        split = train("mlp", own)
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(usual)
+    for found, head in zip(split, alone, strict=True):
+        torch.testing.assert_close(found.state_dict(), head.state_dict(), rtol=1e-4, atol=1e-5)
+
+
+def test_the_random_numbers_of_others_stay_where_they_were():
+    torch.manual_seed(3)
+    expected = torch.rand(4)
+    torch.manual_seed(3)
+    train("linear", runs("linear", None, False)[:2])
+    assert torch.equal(torch.rand(4), expected)
+
+
+def test_what_cannot_be_trained_is_refused():
+    with pytest.raises(ValueError, match="`runs` is empty"):
+        train("linear", [])
+    with pytest.raises(ValueError, match="at least one example"):
+        train("linear", [Run(HEADS["linear"].options(), 1, np.array([], int))])
+
+
+@pytest.mark.parametrize("crf", [False, True])
+def test_heads_that_do_not_stay_finite_are_refused(crf):
+    options = HEADS["mlp"].options(hidden=4, crf=crf, standardise=False, lr=1e38, epochs=4, batch_sentences=1)
+    with pytest.raises(ValueError, match=r"not finite after its training; try a lower --lr"):
+        train("mlp", [Run(options, seed, np.array([0, 3, 5])) for seed in (1, 2)])
