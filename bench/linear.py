@@ -19,7 +19,7 @@ from typing import Any
 import tyro
 
 from boustro.drawing.svg import WIDTH, Scale, dots, path, picture, standalone, text, ticks
-from boustro.models.memory import PeakMemory
+from boustro.models.peak_memory import PeakMemory
 from boustro.output import RunOptions, give
 from boustro.serve.batch.labeller import Opened
 from boustro.serve.batch.options import OutputOptions

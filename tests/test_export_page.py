@@ -10,9 +10,9 @@ import pytest
 
 from boustro.cli.main import main
 from boustro.encoders.codes import encode_vectors
-from boustro.encoders.means import WordMeans
 from boustro.encoders.pooled import PooledEncoder
 from boustro.encoders.windows import plan_windows
+from boustro.encoders.word_means import WordMeans
 from boustro.export.characters import classes, folds
 from boustro.export.options import ExportOptions
 from boustro.export.page import MAGIC, bundle, html_page, model_file, write_module

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from boustro.models.memory import PeakMemory
+from boustro.models.peak_memory import PeakMemory
 from boustro.studies.compare.comparison import Comparison
 from boustro.studies.core import systems
 from boustro.studies.core.systems import short_specs, variant_labels

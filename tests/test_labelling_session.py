@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from boustro.serve.labelling import answers as answers_module
 from boustro.serve.labelling.answers import AnswerFile
 from boustro.serve.labelling.curve import measure, retrace
-from boustro.serve.labelling.live import LiveTagger
+from boustro.serve.labelling.incremental import LiveTagger
 from boustro.serve.labelling.session import Session, Stale
 from boustro.tasks.data import load_data
 from boustro.types import Entity, Sentence

@@ -13,9 +13,9 @@ from safetensors.numpy import load_file, save_file
 import boustro
 from boustro.cli.main import main
 from boustro.encoders.codes import CodedVectors, deal_out, encode_vectors
-from boustro.encoders.means import WEIGHTS, MeanSums, WordMeans, join_means, load_means, read_means
 from boustro.encoders.pooled import PooledEncoder, pool_mean, with_mentions
 from boustro.encoders.spec import check_spec, exact_spec, load_encoder, spec_fingerprint
+from boustro.encoders.word_means import WEIGHTS, MeanSums, WordMeans, join_means, load_means, read_means
 from boustro.features.memory import REMEMBERED
 from boustro.heads.inputs import Inputs
 from boustro.tasks.data.around import AROUND
@@ -67,7 +67,7 @@ def test_the_folder_has_the_counts_and_means_of_all_words(memory, tiny_pair, cap
 
 
 def test_only_the_most_frequent_words_are_kept_and_chunks_change_nothing(memory, tmp_path, monkeypatch):
-    monkeypatch.setattr("boustro.encoders.means.CHUNK_WORDS", 1)
+    monkeypatch.setattr("boustro.encoders.word_means.CHUNK_WORDS", 1)
     assert main([*memory[1][:-1], str(tmp_path / "small"), "--words", "3"]) == 0
     (small, _), (whole, _) = load_means(tmp_path / "small"), load_means(memory[0])
     assert list(small.rows) == list(whole.rows)[:3] == [".", "Vellmar", "Ada"]
@@ -166,7 +166,7 @@ def test_a_finished_memory_is_not_replaced_unasked(memory, capsys):
 
 def read_one_by_one(monkeypatch, stop=lambda: None, at=0):
     """Each document is a chunk, and `stop` is called while number `at` is read."""
-    monkeypatch.setattr("boustro.encoders.means.CHUNK_WORDS", 1)
+    monkeypatch.setattr("boustro.encoders.word_means.CHUNK_WORDS", 1)
     add, chunks = MeanSums.add, itertools.count(1)
 
     def add_and_stop(*given):

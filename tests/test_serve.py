@@ -22,10 +22,10 @@ import boustro
 from boustro.cli.main import main
 from boustro.serve.app import Service, make_service
 from boustro.serve.http import HttpOptions
+from boustro.serve.middleware import JSON_LINES
 from boustro.serve.models import open_model
 from boustro.serve.options import ServeLimits
 from boustro.serve.served import find_model, name_folders
-from boustro.serve.watch import JSON_LINES
 from boustro.tasks import TASKS, task_class
 from served import JSON_INPUTS, Puppet, make_folders, plain, same
 from test_recall import DATA

@@ -32,7 +32,7 @@ class ConcatEncoder(Encoder):
         return twin
 
     @property
-    def counts(self) -> Counter[str]:  # type: ignore[override]
+    def counts(self) -> Counter[str]:
         return sum((part.counts for part in self.parts), Counter())
 
     @property

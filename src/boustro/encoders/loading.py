@@ -16,7 +16,7 @@ from typing import Any
 from huggingface_hub import try_to_load_from_cache
 from transformers import AutoConfig
 
-from boustro.encoders import means
+from boustro.encoders import word_means
 from boustro.encoders.cache import cache_folder
 from boustro.errors import reason
 from boustro.models import adaptation, elmo, fusion, lora
@@ -30,7 +30,7 @@ OWN_KINDS = {
     fusion.WEIGHTS: fusion.KIND,
     elmo.WEIGHTS: elmo.KIND,
     lora.WEIGHTS: adaptation.KIND,
-    means.WEIGHTS: means.KIND,
+    word_means.WEIGHTS: word_means.KIND,
 }
 SUFFIXES = (".safetensors", ".bin", ".json", ".model", ".tiktoken")
 PLAIN_TEXT = ("vocab.txt", "merges.txt")

@@ -12,9 +12,9 @@ from typing import Any
 from boustro.encoders.base import Encoder
 from boustro.encoders.identity import Identity
 from boustro.encoders.loading import naming, weights_fingerprint
-from boustro.encoders.means import KIND, load_means
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.pooled import PooledEncoder
+from boustro.encoders.word_means import KIND, load_means
 from boustro.store import kind_of, read_folder, read_json
 
 FREE = {"context", "dtype", "window", "quantise"}

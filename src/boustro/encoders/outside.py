@@ -26,9 +26,9 @@ from torch import Tensor
 
 from boustro.encoders.base import Encoder
 from boustro.encoders.concat import ConcatEncoder
+from boustro.encoders.extended import ExtendedEncoder
 from boustro.encoders.identity import Identity
 from boustro.encoders.lm import LMEncoder
-from boustro.encoders.wider import WiderEncoder
 from boustro.text.detokenise import SpelledPieces
 from boustro.types import Sentence
 
@@ -59,20 +59,17 @@ class OutsideLM(LMEncoder):
 
 def forward_lm(encoder: Encoder) -> LMEncoder:
     """The causal LM of an encoder that reads forward; `ValueError` where there is none."""
-    parts = encoder.parts if isinstance(encoder, (WiderEncoder, ConcatEncoder)) else [encoder]
-    found = [part for part in parts if _is_forward(part)]
+    parts = encoder.parts if isinstance(encoder, (ExtendedEncoder, ConcatEncoder)) else [encoder]
+    kinds = (LMEncoder, OutsideLM)
+    found = [part for part in parts if isinstance(part, kinds) and type(part) in kinds and not part.backward]
     if not found:
         raise ValueError(f"{encoder.spec}: states can be given for a causal LM that reads forward, and it has none")
-    return found[0]  # type: ignore[return-value]
-
-
-def _is_forward(part: Encoder) -> bool:
-    return type(part) in (LMEncoder, OutsideLM) and not part.backward  # type: ignore[attr-defined]
+    return found[0]
 
 
 def over_forward(encoder: Encoder, vectors: np.ndarray) -> Encoder:
     """The encoder with `vectors` (W, L, K·D), of W words that are read in order, in the place of `forward_lm`'s."""
-    if isinstance(encoder, WiderEncoder):
+    if isinstance(encoder, ExtendedEncoder):
         return encoder.over(over_forward(encoder.base, vectors))
     lm = forward_lm(encoder)
     if isinstance(encoder, ConcatEncoder):

@@ -21,18 +21,18 @@ from itertools import repeat
 import numpy as np
 
 from boustro.encoders.base import Encoder, Features
+from boustro.encoders.extended import ExtendedEncoder
 from boustro.encoders.identity import Identity, JoinedIdentity
-from boustro.encoders.means import WordMeans, join_means
 from boustro.encoders.options import Context
-from boustro.encoders.wider import WiderEncoder
 from boustro.encoders.windows import group_sentences
+from boustro.encoders.word_means import WordMeans, join_means
 from boustro.types import Sentence
 
 POOLED = ", mentions pooled"  # behind the name of a stream
 BLOCK_KINDS = 512  # whose float32 vectors fit into a processor's cache
 
 
-class PooledEncoder(WiderEncoder):
+class PooledEncoder(ExtendedEncoder):
     """The streams of `base`, and behind them one for each with its pooled mentions.
 
     The mentions are those of each sentence or of its document (`within`), those in `known`, the memory of the encoder,

@@ -32,6 +32,7 @@ from boustro.encoders.base import Encoder
 from boustro.encoders.cache import CachedEncoder
 from boustro.encoders.concat import ConcatEncoder, check_vocabularies
 from boustro.encoders.elmo import ElmoEncoder
+from boustro.encoders.extended import ExtendedEncoder
 from boustro.encoders.fused import FusedEncoder, named_by_fusion
 from boustro.encoders.identity import Identity, JoinedIdentity
 from boustro.encoders.lm import LMEncoder
@@ -41,7 +42,6 @@ from boustro.encoders.memory import MemoryEncoder, named_by_memory
 from boustro.encoders.options import Context, Precision, Quantisation, ReadingOptions, Spacing
 from boustro.encoders.outside import OutsideLM
 from boustro.encoders.repeated import RepeatedEncoder
-from boustro.encoders.wider import WiderEncoder
 from boustro.models.elmo import KIND as ELMO
 from boustro.names import MEMORIES, PAIRS, SHIPPED, expand_home, locate_memory, locate_model
 from boustro.options import check_options
@@ -173,7 +173,7 @@ def _own_options(name: str, kind: Kind, given: Mapping[str, Any]) -> dict[str, A
 
 def with_cache(encoder: Encoder, cache: bool | str | Path = True) -> Encoder:
     """A loaded encoder behind the feature cache, in the folder `cache` if it is one; each LM of a pair on its own."""
-    if isinstance(encoder, WiderEncoder):
+    if isinstance(encoder, ExtendedEncoder):
         return encoder.over(with_cache(encoder.base, cache))
     if isinstance(encoder, ConcatEncoder):
         return encoder.over([with_cache(part, cache) for part in encoder.parts])

@@ -16,9 +16,9 @@ from hashlib import blake2b
 import numpy as np
 
 from boustro.encoders.base import Encoder, Features, Stream
+from boustro.encoders.extended import ExtendedEncoder
 from boustro.encoders.identity import Identity, JoinedIdentity
 from boustro.encoders.options import Context
-from boustro.encoders.wider import WiderEncoder
 from boustro.types import Sentence
 
 SPELLING = "spelling"  # the name of the stream
@@ -28,11 +28,11 @@ WIDTH = 8 * blake2b.MAX_DIGEST_SIZE
 KEPT_WORDS = 1 << 14
 
 
-class SpelledEncoder(WiderEncoder):
+class SpelledEncoder(ExtendedEncoder):
     """The streams of `base`, and behind them that of the letters."""
 
     def __init__(self, base: Encoder) -> None:
-        within: Context = base.within if isinstance(base, WiderEncoder) else "sentence"
+        within: Context = base.within if isinstance(base, ExtendedEncoder) else "sentence"
         super().__init__(base, [Stream(SPELLING, 1, WIDTH)], within)
 
     @property

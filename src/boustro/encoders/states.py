@@ -29,7 +29,7 @@ class StateEncoder(PieceEncoder):
     device: torch.device
 
     @property
-    def batch_pieces(self) -> int:  # type: ignore[override]
+    def batch_pieces(self) -> int:
         return DEVICE_PIECES.get(self.device.type, super().batch_pieces)
 
     def _set_reading(self, tokenizer: Any, reading: ReadingOptions) -> None:

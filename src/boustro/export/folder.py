@@ -9,8 +9,8 @@ import torch
 from safetensors.numpy import save_file
 
 from boustro import __version__
-from boustro.encoders.means import save_means
 from boustro.encoders.transformer import TransformerEncoder
+from boustro.encoders.word_means import save_means
 from boustro.export.onnx import write_graph
 from boustro.export.parts import HeadScores, Parts, PickedStates
 from boustro.heads.decoding import TagDecoder

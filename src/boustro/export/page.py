@@ -27,8 +27,8 @@ import numpy as np
 from boustro import __version__
 from boustro.arrays import read_arrays
 from boustro.encoders.codes import CodedVectors
-from boustro.encoders.means import WordMeans
 from boustro.encoders.pooled import PooledEncoder
+from boustro.encoders.word_means import WordMeans
 from boustro.export.characters import classes, folds
 from boustro.heads.crf.decode import Chain, make_chain
 from boustro.heads.crf.tags import valid_transitions

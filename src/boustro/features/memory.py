@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from boustro.encoders.base import Encoder, Features
-from boustro.encoders.means import MeanSums, WordMeans
+from boustro.encoders.extended import ExtendedEncoder, innermost
 from boustro.encoders.options import KEPT_WORDS
-from boustro.encoders.wider import WiderEncoder, innermost
 from boustro.encoders.windows import group_sentences
+from boustro.encoders.word_means import MeanSums, WordMeans
 from boustro.features.reader import Reader
 from boustro.heads.inputs import Inputs
 from boustro.types import Sentence
@@ -34,7 +34,7 @@ def read_remembering(
     features = innermost(reader.encoder(cached=True)).read_all(sentences)
     learned = _learn(innermost(reader.encoder()), sentences, features, unread, reader.reading.context)
     in_training = reader.with_memory(learned.in_training(FORGOTTEN, seed)).encoder(cached=True)
-    assert isinstance(in_training, WiderEncoder)
+    assert isinstance(in_training, ExtendedEncoder)
     features = in_training.extend(sentences, features)
     return reader.with_memory(learned), Inputs(features.streams, features.lengths, parts, side)
 

@@ -16,10 +16,10 @@ from typing import Any, Self
 import numpy as np
 
 from boustro.encoders.base import Encoder
-from boustro.encoders.means import WordMeans
 from boustro.encoders.options import ReadingOptions, Widening
 from boustro.encoders.pooled import with_mentions
 from boustro.encoders.spelling import with_spelling
+from boustro.encoders.word_means import WordMeans
 from boustro.features.sentences import Parts, distinct_sentences
 from boustro.features.weights import refuse_other_weights, weights_of
 from boustro.heads.inputs import Inputs

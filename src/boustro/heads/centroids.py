@@ -68,7 +68,7 @@ class CentroidHead(Head):
     """
 
     closed_form = True
-    body: CentroidBody  # type: ignore[assignment]
+    body: CentroidBody
     options: CentroidOptions
     held_out: dict[str, Any] | None = None
     """How the prior was chosen."""

@@ -43,7 +43,7 @@ class StatisticsHead(VectorHead):
     """See the module. It has no targets; layers are joined as they are."""
 
     closed_form = True
-    body: StatisticsBody  # type: ignore[assignment]
+    body: StatisticsBody
     weighted: bool = True
     """While it is trained: whether words have different weights."""
 

@@ -60,7 +60,7 @@ class TaskEstimator(BaseEstimator):
         # scikit-learn takes the parameters and their defaults from this.
         own = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=value) for name, value in cls.defaults.items()]
         first = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
-        make.__signature__ = Signature([first, *own])  # type: ignore[attr-defined]
+        make.__signature__ = Signature([first, *own])
         cls.__init__ = make
 
     def _fit(self, examples: Sequence[Any]) -> Self:

@@ -158,7 +158,7 @@ class Component(ABC):
     def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> Self:
         """Load the result of `to_bytes`."""
         with tempfile.TemporaryDirectory() as folder:
-            files: dict[str, bytes] = srsly.msgpack_loads(data)  # type: ignore[assignment]
+            files: Any = srsly.msgpack_loads(data)  # name → bytes
             for name, content in files.items():
                 write_file(Path(folder) / name, content)
             return self.from_disk(folder)

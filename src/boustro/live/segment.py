@@ -145,5 +145,6 @@ def _is_certain(text: str, start: int, stop: int) -> bool:
     if SINGLE.match(text, start):
         return True
     if WORDLIKE.match(text, start):
-        return RUN.match(text, start).end() < len(text)  # type: ignore[union-attr]
+        run = RUN.match(text, start)
+        return run is not None and run.end() < len(text)
     return text[start] not in "'’" or start + 3 < len(text)

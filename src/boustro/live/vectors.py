@@ -1,6 +1,6 @@
 """The vectors of rows: the streams of every encoder of a tagger, those that are made of others included.
 
-Further streams, such as the mean of a word's mentions (`encoders.wider`), need the vectors of equal words before the
+Further streams, such as the mean of a word's mentions (`encoders.extended`), need the vectors of equal words before the
 row: of the last `MENTION_WORDS` words, of its sentence alone unless mentions of a whole document are pooled. A word
 that is final keeps the vectors that it had then.
 """
@@ -13,7 +13,7 @@ import numpy as np
 
 from boustro.encoders.base import Encoder, Features
 from boustro.encoders.concat import ConcatEncoder
-from boustro.encoders.wider import WiderEncoder
+from boustro.encoders.extended import ExtendedEncoder
 from boustro.live.rows import Row, Words
 from boustro.live.sources import ForwardSource, RowSource, Source, States, WindowSource, make_source
 from boustro.types import Sentence
@@ -32,7 +32,7 @@ class Vectors:
         self._prepare(encoder, by_sentence, [states])
 
     def _prepare(self, encoder: Encoder, by_sentence: bool, states: list[States | None]) -> None:
-        if isinstance(encoder, WiderEncoder):
+        if isinstance(encoder, ExtendedEncoder):
             self._prepare(encoder.base, by_sentence, states)
             self._mentions[id(encoder)] = Mentions(encoder, self._words)
         elif isinstance(encoder, ConcatEncoder):
@@ -75,12 +75,14 @@ class Vectors:
     def read_first(self, rows: Sequence[Row]) -> list[np.ndarray]:
         """For each stream the vectors (R, L, width) of the first word of each row, as `read` gives them."""
         starts, encoder = np.cumsum([0, *map(len, rows)])[:-1], self._encoder
-        base = self._read(encoder.base if isinstance(encoder, WiderEncoder) else encoder, rows)
-        further = self._mentions[id(encoder)].further(rows, base, most=1) if isinstance(encoder, WiderEncoder) else []
-        return [stream[starts] for stream in base] + further
+        base = self._read(encoder.base if isinstance(encoder, ExtendedEncoder) else encoder, rows)
+        found = [stream[starts] for stream in base]
+        if isinstance(encoder, ExtendedEncoder):
+            found += self._mentions[id(encoder)].further(rows, base, most=1)
+        return found
 
     def _read(self, encoder: Encoder, rows: Sequence[Row]) -> list[np.ndarray]:
-        if isinstance(encoder, WiderEncoder):
+        if isinstance(encoder, ExtendedEncoder):
             base = self._read(encoder.base, rows)
             return base + self._mentions[id(encoder)].further(rows, base)
         if isinstance(encoder, ConcatEncoder):
@@ -107,7 +109,7 @@ class Mentions:
     Of the other streams the highest layer counts, as for `encoders.pooled`; nothing else is kept.
     """
 
-    def __init__(self, encoder: WiderEncoder, words: Words) -> None:
+    def __init__(self, encoder: ExtendedEncoder, words: Words) -> None:
         self._encoder, self._words = encoder, words
         self._by_sentence = encoder.within == "sentence"
         self._final: dict[int, list[np.ndarray]] = {}

@@ -59,7 +59,7 @@ class SpanLMWithLoss(MaskedLMWithLoss):
             )
         self.boundary = SpanBoundaryHead(width)
 
-    def forward(  # type: ignore[override]
+    def forward(
         self,
         input_ids: Ids,
         positions: Slots,

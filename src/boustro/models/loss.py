@@ -86,7 +86,7 @@ def summed_loss(
     chunk_rows = chunk_rows or best_chunk_rows(rows.device)
     if torch.is_grad_enabled():
         trained = [parameter for parameter in parameters if parameter.requires_grad]
-        return _SummedLoss.apply(logits_of, chunk_rows, targets, rows, *trained)  # type: ignore[return-value]
+        return _SummedLoss.apply(logits_of, chunk_rows, targets, rows, *trained)
     chunks = zip(rows.split(chunk_rows), targets.split(chunk_rows), strict=True)
     losses = [F.cross_entropy(logits_of(x), y, reduction="sum") for x, y in chunks]
     return torch.stack(losses).sum()
@@ -127,7 +127,7 @@ class _SummedLoss(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Float[Tensor, ""]) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Float[Tensor, ""]) -> tuple[Tensor | None, ...]:
         return None, None, None, *(own * gradient.to(own.dtype) for own in ctx.saved_tensors)
 
 

@@ -73,7 +73,7 @@ class PairLMWithLoss(MaskedLMWithLoss):
 
     lm: BertForPreTraining
 
-    def forward(  # type: ignore[override]
+    def forward(
         self,
         input_ids: Ids,
         segment_ids: Ids,

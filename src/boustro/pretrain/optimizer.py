@@ -66,7 +66,7 @@ class Muon(torch.optim.Optimizer):
         self.bf16 = bf16
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+    def step(self, closure: Any = None) -> None:
         for group in self.param_groups:
             by_shape: dict[torch.Size, list[nn.Parameter]] = defaultdict(list)
             for parameter in group["params"]:
@@ -116,7 +116,7 @@ class MuonAdamW(torch.optim.Optimizer):
         for own, group in zip(self.optimizers, self.param_groups, strict=True):
             own.param_groups, own.state = [group], self.state
 
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+    def step(self, closure: Any = None) -> None:
         for own in self.optimizers:
             own.step()
 

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from types import FrameType
+from typing import Any
 
 from boustro.pretrain.distributed import is_rank0
 
@@ -32,7 +33,7 @@ class Signals:
         self.received = 0
         self.worth_saving: Callable[[], bool] = lambda: False
         self._at, self._process = 0.0, os.getpid()
-        self._before: dict[int, object] = {}
+        self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "Signals":
         if threading.current_thread() is threading.main_thread():  # other threads may not set handlers
@@ -41,7 +42,7 @@ class Signals:
 
     def __exit__(self, *error: object) -> None:
         for number, handler in self._before.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]
+            signal.signal(number, handler)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if os.getpid() != self._process:  # in a data-loading process, before its first batch

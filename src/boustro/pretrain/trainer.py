@@ -174,7 +174,7 @@ class PretrainTrainer(Trainer):
         self._stop_if_asked()
         return loss
 
-    def get_batch_samples(self, *args: Any, **kwargs: Any) -> tuple[list[Any], None]:  # type: ignore[override]
+    def get_batch_samples(self, *args: Any, **kwargs: Any) -> tuple[list[Any], None]:
         """The micro-batches of a step; `num_targets`, where there is one, becomes the mean over all of them."""
         batches, _ = super().get_batch_samples(*args, **kwargs)
         if batches and "num_targets" in batches[0]:
@@ -236,7 +236,7 @@ class PretrainTrainer(Trainer):
     # Validation
 
     @torch.no_grad()
-    def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:  # type: ignore[override]
+    def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
         """Mean validation losses, and the perplexity: of the hidden pieces only, if the loss is the sum of several."""
         module: Any = self.model
         held_out: Any = self.eval_dataset

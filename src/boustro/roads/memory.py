@@ -1,6 +1,6 @@
 """The mean vector of each word in raw text: the text is read once to count its words, and once by the encoder.
 
-    OUT                     the memory (`encoders.means`); its config.json has the facts of the run, and what was read
+    OUT                     the memory (`encoders.word_means`); its config.json says what was read, and how
     OUT.checkpoints/sums    until the run is finished: the sums of the documents read so far
 
 A run that was stopped goes on after the last document in the sums, and ends with the same bytes.
@@ -15,10 +15,10 @@ from typing import Any, NoReturn
 
 from boustro.encoders.base import Encoder
 from boustro.encoders.codes import check_parts
-from boustro.encoders.means import CHUNK_WORDS, KIND, WEIGHTS, MeanSums, load_means, save_means
 from boustro.encoders.memory import reading_facts
 from boustro.encoders.spec import exact_spec, load_encoder
 from boustro.encoders.windows import group_sentences
+from boustro.encoders.word_means import CHUNK_WORDS, KIND, WEIGHTS, MeanSums, load_means, save_means
 from boustro.output import duration
 from boustro.pretrain.checkpoints import is_usable
 from boustro.pretrain.distributed import say

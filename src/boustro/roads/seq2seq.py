@@ -33,7 +33,7 @@ from boustro.pretrain.checkpoints import finished_run
 from boustro.pretrain.config import run_facts
 from boustro.pretrain.distributed import say
 from boustro.roads.options import Seq2SeqConfig
-from boustro.roads.pairs import HELD_IN, HELD_OUT, Mixture, Pair, PairReader
+from boustro.roads.prompted import HELD_IN, HELD_OUT, Mixture, Pair, PairReader
 from boustro.roads.training import finish, train
 from boustro.store import check_file, fingerprint, write_file
 

@@ -6,7 +6,7 @@ lm0.onnx, lm1.onnx     the LMs; a large one has its weights in lm0.onnx.data
 head.onnx              the head
 tokenizer0.json        the tokenizer of LM 0; where several LMs have one, it is there once
 arrays.safetensors     what the CRF and words without a state need
-encoder/               the words that the encoder remembers (`encoders.means`)
+encoder/               the words that the encoder remembers (`encoders.word_means`)
 memory.safetensors     those that the tagger remembers, with words.json
 """
 
@@ -20,9 +20,9 @@ from boustro.arrays import read_arrays
 from boustro.choose import suggestion
 from boustro.encoders.base import Encoder
 from boustro.encoders.concat import ConcatEncoder
-from boustro.encoders.means import read_means
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.pooled import PooledEncoder
+from boustro.encoders.word_means import read_means
 from boustro.features.reader import Reader
 from boustro.heads.registry import head_kind
 from boustro.runtime.encoder import GraphEncoder, inputs_of

@@ -26,11 +26,11 @@ from boustro.serve.examples import MADE_UP, Example
 from boustro.serve.files import answer_file, json_of, text_of
 from boustro.serve.http import HttpOptions, Refused, make_app
 from boustro.serve.live import Streams, read_words, refuse_other_media
+from boustro.serve.middleware import PLAIN, Bounds, Figures, Watch, media_type
 from boustro.serve.options import ServeLimits
 from boustro.serve.pages import PAGE_HEADERS, documentation
 from boustro.serve.schema import ERRORS, EmbedAnswer, EmbedRequest, PredictAnswer, PredictRequest
 from boustro.serve.served import Served, find_model
-from boustro.serve.watch import PLAIN, Bounds, Figures, Watch, media_type
 
 COMPUTING = ("/v1/predict", "/v1/embed", "/v1/predict/file")
 TINY = 1e-12
@@ -126,15 +126,15 @@ def make_service(service: Service, http: HttpOptions, failed: Callable[[], None]
 
     def behind_guard(app: FastAPI) -> None:
         bounds: dict[str, Any] = {"limits": service.limits, "paths": COMPUTING, "streamed": COMPUTING[-1:]}
-        app.add_middleware(Bounds, figures=service.figures, **bounds)  # type: ignore[arg-type]
+        app.add_middleware(Bounds, figures=service.figures, **bounds)
 
     app = make_app("Boustro", http, OPEN, behind_guard, version=__version__, lifespan=lifespan)
     _add_predictions(app, service)
     _add_streams(app, Streams(service))
     _add_state(app, service)
     _add_pages(app, service, token=http.token_file is not None)
-    paths = [route.path for route in app.routes if hasattr(route, "path")]  # type: ignore[attr-defined]
-    app.add_middleware(Watch, figures=service.figures, paths=paths)  # type: ignore[arg-type]
+    paths = [path for route in app.routes if (path := getattr(route, "path", None))]
+    app.add_middleware(Watch, figures=service.figures, paths=paths)
     return app
 
 

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 from boustro.output import as_json
 from boustro.serve.batcher import Full
 from boustro.serve.http import Refused, in_time
+from boustro.serve.middleware import JSON_LINES
 from boustro.serve.served import Served
-from boustro.serve.watch import JSON_LINES
 
 if TYPE_CHECKING:
     from boustro.serve.app import Service

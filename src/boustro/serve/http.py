@@ -144,10 +144,14 @@ def make_app(
     app.add_exception_handler(HTTPException, unknown)
     app.add_exception_handler(Exception, broken)
     behind_guard(app)
-    app.add_middleware(Guard, http=http, tokens=read_tokens(http.token_file), open_paths=open_paths)  # type: ignore[arg-type]
+    app.add_middleware(Guard, http=http, tokens=read_tokens(http.token_file), open_paths=open_paths)
     if http.allow_origins:
-        allowed = {"allow_methods": ["GET", "POST"], "allow_headers": ["Authorization", "Content-Type"]}
-        app.add_middleware(CORSMiddleware, allow_origins=list(http.allow_origins), **allowed)  # type: ignore[arg-type]
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(http.allow_origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["Authorization", "Content-Type"],
+        )
     return app
 
 

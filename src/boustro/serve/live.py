@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from boustro.output import as_json
 from boustro.serve.files import Spool
 from boustro.serve.http import Refused, in_time
+from boustro.serve.middleware import PLAIN, media_type
 from boustro.serve.served import Served
-from boustro.serve.watch import PLAIN, media_type
 
 if TYPE_CHECKING:
     from fastapi import Request

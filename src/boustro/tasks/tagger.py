@@ -193,7 +193,7 @@ class Tagger(StatesTask):
 
     @classmethod
     def save_rest(cls, fitted: Fitted, folder: Path) -> None:
-        from boustro.encoders.means import save_means
+        from boustro.encoders.word_means import save_means
 
         if promise := fitted.extras.get(PROMISE):
             promise.save(folder)
@@ -202,7 +202,7 @@ class Tagger(StatesTask):
 
     @classmethod
     def load_rest(cls, plan: Plan[TaggerConfig], folder: Path) -> tuple[Plan[TaggerConfig], Mapping[str, Any]]:
-        from boustro.encoders.means import read_means
+        from boustro.encoders.word_means import read_means
 
         promise, reader = RecallPromise.load(folder), plan.reader
         if plan.config.memory:

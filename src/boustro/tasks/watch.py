@@ -160,8 +160,9 @@ class Watch:
 
     def tell(self, number: int, events: Sequence[Event]) -> None:
         """Hand on what is told about a text."""
-        for event in events if self._on_event else ():
-            self._on_event(number, event)  # type: ignore[misc]
+        if self._on_event is not None:
+            for event in events:
+                self._on_event(number, event)
 
 
 class Run(StoppingCriteria):
@@ -196,12 +197,13 @@ class Run(StoppingCriteria):
     def _begin(self, input_ids: Tensor) -> None:
         self._have = input_ids.shape[1] - 1  # all of the prompt
         mask = self._named.get("attention_mask")
-        known = isinstance(mask, Tensor) and mask.ndim == 2 and mask.shape[1] == self._have
+        if not isinstance(mask, Tensor) or mask.shape != (len(input_ids), self._have):
+            mask = torch.ones(len(input_ids), self._have)
         states = torch.cat(self._stacks, dim=1)
         self._stacks.clear()
         watch = self._watch
         for row, ids in enumerate(input_ids[:, : self._have].cpu()):
-            real = mask[row].bool().cpu() if known else torch.ones(len(ids), dtype=torch.bool)  # type: ignore[index]
+            real = mask[row].bool().cpu()
             own = ids[real].tolist()
             prompt = self._lm.tokenizer.decode(own, skip_special_tokens=True, clean_up_tokenization_spaces=False)
             seen = Seen(watch._tagger, self._lm, watch._delay, watch._every, prompt, states[row, -1])

@@ -208,7 +208,7 @@ def open_binary(path: Path) -> IO[bytes]:
         if sys.stdin is None:
             raise ValueError("standard input is closed; name a file to read")
         return open(sys.stdin.fileno(), "rb", closefd=False)
-    return OPENERS.get(path.suffix, open)(path, "rb")  # type: ignore[operator]
+    return OPENERS.get(path.suffix, open)(path, "rb")
 
 
 def _read_file(path: Path, text_key: str, split: Split) -> Iterator[str]:

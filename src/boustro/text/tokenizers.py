@@ -36,8 +36,8 @@ def train_tokenizer(documents: Iterable[str], vocab_size: int, counts: Counter[s
         raise ValueError(f"a byte-level vocabulary has {LEAST_PIECES} to {MOST_PIECES:,} pieces, not {vocab_size:,}")
     tokenizer = Tokenizer(models.BPE())
     to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([TO_WORDS, to_bytes])  # type: ignore[assignment]
-    tokenizer.decoder = decoders.ByteLevel()  # type: ignore[assignment]
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([TO_WORDS, to_bytes])
+    tokenizer.decoder = decoders.ByteLevel()
     options = {"initial_alphabet": pre_tokenizers.ByteLevel.alphabet(), "show_progress": False}
     trainer = trainers.BpeTrainer(vocab_size=vocab_size, special_tokens=[END_OF_TEXT], **options)
     tokenizer.train_from_iterator(cut_long_words(documents, Counter() if counts is None else counts), trainer)

@@ -69,14 +69,14 @@ class _LogPartition(torch.autograd.Function):
     """Forward computes the expected counts as well, which are all that backward needs."""
 
     @staticmethod
-    def forward(ctx, scores: Tensor, starts: Tensor, transitions: Tensor, ends: Tensor, lengths: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(ctx, scores: Tensor, starts: Tensor, transitions: Tensor, ends: Tensor, lengths: Tensor) -> Tensor:
         expected = expectations(scores, lengths, Chain(starts, transitions, ends))
         ctx.save_for_backward(*expected[1:])
         return expected.log_z
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, gradient: Tensor):  # type: ignore[override]
+    def backward(ctx, gradient: Tensor):
         return *(gradient * expected for expected in ctx.saved_tensors), None
 
 

@@ -136,7 +136,7 @@ class CRF(nn.Module):
             raise ValueError(f"the scores have {scores.shape[1]} columns, but there are {len(self.tags)} tags")
 
     def _chain(self) -> Chain:
-        valid = Transitions(self.valid_starts, self.valid_pairs, self.valid_ends)  # type: ignore[arg-type]
+        valid = Transitions(self.valid_starts, self.valid_pairs, self.valid_ends)
         return make_chain(valid, self.starts, self.transitions, self.ends)
 
     def _first_fault(self, tags: Tensor, lengths: Tensor, at: Edges, parts: tuple[Tensor, Tensor, Tensor]) -> str:

@@ -14,7 +14,7 @@ from boustro.serve.guard.options import GuardLimits
 from boustro.serve.guard.reading import PLAIN
 from boustro.serve.guard.relay import Relay
 from boustro.serve.http import HttpOptions, Refused, make_app
-from boustro.serve.watch import Bounds, Figures, Watch
+from boustro.serve.middleware import Bounds, Figures, Watch
 
 OPEN = ("/livez", "/metrics")
 COMPLETIONS = tuple(f"/v1/{name}" for name in KINDS)
@@ -68,5 +68,5 @@ def make_guard(relay: Relay, http: HttpOptions, limits: GuardLimits) -> FastAPI:
         raise Refused(404, "not_passed", message)
 
     paths = [*COMPLETIONS, "/v1/models", *OPEN]
-    app.add_middleware(Watch, figures=figures, paths=paths)  # type: ignore[arg-type]
+    app.add_middleware(Watch, figures=figures, paths=paths)
     return app

@@ -76,7 +76,7 @@ class LabellingApp:
         from fastapi.responses import HTMLResponse
 
         app = make_app("boustro label", http, openapi_url=None)
-        app.add_middleware(Guard, http=http, tokens=[token], open_paths=OPEN)  # type: ignore[arg-type]
+        app.add_middleware(Guard, http=http, tokens=[token], open_paths=OPEN)
         actions = {
             "finish": self._finish,
             "compare": self._compare,

@@ -13,7 +13,7 @@ from boustro.drawing.frames import AXIS, Panel
 from boustro.drawing.svg import WIDTH, Scale, dots, path, picture, text
 from boustro.metrics.spans import score_entities
 from boustro.serve.labelling.answers import Answer
-from boustro.serve.labelling.live import LiveTagger
+from boustro.serve.labelling.incremental import LiveTagger
 
 FEWEST = 4  # answers
 GROWTH = 1.2  # of the words, from one point to the next

@@ -17,7 +17,7 @@ from boustro.features.vectors import Vectors
 from boustro.heads.registry import head_kind
 from boustro.options import OptionError
 from boustro.serve.labelling.answers import Answer
-from boustro.serve.labelling.live import LiveTagger
+from boustro.serve.labelling.incremental import LiveTagger
 from boustro.serve.labelling.topics import LiveTopics, LiveTopicSets, TopicAnswer, TopicSetAnswer, pool_texts
 from boustro.tasks import TASKS
 from boustro.text.documents import read_lines

@@ -27,7 +27,7 @@ import numpy as np
 
 from boustro.features.vectors import Vectors
 from boustro.heads.updated_ridge import Change, times
-from boustro.serve.labelling.live import LiveTagger
+from boustro.serve.labelling.incremental import LiveTagger
 
 Order = Literal["uncertain", "diverse", "in-order"]
 ORDERS: dict[str, Order] = {"uncertain": "uncertain", "diverse": "diverse", "in-order": "in-order"}

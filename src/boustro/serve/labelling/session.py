@@ -21,7 +21,7 @@ import numpy as np
 from boustro.choose import choose
 from boustro.features.vectors import Vectors
 from boustro.serve.labelling.answers import Answer, AnswerFile, Beside, check_label
-from boustro.serve.labelling.live import LiveTagger
+from boustro.serve.labelling.incremental import LiveTagger
 from boustro.serve.labelling.manner import SPANS, Manner
 from boustro.serve.labelling.pool import ORDERS, Order, Pool
 from boustro.serve.labelling.texts import Text

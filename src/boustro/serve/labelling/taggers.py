@@ -26,7 +26,7 @@ from boustro.heads.tagging import TaggingHead
 from boustro.heads.training import TrainLog
 from boustro.metrics.spans import score_entities
 from boustro.serve.labelling.answers import Answer
-from boustro.serve.labelling.live import LiveTagger
+from boustro.serve.labelling.incremental import LiveTagger
 from boustro.tasks.base import Task
 from boustro.tasks.estimate import answers_left_out
 from boustro.tasks.fitted import Examples, Fitted, TrainingSet

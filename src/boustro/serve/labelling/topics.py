@@ -18,7 +18,7 @@ from boustro.features.vectors import Vectors
 from boustro.heads.closed_form import best_scale
 from boustro.heads.updated_ridge import Change
 from boustro.serve.labelling.answers import NO_ANSWER, Answer, check_label
-from boustro.serve.labelling.live import FEWEST_TO_SCALE, SCALES, Learned, LiveTagger, Scales, entropy
+from boustro.serve.labelling.incremental import FEWEST_TO_SCALE, SCALES, Learned, LiveTagger, Scales, entropy
 from boustro.tasks.data.texts import are_labels, is_label, label_set, whole_text
 from boustro.types import Entity, Sentence
 

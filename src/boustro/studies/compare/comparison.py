@@ -16,7 +16,7 @@ from boustro.encoders.base import Encoder
 from boustro.encoders.cost import PROBE_SENTENCES, num_words
 from boustro.metrics.significance import entity_counts
 from boustro.metrics.spans import score_entities
-from boustro.models.memory import PeakMemory
+from boustro.models.peak_memory import PeakMemory
 from boustro.store import write_file
 from boustro.studies.compare.examples import MOST_WORDS, surest_mistakes
 from boustro.studies.compare.report import REPORT, score_table

@@ -11,7 +11,7 @@ from typing import Any
 from boustro.encoders.cache import features_to_write
 from boustro.encoders.cost import num_words, words_per_second
 from boustro.features.sentences import distinct_sentences
-from boustro.models.memory import PeakMemory
+from boustro.models.peak_memory import PeakMemory
 from boustro.output import duration
 from boustro.studies.core.cells import is_complete
 from boustro.studies.core.grid import Grid

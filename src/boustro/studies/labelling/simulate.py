@@ -23,7 +23,7 @@ from boustro.features.vectors import VectorReader, Vectors, vector_source
 from boustro.metrics.score import spread
 from boustro.metrics.spans import score_entities
 from boustro.progress import Progress
-from boustro.serve.labelling.live import LiveTagger
+from boustro.serve.labelling.incremental import LiveTagger
 from boustro.serve.labelling.pool import Order, Pool
 from boustro.studies.labelling.options import SimulateOptions
 from boustro.tasks import read_examples

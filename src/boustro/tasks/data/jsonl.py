@@ -36,11 +36,16 @@ def records_of(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[i
     return ((number, parse_record(line, f"{path}:{number}")) for number, line in lines if line.strip())
 
 
+def _past_space(text: str, position: int) -> int:
+    found = SPACE.match(text, position)
+    return found.end() if found else position
+
+
 def _items(text: str, path: Path) -> Iterator[tuple[int, Any]]:
     """(line, record) of every item of a JSON list."""
     decoder, position, counted, line = json.JSONDecoder(), text.index("[") + 1, 0, 1
     while True:
-        position = SPACE.match(text, position).end()  # type: ignore[union-attr]
+        position = _past_space(text, position)
         line, counted = line + text.count("\n", counted, position), position
         if END.match(text, position):
             return
@@ -50,7 +55,7 @@ def _items(text: str, path: Path) -> Iterator[tuple[int, Any]]:
             number = error.lineno if isinstance(error, json.JSONDecodeError) else line
             raise ValueError(f"{path}:{number}: not a JSON list of records ({error})") from None
         yield line, record
-        position = SPACE.match(text, position).end()  # type: ignore[union-attr]
+        position = _past_space(text, position)
         if text[position : position + 1] == ",":
             position += 1
         elif text[position : position + 1] != "]":

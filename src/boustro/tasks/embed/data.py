@@ -37,7 +37,7 @@ class Alone(Pair):
     """A text without another one."""
 
     @property
-    def parts(self) -> tuple[Sentence]:  # type: ignore[override]
+    def parts(self) -> tuple[Sentence]:
         """The text."""
         return (self.first,)
 

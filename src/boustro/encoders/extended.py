@@ -15,7 +15,7 @@ from boustro.encoders.windows import group_sentences
 from boustro.types import Sentence
 
 
-class WiderEncoder(Encoder):
+class ExtendedEncoder(Encoder):
     """The streams of `base`, and behind them `further` ones; `within` is what is needed at once to make these."""
 
     def __init__(self, base: Encoder, further: Iterable[Stream], within: Context) -> None:
@@ -33,7 +33,7 @@ class WiderEncoder(Encoder):
     @property
     def innermost(self) -> Encoder:
         """What reads the text."""
-        return self.base.innermost if isinstance(self.base, WiderEncoder) else self.base
+        return self.base.innermost if isinstance(self.base, ExtendedEncoder) else self.base
 
     @property
     def parts(self) -> Sequence[Encoder]:
@@ -41,7 +41,7 @@ class WiderEncoder(Encoder):
         return getattr(self.innermost, "parts", [self.innermost])
 
     @property
-    def counts(self) -> Counter[str]:  # type: ignore[override]
+    def counts(self) -> Counter[str]:
         return self.base.counts
 
     @abstractmethod
@@ -50,7 +50,7 @@ class WiderEncoder(Encoder):
 
     def extend(self, sentences: Sequence[Sentence], features: Features) -> Features:
         """All streams of sentences, whose features are as `innermost` gives them."""
-        if isinstance(self.base, WiderEncoder):
+        if isinstance(self.base, ExtendedEncoder):
             features = self.base.extend(sentences, features)
         return Features((*features.streams, *self.further(sentences, features)), features.lengths)
 
@@ -68,4 +68,4 @@ class WiderEncoder(Encoder):
 
 def innermost(encoder: Encoder) -> Encoder:
     """The encoder without further streams."""
-    return encoder.innermost if isinstance(encoder, WiderEncoder) else encoder
+    return encoder.innermost if isinstance(encoder, ExtendedEncoder) else encoder
