@@ -14,10 +14,11 @@ import inspect
 import math
 import numbers
 import os
-import textwrap
+import sys
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin, get_type_hints
@@ -146,12 +147,21 @@ def describe_fields(options: type) -> dict[str, str]:
     """The docstrings of a dataclass's fields, those of its bases too; empty where there is none."""
     found = dict.fromkeys((field.name for field in fields(options)), "")
     for cls in reversed(options.__mro__[:-1]):
-        (made,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
-        assert isinstance(made, ast.ClassDef)
-        for node, after in pairwise(made.body):
-            match (node, after):
-                case (ast.AnnAssign(), ast.Expr(value=ast.Constant(value=str(text)))):
-                    found[ast.unparse(node.target)] = " ".join(text.split())
+        found |= _described_in(cls.__module__)[cls.__name__]
+    return found
+
+
+@cache  # a module is read once: help and every command line with the options of many heads ask for the same few
+def _described_in(module: str) -> dict[str, dict[str, str]]:
+    """The docstrings of the fields of all classes of a module, by class."""
+    found: dict[str, dict[str, str]] = {}
+    for made in ast.walk(ast.parse(inspect.getsource(sys.modules[module]))):
+        if isinstance(made, ast.ClassDef):
+            own = found[made.name] = {}
+            for node, after in pairwise(made.body):
+                match (node, after):
+                    case (ast.AnnAssign(), ast.Expr(value=ast.Constant(value=str(text)))):
+                        own[ast.unparse(node.target)] = " ".join(text.split())
     return found
 
 
