@@ -66,22 +66,16 @@ class Spool:
                 yield data
 
 
-async def answer_file(
-    service: "Service",
-    model: Served,
-    body: AsyncIterator[bytes],
-    shape: Callable[[Sequence[Any]], list[Any]],
-    value_of: "ValueOf",
-) -> AsyncIterator[bytes]:
-    """The lines of answer to the lines of a body, read by `value_of`; `shape` is applied to outputs."""
+async def spooled(parts: AsyncIterator[bytes], refused: Callable[[Refused], bytes]) -> AsyncIterator[bytes]:
+    """The parts, made whether or not the reader keeps up; where one is refused, that is said, and they end."""
     spool = Spool()
 
     async def work() -> None:
         try:
-            async for chunk in _chunks(body, 1024 * service.limits.body_kb, service.limits.timeout):
-                spool.write("".join(await _answer(service, model, chunk, shape, value_of)).encode())
-        except Refused as error:  # the rest cannot be read
-            spool.write((as_json(error.to_dict()) + "\n").encode())
+            async for part in parts:
+                spool.write(part)
+        except Refused as error:
+            spool.write(refused(error))
         finally:
             spool.end()
 
@@ -92,6 +86,22 @@ async def answer_file(
         await job
     finally:
         job.cancel()
+
+
+def answer_file(
+    service: "Service",
+    model: Served,
+    body: AsyncIterator[bytes],
+    shape: Callable[[Sequence[Any]], list[Any]],
+    value_of: "ValueOf",
+) -> AsyncIterator[bytes]:
+    """The lines of answer to the lines of a body, read by `value_of`; `shape` is applied to outputs."""
+
+    async def answers() -> AsyncIterator[bytes]:
+        async for chunk in _chunks(body, 1024 * service.limits.body_kb, service.limits.timeout):
+            yield "".join(await _answer(service, model, chunk, shape, value_of)).encode()
+
+    return spooled(answers(), lambda error: (as_json(error.to_dict()) + "\n").encode())
 
 
 async def _answer(

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from boustro.output import as_json
-from boustro.serve.files import Spool
+from boustro.serve.files import spooled
 from boustro.serve.http import Refused, in_time
 from boustro.serve.middleware import PLAIN, media_type
 from boustro.serve.served import Served
@@ -83,29 +83,19 @@ class Streams:
 
     async def answer_post(self, request: "Request") -> AsyncIterator[bytes]:
         """The server-sent events for the text in a request's body."""
-        spool = Spool()
 
-        async def work() -> None:
-            try:
-                found = self.service.find(request.query_params.get("model"))
-                texts = decoded(self._in_time(request.stream()))
-                async for message in self.answer(found, request.query_params, texts):
-                    for event in message.pop("events"):
-                        spool.write(sent(event["kind"], event))
-                    spool.write(sent("end" if message.pop("end", False) else "safe", message))
-            except Refused as error:
-                spool.write(sent("error", error.to_dict()))
-            finally:
-                spool.end()
+        async def told() -> AsyncIterator[bytes]:
+            found = self.service.find(request.query_params.get("model"))
+            texts = decoded(self._in_time(request.stream()))
+            async for message in self.answer(found, request.query_params, texts):
+                for event in message.pop("events"):
+                    yield sent(event["kind"], event)
+                yield sent("end" if message.pop("end", False) else "safe", message)
 
         with self.admit():
-            job = asyncio.create_task(work())
-            try:
-                async for data in spool.read():
+            async with contextlib.aclosing(spooled(told(), lambda error: sent("error", error.to_dict()))) as parts:
+                async for data in parts:
                     yield data
-                await job
-            finally:
-                job.cancel()
 
     def _in_time(self, parts: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """The same; `Refused` where nothing comes for a while."""
