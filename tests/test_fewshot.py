@@ -15,7 +15,7 @@ from boustro.studies.fewshot.heads import resolve_head
 from boustro.studies.fewshot.options import ShotOptions
 from boustro.studies.fewshot.report import curve_figure, scores, summary, verdict
 from boustro.studies.fewshot.results import compare_points
-from boustro.studies.fewshot.stacked import StackedStudy
+from boustro.studies.fewshot.study import ShotStudy
 from boustro.studies.report.blocks import Figure
 from boustro.tasks.data.conll import format_conll
 from boustro.tasks.labellings import TagLabelling
@@ -156,11 +156,9 @@ def test_a_study_of_nothing_is_refused(change, message):
     sentences = [Sentence(("Ada",), ("B-PER",), where="f:1")]
     given = {"encoders": ("x",), "shots": (1,), "seeds": 1, "heads": (("auto", "auto"),)}
     given |= {"train": sentences, "dev": sentences}
-    StackedStudy(**given)
+    ShotStudy(**given)
     with pytest.raises(ValueError, match=message):
-        StackedStudy(
-            **{**given, **({"train": [Sentence(("a",), ("O",), where="f:1")]} if "train" in change else change)}
-        )
+        ShotStudy(**{**given, **({"train": [Sentence(("a",), ("O",), where="f:1")]} if "train" in change else change)})
 
 
 def test_auto_changes_with_the_number_of_shots_and_gives_way_to_what_is_asked_for():
@@ -243,7 +241,7 @@ def test_heads_know_the_types_of_the_training_data_alone():
     train, dev = (
         [Sentence((label,), (f"B-{label}",), where="f:1") for label in labels] for labels in (("A", "C"), ("B", "C"))
     )
-    study = StackedStudy(**given, train=train, dev=dev)
+    study = ShotStudy(**given, train=train, dev=dev)
     assert (study.types, study.judged_types) == (["A", "C"], ["A", "C", "B"])
 
 

@@ -1,4 +1,4 @@
-"""`boustro fewshot` for tasks without few-shot heads: K examples in all, the task's own head, once a draw."""
+"""K as an axis of a comparison, which `boustro fewshot` is where a task has no few-shot heads: the task's own head."""
 
 import json
 
@@ -6,7 +6,9 @@ import pytest
 
 import boustro
 from boustro.cli.main import main
+from boustro.studies.compare.comparison import Comparison
 from boustro.tasks.data.texts import read_texts
+from boustro.types import Sentence
 
 PLACES = ("Port Lisse", "Vellmar", "Okonkwo", "Brandt Hill", "Ada Bridge", "Calloway", "Mossend", "Tarn")
 ROWS = {
@@ -51,15 +53,16 @@ def given(tiny_pair, tmp_path_factory):
 def test_every_draw_has_k_examples_and_those_of_a_smaller_k_are_among_them(task, given, tmp_path, capsys):
     assert main(given(task, tmp_path / "a")) == 0
     results = json.loads((tmp_path / "a/results.json").read_text("utf-8"))
-    assert results["protocol"] == "own" and results["task"]["metric"] == METRICS[task]
+    assert results["varied"] == {"K": [2, 6]} and results["task"]["metric"] == METRICS[task]
     for small, large in zip(results["draws"]["2"], results["draws"]["6"], strict=True):
         assert len(small) == 2 and len(large) == 6 and {*small} < {*large}
     assert results["draws"]["6"][0] != results["draws"]["6"][1]
-    for point in results["points"]:
-        assert len(point["score"]["values"]) == 2 and point["sentences"] == [point["shots"]] * 2
-        assert all(-100 <= value <= 100 for value in point["score"]["values"])
+    assert [(s["name"], s["shots"], len(s["dev"]["values"])) for s in results["systems"]] == [
+        ("K=2", 2, 2),
+        ("K=6", 6, 2),
+    ]
     report = (tmp_path / "a/report.md").read_text("utf-8")
-    assert "K examples in all" in report and "By type" not in report
+    assert "K in all" in report and "Scores by the number of examples" in report and "K = 6" in report
     assert f"dev {METRICS[task]}" in capsys.readouterr().err
 
 
@@ -67,8 +70,8 @@ def test_a_point_is_what_fit_gives_on_its_draw(given, tiny_pair, tmp_path):
     assert main(given("classify", tmp_path / "a")) == 0
     results = json.loads((tmp_path / "a/results.json").read_text("utf-8"))
     texts = read_texts([(row["text"], row["labels"]) for row in ROWS["classify"]])
-    point = next(p for p in results["points"] if p["shots"] == 6)
-    for seed, (draw, value) in enumerate(zip(results["draws"]["6"], point["score"]["values"], strict=True), 1):
+    system = next(s for s in results["systems"] if s["shots"] == 6)
+    for seed, (draw, value) in enumerate(zip(results["draws"]["6"], system["dev"]["values"], strict=True), 1):
         model = boustro.Classifier(tiny_pair, cache=False).fit([texts[n] for n in draw], seed=seed)
         assert model.evaluate(texts).value == pytest.approx(value)
 
@@ -92,7 +95,7 @@ def test_more_examples_than_there_are_is_noticed(given, tmp_path):
 
 def test_a_plan_names_the_cells_and_computes_none(given, tmp_path, capsys):
     assert main([*given("similarity", tmp_path / "a"), "--dry-run", "--no-cache"]) == 0
-    assert "2 cells: 0 known, 2 to compute" in capsys.readouterr().out
+    assert "4 cells: 0 known, 4 to compute" in capsys.readouterr().out
     assert not (tmp_path / "a/cells").exists()
 
 
@@ -101,3 +104,46 @@ def test_a_draw_from_which_nothing_can_be_learned_is_named(given, tmp_path, caps
     words[words.index("2")] = "1"
     assert main(words) == 1
     assert "draw 1 of 1 examples" in capsys.readouterr().err
+
+
+def test_systems_are_compared_at_the_same_k(tiny_pair, tiny_lm, tmp_path, capsys):
+    names = [["Ada", "Brandt"], ["Port", "Lisse"], ["Mira"], ["Okonkwo"], ["Tarn", "Hill"], ["Vellmar"]]
+    lines = [[(w, "IB"[n == 0] + "-PER") for n, w in enumerate(own)] + [("left", "O")] for own in names]
+    files = ["".join("".join(f"{w} {tag}\n" for w, tag in own) + "\n" for own in lines[a:]) for a in (0, 1)]
+    train, dev = (tmp_path / name for name in ("train.txt", "dev.txt"))
+    train.write_text("-DOCSTART- O\n\n" + files[0], "utf-8")
+    dev.write_text(files[1], "utf-8")
+    words = ["compare", "--encoders", tiny_pair, str(tiny_lm("llama", sentinel=True)), "--heads", "mlp", "ridge"]
+    words += ["--shots", "4", "1", "--seeds", "2", "--epochs", "2", "--hidden", "8", "--train", str(train)]
+    assert main([*words, "--dev", str(dev), "--out", str(tmp_path / "a")]) == 0
+    results = json.loads((tmp_path / "a/results.json").read_text("utf-8"))
+    systems = {(s["encoder"], s["head"], s["shots"]): s for s in results["systems"]}
+    assert len(systems) == 8 and len({s["line"] for s in results["systems"]}) == 4
+    assert f"K={4}" in results["best"]
+    for shots in (1, 4):
+        rivals = [s for s in results["systems"] if s["shots"] == shots]
+        best = max(rivals, key=lambda s: s["dev"]["mean"])
+        assert best["to_best"] is None
+        for other in (s for s in rivals if s["to_best"]):
+            assert other["to_best"]["points"] == pytest.approx(best["dev"]["mean"] - other["dev"]["mean"], abs=0.01)
+    again = [*words, "--dev", str(dev), "--out", str(tmp_path / "a"), "--reference", results["systems"][0]["name"]]
+    assert main(again) == 0
+    told = json.loads((tmp_path / "a/results.json").read_text("utf-8"))["systems"]
+    assert [s["name"] for s in told if s["to_reference"] is None] == [
+        s["name"] for s in told if s["line"] == told[0]["line"]
+    ]
+    assert "computed in" in capsys.readouterr().err
+
+
+def test_a_draw_is_read_in_its_documents_and_learned_from_alone(tiny_pair):
+    texts = [["Ada", "left"], ["Mira", "sang"], ["It", "rained"], ["Tarn", "rose"]]
+    tags = [["B-PER", "O"], ["B-PER", "O"], ["O", "O"], ["B-LOC", "O"]]
+    train = [
+        Sentence(tuple(words), tuple(own), document=name, where=f"f:{n}")
+        for n, (words, own, name) in enumerate(zip(texts, tags, "aaab", strict=True))
+    ]
+    grid = Comparison(encoders=(tiny_pair,), heads=("mlp",), seeds=1, shots=(1,), train=train, dev=train)
+    (draw,) = grid.draws[1]
+    taught = grid.taught(1, 1)
+    assert [e.words for e in taught] == [e.words for e in train]
+    assert [n for n, e in enumerate(taught) if e.is_labelled] == draw.tolist() != [0, 1, 2, 3]

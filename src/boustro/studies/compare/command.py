@@ -22,6 +22,7 @@ def compare(
     task: str = "tag",
     heads: tuple[str, ...] = ("mlp",),
     seeds: Annotated[int, Range(1, MOST_SEEDS)] = 3,
+    shots: tuple[Count, ...] = (),
     vary: tuple[str, ...] = (),
     training: TaskConfig = TaskConfig(),  # noqa: B008 (frozen)
     of_heads: HeadOptions = HeadOptions(),  # noqa: B008 (frozen)
@@ -32,13 +33,16 @@ def compare(
 ) -> None:
     """Train every encoder under every head with several seeds, and compare their scores in a table and a report.
 
-    The development set selects the best epoch of each run and the best system.
+    The development set selects the best epoch of each run and the best system. With --shots every seed draws so many
+    examples, and no epoch is selected; boustro fewshot has heads for few examples.
 
     Args:
         encoders: Specs of encoders, such as starter-forward starter.
         task: As for boustro fit. By default as the training set has it.
         heads: Kinds of head, as for boustro fit. By default the task's own.
         seeds: Number of seeds; the seeds 1, 2, … are used.
+        shots: Train on so many examples per label, or in all where there are no labels (the K of K-shot); several are
+            compared. By default on the whole training set.
         vary: Options to vary, such as pooling=exit,exit+before layers=last,all. Every combination is a system.
         reference: The system that differences are measured from, by its name in the table. By default the best on dev.
         cases: The two systems of the case study. By default the best one, and one that differs from it in one thing.
@@ -60,6 +64,7 @@ def compare(
         encoders=encoders,
         heads=heads,
         seeds=seeds,
+        shots=tuple(sorted(set(shots))),
         options=options,
         variants=variants,
         task=task_class(task),

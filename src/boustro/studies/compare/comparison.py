@@ -1,11 +1,15 @@
-"""A comparison: encoders × heads × variants, each with several seeds; and one of its cells, a head that is trained."""
+"""A comparison: encoders × heads × variants × K, each with several seeds; and a cell of it, a head that is trained.
+
+With K a head learns from K examples, which its seed draws, and nothing chooses its epoch. The rest of their documents,
+whose labels it does not see, is read with them.
+"""
 
 import itertools
 import json
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +18,7 @@ from rich.table import Table
 
 from boustro.encoders.base import Encoder
 from boustro.encoders.cost import PROBE_SENTENCES, num_words
+from boustro.encoders.spec import refuse_unread
 from boustro.metrics.significance import entity_counts
 from boustro.metrics.spans import score_entities
 from boustro.models.peak_memory import PeakMemory
@@ -23,7 +28,7 @@ from boustro.studies.compare.report import REPORT, score_table
 from boustro.studies.compare.results import summarise
 from boustro.studies.core.cells import Cell
 from boustro.studies.core.grid import Grid
-from boustro.studies.core.systems import System, find_name, name_systems, options_of
+from boustro.studies.core.systems import SHOTS, System, find_name, name_systems, options_of
 from boustro.tasks import TASKS
 from boustro.tasks.answers import Answer
 from boustro.tasks.base import Task
@@ -38,7 +43,7 @@ class Comparison(Grid):
     """What is compared, on which data; `ValueError` for an unknown head, option, value or system."""
 
     heads: tuple[str, ...]
-    options: dict[str, Any]
+    options: Mapping[str, Any] = field(default_factory=dict)
     variants: tuple[dict[str, Any], ...] = ({},)
     reference: str | None = None
     cases: tuple[str, str] | None = None
@@ -50,7 +55,7 @@ class Comparison(Grid):
         if self.seeds < 1 or not self.encoders or not self.heads or not self.variants:
             raise ValueError("nothing to compare: give at least one encoder, one head and one seed")
         for system in self.systems():
-            self._make(system)
+            refuse_unread(system.encoder, self._make(system).plan.reader.reading)
         for name, sentences in self.data().items():
             self.units.check_data(name, sentences)
         for name in (self.reference, *(self.cases or ())):
@@ -62,18 +67,36 @@ class Comparison(Grid):
         return f"dev {self.units.metric}"
 
     def systems(self) -> list[System]:
-        return name_systems(itertools.product(self.encoders, self.heads, self.variants))
+        counts = [{SHOTS: shots} for shots in self.shots] or [{}]
+        variants = [variant | own for variant in self.variants for own in counts]
+        return name_systems(itertools.product(self.encoders, self.heads, variants))
 
     def numbers(self, system: System) -> Sequence[int]:
         return range(1, self.seeds + 1)
 
     def settings(self, system: System, number: int) -> dict[str, Any]:
-        return {"head": system.head, **self._make(system).settings()}
+        drawn = {"shots": system.shots, "drawing": self.drawing} if system.shots else {}
+        return {"head": system.head, **self._make(system).settings(), **drawn}
 
     def _make(self, system: System, **more: Any) -> Task[Any, Any]:
         """An untrained model of a system; a varied preset replaces options, other varied options replace its values."""
-        chosen = options_of(TASKS[self.task.name].config, system.head, self.options, system.variant)
+        variant = {name: value for name, value in system.variant.items() if name != SHOTS}
+        chosen = options_of(TASKS[self.task.name].config, system.head, self.options, variant)
         return self.make(system, **{**chosen, **more})
+
+    def taught(self, shots: int | None, seed: int) -> list[Any]:
+        """What a head of a seed learns from; with K the examples that are drawn, with their documents as context."""
+        if shots is None:
+            return self.train
+        draw = {*self.draws[shots][seed - 1].tolist()}
+        around = {self.train[n].document for n in draw} - {""} if self.task.in_documents else ()
+        given = ((n, e) for n, e in enumerate(self.train) if n in draw or (around and e.document in around))
+        return [e if n in draw else replace(e, tags=None, entities=None) for n, e in given]
+
+    def encoded(self) -> list[list[Any]]:
+        most = max(self.shots, default=None)  # its draws have those of a smaller K in them
+        taught = [example for seed in range(1, self.seeds + 1) for example in self.taught(most, seed)]
+        return [taught if self.shots else self.train, *self.judged().values()]
 
     def value(self, cell: Cell) -> float:
         return float(cell.scores["dev"]["value"])
@@ -84,7 +107,7 @@ class Comparison(Grid):
         system = cell.system
         with PeakMemory() as peak:
             model = self._make(system)
-            model.fit(self.train, self.dev, cell.number)
+            self._fit(model, system.shots, cell.number)
             answered = {name: model.answer(s, cached=True) for name, s in self.judged().items()}
         config = {"encoder": system.encoder, "head": system.head, **model.settings()}
         scores: dict[str, Any] = {"config": config, "seed": cell.number, "record": model.record}
@@ -102,6 +125,16 @@ class Comparison(Grid):
             "gpu_peak_bytes": torch.cuda.max_memory_allocated() if torch.cuda.is_available() else None,
         }
         return scores
+
+    def _fit(self, model: Task[Any, Any], shots: int | None, seed: int) -> None:
+        try:
+            model.fit(self.taught(shots, seed), None if shots else self.dev, seed)
+        except ValueError as error:
+            if shots is None:
+                raise
+            raise ValueError(
+                f"draw {seed} of {len(self.draws[shots][seed - 1])} examples: {error}; if that is by chance, take more"
+            ) from error
 
     def _judge(self, model: Task[Any, Any], examples: Sequence[Any], answers: Sequence[Answer]) -> tuple[dict, list]:
         """Scores of answers, and one JSON object per example."""
@@ -151,7 +184,8 @@ class Comparison(Grid):
         sample = [s for s in self.train if self.units.gold(s) or not self.units.has_positions][:PROBE_SENTENCES]
         model = self._make(missing[0].system, cache=False)
         model.fit(sample, self.dev[:PROBE_SENTENCES], seed=0)
-        return len(missing) * model.record["train_seconds"] * num_words(self.train) / num_words(sample), "a probe"
+        words = sum(num_words(filter(self.task.is_labelled, self.taught(c.system.shots, c.number))) for c in missing)
+        return model.record["train_seconds"] * words / num_words(sample), "a probe"
 
     def summarise(self, cells: Sequence[Cell]) -> dict[str, Any]:
         return summarise(self, cells)

@@ -11,11 +11,17 @@ from rich.console import Console
 
 from boustro.studies.compare.learning import calibration, curves, layers
 from boustro.studies.compare.mistakes import confident, confusions, mistakes, sentences, where
+from boustro.studies.fewshot.report import scores as shot_scores
 from boustro.studies.report import Results, StudyReport, data_blocks, made, numbers, plain
 from boustro.studies.report.blocks import Block, Details, Figure, Prose, Section, Table, TableCell
 from boustro.studies.report.charts import score_dots
 
 MANY_LABELS = 10
+DRAWN = (
+    "Every seed draws K examples for each label, or K in all where there are none, and all systems get the same draws; "
+    "those of a smaller K are among those of a larger one. Systems are compared at the same K, and the head's last "
+    "epoch is kept."
+)
 TESTED = (
     "over the seeds that both have, with a 95% interval and a two-sided p-value from a paired bootstrap over examples "
     "and seeds; p is corrected for the number of differences in the table (Holm), and values below 0.05 are coloured. "
@@ -70,7 +76,7 @@ def summary(results: Results) -> str:
     best = next(s for s in systems if s["name"] == results["best"])
     total = results["data"][judged]["entities" if results["task"]["has_spans"] else "examples"]
     what = plain.does(best["figures"], best[judged]["mean"], results["task"], total)
-    known = [s for s in _by_dev(systems) if s is not best and s["to_best"] is not None]
+    known = [s for s in _rivals(systems, best) if s["to_best"] is not None]
     if not known:
         return plain.told(best["name"], what, "")
     rival = next((s for s in known if not s["to_best"]["reliable"]), known[0])
@@ -86,11 +92,16 @@ def _by_dev(systems: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return sorted(systems, key=lambda s: -s["dev"]["mean"])
 
 
+def _rivals(systems: Sequence[Mapping[str, Any]], best: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The others that learned from as many examples, the best first."""
+    return _by_dev([s for s in systems if s is not best and s["shots"] == best["shots"]])
+
+
 def verdict(results: Results) -> str:
     """The best system on dev, how much better it is than the next, and whether that is reliable."""
     judged, systems, metric = results["judged_on"], results["systems"], results["task"]["metric"]
     best = next(s for s in systems if s["name"] == results["best"])
-    rest = _by_dev([s for s in systems if s is not best])
+    rest = _rivals(systems, best)
     seeds = numbers.seeds(best["num_seeds"], results["seeds"])
     seeds = seeds if best["num_seeds"] == 1 else f"mean of {seeds}"
     stamp = f"Incomplete ({results['stamp']}): " if results.get("stamp") else ""
@@ -122,8 +133,12 @@ def compared(results: Results) -> Section:
     varied = "; ".join(f"{name} ({', '.join(map(str, values))})" for name, values in results["varied"].items())
     texts = [f"{len(systems)} systems, {seeds} each, scored on {judged}."]
     texts += [f"What differs: {varied}."] if varied else []
+    if "draws" in results:
+        texts.append(DRAWN)
     notes = []
-    if judged == "dev":
+    if "draws" in results and judged == "dev":
+        notes = ["The dev set selected nothing but the best system."]
+    elif judged == "dev":
         notes = ["The dev set also selected each run's best epoch, so these scores are optimistic for all systems."]
     elif len(systems) > 1:
         notes = ["The best system was selected on dev; nothing was selected on test."]
@@ -140,7 +155,8 @@ def scores(results: Results) -> Section:
     systems, judged, metric = _by_dev(results["systems"]), results["judged_on"], results["task"]["metric"]
     against, spans = results["reference"], results["task"]["has_spans"]
     figures = list(systems[0]["figures"])
-    named = "against the best" if against == results["best"] else f"against {against}"
+    against = ("the best" if against == results["best"] else against) + " at the same K" * ("draws" in results)
+    named = f"against {against}"
     short = [{"precision": "P", "recall": "R"}.get(name, name.replace("_", " ")) for name in figures]
     heads = ["system", *(f"{n} {metric}" for n in _sets(results)), *short, named, "LMs", "head"]
     rows = []
@@ -160,6 +176,28 @@ def scores(results: Results) -> Section:
     figure = Figure(plot, f"{judged} {metric}: one dot per seed, a line at the mean.")
     measured = Details("How this was measured", [Prose(method)])
     return Section("scores", "Scores", [Table(caption, heads, rows, best), measured, figure])
+
+
+def shots(results: Results) -> Section | None:
+    """The scores by K, where there are several."""
+    systems, judged = results["systems"], results["judged_on"]
+    if len({s["shots"] for s in systems}) < 2:
+        return None
+    bests = {s["shots"]: s["line"] for s in reversed(_by_dev(systems))}
+    points = [
+        {
+            "name": s["line"],
+            "shots": s["shots"],
+            "head": s["head"],
+            "score": s[judged],
+            "sentences": [len(results["draws"][str(s["shots"])][seed - 1]) for seed in s["seeds"]],
+            "runs": [],
+            "to_best": {"name": bests[s["shots"]]},
+        }
+        for s in systems
+    ]
+    own = shot_scores({**results, "points": points})
+    return Section("shots", own.title, own.blocks)
 
 
 def types(results: Results) -> Section | None:
@@ -226,7 +264,7 @@ REPORT = StudyReport(
     summary,
     verdict,
     (
-        *(compared, scores, types, mistakes, confusions, where, sentences, confident),
+        *(compared, scores, shots, types, mistakes, confusions, where, sentences, confident),
         *(layers, curves, calibration, cost, made),
     ),
 )

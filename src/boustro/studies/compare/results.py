@@ -27,7 +27,7 @@ from boustro.store import read_folder
 from boustro.studies.compare import cases, examples
 from boustro.studies.compare.cases import Answers
 from boustro.studies.core.cells import KIND, Cell, reading_cells
-from boustro.studies.core.systems import System, find_name
+from boustro.studies.core.systems import SHOTS, System, find_name
 from boustro.tasks.labellings import labelling_class
 from boustro.tasks.units import Units
 from boustro.text.documents import read_lines
@@ -96,10 +96,12 @@ def summarise(grid: "Comparison", cells: Sequence[Cell]) -> dict[str, Any]:
             refuse_no_numbers([costs[each.system.name], *(facts[name] for name in numbers)])
         systems.append({**facts, **_splits(answers, training, units)})
     names = [s["name"] for s in systems]
-    best = choose_best([dict(zip(s["seeds"], s["dev"]["values"], strict=True)) for s in systems])
+    bests = _bests(systems)
+    best = bests[max(range(len(systems)), key=lambda i: finished[i].system.shots or 0)]
     base = best if grid.reference is None else find_name(grid.reference, names)
+    bases = bests if grid.reference is None else _twins(finished, base)
     drawn = bootstrap(units.statistic, counted, [f.seeds for f in finished], draws=DRAWS + DRAWS_EACH * len(systems))
-    pairs = {"to_best": [(i, best) for i in range(len(drawn))], "to_reference": [(base, i) for i in range(len(drawn))]}
+    pairs = {"to_best": list(enumerate(bests)), "to_reference": [(own, i) for i, own in enumerate(bases)]}
     for key, sides in pairs.items():
         gaps = correct_gaps([None if a == b else difference(drawn[a], drawn[b]) for a, b in sides])
         for system, gap in zip(systems, gaps, strict=True):
@@ -109,7 +111,10 @@ def summarise(grid: "Comparison", cells: Sequence[Cell]) -> dict[str, Any]:
         "best": names[best],
         "reference": names[base],
         "varied": _varied(grid),
-        "notices": [f"{s['name']}: {count:,} {what}" for s in systems for what, count in s["notices"].items()],
+        "notices": [
+            *(f"{s['name']}: {count:,} {what}" for s in systems for what, count in s["notices"].items()),
+            *grid.shortages(),
+        ],
         "options": {k: v for k, v in configs[0].items() if all(c.get(k) == v for c in configs)},
         "systems": systems,
         **_compare_pair(grid, finished, _choose_pair(systems, best, base, grid), training),
@@ -147,6 +152,8 @@ def _facts(finished: Finished, grid: "Comparison") -> dict[str, Any]:
         "encoder": system.encoder,
         "head": system.head,
         "variant": system.variant,
+        "shots": system.shots,
+        "line": " · ".join(p for p in system.parts if p != f"{SHOTS}={system.shots}") or system.encoder,
         "num_seeds": len(scores),
         "seeds": finished.seeds,
         **{name: spread([s[name]["value"] for s in scores]) for name in grid.judged()},
@@ -255,6 +262,26 @@ def _varied(grid: "Comparison") -> dict[str, list[Any]]:
     rows = [{"encoder": s.encoder, "head": s.head, **s.variant} for s in grid.systems()]
     found = {name: list(dict.fromkeys(row[name] for row in rows)) for name in rows[0]}
     return {name: values for name, values in found.items() if len(values) > 1}
+
+
+def _bests(systems: Sequence[Mapping[str, Any]]) -> list[int]:
+    """For every system the best of those that learned from as many examples."""
+    dev = [dict(zip(s["seeds"], s["dev"]["values"], strict=True)) for s in systems]
+    rivals = {s["shots"]: [i for i, other in enumerate(systems) if other["shots"] == s["shots"]] for s in systems}
+    best = {shots: own[choose_best([dev[i] for i in own])] for shots, own in rivals.items()}
+    return [best[s["shots"]] for s in systems]
+
+
+def _twins(finished: Sequence[Finished], base: int) -> list[int]:
+    """For every system the one that is like the reference and has its K; itself if there is none."""
+
+    def told(system: System, shots: int | None) -> tuple:
+        return system.encoder, system.head, {**system.variant, SHOTS: shots}
+
+    systems = [each.system for each in finished]
+    like = [told(system, system.shots) for system in systems]
+    wanted = [told(systems[base], system.shots) for system in systems]
+    return [like.index(own) if own in like else i for i, own in enumerate(wanted)]
 
 
 def choose_best(dev: Sequence[Mapping[int, float]]) -> int:

@@ -1,12 +1,12 @@
 """One grid of trainings: encoders × heads × options × K × seeds, on the same labelled data.
 
-A *system* is an encoder under a head with some options; a cell is a system with a number. In a comparison the number is
-a seed, and all of the training set is used; in a few-shot study it is K, and the cell has all its seeds. K is how many
-examples are drawn to train on, anew for every seed (`core.draws`).
+A *system* is an encoder under a head with some options, and with a K where there are several; a cell is a system with a
+number. In a comparison the number is a seed; few-shot heads, which are trained together, have one cell for each K. K is
+how many examples are drawn to train on, anew for every seed (`core.draws`); without it all of the training set is used.
 """
 
 from abc import abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,7 @@ from boustro.encoders.spec import spec_fingerprint
 from boustro.output import DEFAULT_RUN, RunOptions
 from boustro.store import fingerprint
 from boustro.studies.core.cells import CELL_FORMAT, Cell, Cells
-from boustro.studies.core.draws import DRAWS
+from boustro.studies.core.draws import DRAWS, short_types
 from boustro.studies.core.systems import System
 from boustro.studies.report import StudyReport
 from boustro.tasks import TASKS
@@ -79,11 +79,16 @@ class Grid(Cells):
     @cached_property
     def draws(self) -> dict[int, list[np.ndarray]]:
         """For every K, the numbers of each draw's examples."""
-        return DRAWS[self.drawing](self.train, self.shots, self.seeds)
+        return DRAWS[self.drawing](self.train, self.shots, self.seeds) if self.shots else {}
 
-    def drawn(self, shots: int, seed: int) -> list[Any]:
-        """The training examples of a seed's draw."""
-        return [self.train[number] for number in self.draws[shots][seed - 1]]
+    def shortages(self) -> Iterator[str]:
+        """Of what there is too little in the training set, for notices."""
+        for shots, (draw, *_) in self.draws.items():
+            if self.drawing == "own" and shots > len(self.train):
+                yield f"K = {shots}: there are {len(self.train):,} training examples only"
+            short = short_types(self.train, draw, shots) if self.drawing != "own" else {}
+            for label, count in short.items():
+                yield f"K = {shots}: only {count} sentences contain {label} and can be drawn"
 
     @property
     def judged_on(self) -> str:

@@ -15,10 +15,13 @@ from boustro.heads.registry import owners
 from boustro.options import OptionError, unread
 from boustro.tasks.config import TaskConfig
 
+SHOTS = "K"
+"""In a variant, how many examples are drawn to train on."""
+
 
 @dataclass(frozen=True)
 class System:
-    """An encoder under a head; `variant` holds its values of the options that are varied.
+    """An encoder under a head; `variant` holds its values of the options that are varied, and its K.
 
     `parts` are the parts of its name, one for each thing that differs between the systems of a study.
     """
@@ -32,6 +35,11 @@ class System:
     def name(self) -> str:
         """As tables show it."""
         return " · ".join(self.parts)
+
+    @property
+    def shots(self) -> int | None:
+        """K, `None` for all of the training set."""
+        return self.variant.get(SHOTS)
 
 
 def name_systems(chosen: Iterable[tuple[str, str, dict[str, Any]]]) -> list[System]:

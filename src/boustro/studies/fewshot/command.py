@@ -41,7 +41,7 @@ def fewshot(
 
     The sentences are drawn from the training set; all of it, without labels, standardises the features. Only the
     paper's protocol selects on the development set. Scores, questions and texts with several labels have K examples in
-    all, on which the task's own head is trained with its defaults.
+    all, on which the task's own head is trained with its defaults, as boustro compare --shots does.
 
     Args:
         encoders: Specs of encoders, such as starter-forward starter.
@@ -55,10 +55,10 @@ def fewshot(
         budget: Number of runs of the paper's random search, by default 30.
     """
     check_options(fewshot, locals())
+    from boustro.studies.compare.comparison import Comparison
     from boustro.studies.core.run import run_study
-    from boustro.studies.fewshot.own import OwnHeadStudy
     from boustro.studies.fewshot.paper import PaperStudy
-    from boustro.studies.fewshot.stacked import StackedStudy
+    from boustro.studies.fewshot.study import ShotStudy
     from boustro.tasks import TASKS, task_class
     from boustro.tasks.labellings import labelling_class
 
@@ -83,13 +83,14 @@ def fewshot(
                 f"{data.train}: the task's own head is trained with its defaults, because there are no few-shot heads "
                 "for such data; leave out --heads, --tags, --protocol and the options of training"
             )
-        run_study(OwnHeadStudy(seeds=draws or DRAWS, **shared), run)
+        own = Comparison(seeds=draws or DRAWS, heads=(TASKS[task].config.default_head,), **shared)
+        run_study(own, run)
         return
     if protocol == "paper":
         study = PaperStudy(budget=budget or BUDGET, options=training, **shared)
     else:
         chosen = tuple((head, scheme) for head in heads for scheme in tags)
-        study = StackedStudy(seeds=draws or DRAWS, heads=chosen, options=training, **shared)
+        study = ShotStudy(seeds=draws or DRAWS, heads=chosen, options=training, **shared)
     run_study(study, run)
 
 

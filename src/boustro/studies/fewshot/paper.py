@@ -16,7 +16,7 @@ from boustro.metrics.arrays import compare_spans, find_spans
 from boustro.studies.core.cells import Cell
 from boustro.studies.fewshot.heads import train_by_steps
 from boustro.studies.fewshot.scoring import JudgedSet, span_scores, training_words
-from boustro.studies.fewshot.stacked import StackedStudy
+from boustro.studies.fewshot.study import ShotStudy
 
 RATES = tuple(n * unit for unit in (1e-3, 1e-4) for n in range(9, 0, -1))
 SEEDS, DROPOUTS, BEST = range(10, 20), (0.0, 0.1, 0.2, 0.3), 3
@@ -26,7 +26,7 @@ PROBE_RUNS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class PaperStudy(StackedStudy):
+class PaperStudy(ShotStudy):
     """One draw for each K."""
 
     budget: int = 30

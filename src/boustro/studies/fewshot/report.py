@@ -28,11 +28,6 @@ EXPLAINED = {
         "read of a text (the mean of its words, its first word, the principal axes of TF-IDF) or of a pair "
         "(differences and products, how the words match)."
     ),
-    "own": (
-        "K examples in all are drawn at random, several times; the examples of a smaller K are among those of a larger "
-        "one, and all encoders get the same draws. The task's own head is trained on each draw with its default "
-        "options, for its default number of epochs: nothing is selected, and no development set is used."
-    ),
     "paper": (
         "The backward-LM paper's protocol, for comparison with its Figure 1: the first K sentences of each type that "
         "contain only this type and a mention of several words; its two-layer head with BIO tags; the three runs of "
@@ -259,5 +254,3 @@ def made_of_draws(results: Results) -> Section:
 
 
 REPORT = StudyReport(summary, verdict, (compared, scores, differences, types, made_of_draws))
-OWN_REPORT = StudyReport(summary, verdict, (compared, scores, differences, made_of_draws))
-"""Where there are no types."""

@@ -21,15 +21,11 @@ def summarise(study: "ShotStudy", cells: Sequence[Cell]) -> dict[str, Any]:
         points = [_point(study, cell, short[cell.system.encoder]) for cell in cells]
         notices = [f"{c.system.encoder}: {n:,} {what}" for c in cells for what, n in c.scores["notices"].items()]
     compare_points(points, tested=study.budget is None)
-    for shots in study.draws:
-        for label, count in study.short(shots).items():
-            notices.append(f"K = {shots}: only {count} sentences contain {label} and can be drawn")
     return {
         "protocol": study.protocol,
         "options": {**study.shown_options(), **({"budget": study.budget} if study.budget else {})},
         "notices": list(dict.fromkeys([*study.notices(), *notices])),
         "points": points,
-        "draws": {str(shots): [draw.tolist() for draw in found] for shots, found in study.draws.items()},
     }
 
 

@@ -18,7 +18,7 @@ from boustro.studies.fewshot.self_training import tag_by_students
 from boustro.types import Sentence
 
 if TYPE_CHECKING:
-    from boustro.studies.fewshot.stacked import StackedStudy
+    from boustro.studies.fewshot.study import ShotStudy
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class JudgedSet:
     gold: SpanArrays
 
 
-def read_judged(study: "StackedStudy", reader: VectorReader) -> dict[str, JudgedSet]:
+def read_judged(study: "ShotStudy", reader: VectorReader) -> dict[str, JudgedSet]:
     """Every data set that is scored, read once for all cells of an encoder."""
     found, types = {}, study.judged_types
     for name, sentences in study.judged().items():
@@ -53,7 +53,7 @@ def tag_names(sentences: Sequence[Sentence], types: Sequence[str]) -> list[str]:
 
 
 def sound_rows(
-    study: "StackedStudy", reader: VectorReader, judged: JudgedSet, draws: Sequence[np.ndarray], head: str, tags: str
+    study: "ShotStudy", reader: VectorReader, judged: JudgedSet, draws: Sequence[np.ndarray], head: str, tags: str
 ) -> list[dict[str, Any]]:
     """One row per draw. Nothing is selected on the scored data: strengths and settings are set before."""
     train, chosen = training_words(study, reader, draws)
@@ -75,7 +75,7 @@ def sound_rows(
 
 
 def training_words(
-    study: "StackedStudy", reader: VectorReader, draws: Sequence[np.ndarray]
+    study: "ShotStudy", reader: VectorReader, draws: Sequence[np.ndarray]
 ) -> tuple[LabelledVectors, list[np.ndarray]]:
     """The words of all draws, each sentence once, and the draws as numbers of these sentences."""
     every = np.unique(np.concatenate(draws))

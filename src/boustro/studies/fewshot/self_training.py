@@ -21,11 +21,11 @@ from boustro.metrics.arrays import find_spans
 from boustro.studies.fewshot.heads import DrawTags, LabelledVectors, tag_words
 
 if TYPE_CHECKING:
-    from boustro.studies.fewshot.stacked import StackedStudy
+    from boustro.studies.fewshot.study import ShotStudy
 
 
 def tag_by_students(
-    study: "StackedStudy",
+    study: "ShotStudy",
     reader: VectorReader,
     train: LabelledVectors,
     chosen: Sequence[np.ndarray],
