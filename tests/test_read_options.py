@@ -1,5 +1,6 @@
 """No option is without effect: what a head does not read is refused, and what it takes is read."""
 
+import json
 import sys
 from dataclasses import fields
 from typing import get_type_hints
@@ -8,9 +9,12 @@ import pytest
 from tests.test_tasks import INPUTS, RECORDS
 
 from boustro.cli.main import main
+from boustro.encoders.options import ReadingOptions
+from boustro.encoders.spec import unread_by
 from boustro.heads.registry import HEADS, owners
 from boustro.options import OptionError, Where
 from boustro.tasks import TASKS, task_class
+from boustro.tasks.data.reading import DataOptions
 
 KINDS = [(task, kind) for task, entry in TASKS.items() for kind in entry.config.heads()]
 NOT_IN_A_FIT = {"max_span": "read with a promise of recall", "decode": "read without a CRF"}
@@ -62,12 +66,18 @@ def test_options_that_another_option_turns_off_are_refused(kind):
         ),
         ("--task qa --mix-lr-multiplier 3", "mix_lr_multiplier is not read where mix_epochs is 0"),
         ("--task sense --epochs 3", "epochs"),
+        ("--weak-weight 0.5", "weak_weight is not read where weak is None"),
+        ("--encoder elmo:no/such --spacing always", "spacing is not read by elmo:no/such; leave it out"),
+        ("--encoder elmo:no/such --quantise int8", "quantise is not read by elmo:no/such; leave it out"),
+        ("--encoder masked:no/such --start-piece bos", "start_piece is not read by masked:no/such; leave it out"),
     ],
 )
 def test_the_command_line_says_so(arguments, said, tmp_path, capsys):
     (tmp_path / "x.conll").write_text("Ada B-PER\n")
-    given = ["fit", "--train", str(tmp_path / "x.conll"), "--encoder", "no/such-model", "--out", str(tmp_path / "out")]
-    assert main([*given, *([] if "--task" in arguments else ["--task", "tag"]), *arguments.split()]) == 2
+    given = ["fit", "--train", str(tmp_path / "x.conll"), "--out", str(tmp_path / "out"), *arguments.split()]
+    for name, value in (("--task", "tag"), ("--encoder", "no/such-model")):
+        given += [] if name in given else [name, value]
+    assert main(given) == 2
     assert said in " ".join(capsys.readouterr().err.replace("│", "").split())
 
 
@@ -87,6 +97,22 @@ def test_so_does_a_study_of_few_sentences(arguments, said, tmp_path, capsys):
     sets = ["--train", str(tmp_path / "x.conll"), "--dev", str(tmp_path / "x.conll"), "--out", str(tmp_path / "out")]
     assert main(["fewshot", "--task", "tag", "--encoders", "no/such-model", *sets, *arguments.split()]) == 2
     assert said in " ".join(capsys.readouterr().err.replace("│", "").split())
+
+
+@pytest.mark.parametrize("task", [task for task in TASKS if task != "embed"])
+def test_a_separator_is_refused_where_nothing_is_separated(task, tmp_path):
+    file = tmp_path / "x.jsonl"
+    file.write_text("".join(json.dumps(record) + "\n" for record in [{"text": "Ada left."}]))
+    with pytest.raises(OptionError, match=r"--delimiter is not read with .*jsonl"):
+        task_class(task).collect(str(file), DataOptions(delimiter="tab"), [])
+
+
+def test_what_one_part_of_an_encoder_reads_is_taken():
+    always = ReadingOptions(spacing="always", start_piece="bos")
+    assert unread_by("elmo:no/such+starter-forward", always) == {}
+    assert unread_by("elmo:no/such", always) == {"spacing": "natural", "start_piece": "auto"}
+    with pytest.raises(OptionError, match="weak_weight is not read"):
+        task_class("tag")("no/such").fit([(["Ada"], ["B-PER"])], weak_weight=0.3)
 
 
 @pytest.mark.parametrize(("task", "kind"), KINDS)

@@ -64,7 +64,14 @@ class Where:
     """
 
     option: str
-    values: Range | tuple[Any, ...]
+    values: "Range | Given | tuple[Any, ...]"
+
+
+class Given:
+    """All values but `None`."""
+
+    def __contains__(self, value: Any) -> bool:
+        return value is not None
 
 
 MOST_WIDTH = 65_536

@@ -73,7 +73,7 @@ def fit(
         # Errors in the options come before any work.
         kind = task_class(task)
         model = kind.of(plan_of(kind, encoder, head, training, of_head, cache=run.cache, device=run.device))
-        check_spec(model.encoder_spec)
+        check_spec(model.encoder_spec, model.plan.reader.reading)
         if reading.documents and not model.in_documents:
             raise OptionError("--documents is for taggers, which read sentences in their documents; leave it out")
         with claim(out, TASKS[task].folder, overwrite):

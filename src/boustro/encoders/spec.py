@@ -20,6 +20,7 @@ The order is kind, number or range, path or name, revision: `unmasked:3-4:gpt2@6
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,7 +45,7 @@ from boustro.encoders.outside import OutsideLM
 from boustro.encoders.repeated import RepeatedEncoder
 from boustro.models.elmo import KIND as ELMO
 from boustro.names import MEMORIES, PAIRS, SHIPPED, expand_home, locate_memory, locate_model
-from boustro.options import check_options
+from boustro.options import OptionError, check_options
 from boustro.store import kind_of
 from boustro.text.start import AUTO, RECORDED
 
@@ -64,6 +65,8 @@ class Kind(NamedTuple):
     """The keyword for the number after the kind: "blocks" for `unmasked:3-4:`."""
     given: Callable[..., Encoder] | None = None
     """The same as `make` where the states of an LM will be given, so that its weights are not loaded."""
+    unread: tuple[str, ...] = ()
+    """The `ReadingOptions` that change nothing."""
     elsewhere: Callable[[str], str] | None = None
     """For a kind whose models are not files: from a path, such as an address, the fingerprint of the weights behind it;
     `ValueError` where there are none."""
@@ -72,7 +75,7 @@ class Kind(NamedTuple):
 CAUSAL = ("start_piece", "revision", "direction", "whole")
 KINDS: dict[str, Kind] = {
     "lm": Kind(_load_lm, CAUSAL, given=lambda *read, **given: _load_lm(*read, plain=OutsideLM, **given)),
-    "masked": Kind(MaskedEncoder, ("revision", "whole")),
+    "masked": Kind(MaskedEncoder, ("revision", "whole"), unread=("start_piece",)),
     "backward": Kind(partial(LMEncoder, direction="backward"), CAUSAL),
     "unmasked": Kind(
         lambda *read, **given: load_causal(*read, locate=locate, unmasked=True, **given), CAUSAL, "blocks"
@@ -80,7 +83,7 @@ KINDS: dict[str, Kind] = {
     "repeated": Kind(RepeatedEncoder, (*CAUSAL, "between"), "copies"),
     "fused": Kind(lambda *read, **given: FusedEncoder(*read, load=load_encoder, **given), ("start_piece",)),
     "memory": Kind(lambda *read, **given: MemoryEncoder(*read, load=load_encoder, **given), ("start_piece",)),
-    "elmo": Kind(ElmoEncoder, ()),
+    "elmo": Kind(ElmoEncoder, (), unread=("spacing", "start_piece", "quantise")),
 }
 
 
@@ -147,6 +150,7 @@ def load_encoder(
         dtype=dtype,
         quantise=quantise,
     )
+    refuse_unread(spec, reading)
     asked = None if start_piece in (AUTO, RECORDED) else start_piece
     parts: list[Encoder] = []
     for name in split_spec(spec):
@@ -160,6 +164,23 @@ def load_encoder(
     check_vocabularies([part.spec for part in causal], [part.vocabulary() for part in causal])
     encoder = parts[0] if len(parts) == 1 else ConcatEncoder(parts, spec)
     return with_cache(encoder, cache) if cache else encoder
+
+
+def unread_by(spec: str, reading: ReadingOptions) -> dict[str, Any]:
+    """The options that are not the default and that no part of a spec reads, with their defaults."""
+    kinds = [resolve(split_revision(name)[0])[0] for name in split_spec(spec)]
+    return {
+        option.name: option.default
+        for option in fields(ReadingOptions)
+        if getattr(reading, option.name) not in (option.default, RECORDED)
+        and all(option.name in kind.unread for kind in kinds)
+    }
+
+
+def refuse_unread(spec: str, reading: ReadingOptions) -> None:
+    """`OptionError` where there are such options."""
+    if given := unread_by(spec, reading):
+        raise OptionError(f"{', '.join(given)} is not read by {spec}; leave it out")
 
 
 def _own_options(name: str, kind: Kind, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -277,8 +298,13 @@ def spec_fingerprint(spec: str) -> list[Any]:
     return found
 
 
-def check_spec(spec: str) -> None:
-    """Raise what `load_encoder` would raise for a part that is misspelt or missing, without loading any weights."""
+def check_spec(spec: str, reading: ReadingOptions | None = None) -> None:
+    """Raise what `load_encoder` would raise for a part that is misspelt or missing, without loading any weights.
+
+    `OptionError` for an option of `reading` that would change nothing.
+    """
+    if reading:
+        refuse_unread(spec, reading)
     for name in split_spec(spec):
         bare, revision = split_revision(name)
         kind, _, path = resolve(bare)

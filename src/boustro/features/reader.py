@@ -90,13 +90,16 @@ class Reader:
 
     def _load(self, cached: bool) -> Encoder:
         if cached not in self._loaded:
-            from boustro.encoders.spec import load_encoder, with_cache  # here, because it imports torch
+            from boustro.encoders.spec import load_encoder, unread_by, with_cache  # here, because it imports torch
 
             self._loaded[cached] = (
                 with_cache(self._load(False), self.cache)  # the LMs are loaded once for both
                 if cached
                 else load_encoder(
-                    self.spec, device=self.device, given_states=self._given_states, **self.reading.reading()
+                    self.spec,
+                    device=self.device,
+                    given_states=self._given_states,
+                    **self.reading.reading() | unread_by(self.spec, self.reading),  # which folders of 0.1 may have
                 )
             )
         return self._loaded[cached]

@@ -25,7 +25,7 @@ from boustro.given import are_texts, iterate, with_labels
 from boustro.heads.inputs import Inputs
 from boustro.heads.options import HeadOptions
 from boustro.metrics.score import Score
-from boustro.options import PositiveOrZero, Seed, Share, check_options
+from boustro.options import OptionError, PositiveOrZero, Seed, Share, check_options
 from boustro.tasks.answers import Answer, Input, InputAnswer
 from boustro.tasks.contract import Contract, Result
 from boustro.tasks.data import data_name
@@ -238,6 +238,8 @@ class Task(Contract[Input, Result]):
 
         self.refuse_exported("is not trained again")
         check_options(Task.fit, {"seed": seed, "weak_weight": weak_weight, "cross_validate": cross_validate})
+        if weak_weight is not None and weak is None:
+            raise OptionError("weak_weight is not read without weak examples; leave it out")
         if labels is None and dev is not None and are_texts(train):
             labels, dev = dev, None
         if labels is not None:

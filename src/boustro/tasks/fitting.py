@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from boustro.encoders.base import Encoder
+from boustro.encoders.spec import refuse_unread
 from boustro.encoders.windows import group_sentences
 from boustro.heads.base import Head
 from boustro.heads.inputs import Inputs
@@ -33,6 +34,7 @@ UNREAD = "sentences without labels, not read, because no labelled sentence is re
 
 def fit(plan: Plan[Any], given: Examples, seed: int, then: Sequence[Then] = ()) -> Fitted:
     """A head that learned from examples, see `Task.fit`; what is asked of it `then` is in its record."""
+    refuse_unread(plan.reader.spec, plan.reader.reading)
     if given.weak:
         _refuse_weak(plan)
     if given.weak and given.weight == 0:

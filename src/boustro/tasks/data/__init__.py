@@ -28,6 +28,7 @@ from boustro.tasks.data.reading import (
     RawData,
     label,
     missing_file,
+    refuse_delimiter,
     refuse_text_options,
     warn_of,
 )
@@ -153,6 +154,8 @@ def _read_file(path: Path, options: DataOptions) -> RawData:
     suffixes = [suffix for suffix in path.suffixes if suffix not in OPENERS]
     lines = list(read_lines(path))  # once, because a stream cannot be read again
     reader = READERS.get(suffixes[-1].lower() if suffixes else "") or sniff(lines)
+    if reader is not read_columns:
+        refuse_delimiter(options, path)
     return reader(path, options, lines)
 
 

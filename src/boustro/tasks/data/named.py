@@ -15,7 +15,14 @@ from boustro.choose import suggestion
 from boustro.given import as_list
 from boustro.options import OptionError
 from boustro.tasks.data.jsonl import records_of
-from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, missing_file, refuse_tag_options
+from boustro.tasks.data.reading import (
+    DEFAULT_OPTIONS,
+    DataOptions,
+    Note,
+    missing_file,
+    refuse_delimiter,
+    refuse_tag_options,
+)
 from boustro.tasks.data.tables import named_rows
 from boustro.text.documents import read_lines
 
@@ -49,6 +56,7 @@ def read_named(
         path = Path(data)
         if not path.is_file():
             raise missing_file(path, f"labelled {what}s are expected, as JSON lines")
+        refuse_delimiter(options, path)
         named = [(f"{path}:{number}", record) for number, record in records_of(path, read_lines(path))]
     if named is None:
         items = as_list(data, f"a file of labelled {what}s, or a list of them")

@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from boustro.errors import shorten
 from boustro.given import tidy_words
-from boustro.options import OptionError, Share, check_options
+from boustro.options import Given, OptionError, Share, Where, check_options
 from boustro.tasks.data.schemes import (
     BARE,
     WHOLE_WORDS,
@@ -72,7 +72,7 @@ class TrainDataOptions(DataOptions):
     with a text in each object. What an LM reads around a sentence is then its document."""
     weak: Data | None = None
     """Examples with silver labels, which the head learns from before it learns from the training set."""
-    weak_weight: Share | None = None
+    weak_weight: Annotated[Share | None, Where("weak", Given())] = None
     """How much the loss of a silver-labelled example counts. By default 0, 0.1, 0.3 or 1, whichever is best on parts of
     the training set that were left out."""
 
@@ -94,6 +94,13 @@ def refuse_tag_options(options: DataOptions) -> None:
 def refuse_text_options(options: DataOptions) -> None:
     """`OptionError` where options are given that only labelled texts and pairs have."""
     _refuse(options, ("text_column", "label_column"), "are for labelled texts and pairs")
+
+
+def refuse_delimiter(options: DataOptions, data: Any) -> None:
+    """`OptionError` where a separator is given for a file that has no columns."""
+    if options.delimiter is not None:
+        name = data if isinstance(data, (str, Path)) else "the given data"
+        raise OptionError(f"--delimiter is not read with {name}, which has no separated columns; leave it out")
 
 
 def _refuse(options: DataOptions, names: Sequence[str], why: str) -> None:
