@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.test_crf_spans import spans_of
 
 import boustro
 from boustro.cli.main import main
@@ -56,7 +57,7 @@ def test_a_crf_at_a_temperature_is_the_power_of_its_distribution():
     p = np.exp(np.array(logs) / 2)
     expected = [[p[(paths[:, w] == tag).numpy()].sum() / p.sum() for tag in range(3)] for w in range(3)]
     assert np.allclose(crf.marginals(scores, lengths, 2.0).numpy(), expected, atol=1e-5)
-    likely = {span[:2]: span[3] for span in crf.spans(scores, lengths, 3, 0.0, 2.0)[0]}
+    likely = {span[:2]: span[3] for span in spans_of(crf, scores, lengths, 3, 0.0, 2.0)[0]}
     whole = [q for path, q in zip(paths.tolist(), p, strict=True) if path == [1, 2, 2]]
     assert likely[0, 3] == pytest.approx(whole[0] / p.sum(), abs=1e-6)
 

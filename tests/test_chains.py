@@ -5,10 +5,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boustro.heads.crf.chain import expectations
 from boustro.heads.crf.decode import Chain
-from boustro.heads.crf.layer import valid_tensors
-from boustro.heads.lockstep.gradients import expected_counts
+from boustro.heads.crf.layer import expectations, valid_tensors
+from boustro.heads.lockstep.passes import expected_counts
 
 TAG_SETS = [["O", "B-X", "I-X", "B-Y", "I-Y"], ["I-X", "O", "B-X", "E-X", "S-X"], ["O"], ["O", "I-X", "I-Y"]]
 

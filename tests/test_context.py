@@ -6,7 +6,7 @@ import torch
 
 import boustro
 from boustro.encoders.spec import load_encoder
-from boustro.heads.word_dropout import WordDropout, own_columns
+from boustro.heads.dropout import WordDropout, own_columns
 from boustro.tasks.data import read_data
 from boustro.tasks.mentions import ADDED, OVERLAPPING, REPLACED, replace_mentions
 from boustro.types import Sentence

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boustro.heads.crf import chain
+from boustro.heads.crf import layer
 from boustro.heads.crf.decode import best_valid
 from boustro.heads.crf.layer import CRF, valid_tensors
 from boustro.heads.layout import pad
@@ -291,7 +291,7 @@ def test_a_sentence_gets_the_same_alone_and_in_any_company(monkeypatch, cells):
     scores = torch.randn(sum(lengths), len(BIO), generator=torch.Generator().manual_seed(1))
     parts = scores.split(lengths)
     alone = [(crf.marginals(p, torch.tensor([len(p)])), crf.decode(p, torch.tensor([len(p)]))) for p in parts]
-    monkeypatch.setattr(chain, "CELLS", cells)  # how many sentences are worked on at once
+    monkeypatch.setattr(layer, "CELLS", cells)  # how many sentences are worked on at once
     together = torch.tensor(lengths)
     torch.testing.assert_close(crf.marginals(scores, together), torch.cat([m for m, _ in alone]), rtol=0, atol=1e-6)
     assert crf.decode(scores, together).tolist() == torch.cat([d for _, d in alone]).tolist()
@@ -330,9 +330,9 @@ def test_messages_are_the_same_by_odds_and_by_logarithms(tags, monkeypatch):
     scores = 3 * torch.randn(int(lengths.sum()), len(tags), generator=generator)
     given = crf._prepare(scores, lengths)
     with torch.no_grad():
-        by_odds = chain.messages(*given)
-        monkeypatch.setattr(chain, "_by_odds", lambda *_: None)
-        by_logs = chain.messages(*given)
+        by_odds = layer.messages(*given)
+        monkeypatch.setattr(layer, "_by_odds", lambda *_: None)
+        by_logs = layer.messages(*given)
     reached = by_logs > by_logs.amax(-1, keepdim=True) - 300  # the others are as good as impossible
     assert reached.any(-1).all() and not reached.all()
     torch.testing.assert_close(by_odds[reached], by_logs[reached], rtol=1e-12, atol=1e-9)

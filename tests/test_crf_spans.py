@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from boustro.heads.crf.layer import CRF
-from boustro.heads.crf.tags import entity_types
+from boustro.heads.crf.spans import span_posteriors
+from boustro.heads.crf.tags import entity_forms, entity_types
 from boustro.heads.options import HiddenSequenceOptions, SequenceOptions
 from boustro.heads.registry import make_head
 from boustro.heads.span.decoding import overlaps, overlaps_or_joins, resolve
@@ -19,6 +20,13 @@ SCHEMES = {
     "io": ("O", "X", "Y"),
     "bio without I-Y": ("O", "B-X", "I-X", "B-Y"),
 }
+
+
+def spans_of(crf, scores, lengths, longest, least, temperature=1.0):
+    """As a `TagDecoder` finds them."""
+    words = scores.detach().double().numpy() / temperature
+    given = words, lengths.numpy(), crf.chain.over(temperature), entity_forms(crf.tags)
+    return span_posteriors(*given, longest, least)
 
 
 def random_crf(tags, seed):
@@ -52,7 +60,7 @@ def test_an_entity_is_as_probable_as_all_sequences_that_contain_it(scheme):
     crf, types = random_crf(tags, 3), entity_types(tags)
     lengths = torch.tensor([3, 0, 1, 4])
     scores = torch.randn(8, len(tags))
-    spans = crf.spans(scores, lengths, 4, 0.0)
+    spans = spans_of(crf, scores, lengths, 4, 0.0)
     for number, (own, block) in enumerate(zip(spans, scores.split(lengths.tolist()), strict=True)):
         found = {(start, end, types[kind]): p for start, end, kind, p in own if p > 1e-12}
         assert found == pytest.approx(by_enumeration(crf, block, scheme) if len(block) else {}, abs=1e-4), number
@@ -62,8 +70,8 @@ def test_an_entity_is_as_probable_as_all_sequences_that_contain_it(scheme):
 def test_longest_and_least_leave_candidates_out():
     crf = random_crf(SCHEMES["bio"], 1)
     scores, lengths = torch.randn(9, 5), torch.tensor([4, 5])
-    everything = crf.spans(scores, lengths, 5, 0.0)
-    some = crf.spans(scores, lengths, 2, 0.05)
+    everything = spans_of(crf, scores, lengths, 5, 0.0)
+    some = spans_of(crf, scores, lengths, 2, 0.05)
     kept = [[span for span in own if span[1] - span[0] <= 2 and span[3] >= 0.05] for own in everything]
     assert some == kept and 0 < sum(map(len, some)) < sum(map(len, everything))
 
@@ -71,8 +79,8 @@ def test_longest_and_least_leave_candidates_out():
 def test_a_sentence_does_not_depend_on_its_batch():
     crf = random_crf(SCHEMES["bioes"], 2)
     scores = torch.randn(7, 6)
-    together = crf.spans(scores, torch.tensor([3, 4]), 4, 1e-6)
-    alone = [crf.spans(part, torch.tensor([len(part)]), 4, 1e-6)[0] for part in scores.split([3, 4])]
+    together = spans_of(crf, scores, torch.tensor([3, 4]), 4, 1e-6)
+    alone = [spans_of(crf, part, torch.tensor([len(part)]), 4, 1e-6)[0] for part in scores.split([3, 4])]
     for own, others in zip(together, alone, strict=True):
         assert [span[:3] for span in own] == [span[:3] for span in others]
         assert [span[3] for span in own] == pytest.approx([span[3] for span in others], abs=1e-9)
@@ -96,7 +104,7 @@ def test_tags_under_a_threshold_are_those_of_probable_entities(scheme):
     head.eval()
     with torch.inference_mode():
         answers = head.predict(vectors, lengths)
-        spans = head.crf.spans(head.scores(vectors, lengths), lengths, 5, 0.2)
+        spans = spans_of(head.crf, head.scores(vectors, lengths), lengths, 5, 0.2)
     types, number = entity_types(tags), 0
     for (ids, p), own in zip(answers, spans, strict=True):
         wanted = resolve(own, overlaps_or_joins if scheme == "io" else overlaps)

@@ -14,8 +14,7 @@ from boustro.heads.registry import HEADS
 from boustro.studies.fewshot.heads import resolve_head
 from boustro.studies.fewshot.options import ShotOptions
 from boustro.studies.fewshot.report import curve_figure, scores, summary, verdict
-from boustro.studies.fewshot.results import compare_points
-from boustro.studies.fewshot.study import ShotStudy
+from boustro.studies.fewshot.study import ShotStudy, compare_points
 from boustro.studies.report.blocks import Figure
 from boustro.tasks.data.conll import format_conll
 from boustro.tasks.labellings import TagLabelling

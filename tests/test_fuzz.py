@@ -45,10 +45,9 @@ def no_training(monkeypatch):
     """Runs stop where long work would begin."""
     import uvicorn
 
+    import boustro.heads.solve
     import boustro.studies.core.cells
     import boustro.studies.language.build
-    import boustro.tasks.distill.training
-    import boustro.tasks.stages
     import boustro.text.shards
 
     def refuse(*arguments, **options):
@@ -56,7 +55,7 @@ def no_training(monkeypatch):
 
     monkeypatch.setattr(uvicorn.Server, "run", refuse)
     monkeypatch.setattr("webbrowser.open", refuse)
-    train_head, train = boustro.tasks.stages.train_head, PretrainTrainer.train
+    train_head, train = boustro.heads.solve.train_head, PretrainTrainer.train
     monkeypatch.setattr(boustro.studies.core.cells, "compute_cells", refuse)  # the demo's
     monkeypatch.setattr(boustro.text.shards, "ProcessPoolExecutor", refuse)
 
@@ -68,8 +67,7 @@ def no_training(monkeypatch):
     def train_short(*given, **named):
         return train_head(*given, **named) if getattr(given[0].options, "epochs", 0) <= 2 else refuse()
 
-    for module in (boustro.tasks.stages, boustro.tasks.distill.training):
-        monkeypatch.setattr(module, "train_head", train_short)
+    monkeypatch.setattr(boustro.heads.solve, "train_head", train_short)
     monkeypatch.setattr(boustro.studies.language.build, "compute_cells", refuse)
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from boustro.cli.main import main
 from boustro.studies.geometry.map import OTHER, page, project
-from boustro.studies.geometry.measures import measure, pair_parts
-from boustro.studies.geometry.pairs import read_word_pairs
+from boustro.studies.geometry.measures import measure, pair_parts, read_word_pairs
 
 WORDS = ["the", "ox", "turns", "The", "plough", "the", "field", "the", "ox", "the"]
 LENGTHS = [4, 1, 5]

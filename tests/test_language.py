@@ -9,8 +9,8 @@ import pytest
 import boustro
 from boustro.cli.main import main
 from boustro.studies.language import build as steps
+from boustro.studies.language.build import RESERVE, decide, reserve
 from boustro.studies.language.options import LanguageOptions
-from boustro.studies.language.plan import RESERVE, decide, reserve
 
 TEXTS = {
     "chinese": "艾达在利塞港工作。米拉住在维尔马。今天港口下雨，船没有来。\n图书馆下雪时关门。渔民在风大时补网。\n",
@@ -107,9 +107,8 @@ def test_folders_of_other_inputs_are_gone_before_a_plan_calls_them_its_own(tmp_p
     from boustro.output import DEFAULT_RUN
     from boustro.pretrain.plan import keep_plan
     from boustro.store import write_folder
-    from boustro.studies.language.build import Build
+    from boustro.studies.language.build import Build, LanguagePlan
     from boustro.studies.language.options import LanguageOptions
-    from boustro.studies.language.plan import LanguagePlan
 
     keep_plan(tmp_path, LanguagePlan("old"))
     left = [tmp_path / name for name in ("shards", "forward", "memory", "tagger")]

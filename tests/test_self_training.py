@@ -8,7 +8,7 @@ import pytest
 from boustro.cli.main import main
 from boustro.features.vectors import Vectors
 from boustro.studies.fewshot.heads import LabelledVectors
-from boustro.studies.fewshot.self_training import student_words, unlabelled_sentences
+from boustro.studies.fewshot.scoring import student_words, unlabelled_sentences
 
 NAMES = ("Ada Brandt", "Port Lisse", "Vellmar", "Okonkwo", "Tarn", "Mossend")
 

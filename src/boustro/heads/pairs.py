@@ -14,8 +14,6 @@ Sources: Conneau et al. 2017, section 3.2 (|u - v| and u * v); Parikh et al. 201
 N words of a batch, P pairs, T words of the longest text, k hidden width, C classes.
 """
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
@@ -23,9 +21,9 @@ from torch import Tensor, nn
 
 from boustro.heads.base import Head
 from boustro.heads.dropout import Dropout
-from boustro.heads.layout import check_lengths, pad, unpad
+from boustro.heads.layout import pad, unpad
 from boustro.heads.options import PairOptions
-from boustro.heads.pooled import pool_max, pool_mean, text_loss
+from boustro.heads.pooled import PooledHead, PooledScoreHead, pool_max, pool_mean
 from boustro.heads.sides import PAIR as SIDE_FEATURES
 
 NEGLIGIBLE = -1e4
@@ -74,31 +72,14 @@ def _sides(x: Tensor) -> tuple[Tensor, Tensor]:
     return x[0::2], x[1::2]
 
 
-class PairHead(Head):
+class PairHead(PooledHead):
     """Classes of pairs. Targets are class ids (P,); the prediction for a pair is its scores (C,), before softmax."""
 
-    parts = 2
-
-    def scores(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "P C"]:
-        """The body's output for every pair; `ValueError` where `lengths` do not sum to N."""
-        check_lengths(lengths, len(vectors))
-        return self.body(self.project(vectors), lengths.to(vectors.device))
-
-    def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Tensor) -> Tensor:
-        """Mean cross-entropy over pairs."""
-        return text_loss(self.scores(vectors, lengths), targets)
-
-    def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:
-        return list(self.scores(vectors, lengths).cpu().numpy())
+    parts, has_temperature = 2, False
+    soften = Head.soften  # none
 
 
-class PairScoreHead(PairHead):
+class PairScoreHead(PooledScoreHead):
     """A number for each pair, in standard deviations of the training scores. Targets are numbers (P,)."""
 
-    def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Tensor) -> Tensor:
-        """Mean squared error over pairs."""
-        scores = self.scores(vectors, lengths)[:, 0]
-        return F.mse_loss(scores, targets.to(scores.device))
-
-    def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[float]:
-        return self.scores(vectors, lengths)[:, 0].tolist()
+    parts = 2

@@ -107,7 +107,7 @@ class PooledHead(Head):
         return self.scores(vectors, lengths) / self.temperature
 
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:
-        return list(self.soften(vectors, lengths).cpu().numpy())
+        return list((self.scores(vectors, lengths) / self.temperature).cpu().numpy())
 
 
 class PooledScoreHead(PooledHead):

@@ -11,8 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from boustro.heads.base import Head
-from boustro.heads.crf.chain import Expected
-from boustro.heads.crf.layer import CRF
+from boustro.heads.crf.layer import CRF, Expected
 from boustro.heads.decoding import TagDecoder
 from boustro.heads.layout import check_lengths
 from boustro.heads.options import SequenceOptions

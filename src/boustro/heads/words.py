@@ -31,6 +31,14 @@ def terms(words: Sequence[str]) -> list[str]:
     return [*lower, *(f"{a} {b}" for a, b in pairwise(lower))]
 
 
+def vectorizer(**options: Any) -> Any:
+    """scikit-learn's TF-IDF of `terms`."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    given: dict[str, Any] = {"analyzer": terms, "sublinear_tf": True, **options}
+    return TfidfVectorizer(**given)
+
+
 @dataclass(frozen=True)
 class WordModel:
     """A linear model over the TF-IDF of `terms`; `vocabulary` (T,), `idf` (T,), `weight` (C, T), `bias` (C,)."""
@@ -45,9 +53,7 @@ class WordModel:
         return self._vectors(texts) @ self.weight.T.astype(np.float64) + self.bias
 
     def _vectors(self, texts: Sequence[Sequence[str]]) -> Any:
-        from sklearn.feature_extraction.text import TfidfVectorizer
-
-        made = TfidfVectorizer(analyzer=terms, sublinear_tf=True, vocabulary=self.vocabulary)  # type: ignore[arg-type]
+        made = vectorizer(vocabulary=self.vocabulary)
         made.idf_ = self.idf.astype(np.float64)
         return made.transform(texts)
 
@@ -57,10 +63,8 @@ def fit_words(texts: Sequence[Sequence[str]], gold: np.ndarray, num_labels: int)
 
     A class that no text has gets a score that is never the best.
     """
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-    vectorizer = TfidfVectorizer(analyzer=terms, sublinear_tf=True)  # type: ignore[arg-type]
-    x: Any = vectorizer.fit_transform(texts)
+    made = vectorizer()
+    x = made.fit_transform(texts)
     weight, bias = np.zeros((num_labels, x.shape[1]), np.float32), np.full(num_labels, np.log(1e-6), np.float32)
     if gold.ndim == 1:
         _solve(x, gold, weight, bias)
@@ -69,7 +73,7 @@ def fit_words(texts: Sequence[Sequence[str]], gold: np.ndarray, num_labels: int)
             pair = np.zeros((2, x.shape[1]), np.float32), np.full(2, np.log(1e-3), np.float32)
             _solve(x, gold[:, label].astype(int), *pair)
             weight[label], bias[label] = pair[0][1] - pair[0][0], pair[1][1] - pair[1][0]
-    return WordModel(vectorizer.get_feature_names_out().tolist(), vectorizer.idf_.astype(np.float32), weight, bias)
+    return WordModel(made.get_feature_names_out().tolist(), made.idf_.astype(np.float32), weight, bias)
 
 
 def _solve(x: Any, ids: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> None:

@@ -39,7 +39,7 @@ from boustro.text.words import split_text
 from boustro.types import Sentence
 
 if TYPE_CHECKING:
-    from boustro.heads.word_dropout import WordDropout
+    from boustro.heads.dropout import WordDropout
     from boustro.live.sources import States
     from boustro.live.stream import Live
 

@@ -1,9 +1,9 @@
-"""`--word-dropout`: which columns of an encoder's vectors know the word itself; `heads.word_dropout` drops them."""
+"""`--word-dropout`: which columns of an encoder's vectors know the word itself; `heads.dropout` drops them."""
 
 from boustro.encoders.base import Encoder
 from boustro.encoders.concat import ConcatEncoder
 from boustro.encoders.lm import LMEncoder
-from boustro.heads.word_dropout import CONTEXT, WordDropout, own_columns
+from boustro.heads.dropout import CONTEXT, WordDropout, own_columns
 
 
 def word_dropout(encoder: Encoder, share: float, concat: bool) -> WordDropout:

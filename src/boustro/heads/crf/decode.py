@@ -1,4 +1,4 @@
-"""The best tags of sentences and the probabilities of tags, under the chain of `crf.chain`; without torch.
+"""The best tags of sentences and the probabilities of tags, under the chain of `crf.layer`; without torch.
 
 A trained head and an exported one decode here. All sentences are processed together, time step by time step, without
 padding, in float64.

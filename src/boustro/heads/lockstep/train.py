@@ -25,8 +25,7 @@ from torch import Tensor
 from boustro.heads.base import Head
 from boustro.heads.bodies import PerWord
 from boustro.heads.lockstep.batches import BatchGroup, Member, TrainingWords, join
-from boustro.heads.lockstep.gradients import CRFGradient, SoftmaxGradient
-from boustro.heads.lockstep.passes import PASSES
+from boustro.heads.lockstep.passes import PASSES, CRFGradient, SoftmaxGradient
 from boustro.heads.tag_all import in_parallel
 from boustro.heads.tagging import TaggingHead
 from boustro.progress import Progress

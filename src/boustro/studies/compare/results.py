@@ -99,7 +99,9 @@ def summarise(grid: "Comparison", cells: Sequence[Cell]) -> dict[str, Any]:
     bests = _bests(systems)
     best = bests[max(range(len(systems)), key=lambda i: finished[i].system.shots or 0)]
     base = best if grid.reference is None else find_name(grid.reference, names)
-    bases = bests if grid.reference is None else _twins(finished, base)
+    at = {(s["line"], s["shots"]): i for i, s in enumerate(systems)}
+    bases = [at.get((systems[base]["line"], s["shots"]), i) for i, s in enumerate(systems)]
+    bases = bests if grid.reference is None else bases
     drawn = bootstrap(units.statistic, counted, [f.seeds for f in finished], draws=DRAWS + DRAWS_EACH * len(systems))
     pairs = {"to_best": list(enumerate(bests)), "to_reference": [(own, i) for i, own in enumerate(bases)]}
     for key, sides in pairs.items():
@@ -270,18 +272,6 @@ def _bests(systems: Sequence[Mapping[str, Any]]) -> list[int]:
     rivals = {s["shots"]: [i for i, other in enumerate(systems) if other["shots"] == s["shots"]] for s in systems}
     best = {shots: own[choose_best([dev[i] for i in own])] for shots, own in rivals.items()}
     return [best[s["shots"]] for s in systems]
-
-
-def _twins(finished: Sequence[Finished], base: int) -> list[int]:
-    """For every system the one that is like the reference and has its K; itself if there is none."""
-
-    def told(system: System, shots: int | None) -> tuple:
-        return system.encoder, system.head, {**system.variant, SHOTS: shots}
-
-    systems = [each.system for each in finished]
-    like = [told(system, system.shots) for system in systems]
-    wanted = [told(systems[base], system.shots) for system in systems]
-    return [like.index(own) if own in like else i for i, own in enumerate(wanted)]
 
 
 def choose_best(dev: Sequence[Mapping[int, float]]) -> int:

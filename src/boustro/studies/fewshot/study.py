@@ -20,15 +20,16 @@ from boustro.encoders.cost import PROBE_SENTENCES, num_words
 from boustro.encoders.options import ReadingOptions
 from boustro.features.reader import Reader
 from boustro.features.vectors import VectorReader, vector_source
+from boustro.metrics.score import spread
+from boustro.metrics.significance import RELIABLE, holm, sign_flip_p
 from boustro.store import fingerprint
-from boustro.studies.core.cells import Cell
+from boustro.studies.core.cells import Cell, reading_cells
 from boustro.studies.core.draws import entity_types
 from boustro.studies.core.grid import Grid
-from boustro.studies.core.systems import System, name_systems
+from boustro.studies.core.systems import System, name_systems, short_specs
 from boustro.studies.fewshot.heads import resolve_head
 from boustro.studies.fewshot.options import SOUND, ShotOptions
-from boustro.studies.fewshot.report import REPORT, shots_table
-from boustro.studies.fewshot.results import summarise
+from boustro.studies.fewshot.report import REPORT, selection_score, shots_table
 from boustro.studies.fewshot.scoring import JudgedSet, read_judged, sound_rows
 from boustro.studies.fewshot.text_vectors import make_reader
 from boustro.tasks.data import data_name
@@ -215,7 +216,56 @@ class ShotStudy(Grid):
         return found
 
     def summarise(self, cells: Sequence[Cell]) -> dict[str, Any]:
-        return summarise(self, cells)
+        """What the report shows, from the cells."""
+        short = dict(zip(self.encoders, short_specs(self.encoders), strict=True))
+        with reading_cells(cells):
+            points = [self._point(cell, short[cell.system.encoder]) for cell in cells]
+            notices = [f"{c.system.encoder}: {n:,} {what}" for c in cells for what, n in c.scores["notices"].items()]
+        compare_points(points, tested=self.budget is None)
+        return {
+            "protocol": self.protocol,
+            "options": {**self.shown_options(), **({"budget": self.budget} if self.budget else {})},
+            "notices": list(dict.fromkeys([*self.notices(), *notices])),
+            "points": points,
+        }
+
+    def _point(self, cell: Cell, name: str) -> dict[str, Any]:
+        system, rows = cell.system, cell.scores["rows"]
+        return {
+            "name": name,
+            "encoder": system.encoder,
+            "parameters": cell.scores["parameters"],
+            "shots": cell.number,
+            "head": self.head_name(system),
+            **{
+                name: spread([row[name] for row in rows])
+                for name in ("score", "precision", "recall")
+                if name in rows[0]
+            },
+            "sentences": [row["sentences"] for row in rows],
+            "words": [row["words"] for row in rows],
+            "strengths": [row["strengths"] for row in rows if "strengths" in row],
+            "runs": [row["run"] for row in rows if "run" in row],
+            "per_type": {
+                x: [sum(row["per_type"][x][i] for row in rows) for i in range(3)] for x in rows[0]["per_type"]
+            },
+        }
 
     def table(self, results: Mapping[str, Any], width: int) -> tuple[Table, str]:
         return shots_table(results), f"\n{REPORT.summary(results)}\n{REPORT.verdict(results)}"
+
+
+def compare_points(points: list[dict[str, Any]], tested: bool) -> None:
+    """Compare every encoder with the best one at the same K under the same head, draw by draw.
+
+    The p-values are corrected for the number of tests in the study; without `tested` there are none.
+    """
+    tests = []
+    for point in points:
+        rivals = [p for p in points if (p["shots"], p["head"]) == (point["shots"], point["head"])]
+        best = max(rivals, key=selection_score)
+        gaps = [b - own for b, own in zip(best["score"]["values"], point["score"]["values"], strict=True)]
+        tests.append(sign_flip_p(gaps) if tested and best is not point else None)
+        point["to_best"] = {"name": best["name"], "points": statistics.fmean(gaps), "p": tests[-1]}
+    for point, p in zip(points, holm(tests), strict=True):
+        point["to_best"] |= {"p_holm": p, "reliable": p is not None and p < RELIABLE}

@@ -26,7 +26,7 @@ from boustro.features.vectors import VectorReader, Vectors
 from boustro.heads.closed_form import LabelledWords, LinearSolution
 from boustro.heads.factored import Runs, mean_vectors
 from boustro.heads.inputs import Inputs
-from boustro.heads.words import terms
+from boustro.heads.words import vectorizer
 from boustro.types import Sentence
 
 AXES = 300
@@ -49,11 +49,9 @@ class Views:
 
     def __init__(self, texts: Sequence[Sentence], parts: np.ndarray) -> None:
         """From all training texts (T) and the numbers (N, P) of those that each example consists of."""
-        from sklearn.feature_extraction.text import TfidfVectorizer
-
         self.choices = PAIR_CHOICES if parts.shape[1] == 2 else TEXT_CHOICES
         self.blocks: dict[str, slice] = {}
-        self._vectorizer = TfidfVectorizer(analyzer=terms, sublinear_tf=True)  # type: ignore[arg-type]
+        self._vectorizer = vectorizer()
         tfidf = self._vectorizer.fit_transform([text.words or ("",) for text in texts])
         self._axes = _principal_axes(tfidf) if len(self.choices[-1]) == 3 else None
         self._norms: dict[str, tuple[np.ndarray, np.ndarray]] = {}

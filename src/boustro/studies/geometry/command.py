@@ -80,8 +80,7 @@ def geometry(
             opened = load_encoder(encoder, drawing.layers, **reading)
             draw_map(opened, data, word, out, drawing.transform, drawing.projection, drawing.seed, sentences)
             return
-        from boustro.studies.geometry.pairs import correlate, read_word_pairs
-        from boustro.studies.geometry.table import measure_layers, print_figures
+        from boustro.studies.geometry.measures import correlate, measure_layers, print_figures, read_word_pairs
 
         judged = read_word_pairs(pairs) if pairs else []
         opened = load_encoder(encoder, "all", **reading)

@@ -7,6 +7,7 @@ One HTML page with an inline picture and without scripts; equal input gives equa
 import html
 from collections import Counter
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -46,10 +47,10 @@ def project(vectors: np.ndarray, projection: str, seed: int) -> np.ndarray:
     """(n, 2) of `vectors` (n, d); `ImportError` with the command that installs UMAP where it is missing."""
     if projection == "umap":
         try:
-            from umap import UMAP  # type: ignore[import-not-found]
+            make = import_module("umap").UMAP  # a package that is not always there
         except ImportError as error:
             raise ImportError('the projection umap needs umap-learn: pip install "boustro[umap]"') from error
-        maps = UMAP(random_state=seed, n_neighbors=min(15, len(vectors) - 1), n_jobs=1)  # several jobs ignore the seed
+        maps = make(random_state=seed, n_neighbors=min(15, len(vectors) - 1), n_jobs=1)  # several jobs ignore the seed
         return np.asarray(maps.fit_transform(vectors))
     from sklearn.decomposition import PCA
 
