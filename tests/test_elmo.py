@@ -159,7 +159,7 @@ def test_documents_caches_specs_and_options(trained, tmp_path):
     assert load_encoder(f"{spec}+starter-forward", layers="last").encode_all([WORDS]).streams[1].shape == (6, 1, 512)
     assert exact_spec(spec, load_encoder(spec).identity()) == spec
     for options, message in (
-        ({"start_piece": "eos"}, "has no option start_piece"),
+        ({"start_piece": "eos"}, "start_piece is not read by elmo"),
         ({"context": "page"}, "context must be one of"),
         ({"pooling": "middle"}, "unknown pooling"),
         ({"layers": "4"}, "0 .embeddings. to 2"),

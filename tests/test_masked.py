@@ -83,7 +83,7 @@ def test_a_masked_lm_and_a_causal_one_join_over_different_vocabularies(bert, tin
 
 
 @pytest.mark.parametrize(
-    ("options", "message"), [({}, "is a causal LM"), ({"start_piece": "eos"}, "has no option start_piece")]
+    ("options", "message"), [({}, "is a causal LM"), ({"start_piece": "eos"}, "start_piece is not read by masked")]
 )
 def test_what_does_not_fit_is_said(bert, tiny_lm, options, message):
     path = bert if options else tiny_lm("gpt2")
