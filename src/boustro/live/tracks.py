@@ -7,6 +7,8 @@ found later begins before it.
 
     delay 2, Ada Brandt left Vellmar   Ada and Brandt are final, left is not: Ada Brandt may be longer, hold is Ada
     … left Vellmar in                  left is final: Ada Brandt is final, hold is Vellmar
+
+An entity that goes on for more than `MOST_WORDS` words is final in parts, so that memory and `hold` have a bound.
 """
 
 from typing import NamedTuple
@@ -17,7 +19,8 @@ from torch import Tensor
 from boustro.live.decoding import Decoder
 
 MOST_WORDS = 512
-"""Words of a sentence that are kept: a longer one is read by its head in what is left of it."""
+"""Words of a sentence that are kept: a longer one is read by its head in what is left of it. No final part of an entity
+is longer."""
 
 
 class Found(NamedTuple):
@@ -62,6 +65,8 @@ class Track:
     def update(self, final: int) -> list[Found]:
         """Answer again; the words before `final` are final now. Returns the entities that have become final."""
         self.final = max(self.final, min(final, self.stop))
+        if not self.vectors:  # all was cut off
+            return []
         entities = self._decoder.update(torch.stack(self.vectors), self.final - self.first, self.complete)
         found = [Found(e.label, self.first + e.start, self.first + e.end, e.score or 0.0) for e in entities]
         found = [f for f in found if f.start >= self.hold and not self._in_the_way(f)]
@@ -69,8 +74,18 @@ class Track:
         self.pending = [f for f in found if f not in done]
         self._done = [f for f in [*self._done, *done] if f.stop > self.hold]
         self.hold = min([self.final, *(f.start for f in self.pending)]) if not self.is_done else self.stop
-        self._forget()
+        if self.final - self.hold >= MOST_WORDS:
+            done += self._cut()
+        self._forget(MOST_WORDS)
         return done
+
+    def _cut(self) -> list[Found]:
+        """The final words of the entities that go on; what is behind them will be read as entities of its own."""
+        parts = [f._replace(stop=self.final) for f in self.pending if f.start < self.final]
+        self.pending = [f._replace(start=max(f.start, self.final)) for f in self.pending if f.stop > self.final]
+        self.hold = self.final
+        self._forget(0)
+        return parts
 
     def _in_the_way(self, found: Found) -> bool:
         """Whether it is final already, or shares words with what is."""
@@ -83,8 +98,9 @@ class Track:
                     return True
         return False
 
-    def _forget(self) -> None:
-        count = min(len(self.vectors) - MOST_WORDS, self.hold - self.first)
+    def _forget(self, kept: int) -> None:
+        """Drop words that no later entity can have, as far as more than `kept` are there."""
+        count = min(len(self.vectors) - kept, self.hold - self.first)
         if count > 0:
             del self.vectors[:count]
             self.first += count
