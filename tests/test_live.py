@@ -2,14 +2,17 @@
 
 import gc
 import tracemalloc
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from boustro import Tagger
+from boustro.heads.versions import Versions
 from boustro.live.cut import cut_inputs
 from boustro.live.events import MOST_DELAY
 from boustro.live.rows import Row, Words
@@ -190,6 +193,27 @@ def test_memory_does_not_grow(make):
     assert late - early < 300_000  # what 60 texts leave behind would be megabytes
 
 
+@pytest.mark.parametrize("kind", ["pair", "forward only", "block", "without a CRF"])
+@pytest.mark.parametrize("delay", [0, 3])
+def test_an_entity_without_an_end_is_final_in_parts(make, monkeypatch, kind, delay):
+    monkeypatch.setattr("boustro.live.tracks.MOST_WORDS", 20)
+    tagger = deepcopy(make(kind))
+    last = [m for m in tagger.head.body.modules() if isinstance(m, torch.nn.Linear)][-1]
+    with torch.no_grad():
+        last.weight.zero_()
+        last.bias.fill_(-1e3)
+        last.bias[[tagger.head.labels.index(tag) for tag in ("B-PER", "I-PER")]] = torch.tensor([0.0, 1e3])
+    live, events = tagger.live(delay), []
+    for n in range(100):
+        events += live.feed(f"word{n} ")
+        assert live.length - live.safe < 8 * (20 + delay + 2)
+        assert sum(len(track.vectors) for track in live._engine._tracks) <= 20 + delay + 1
+    events += live.end()
+    parts = [e for e in events if e.kind == "final"]
+    assert {e.label for e in parts} == {"PER"} and len(parts) >= 5
+    assert "".join(e.text for e in parts).replace(" ", "") == "".join(f"word{n}" for n in range(100))
+
+
 @pytest.mark.parametrize("delay", [-1, 257, 2.5, "8", True])
 def test_a_bad_delay_is_an_error(make, delay):
     with pytest.raises(ValueError, match="words from 0 to 256"):
@@ -255,12 +279,31 @@ def test_what_is_cut_is_what_a_stream_reads(tiny_pair):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("boustro.live.cut.DELAYS", (2,))
         cut, counts = cut_inputs(encoder, "sentence", sentences, inputs, seed=1)
-    for number in range(10):
-        seen = Sentence(sentences[0].words[: number + 3], spaces=tuple(guess_spaces(sentences[0].words)[: number + 3]))
-        for stream, own in zip(cut.streams, encoder.encode_all([seen]).streams, strict=True):
-            np.testing.assert_allclose(stream[number], own[number], atol=2e-2)
-    assert cut.side is not None and list(counts.values()) == [1]
-    assert np.argmax(cut.side, 1).tolist() == [2] * 10 + [6, 6]
+    assert list(counts.values()) == [1]
+    whole_spaces = guess_spaces(sentences[0].words)
+    for way, last in enumerate((12, 1, 3)):  # words that are there, from each word on
+        for number in range(13 - last if way else 12):
+            stop = min(number + last, 12)
+            seen = Sentence(sentences[0].words[:stop], spaces=tuple(whole_spaces[:stop]))
+            for stream, own in zip(cut.streams, encoder.encode_all([seen]).streams, strict=True):
+                np.testing.assert_allclose(stream[12 * way + number], own[number], atol=2e-2)
+    sides = {tuple(np.argmax(cut.batch(np.array([0])).side.numpy(), 1)) for _ in range(50)}  # type: ignore[union-attr]
+    assert sides == {(6,) * 12, (0,) * 12, (2,) * 10 + (6, 6)}
+
+
+def test_a_batch_has_one_version_of_a_sentence():
+    """Two sentences, of 3 words and of 1, in two ways."""
+    features, sides = np.arange(8, dtype=np.float32).reshape(8, 1, 1), np.repeat([[0.0], [1.0]], 4, axis=0)
+    inputs = Versions([features], np.array([3, 1]), sides, seed=1)
+    seen = set()
+    for _ in range(50):
+        rows, lengths, side = inputs.arrays(np.array([1, 0]))
+        assert lengths.tolist() == [1, 3] and side is not None and side[:, 0].tolist() == (rows >= 4).tolist()
+        seen.add(tuple(rows.tolist()))
+    assert seen == {(3, 0, 1, 2), (3, 4, 5, 6), (7, 0, 1, 2), (7, 4, 5, 6)}
+    for part in (inputs.select(np.array([1])), inputs.keep(np.array([1]))):
+        rows = {part.arrays(np.array([0]))[0].item() for _ in range(50)}
+        assert {part.streams[0][row, 0, 0] for row in rows} == {3, 7} and part.side_width == 1 and len(part) == 1
 
 
 @pytest.mark.parametrize("kind", ["memory of the training data", "pooled mentions"])
@@ -287,7 +330,7 @@ def test_a_text_is_cut_as_an_engine_reads_it_word_by_word(make, kind, monkeypatc
             single.append(streams)
     for number, streams in enumerate(single):
         for stream, own in zip(cut.streams, streams, strict=True):
-            np.testing.assert_allclose(stream[number], own[0], atol=2e-2)
+            np.testing.assert_allclose(stream[2 * len(flat) + number], own[0], atol=2e-2)
     if kind == "pooled mentions":
         for number, streams in enumerate(single):
             near = [n for n in range(max(number - 6, 0), number) if flat[n] == flat[number]]

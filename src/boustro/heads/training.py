@@ -96,6 +96,7 @@ def train_head(
     log, best, best_state = TrainLog(batch_sentences=batch_sentences), -float("inf"), copy.deepcopy(head.state_dict())
     learns_mix = any(mix.learned for mix in head.mixes)
     precision = mixed_precision(device, head.mixed_precision and bf16)
+    num_words = int(inputs.starts[-1])  # of one version, where features have several (`heads.versions`)
     progress = Progress("training", "steps", total=steps)
     for epoch in range(1, options.epochs + 1):
         if epoch > options.mix_epochs or not learns_mix:
@@ -106,7 +107,7 @@ def train_head(
             batch = inputs.batch(examples)
             vectors = noise(words.of(batch)) if noise else words.of(batch)
             with precision:
-                loss = head.loss(vectors, batch.lengths, targets(examples, batch.rows.to(device)))
+                loss = head.loss(vectors, batch.lengths, targets(examples, batch.rows.to(device) % num_words))
             loss = loss if weight == 1 else loss * weight
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
@@ -139,7 +140,8 @@ def _solve(head: Any, inputs: Inputs, targets: Targets, dev: Dev | None) -> Trai
             for batch in [inputs.batch(numbers[start : start + BLOCK_EXAMPLES])]
         ]
         whole = inputs.batch(numbers)
-        head.solve(torch.cat(pooled), targets(numbers, whole.rows.to(mixed.device)), whole.lengths)
+        rows = whole.rows.to(mixed.device) % int(inputs.starts[-1])
+        head.solve(torch.cat(pooled), targets(numbers, rows), whole.lengths)
     scores = [dev.score(predict_mixed(head, mix_all(head, dev.inputs.streams), dev.inputs))] if dev else []
     return TrainLog([0.0], scores, 1, len(inputs))
 

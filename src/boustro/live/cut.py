@@ -1,8 +1,9 @@
 """`fit --live`: the vectors of training words as a stream would have given them, with fewer words behind them.
 
-For every sentence a delay is drawn: 0, 1, 2, 4, 8, 16 words, or twice as often all. Each of its words is read with so
-many words behind it, as `live` reads a word that becomes final, and the head is told how many (`live.distance`). So one
-head serves every delay.
+Every sentence is read in three ways: whole; with no word behind each word; with 1, 2, 4, 8 or 16 words behind, which is
+drawn once. Each time that it is learned from, one of the three is drawn (`heads.versions`). A word is read as `live`
+reads a word that becomes final, and the head is told how many words are behind it (`live.distance`). So one head serves
+every delay.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,6 +13,7 @@ import numpy as np
 from boustro.encoders.base import Encoder
 from boustro.encoders.windows import group_numbers
 from boustro.heads.inputs import Inputs
+from boustro.heads.versions import Versions
 from boustro.live.distance import ALL, encode_distances
 from boustro.live.rows import Row, Words
 from boustro.live.segment import Word
@@ -20,7 +22,7 @@ from boustro.progress import Progress
 from boustro.text.alignment import guess_spaces
 from boustro.types import Sentence
 
-DELAYS = (0, 1, 2, 4, 8, 16, ALL, ALL)
+DELAYS = (1, 2, 4, 8, 16)
 BLOCK_WORDS = 4096
 """Words of the rows that are read at once."""
 CUT = "training sentences read with fewer words behind each word"
@@ -28,8 +30,8 @@ CUT = "training sentences read with fewer words behind each word"
 
 def cut_inputs(
     encoder: Encoder, context: str, sentences: Sequence[Sentence], inputs: Inputs, seed: int
-) -> tuple[Inputs, dict[str, int]]:
-    """The features of sentences, cut where a delay was drawn, with distances as side features; and how many are cut.
+) -> tuple[Versions, dict[str, int]]:
+    """The features of sentences in three ways, with distances as side features; and how many sentences are cut.
 
     Raises `ValueError` for an encoder without a backward LM, which is what is cut.
     """
@@ -39,18 +41,24 @@ def cut_inputs(
             f"{encoder.spec}: live cuts what a backward LM has read, and this encoder has none that reads on its own; "
             "leave --live out (the tagger streams without it)"
         )
-    delays = np.random.default_rng([seed, 11]).choice(DELAYS, len(sentences))
-    streams, distances = [np.array(stream) for stream in inputs.streams], np.full(int(inputs.starts[-1]), ALL)
-    with Progress("reading with fewer words behind", "words", total=len(distances)) as bar:
+    drawn = np.random.default_rng([seed, 11]).choice(DELAYS, len(sentences))
+    ways = [np.zeros_like(drawn), drawn]
+    streams, total = [np.concatenate([stream] * 3) for stream in inputs.streams], int(inputs.starts[-1])
+    distances = np.full(3 * total, ALL)
+    with Progress("reading with fewer words behind", "words", total=2 * total) as bar:
         for numbers in group_numbers(sentences, context):
-            group, first = [sentences[n] for n in numbers], int(inputs.starts[numbers[0]])
-            own = np.repeat(delays[numbers], [len(s) for s in group])
-            for number, distance, vectors in _cut(encoder, group, own, by_sentence):
-                for stream, vector in zip(streams, vectors, strict=True):
-                    stream[first + number] = vector
-                distances[first + number] = distance
-            bar.update(len(own))
-    return Inputs(streams, inputs.lengths, inputs.parts, encode_distances(distances)), {CUT: int((delays < ALL).sum())}
+            group = [sentences[n] for n in numbers]
+            for way, delays in enumerate(ways, 1):
+                first, own = (
+                    way * total + int(inputs.starts[numbers[0]]),
+                    np.repeat(delays[numbers], [*map(len, group)]),
+                )
+                for number, distance, vectors in _cut(encoder, group, own, by_sentence):
+                    for stream, vector in zip(streams, vectors, strict=True):
+                        stream[first + number] = vector
+                    distances[first + number] = distance
+                bar.update(len(own))
+    return Versions(streams, inputs.lengths, encode_distances(distances), seed), {CUT: len(sentences)}
 
 
 def _cut(
@@ -63,12 +71,12 @@ def _cut(
         for n, (word, space) in enumerate(zip(sentence.words, spaces, strict=True)):
             words.append(Word(word, 0, 0, space, n == 0))
     vectors = Vectors(encoder, words, by_sentence)
-    if not words.stop or (delays == ALL).all():
+    if not words.stop:
         return
     vectors.append(0)
     for number, delay in enumerate(delays.tolist()):
         stop = min(number + delay + 1, words.stop)
-        if delay < ALL and stop == number + delay + 1:
+        if stop == number + delay + 1:
             rows.append(Row(number, stop, fixes=True))
         if rows and (number == len(delays) - 1 or sum(map(len, rows)) >= BLOCK_WORDS):
             streams = vectors.read_first(rows)
