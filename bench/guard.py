@@ -35,6 +35,9 @@ import httpx
 import psutil
 import tyro
 
+from boustro.live.masks import Masks
+from boustro.live.redactor import Redactor, Region, merged, rewrite
+
 FATES = ("whole", "whole", "killed", "cut off", "garbled", "client leaves", "slow client")
 
 
@@ -103,8 +106,6 @@ def without(text: str, spans: set[tuple[int, int]]) -> str:
 
 def measure_leaks(tagger: Any, texts: list[str], delays: tuple[int, ...]) -> None:
     """Print how many characters of entities were released, and how many texts had other entities in one piece."""
-    from boustro.live.redactor import Redactor
-
     print("\ndelay   texts   chunks entities  leaked  differ held p50    max")
     for delay in delays:
         draw, chunks, entities, leaked, differ, held = random.Random(delay), 0, 0, 0, 0, []
@@ -136,8 +137,6 @@ def measure_leaks(tagger: Any, texts: list[str], delays: tuple[int, ...]) -> Non
 
 def measure_feeds(tagger: Any, texts: list[str], delay: int) -> None:
     """Print the time of one `feed` of a word."""
-    from boustro.live.redactor import Redactor
-
     times, ends = [], []
     for number, text in enumerate(texts):
         redactor = Redactor(tagger, delay)
@@ -221,8 +220,6 @@ async def guard(folder: Path, upstream: str, delay: int) -> AsyncIterator[tuple[
         "answers",
         "--delay",
         str(delay),
-        "--with",
-        "label",
     ]
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen([sys.executable, "-m", "boustro.cli.main", *words], stderr=log)
@@ -263,14 +260,17 @@ async def ask(client: httpx.AsyncClient, url: str, number: int, fate: str, leave
     return seen, "broken", first
 
 
+def expected_answer(tagger: Any, prompt: str, text: str, delay: int) -> str:
+    """What a client should see of a text: names have masks, which those of the prompt, a number, have first."""
+    masks = Masks(tagger.types)
+    rewrite(prompt, merged(Region(e.start, e.end, e.label, e.score) for e in tagger.predict(prompt)), masks, "mask")
+    redactor = Redactor(tagger, delay, masks=masks)
+    return redactor.feed(text).text + redactor.end().text
+
+
 async def measure_streams(folder: Path, tagger: Any, texts: list[str], delay: int, rounds: int, pause: float) -> None:
     """Print what many clients at once have seen, and the guard's memory after every round."""
-    from boustro.live.redactor import Redactor
-
-    expected = []
-    for text in texts:
-        redactor = Redactor(tagger, delay, write="label")  # numbers of masks would count those of the prompt too
-        expected.append(redactor.feed(text).text + redactor.end().text)
+    expected = [expected_answer(tagger, str(number), text, delay) for number, text in enumerate(texts)]
     lm = FakeLM(texts, pause, [FATES[number % len(FATES)] for number in range(len(texts))])
     limits = httpx.Limits(max_connections=None)
     async with lm.running() as upstream, guard(folder, upstream, delay) as (url, process):
@@ -286,9 +286,16 @@ async def measure_streams(folder: Path, tagger: Any, texts: list[str], delay: in
             print(
                 f"round {turn + 1}: {len(texts)} streams in {time.perf_counter() - started - 1:.1f} s, "
                 f"{sum(process.cpu_times()[:2]) - cpu:.1f} s of CPU; leaks {leaks}, incomplete {short}, ends {ends}, "
-                f"upstream connections left {lm.open}, memory {process.memory_info().rss / 2**20:.0f} MiB",
+                f"upstream connections left {lm.open}, memory {process.memory_info().rss / 2**20:.0f} MiB, "
+                f"at most {peak(process) / 2**20:.0f}",
                 flush=True,
             )
+
+
+def peak(process: psutil.Process) -> int:
+    """The most bytes of memory that a process has had."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return 1024 * int(re.search(r"VmHWM:\s+(\d+)", status)[1])  # type: ignore[index]
 
 
 async def measure_time(folder: Path, texts: list[str], delay: int, pause: float) -> None:

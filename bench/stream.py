@@ -176,6 +176,7 @@ def f1(
     sets: tuple[str, ...] = tuple(SETS),
     encoders: tuple[str, ...] = tuple(ENCODERS),
     seeds: tuple[int, ...] = (1, 2, 3),
+    ways: tuple[str, ...] = ("plain", "live"),
     train_sentences: int = 2000,
     dev_words: int = 2500,
     edit_words: int = 1000,
@@ -188,7 +189,7 @@ def f1(
         sentences = Tagger.read(data / SETS[name][1])
         dev, few = documents(sentences, dev_words), documents(sentences, edit_words)
         for encoder in encoders:
-            cells = [Cell(name, encoder, live, seed) for seed in seeds for live in (False, True)]
+            cells = [Cell(name, encoder, way == "live", seed) for seed in seeds for way in ways]
             cells = [cell for cell in cells if not (cell.live and encoder == "forward only")]
             keys = [(cell, delay) for cell in cells for delay in (*DELAYS, "all", "edits")]
             if all(f"{cell.name} {delay}" in results.known for cell, delay in keys):

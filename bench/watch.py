@@ -1,9 +1,11 @@
 """Generation that a tagger watches, against the same without it, and against a second pass of a separate tagger.
 
-    PYTHONPATH=src python bench/watch.py --lm FOLDER [--train train.conll] [--pieces 256] [--rounds 8]
+    PYTHONPATH=src python bench/watch.py --lm FOLDER [--train train.conll] [--pieces 256] [--rounds 8] [--folder ner]
 
-The LM is any causal LM. All ways take turns in one process, round by round; the first round does not count. Of each way
-the processor time and the wall time are compared with those of the plain generation of the same round.
+The LM is any causal LM. All ways take turns in one process, round by round, after one of a few pieces that does not
+count. Of each way the processor time and the wall time are compared with those of the plain generation of the same
+round. In every second round the text is sampled, with the seed of the round; all texts of a round must be equal. The
+tagger stays in `--folder`, where the next run finds it.
 """
 
 import argparse
@@ -32,12 +34,18 @@ def main() -> None:
     parser.add_argument("--pieces", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--delay", type=int, default=8)
-    parser.add_argument("--every", type=int, nargs="*", default=[1, 8])
+    parser.add_argument("--every", type=int, nargs="*", default=[0, 1, 8], help="0 is at the end")
+    parser.add_argument("--folder", type=Path)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        tagger = Tagger(given.lm, "mlp", epochs=5).fit(read_data(given.train)[: given.sentences], seed=1)
-        tagger.save_pretrained(f"{folder}/ner")
-        watching = Tagger.from_pretrained(f"{folder}/ner", given_states=True)
+    with tempfile.TemporaryDirectory() as place:
+        folder = given.folder or Path(place) / "ner"
+        if not folder.exists():
+            trained = Tagger(given.lm, "mlp", epochs=5).fit(read_data(given.train)[: given.sentences], seed=1)
+            trained.save_pretrained(folder)
+        tagger = Tagger.from_pretrained(folder, cache=False)
+        watching = Tagger.from_pretrained(folder, given_states=True)
+    if not given.rounds:
+        return
     dtype = torch.bfloat16 if uses_bf16(torch.device("cpu")) else torch.float32
     model, tokenizer = (
         AutoModelForCausalLM.from_pretrained(given.lm, dtype=dtype),
@@ -45,8 +53,12 @@ def main() -> None:
     )
     prompt = tokenizer(PROMPT, return_tensors="pt")
 
+    turn = {"number": 0, "pieces": 16}
+
     def write() -> str:
-        written = model.generate(**prompt, max_new_tokens=given.pieces, min_new_tokens=given.pieces, do_sample=False)
+        torch.manual_seed(turn["number"])
+        length, sampled = turn["pieces"], turn["number"] % 2 == 0
+        written = model.generate(**prompt, max_new_tokens=length, min_new_tokens=length, do_sample=sampled)
         return tokenizer.decode(written[0, prompt["input_ids"].shape[1] :], skip_special_tokens=True)
 
     def watch(**how: int | None) -> str:
@@ -61,12 +73,13 @@ def main() -> None:
         return text
 
     ways: dict[str, Callable[[], str]] = {"plain": write, "second pass": second_pass}
-    ways["watch, at the end"] = lambda: watch(delay=None)
     for every in given.every:
-        ways[f"watch, every {every}"] = lambda every=every: watch(delay=given.delay, every=every)
+        how = {"delay": given.delay, "every": every} if every else {"delay": None}
+        ways[f"watch, every {every}" if every else "watch, at the end"] = lambda how=how: watch(**how)
     seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
     for number in range(given.rounds + 1):
-        order = list(ways) if number % 2 else list(reversed(ways))
+        turn |= {"number": number, "pieces": given.pieces if number else 16}
+        order = list(ways) if number % 4 < 2 else list(reversed(ways))
         texts = set()
         for name in order:
             start, processor = time.perf_counter(), time.process_time()
