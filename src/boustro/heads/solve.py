@@ -120,7 +120,7 @@ def _solve_one(
 def _one_vector_each(inputs: Inputs, targets: Targets) -> TrainingWords | None:
     """The words of examples that are one sentence each and have one layer for every stream; `None` for others."""
     alone = np.array_equal(inputs.parts, np.arange(len(inputs.lengths))[:, None])
-    if not alone or inputs.side is not None or any(stream.shape[1] != 1 for stream in inputs.streams):
+    if not alone or inputs.side_width or any(stream.shape[1] != 1 for stream in inputs.streams):
         return None
     vectors = torch.from_numpy(np.concatenate([stream[:, 0] for stream in inputs.streams], 1))
     tags = targets(np.arange(len(inputs)), torch.arange(len(vectors)))
