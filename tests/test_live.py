@@ -2,7 +2,7 @@
 
 import gc
 import tracemalloc
-from copy import deepcopy
+from copy import copy, deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -227,6 +227,10 @@ def test_a_tagger_that_needs_the_whole_text_cannot_stream(make):
     with pytest.raises(ValueError, match="cannot stream"):
         tagger.live()
     assert finals(read(tagger.live(None), TEXT)) == whole(tagger, TEXT)
+    promising = copy(make("pair"))
+    promising.recall = 0.9
+    with pytest.raises(ValueError, match="cannot stream: a promise of recall"):
+        promising.live()
 
 
 def test_nothing_comes_after_the_end(make):

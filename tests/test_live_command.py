@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from boustro import Tagger
+from boustro import Classifier, Tagger
 from boustro.cli.main import main
 from world import run
 
@@ -63,3 +63,10 @@ def test_what_does_not_go_together_is_one_sentence(tagger_folder, file, argument
 def test_bytes_that_are_no_text_are_an_error(tagger_folder, file, capsys, content, message):
     assert main(["predict", str(tagger_folder), str(file("a.txt", content)), "--live"]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_a_model_of_another_task_cannot_stream(tiny_pair, tmp_path, file):
+    model = Classifier(tiny_pair, epochs=1, cache=False).fit(["Ada left.", "It rained."], ["a", "b"], seed=1)
+    model.save_pretrained(tmp_path / "topics")
+    code, out, errors = run(["predict", str(tmp_path / "topics"), str(file("a.txt", TEXT)), "--live"])
+    assert code == 2 and not out and "--live is for taggers, and this is a Classifier" in errors

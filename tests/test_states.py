@@ -86,6 +86,7 @@ WRONG = {
     "no numbers, beyond float16's range": lambda ids, states: (ids, {n: (s * 1e5).half() for n, s in states.items()}),
     "1 values that are no numbers": lambda ids, states: (ids, {n: with_nan(s) for n, s in states.items()}),
     "holds int64": lambda ids, states: (ids, {n: s.long() for n, s in states.items()}),
+    "holds float8_e5m2": lambda ids, states: (ids, {n: s.to(torch.float8_e5m2) for n, s in states.items()}),
     "far from those that the head was trained on": lambda ids, states: (ids, {1: states[1], 2: states[1] * 20}),
 }
 

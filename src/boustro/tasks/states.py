@@ -32,6 +32,7 @@ from boustro.tasks.answers import InputAnswer
 from boustro.text.tokenizers import num_ids
 
 IDS, STACKED, LAYER = "token_ids", "hidden_states", "layer."
+DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 UNLIKE, LEAST_WORDS = 4.0, 3
 """A median of squared standardised states above which they are another LM's, and the words that it takes."""
 ALONE = "sentences whose states know the sentences before them, of a tagger that was trained on single ones"
@@ -154,7 +155,7 @@ def checked_states(lm: LMEncoder, given: GivenStates) -> Tensor:
 
 
 def _check_layer(states: Tensor, what: str, num_pieces: int, width: int, spec: str) -> None:
-    if not states.is_floating_point():
+    if states.dtype not in DTYPES:
         raise ValueError(f"{what} holds {str(states.dtype)[6:]}; expected float32, bfloat16 or float16")
     if states.ndim != 2 or len(states) != num_pieces:
         raise ValueError(f"{what} is {_shape(states)}, and there are {num_pieces:,} pieces; one row is one piece")
