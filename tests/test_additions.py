@@ -149,7 +149,7 @@ def test_every_command_takes_an_addition(added, tmp_path, capsys):
     compared = ran("compare", *study, *heads, *small, "--seeds", "1", "--out", tmp_path / "c", out=scores)
     assert len(compared["systems"]) == 1 + bool(heads)
     shots = ran("fewshot", *study, "--shots", "6", "--draws", "1", "--out", tmp_path / "f", out=scores)
-    assert shots["protocol"] == ("own" if kind in MOVED else "sound")  # few-shot heads of texts read no places
+    assert ("protocol" in shots) == (kind not in MOVED)  # few-shot heads of texts read no places
     for out in ("c", "f"):
         assert (tmp_path / out / "report.html").stat().st_size > 1000
 

@@ -9,7 +9,7 @@ changes no more than the order of summation. All others are trained one after th
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -85,35 +85,18 @@ def solve(
         if words and all(map(takes_steps_with_others, members)):
             train_together(members, words)
             return [Solved(own.head, TrainLog([], [], own.options.epochs, own.batch)) for own in members]
-    return [_solve_one(shape, inputs, targets, run, device, noise, bf16) for run in runs]
+    return [_solve_one(shape, inputs, targets, run, device=device, noise=noise, bf16=bf16) for run in runs]
 
 
-def _solve_one(
-    shape: HeadShape,
-    inputs: Inputs,
-    targets: Targets,
-    run: Run,
-    device: torch.device,
-    noise: Noise | None,
-    bf16: bool | None,
-) -> Solved:
-    chosen = np.arange(len(inputs)) if run.examples is None else run.examples
-    head = run.head
-    if head is None:
+def _solve_one(shape: HeadShape, inputs: Inputs, targets: Targets, run: Run, **how: Any) -> Solved:
+    if run.examples is not None:
+        chosen, inputs = run.examples, inputs.select(run.examples)
+        of_all, targets = targets, lambda some, rows: of_all(chosen[some], rows)
+    if run.head is None:
         torch.manual_seed(run.seed)
-        head = shape.make(run.options)
-    log = train_head(
-        head,
-        inputs if run.examples is None else inputs.select(chosen),
-        lambda some, rows: targets(chosen[some], rows),
-        run.seed,
-        dev=run.dev,
-        device=device,
-        noise=noise,
-        groups=run.groups,
-        started=run.head is not None,
-        bf16=bf16,
-    )
+    head = run.head or shape.make(run.options)
+    started = run.head is not None
+    log = train_head(head, inputs, targets, run.seed, dev=run.dev, groups=run.groups, started=started, **how)
     return Solved(head, log)
 
 

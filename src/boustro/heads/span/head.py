@@ -65,8 +65,8 @@ class SpanScorer(nn.Module):
     vectors. So U is folded into `start`, `end`, `inside` and `width`, which run once per word, not once per
     span; a span costs a sum, a ReLU and `out`.
 
-    `threshold` is the lowest probability of a predicted span, NaN until `calibrate` sets it; it is saved with the
-    weights.
+    `threshold` is the lowest probability of a predicted span, NaN until `SpanHead.calibrate` sets it; it is saved with
+    the weights.
     """
 
     threshold: Tensor
@@ -172,10 +172,6 @@ class SpanScorer(nn.Module):
                 found[number].append((span[0], span[1], span[2], span[3]))
         self.train(was_training)
         return [resolve(spans) for spans in found]
-
-    def calibrate(self, x: Float[Tensor, "N d"], lengths: Int[Tensor, " S"], gold: Gold) -> None:
-        """Set `threshold` to that of the best entity F1 on these sentences; nothing is trained."""
-        self.threshold.fill_(choose_threshold(self.predict(x, lengths, FLOOR), gold))
 
 
 def inside_sentence(lengths: Int[Tensor, " S"], max_span: int) -> Bool[Tensor, "N L"]:
