@@ -2,20 +2,26 @@
 
     python bench/export.py agreement --folder ner --texts a.conll b.conll …   float32 against the folder, word by word
     python bench/export.py f1 --folder ner --dev dev.conll                    the folder, and each precision
-    python bench/export.py speed --folder ner --texts dev.conll               paired: torch bf16, torch float32, int8 …
-    python bench/export.py served --folder ner                                memory of a process, and the first answer
+    python bench/export.py speed --folder ner --texts dev.conll               torch bf16, torch float32, int8 … in turn
+    python bench/export.py rivals --folder ner --texts dev.conll              int8 against transformers' pipeline
+    python bench/export.py served --folder ner                                memory of boustro serve, first answers
+    python bench/export.py browser --folder ner --texts dev.conll             the page in Chromium, one thread of wasm
 
-Each prints a line of JSON. Exports are made beside the folder, once, and without the check of `boustro export`, whose
-agreement `f1` prints too. Speed is of raw lines through `predict`, one thread, all systems in turn in one process, the
-best CPU seconds of several rounds: on a machine with other load they are the fair measure.
+Each prints a line of JSON, and with --out keeps it there, so that what is measured already is not measured again.
+Exports are made beside the folder, once, and without the check of `boustro export`, whose agreement `f1` prints too.
+Speed is of raw lines through `predict`, one thread, all systems in turn in one process, the best CPU seconds of
+several rounds: on a machine with other load they are the fair measure.
 """
 
+import http.client
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -27,22 +33,19 @@ import tyro
 
 from boustro.export.check import compare
 from boustro.export.options import ExportOptions
+from boustro.export.page import html_page
 from boustro.export.run import export_folder, open_exact
 from boustro.runtime import load, open_model
+from boustro.store import write_file
 from boustro.tasks.data import read_data
 from boustro.text.scripts import join_words
+from predict import rivals
 
 PRECISIONS = ("float32", "float16", "int8")
 CHUNK = 500  # sentences, whose features of all layers fit a small memory
 LINE = "Jane Villanueva of United Airlines spoke in Berlin."
-PROBE = """
-import sys, time
-began = time.perf_counter()
-from boustro.runtime import open_model
-model = open_model(sys.argv[1], **({"cache": False} if sys.argv[2] == "torch" else {}))
-model.predict([sys.argv[3]] * 64)
-print([line for line in open("/proc/self/status") if line.startswith("VmHWM")][0].split()[1])
-"""
+REQUESTS = 200
+BATCHES = (1, 8, 32)  # of the pipeline
 
 
 def exported(folder: Path, precision: Any) -> Path:
@@ -89,32 +92,58 @@ def f1(folder: Path, dev: Path, precisions: tuple[str, ...]) -> dict[str, Any]:
 
 
 def speed(folder: Path, texts: tuple[Path, ...], most: int, rounds: int) -> dict[str, Any]:
-    """Words a second of each system, from CPU seconds."""
-    torch.set_num_threads(1)
-    sentences = sentences_of(texts, most)
-    lines, words = [join_words(s.words) for s in sentences], sum(map(len, sentences))
-    systems = {"torch, default": open_model(folder, cache=False), "torch, float32": open_exact(folder)}
-    systems |= {f"onnx, {precision}": load(exported(folder, precision)) for precision in ("float32", "int8")}
-    best = dict.fromkeys(systems, math.inf)
-    for _ in range(rounds):
-        for name, model in systems.items():
-            model.predict(lines[:32])
-            began = time.process_time()
-            model.predict(lines)
-            best[name] = min(best[name], time.process_time() - began)
-    rates = {name: round(words / seconds) for name, seconds in best.items()}
+    """Words a second of the folder and of its exports."""
+    lines, words = lines_of(texts, most)
+    systems = {"torch, default": open_model(folder, cache=False).predict, "torch, float32": open_exact(folder).predict}
+    systems |= {f"onnx, {precision}": load(exported(folder, precision)).predict for precision in ("float32", "int8")}
+    rates = measured(systems, lines, words, rounds)
     ratios = {f"int8 / {name}": round(rates["onnx, int8"] / rates[name], 2) for name in list(rates)[:2]}
     return {"lines": len(lines), "words": words, **rates, **ratios}
 
 
+def against(folder: Path, texts: tuple[Path, ...], most: int, rounds: int) -> dict[str, Any]:
+    """Words a second of the export in int8, and of the fastest of the pipelines of `bench/predict.py`."""
+    lines, words = lines_of(texts, most)
+    model = open_model(folder, cache=False)
+    size = model.record["encoder_parameters"] + model.record["head_parameters"]
+    systems: dict[str, Callable] = {"onnx, int8": load(exported(folder, "int8")).predict}
+    for system in rivals(lines, BATCHES, size):
+        systems[system.name] = lambda _, own=system: list(own.read(own.lines))
+    rates = measured(systems, lines, words, rounds)
+    best = max(list(rates)[1:], key=lambda name: rates[name])
+    found = {"onnx, int8": rates["onnx, int8"], best: rates[best], "times": round(rates["onnx, int8"] / rates[best], 2)}
+    return {"lines": len(lines), "words": words, "pipelines": len(rates) - 1, **found}
+
+
+def lines_of(texts: tuple[Path, ...], most: int) -> tuple[list[str], int]:
+    """Raw lines, and how many words they have."""
+    sentences = sentences_of(texts, most)
+    return [join_words(s.words) for s in sentences], sum(map(len, sentences))
+
+
+def measured(
+    systems: Mapping[str, Callable[[list[str]], Any]], lines: list[str], words: int, rounds: int
+) -> dict[str, int]:
+    """Words a second of each system, from the best of its CPU seconds; they take turns."""
+    torch.set_num_threads(1)
+    best = dict.fromkeys(systems, math.inf)
+    for number in range(rounds):
+        for name, read in systems.items():
+            if not number:
+                read(lines[:32])
+            began = time.process_time()
+            read(lines)
+            best[name] = min(best[name], time.process_time() - began)
+    return {name: round(words / seconds) for name, seconds in best.items()}
+
+
 def served(folder: Path, rounds: int) -> dict[str, Any]:
-    """MB of a process that has answered 64 lines, and seconds (CPU, wall) of the command for one line."""
+    """MB of a service after some requests, and seconds (CPU, wall) of the command for one line."""
     found: dict[str, Any] = {}
     line = folder.with_name("line.txt")
     line.write_text(LINE + "\n")
     for name, place in (("torch", folder), ("onnx, int8", exported(folder, "int8"))):
-        probe = [sys.executable, "-c", PROBE, str(place), name, LINE]
-        found[f"{name}, MB"] = round(int(subprocess.run(probe, capture_output=True, text=True).stdout) / 1024)
+        found[f"{name}, MB served"] = service_memory(place)
         best = (math.inf, math.inf)
         for _ in range(rounds):
             before, began = os.times(), time.perf_counter()
@@ -127,8 +156,56 @@ def served(folder: Path, rounds: int) -> dict[str, Any]:
             round(value, 2) for value in best
         )
     sizes = {p: exported(folder, p) for p in PRECISIONS}
-    found |= {f"{p}, MB on disk": round(_size(path) / 1e6, 1) for p, path in sizes.items()}
-    return found
+    return found | {f"{p}, MB on disk": round(_size(path) / 1e6, 1) for p, path in sizes.items()}
+
+
+def service_memory(folder: Path) -> int:
+    """MB that `boustro serve` holds after `REQUESTS` requests of a line."""
+    command = [sys.executable, "-m", "boustro", "serve", f"ner={folder}", "--port", "0"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stderr is not None
+        port = next(int(said[1]) for line in process.stderr if (said := re.search(r"http://127\.0\.0\.1:(\d+)", line)))
+        body = json.dumps({"inputs": [LINE]})
+        for _ in range(REQUESTS):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            connection.request("POST", "/v1/predict", body, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            assert answer.status == 200, answer.read()
+            answer.read()
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        return round(int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024)  # type: ignore[index]
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def browser(folder: Path, texts: tuple[Path, ...], most: int, rounds: int, runtime: Path) -> dict[str, Any]:
+    """The page from disk: seconds from opening to the first answer, and words a second of a long text."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+    from browser import open_browser
+
+    lines, words = lines_of(texts, most)
+    page_file = folder.with_name(f"{folder.name}.html")
+    write_file(page_file, html_page(exported(folder, "int8"), runtime, folder.name))
+    firsts, rates = [], []
+    for _ in range(rounds):
+        with open_browser() as chromium:
+            began = time.perf_counter()
+            page = chromium.open(page_file.resolve().as_uri())
+            page.wait("document.getElementById('text')")
+            page.run(f"document.getElementById('text').value = {json.dumps(LINE)}")
+            page.wait("document.getElementById('found')?.hidden === false")
+            firsts.append(time.perf_counter() - began)
+            page.run(f"document.getElementById('text').value = {json.dumps(chr(10).join(lines))}")
+            page.click("#go")
+            page.wait("document.getElementById('go').disabled === false", 300)
+            said = re.search(r"in ([\d.]+) seconds", page.text("#state"))
+            assert said, page.text("#state")
+            rates.append(words / float(said[1]))
+    size = round(page_file.stat().st_size / 1e6, 1)
+    found = {"seconds to the first answer": round(min(firsts), 2), "words a second": round(max(rates)), "MB": size}
+    return {"words": words, **found}
 
 
 def _size(folder: Path) -> int:
@@ -136,13 +213,15 @@ def _size(folder: Path) -> int:
 
 
 def main(
-    what: tyro.conf.Positional[Literal["agreement", "f1", "speed", "served"]],
+    what: tyro.conf.Positional[Literal["agreement", "f1", "speed", "rivals", "served", "browser"]],
     folder: Path,
     texts: tuple[Path, ...] = (),
     dev: Path | None = None,
     most: int = 10_000,
     rounds: int = 5,
     precisions: tuple[str, ...] = ("float32", "int8"),
+    onnxruntime_web: Path = Path("node_modules/onnxruntime-web"),
+    out: Path | None = None,
 ) -> None:
     """Measure one thing.
 
@@ -154,15 +233,29 @@ def main(
         most: Sentences that are read, of all files together.
         rounds: Times that something is timed; the best counts.
         precisions: Exports that are scored.
+        onnxruntime_web: The folder of the npm package, which a page holds.
+        out: A file of results, to which this one is added; a result that it has is not measured again.
     """
-    if what == "agreement":
-        found = agreement(folder, texts, most)
-    elif what == "f1":
+    key = {"what": what, "folder": folder.name, "texts": [path.name for path in texts], "most": most}
+    done = [json.loads(line) for line in out.read_text().splitlines()] if out and out.exists() else []
+    if same := [own for own in done if key.items() <= own.items()]:
+        print(json.dumps(same[0]))
+        return
+    if what == "f1":
         assert dev is not None, "name --dev"
-        found = f1(folder, dev, precisions)
-    else:
-        found = speed(folder, texts, most, rounds) if what == "speed" else served(folder, rounds)
-    print(json.dumps({"what": what, "folder": folder.name, **found}))
+    measure: dict[str, Callable[[], dict[str, Any]]] = {
+        "agreement": lambda: agreement(folder, texts, most),
+        "f1": lambda: f1(folder, dev or Path(), precisions),
+        "speed": lambda: speed(folder, texts, most, rounds),
+        "rivals": lambda: against(folder, texts, most, rounds),
+        "served": lambda: served(folder, rounds),
+        "browser": lambda: browser(folder, texts, most, rounds, onnxruntime_web),
+    }
+    line = json.dumps({**key, **measure[what]()})
+    print(line)
+    if out:
+        with out.open("a") as file:
+            file.write(line + "\n")
 
 
 if __name__ == "__main__":

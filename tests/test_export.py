@@ -11,7 +11,7 @@ from boustro.export.options import ExportOptions
 from boustro.export.run import export_folder, open_exact
 from boustro.runtime import load
 from boustro.runtime.graph import check_graph
-from boustro.runtime.head import READERS
+from boustro.runtime.head import GRAPHS, Graph, GraphHead
 from boustro.store import write_manifest
 from boustro.tasks import EXPORT, TASKS, task_class
 from boustro.tasks.answers import Answer
@@ -73,7 +73,7 @@ def test_fewer_bits_are_smaller_and_nearly_the_same(precision, exported, tagger_
 
 def test_an_export_that_answers_otherwise_is_not_written(tagger_folder, tmp_path, monkeypatch):
     nothing = lambda head, scores, lengths, candidates: [(np.zeros(n, int), np.ones(n)) for n in lengths]  # noqa: E731
-    monkeypatch.setitem(READERS, "tags", nothing)
+    monkeypatch.setitem(GRAPHS, "mlp", Graph(nothing))
     examples = tmp_path / "data.jsonl"
     examples.write_text("".join(json.dumps({"words": s.words, "tags": s.tags}) + "\n" for s in read(DATA)))
     with pytest.raises(ValueError, match=r"answers otherwise.* 0\.00% of the entities, of [0-9]+ examples"):
@@ -98,8 +98,8 @@ def test_every_task_is_exported_or_refused_in_a_sentence(name, tiny_pair, tmp_pa
     model = task_class(name)(tiny_pair, cache=False, **small(name)).fit(RECORDS[name], seed=1)
     model.save_pretrained(tmp_path / "trained")
     options = ExportOptions(sentences=20, agreement=0.9)
-    if name not in ("tag", "classify", "regress", "relation", "pair", "similarity"):
-        with pytest.raises(ValueError, match="no graph"):
+    if model.fitted.plan.head_kind not in GRAPHS:
+        with pytest.raises(ValueError, match="outside of any graph"):
             export_folder(tmp_path / "trained", tmp_path / "out", options)
         return
     export_folder(tmp_path / "trained", tmp_path / "out", options)
@@ -108,6 +108,81 @@ def test_every_task_is_exported_or_refused_in_a_sentence(name, tiny_pair, tmp_pa
     records = [m.to_record(m.answer_inputs([INPUTS[name]])[0]) for m in (own, exact)]
     assert records[0].keys() == records[1].keys()
     assert records[0].get("label") == records[1].get("label")
+
+
+QUESTIONS = [
+    {"context": context, "question": question, "answers": [answer] if answer else []}
+    for context, question, answer in [
+        ("Ada Brandt left Vellmar in May.", "Who left Vellmar?", {"text": "Ada Brandt", "start": 0}),
+        ("Okonkwo sold boats in Lisse.", "Where did Okonkwo sell boats?", {"text": "Lisse", "start": 22}),
+        ("It rained in Lisse.", "Who sold boats?", None),
+        ("Rain.", "What fell?", {"text": "Rain", "start": 0}),
+    ]
+]
+LABELLED = [
+    {"text": "Ada left the ferry at seven.", "label": "news"},
+    {"text": "It rained in Lisse, and it rained again.", "label": "weather"},
+    {"text": "Okonkwo sold boats.", "label": "news"},
+    {"text": "Rain.", "label": "weather"},
+    {"text": "Nobody was on the ferry.", "label": "news"},
+    {"text": "The sun was out in Vellmar.", "label": "weather"},
+]
+
+
+@pytest.mark.parametrize("head", ["block", "bilstm", "ridge", "span"])
+def test_every_head_of_tags_and_spans_is_the_same_in_an_export(head, tiny_lm, tmp_path):
+    given = {} if head == "ridge" else {"epochs": 15, "hidden": 8}
+    model = task_class("tag")(str(tiny_lm("llama")), head, cache=False, **given)
+    model.fit(DATA, DATA, seed=1).save_pretrained(tmp_path / "trained")
+    export_folder(tmp_path / "trained", tmp_path / "out", ExportOptions(sentences=40))
+    exact, own = open_exact(tmp_path / "trained"), load(tmp_path / "out")
+    assert tags_of(own, TEXTS) == tags_of(exact, TEXTS)
+    np.testing.assert_allclose(scores_of(own, TEXTS), scores_of(exact, TEXTS), atol=1e-4)
+    assert [own.predict(text) for text in TEXTS] == own.predict(TEXTS)
+    assert any(own.predict(TEXTS)) and own.evaluate(DATA).f1 == exact.evaluate(DATA).f1
+    assert own.answer([Sentence(())])[0].tags == exact.answer([Sentence(())])[0].tags == ()
+
+
+@pytest.mark.parametrize(
+    ("head", "options"),
+    [
+        ("bilstm-pool", {"hidden": 8}),
+        ("ridge-pool", {}),
+        ("mlp-pool", {"hidden": 8, "words": True}),
+        ("ridge-pool", {"words": True}),
+    ],
+)
+def test_every_head_of_texts_is_the_same_in_an_export(head, options, tiny_lm, tmp_path):
+    if "hidden" in options:
+        options = {**options, "epochs": 2}
+    model = task_class("classify")(str(tiny_lm("llama")), head, cache=False, **options).fit(LABELLED, seed=1)
+    model.save_pretrained(tmp_path / "trained")
+    export_folder(tmp_path / "trained", tmp_path / "out", ExportOptions(sentences=20))
+    exact, own = open_exact(tmp_path / "trained"), load(tmp_path / "out")
+    texts = [*TEXTS, *(record["text"] for record in LABELLED)]
+    np.testing.assert_allclose(own.predict_proba(texts), exact.predict_proba(texts), atol=1e-4)
+    assert (own.beside is not None) == bool(options.get("words"))
+
+
+@pytest.mark.parametrize("some_without", [True, False])
+def test_answers_to_questions_are_the_same_in_an_export(some_without, tiny_lm, tmp_path):
+    records = [record for record in QUESTIONS if some_without or record["answers"]]
+    model = task_class("qa")(str(tiny_lm("llama")), cache=False, hidden=8, epochs=5).fit(records, records, seed=1)
+    model.save_pretrained(tmp_path / "trained")
+    export_folder(tmp_path / "trained", tmp_path / "out", ExportOptions(sentences=20))
+    exact, own = open_exact(tmp_path / "trained"), load(tmp_path / "out")
+    asked = [(record["question"], record["context"]) for record in QUESTIONS] + [("Who?", TEXTS[3])]
+    for found, wanted in zip(own.predict(asked), exact.predict(asked), strict=True):
+        assert (found.text, found.start, found.end) == (wanted.text, wanted.start, wanted.end)
+        assert found.score == pytest.approx(wanted.score, abs=1e-4)
+        assert [span.text for span in found.best] == [span.text for span in wanted.best]
+    assert [own.predict(*one) for one in asked] == own.predict(asked)
+    assert own.fitted.head.threshold == exact.fitted.head.threshold.item()
+
+
+def test_a_head_without_its_threshold_is_refused():
+    with pytest.raises(ValueError, match="lacks; export it again"):
+        GraphHead("answer", None, (), 1.0, None, (), {}).threshold  # noqa: B018
 
 
 def with_options(**options):

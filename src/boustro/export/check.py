@@ -79,6 +79,7 @@ def agreement(answers: Sequence[Answer], others: Sequence[Answer]) -> Agreement:
     ]
     total = sum(map(len, found))
     values = [(a.value, b.value) for a, b in pairs if a.value is not None and b.value is not None]
+    values = [pair for pair in values if np.isfinite(pair).any()]  # -inf: every question has an answer
     scores = [abs(p - q) for one, other in pairs for p, q in zip(one.scores, other.scores, strict=False)]
     return Agreement(
         answers=len(pairs),

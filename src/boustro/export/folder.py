@@ -14,9 +14,8 @@ from boustro.encoders.word_means import save_means
 from boustro.export.onnx import write_graph
 from boustro.export.parts import HeadScores, Parts, PickedStates
 from boustro.heads.decoding import TagDecoder
-from boustro.heads.registry import head_kind
 from boustro.runtime.encoder import inputs_of
-from boustro.runtime.head import CHAIN, LENGTHS, SIDE
+from boustro.runtime.head import CHAIN, CONTEXT, GRAPHS, LENGTHS, QUESTION, SIDE, THRESHOLD
 from boustro.runtime.opening import ARRAYS, CONFIG, ENCODER, FORMAT, HEAD
 from boustro.runtime.tokenizer import tokenizer_facts
 from boustro.store import write_file
@@ -29,7 +28,6 @@ ROWS, PIECES = 3, 11
 def write_export(fitted: Fitted, parts: Parts, folder: Path, precision: str) -> None:
     """Write all files but the card and the manifest; `fitted` computes in float32."""
     plan, head = fitted.plan, fitted.head
-    learned = head_kind(plan.head_kind).labelling
     arrays, facts, tokenizers = {}, [], {}
     for number, (lm, mix) in enumerate(zip(parts.lms, parts.mixes, strict=True)):
         module = PickedStates(lm, mix, parts.pooled)
@@ -40,10 +38,13 @@ def write_export(fitted: Fitted, parts: Parts, folder: Path, precision: str) -> 
         facts.append(_facts(lm, module, f"lm{number}.onnx", name))
     for saved, name in tokenizers.items():
         write_file(folder / name, json.dumps(json.loads(saved), ensure_ascii=False, separators=(",", ":")))
-    inputs = _write_head(fitted, parts, [fact["rows"] for fact in facts], folder / HEAD, precision, learned)
+    inputs = _write_head(fitted, parts, [fact["rows"] for fact in facts], folder / HEAD, precision)
     decoder = getattr(head, "decoder", None)
     if isinstance(decoder, TagDecoder) and decoder.chain:
         arrays |= dict(zip(CHAIN, decoder.chain, strict=True))
+    own = {name.rpartition(".")[2]: buffer for name, buffer in head.named_buffers()}
+    if THRESHOLD in own:
+        arrays[THRESHOLD] = own[THRESHOLD].numpy()
     save_file(arrays, folder / ARRAYS)
     if parts.known is not None:
         (folder / ENCODER).mkdir()
@@ -99,22 +100,25 @@ def _write_lm(module: PickedStates, path: Path, precision: str) -> None:
     write_graph(module, [ids, *lengths, *places], names, dims, outputs, path, precision)
 
 
-def _write_head(
-    fitted: Fitted, parts: Parts, rows: list[int], path: Path, precision: str, learned: str
-) -> tuple[str, ...]:
+def _write_head(fitted: Fitted, parts: Parts, rows: list[int], path: Path, precision: str) -> tuple[str, ...]:
     """Write the graph of the head; returns the names of its inputs."""
-    head, words = fitted.head, 7 if fitted.head.parts > 1 else 5
-    of_texts = learned != "tags"
+    head = fitted.head
+    lengths = torch.tensor([3, 2, 1, 1][: 2 * head.parts])
+    words = int(lengths.sum())
     shapes = [(rows[n] if n < len(parts.lms) else layers, width) for n, (layers, width) in enumerate(head.streams)]
     widths = [width if n >= len(parts.lms) else parts.lms[n].streams[0].width for n, (_, width) in enumerate(shapes)]
     given = [torch.rand(words, own, width) for (own, _), width in zip(shapes, widths, strict=True)]
     names, dims = [f"stream_{n}" for n in range(len(given))], [{0: "words"} for _ in given]
-    if of_texts:
-        given.append(torch.tensor([3, 2, 1, 1][: 2 * head.parts]))
-        names, dims = [*names, LENGTHS], [*dims, {0: "texts"}]
     if head.side:
         given.append(torch.rand(words, head.side))
         names, dims = [*names, SIDE], [*dims, {0: "words"}]
-    module = HeadScores(head, len(parts.lms), parts.pooled, of_texts, bool(head.side))
-    write_graph(module, given, names, dims, ["scores"], path, precision)
+    known = {
+        LENGTHS: (lengths, "texts"),
+        QUESTION: (torch.arange(3), "asked"),
+        CONTEXT: (torch.arange(3, words), "read"),
+    }
+    for name in GRAPHS[fitted.plan.head_kind].given:
+        given.append(known[name][0])
+        names, dims = [*names, name], [*dims, {0: known[name][1]}]
+    write_graph(HeadScores(head, len(parts.lms), parts.pooled), given, names, dims, ["scores"], path, precision)
     return tuple(names)

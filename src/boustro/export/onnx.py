@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from boustro.export.lstm import translations
 from boustro.runtime.graph import BESIDE, OPSET
 
 LARGE = 1 << 30
@@ -70,6 +71,7 @@ def write_graph(
             input_names=list(names),
             output_names=list(outputs),
             opset_version=OPSET,
+            custom_translation_table=translations(),
             verbose=False,
         )
     model = program.model_proto

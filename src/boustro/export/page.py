@@ -33,7 +33,7 @@ from boustro.export.characters import classes, folds
 from boustro.heads.crf.decode import Chain, make_chain
 from boustro.heads.crf.tags import valid_transitions
 from boustro.runtime import load
-from boustro.runtime.head import GraphHead
+from boustro.runtime.head import GRAPHS, GraphHead
 from boustro.runtime.opening import ARRAYS, CONFIG, HEAD
 from boustro.store import read_json
 from boustro.tasks.data.schemes import BARE
@@ -195,6 +195,8 @@ class _Blobs:
 
 def _refuse(export: Path, config: Mapping[str, Any], head: GraphHead) -> None:
     """`ValueError` with the reason, for what is not written in JavaScript."""
+    if GRAPHS[head.kind] != GRAPHS["mlp"]:
+        raise ValueError(f"{export}: a page reads no {head.kind} head, but linear and mlp; use --format onnx")
     reasons = {
         "its entities are chosen by a least probability (--threshold)": head.options.threshold is not None,
         "its mentions vote (--share-evidence)": config["config"].get("share_evidence", "off") != "off",

@@ -21,14 +21,10 @@ from boustro.encoders.unmasked import UnmaskedEncoder
 from boustro.encoders.word_means import WordMeans
 from boustro.heads.base import Head
 from boustro.heads.mix import LayerConcat
-from boustro.heads.registry import HEADS, head_kind
-from boustro.runtime.head import READERS
+from boustro.runtime.head import GRAPHS
 from boustro.tasks.fitted import Fitted
-from boustro.tasks.words import BESIDE
 
 BOTH_SIDES = (MaskedEncoder, UnmaskedEncoder)
-UNTRACED = ("block", "bilstm", "ridge", "bilstm-pool", "ridge-pool")
-"""Heads whose work depends on the lengths of sentences in a way that no graph has."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +53,10 @@ def find_parts(fitted: Fitted) -> Parts:
 
 
 def refuse_head(fitted: Fitted) -> None:
-    """`ValueError`, with the reason, for a head that has no graph, and for what stands beside one."""
+    """`ValueError` for a kind of head that has no graph."""
     head = fitted.plan.head_kind
-    if fitted.extras.get(BESIDE):
-        raise ValueError("the TF-IDF of --words needs scikit-learn, which an export has not; train without --words")
-    if head_kind(head).labelling not in READERS or head in UNTRACED:
-        known = ", ".join(kind for kind, made in HEADS.items() if made.labelling in READERS and kind not in UNTRACED)
-        raise ValueError(f"a {head} head has no graph; {known} have one")
+    if head not in GRAPHS:
+        raise ValueError(f"a {head} head compares vectors outside of any graph; {', '.join(GRAPHS)} are exported")
 
 
 def _exportable(part: Encoder) -> TransformerEncoder:
@@ -162,14 +155,13 @@ class HeadScores(nn.Module):
     The trained head keeps mixed vectors in float16, so they are rounded here too.
     """
 
-    def __init__(self, head: Head, num_lms: int, top: bool, lengths: bool, side: bool) -> None:
+    def __init__(self, head: Head, num_lms: int, top: bool) -> None:
         super().__init__()
-        self.head, self._num_lms, self._top, self._lengths, self._side = head, num_lms, top, lengths, side
+        self.head, self._num_lms, self._top = head, num_lms, top
 
     def forward(self, *given: torch.Tensor) -> torch.Tensor:
-        """Scores from the streams (N, M, D), the words (S,) of each sentence, and side features (N, F)."""
+        """Scores from the streams (N, M, D), perhaps side features (N, F), and what this kind needs besides."""
         streams, rest = given[: len(self.head.streams)], list(given[len(self.head.streams) :])
-        lengths = rest.pop(0) if self._lengths else torch.zeros(1, dtype=torch.int64)
         mixed = []
         for number, (stream, mix) in enumerate(zip(streams, self.head.mixes, strict=True)):
             if number < self._num_lms:
@@ -177,6 +169,6 @@ class HeadScores(nn.Module):
             else:
                 mixed.append(mix(stream))
         vectors = torch.cat(mixed, 1).half().float()
-        if self._side:
+        if self.head.side:
             vectors = torch.cat([vectors, rest.pop(0)], 1)
-        return self.head.body(self.head.project(vectors), lengths)
+        return self.head.graph(vectors, *rest)

@@ -91,6 +91,14 @@ class Head(nn.Module, ABC):
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:
         """The prediction for each example, given mixed vectors with their side features."""
 
+    def graph(self, vectors: Float[Tensor, "N d"], *given: Tensor) -> Tensor:
+        """What an exported graph gives, from which `boustro.runtime.head` reads the prediction: here the scores.
+
+        `given` are the inputs that the graph of this kind has besides vectors, such as the lengths of the sentences.
+        """
+        lengths = given[0] if given else torch.zeros(1, dtype=torch.int64)
+        return self.body(self.project(vectors), lengths)
+
     def soften(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Any:
         """The whole distribution that this head gives at its temperature, which a head with the same labels can learn.
 

@@ -20,8 +20,9 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from boustro.heads.dropout import Dropout
-from boustro.heads.layout import by_length, pad, restore, time_major
+from boustro.heads.layout import by_length, pad, restore, time_major, unpad
 from boustro.heads.options import HiddenOptions, TrainedOptions
+from boustro.heads.recurrent import both_ways, weights_of
 
 HEAD_WIDTH, GROUP_SENTENCES = 64, 32  # sentences of similar length are padded together for attention
 
@@ -81,7 +82,7 @@ class Block(nn.Module):
     def forward(self, x: Float[Tensor, "N d"], lengths: Int[Tensor, " S"]) -> Float[Tensor, "N C"]:
         """Scores (logits)."""
         x = self.enter(x)
-        groups = by_length(lengths.to(x.device), len(x), GROUP_SENTENCES)
+        groups = by_length(lengths.to(x.device), x.shape[0], GROUP_SENTENCES)
         projected = self.queries_keys_values(x)
         gathered = restore([self._attend(projected[group.rows], group.lengths) for group in groups], groups)
         x = self.attended_norm(x + self.attended(gathered))
@@ -96,7 +97,7 @@ class Block(nn.Module):
         similarity = (queries * head_width**-0.5) @ keys.transpose(-1, -2)
         weights = similarity.masked_fill(~mask[:, None, None], -torch.inf).softmax(-1)
         mixed = self.weight_dropout(weights) @ values
-        return mixed.transpose(1, 2).flatten(2)[mask]
+        return unpad(mixed.transpose(1, 2).flatten(2), mask)
 
 
 class BiLSTM(nn.Module):
@@ -114,7 +115,9 @@ class BiLSTM(nn.Module):
         return self.leave(self.states(x, lengths))
 
     def states(self, x: Float[Tensor, "N d"], lengths: Int[Tensor, " S"]) -> Float[Tensor, "N h"]:
-        """The states of both directions, joined."""
+        """The states of both directions, joined; a graph that is exported reads one sentence."""
+        if torch.compiler.is_exporting():
+            return both_ways(x, weights_of(self.lstm))
         (group,) = by_length(lengths.to(x.device), len(x), max(1, len(lengths)))
         if not len(x):
             return x.new_zeros(0, 2 * self.lstm.hidden_size)  # nn.LSTM refuses an empty batch

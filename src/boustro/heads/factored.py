@@ -14,9 +14,14 @@ finds the boundaries.
 Letters: N words, E entities, d width, T types. `starts` (sentences + 1,) is where each sentence begins.
 """
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+
+from boustro.heads.crf.tags import entity_forms
+from boustro.heads.decoding import per_sentence
+from boustro.heads.rows import sentence_starts
 
 
 class Runs(NamedTuple):
@@ -59,6 +64,25 @@ def compose_tags(runs: Runs, types: np.ndarray, num_words: int, num_types: int) 
     tags[np.repeat(runs.first, lengths) + within] = 1 + num_types + np.repeat(types, lengths)
     tags[runs.first] = 1 + types
     return tags
+
+
+def read_runs(
+    inside: np.ndarray, types: Callable[[Runs], np.ndarray], labels: Sequence[str], lengths: np.ndarray
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Per sentence the ids of its tags (W,), places in `labels`, and their probabilities (W,).
+
+    Args:
+        inside: (N, 2) probabilities of outside and inside.
+        types: The probabilities (E, T) of the types of entities.
+        lengths: (S,) words of each sentence.
+    """
+    starts, forms = sentence_starts(lengths), entity_forms(labels)
+    runs = find_runs(np.where(inside[:, 1] > inside[:, 0], 0, -1), np.zeros(len(inside), bool), starts)
+    ids, chosen = np.full(len(inside), labels.index("O")), inside.max(1)
+    for first, stop, own in zip(runs.first.tolist(), runs.stop.tolist(), types(runs), strict=True):
+        ids[first:stop] = forms[own.argmax()].tags(stop - first)
+        chosen[first:stop] *= own.max()
+    return per_sentence(ids, chosen, lengths)
 
 
 def factored_tags(types: list[str]) -> list[str]:

@@ -48,11 +48,14 @@ class Edges:
     followed: Int[Tensor, " p"]
 
 
-def by_length(lengths: Int[Tensor, " S"], num_words: int, max_sentences: int) -> list[Group]:
+def by_length(lengths: Int[Tensor, " S"], num_words: Any, max_sentences: int) -> list[Group]:
     """A batch of `num_words` words in groups of at most `max_sentences`, the longest sentences first.
 
-    Always at least one group, which is empty if the batch is. Raises `ValueError` as `check_lengths` does.
+    Always at least one group, which is empty if the batch is. Raises `ValueError` as `check_lengths` does. In a graph
+    that is exported the whole batch is one group, as it is.
     """
+    if torch.compiler.is_exporting():
+        return [Group(torch.arange(num_words, device=lengths.device), lengths)]
     check_lengths(lengths, num_words)
     starts = lengths.cumsum(0) - lengths
     order = lengths.argsort(descending=True, stable=True)
@@ -69,6 +72,8 @@ def by_length(lengths: Int[Tensor, " S"], num_words: int, max_sentences: int) ->
 def restore(parts: list[Tensor], groups: list[Group]) -> Shaped[Tensor, "N k"]:
     """Rows that were computed group by group, in the order of the batch."""
     joined = torch.cat(parts)
+    if torch.compiler.is_exporting():
+        return joined
     return torch.empty_like(joined).index_copy(0, torch.cat([group.rows for group in groups]), joined)
 
 

@@ -28,8 +28,9 @@ from torch import Tensor, nn
 from boustro.heads.answers import Found, read_scores
 from boustro.heads.base import Head
 from boustro.heads.dropout import Dropout
-from boustro.heads.layout import check_lengths, pad
+from boustro.heads.layout import check_lengths, pad, texts_of, unpad
 from boustro.heads.options import SpanOptions
+from boustro.heads.recurrent import both_ways, weights_of
 
 SPAN_WIDTH = 32
 Spans = list[tuple[int, int]]
@@ -43,7 +44,9 @@ class BothWays(nn.Module):
         self.there, self.back = (nn.LSTM(width, half, batch_first=True) for _ in range(2))
 
     def forward(self, x: Float[Tensor, "n e"], lengths: Int[Tensor, " S"]) -> Float[Tensor, "n k"]:
-        """The states of both directions, joined."""
+        """The states of both directions, joined; a graph that is exported reads one sequence."""
+        if torch.compiler.is_exporting():
+            return both_ways(x, weights_of(self.there, self.back))
         padded, mask = pad(x, lengths)
         steps = torch.arange(mask.shape[1], device=x.device).expand_as(mask)
         flipped = (lengths[:, None] - 1 - steps).where(mask, steps)[..., None]
@@ -77,18 +80,26 @@ class SpanReader(nn.Module):
 
         `lengths` (P = 2S) are those of question, context, question, …
         """
-        z = F.relu(self.enter(x))
         asked = (torch.arange(len(lengths), device=x.device) % 2 == 0).repeat_interleave(lengths)
-        of_question, of_context = lengths[0::2], lengths[1::2]
-        question, context = self.dropout(z[asked]), self.dropout(z[~asked])
+        return self.compare(x[asked], lengths[0::2], x[~asked], lengths[1::2])
+
+    def compare(
+        self,
+        question: Float[Tensor, "m d"],
+        of_question: Int[Tensor, " S"],
+        context: Float[Tensor, "n d"],
+        of_context: Int[Tensor, " S"],
+    ) -> tuple[Float[Tensor, "n L"], Float[Tensor, " S"]]:
+        """The same from the words of all questions and those of all contexts, with the lengths of each."""
+        side = context[:, context.shape[1] - self.side :]
+        question, context = (self.dropout(F.relu(self.enter(words))) for words in (question, context))
         aligned = self._align(question, of_question, context, of_context)
-        side = x[~asked, x.shape[1] - self.side :]
         merged = F.relu(self.merge(torch.cat([context, aligned, context * aligned, side], dim=1)))
         states = self.context(self.dropout(merged), of_context)
-        whole = self.ask(self._summary(question, of_question)).repeat_interleave(of_context, 0)
+        whole = self.ask(self._summary(question, of_question))[texts_of(of_context, context.shape[0])]
         g = self.dropout(F.relu(self.leave(self.dropout(torch.cat([states, states * whole], dim=1)))))
         if self.null is None:
-            return self._spans(g, of_context), g.new_full((len(of_context),), -torch.inf)
+            return self._spans(g, of_context), g.new_full((of_context.shape[0],), -torch.inf)
         highest = pad(g, of_context)[0].amax(1)  # g is not negative, so padding never counts
         return self._spans(g, of_context), self.null(highest).squeeze(1)
 
@@ -98,7 +109,7 @@ class SpanReader(nn.Module):
         keys, _ = pad(F.relu(self.key(question)), of_question)
         queries, inside = pad(F.relu(self.key(context)), of_context)
         match = queries @ keys.transpose(1, 2) / math.sqrt(keys.shape[2])
-        return (match.masked_fill(~there[:, None], -torch.inf).softmax(2) @ words)[inside]
+        return unpad(match.masked_fill(~there[:, None], -torch.inf).softmax(2) @ words, inside)
 
     def _summary(self, question: Tensor, lengths: Tensor) -> Tensor:
         """(S, k): the weighted mean of the question's states."""
@@ -108,15 +119,17 @@ class SpanReader(nn.Module):
 
     def _spans(self, g: Float[Tensor, "n h"], lengths: Tensor) -> Float[Tensor, "n L"]:
         """The score of [i, i + w) at row i and column w - 1."""
+        num_words = g.shape[0]
         start, end = self.ends(g).unbind(1)
         first, last = self.first(g), self.last(g)
+        end, last = F.pad(end, (0, self.max_span)), F.pad(last, (0, 0, 0, self.max_span))
         columns = []
         for longer in range(self.max_span):
-            count = max(0, len(g) - longer)
-            joint = self.out(F.relu(first[:count] + last[longer:] + self.lengths[longer])).squeeze(1)
-            columns.append(F.pad(start[:count] + end[longer:] + joint, (0, len(g) - count)))
-        stop = lengths.cumsum(0).repeat_interleave(lengths)[:, None]
-        ends = torch.arange(1, len(g) + 1, device=g.device)[:, None] + torch.arange(self.max_span, device=g.device)
+            reached = slice(longer, longer + num_words)
+            joint = self.out(F.relu(first + last[reached] + self.lengths[longer])).squeeze(1)
+            columns.append(start + end[reached] + joint)
+        stop = lengths.cumsum(0)[texts_of(lengths, num_words), None]
+        ends = torch.arange(1, num_words + 1, device=g.device)[:, None] + torch.arange(self.max_span, device=g.device)
         return torch.stack(columns, 1).masked_fill(ends > stop, -torch.inf)
 
 
@@ -153,6 +166,13 @@ class QuestionHead(Head):
         padded, inside = pad(spans, lengths[1::2])
         padded = padded.masked_fill(~inside[..., None], -torch.inf).flatten(1)
         return torch.cat([padded, null[:, None]], dim=1)
+
+    def graph(self, vectors: Float[Tensor, "N d"], *given: Tensor) -> Float[Tensor, " T"]:
+        """The scores of one question; `given` are the rows of its words, and those of the context's."""
+        question, context = (self.project(vectors)[rows] for rows in given)
+        lengths = (torch.ones_like(rows).sum()[None] for rows in given)
+        spans, null = self.body.compare(question, next(lengths), context, next(lengths))
+        return torch.cat([spans.flatten(), null])
 
     def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Sequence[Spans | None]) -> Tensor:
         """Mean over the questions of -log of the probability of all gold spans; 0 for one that cannot be answered."""

@@ -72,8 +72,14 @@ class PooledRidge(Head):
     def pool(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "S e"]:
         """x of each text; `ValueError` where `lengths` do not sum to N."""
         check_lengths(lengths, len(vectors))
-        h, lengths = self.project(vectors), lengths.to(vectors.device)
+        return self._pool(vectors, lengths.to(vectors.device))
+
+    def _pool(self, vectors: Tensor, lengths: Tensor) -> Float[Tensor, "S e"]:
+        h = self.project(vectors)
         return torch.cat([pool_mean(h, lengths), pool_max(h, lengths)], dim=1)
+
+    def graph(self, vectors: Float[Tensor, "N d"], *given: Tensor) -> Float[Tensor, "S C"]:
+        return self._scores(self._pool(vectors, *given))
 
     def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Any) -> Tensor:
         """Mean cross-entropy, which training does not use."""

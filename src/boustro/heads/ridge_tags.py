@@ -20,8 +20,7 @@ from torch import Tensor, nn
 from boustro.heads.base import Head
 from boustro.heads.closed_form import LabelledWords, ridge, ridge_scale
 from boustro.heads.crf.tags import entity_forms
-from boustro.heads.decoding import per_sentence
-from boustro.heads.factored import Runs, find_runs, mean_vectors
+from boustro.heads.factored import Runs, find_runs, mean_vectors, read_runs
 from boustro.heads.layout import check_lengths
 from boustro.heads.options import HeadOptions
 from boustro.heads.rows import sentence_starts
@@ -49,9 +48,13 @@ class TwoRidges(nn.Module):
         layer.bias.fill_(-torch.inf)[: words.num_tags].copy_(torch.from_numpy(solution.bias))
         self.scales[which] = ridge_scale(words, solution.strength)
 
-    def probabilities(self, which: int, x: Float[Tensor, "N d"]) -> Float[Tensor, "N C"]:
+    def scores(self, which: int, x: Float[Tensor, "N d"]) -> Float[Tensor, "N C"]:
         """Of outside and inside, or of the types."""
-        return (self.scales[which] * self.maps[which](x)).softmax(-1)
+        return self.scales[which] * self.maps[which](x)
+
+    def probabilities(self, which: int, x: Float[Tensor, "N d"]) -> Float[Tensor, "N C"]:
+        """The same as probabilities."""
+        return self.scores(which, x).softmax(-1)
 
 
 class RidgeTagger(Head):
@@ -92,16 +95,19 @@ class RidgeTagger(Head):
 
     @torch.no_grad()
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[tuple[np.ndarray, np.ndarray]]:
-        x, starts = self.pool(vectors, lengths), sentence_starts(lengths.cpu().numpy())
+        x = self.pool(vectors, lengths)
+
+        def types(runs: Runs) -> np.ndarray:
+            means = torch.from_numpy(mean_vectors(x.cpu().numpy(), runs)).to(x.device)
+            return self.body.probabilities(TYPE, means).cpu().numpy()
+
         p = self.body.probabilities(INSIDE, x).cpu().numpy()
-        runs = find_runs(np.where(p[:, 1] > p[:, 0], 0, -1), np.zeros(len(x), bool), starts)
-        means = torch.from_numpy(mean_vectors(x.cpu().numpy(), runs)).to(x.device)
-        kinds = self.body.probabilities(TYPE, means).cpu().numpy()
-        ids, chosen = np.full(len(x), self.labels.index("O")), p.max(1)
-        for first, stop, own in zip(runs.first.tolist(), runs.stop.tolist(), kinds, strict=True):
-            ids[first:stop] = self.forms[own.argmax()].tags(stop - first)
-            chosen[first:stop] *= own.max()
-        return per_sentence(ids, chosen, lengths.cpu().numpy())
+        return read_runs(p, types, self.labels, lengths.cpu().numpy())
+
+    def graph(self, vectors: Float[Tensor, "N d"], *given: Tensor) -> Float[Tensor, "N C"]:
+        """Scores of outside, inside and the types of each word; those of an entity are the mean of its words'."""
+        x = self.project(vectors)
+        return torch.cat([self.body.scores(INSIDE, x), self.body.scores(TYPE, x)], dim=1)
 
     def _entities(self, ids: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, Runs]:
         """The type of each word, -1 outside, and the entities."""

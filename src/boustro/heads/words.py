@@ -10,6 +10,7 @@ be 0. For several labels per text, each label has its own regression, and log so
 Sources: Salton and Buckley 1988 for TF-IDF; Wolpert 1992 for stacking. S texts, T terms, C classes.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -23,6 +24,8 @@ FEW = 2000
 STRENGTH = 1 / 30
 """Of the penalty on W; more texts count more against it."""
 MOST_STEPS = 200
+TINY = 1e-300
+"""The length of a text without a known term, instead of 0."""
 
 
 def terms(words: Sequence[str]) -> list[str]:
@@ -50,12 +53,14 @@ class WordModel:
 
     def scores(self, texts: Sequence[Sequence[str]]) -> np.ndarray:
         """(S, C): W · x + b for texts split into words; terms that are not known count nothing."""
-        return self._vectors(texts) @ self.weight.T.astype(np.float64) + self.bias
-
-    def _vectors(self, texts: Sequence[Sequence[str]]) -> Any:
-        made = vectorizer(vocabulary=self.vocabulary)
-        made.idf_ = self.idf.astype(np.float64)
-        return made.transform(texts)
+        places = {term: place for place, term in enumerate(self.vocabulary)}
+        found = np.tile(self.bias.astype(np.float64), (len(texts), 1))
+        for row, words in zip(found, texts, strict=True):
+            known = Counter(places[term] for term in terms(words) if term in places)
+            rows = np.fromiter(known, np.int64, len(known))
+            own = (1 + np.log(np.fromiter(known.values(), np.float64, len(known)))) * self.idf[rows]
+            row += self.weight[:, rows] @ (own / max(np.sqrt(own @ own), TINY))
+        return found
 
 
 def fit_words(texts: Sequence[Sequence[str]], gold: np.ndarray, num_labels: int) -> WordModel:

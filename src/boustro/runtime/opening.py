@@ -17,16 +17,15 @@ from typing import Any
 import numpy as np
 
 from boustro.arrays import read_arrays
-from boustro.choose import suggestion
+from boustro.choose import choose, suggestion
 from boustro.encoders.base import Encoder
 from boustro.encoders.concat import ConcatEncoder
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.pooled import PooledEncoder
 from boustro.encoders.word_means import read_means
 from boustro.features.reader import Reader
-from boustro.heads.registry import head_kind
 from boustro.runtime.encoder import GraphEncoder, inputs_of
-from boustro.runtime.head import GraphHead
+from boustro.runtime.head import GRAPHS, GraphHead
 from boustro.runtime.session import Session
 from boustro.runtime.tokenizer import PieceTokenizer
 from boustro.store import kind_of, read_folder, read_json
@@ -121,7 +120,7 @@ def _read_config(path: Path) -> dict[str, Any]:
             raise ValueError(f"{path / CONFIG}: unknown key {unknown[0]!r}{suggestion(unknown[0], sorted(keys))}")
         if missing := sorted(keys - given.keys()):
             raise ValueError(f"{path / CONFIG}: no {missing[0]!r}; export it again")
-    head_kind(saved["head"])
+    choose(saved["head"], GRAPHS, "head of an export")
     return saved
 
 

@@ -17,6 +17,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from boustro.heads.rows import sentence_starts
+
+FLOOR = 0.01
+"""The lowest threshold that calibration considers."""
+
 GoldSpan = tuple[int, int, int]  # start, end, label id; words, half-open
 Gold = Sequence[Sequence[GoldSpan]]  # per sentence
 FoundSpan = tuple[int, int, int, float]  # and the label's probability
@@ -49,6 +54,29 @@ def resolve(found: Sequence[FoundSpan], conflict: Callable[[FoundSpan, FoundSpan
         if not any(conflict(span, other) for other in taken):
             taken.append(span)
     return sorted(taken)
+
+
+def read_spans(probabilities: np.ndarray, lengths: np.ndarray, threshold: float) -> list[list[FoundSpan]]:
+    """The spans of each sentence (S,), from probabilities (N, L, 1 + C) of null and of the labels.
+
+    Those of [i, i + w) are at i, w - 1. A span gets its best label, and is kept if that has at least the probability
+    `threshold`; where the threshold is NaN, if it is more probable than null. What runs past its sentence is left out,
+    and what crosses a more probable span.
+    """
+    starts = sentence_starts(lengths)
+    best = probabilities[..., 1:].max(-1)
+    kept = best > probabilities[..., 0] if math.isnan(threshold) else best.astype(np.float64) >= threshold
+    first, longer = np.nonzero(kept)
+    sentences = np.searchsorted(starts, first, "right") - 1
+    inside = first + longer < starts[sentences + 1]
+    first, longer, sentences = first[inside], longer[inside], sentences[inside]
+    labels = probabilities[first, longer, 1:].argmax(-1)
+    offsets = first - starts[sentences]
+    found: list[list[FoundSpan]] = [[] for _ in lengths]
+    columns = (sentences, offsets, offsets + longer + 1, labels, best[first, longer])
+    for number, start, stop, label, p in zip(*(column.tolist() for column in columns), strict=True):
+        found[number].append((start, stop, label, p))
+    return [resolve(spans) for spans in found]
 
 
 def choose_threshold(found: Sequence[Sequence[FoundSpan]], gold: Sequence[Sequence[GoldSpan]]) -> float:

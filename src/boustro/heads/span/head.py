@@ -24,10 +24,9 @@ from boustro.heads.base import Head
 from boustro.heads.dropout import Dropout
 from boustro.heads.layout import check_lengths
 from boustro.heads.options import SpanOptions
-from boustro.heads.span.decoding import FoundSpan, Gold, choose_threshold, resolve
+from boustro.heads.span.decoding import FLOOR, FoundSpan, Gold, choose_threshold, read_spans
 
 PRIOR = 0.01  # share of spans that are entities, before training
-FLOOR = 0.01  # the lowest threshold that calibration considers
 
 
 class SpanHead(Head):
@@ -40,6 +39,11 @@ class SpanHead(Head):
 
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[list[FoundSpan]]:
         return self.body.predict(self.project(vectors), lengths)
+
+    def graph(self, vectors: Float[Tensor, "N d"], *given: Tensor) -> Float[Tensor, "N L E"]:
+        """The probabilities of all spans; those that run past their sentence mean nothing."""
+        x = F.pad(self.project(vectors), (0, 0, 0, self.body.max_span))
+        return self.body(x)[: vectors.shape[0]].softmax(-1)
 
     def candidates(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[list[FoundSpan]]:
         """Spans of a lower probability, too."""
@@ -98,8 +102,9 @@ class SpanScorer(nn.Module):
         attention = self.attention(z).squeeze(-1)  # (N,)
         mean, log_total = inside, attention  # of the spans of the current width
         scores = []
-        for longer in range(min(self.max_span, max(1, len(x)))):  # an empty batch needs an (empty) graph too
-            num_starts = len(x) - longer
+        some = self.max_span if torch.compiler.is_exporting() else min(self.max_span, max(1, len(x)))
+        for longer in range(some):  # an empty batch needs an (empty) graph too
+            num_starts = x.shape[0] - longer
             if longer:  # one more word: the average moves towards it by its share, so nothing cancels
                 added = attention[longer:]
                 log_total = torch.logaddexp(log_total[:num_starts], added)
@@ -107,7 +112,7 @@ class SpanScorer(nn.Module):
             span = F.relu(start[:num_starts] + end[longer:] + mean + self.width[longer])  # (N - longer, H)
             scores.append(F.pad(self.out(self.dropout(span)), (0, 0, 0, longer)))
         missing = self.max_span - len(scores)
-        return torch.stack([*scores, *[z.new_zeros(len(x), self.num_labels + 1)] * missing], dim=1)
+        return torch.stack([*scores, *[z.new_zeros(x.shape[0], self.num_labels + 1)] * missing], dim=1)
 
     def loss(self, x: Float[Tensor, "N d"], lengths: Int[Tensor, " S"], gold: Gold) -> Float[Tensor, ""]:
         """Mean cross-entropy over all spans of at most `max_span` words; 0 for a batch without words.
@@ -150,28 +155,15 @@ class SpanScorer(nn.Module):
         spans that cross. Raises `ValueError` for `lengths` that do not fit `x`.
         """
         check_lengths(lengths, len(x))
-        lengths = lengths.cpu()
         threshold = self.threshold.item() if threshold is None else threshold
-        inside = inside_sentence(lengths, self.max_span)
-        sentence = torch.arange(len(lengths)).repeat_interleave(lengths)  # (N,)
-        first_word = lengths.cumsum(0) - lengths  # (S,)
-        found: list[list[FoundSpan]] = [[] for _ in range(len(lengths))]
         was_training = self.training
         self.eval()
+        blocks = [np.zeros((0, self.max_span, self.num_labels + 1), np.float32)]
         for begin in range(0, len(x), self.max_words):
-            rows = slice(begin, begin + self.max_words)
             block = x[begin : begin + self.max_words + self.max_span - 1]  # and the words that its last spans reach
-            probabilities = self(block)[: self.max_words].softmax(-1)
-            best, label = (t.cpu() for t in probabilities[..., 1:].max(-1))  # (rows, L)
-            keep = best > probabilities[..., 0].cpu() if math.isnan(threshold) else best.double() >= threshold
-            start, longer = (keep & inside[rows]).nonzero(as_tuple=True)
-            where = sentence[rows][start]
-            offset = start + begin - first_word[where]
-            columns = (where, offset, offset + longer + 1, label[start, longer], best[start, longer])
-            for number, *span in zip(*(column.tolist() for column in columns), strict=True):
-                found[number].append((span[0], span[1], span[2], span[3]))
+            blocks.append(self(block)[: self.max_words].softmax(-1).cpu().numpy())
         self.train(was_training)
-        return [resolve(spans) for spans in found]
+        return read_spans(np.concatenate(blocks), lengths.cpu().numpy(), threshold)
 
 
 def inside_sentence(lengths: Int[Tensor, " S"], max_span: int) -> Bool[Tensor, "N L"]:
