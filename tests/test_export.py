@@ -131,7 +131,7 @@ LABELLED = [
 
 @pytest.mark.parametrize("head", ["block", "bilstm", "ridge", "span"])
 def test_every_head_of_tags_and_spans_is_the_same_in_an_export(head, tiny_lm, tmp_path):
-    given = {} if head == "ridge" else {"epochs": 15, "hidden": 8}
+    given = {} if head == "ridge" else {"epochs": 15, "hidden": 32, "lr": 0.01}
     model = task_class("tag")(str(tiny_lm("llama")), head, cache=False, **given)
     model.fit(DATA, DATA, seed=1).save_pretrained(tmp_path / "trained")
     export_folder(tmp_path / "trained", tmp_path / "out", ExportOptions(sentences=40))
@@ -139,7 +139,7 @@ def test_every_head_of_tags_and_spans_is_the_same_in_an_export(head, tiny_lm, tm
     assert tags_of(own, TEXTS) == tags_of(exact, TEXTS)
     np.testing.assert_allclose(scores_of(own, TEXTS), scores_of(exact, TEXTS), atol=1e-4)
     assert [own.predict(text) for text in TEXTS] == own.predict(TEXTS)
-    assert any(own.predict(TEXTS)) and own.evaluate(DATA).f1 == exact.evaluate(DATA).f1
+    assert own.evaluate(DATA).f1 == exact.evaluate(DATA).f1 > 20
     assert own.answer([Sentence(())])[0].tags == exact.answer([Sentence(())])[0].tags == ()
 
 

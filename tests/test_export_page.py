@@ -1,5 +1,7 @@
 """The JavaScript of an exported page says what Python says, and the page works in a browser, alone."""
 
+import csv
+import io
 import json
 import random
 import re
@@ -263,6 +265,53 @@ def test_the_page_marks_entities_alone(exported, tmp_path):
         assert [int(row[2]) for row in rows] == units != [e.start for e in wanted]
         assert not page.errors()
         assert page.addresses() == {page_file.as_uri()}
+
+
+@needs_chromium
+@needs_runtime
+def test_a_file_is_dropped_and_what_was_found_is_copied(exported, tmp_path):
+    """In code points, as Python counts; a file that is no text is refused in a sentence."""
+    page_file = tmp_path / "tagger.html"
+    page_file.write_text(html_page(exported, Path(RUNTIME), "ner"))
+    text = "👩🏽‍🚀 Ada Brandt left Vellmar.\nIn Lisse it rained."
+    with open_browser() as browser:
+        page = browser.open(page_file.as_uri())
+        page.wait("document.getElementById('go')?.disabled === false")
+        drop(page, b"\xff\xfe", "image.png")
+        page.wait("!document.getElementById('problem').hidden")
+        assert page.text("#problem") == "image.png is not text in UTF-8: save it as a text file in UTF-8."
+        drop(page, text.encode(), "a.txt")
+        page.wait("document.getElementById('found')?.hidden === false")
+        assert page.run("document.getElementById('text').value") == text and page.run("problem.hidden")
+        found, rows = json.loads(copied(page, "#json")), list(csv.DictReader(io.StringIO(copied(page, "#csv"))))
+        assert not page.errors()
+    wanted = [(e.label, e.start, e.end, e.text) for e in load(exported).predict(text)]
+    assert found["text"] == text and wanted
+    assert [(e["label"], e["start"], e["end"], e["text"]) for e in found["entities"]] == wanted
+    assert [(e["label"], int(e["start"]), int(e["end"]), e["text"]) for e in rows] == wanted
+    assert [float(e["score"]) for e in rows] == [e["score"] for e in found["entities"]]
+
+
+def drop(page, content, name):
+    """A file, as the mouse lets it fall on the page."""
+    page.run(f"""(() => {{
+        const held = new DataTransfer();
+        held.items.add(new File([Uint8Array.from({json.dumps(list(content))})], {json.dumps(name)}));
+        document.body.dispatchEvent(new DragEvent("drop", {{ dataTransfer: held, bubbles: true, cancelable: true }}));
+    }})()""")
+
+
+def copied(page, button):
+    """What is in the clipboard after a button was pressed: pasted into an area of its own."""
+    page.click(button)
+    page.wait("document.getElementById('copied').textContent === 'copied'")
+    page.run(
+        "document.body.append(Object.assign(document.createElement('textarea'), { id: 'pasted' })); pasted.focus()"
+    )
+    page.call("Input.dispatchKeyEvent", type="keyDown", key="v", commands=["paste"])
+    pasted = page.wait("document.getElementById('pasted').value")
+    page.run("pasted.remove(); document.getElementById('copied').textContent = ''")
+    return pasted
 
 
 def test_the_command_writes_a_module_and_says_how_to_get_what_a_page_needs(tagger_folder, tmp_path, capsys):

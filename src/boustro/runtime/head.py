@@ -110,8 +110,8 @@ class Graph(NamedTuple):
     read: Callable[[GraphHead, np.ndarray, np.ndarray, bool], list[Any]]
     given: tuple[str, ...] = ()
     """Its inputs besides streams and side features."""
-    words: int = 8192
-    """Of a run, about; 1 where it reads an example by itself."""
+    words: int = 1024
+    """Of a run, about, whose vectors fit a cache; 1 where it reads an example by itself."""
 
 
 GRAPHS: dict[str, Graph] = {
@@ -120,7 +120,7 @@ GRAPHS: dict[str, Graph] = {
     "block": Graph(GraphHead.read_tags, (LENGTHS,), 1),
     "bilstm": Graph(GraphHead.read_tags, words=1),
     "ridge": Graph(GraphHead.read_runs),
-    "span": Graph(GraphHead.read_spans, words=2048),
+    "span": Graph(GraphHead.read_spans),
     "mlp-pool": Graph(GraphHead.read_classes, (LENGTHS,)),
     "bilstm-pool": Graph(GraphHead.read_classes, (LENGTHS,), 1),
     "ridge-pool": Graph(GraphHead.read_classes, (LENGTHS,)),
