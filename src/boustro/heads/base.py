@@ -83,9 +83,9 @@ class Head(nn.Module, ABC):
         """One vector per word: the layers (N, L, D) of every stream mixed, the streams joined."""
         return torch.cat([mix(x) for mix, x in zip(self.mixes, streams, strict=True)], dim=-1)
 
-    @abstractmethod
     def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Any) -> Tensor:
-        """The training loss of a batch of examples, given mixed vectors with their side features."""
+        """The training loss of a batch, given mixed vectors with their side features; closed forms have none."""
+        raise NotImplementedError
 
     @abstractmethod
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:

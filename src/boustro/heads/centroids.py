@@ -94,10 +94,6 @@ class CentroidHead(Head):
         pooled[examples[marked]] = vectors[marked]
         return pooled
 
-    def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Any) -> Tensor:
-        """There is none; `solve` trains this head."""
-        raise NotImplementedError
-
     @torch.no_grad()
     def solve(self, pooled: Float[Tensor, "N d"], targets: SenseTargets, lengths: Tensor) -> None:
         """Set the transform, the centroids, the counts and, where it is not given, the prior."""

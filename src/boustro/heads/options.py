@@ -150,11 +150,8 @@ class AnswerOptions(SpanOptions):
     """Heads that answer questions."""
 
     hidden: Width | None = 64
-    """Width inside the head; None for the width of its input."""
     epochs: Count = 3
-    """Passes over the training data."""
     lr: Positive = 2e-3
-    """Peak learning rate of AdamW; it decays linearly to 0."""
     mix_epochs: Annotated[CountOrZero, MIXED] = 0
     """Epochs that learn the mix of layers; after them it is frozen. 0 is the mean of the layers."""
 
@@ -164,7 +161,6 @@ class TextOptions(HeadOptions):
     """Heads for whole texts."""
 
     combine: Literal["mix", "concat"] = "concat"
-    """How several layers are combined: mixed with learned weights, or concatenated."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,7 +168,6 @@ class HiddenTextOptions(TextOptions, HiddenOptions):
     """Heads for whole texts with a layer of hidden units."""
 
     epochs: Count = 10
-    """Passes over the training data."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,9 +183,7 @@ class PairOptions(HiddenOptions):
     """Heads that compare two texts."""
 
     hidden: Width | None = 256
-    """Width inside the head; None for the width of its input."""
     epochs: Count = 8
-    """Passes over the training data."""
     batch_sentences: Count | None = 32
     """Pairs per step."""
     symmetric: bool = True
@@ -202,9 +195,7 @@ class RelationOptions(ClassOptions):
     """Heads for two marked places of a text."""
 
     hidden: Width | None = 256
-    """Width inside the head; None for the width of its input."""
     epochs: Count = 6
-    """Passes over the training data."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,7 +243,6 @@ class EmbeddingOptions(PoolingOptions, HiddenTextOptions):
     hidden: Width | None = 256
     """Width of the map of words; None for the width of its input."""
     epochs: Count = 5
-    """Passes over the training data."""
     batch_sentences: Count | None = 32
     """Pairs per step; each text of a batch is contrasted with all others."""
     scale: Positive = 20.0

@@ -81,11 +81,6 @@ class PooledRidge(Head):
     def graph(self, vectors: Float[Tensor, "N d"], *given: Tensor) -> Float[Tensor, "S C"]:
         return self._scores(self._pool(vectors, *given))
 
-    def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Any) -> Tensor:
-        """Mean cross-entropy, which training does not use."""
-        scores = self._scores(self.pool(vectors, lengths))
-        return nn.functional.cross_entropy(scores, targets.to(scores.device))
-
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[np.ndarray]:
         return list(self._scores(self.pool(vectors, lengths)).cpu().numpy())
 

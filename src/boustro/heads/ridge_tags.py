@@ -83,12 +83,6 @@ class RidgeTagger(Head):
         means, own = mean_vectors(x, runs), runs.per_sentence(starts)
         self.body.learn(TYPE, LabelledWords(means, kinds[runs.first], len(self.forms), own))
 
-    def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Tensor) -> Tensor:
-        """Mean negative logarithm of the probability of inside or outside, which training does not use."""
-        p = self.body.probabilities(INSIDE, self.pool(vectors, lengths))
-        inside = (targets != self.labels.index("O")).long().to(p.device)
-        return -p.gather(1, inside[:, None]).log().mean()
-
     def candidates(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:
         """None: its entities have no probabilities that a promise about recall could rest on."""
         return [[] for _ in lengths]

@@ -55,10 +55,6 @@ class StatisticsHead(VectorHead):
     def width(self) -> int:
         return len(self.body.component)
 
-    def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Any) -> Tensor:
-        """There is none; `solve` sets the statistics."""
-        raise NotImplementedError
-
     def pool(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "S e"]:
         """The weighted mean of the words of each text; `ValueError` where `lengths` do not sum to N."""
         check_lengths(lengths, len(vectors))
