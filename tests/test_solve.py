@@ -163,3 +163,13 @@ def test_heads_that_do_not_stay_finite_are_refused(crf):
     options = HEADS["mlp"].options(hidden=4, crf=crf, standardise=False, lr=1e38, epochs=4, batch_sentences=1)
     with pytest.raises(ValueError, match=r"not finite after its training; try a lower --lr"):
         train("mlp", [Run(options, seed, np.array([0, 3, 5])) for seed in (1, 2)])
+
+
+@pytest.mark.parametrize("crf", [False, True])
+def test_a_batch_without_words_teaches_nothing_alone_or_together(crf):
+    options = HEADS["linear"].options(crf=crf, standardise=False, epochs=2, batch_sentences=1, dropout=0.0)
+    inputs = Inputs([VECTORS[:4, None]], np.array([0, 4, 0]))
+    own = [Run(options, seed) for seed in (1, 2)]
+    for found, alone in zip(train("linear", own, inputs), [train("linear", [run], inputs) for run in own], strict=True):
+        torch.testing.assert_close(found.state_dict(), alone[0].state_dict(), rtol=1e-4, atol=1e-5)
+        assert all(parameter.isfinite().all() for parameter in found.parameters())

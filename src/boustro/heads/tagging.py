@@ -47,7 +47,9 @@ class TaggingHead(Head):
         if isinstance(targets, Expected):
             assert self.crf is not None
             return self.crf.loss_to(scores, targets, lengths)
-        return self.crf.loss(scores, targets, lengths) if self.crf else F.cross_entropy(scores, targets)
+        if self.crf:
+            return self.crf.loss(scores, targets, lengths)
+        return F.cross_entropy(scores, targets) if len(scores) else scores.sum()  # 0 for a batch without words
 
     def soften(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Tensor | Expected:
         """Under a CRF what it expects of the sequences, else the probabilities of the tags (N, C)."""

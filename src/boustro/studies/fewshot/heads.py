@@ -179,9 +179,8 @@ def train_by_steps(
     given = [(HEADS[kind].options.of_saved({**vars(how), **fixed}), seed, draw) for how, draw, seed in runs]
     ids, inputs = torch.from_numpy(tags), Inputs([vectors[:, None]], np.diff(starts))
     shape = HeadShape(kind, ((1, vectors.shape[1]),), tuple(labels))
-    return [
-        own.head for own in solve(shape, inputs, lambda _, rows: ids[rows], [Run(*own) for own in given], bf16=False)
-    ]
+    solved = solve(shape, inputs, lambda _, rows: ids[rows], [Run(*own) for own in given], bf16=False)
+    return [own.head for own in solved]
 
 
 def _relabel(train: LabelledVectors, rename: Callable[[str, str], str]) -> tuple[list[str], np.ndarray]:
