@@ -8,9 +8,9 @@ from fastapi.testclient import TestClient
 
 from boustro.serve.http import HttpOptions
 from boustro.serve.labelling import app as app_module
-from boustro.serve.labelling.app import LabellingApp
+from boustro.serve.labelling.app import LabellingApp, _around
 from boustro.serve.labelling.background import Background, Source
-from boustro.types import Entity
+from boustro.types import Entity, Sentence
 from labelling import answer, right, session_at
 
 TOKEN = "secret"
@@ -42,6 +42,16 @@ def error(response, status):
     return response.json()["error"]["code"]
 
 
+def test_unsure_words_stand_among_their_neighbours_as_they_were_written():
+    spaced = Sentence(
+        ("in", "Lisse", ",", "Ada", "left", "for", "good", "."), spaces=(True, True, False, *[True] * 4, False)
+    )
+    assert _around(spaced, 3, False) == {"before": "in Lisse, ", "word": "Ada", "after": " left for good"}
+    assert _around(spaced, 2, False) == {"before": "in Lisse", "word": ",", "after": " Ada left for"}
+    assert _around(spaced, 0, True) == {"before": "in Lisse, Ada left for good.", "word": "", "after": ""}
+    assert _around(Sentence(("在", "中", "国")), 1, False) == {"before": "在", "word": "中", "after": "国"}
+
+
 def test_a_session_over_http(client, tmp_path):
     state = client.post("state").json()
     for _ in range(5):
@@ -62,6 +72,9 @@ def test_a_session_over_http(client, tmp_path):
     assert (
         panel["counts"] == {"PER": 5, "LOC": 5, "ORG": 0} and 1 <= len(panel["unsure"]) <= 6 and not panel["has_gold"]
     )
+    for row in panel["unsure"]:
+        words = client.app.session.texts[row["number"]].sentence.words
+        assert row["word"] in words and (row["before"] + row["word"] + row["after"]).strip() == " ".join(words)
     shown = client.post("show", number=panel["unsure"][0]["number"]).json()
     assert shown["sentence"]["number"] == panel["unsure"][0]["number"]
     assert "answers.conll" in client.post("export").json()["message"]

@@ -338,6 +338,14 @@ def test_the_documentation_has_commands_that_work(client):
         assert "…" in said or json.loads(said) == answer.json()
 
 
+def test_the_documentation_says_what_every_field_means(client):
+    rows = re.findall(r"<tr><td><code>(\w+)</code><td>.*?<td>(.*?)</tr>", client.get("/docs").text)
+    assert {"inputs", "model", "min_score", "recall", "explain", "normalize", "delay", "wait"} <= {
+        name for name, _ in rows
+    }
+    assert all(meaning.endswith(".") for _, meaning in rows), rows
+
+
 def test_the_documentation_of_a_guarded_service_shows_nothing_of_its_models(tmp_path):
     (tmp_path / "tokens").write_text("open sesame")
     with client_of({"puppet": Puppet()}, HttpOptions(token_file=tmp_path / "tokens")) as client:

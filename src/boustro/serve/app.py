@@ -13,10 +13,10 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib.resources import files as package_files
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-from fastapi import FastAPI, Query, Request, WebSocket
+from fastapi import FastAPI, Request, WebSocket
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, StreamingResponse
 from prometheus_client import generate_latest
 
@@ -29,7 +29,19 @@ from boustro.serve.live import Streams, read_words, refuse_other_media
 from boustro.serve.middleware import PLAIN, Bounds, Figures, Watch, media_type
 from boustro.serve.options import ServeLimits
 from boustro.serve.pages import PAGE_HEADERS, documentation
-from boustro.serve.schema import ERRORS, EmbedAnswer, EmbedRequest, PredictAnswer, PredictRequest
+from boustro.serve.schema import (
+    ERRORS,
+    Delay,
+    EmbedAnswer,
+    EmbedRequest,
+    Explain,
+    MinScore,
+    ModelName,
+    PredictAnswer,
+    PredictRequest,
+    Recall,
+    Wait,
+)
 from boustro.serve.served import Served, find_model
 
 COMPUTING = ("/v1/predict", "/v1/embed", "/v1/predict/file")
@@ -165,10 +177,10 @@ def _add_predictions(app: FastAPI, service: Service) -> None:
     @app.post("/v1/predict/file", responses=ERRORS, response_class=StreamingResponse)
     async def predict_file(
         request: Request,
-        model: str | None = None,
-        min_score: Annotated[float | None, Query(ge=0, le=1)] = None,
-        recall: Annotated[float | None, Query(ge=0.5, le=0.999)] = None,
-        explain: bool = False,
+        model: ModelName = None,
+        min_score: MinScore = None,
+        recall: Recall = None,
+        explain: Explain = False,
     ) -> Any:
         """Label JSON lines: a line of answer for each line, in order, while the file is still being sent.
 
@@ -185,9 +197,7 @@ def _add_predictions(app: FastAPI, service: Service) -> None:
 
 def _add_streams(app: FastAPI, streams: Streams) -> None:
     @app.post("/v1/live", responses=ERRORS, response_class=StreamingResponse)
-    async def live(
-        request: Request, model: str | None = None, delay: str | None = None, wait: str | None = None
-    ) -> Any:
+    async def live(request: Request, model: ModelName = None, delay: Delay = None, wait: Wait = None) -> Any:
         """Tag a text while it is being sent, as text/plain: server-sent events provisional, revised, final, safe, end.
 
         A tag is final when `delay` words follow its word, by default 8; an entity is told provisionally when `wait`

@@ -4,6 +4,7 @@ Both are whole in themselves: the browser may load nothing else and may talk onl
 """
 
 import html
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -56,7 +57,7 @@ def documentation(openapi: Mapping[str, Any], examples: Sequence[Example] = MADE
 def _route(
     openapi: Mapping[str, Any], title: str, route: Mapping[str, Any], examples: Sequence[tuple[str, str]]
 ) -> Iterator[str]:
-    yield f"<h2><code>{html.escape(title)}</code></h2><p>{html.escape(route.get('description', ''))}</p>"
+    yield f"<h2><code>{html.escape(title)}</code></h2><p>{_prose(route.get('description', ''))}</p>"
     for command, said in examples:
         yield f"<div class=try><button>Copy</button><pre>{html.escape(command)}</pre></div>"
         yield f"<pre>{html.escape(said)}</pre>" if said else ""
@@ -66,7 +67,8 @@ def _route(
     if rows:
         yield "<table><tr><th>field<th>type<th>meaning</tr>"
         for name, schema, required in rows:
-            meaning = html.escape(schema.get("description", "")) + (" Required." if required else "")
+            said = schema.get("description", "")
+            meaning = _prose(said.removesuffix(".") + "." if said else "") + (" Required." if required else "")
             yield f"<tr><td><code>{html.escape(name)}</code><td>{html.escape(_kind(schema))}<td>{meaning}</tr>"
         yield "</table>"
     answers = route.get("responses", {})
@@ -75,6 +77,11 @@ def _route(
     ]
     if errors:
         yield f"<details><summary>errors</summary><table><tr>{'</tr><tr>'.join(errors)}</tr></table></details>"
+
+
+def _prose(said: str) -> str:
+    """Text with `names` as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(said))
 
 
 def _schema(openapi: Mapping[str, Any], part: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -10,32 +10,38 @@ INPUT = "; ".join(f"{name}: {entry.takes}" for name, entry in TASKS.items())
 OUTPUT = "; ".join(f"{name}: {entry.answer}" for name, entry in TASKS.items())
 
 
+ModelName = Annotated[str | None, Field(description="Name of the model; not needed where there is only one.")]
+MinScore = Annotated[float | None, Field(ge=0, le=1, description="Leave out entities with a lower probability.")]
+Recall = Annotated[
+    float | None,
+    Field(ge=0.5, le=0.999, description="Longer lists that hold this share of all entities, on average."),
+]
+Explain = Annotated[
+    bool,
+    Field(
+        description="Add to each output, as `explained`, what decided it: what each LM of a pair answers alone, and "
+        "how much each word counted for the label or number of a text."
+    ),
+]
+Delay = Annotated[str | None, Field(description="Words after a word until its tag is final: 8, or `all` for the end.")]
+Wait = Annotated[str | None, Field(description="Words after an entity until it is told provisionally: 2.")]
+
+
 class Request(BaseModel):
     """Inputs for a model."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     inputs: Annotated[list[Any], Field(description=INPUT, examples=[["Ada Brandt flew to Port Lisse."]])]
-    model: Annotated[str | None, Field(description="Name of the model; not needed where there is only one.")] = None
+    model: ModelName = None
 
 
 class PredictRequest(Request):
     """Inputs to label."""
 
-    min_score: Annotated[
-        float | None, Field(ge=0, le=1, description="Leave out entities with a lower probability.")
-    ] = None
-    recall: Annotated[
-        float | None,
-        Field(ge=0.5, le=0.999, description="Longer lists that hold this share of all entities, on average."),
-    ] = None
-    explain: Annotated[
-        bool,
-        Field(
-            description="Add to each output, as explained, what decided it: what each LM of a pair answers alone, and "
-            "how much each word counted for the label or number of a text."
-        ),
-    ] = False
+    min_score: MinScore = None
+    recall: Recall = None
+    explain: Explain = False
 
 
 class EmbedRequest(Request):

@@ -26,12 +26,13 @@ from boustro.serve.labelling.curve import session_curve
 from boustro.serve.labelling.session import Session, Stale
 from boustro.serve.labelling.start import folder_beside
 from boustro.tasks.render import css, css_class
-from boustro.text.scripts import join_words
-from boustro.types import Entity
+from boustro.text.scripts import apart, join_words
+from boustro.types import Entity, Sentence
 
 ALIVE_SECONDS = 8.0
 """A page that has not asked for so long is taken for closed; it asks every two seconds."""
 UNSURE, DIFFERENCES = 8, 50
+NEIGHBOURS, WHOLE_WORDS = 3, 8
 OPEN = ("/", "/favicon.ico")
 MOST_BYTES = 1 << 20
 SECURITY = {
@@ -175,20 +176,12 @@ class LabellingApp:
             return []
         left_out = {*session.answers, *session.skipped, *([] if session.next is None else [session.next])}
         rows = session.pool.unsure(session.tagger, left_out, 10 * UNSURE)
-        words = {number: session.texts[number].sentence.words for number, _, _ in rows}
+        sentences = {number: session.texts[number].sentence for number, _, _ in rows}
         first: dict[Any, tuple[int, int]] = {}
         whole = session.manner.whole
         for n, w, _ in rows:
-            first.setdefault(n if whole else words[n][w].lower(), (n, w))
-        return [
-            {
-                "number": n,
-                "word": words[n][w],
-                "before": words[n][max(0, w - 3) : w],
-                "after": words[n][w + 1 : w + 4 + 4 * whole],
-            }
-            for n, w in [*first.values()][:UNSURE]
-        ]
+            first.setdefault(n if whole else sentences[n].words[w].lower(), (n, w))
+        return [{"number": n, **_around(sentences[n], w, whole)} for n, w in [*first.values()][:UNSURE]]
 
     def _finish(self) -> dict[str, Any]:
         self.work.start_finishing()
@@ -239,6 +232,21 @@ class LabellingApp:
         tagger, what = self.work.best_tagger()
         tagger.save_pretrained(self.out_tagger)
         return {"message": f"wrote the folder {self.out_tagger} ({what})"}
+
+
+def _around(sentence: Sentence, place: int, whole: bool) -> dict[str, str]:
+    """A word between its neighbours as they were written; of a whole text its beginning, and no word."""
+    words = sentence.words
+    spaces = sentence.spaces or apart(words)
+    if whole:
+        return {"before": join_words(words[:WHOLE_WORDS], spaces), "word": "", "after": ""}
+
+    def written(start: int, stop: int) -> str:
+        return "".join(" " * (i > 0 and spaces[i]) + words[i] for i in range(max(start, 0), min(stop, len(words))))
+
+    own = written(place, place + 1)
+    before = written(place - NEIGHBOURS, place) + own[: len(own) - len(words[place])]
+    return {"before": before, "word": words[place], "after": written(place + 1, place + 1 + NEIGHBOURS)}
 
 
 def _refusing(act: Callable[[], Any]) -> Any:
