@@ -64,9 +64,8 @@ def mistakes(results: Results) -> Section | None:
         caption = caption.replace(task["units"].capitalize(), task["examples"].capitalize(), 1)
         return Section("mistakes", "Right and wrong answers", [Table(caption, ["system", *kinds], rows)])
     figure = Figure(mistake_bars(systems), "Mistakes by kind; the number is their sum.")
-    return Section(
-        "mistakes", "Kinds of mistakes", [Prose(EXPLAINED), Table(caption, ["system", *kinds], rows), figure]
-    )
+    table, explained = Table(caption, ["system", *kinds], rows), Details("What the kinds are", [Prose(EXPLAINED)])
+    return Section("mistakes", "Kinds of mistakes", [table, explained, figure])
 
 
 def confusions(results: Results) -> Section | None:

@@ -27,6 +27,12 @@ TESTED = (
     "and seeds; p is corrected for the number of differences in the table (Holm), and values below 0.05 are coloured. "
     "With one shared seed the interval covers the examples only, and there is no p."
 )
+MEASURED = (
+    "LMs and head: number of parameters, and size of the head's file. Features: bytes on disk for all data sets, "
+    "shared by systems with the same LMs. Training: one head, from features, mean over seeds. Words/s: from words "
+    "to answers, encoding included, without the cache. All data: time to read every word of the data sets once at "
+    "that speed. Peak memory: of the whole process while a cell was computed, without memory-mapped files."
+)
 
 
 def score_table(results: Results, width: int) -> tuple[terminal.Table, str]:
@@ -42,7 +48,7 @@ def score_table(results: Results, width: int) -> tuple[terminal.Table, str]:
 
 
 def _score_table(results: Results, labels: Sequence[str]) -> terminal.Table:
-    systems, metric = _by_dev(results["systems"]), results["task"]["metric"]
+    systems, metric = results["systems"], results["task"]["metric"]
     table = terminal.Table(box=None, header_style="bold", pad_edge=False)
     for name in ("system", *(f"{n} {metric}" for n in _sets(results)), *labels, "LMs", "trained", "time"):
         table.add_column(name, justify="left" if name == "system" else "right", no_wrap=True)
@@ -87,14 +93,9 @@ def summary(results: Results) -> str:
     return plain.told(best["name"], what, rest)
 
 
-def _by_dev(systems: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The best first."""
-    return sorted(systems, key=lambda s: -s["dev"]["mean"])
-
-
 def _rivals(systems: Sequence[Mapping[str, Any]], best: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The others that learned from as many examples, the best first."""
-    return _by_dev([s for s in systems if s is not best and s["shots"] == best["shots"]])
+    """The others that learned from as many examples."""
+    return [s for s in systems if s is not best and s["shots"] == best["shots"]]
 
 
 def verdict(results: Results) -> str:
@@ -151,8 +152,8 @@ def compared(results: Results) -> Section:
 
 
 def scores(results: Results) -> Section:
-    """Score and size of every system, the best on dev first."""
-    systems, judged, metric = _by_dev(results["systems"]), results["judged_on"], results["task"]["metric"]
+    """Score and size of every system."""
+    systems, judged, metric = results["systems"], results["judged_on"], results["task"]["metric"]
     against, spans = results["reference"], results["task"]["has_spans"]
     figures = list(systems[0]["figures"])
     against = ("the best" if against == results["best"] else against) + " at the same K" * ("draws" in results)
@@ -183,7 +184,7 @@ def shots(results: Results) -> Section | None:
     systems, judged = results["systems"], results["judged_on"]
     if len({s["shots"] for s in systems}) < 2:
         return None
-    bests = {s["shots"]: s["line"] for s in reversed(_by_dev(systems))}
+    bests = {s["shots"]: s["line"] for s in reversed(systems)}
     points = [
         {
             "name": s["line"],
@@ -251,13 +252,8 @@ def cost(results: Results) -> Section:
         row += [numbers.size(s["feature_bytes"]), training, f"{c['words_per_second']:,.0f}"]
         row += [numbers.seconds(words / c["words_per_second"]), numbers.size(c["peak_bytes"])]
         rows.append(row + ([numbers.size(c["gpu_peak_bytes"])] if gpu else []))
-    caption = (
-        "LMs and head: number of parameters, and size of the head's file. Features: bytes on disk for all data sets, "
-        "shared by systems with the same LMs. Training: one head, from features, mean over seeds. Words/s: from words "
-        "to answers, encoding included, without the cache. All data: time to read every word of the data sets once at "
-        "that speed. Peak memory: of the whole process while a cell was computed, without memory-mapped files."
-    )
-    return Section("cost", "Cost", [Table(caption, heads + (["GPU memory"] if gpu else []), rows)])
+    table = Table("Means over seeds, on the machine that computed them", heads + (["GPU memory"] if gpu else []), rows)
+    return Section("cost", "Cost", [table, Details("How this was measured", [Prose(MEASURED)])])
 
 
 REPORT = StudyReport(

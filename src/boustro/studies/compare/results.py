@@ -1,7 +1,8 @@
 """The contents of a comparison's results.json, from its cells.
 
 Everything but `cost` (measured times) follows from data, settings and seeds: a study that was killed and continued
-gives the same bytes. The best system is selected on dev, also where scores are reported on test. Counts are summed over
+gives the same bytes. The best system is selected on dev, also where scores are reported on test; it comes first, and
+the others by their score on dev. Counts are summed over
 a system's seeds, means and standard deviations are over the seeds' scores. Where cells are missing, a system is summed
 over the seeds it has, and two systems are compared over the seeds they share. A difference is reliable where its
 p-value, with Holm's correction for the whole table, is below 0.05; with one seed none is.
@@ -118,7 +119,7 @@ def summarise(grid: "Comparison", cells: Sequence[Cell]) -> dict[str, Any]:
             *grid.shortages(),
         ],
         "options": {k: v for k, v in configs[0].items() if all(c.get(k) == v for c in configs)},
-        "systems": systems,
+        "systems": sorted(systems, key=lambda s: (s["name"] != names[best], -s["dev"]["mean"])),
         **_compare_pair(grid, finished, _choose_pair(systems, best, base, grid), training),
         "cost": costs,
     }

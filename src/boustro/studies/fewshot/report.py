@@ -34,6 +34,10 @@ EXPLAINED = {
         "a random search that are best on the development set."
     ),
 }
+TESTED = (
+    "p is from an exact sign-flip test over draws; p (Holm) is corrected for the number of differences in this table. "
+    "Coloured where that is below 0.05."
+)
 OPTIMISTIC = "The runs were selected on the development set that they are scored on, so these scores are optimistic."
 
 
@@ -140,12 +144,26 @@ def _one_head_per_shot(points: Points) -> bool:
 
 
 def _lines(points: Points) -> dict[str, dict[int, dict[str, Any]]]:
-    """The rows of a table, each with its points by K. An encoder has several rows if it has several heads at one K."""
+    """The rows of a table, each with its points by K, the best at the largest K first.
+
+    An encoder has several rows if it has several heads at one K.
+    """
     lines: dict[str, dict[int, dict[str, Any]]] = {}
     for p in points:
         label = p["name"] if _one_head_per_shot(points) else f"{p['name']}: {p['head']}"
         lines.setdefault(label, {})[p["shots"]] = p
-    return lines
+
+    def last(label: str) -> tuple[int, float]:
+        most = max(lines[label])
+        return -most, -selection_score(lines[label][most])
+
+    return {label: lines[label] for label in sorted(lines, key=last)}
+
+
+def _ranked(points: Points) -> Points:
+    """By K and head, the best encoder first."""
+    heads = [*dict.fromkeys(p["head"] for p in points)]
+    return sorted(points, key=lambda p: (p["shots"], heads.index(p["head"]), -selection_score(p)))
 
 
 def _shots(points: Points) -> dict[int, str]:
@@ -210,7 +228,7 @@ def _measure(results: Results) -> str:
 def differences(results: Results) -> Section:
     """Encoders against the best one with the same head, draw by draw."""
     rows: list[list[TableCell | str]] = []
-    for p in results["points"]:
+    for p in _ranked(results["points"]):
         gap = p["to_best"]
         if gap["name"] != p["name"]:
             chances = [f"{v:.3f}" if v is not None else "–" for v in (gap["p"], gap["p_holm"])]
@@ -219,12 +237,9 @@ def differences(results: Results) -> Section:
             rows.append([named, TableCell(numbers.signed(-gap["points"]), mood=mood), *chances])
     if not rows:
         return Section("differences", "Differences", [Prose("Only one encoder was compared.")])
-    caption = (
-        "Difference in points from the best encoder at the same K with the same head, mean over draws; p from an "
-        "exact sign-flip test, and corrected for the number of differences in this table (Holm); coloured where the "
-        "corrected p is below 0.05"
-    )
-    return Section("differences", "Differences", [Table(caption, ["", "points", "p", "p (Holm)"], rows)])
+    caption = "Difference in points from the best encoder at the same K with the same head, mean over draws"
+    table = Table(caption, ["", "points", "p", "p (Holm)"], rows)
+    return Section("differences", "Differences", [table, Details("How this was tested", [Prose(TESTED)])])
 
 
 def types(results: Results) -> Section:
@@ -232,7 +247,7 @@ def types(results: Results) -> Section:
     labels = list(results["points"][0]["per_type"])
     rows: list[list[TableCell | str]] = [
         [f"K = {p['shots']}: {p['name']} ({p['head']})", *(numbers.f1(p["per_type"][label]) for label in labels)]
-        for p in results["points"]
+        for p in _ranked(results["points"])
     ]
     caption = f"F1 on {results['judged_on']} by {results['task']['label']} over all draws, with precision / recall"
     return Section("types", "By type", [Table(caption, ["", *labels], rows)])

@@ -16,7 +16,10 @@ COLUMNS = (500, 1000, 2000, 4000, 8000)
 
 
 def simulation_table(results: Mapping[str, Any]) -> Table:
-    """One row per encoder and order; the last column compares the words to the goal with random order's."""
+    """One row per encoder and order, the best after most words first.
+
+    The last column compares the words to the goal with random order's.
+    """
     most = results["budgets"][-1]
     columns = [words for words in COLUMNS if words <= most] or [most]
     goal, num_seeds = results["goal"], len(results["seeds"])
@@ -29,7 +32,7 @@ def simulation_table(results: Mapping[str, Any]) -> Table:
         "of random's",
     ):
         table.add_column(name, justify="left" if name in ("encoder", "order") else "right")
-    for run in results["runs"]:
+    for run in sorted(results["runs"], key=lambda run: -sum(c[-1]["f1"] for c in run["curves"]) / len(run["curves"])):
         scores = [_shown([at(curve, words) for curve in run["curves"]], "{:.1f}") for words in columns]
         table.add_row(run["encoder"], run["order"], *scores, _goal(run), _share(results, run))
     return table

@@ -47,9 +47,9 @@ def markdown(results: Results) -> str:
 
 
 def rows(own: Results) -> list[list[str]]:
-    """The runs of an objective as text."""
+    """The runs of an objective as text, from the smallest model and budget to the largest."""
     curve, found = _curve(own), []
-    for run in own["runs"]:
+    for run in sorted(own["runs"], key=lambda run: (run["num_parameters"], run["pieces_seen"], run["seed"])):
         fitted = f"{float(curve.loss(run['num_parameters'], run['pieces_seen'])):.3f}" if curve else ""
         sizes = [f"{run['num_parameters'] / 1e6:.2f}M", f"{run['pieces_seen']:,}", str(run["seed"])]
         found.append([run["size"], *sizes, f"{run['validation_loss']:.3f}", fitted, f"{run['seconds']:.0f}"])
