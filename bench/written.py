@@ -76,7 +76,7 @@ def boustro(*words: object) -> str:
 
 
 def rate(written: Path, options: Sequence[str]) -> dict[str, dict[str, float]]:
-    """The scores of `boustro rate`."""
+    """The scores of `boustro score` against targets."""
     return jsonlib.loads(boustro("rate", written, *options, "--json", "-"))
 
 

@@ -13,7 +13,7 @@ from boustro.heads.closed_form import CLOSED_FORMS
 from boustro.heads.registry import HEADS
 from boustro.studies.fewshot.heads import resolve_head
 from boustro.studies.fewshot.options import ShotOptions
-from boustro.studies.fewshot.report import curve_figure, scores, summary, verdict
+from boustro.studies.fewshot.report import curve_figure, scores, shots_table, summary, verdict
 from boustro.studies.fewshot.study import ShotStudy, compare_points
 from boustro.studies.report.blocks import Figure
 from boustro.tasks.data.conll import format_conll
@@ -217,6 +217,9 @@ def test_a_verdict_admits_that_there_is_no_difference():
     assert summary(results) == "Use a. It reaches 50.0 F1 at K = 4; its lead over b is probably real."
     assert "no reliable" not in verdict(results)
     assert "<svg" in curve_figure(results["points"], "dev")
+    assert [column.header for column in shots_table(results).columns] == ["encoder", "K = 4\nridge, factored"]
+    turned = {**results, "points": results["points"][::-1]}
+    assert [*shots_table(turned).columns[0].cells] == ["a", "b"]  # the best first, whatever the order of the command
 
 
 def test_a_type_that_only_the_judged_sentences_hold_is_missed_and_said(study, tmp_path):

@@ -59,6 +59,31 @@ def test_write(place, monkeypatch):
     FILE.write_text("\n".join(parts), "utf-8")
 
 
+BEFORE_LOADING = (
+    "predict ner texts.txt --out dev.conll",
+    "predict my-backward texts.txt",
+    "geometry map texts.txt --word boat --out ner",
+    "geometry map texts.txt --word boat --out boat.html",
+    "geometry measure texts.txt --word boat",
+    "geometry measure texts.txt --pooling middle",
+    "score texts.txt --model starter --by task",
+    "score texts.txt --pmi",
+    "fit --train dev.conll --out ner",
+    "evaluate ner broken.jsonl",
+)
+
+
+def test_nothing_is_loaded_before_options_and_targets_were_looked_at(place):
+    code = (
+        "import json, sys\nfrom boustro.cli.main import main\n"
+        "for words in json.loads(sys.argv[1]):\n"
+        "    assert main(words) in (1, 2) and not {'torch', 'transformers'} & {*sys.modules}, words\n"
+    )
+    lines = json.dumps([line.split() for line in BEFORE_LOADING])
+    done = subprocess.run([sys.executable, "-c", code, lines], cwd=place, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and done.stderr.count("boustro: ") == len(BEFORE_LOADING), done.stderr
+
+
 def test_nothing_is_loaded_before_the_paths_were_looked_at(tmp_path):
     """No command imports torch for files that are not there."""
     lines = [list(shlex.split(known.examples[-1])) for known in COMMANDS.values() if known.group]

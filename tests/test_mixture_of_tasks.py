@@ -110,7 +110,7 @@ def test_the_command_reports_held_in_and_held_out_tasks_apart(place, tmp_path, c
     assert len(back.read_text().splitlines()) == 6
     assert main(["generate", "--model", str(tmp_path / "tuned"), str(back), "--strategy", "left-to-right"]) == 0
     (tmp_path / "written.jsonl").write_text(capsys.readouterr().out)
-    rate = ["rate", str(tmp_path / "written.jsonl"), "--target-key", "response", "--by", "group", "--json", "-"]
+    rate = ["score", str(tmp_path / "written.jsonl"), "--target-key", "response", "--by", "group", "--json", "-"]
     assert main(rate) == 0
     scores = json.loads(capsys.readouterr().out)
     assert scores.keys() == {

@@ -161,12 +161,12 @@ def test_rate_prints_the_texts_beside_both_controls(tmp_path, capsys):
         {"prompt": "Boats cost more. Why?", "text": "boats boats", "target": ["Boats cost more."]},
     ]
     (tmp_path / "out.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert main(["rate", str(tmp_path / "out.jsonl"), "--train", str(tmp_path / "out.jsonl"), "--json", "-"]) == 0
+    assert main(["score", str(tmp_path / "out.jsonl"), "--train", str(tmp_path / "out.jsonl"), "--json", "-"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found.keys() == {"texts", "lead-1", "constant"}
     assert found["texts"]["repetition"] == 50 and found["texts"]["rouge1"] == pytest.approx(70, abs=0.01)
     assert found["lead-1"]["rouge1"] == 100 and found["constant"]["distinct1"] == 50
-    assert main(["rate", str(tmp_path / "out.jsonl")]) == 0
+    assert main(["rate", str(tmp_path / "out.jsonl")]) == 0  # its former name
     assert "rougeL" in capsys.readouterr().out
 
 
@@ -183,5 +183,5 @@ def test_rate_prints_the_texts_beside_both_controls(tmp_path, capsys):
 )
 def test_what_cannot_be_rated_is_refused(tmp_path, capsys, line, message):
     (tmp_path / "out.jsonl").write_text(line + "\n")
-    assert main(["rate", str(tmp_path / "out.jsonl")]) == 1
+    assert main(["score", str(tmp_path / "out.jsonl")]) == 1
     assert f"out.jsonl:1: {message}" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Former names of commands, for a release: `boustro wsd`, now the task sense, and `boustro embed-fit`, now embed.
+"""Former names of commands, for a release: `boustro wsd`, now the task sense, `embed-fit`, now embed, and `rate`.
 
 torch is imported when the command runs, so that its help does not wait for it.
 """
@@ -11,12 +11,15 @@ from typing import Literal
 from tyro.conf import Positional
 
 from boustro.cli.commands import evaluate, fit
+from boustro.generation.command import DEFAULT_TARGETS, score
+from boustro.generation.options import TargetOptions
 from boustro.heads.options import CentroidOptions, EmbeddingOptions, PoolingOptions, StatisticsOptions, Transformed
 from boustro.options import OptionError, Seed, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, as_json, give, only_errors, print_notices
 from boustro.store import read_json
 from boustro.tasks.embed.options import NEIGHBOURS, EmbedConfig
 from boustro.tasks.sense.options import SenseConfig
+from boustro.text.places import TextFile
 
 EXPECTED = {"fit": ("DATA",), "evaluate": ("DIR", "DATA"), "predict": ("DIR", "DATA")}
 NOW = {
@@ -100,6 +103,23 @@ def _print_senses(folder: Path, data: Path, format: str, encoder: str | None, ru
                 print(as_json(sense.to_dict()))
             elif sense.key is not None:
                 print(sense.target.name or number, sense.key)
+
+
+def rate(
+    file: Positional[TextFile],
+    text_key: str = "text",
+    prompt_key: str = "prompt",
+    targets: TargetOptions = DEFAULT_TARGETS,
+) -> None:
+    """The former name of boustro score without --model.
+
+    Args:
+        file: JSON lines with a text and its target, or a list of targets.
+        text_key: The key of the text, or a text with keys.
+        prompt_key: The key of the prompt, whose first sentences are a control (lead-1).
+    """
+    _say_new("rate", f"boustro score {file}", DEFAULT_RUN)
+    score(file, None, text_key, prompt_key, targets=targets)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -272,19 +272,9 @@ COMMANDS: dict[str, Known] = {
     "score": Known(
         "boustro.generation.command:score",
         "Write",
-        "how probable an LM finds texts after prompts",
-        (
-            "score pairs-of-text.jsonl --model starter-forward",
-            "score pairs-of-text.jsonl --model starter-forward --pmi",
-        ),
-        "score pmi",
-    ),
-    "rate": Known(
-        "boustro.generation.rating:rate",
-        "Write",
-        "ROUGE, BLEU, METEOR and repetition of written texts",
-        ("rate written.jsonl", "rate written.jsonl --by task --json scores.json"),
-        "text_key target_key by json",
+        "texts by an LM's probability, or against targets (ROUGE, BLEU, METEOR)",
+        ("score written.jsonl --target-key target", "score pairs-of-text.jsonl --model starter-forward --pmi"),
+        "model target_key train by json score pmi",
     ),
     "seq2seq": Known(
         "boustro.roads.commands:seq2seq",
@@ -337,6 +327,13 @@ COMMANDS: dict[str, Known] = {
         ("doctor", "doctor --encoder gpt2"),
         "encoder device",
     ),
+    "rate": Known(
+        "boustro.cli.aliases:rate",
+        FORMER,
+        "now score without --model",
+        ("rate written.jsonl", "rate written.jsonl --by task --json scores.json"),
+        "text_key target_key by json",
+    ),
     "wsd": Known(
         "boustro.cli.aliases:wsd",
         FORMER,
@@ -359,7 +356,7 @@ def usage() -> str:
     """What `boustro --help` prints."""
     rows = {group: [group] for group in GROUPS}
     for name, command in COMMANDS.items():
-        rows.get(command.group, []).append(f"  {name:<14} {command.summary}")
+        rows.get(command.group, []).append(f"  {name:<15} {command.summary}")
     shown = "\n\n".join("\n".join(own) for own in rows.values())
     return (
         "usage: boustro COMMAND ...\n\nGive a language model the other half of the sentence.\n\n"

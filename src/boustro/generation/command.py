@@ -5,13 +5,15 @@ torch is imported when a command runs, so that its help does not wait for it.
 
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tyro.conf import Positional
 
 from boustro.encoders.options import Precision
-from boustro.generation.options import DEFAULT_LM, GenerationConfig, LMOptions, ScoreConfig
-from boustro.options import check_options
+from boustro.generation.options import DEFAULT_LM, GenerationConfig, LMOptions, ScoreConfig, TargetOptions
+from boustro.options import OptionError, check_options
 from boustro.output import as_json, keeping, only_errors, print_notices
 from boustro.progress import Progress
 from boustro.text.documents import check_input, count_lines, read_batches
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 LINES = 64
 DEFAULT_WRITING = GenerationConfig()
 DEFAULT_SCORING = ScoreConfig()
+DEFAULT_TARGETS = TargetOptions()
 
 
 def generate(
@@ -50,23 +53,43 @@ def generate(
 
 
 def score(
-    model: LM,
     file: Positional[TextFile] = "-",
+    model: LM | None = None,
+    text_key: str = "text",
+    prompt_key: str = "prompt",
     scoring: ScoreConfig = DEFAULT_SCORING,
+    targets: TargetOptions = DEFAULT_TARGETS,
     dtype: Precision = "float32",
     run: LMOptions = DEFAULT_LM,
 ) -> None:
-    """Score texts after prompts: JSON lines with a prompt and a text each; writes them with log_prob and steps.
+    """Score texts: with --model by how probable an LM finds them, else against their targets.
+
+    With a model each line is written again with log_prob and steps. Without one there is a table of ROUGE, BLEU, METEOR
+    (without WordNet), variety and repetition, beside two controls.
 
     Args:
-        model: A masked or a causal LM.
-        file: Prompts and texts (.gz, .bz2, .xz too), or - for standard input. A text that continues its prompt begins
-            with its own space. An object's other keys are kept.
+        file: JSON lines with a text, and with its prompt or its target, such as boustro generate writes; or - for
+            standard input (.gz, .bz2, .xz too). A text that continues its prompt begins with its own space.
+        model: A masked or a causal LM. By default texts are scored against their targets.
+        text_key: The key of the text, or a text with keys.
+        prompt_key: The key of the prompt. Without --model the first sentences of prompts are a control (lead-1).
         dtype: Precision of the computation.
     """
     check_options(score, locals())
-    keys = ("prompt", "text")
-    _run(file, keys, "scoring", run.quiet, lambda: _open(model, scoring, dtype, run), lambda writer: writer.score)
+    if model is not None:
+        if targets != DEFAULT_TARGETS:
+            raise OptionError(
+                "--target-key, --train, --by and --json are for scores against targets; leave out --model"
+            )
+        keys = (prompt_key, text_key)
+        _run(file, keys, "scoring", run.quiet, lambda: _open(model, scoring, dtype, run), lambda writer: writer.score)
+        return
+    if scoring != DEFAULT_SCORING or dtype != "float32" or replace(run, quiet=False) != DEFAULT_LM:
+        raise OptionError("options of how an LM scores need --model; without it texts are scored against their targets")
+    from boustro.generation.rating import rate
+
+    with only_errors(run.quiet):
+        rate(Path(file), text_key, prompt_key, targets)
 
 
 def _open(model: str, options: Any, dtype: Precision, run: LMOptions) -> "Writer":

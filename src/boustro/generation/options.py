@@ -2,10 +2,12 @@
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 from boustro.encoders.options import StartOptions
 from boustro.options import Count, OptionError, PositiveOrZero, Range, Seed, ShareAboveZero, check_options
+from boustro.text.places import TextPath
 
 SearchedLengths = Annotated[int, Range(2, 64)]
 Draws = Annotated[int, Range(1, 10_000)]
@@ -105,6 +107,20 @@ class ScoreConfig:
     """Compute the states of each prompt once. By default where that changes nothing."""
 
     __post_init__ = check_options
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetOptions:
+    """What written texts are scored against where no LM scores them."""
+
+    target_key: str = "target"
+    """The key of a text's target, or of a list of targets, or a text with keys."""
+    train: TextPath | None = None
+    """JSON lines with targets, of which the most typical is scored as a control (constant)."""
+    by: str | None = None
+    """Also score the texts of each value of this key apart, such as group or task."""
+    json: Path | None = None
+    """Write the scores to this file (- for standard output)."""
 
 
 @dataclass(frozen=True, kw_only=True)

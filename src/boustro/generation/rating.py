@@ -1,50 +1,30 @@
-"""`boustro rate`: how good written texts are, beside two controls."""
+"""`boustro score` without a model: how good written texts are, against their targets and beside two controls."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tyro.conf import Positional
-
+from boustro.generation.options import TargetOptions
 from boustro.output import check_output, give
 from boustro.text.documents import read_values
 from boustro.text.patterns import FIELD, fill
-from boustro.text.places import TextPath
 
 
-def rate(
-    file: Positional[TextPath],
-    train: TextPath | None = None,
-    text_key: str = "text",
-    target_key: str = "target",
-    prompt_key: str = "prompt",
-    by: str | None = None,
-    json: Path | None = None,
-) -> None:
-    """Score written texts against their targets: ROUGE, BLEU, METEOR (without WordNet), variety and repetition.
-
-    Args:
-        file: JSON lines with a text and its target, or a list of targets, such as boustro generate writes of prompts
-            that have a target. With prompts too, their first sentences are scored as a control (lead-1).
-        train: JSON lines with targets, of which the most typical is scored as a control (constant).
-        text_key: The key of the written text.
-        target_key: The key of the target, or a text with keys.
-        prompt_key: The key of the prompt.
-        by: Also score the texts of each value of this key apart, such as group or task.
-        json: Write the scores to this file (- for standard output).
-    """
+def rate(file: Path, text_key: str, prompt_key: str, options: TargetOptions) -> None:
+    """Print the scores of the texts of JSON lines, and of their groups; see `boustro.generation.command.score`."""
+    target_key, by = options.target_key, options.by
+    check_output(options.json)
     from boustro.metrics.generation import constant_text
 
-    check_output(json)
     rows = [_Row.of(record, place, (text_key, target_key, prompt_key, by)) for place, record in _rows(file)]
     constant = None
-    if train is not None:
-        constant = constant_text([_texts(record, target_key, place)[0] for place, record in _rows(train)])
+    if options.train is not None:
+        constant = constant_text([_texts(record, target_key, place)[0] for place, record in _rows(options.train)])
     scores = _scores(rows, constant)
     for value in sorted({row.group for row in rows if by is not None}):
         own = _scores([row for row in rows if row.group == value], constant)
         scores |= {f"{value}: {name}": score for name, score in own.items()}
-    give(scores, json, lambda: _show(scores), indent=1)
+    give(scores, options.json, lambda: _show(scores), indent=1)
 
 
 class _Row(NamedTuple):

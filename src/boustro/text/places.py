@@ -15,7 +15,7 @@ from typing import Annotated
 
 from boustro.choose import nearest
 from boustro.names import expand_home, is_path
-from boustro.store import kind_of
+from boustro.store import MANIFEST, kind_of
 from boustro.text.kinds import kind_of_file, refuse_kind
 
 ADDRESS = re.compile(r"(https?|ftp|s3|gs):/+(?=[^/])")
@@ -37,6 +37,8 @@ class Place:
 def check_model(value: str) -> None:
     """A folder that `boustro fit` wrote, here or, as `owner/name`, on the Hub."""
     path = Path(value)
+    if path.is_dir() and not (path / MANIFEST).exists():
+        raise ValueError(f"{value} has no {MANIFEST}, so it is no folder that boustro fit wrote, or not all of one")
     if path.is_dir() or (value.count("/") == 1 and not is_path(value) and not path.parent.exists()):
         return
     if path.exists():

@@ -44,6 +44,10 @@ def predict_files(
     for file in files:
         check_input(file)
     _refuse_own_input(files, output)
+    if output.out is not None:  # before the model is opened; `grow` looks again, in its lock
+        check_target(output.out, output.overwrite, "--out")
+    if output.errors is not None and not output.resume:
+        check_target(output.errors, output.overwrite, "--errors")
     kind, made = task_class(task_of(opened.folder)), _form_of(output.out)
     table = made in TABLES
     form = form or ("jsonl" if table or explain else made if made in kind.formats else "text")

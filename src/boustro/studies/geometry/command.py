@@ -9,8 +9,10 @@ from typing import Any, Literal
 
 from tyro.conf import Positional
 
+from boustro.encoders.places import parse_pooling
 from boustro.options import Count, OptionError, Seed, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_errors, print_notices
+from boustro.store import check_file
 from boustro.text.places import LM, TextPath
 
 MOST_SENTENCES = 1000
@@ -67,19 +69,26 @@ def geometry(
     """
     check_options(geometry, locals())
     word, out = drawing.word, drawing.out
-    if (action == "map") != (word is not None and out is not None):
-        raise OptionError("geometry map needs --word and --out" if action == "map" else "--word and --out are for map")
-    from boustro.encoders.spec import load_encoder
-
+    if action == "map" and (word is None or out is None):
+        raise OptionError("geometry map needs --word and --out")
+    if action == "measure" and (word is not None or out is not None):
+        raise OptionError("--word and --out are for map")
+    if pooling is not None:
+        parse_pooling(pooling)
     reading: dict[str, Any] = {"pooling": pooling, "device": run.device, "cache": run.cache or None}
     with only_errors(run.quiet):
         check_output(json)
         if word is not None and out is not None:
-            from boustro.studies.geometry.map import draw_map
+            check_file(out)
+            from boustro.studies.geometry.map import draw_map, find_occurrences
+
+            asked = find_occurrences(data, word, sentences)
+            from boustro.encoders.spec import load_encoder
 
             opened = load_encoder(encoder, drawing.layers, **reading)
-            draw_map(opened, data, word, out, drawing.transform, drawing.projection, drawing.seed, sentences)
+            draw_map(opened, asked, word, out, drawing.transform, drawing.projection, drawing.seed)
             return
+        from boustro.encoders.spec import load_encoder
         from boustro.studies.geometry.measures import correlate, measure_layers, print_figures, read_word_pairs
 
         judged = read_word_pairs(pairs) if pairs else []

@@ -9,31 +9,38 @@ from collections import Counter
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from boustro.drawing.svg import NUM_SERIES, Scale, number, picture
-from boustro.encoders.base import Encoder
 from boustro.features.sentences import distinct_sentences
 from boustro.heads.transforms import TRANSFORMS
-from boustro.store import check_file, write_file
+from boustro.store import write_file
 from boustro.studies.report.page import stylesheet
 from boustro.tasks.sense.data import read_senses
 from boustro.tasks.sense.examples import Occurrence
+
+if TYPE_CHECKING:
+    from boustro.encoders.base import Encoder
 
 SIZE, MARGIN, RADIUS = 480, 16, 4
 OTHER = "other senses"
 
 
-def draw_map(
-    encoder: Encoder, data: Path, word: str, out: Path, transform: str, projection: str, seed: int, most: int
-) -> None:
-    """Write the page; `ValueError` where the word occurs fewer than three times."""
-    check_file(out)
+def find_occurrences(data: Path, word: str, most: int) -> list[Occurrence]:
+    """The word's occurrences with a sense; `ValueError` where there are fewer than three."""
     lemma = word.lower().replace(" ", "_")
     asked = [o for o in read_senses(data).occurrences() if o.target and o.target.entry[0] == lemma][:most]
     if len(asked) < 3:
         raise ValueError(f"{data}: {word!r} is {len(asked)} times among the words with a sense; a map needs three")
+    return asked
+
+
+def draw_map(
+    encoder: "Encoder", asked: Sequence[Occurrence], word: str, out: Path, transform: str, projection: str, seed: int
+) -> None:
+    """Write the page."""
     sentences, parts = distinct_sentences(asked, lambda occurrence: (occurrence.sentence,))
     features = encoder.encode_all(sentences)
     places = features.starts[parts[:, 0]] + np.array([o.target.word for o in asked if o.target], np.int64)
