@@ -162,7 +162,7 @@ def test_options_are_varied_and_named_after_what_differs(study, fitted, tmp_path
     given = ["compare", "--encoders", forward, *data, *vary, "--seeds", "1", "--out", str(tmp_path)]
     assert main([*given, "--json", "-"]) == 0
     results = json.loads(capsys.readouterr().out)
-    assert [s["name"] for s in results["systems"]] == ["exit", "exit+before"]
+    assert sorted(s["name"] for s in results["systems"]) == ["exit", "exit+before"]
     assert [(c.pooling, c.layers) for c in fitted] == [("exit", "last"), ("exit+before", "last")]
     assert results["options"]["layers"] == "last" and "pooling" not in results["options"]
     assert main([*given, "--reference", "exit"]) == 0
