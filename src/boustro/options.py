@@ -50,6 +50,7 @@ class Range:
         high = "" if self.high == math.inf else f"{'below' if self.without_high else 'at most'} {self.high:,}"
         return " and ".join(end for end in (low, high) if end) or "finite"
 
+    __repr__ = __str__  # signatures show it
 
 def above(low: float) -> Range:
     """Numbers greater than `low`."""
