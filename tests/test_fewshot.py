@@ -197,7 +197,7 @@ def test_a_verdict_admits_that_there_is_no_difference():
             "name": name,
             "shots": 4,
             "head": "ridge, factored",
-            "score": {"mean": mean, "values": [mean]},
+            "score": {"mean": mean, "values": [mean], "sd": 0.0},
             "sentences": [9],
             "runs": [],
             "to_best": {"name": "a", "points": gap, "p_holm": p, "reliable": p is not None and p < 0.05},

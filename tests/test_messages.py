@@ -70,6 +70,12 @@ BEFORE_LOADING = (
     "score texts.txt --pmi",
     "fit --train dev.conll --out ner",
     "evaluate ner broken.jsonl",
+    "label texts.txt --labels PER --out ner",
+    "label texts.txt --labels PER --task nothing --out answers.jsonl",
+    "compare --encoders starter --train dev.conll --dev dev.conll --out texts.txt",
+    "export ner --out texts.txt",
+    "distill ner --student starter-forward --texts texts.txt --out ner",
+    "generate texts.txt --model starter-forward --steps 99",
 )
 
 

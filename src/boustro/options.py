@@ -52,6 +52,7 @@ class Range:
 
     __repr__ = __str__  # signatures show it
 
+
 def above(low: float) -> Range:
     """Numbers greater than `low`."""
     return Range(low, without_low=True)

@@ -56,6 +56,8 @@ def label(
             return
         if texts is None or out is None:
             raise OptionError("name a file of texts and --out, such as boustro label texts.txt --out labelled.jsonl")
+        choose(session.task, TASKS, "task")
+        check_file(out)
         with contextlib.ExitStack() as held:
             if session.out_tagger:
                 kind = choose(session.task, TASKS, "task").folder

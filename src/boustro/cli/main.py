@@ -6,6 +6,7 @@ imported when the command is chosen, and imports torch when the command runs, so
 
 import contextlib
 import errno
+import io
 import logging
 import os
 import signal
@@ -14,9 +15,10 @@ import tempfile
 import threading
 import traceback
 import warnings
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from boustro.choose import suggestion
 from boustro.cli.known import COMMANDS, usage
@@ -141,7 +143,7 @@ def run(name: str, arguments: list[str]) -> int:
         # --x and --no-x for every boolean, also for one without a default of its own.
         config = (tyro.conf.DisallowNone, tyro.conf.OmitArgPrefixes)
         with sigterm_interrupts():
-            filled = tyro.cli(form, args=words, prog=prog, config=config)
+            filled = _filled(lambda: tyro.cli(form, args=words, prog=prog, config=config))
             check_places(filled, known.examples[0])
             call(command, vars(filled))
     except SystemExit as stop:
@@ -169,6 +171,21 @@ def run(name: str, arguments: list[str]) -> int:
         print(f"boustro: this is a bug of ours ({said}); please report it with {log.name}", file=sys.stderr)
         return EXIT_BUG
     return 0
+
+
+def _filled(parse: Callable[[], Any]) -> Any:
+    """What the words say; an `OptionError` of the options, such as of two that contradict, as it was raised."""
+    told = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(told):
+            return parse()
+    except SystemExit as stop:
+        error: BaseException | None = stop
+        while error := error.__cause__ or error.__context__:
+            if isinstance(error, OptionError):
+                raise error from None
+        print(told.getvalue(), end="", file=sys.stderr)
+        raise
 
 
 def _joined(said: str, advice: str) -> str:

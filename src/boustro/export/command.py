@@ -44,6 +44,8 @@ def export(
         json: Write the sizes and the agreement to this file (- for standard output).
         quiet: Write nothing to standard error except errors.
     """
+    with _reserved(out, options, onnxruntime_web, overwrite):  # said before anything is loaded; below it is held
+        pass
     from boustro.export.onnx import require_onnx
 
     require_onnx()

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from boustro.options import check_options
+from boustro.options import OptionError, check_options
 from boustro.output import RunOptions
 from boustro.tasks import read_examples, task_class
 from boustro.tasks.data.reading import DataOptions
@@ -42,5 +42,7 @@ class StudyRun(RunOptions):
     """Also write the results to this file (- for standard output)."""
 
     def __post_init__(self) -> None:
-        """Raises `OptionError` for a value of another type."""
+        """Raises `OptionError` for a value of another type, and for a file at `out`."""
         check_options(self)
+        if self.out.is_file():
+            raise OptionError(f"{self.out} is a file; name a folder for --out")

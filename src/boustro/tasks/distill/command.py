@@ -43,6 +43,8 @@ def distill(
         overwrite: Replace an existing folder of this task at --out.
     """
     check_options(distill, locals())
+    with claim(out, TASKS[task_of(folder)].folder, overwrite):  # said before anything is loaded; below it is held
+        pass
     from boustro.encoders.spec import check_spec
     from boustro.tasks.distill.training import distill as train_student
 
