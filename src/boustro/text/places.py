@@ -38,7 +38,7 @@ def check_model(value: str) -> None:
     """A folder that `boustro fit` wrote, here or, as `owner/name`, on the Hub."""
     path = Path(value)
     if path.is_dir() and not (path / MANIFEST).exists():
-        raise ValueError(f"{value} has no {MANIFEST}, so it is no folder that boustro fit wrote, or not all of one")
+        raise ValueError(f"{value} has no {MANIFEST}: it is incomplete, or no folder that boustro fit wrote")
     if path.is_dir() or (value.count("/") == 1 and not is_path(value) and not path.parent.exists()):
         return
     if path.exists():
