@@ -166,18 +166,24 @@ def service_memory(folder: Path) -> int:
     try:
         assert process.stderr is not None
         port = next(int(said[1]) for line in process.stderr if (said := re.search(r"http://127\.0\.0\.1:(\d+)", line)))
+        while asked(port, "GET", "/readyz") != 200:
+            time.sleep(0.1)
         body = json.dumps({"inputs": [LINE]})
-        for _ in range(REQUESTS):
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-            connection.request("POST", "/v1/predict", body, {"Content-Type": "application/json"})
-            answer = connection.getresponse()
-            assert answer.status == 200, answer.read()
-            answer.read()
+        assert all(asked(port, "POST", "/v1/predict", body) == 200 for _ in range(REQUESTS))
         status = Path(f"/proc/{process.pid}/status").read_text()
         return round(int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024)  # type: ignore[index]
     finally:
         process.terminate()
         process.wait()
+
+
+def asked(port: int, method: str, path: str, body: str | None = None) -> int:
+    """The status that the service answers."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request(method, path, body, {"Content-Type": "application/json"})
+    answer = connection.getresponse()
+    answer.read()
+    return answer.status
 
 
 def browser(folder: Path, texts: tuple[Path, ...], most: int, rounds: int, runtime: Path) -> dict[str, Any]:

@@ -10,7 +10,8 @@ let tagger, text = "", entities = [], busy = false;
 async function unpack(id) {
   const letters = atob(at(id).textContent.trim());
   at(id).remove();
-  const packed = Uint8Array.from(letters, (letter) => letter.charCodeAt(0));
+  const packed = new Uint8Array(letters.length);
+  for (let i = 0; i < letters.length; i++) packed[i] = letters.charCodeAt(i); // Uint8Array.from is ten times slower
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
