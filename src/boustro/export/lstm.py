@@ -22,8 +22,9 @@ def translations() -> dict[Any, Callable[..., Any]]:
 
 
 def _both_ways(x: Any, weights: Sequence[Any]) -> Any:
-    from onnxscript import opset20 as op
+    import onnxscript
 
+    op: Any = onnxscript.opset20
     hidden = weights[1].shape[1]
 
     def gates(weight: Any) -> Any:
