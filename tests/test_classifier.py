@@ -2,10 +2,12 @@
 
 import json
 
+import numpy as np
 import pytest
 
 import boustro
 from boustro.cli.main import main
+from boustro.heads.words import fit_words, vectorizer
 
 NAMES = ["Ada", "Brandt", "Lisse", "Vellmar", "Okonkwo", "Calloway", "Mira", "Tobias"]
 TEXTS = [
@@ -156,3 +158,14 @@ def test_fewshot_of_texts_has_its_own_tags_and_protocol(tiny_pair, data, tmp_pat
     assert "--tags bio: for classify there are label" in capsys.readouterr().err
     assert main(["fewshot", *words, "--protocol", "paper"]) == 2
     assert "--protocol paper" in capsys.readouterr().err
+
+
+def test_scores_of_words_are_those_of_scikit_learn():
+    """Repeated terms, unknown ones, and a text without any."""
+    texts = [["No", "fun", "no", "fun"], ["Great", "fun"], ["A", "great", "day"]]
+    model = fit_words(texts, np.array([0, 1, 2]), 3)
+    made = vectorizer(vocabulary=model.vocabulary)
+    made.idf_ = model.idf.astype(np.float64)
+    given = [*texts, ["no", "no", "no", "idea"], ["nothing"], []]
+    wanted = made.transform(given) @ model.weight.T.astype(np.float64) + model.bias
+    np.testing.assert_allclose(model.scores(given), wanted, rtol=1e-9)
