@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import json
 import tempfile
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +66,7 @@ class Spool:
                 yield data
 
 
-async def spooled(parts: AsyncIterator[bytes], refused: Callable[[Refused], bytes]) -> AsyncIterator[bytes]:
+async def spooled(parts: AsyncIterator[bytes], refused: Callable[[Refused], bytes]) -> AsyncGenerator[bytes, None]:
     """The parts, made whether or not the reader keeps up; where one is refused, that is said, and they end."""
     spool = Spool()
 
