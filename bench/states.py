@@ -48,10 +48,10 @@ def main() -> None:
     own = np.concatenate([streams[0] for streams in lm.read(dev)])
     vectors = {"transformers": own}
     for name, file in files.items():
-        states = llama_states(file, [[*lm.start, *p.ids.tolist()] for p in pieces])
-        placed = [
-            lm.place(s[len(lm.start) :, None], p.bounds, s[None, :1]) for s, p in zip(states, pieces, strict=True)
-        ]
+        placed, begin = [], len(lm.start)
+        for states, own_pieces in zip(llama_states(file, [[*lm.start, *p.ids] for p in pieces]), pieces, strict=True):
+            bounds = own_pieces.bounds + begin
+            placed.append(lm.place_at(states[:, None], bounds[:-1], bounds[1:]))
         vectors[name] = np.concatenate(placed)
     print(json.dumps({"train words": sum(map(len, train)), "dev words": len(own), "lm": given.lm}))
     for name, some in vectors.items():

@@ -201,6 +201,7 @@ def test_check_says_the_dialect_and_takes_the_columns(write, capsys):
 
 def test_predict_says_that_it_reads_a_table_line_by_line(write, tmp_path, capsys):
     (tmp_path / "no-model").mkdir()
+    (tmp_path / "no-model" / "manifest.json").write_text("{}")
     for name, said in (("a.csv", True), ("a.txt", False)):
         assert main(["predict", str(tmp_path / "no-model"), str(write(name, "text,label\n"))]) == 1
         assert ("a.csv: read line by line, with its separators" in capsys.readouterr().err) is said

@@ -221,7 +221,8 @@ def test_the_model_of_words_is_tf_idf_and_logistic_regression():
     texts = [["Red", "car"], ["red", "Boat"], ["blue", "boat"], ["blue", "car", "blue"]]
     model = fit_words(texts, np.array([0, 0, 2, 2]), 3)
     assert terms(["No", "fun"]) == ["no", "fun", "no fun"] and "blue car" in model.vocabulary
-    row, known = model._vectors([["blue", "BLUE", "car", "green"]]).toarray()[0], model.vocabulary
+    own = replace(model, weight=np.eye(len(model.vocabulary)), bias=np.zeros(len(model.vocabulary)))
+    (row,), known = own.scores([["blue", "BLUE", "car", "green"]]), model.vocabulary
     counts = {"blue": 2, "car": 1, "blue car": 1}
     seen = {"blue": 2, "car": 2, "blue car": 1}
     wanted = {t: (1 + math.log(c)) * (math.log(5 / (1 + seen[t])) + 1) for t, c in counts.items()}

@@ -44,10 +44,6 @@ def predict_files(
     for file in files:
         check_input(file)
     _refuse_own_input(files, output)
-    if output.out is not None:  # before the model is opened; `grow` looks again, in its lock
-        check_target(output.out, output.overwrite, "--out")
-    if output.errors is not None and not output.resume:
-        check_target(output.errors, output.overwrite, "--errors")
     kind, made = task_class(task_of(opened.folder)), _form_of(output.out)
     table = made in TABLES
     form = form or ("jsonl" if table or explain else made if made in kind.formats else "text")
@@ -60,6 +56,10 @@ def predict_files(
         raise OptionError(f"--format {form} has no place for what --explain adds; take jsonl")
     if output.resume and any(file == "-" or is_stream(file) for file in files):
         raise OptionError("--resume reads its files again, which a stream does not allow; name files")
+    if output.out is not None:  # before the model is opened; `grow` looks again, in its lock
+        check_target(output.out, output.overwrite, "--out")
+    if output.errors is not None and not output.resume:
+        check_target(output.errors, output.overwrite, "--errors")
     console = Console(highlight=False, soft_wrap=True)
     colour = form == "text" and output.out is None and output.workers == 1 and console.is_terminal
     shown = Shown(form, colour, with_file=len(files) > 1, explain=explain)

@@ -119,7 +119,7 @@ def summarise(grid: "Comparison", cells: Sequence[Cell]) -> dict[str, Any]:
             *grid.shortages(),
         ],
         "options": {k: v for k, v in configs[0].items() if all(c.get(k) == v for c in configs)},
-        "systems": sorted(systems, key=lambda s: (s["name"] != names[best], -s["dev"]["mean"])),
+        "systems": sorted(systems, key=lambda s: (s["shots"] or 0, s["name"] != names[best], -s["dev"]["mean"])),
         **_compare_pair(grid, finished, _choose_pair(systems, best, base, grid), training),
         "cost": costs,
     }
