@@ -1,5 +1,6 @@
 """The JavaScript of an exported page says what Python says, and the page works in a browser, alone."""
 
+import contextlib
 import csv
 import io
 import json
@@ -244,12 +245,8 @@ def test_the_module_answers_as_python(exported, tmp_path):
 @needs_runtime
 def test_the_page_marks_entities_alone(exported, tmp_path):
     """From disk, without a request to anywhere; a text is never taken for HTML."""
-    page_file = tmp_path / "tagger.html"
-    page_file.write_text(html_page(exported, Path(RUNTIME), "Names & <places>"))
     text = "👩🏽‍🚀 Ada Brandt left Vellmar.\n<img src=x onerror=\"document.title='run'\">"
-    with open_browser() as browser:
-        page = browser.open(page_file.as_uri())
-        page.wait("document.getElementById('go')?.disabled === false")
+    with opened_page(exported, tmp_path, "Names & <places>") as page:
         page.run(f"document.getElementById('text').value = {json.dumps(text)}")
         page.click("#go")
         page.wait("document.getElementById('found')?.hidden === false")
@@ -264,19 +261,15 @@ def test_the_page_marks_entities_alone(exported, tmp_path):
         units = [len(text[: e.start].encode("utf-16-le")) // 2 for e in wanted]
         assert [int(row[2]) for row in rows] == units != [e.start for e in wanted]
         assert not page.errors()
-        assert page.addresses() == {page_file.as_uri()}
+        assert page.addresses() == {(tmp_path / "tagger.html").as_uri()}
 
 
 @needs_chromium
 @needs_runtime
 def test_a_file_is_dropped_and_what_was_found_is_copied(exported, tmp_path):
     """In code points, as Python counts; a file that is no text is refused in a sentence."""
-    page_file = tmp_path / "tagger.html"
-    page_file.write_text(html_page(exported, Path(RUNTIME), "ner"))
     text = "👩🏽‍🚀 Ada Brandt left Vellmar.\nIn Lisse it rained."
-    with open_browser() as browser:
-        page = browser.open(page_file.as_uri())
-        page.wait("document.getElementById('go')?.disabled === false")
+    with opened_page(exported, tmp_path, "ner") as page:
         drop(page, b"\xff\xfe", "image.png")
         page.wait("!document.getElementById('problem').hidden")
         assert page.text("#problem") == "image.png is not text in UTF-8: save it as a text file in UTF-8."
@@ -290,6 +283,17 @@ def test_a_file_is_dropped_and_what_was_found_is_copied(exported, tmp_path):
     assert [(e["label"], e["start"], e["end"], e["text"]) for e in found["entities"]] == wanted
     assert [(e["label"], int(e["start"]), int(e["end"]), e["text"]) for e in rows] == wanted
     assert [float(e["score"]) for e in rows] == [e["score"] for e in found["entities"]]
+
+
+@contextlib.contextmanager
+def opened_page(exported, folder, title):
+    """The exported page in a browser, from the disk, when it is ready."""
+    page_file = folder / "tagger.html"
+    page_file.write_text(html_page(exported, Path(RUNTIME), title))
+    with open_browser() as browser:
+        page = browser.open(page_file.as_uri())
+        page.wait("document.getElementById('go')?.disabled === false")
+        yield page
 
 
 def drop(page, content, name):
