@@ -31,11 +31,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 import tyro
 
-from boustro.export.check import compare
-from boustro.export.options import ExportOptions
-from boustro.export.page import html_page
-from boustro.export.run import export_folder, open_exact
-from boustro.runtime import load, open_model
+from boustro.apps.export.check import compare
+from boustro.apps.export.options import ExportOptions
+from boustro.apps.export.page import html_page
+from boustro.apps.export.run import export_folder, open_exact
+from boustro.apps.runtime import load, open_model
 from boustro.store import write_file
 from boustro.tasks.data import read_data
 from boustro.text.scripts import join_words

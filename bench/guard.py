@@ -38,8 +38,8 @@ import httpx
 import psutil
 import tyro
 
-from boustro.live.masks import Masks
-from boustro.live.redactor import Redactor, Region, merged, rewrite
+from boustro.apps.live.masks import Masks
+from boustro.apps.live.redactor import Redactor, Region, merged, rewrite
 
 FATES = ("whole", "whole", "killed", "cut off", "garbled", "client leaves", "slow client")
 
@@ -225,7 +225,7 @@ async def guard(folder: Path, upstream: str, delay: int) -> AsyncIterator[tuple[
         str(delay),
     ]
     with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen([sys.executable, "-m", "boustro.cli.main", *words], stderr=log)
+        process = subprocess.Popen([sys.executable, "-m", "boustro.apps.cli.main", *words], stderr=log)
         try:
             found = None
             while found is None:

@@ -18,12 +18,12 @@ from typing import Any
 
 import tyro
 
+from boustro.apps.batch.labeller import Opened
+from boustro.apps.batch.options import OutputOptions
+from boustro.apps.batch.predict import predict_files
 from boustro.drawing.svg import WIDTH, Scale, dots, path, picture, standalone, text, ticks
 from boustro.models.peak_memory import PeakMemory
 from boustro.output import RunOptions, give
-from boustro.serve.batch.labeller import Opened
-from boustro.serve.batch.options import OutputOptions
-from boustro.serve.batch.predict import predict_files
 from boustro.store import write_file
 from boustro.text.words import split_text
 

@@ -56,7 +56,7 @@ class Figures:
 
 def serve_boustro(folder: str, port: int) -> None:
     """Ours."""
-    from boustro.cli.main import main
+    from boustro.apps.cli.main import main
 
     main(["serve", folder, "--port", str(port)])
 

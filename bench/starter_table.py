@@ -11,9 +11,9 @@ from pathlib import Path
 
 import tyro
 
+from boustro.apps.studies.report.charts import colour_names, score_dots
 from boustro.drawing.svg import standalone
 from boustro.store import write_file
-from boustro.studies.report.charts import colour_names, score_dots
 
 READS = {"starter-forward": "forward only", "starter-backward": "backward only", "starter": "both"}
 

@@ -29,9 +29,9 @@ import torch
 import tyro
 
 from boustro import Tagger
-from boustro.live.engine import Engine
-from boustro.live.events import Standing
-from boustro.live.segment import Word
+from boustro.apps.live.engine import Engine
+from boustro.apps.live.events import Standing
+from boustro.apps.live.segment import Word
 from boustro.metrics.spans import score_entities
 from boustro.tasks.data.schemes import gold_entities
 from boustro.text.alignment import guess_spaces

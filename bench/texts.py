@@ -28,7 +28,7 @@ from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.metrics import accuracy_score, matthews_corrcoef
 
 import boustro
-from boustro.studies.core.draws import draw_all
+from boustro.apps.studies.core.draws import draw_all
 from boustro.tasks.data.texts import read_texts
 from pairs import encoders, hold_out, read_records, shown
 

@@ -21,9 +21,9 @@ from typing import Any
 import tyro
 
 import boustro
+from boustro.apps.studies.core.draws import draw_all
 from boustro.metrics.spans import extract_spans
 from boustro.store import write_file
-from boustro.studies.core.draws import draw_all
 from boustro.tasks.data.schemes import entities_to_bio, gold_entities
 from boustro.types import Entity, Sentence
 

@@ -17,11 +17,11 @@ OUTSIDE = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANG
 LEFT_OUT = ("log.md",)
 """Pages of the repository that the site has not, see mkdocs.yml; links to them are plain words there."""
 INTEGRATIONS = {
-    "boustro.integrations.sklearn": ("TaskEstimator", "TaggerClassifier", "TextClassifier", "PairClassifier",
+    "boustro.apps.integrations.sklearn": ("TaskEstimator", "TaggerClassifier", "TextClassifier", "PairClassifier",
                                      "TextRegressor", "PairRegressor"),
-    "boustro.integrations.spacy": ("make_component", "make_text_component"),
-    "boustro.integrations.presidio": ("BoustroRecognizer",),
-    "boustro.integrations.sentence_transformers": ("BoustroModule",),
+    "boustro.apps.integrations.spacy": ("make_component", "make_text_component"),
+    "boustro.apps.integrations.presidio": ("BoustroRecognizer",),
+    "boustro.apps.integrations.sentence_transformers": ("BoustroModule",),
 }  # fmt: skip
 
 

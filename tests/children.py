@@ -12,7 +12,9 @@ import traceback
 from pathlib import Path
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["boustro.cli.main", "boustro.pretrain.run", "transformers.models.gpt2.modeling_gpt2"])
+CONTEXT.set_forkserver_preload(
+    ["boustro.apps.cli.main", "boustro.pretrain.run", "transformers.models.gpt2.modeling_gpt2"]
+)
 
 
 def start(target, arguments: list[str] | None, errors: Path, *rest: object, **environment: str):
@@ -36,7 +38,7 @@ def _run(target, rest, arguments: list[str] | None, errors: str, environment: di
     os.environ.update(environment)
     multiprocessing.set_start_method("fork", force=True)  # as from a shell, for the processes that read ahead
     os.dup2(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
-    from boustro.cli.main import main
+    from boustro.apps.cli.main import main
 
     try:
         target(*rest)

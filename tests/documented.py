@@ -15,7 +15,7 @@ import subprocess
 from importlib.resources import files
 from pathlib import Path
 
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.text.tokenizers import with_special_pieces
 from conftest import SENTENCES
 
@@ -187,7 +187,7 @@ def expand(block: str, folder: Path) -> list[list[str]]:
 def arguments_of(command: list[str]) -> list[str] | None:
     """What `boustro` is given; a launcher of several processes is left out. `None` for other programs."""
     if command[0] in ("torchrun", "accelerate"):
-        return command[command.index("boustro.cli") + 1 :]
+        return command[command.index("boustro.apps.cli") + 1 :]
     return command[1:] if command[0] == "boustro" else None
 
 

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 import boustro
-from boustro.cli.known import COMMANDS
+from boustro.apps.cli.known import COMMANDS
 from boustro.encoders.spec import load_encoder
 from boustro.metrics.labels import score_labels
 from boustro.metrics.spans import score_spans
@@ -388,7 +388,7 @@ def odd_call(case: Case) -> Callable[[], Any]:
         return boustro.Tagger(encoder=lm, head="linear", device="cpu", **{"epochs": 1, **options})
 
     def sklearn(**options: Any) -> Any:
-        from boustro.integrations.sklearn import TaggerClassifier
+        from boustro.apps.integrations.sklearn import TaggerClassifier
 
         return TaggerClassifier(encoder=lm, head="linear", **{"epochs": 1, "device": "cpu", **options})
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import uvicorn
 
-from boustro.serve.guard.app import make_guard
-from boustro.serve.guard.checker import Checker
-from boustro.serve.guard.options import GuardLimits, GuardOptions
-from boustro.serve.guard.relay import Relay
-from boustro.serve.guard.upstream import Upstream
-from boustro.serve.http import HttpOptions, address_of, listen
+from boustro.apps.serve.guard.app import make_guard
+from boustro.apps.serve.guard.checker import Checker
+from boustro.apps.serve.guard.options import GuardLimits, GuardOptions
+from boustro.apps.serve.guard.relay import Relay
+from boustro.apps.serve.guard.upstream import Upstream
+from boustro.apps.serve.http import HttpOptions, address_of, listen
 from toy_tagger import ToyTagger
 
 CHUNK = {"id": "c-1", "object": "chat.completion.chunk", "created": 7, "model": "m"}

@@ -11,7 +11,7 @@ import pytest
 
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="needs Node, which is not installed")
-WEB = Path(str(files("boustro.export"))) / "web"
+WEB = Path(str(files("boustro.apps.export"))) / "web"
 RUNTIME = os.environ.get("BOUSTRO_ONNXRUNTIME_WEB", "")
 needs_runtime = pytest.mark.skipif(
     not RUNTIME, reason="needs onnxruntime-web: npm install it, and name its folder in BOUSTRO_ONNXRUNTIME_WEB"

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from boustro.apps.label.answers import AnswerFile
+from boustro.apps.label.session import Session
+from boustro.apps.label.texts import Text
 from boustro.features.vectors import Vectors
-from boustro.serve.labelling.answers import AnswerFile
-from boustro.serve.labelling.session import Session
-from boustro.serve.labelling.texts import Text
 from boustro.types import Entity, Sentence
 
 WIDTH = 24

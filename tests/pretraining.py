@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 
 
 def write_shards(folder: Path, documents: Iterable[str], *tokenizer: str) -> Path:

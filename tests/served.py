@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from boustro.serve.served import Answered, Served
+from boustro.apps.serve.served import Answered, Served
 from boustro.tasks import TASKS, task_class
 from children import finish, start, undisturbed
 from test_tasks import INPUTS, RECORDS, small

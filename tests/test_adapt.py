@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
 
 import boustro
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.encoders.spec import exact_spec, load_encoder
 from boustro.models.adaptation import adapter_fingerprint, find_adaptation
 from boustro.models.lora import LoraShape, LoraWeights, add_lora

@@ -16,7 +16,7 @@ import torch
 from additions.agreement import AgreementConfig, suits
 from additions.biaffine import Biaffine
 from additions.remote import RemoteEncoder, fingerprint
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.encoders.spec import KINDS, Kind
 from boustro.heads.options import HeadOptions, RelationOptions
 from boustro.heads.registry import HEADS, HeadKind
@@ -166,8 +166,8 @@ def test_every_command_takes_an_addition(added, tmp_path, capsys):
 def served(folder, records, answers):
     """The service gives the answers of `predict`."""
     pytest.importorskip("fastapi", reason="needs boustro[serve]")
-    from boustro.serve.models import open_model
-    from boustro.serve.served import name_folders
+    from boustro.apps.serve.models import open_model
+    from boustro.apps.serve.served import name_folders
     from test_serve import ask, client_of
 
     named = name_folders([str(folder)])

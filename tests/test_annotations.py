@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import boustro
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.tasks.check import report_files
 from boustro.tasks.data import annotations, load_data, read_data
 from boustro.tasks.data.annotations import TOOLS, plain_records
@@ -356,7 +356,7 @@ def test_accepted_suggestions_are_what_the_tagger_said(form, tagger, file, tmp_p
 
 @pytest.mark.parametrize("form", TOOLS)
 def test_a_suggesting_run_resumes_to_the_same_bytes(form, tagger, file, tmp_path, monkeypatch):
-    from boustro.serve.batch import growing, predict
+    from boustro.apps.batch import growing, predict
 
     _, folder = tagger
     texts = file("t.txt", "\n".join(LINES) + "\n")

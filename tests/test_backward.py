@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.encoders.spec import load_encoder
 from boustro.pretrain.trainer import PretrainTrainer
 from boustro.roads import backward as steps

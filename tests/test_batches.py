@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from boustro.cli.main import main
-from boustro.serve.batch.growing import grow
-from boustro.serve.batch.rows import form_of, in_batches, read_rows
-from boustro.serve.batch.tables import read_table, write_table
+from boustro.apps.batch.growing import grow
+from boustro.apps.batch.rows import form_of, in_batches, read_rows
+from boustro.apps.batch.tables import read_table, write_table
+from boustro.apps.cli.main import main
 from boustro.tasks.tagger import Tagger
 from children import finish, start
 from served import TAGGED, plain, same
@@ -30,7 +30,7 @@ BATCH = 256  # rows: `TEXTS` are several batches
 
 @pytest.fixture(autouse=True)
 def several_batches(monkeypatch):
-    monkeypatch.setattr("boustro.serve.batch.predict.ROWS", BATCH)
+    monkeypatch.setattr("boustro.apps.batch.predict.ROWS", BATCH)
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +168,7 @@ def test_several_processes_keep_the_order(folder, tmp_path):
 
 def killed_in_batch(number: int, fast: bool = True) -> None:
     """kill -9 in the middle of the batch of this number, with the state saved after every batch."""
-    from boustro.serve.batch import growing, predict
+    from boustro.apps.batch import growing, predict
 
     growing.SAVE_SECONDS, predict.ROWS = 0.0, BATCH
     original, calls = Tagger.answer_inputs, []
@@ -238,7 +238,7 @@ def test_another_run_is_not_resumed_and_nothing_is_replaced(folder, tmp_path, ca
 
 def signalled_in_batch(number: int, name: str) -> None:
     """A signal in the middle of the batch of this number, with the state saved once a second."""
-    from boustro.serve.batch import predict
+    from boustro.apps.batch import predict
 
     predict.ROWS = BATCH
     original, calls = Tagger.answer_inputs, []
@@ -283,7 +283,7 @@ def test_an_interrupted_batch_says_what_is_kept_and_the_same_command_goes_on(fol
 
 def signalled_after_a_shard() -> None:
     """Ctrl-C when a shard is answered, and before the next is begun."""
-    from boustro.serve.batch import shards
+    from boustro.apps.batch import shards
 
     original = shards.run_shards
 
@@ -314,7 +314,7 @@ def held(log: str, *rows: int) -> None:
     import ctypes
     import gc
 
-    from boustro.serve.batch.growing import Growing
+    from boustro.apps.batch.growing import Growing
 
     add, left = Growing.add, list(rows)
 
@@ -347,7 +347,7 @@ def measured(log: str) -> None:
     """The peak of memory, in kB, is written down after every batch."""
     import resource
 
-    from boustro.serve.batch.growing import Growing
+    from boustro.apps.batch.growing import Growing
 
     add = Growing.add
 
@@ -519,7 +519,7 @@ def test_ray_does_what_one_process_does_although_an_actor_and_the_driver_are_kil
 def logged_job(log: str) -> None:
     """Jobs that write down every shard that they have finished, and their process."""
     os.environ["BOUSTRO_TEST_LOG"] = log
-    from boustro.serve.batch import shards
+    from boustro.apps.batch import shards
 
     shards.Worker = LoggedWorker
 
@@ -528,7 +528,7 @@ class LoggedWorker:
     """`shards.Worker`, and a line in a file for every shard."""
 
     def __init__(self, job) -> None:
-        from boustro.serve.batch.shards import Worker
+        from boustro.apps.batch.shards import Worker
 
         self.worker, self.log = Worker(job), os.environ["BOUSTRO_TEST_LOG"]
 

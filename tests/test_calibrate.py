@@ -9,7 +9,7 @@ import torch
 from tests.test_crf_spans import spans_of
 
 import boustro
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.heads.crf.layer import CRF
 from boustro.tasks.calibrate import GRID, best_temperature
 from boustro.tasks.folds import left_out

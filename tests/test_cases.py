@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from boustro.apps.studies.compare.cases import GROUPS, MAX_BROKEN, MAX_FIXED, MAX_WORDS, OTHERS, Answers, case_study
+from boustro.apps.studies.compare.results import read_answers
+from boustro.apps.studies.core.cells import Cell
+from boustro.apps.studies.core.systems import System
 from boustro.metrics.buckets import Training
 from boustro.metrics.spans import extract_spans
 from boustro.store import write_manifest
-from boustro.studies.compare.cases import GROUPS, MAX_BROKEN, MAX_FIXED, MAX_WORDS, OTHERS, Answers, case_study
-from boustro.studies.compare.results import read_answers
-from boustro.studies.core.cells import Cell
-from boustro.studies.core.systems import System
 from boustro.types import Entity, Sentence
 
 START, BEFORE_AND, AFTER_AND, UNSEEN, LONG = GROUPS

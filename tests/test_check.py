@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.tasks.check import report_files
 from boustro.tasks.data import load_data
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from boustro.cli.arguments import prepare
-from boustro.cli.known import COMMANDS, GROUPS, usage
-from boustro.cli.main import main, set_environment
-from boustro.cli.usage import check_words
+from boustro.apps.cli.arguments import prepare
+from boustro.apps.cli.known import COMMANDS, GROUPS, usage
+from boustro.apps.cli.main import main, set_environment
+from boustro.apps.cli.usage import check_words
 from boustro.tasks.data import read_data
 from boustro.tasks.data.conll import format_conll, format_document
 from boustro.tasks.data.schemes import gold_entities
@@ -52,7 +52,7 @@ def fails(capsys, *arguments):
 
 def test_help_is_instant_and_does_not_import_torch():
     started = time.monotonic()
-    code = "import sys; from boustro.cli.main import main; main(['--help']); sys.exit('torch' in sys.modules)"
+    code = "import sys; from boustro.apps.cli.main import main; main(['--help']); sys.exit('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0 and done.stdout == usage() + "\n"
     assert time.monotonic() - started < 5
@@ -62,7 +62,7 @@ def test_help_is_instant_and_does_not_import_torch():
 
 
 def test_every_command_has_help_for_which_nothing_slow_is_imported():
-    code = "import sys; from boustro.cli.main import main; [main([name, '--help']) for name in sys.argv[1:]]"
+    code = "import sys; from boustro.apps.cli.main import main; [main([name, '--help']) for name in sys.argv[1:]]"
     code += "; print(*sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code, *COMMANDS], capture_output=True, text=True, check=False)
     assert re.findall(r"^usage: boustro (\S+)", done.stdout, re.MULTILINE) == [*COMMANDS]
@@ -96,7 +96,7 @@ def test_too_little_memory_is_no_bug_of_ours(monkeypatch, capsys):
     def doctor() -> None:
         raise MemoryError("Unable to allocate 9 TiB")
 
-    monkeypatch.setattr("boustro.cli.doctor.doctor", doctor)
+    monkeypatch.setattr("boustro.apps.cli.doctor.doctor", doctor)
     assert "not enough memory (Unable to allocate 9 TiB)" in fails(capsys, "doctor")
 
 

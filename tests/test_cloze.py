@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.generation.both_ends.filling import surer, write
 from boustro.generation.both_ends.pair import Ends, Pair
 from cloze import ClozeHead

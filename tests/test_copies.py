@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import boustro
-from boustro.integrations.sklearn import TaggerClassifier
+from boustro.apps.integrations.sklearn import TaggerClassifier
 from labelled import DATA
 
 X, Y = [words for words, _ in DATA], [tags for _, tags in DATA]

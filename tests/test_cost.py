@@ -5,7 +5,7 @@ import re
 import pytest
 
 from boustro import load_encoder
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.encoders.transformer import parse_layers
 
 WORDS = ["Ada", "left", "Paris", "on", "Friday", "."]

@@ -5,8 +5,8 @@ import io
 import json
 
 import boustro
-from boustro.cli.main import main
-from boustro.serve.batch.csv_rows import csv_head, csv_rows
+from boustro.apps.batch.csv_rows import csv_head, csv_rows
+from boustro.apps.cli.main import main
 
 LINES = ['In Vellmar it "rained", twice.', "=1+1", "It rained.", "@Ada; +1", "-", "żółw,🐢"]
 

@@ -8,7 +8,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from boustro import load_encoder
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.encoders import described
 from boustro.encoders.described import advice, perplexities
 from boustro.encoders.probe import PARAGRAPH

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from boustro import Classifier, PairClassifier, TextRegressor
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.options import OptionError
 from boustro.tasks.data import dialect, load_data
 from boustro.tasks.data.exported import ADDRESSES

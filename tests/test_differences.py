@@ -9,12 +9,12 @@ import re
 import pytest
 from rich.console import Console
 
+from boustro.apps.studies.compare.report import REPORT
+from boustro.apps.studies.compare.results import DRAWS, DRAWS_EACH, correct_gaps
+from boustro.apps.studies.core.cells import find_cells
+from boustro.apps.studies.core.run import write_report
 from boustro.heads.registry import HEADS
 from boustro.metrics.significance import Difference
-from boustro.studies.compare.report import REPORT
-from boustro.studies.compare.results import DRAWS, DRAWS_EACH, correct_gaps
-from boustro.studies.core.cells import find_cells
-from boustro.studies.core.run import write_report
 from boustro.tasks.data import read_data
 from boustro.tasks.data.schemes import flatten_entities, gold_entities
 from boustro.types import Entity, Sentence

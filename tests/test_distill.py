@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import boustro
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.heads.crf.layer import CRF
 from boustro.tasks.data import read_data
 from boustro.tasks.data.texts import read_texts

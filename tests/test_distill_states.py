@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.encoders.spec import load_encoder
 from boustro.roads import distill_states
 from generators import write_masked_lm

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from boustro.cli.known import COMMANDS
-from boustro.cli.main import main
+from boustro.apps.cli.known import COMMANDS
+from boustro.apps.cli.main import main
 from boustro.options import check_options
 from documented import arguments_of, expand, make_folder, run_block
 
@@ -66,8 +66,10 @@ def here(placeholders, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", BLOCKS, ids=lambda name: name[:60])
 def test_options_of_commands_shown_are_taken(name, here, monkeypatch):
-    monkeypatch.setattr("boustro.cli.arguments.call", check_options)
-    monkeypatch.setattr("boustro.cli.usage.check_places", lambda *given: None)  # commands before them make the files
+    monkeypatch.setattr("boustro.apps.cli.arguments.call", check_options)
+    monkeypatch.setattr(
+        "boustro.apps.cli.usage.check_places", lambda *given: None
+    )  # commands before them make the files
     commands = [arguments for command in expand(BLOCKS[name], here) if (arguments := arguments_of(command)) is not None]
     for arguments in commands:
         assert main(arguments) == 0, " ".join(arguments)
@@ -114,8 +116,8 @@ def test_links_between_pages_lead_somewhere():
 
 
 def test_the_page_of_options_is_what_the_options_are():
-    """`python -m boustro.cli.tables > docs/options.md` writes it anew."""
-    from boustro.cli.tables import page
+    """`python -m boustro.apps.cli.tables > docs/options.md` writes it anew."""
+    from boustro.apps.cli.tables import page
 
     assert (ROOT / "docs/options.md").read_text("utf-8") == page()
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.text.documents import read_arriving, read_documents, read_lines
 
 COMPRESSORS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boustro.studies.core.draws import draw_all, entity_types, paper_draw, short_types
+from boustro.apps.studies.core.draws import draw_all, entity_types, paper_draw, short_types
 from boustro.types import Sentence
 
 TAGS = ("O", "B-A", "I-A", "B-B", "I-B", "B-C", "I-C")

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.text.duplicates import RUNS_AT_ONCE, NearDuplicates
 
 WORDS = [f"word{number}" for number in range(500)]

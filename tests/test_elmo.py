@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import boustro
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.encoders.spec import exact_spec, load_encoder
 from boustro.models.elmo import PAPER_FILTERS, CharCNN, Elmo, ElmoLM, ElmoShape, load_elmo, spell
 from boustro.roads.elmo import make_tensors

@@ -8,7 +8,7 @@ import torch
 from scipy.stats import pearsonr, spearmanr
 
 import boustro
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.heads.embedding import contrast, cosent
 from boustro.heads.statistics import first_component, pool_words, remove_component
 from boustro.store import write_folder

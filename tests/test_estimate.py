@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import boustro
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.tasks import estimate as module
 from boustro.tasks.estimate import KEY, said
 

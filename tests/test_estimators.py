@@ -13,7 +13,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from boustro.integrations import sklearn as ours
+from boustro.apps.integrations import sklearn as ours
 
 TEXTS = [
     f"{name} {verb} the {thing}."
@@ -123,7 +123,7 @@ def folders(tiny_pair, tmp_path_factory):
 
 def component(folder, **config):
     spacy = pytest.importorskip("spacy")
-    import boustro.integrations.spacy  # noqa: F401 (an installed package is found by its entry point)
+    import boustro.apps.integrations.spacy  # noqa: F401 (an installed package is found by its entry point)
 
     nlp = spacy.blank("en")
     nlp.add_pipe("boustro_text", config={"model": str(folder), **config})

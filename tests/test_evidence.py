@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import boustro
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.tasks.answers import Answer
 from boustro.tasks.evidence import vote
 from boustro.types import Entity, Sentence

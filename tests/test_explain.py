@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import boustro
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.heads.inputs import Inputs
 from boustro.heads.training import predict_inputs
 from boustro.tasks.explain import LONGEST, by_stream, explain

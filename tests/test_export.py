@@ -5,13 +5,13 @@ import json
 import numpy as np
 import pytest
 
-from boustro.export import check
-from boustro.export.check import agreement
-from boustro.export.options import ExportOptions
-from boustro.export.run import export_folder, open_exact
-from boustro.runtime import load
-from boustro.runtime.graph import check_graph
-from boustro.runtime.head import GRAPHS, Graph, GraphHead
+from boustro.apps.export import check
+from boustro.apps.export.check import agreement
+from boustro.apps.export.options import ExportOptions
+from boustro.apps.export.run import export_folder, open_exact
+from boustro.apps.runtime import load
+from boustro.apps.runtime.graph import check_graph
+from boustro.apps.runtime.head import GRAPHS, Graph, GraphHead
 from boustro.store import write_manifest
 from boustro.tasks import EXPORT, TASKS, task_class
 from boustro.tasks.answers import Answer
@@ -225,7 +225,7 @@ def test_lms_that_see_both_sides_are_the_same_in_an_export(spec, world, tmp_path
 
 
 def test_large_weights_stand_beside_their_graph(tagger_folder, exported, tmp_path, monkeypatch):
-    monkeypatch.setattr("boustro.export.onnx.LARGE", 1)
+    monkeypatch.setattr("boustro.apps.export.onnx.LARGE", 1)
     export_folder(tagger_folder, tmp_path / "out", ExportOptions(sentences=20))
     assert {"lm0.onnx.data", "lm1.onnx.data", "head.onnx.data"} <= {file.name for file in (tmp_path / "out").iterdir()}
     assert load(tmp_path / "out").predict(TEXTS) == load(exported).predict(TEXTS)

@@ -11,19 +11,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
+from boustro.apps.export.characters import classes, folds
+from boustro.apps.export.options import ExportOptions
+from boustro.apps.export.page import MAGIC, bundle, html_page, model_file, write_module
+from boustro.apps.export.run import export_folder
+from boustro.apps.runtime import load
 from boustro.encoders.codes import encode_vectors
 from boustro.encoders.pooled import PooledEncoder
 from boustro.encoders.windows import plan_windows
 from boustro.encoders.word_means import WordMeans
-from boustro.export.characters import classes, folds
-from boustro.export.options import ExportOptions
-from boustro.export.page import MAGIC, bundle, html_page, model_file, write_module
-from boustro.export.run import export_folder
 from boustro.heads.crf.decode import best_path, make_chain, posteriors
 from boustro.heads.crf.tags import valid_transitions
 from boustro.metrics.spans import extract_spans
-from boustro.runtime import load
 from boustro.store import write_folder
 from boustro.tasks import EXPORT
 from boustro.text.alignment import Aligner

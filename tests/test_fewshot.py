@@ -7,15 +7,15 @@ import shutil
 import numpy as np
 import pytest
 
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
+from boustro.apps.studies.fewshot.heads import resolve_head
+from boustro.apps.studies.fewshot.options import ShotOptions
+from boustro.apps.studies.fewshot.report import curve_figure, scores, shots_table, summary, verdict
+from boustro.apps.studies.fewshot.study import ShotStudy, compare_points
+from boustro.apps.studies.report.blocks import Figure
 from boustro.features.vectors import VectorReader, vector_source
 from boustro.heads.closed_form import CLOSED_FORMS
 from boustro.heads.registry import HEADS
-from boustro.studies.fewshot.heads import resolve_head
-from boustro.studies.fewshot.options import ShotOptions
-from boustro.studies.fewshot.report import curve_figure, scores, shots_table, summary, verdict
-from boustro.studies.fewshot.study import ShotStudy, compare_points
-from boustro.studies.report.blocks import Figure
 from boustro.tasks.data.conll import format_conll
 from boustro.tasks.labellings import TagLabelling
 from boustro.types import Sentence

@@ -10,7 +10,7 @@ import torch
 
 import boustro
 import children
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.encoders.fused import lms_of, towers_of
 from boustro.encoders.spec import exact_spec, load_encoder
 from boustro.models.fusion import CLOZE, FUSIONS, READING, Cloze, FusionShape, TiedHead, load_fusion

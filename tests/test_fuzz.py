@@ -45,9 +45,9 @@ def no_training(monkeypatch):
     """Runs stop where long work would begin."""
     import uvicorn
 
+    import boustro.apps.studies.core.cells
+    import boustro.apps.studies.language.build
     import boustro.heads.solve
-    import boustro.studies.core.cells
-    import boustro.studies.language.build
     import boustro.text.shards
 
     def refuse(*arguments, **options):
@@ -56,7 +56,7 @@ def no_training(monkeypatch):
     monkeypatch.setattr(uvicorn.Server, "run", refuse)
     monkeypatch.setattr("webbrowser.open", refuse)
     train_head, train = boustro.heads.solve.train_head, PretrainTrainer.train
-    monkeypatch.setattr(boustro.studies.core.cells, "compute_cells", refuse)  # the demo's
+    monkeypatch.setattr(boustro.apps.studies.core.cells, "compute_cells", refuse)  # the demo's
     monkeypatch.setattr(boustro.text.shards, "ProcessPoolExecutor", refuse)
 
     def train_little(self, **given):
@@ -68,7 +68,7 @@ def no_training(monkeypatch):
         return train_head(*given, **named) if getattr(given[0].options, "epochs", 0) <= 2 else refuse()
 
     monkeypatch.setattr(boustro.heads.solve, "train_head", train_short)
-    monkeypatch.setattr(boustro.studies.language.build, "compute_cells", refuse)
+    monkeypatch.setattr(boustro.apps.studies.language.build, "compute_cells", refuse)
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import json
 import numpy as np
 import pytest
 
-from boustro.cli.main import main
-from boustro.studies.geometry.map import OTHER, page, project
-from boustro.studies.geometry.measures import measure, pair_parts, read_word_pairs
+from boustro.apps.cli.main import main
+from boustro.apps.studies.geometry.map import OTHER, page, project
+from boustro.apps.studies.geometry.measures import measure, pair_parts, read_word_pairs
 
 WORDS = ["the", "ox", "turns", "The", "plough", "the", "field", "the", "ox", "the"]
 LENGTHS = [4, 1, 5]

@@ -7,10 +7,10 @@ import time
 
 import pytest
 
+from boustro.apps.studies.compare.comparison import Comparison
+from boustro.apps.studies.core import systems
+from boustro.apps.studies.core.systems import short_specs, variant_labels
 from boustro.models.peak_memory import PeakMemory
-from boustro.studies.compare.comparison import Comparison
-from boustro.studies.core import systems
-from boustro.studies.core.systems import short_specs, variant_labels
 from boustro.tasks.config import TaggerConfig
 from boustro.tasks.data import read_data
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from boustro.serve.batch import growing, shards
-from boustro.serve.batch.growing import grow
+from boustro.apps.batch import growing, shards
+from boustro.apps.batch.growing import grow
 
 PROBLEM = {"place": "a:1", "error": "none"}
 

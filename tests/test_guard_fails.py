@@ -15,8 +15,8 @@ pytest.importorskip("openai", reason="needs the openai client: pip install opena
 import httpx
 import openai
 
+from boustro.apps.serve.guard.options import GuardLimits, GuardOptions, check_upstream
 from boustro.options import OptionError
-from boustro.serve.guard.options import GuardLimits, GuardOptions, check_upstream
 from guarded import CHUNK, delta, finish, guarding, message
 from test_guard import chat, client_of, guards, running, streamed, upstream  # noqa: F401 (fixtures)
 from toy_tagger import ToyTagger

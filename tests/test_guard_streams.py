@@ -11,7 +11,7 @@ pytest.importorskip("openai", reason="needs the openai client: pip install opena
 
 import openai
 
-from boustro.live.redactor import Redactor
+from boustro.apps.live.redactor import Redactor
 from guarded import FakeUpstream, delta, finish, guarding
 from test_redactor import chunked
 from toy_tagger import NAMES, ToyTagger

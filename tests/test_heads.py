@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import boustro
-from boustro.cli.arguments import refuse_other_heads
+from boustro.apps.cli.arguments import refuse_other_heads
 from boustro.heads.options import SequenceOptions, TagOptions
 from boustro.heads.registry import HEADS, make_head
 from boustro.metrics.labels import LabelScore

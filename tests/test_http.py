@@ -14,8 +14,8 @@ pytest.importorskip("fastapi", reason="needs boustro[serve]")
 
 from starlette.testclient import TestClient
 
+from boustro.apps.serve.http import HttpOptions, Refused, listen, make_app, require_serve, run_app
 from boustro.options import OptionError
-from boustro.serve.http import HttpOptions, Refused, listen, make_app, require_serve, run_app
 
 OWN = "http://127.0.0.1:8000"
 

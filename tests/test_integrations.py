@@ -21,7 +21,7 @@ TEXTS = ["In Vellmar it rained.\n\n Professor Ada  Calloway sold umbrellas.", ""
 @pytest.fixture
 def nlp(tagger_folder):
     spacy = pytest.importorskip("spacy")
-    import_module("boustro.integrations.spacy")  # an installed package is found by its entry point
+    import_module("boustro.apps.integrations.spacy")  # an installed package is found by its entry point
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
     nlp.add_pipe("boustro", config={"tagger": str(tagger_folder)})
@@ -118,7 +118,7 @@ def test_a_spacy_pipeline_finds_lms_that_have_moved(tagger_folder, tiny_pair, tm
 
 def test_a_shipped_encoder_travels_by_its_name(tmp_path, monkeypatch):
     spacy = pytest.importorskip("spacy")
-    import_module("boustro.integrations.spacy")
+    import_module("boustro.apps.integrations.spacy")
     boustro.Tagger("starter-forward", "linear", epochs=1, cache=False).fit(DATA).save_pretrained(tmp_path / "ner")
     nlp = spacy.blank("en")
     nlp.add_pipe("boustro", config={"tagger": str(tmp_path / "ner")})
@@ -190,15 +190,15 @@ def test_a_missing_library_is_asked_for_with_its_command(library, advice, monkey
     for name in [m for m in sys.modules if m.partition(".")[0] == library]:
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.setitem(sys.modules, library, None)
-    monkeypatch.delitem(sys.modules, f"boustro.integrations.{library}", raising=False)
+    monkeypatch.delitem(sys.modules, f"boustro.apps.integrations.{library}", raising=False)
     with pytest.raises(ImportError, match=f"pip install .*{advice}"):
-        import_module(f"boustro.integrations.{library}")
+        import_module(f"boustro.apps.integrations.{library}")
 
 
 @pytest.fixture
 def make(tiny_pair):
     pytest.importorskip("sklearn")
-    from boustro.integrations.sklearn import TaggerClassifier
+    from boustro.apps.integrations.sklearn import TaggerClassifier
 
     return lambda **options: TaggerClassifier(tiny_pair, **{"head": "linear", "lr": 1e-2, "dropout": 0.0, **options})
 

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boustro.cli.main import main
-from boustro.serve.batch.rows import read_rows
+from boustro.apps.batch.rows import read_rows
+from boustro.apps.cli.main import main
 from boustro.tasks.data import load_data
 from boustro.tasks.data.pairs import read_pairs
 from boustro.tasks.data.questions import read_questions

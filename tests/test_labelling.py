@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 
 import boustro
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
+from boustro.apps.label.answers import Answer, AnswerFile
+from boustro.apps.label.background import Background, Source
+from boustro.apps.label.curve import Point, is_due, session_curve
+from boustro.apps.label.options import LabelOptions
+from boustro.apps.label.session import Session
+from boustro.apps.label.start import make_source, next_command
+from boustro.apps.label.texts import read_to_label
+from boustro.apps.studies.labelling.report import simulation_curves
+from boustro.apps.studies.labelling.simulate import cost, read_gold
 from boustro.encoders.windows import group_sentences
 from boustro.options import OptionError
 from boustro.output import DEFAULT_RUN
-from boustro.serve.labelling.answers import Answer, AnswerFile
-from boustro.serve.labelling.background import Background, Source
-from boustro.serve.labelling.curve import Point, is_due, session_curve
-from boustro.serve.labelling.options import LabelOptions
-from boustro.serve.labelling.session import Session
-from boustro.serve.labelling.start import make_source, next_command
-from boustro.serve.labelling.texts import read_to_label
-from boustro.studies.labelling.report import simulation_curves
-from boustro.studies.labelling.simulate import cost, read_gold
 from boustro.tasks.data.conll import format_conll, format_document
 from boustro.tasks.data.reading import DEFAULT_OPTIONS
 from boustro.types import Entity
@@ -146,7 +146,7 @@ def test_a_session_that_was_killed_comes_back_with_its_curve(work):
 
 
 def test_only_a_pool_is_encoded_and_more_when_it_is_answered(tiny_lm, tmp_path, monkeypatch):
-    from boustro.serve.labelling import background
+    from boustro.apps.label import background
 
     monkeypatch.setattr(background, "CHUNK_SENTENCES", 4)
     with AnswerFile(tmp_path / "answers.jsonl").open() as file:
@@ -161,7 +161,7 @@ def test_only_a_pool_is_encoded_and_more_when_it_is_answered(tiny_lm, tmp_path, 
 
 
 def test_a_document_is_encoded_at_once(tiny_lm, tmp_path, monkeypatch):
-    from boustro.serve.labelling import background
+    from boustro.apps.label import background
 
     monkeypatch.setattr(background, "CHUNK_SENTENCES", 4)
     answered, parts = Answer(texts(12)[7].sentence, ()), []

@@ -6,10 +6,10 @@ import time
 import pytest
 from fastapi.testclient import TestClient
 
-from boustro.serve.http import HttpOptions
-from boustro.serve.labelling import app as app_module
-from boustro.serve.labelling.app import LabellingApp, _around
-from boustro.serve.labelling.background import Background, Source
+from boustro.apps.label import app as app_module
+from boustro.apps.label.app import LabellingApp, _around
+from boustro.apps.label.background import Background, Source
+from boustro.apps.serve.http import HttpOptions
 from boustro.types import Entity, Sentence
 from labelling import answer, right, session_at
 
@@ -178,7 +178,7 @@ def test_compare_with_gold(tmp_path):
 
 
 def test_a_full_disk_is_said_and_nothing_is_lost(client, monkeypatch):
-    from boustro.serve.labelling import answers
+    from boustro.apps.label import answers
 
     def full(path, data):
         raise OSError(28, "No space left on device", str(path))

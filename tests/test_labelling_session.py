@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boustro.serve.labelling import answers as answers_module
-from boustro.serve.labelling.answers import AnswerFile
-from boustro.serve.labelling.curve import measure, retrace
-from boustro.serve.labelling.incremental import LiveTagger
-from boustro.serve.labelling.session import Session, Stale
+from boustro.apps.label import answers as answers_module
+from boustro.apps.label.answers import AnswerFile
+from boustro.apps.label.curve import measure, retrace
+from boustro.apps.label.incremental import LiveTagger
+from boustro.apps.label.session import Session, Stale
 from boustro.tasks.data import load_data
 from boustro.types import Entity, Sentence
 from children import finish, start

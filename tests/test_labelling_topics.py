@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 
 import boustro
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
+from boustro.apps.label.answers import AnswerFile
+from boustro.apps.label.background import Background
+from boustro.apps.label.curve import measure
+from boustro.apps.label.manner import SPANS, TOPIC, TOPICS, manner_of
+from boustro.apps.label.options import LabelOptions
+from boustro.apps.label.session import Session
+from boustro.apps.label.start import folder_beside, make_source, next_command
+from boustro.apps.label.texts import read_whole
 from boustro.options import OptionError
 from boustro.output import DEFAULT_RUN
-from boustro.serve.labelling.answers import AnswerFile
-from boustro.serve.labelling.background import Background
-from boustro.serve.labelling.curve import measure
-from boustro.serve.labelling.manner import SPANS, TOPIC, TOPICS, manner_of
-from boustro.serve.labelling.options import LabelOptions
-from boustro.serve.labelling.session import Session
-from boustro.serve.labelling.start import folder_beside, make_source, next_command
-from boustro.serve.labelling.texts import read_whole
 from boustro.tasks.data.reading import DEFAULT_OPTIONS
 from labelling import on_disk, vectors
 

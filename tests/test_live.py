@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boustro import Tagger
+from boustro.apps.live.cut import cut_inputs
+from boustro.apps.live.events import MOST_DELAY
+from boustro.apps.live.rows import Row, Words
+from boustro.apps.live.segment import Word
+from boustro.apps.live.vectors import Vectors
 from boustro.heads.versions import Versions
-from boustro.live.cut import cut_inputs
-from boustro.live.events import MOST_DELAY
-from boustro.live.rows import Row, Words
-from boustro.live.segment import Word
-from boustro.live.vectors import Vectors
 from boustro.text.alignment import guess_spaces
 from boustro.types import Sentence
 from labelled import DATA
@@ -196,7 +196,7 @@ def test_memory_does_not_grow(make):
 @pytest.mark.parametrize("kind", ["pair", "forward only", "block", "without a CRF"])
 @pytest.mark.parametrize("delay", [0, 3])
 def test_an_entity_without_an_end_is_final_in_parts(make, monkeypatch, kind, delay):
-    monkeypatch.setattr("boustro.live.tracks.MOST_WORDS", 20)
+    monkeypatch.setattr("boustro.apps.live.tracks.MOST_WORDS", 20)
     tagger = deepcopy(make(kind))
     last = [m for m in tagger.head.body.modules() if isinstance(m, torch.nn.Linear)][-1]
     with torch.no_grad():
@@ -281,7 +281,7 @@ def test_what_is_cut_is_what_a_stream_reads(tiny_pair):
     encoder = tagger.encoder()
     inputs = tagger.inputs(sentences)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("boustro.live.cut.DELAYS", (2,))
+        patch.setattr("boustro.apps.live.cut.DELAYS", (2,))
         cut, counts = cut_inputs(encoder, "sentence", sentences, inputs, seed=1)
     assert list(counts.values()) == [1]
     whole_spaces = guess_spaces(sentences[0].words)
@@ -313,9 +313,9 @@ def test_a_batch_has_one_version_of_a_sentence():
 @pytest.mark.parametrize("kind", ["memory of the training data", "pooled mentions"])
 def test_a_text_is_cut_as_an_engine_reads_it_word_by_word(make, kind, monkeypatch):
     """In blocks as alone; of the mentions of a word those count that are final, near enough, and in its row."""
-    monkeypatch.setattr("boustro.live.cut.DELAYS", (2,))
-    monkeypatch.setattr("boustro.live.cut.BLOCK_WORDS", 20)
-    monkeypatch.setattr("boustro.live.vectors.MENTION_WORDS", 6)
+    monkeypatch.setattr("boustro.apps.live.cut.DELAYS", (2,))
+    monkeypatch.setattr("boustro.apps.live.cut.BLOCK_WORDS", 20)
+    monkeypatch.setattr("boustro.apps.live.vectors.MENTION_WORDS", 6)
     texts = ["Ada left Lisse .", "Ada saw Ada and Lisse .", "Ada and Ada left ."]
     sentences = [Sentence(tuple(text.split()), document="d") for text in texts]
     flat = [word for sentence in sentences for word in sentence.words]

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from boustro import Classifier, Tagger
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from world import run
 
 TEXT = "Ada Brandt left Vellmar .\nIn Lisse it rained . “Ada” 👩‍👧 sold boats ."

@@ -11,10 +11,10 @@ from world import run
 
 pytest.importorskip("lm_eval", reason="needs lm-evaluation-harness: pip install 'boustro[harness]'")
 
+from boustro.apps.harness.model import CUT, BoustroLM
+from boustro.apps.harness.run import Question, accuracy_of, answer
+from boustro.apps.harness.tasks import known_tasks, open_task
 from boustro.generation.choices import SCORES
-from boustro.generation.harness.model import CUT, BoustroLM
-from boustro.generation.harness.run import Question, accuracy_of, answer
-from boustro.generation.harness.tasks import known_tasks, open_task
 
 QUESTIONS = [
     {"question": "The ferry leaves", "choices": ["at seven", "the baker", "nine boats in winter"], "answer": 0},

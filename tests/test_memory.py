@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import boustro
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.encoders.codes import CodedVectors, deal_out, encode_vectors
 from boustro.encoders.pooled import PooledEncoder, pool_mean, with_mentions
 from boustro.encoders.spec import check_spec, exact_spec, load_encoder, spec_fingerprint

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from boustro.cli.known import COMMANDS
+from boustro.apps.cli.known import COMMANDS
 from labelled import rows
 from world import LABELLED, format_conll, run
 
@@ -81,7 +81,7 @@ BEFORE_LOADING = (
 
 def test_nothing_is_loaded_before_options_and_targets_were_looked_at(place):
     code = (
-        "import json, sys\nfrom boustro.cli.main import main\n"
+        "import json, sys\nfrom boustro.apps.cli.main import main\n"
         "for words in json.loads(sys.argv[1]):\n"
         "    assert main(words) in (1, 2) and not {'torch', 'transformers'} & {*sys.modules}, words\n"
     )
@@ -95,7 +95,7 @@ def test_nothing_is_loaded_before_the_paths_were_looked_at(tmp_path):
     lines = [list(shlex.split(known.examples[-1])) for known in COMMANDS.values() if known.group]
     lines = [words for words in lines if words[0] not in ("demo", "cache", "doctor")]
     code = (
-        "import json, sys\nfrom boustro.cli.main import main\n"
+        "import json, sys\nfrom boustro.apps.cli.main import main\n"
         "for words in json.loads(sys.argv[1]):\n"
         "    assert main(words) == 1, words\n"
         "    assert not {'torch', 'transformers'} & {*sys.modules}, words\n"

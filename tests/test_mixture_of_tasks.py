@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.generation.models import open_lm
 from boustro.roads.options import MixtureOptions, Seq2SeqConfig
 from boustro.roads.prompted import Mixture, Pair, PairReader

@@ -9,7 +9,7 @@ import pytest
 from huggingface_hub import constants
 
 from boustro import names
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.encoders.spec import check_spec, exact_spec, load_encoder, spec_fingerprint, split_revision
 from boustro.names import locate_model
 from boustro.text.tokenizers import load_tokenizer

@@ -44,7 +44,7 @@ def test_options_of_other_heads_that_an_old_folder_has_are_none():
 
 def test_cards_hub_and_spacy_read_old_folders_too(tmp_path):
     pytest.importorskip("spacy")
-    from boustro.integrations.spacy import TaggerComponent
+    from boustro.apps.integrations.spacy import TaggerComponent
 
     folder = shutil.copytree(FOLDERS / "tagger-0.1", tmp_path / "old")
     types = ("LOC", "MISC", "ORG", "PER")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import boustro
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.heads.registry import HEADS
 from boustro.options import Count, Dropout, Positive, Range, Seed, check_options
 from boustro.tasks.config import TaggerConfig

@@ -5,8 +5,8 @@ import json
 import pytest
 
 import boustro
-from boustro.cli.main import main
-from boustro.studies.compare.comparison import Comparison
+from boustro.apps.cli.main import main
+from boustro.apps.studies.compare.comparison import Comparison
 from boustro.tasks.data.texts import read_texts
 from boustro.types import Sentence
 

@@ -5,7 +5,7 @@ import sys
 from importlib.resources import files
 
 import boustro
-from boustro.cli.known import usage
+from boustro.apps.cli.known import usage
 
 
 def test_dir_lists_the_public_names_before_they_are_used():

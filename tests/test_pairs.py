@@ -9,7 +9,7 @@ import torch
 from scipy.stats import pearsonr, spearmanr
 
 import boustro
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.heads.options import PairOptions
 from boustro.heads.pairs import SIDE_FEATURES, Comparison
 from boustro.metrics.similarity import score_correlation

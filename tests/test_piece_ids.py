@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.encoders.spec import load_encoder
 from boustro.generation.both_ends.pair import Pair
 from boustro.generation.models import open_lm

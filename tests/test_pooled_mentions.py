@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import boustro
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.encoders.cache import features_to_write
 from boustro.encoders.pooled import PooledEncoder, number_mentions, pool_mean, with_mentions
 from boustro.encoders.spec import load_encoder

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoConfig, AutoModelForMaskedLM
 
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.models.masked import encode
 from boustro.models.presets import BIGLM, make_masked_config
 from boustro.names import locate_model

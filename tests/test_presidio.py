@@ -19,7 +19,7 @@ def tagger(tagger_folder):
 
 @pytest.fixture
 def make(tagger):
-    from boustro.integrations.presidio import BoustroRecognizer
+    from boustro.apps.integrations.presidio import BoustroRecognizer
 
     return lambda *arguments, **options: BoustroRecognizer(tagger, *arguments, **options)
 
@@ -122,7 +122,7 @@ def test_a_promised_recall_gives_longer_lists(make, tagger):
 
 
 def test_a_folder_opens(tagger, tmp_path):
-    from boustro.integrations.presidio import BoustroRecognizer
+    from boustro.apps.integrations.presidio import BoustroRecognizer
 
     tagger.save_pretrained(tmp_path / "ner")
     found = BoustroRecognizer(tmp_path / "ner", supported_language="de", name="names")
@@ -132,6 +132,6 @@ def test_a_folder_opens(tagger, tmp_path):
 
 def test_without_presidio_the_error_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "presidio_analyzer", None)
-    monkeypatch.delitem(sys.modules, "boustro.integrations.presidio", raising=False)
+    monkeypatch.delitem(sys.modules, "boustro.apps.integrations.presidio", raising=False)
     with pytest.raises(ImportError, match=r"pip install 'boustro\[presidio\]'"):
-        import_module("boustro.integrations.presidio")
+        import_module("boustro.apps.integrations.presidio")

@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, BertConfig
 
 import boustro
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.models.loss import LMWithLoss
 from boustro.models.presets import PRESETS, make_config
 from boustro.objectives.causal import causal

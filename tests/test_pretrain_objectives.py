@@ -13,7 +13,7 @@ from transformers import AutoConfig, Trainer
 import boustro
 import children
 import test_processes
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.pretrain.batches import Pairs
 from boustro.pretrain.recipes import RECIPES
 from boustro.pretrain.trainer import PretrainTrainer

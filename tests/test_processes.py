@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 import children
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.pretrain.optimizer import MuonAdamW
 from boustro.store import open_folder
 from generators import write_masked_lm

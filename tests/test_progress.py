@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from boustro import progress
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.output import duration
 from boustro.progress import Progress
 from boustro.tasks.tagger import Tagger

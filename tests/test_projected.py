@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.models.projected import fold, project_embeddings, standardised
 from boustro.pretrain.warm_start import read_embeddings
 from pretraining import write_shards

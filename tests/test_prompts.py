@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.generation.both_ends.reader import Reader
 from boustro.generation.judges import CausalJudge, MaskedJudge
 from boustro.generation.prompts.classifier import PromptClassifier

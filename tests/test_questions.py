@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import boustro
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.heads.options import AnswerOptions
 from boustro.heads.registry import make_head
 from boustro.tasks.labellings.matches import OTHER, match_features, question_kind, stem, stem_weights

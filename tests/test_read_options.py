@@ -8,7 +8,7 @@ from typing import get_type_hints
 import pytest
 from tests.test_tasks import INPUTS, RECORDS
 
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.spec import unread_by
 from boustro.heads.registry import HEADS, owners

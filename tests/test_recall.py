@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import boustro
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.options import OptionError
 from boustro.tasks.recall import RecallPromise, Watch
 

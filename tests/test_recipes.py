@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from boustro.cli.arguments import options_of, prepare, resolved, take, with_values
-from boustro.cli.commands import fit, predict
-from boustro.cli.main import main
+from boustro.apps.cli.arguments import options_of, prepare, resolved, take, with_values
+from boustro.apps.cli.commands import fit, predict
+from boustro.apps.cli.main import main
 from boustro.options import OptionError
 from boustro.tasks.data.conll import format_conll
 from labelled import DATA

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import boustro
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.heads.options import RelationOptions
 from boustro.heads.registry import make_head
 from boustro.heads.relation import mean_of, words_between

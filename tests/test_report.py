@@ -12,17 +12,17 @@ import re
 
 import pytest
 
+from boustro.apps.studies.compare.comparison import Comparison
+from boustro.apps.studies.compare.report import REPORT
+from boustro.apps.studies.core import systems
+from boustro.apps.studies.core.cells import KIND, find_cells
+from boustro.apps.studies.core.run import write_report
+from boustro.apps.studies.report.blocks import MarkedText, Section
+from boustro.apps.studies.report.charts import score_dots
+from boustro.apps.studies.report.page import PAGE_DARK, PAGE_LIGHT
 from boustro.drawing.svg import DARK, LETTER, LIGHT, NUM_SERIES, Scale, standalone, ticks
 from boustro.metrics.spans import extract_spans, score_entities
 from boustro.store import write_file, write_folder
-from boustro.studies.compare.comparison import Comparison
-from boustro.studies.compare.report import REPORT
-from boustro.studies.core import systems
-from boustro.studies.core.cells import KIND, find_cells
-from boustro.studies.core.run import write_report
-from boustro.studies.report.blocks import MarkedText, Section
-from boustro.studies.report.charts import score_dots
-from boustro.studies.report.page import PAGE_DARK, PAGE_LIGHT
 from boustro.tasks.classifier import Classifier
 from boustro.tasks.config import TaggerConfig
 from boustro.tasks.data import read_data

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 import children
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.pretrain import trainer
 from boustro.pretrain.checkpoints import load_steps
 from boustro.store import open_folder

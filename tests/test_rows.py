@@ -14,7 +14,7 @@ from threading import Thread
 
 import pytest
 
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.text.documents import read_documents
 from boustro.text.shards import Shards, tokenize
 from boustro.text.tokenizers import load_tokenizer

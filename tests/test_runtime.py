@@ -7,14 +7,14 @@ import sys
 import numpy as np
 import pytest
 
+from boustro.apps.batch.predictor import Predictor
+from boustro.apps.cli.main import main
+from boustro.apps.export.options import ExportOptions
+from boustro.apps.export.run import export_folder
+from boustro.apps.runtime import load, open_model
+from boustro.apps.serve.models import open_model as open_served
 from boustro.arrays import read_arrays
-from boustro.cli.main import main
 from boustro.encoders.reading import add_in_order
-from boustro.export.options import ExportOptions
-from boustro.export.run import export_folder
-from boustro.runtime import load, open_model
-from boustro.serve.batch.predictor import Predictor
-from boustro.serve.models import open_model as open_served
 from boustro.tasks.data import read_data
 from labelled import DATA
 from world import run
@@ -36,7 +36,7 @@ class Only:
 for name in [n for n in sys.modules if n.partition(".")[0] not in {*sys.stdlib_module_names, "__main__"}]:
     del sys.modules[name]
 sys.meta_path.insert(0, Only())
-from boustro.runtime import load
+from boustro.apps.runtime import load
 
 model = load(sys.argv[1])
 entities = [e.to_dict() for e in model.predict(sys.argv[2])]
@@ -68,7 +68,7 @@ def test_nothing_else_is_imported(exported):
 def test_the_command_answers_without_torch(exported, tmp_path):
     (tmp_path / "text.txt").write_text(TEXT)
     script = (
-        "import sys\nfrom boustro.cli.main import main\n"
+        "import sys\nfrom boustro.apps.cli.main import main\n"
         f"code = main(['predict', {str(exported)!r}, {str(tmp_path / 'text.txt')!r}, '--format', 'jsonl'])\n"
         "assert not {'torch', 'transformers'} & set(sys.modules), 'torch was imported'\nsys.exit(code)"
     )

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from boustro.cli.main import main
-from boustro.studies.scaling.curve import Curve, Run, fit_curve
-from boustro.studies.scaling.options import ScalingOptions
-from boustro.studies.scaling.report import describe, draw, markdown
-from boustro.studies.scaling.study import ScalingStudy, Trained, summarise
+from boustro.apps.cli.main import main
+from boustro.apps.studies.scaling.curve import Curve, Run, fit_curve
+from boustro.apps.studies.scaling.options import ScalingOptions
+from boustro.apps.studies.scaling.report import describe, draw, markdown
+from boustro.apps.studies.scaling.study import ScalingStudy, Trained, summarise
 from conftest import SENTENCES
 from pretraining import write_shards
 

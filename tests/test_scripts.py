@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 import boustro
-from boustro.cli.main import main
-from boustro.serve.labelling.answers import AnswerFile
-from boustro.serve.labelling.session import Session
-from boustro.serve.labelling.texts import Text
+from boustro.apps.cli.main import main
+from boustro.apps.label.answers import AnswerFile
+from boustro.apps.label.session import Session
+from boustro.apps.label.texts import Text
 from boustro.tasks.render import as_html, word_entities
 from boustro.tasks.weak.gazetteer import Gazetteer
 from boustro.text.alignment import Aligner, guess_spaces

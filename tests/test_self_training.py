@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
+from boustro.apps.studies.fewshot.heads import LabelledVectors
+from boustro.apps.studies.fewshot.scoring import student_words, unlabelled_sentences
 from boustro.features.vectors import Vectors
-from boustro.studies.fewshot.heads import LabelledVectors
-from boustro.studies.fewshot.scoring import student_words, unlabelled_sentences
 
 NAMES = ("Ada Brandt", "Port Lisse", "Vellmar", "Okonkwo", "Tarn", "Mossend")
 

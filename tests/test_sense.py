@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.heads.centroids import SIDE_FEATURES, SenseTargets, held_out_credit
 from boustro.heads.options import CentroidOptions
 from boustro.heads.registry import make_head

@@ -19,7 +19,7 @@ def encoder(tiny_pair):
 
 
 def test_a_round_trip(encoder, tmp_path):
-    from boustro.integrations.sentence_transformers import BoustroModule
+    from boustro.apps.integrations.sentence_transformers import BoustroModule
 
     model = sentence_transformers.SentenceTransformer(modules=[BoustroModule(encoder)], device="cpu")
     vectors = model.encode(SENTENCES, batch_size=3, normalize_embeddings=True)
@@ -45,7 +45,7 @@ def test_without_the_package_the_error_says_how_to_install_it(monkeypatch):
             raise ImportError(name)
         return real(name, *rest, **options)
 
-    monkeypatch.delitem(sys.modules, "boustro.integrations.sentence_transformers", raising=False)
+    monkeypatch.delitem(sys.modules, "boustro.apps.integrations.sentence_transformers", raising=False)
     monkeypatch.setattr(builtins, "__import__", refuse)
     with pytest.raises(ImportError, match=r"pip install 'boustro\[sentence-transformers\]'"):
-        importlib.import_module("boustro.integrations.sentence_transformers")
+        importlib.import_module("boustro.apps.integrations.sentence_transformers")

@@ -8,7 +8,7 @@ from safetensors.torch import load_file
 from transformers import AutoConfig
 
 import boustro
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.generation.models import open_lm
 from boustro.models.length import LengthHead, likeliest_lengths
 from boustro.objectives.examples import IGNORED

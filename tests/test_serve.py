@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 import boustro
-from boustro.cli.main import main
-from boustro.serve.app import Service, make_service
-from boustro.serve.http import HttpOptions
-from boustro.serve.middleware import JSON_LINES
-from boustro.serve.models import open_model
-from boustro.serve.options import ServeLimits
-from boustro.serve.served import find_model, name_folders
+from boustro.apps.cli.main import main
+from boustro.apps.serve.app import Service, make_service
+from boustro.apps.serve.http import HttpOptions
+from boustro.apps.serve.middleware import JSON_LINES
+from boustro.apps.serve.models import open_model
+from boustro.apps.serve.options import ServeLimits
+from boustro.apps.serve.served import find_model, name_folders
 from boustro.tasks import TASKS, task_class
 from served import JSON_INPUTS, Puppet, make_folders, plain, same
 from test_recall import DATA

@@ -10,9 +10,9 @@ pytest.importorskip("fastapi", reason="needs boustro[serve]")
 
 import uvicorn
 
-from boustro.serve.app import Service, make_service
-from boustro.serve.http import HttpOptions, address_of, listen
-from boustro.serve.options import ServeLimits
+from boustro.apps.serve.app import Service, make_service
+from boustro.apps.serve.http import HttpOptions, address_of, listen
+from boustro.apps.serve.options import ServeLimits
 from browser import needs_chromium, open_browser
 from served import Puppet
 

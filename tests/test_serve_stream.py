@@ -18,10 +18,10 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from boustro import Tagger
-from boustro.serve.app import Service, make_service
-from boustro.serve.http import HttpOptions, address_of, listen
-from boustro.serve.models import open_model
-from boustro.serve.options import ServeLimits
+from boustro.apps.serve.app import Service, make_service
+from boustro.apps.serve.http import HttpOptions, address_of, listen
+from boustro.apps.serve.models import open_model
+from boustro.apps.serve.options import ServeLimits
 from browser import needs_chromium, open_browser
 from served import Puppet
 

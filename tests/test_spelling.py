@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import boustro
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.encoders.pooled import with_mentions
 from boustro.encoders.spec import load_encoder, with_cache
 from boustro.encoders.spelling import SPELLING, WIDTH, SpelledEncoder, shapes, spell

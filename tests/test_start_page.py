@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import boustro
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from browser import needs_chromium, open_browser
 from children import finish, start
 

@@ -142,7 +142,7 @@ def test_files_of_both_forms_are_read(forward, tmp_path):
 
 
 def test_the_command_reads_the_file(forward, tmp_path, capsys, documents):
-    from boustro.cli.main import main
+    from boustro.apps.cli.main import main
 
     tagger, ids, states, _ = forward
     tagger.save_pretrained(tmp_path / "ner")

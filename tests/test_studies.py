@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 import children
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.tasks.data.conll import format_conll
 
 NAMES = ["Ada", "Brandt", "Lisse", "Vellmar", "Okonkwo", "<b>Calloway"]

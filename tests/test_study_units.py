@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
+from boustro.apps.studies.compare.cases import OTHERS, WORD_GROUPS, Answers
+from boustro.apps.studies.compare.examples import MOST_WORDS, confident_mistakes, cut, differing
 from boustro.metrics.labels import score_text_labels
 from boustro.metrics.questions import score_answers
 from boustro.metrics.significance import bootstrap
-from boustro.studies.compare.cases import OTHERS, WORD_GROUPS, Answers
-from boustro.studies.compare.examples import MOST_WORDS, confident_mistakes, cut, differing
 from boustro.tasks.answers import Answer
 from boustro.tasks.data.questions import read_questions
 from boustro.tasks.labellings import labelling_class

@@ -13,7 +13,7 @@ from sklearn.metrics import f1_score
 from sklearn.utils.class_weight import compute_class_weight
 
 import boustro
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.heads.closed_form import LabelledWords, ridge
 from boustro.heads.options import ClassOptions, TextOptions
 from boustro.heads.pooled import text_loss

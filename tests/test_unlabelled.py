@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 import boustro
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
+from boustro.apps.label.options import LabelOptions
+from boustro.apps.label.start import make_source
+from boustro.apps.label.texts import read_to_label
 from boustro.output import DEFAULT_RUN
-from boustro.serve.labelling.options import LabelOptions
-from boustro.serve.labelling.start import make_source
-from boustro.serve.labelling.texts import read_to_label
 from boustro.tasks.data import read_data
 from boustro.tasks.data.around import AROUND, NOT_FOUND, in_documents
 from boustro.tasks.data.reading import DEFAULT_OPTIONS

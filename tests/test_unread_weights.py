@@ -17,7 +17,7 @@ from transformers import (
 )
 
 from architectures import write_model
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.encoders.spec import load_encoder
 from boustro.generation.both_ends.pair import Pair
 from boustro.generation.models import open_lm

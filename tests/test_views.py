@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from sklearn.metrics.pairwise import cosine_similarity
 
+from boustro.apps.studies.fewshot.text_vectors import Views, solve_best
 from boustro.heads.closed_form import LabelledWords, lda
-from boustro.studies.fewshot.text_vectors import Views, solve_best
 from boustro.types import Sentence
 
 TEXTS = [Sentence(tuple(t.split())) for t in ("who sold it", "where is it", "who is she", "a red boat", "")]

@@ -4,7 +4,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM
 
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.pretrain import warm_start
 from boustro.pretrain.warm_start import refuse_other_pieces, start_embeddings_from, start_from
 from pretraining import write_shards

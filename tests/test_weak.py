@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import boustro
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.heads.training import _batches
 from boustro.tasks import fitting, stages
 from boustro.tasks.data import load_data

@@ -19,11 +19,11 @@ NEEDED = (
     "data/starter/forward/model.safetensors",
     "data/starter/backward/model.safetensors",
     "data/starter/memory/memory.safetensors",
-    "serve/page.html",
+    "apps/serve/page.html",
 )
 USE = """
 import sys
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 options = "--out ner --encoder starter-forward --head linear --epochs 1".split()
 assert main(["fit", "--train", sys.argv[1], *options]) == 0
 assert main(["predict", "ner", "text.txt", "--format", "jsonl"]) == 0
@@ -57,7 +57,7 @@ def test_a_wheel_has_every_file_of_the_package(wheel):
     assert all(name.startswith("boustro/") or ".dist-info/" in name for name in names)  # no tests, no benchmarks
     (points,) = (name for name in names if name.endswith("entry_points.txt"))
     text = zipfile.ZipFile(wheel).read(points).decode()
-    assert "boustro = boustro.cli.main:main" in text and "boustro_text = boustro.integrations.spacy:" in text
+    assert "boustro = boustro.apps.cli.main:main" in text and "boustro_text = boustro.apps.integrations.spacy:" in text
 
 
 def test_an_installed_wheel_runs_without_the_source_tree(wheel, tmp_path):

@@ -10,7 +10,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 import boustro
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 from boustro.generation import writer as writer_module
 from boustro.generation.models import open_lm
 from generators import write_masked_lm

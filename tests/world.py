@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from boustro.cli.known import COMMANDS
-from boustro.cli.main import main
+from boustro.apps.cli.known import COMMANDS
+from boustro.apps.cli.main import main
 from boustro.pretrain.trainer import PretrainTrainer
 from boustro.tasks.data.conll import format_conll
 from boustro.text.tokenizers import with_special_pieces

@@ -12,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from boustro.apps.batch.predictor import Predictor as Predictor
     from boustro.encoders.spec import load_encoder as load_encoder
     from boustro.generation.both_ends.infiller import Filled as Filled
     from boustro.generation.both_ends.infiller import Infiller as Infiller
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from boustro.metrics.labels import LabelScore as LabelScore
     from boustro.metrics.questions import AnswerScore as AnswerScore
     from boustro.metrics.spans import SpanScore as SpanScore
-    from boustro.serve.batch.predictor import Predictor as Predictor
     from boustro.tasks import load as load
     from boustro.tasks.answers import Answer as Answer
     from boustro.tasks.answers import Entities as Entities
@@ -56,7 +56,7 @@ _HOMES = {
     "Infiller": "boustro.generation.both_ends.infiller",
     "Result": "boustro.generation.writer",
     "Writer": "boustro.generation.writer",
-    "Predictor": "boustro.serve.batch.predictor",
+    "Predictor": "boustro.apps.batch.predictor",
     "LabelScore": "boustro.metrics.labels",
     "AnswerScore": "boustro.metrics.questions",
     "SpanScore": "boustro.metrics.spans",

@@ -2,7 +2,7 @@
 
 import sys
 
-from boustro.cli.main import main
+from boustro.apps.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -278,7 +278,7 @@ def load(
     place = download(folder, revision)
     kind = kind_of(place)
     if kind == EXPORT:
-        return import_module("boustro.runtime.opening").open_model(place, encoder=encoder, device=device)
+        return import_module("boustro.apps.runtime.opening").open_model(place, encoder=encoder, device=device)
     if kind is not None and kind not in {entry.folder for entry in TASKS.values()}:
         raise ValueError(f"{folder}: a folder of the kind {kind}, which boustro fit did not write; it cannot predict")
     return task_class(task_of(place)).from_pretrained(place, encoder=encoder, cache=cache, device=device)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from boustro.live.events import DELAY, EVERY
+from boustro.apps.live.events import DELAY, EVERY
 from boustro.options import check_options
 from boustro.tasks.answers import Entities
 from boustro.tasks.base import Task

@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
+from boustro.apps.live.events import DELAY, MOST_DELAY, WAIT
 from boustro.given import as_sentence, as_sentences
 from boustro.heads.registry import head_class
-from boustro.live.events import DELAY, MOST_DELAY, WAIT
 from boustro.options import OptionError, Recall, check_options
 from boustro.tasks.answers import Answer, Entities, InputAnswer, Part
 from boustro.tasks.base import Task
@@ -39,9 +39,9 @@ from boustro.text.words import split_text
 from boustro.types import Sentence
 
 if TYPE_CHECKING:
+    from boustro.apps.live.sources import States
+    from boustro.apps.live.stream import Live
     from boustro.heads.dropout import WordDropout
-    from boustro.live.sources import States
-    from boustro.live.stream import Live
 
 PROMISE = "promise"
 """The name of a `RecallPromise` in `Fitted.extras`."""
@@ -167,7 +167,7 @@ class Tagger(StatesTask):
     ) -> Taught:
         """As `Contract.training_inputs`; with `memory`, all of these sentences are remembered (`features.memory`)."""
         if plan.config.live:
-            from boustro.live.cut import cut_inputs
+            from boustro.apps.live.cut import cut_inputs
 
             taught = super().training_inputs(plan, labelling, examples, unread, seed)
             read = plan.reader.encoder(), plan.reader.reading.context
@@ -275,7 +275,7 @@ class Tagger(StatesTask):
         return found
 
     def live(self, delay: int | None = DELAY, *, wait: int = WAIT, states: "States | None" = None) -> "Live":
-        """Tag one text as it arrives, see `boustro.live`.
+        """Tag one text as it arrives, see `boustro.apps.live`.
 
         Args:
             delay: How many words must follow a word before its tag is final; `None` lets nothing be final before the
@@ -293,7 +293,7 @@ class Tagger(StatesTask):
             )
         if not (type(wait) is int and 0 <= wait <= MOST_DELAY):
             raise ValueError(f"wait is {wait!r}: give a number of words from 0 to {MOST_DELAY}")
-        from boustro.live.stream import Live
+        from boustro.apps.live.stream import Live
 
         fitted = self.fitted
         if delay is not None and self.config.share_evidence != "off":

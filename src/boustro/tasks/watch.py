@@ -21,10 +21,10 @@ import torch
 from torch import Tensor
 from transformers import StoppingCriteria, StoppingCriteriaList
 
+from boustro.apps.live.events import Event
 from boustro.encoders.lm import LMEncoder
 from boustro.encoders.loading import exact_revision, weights_fingerprint
 from boustro.encoders.outside import PieceStates, forward_lm
-from boustro.live.events import Event
 from boustro.models.blocks import find_blocks
 from boustro.tasks.states import answer_vectors, word_vectors
 from boustro.types import Entity

@@ -6,8 +6,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from boustro.apps.live.distance import ALL, encode_distances
 from boustro.heads.span.decoding import FoundSpan, Gold
-from boustro.live.distance import ALL, encode_distances
 from boustro.metrics.score import Score
 from boustro.metrics.spans import extract_spans, score_entities
 from boustro.tasks.answers import Answer

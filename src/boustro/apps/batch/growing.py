@@ -1,0 +1,209 @@
+"""A file of answers that grows for hours: a kill costs only the batch that was under way.
+
+    ner.jsonl.part        what is written so far
+    ner.jsonl.progress    how many rows are answered, how many bytes that is, and where their problems are
+    ner.jsonl             in the end
+
+`.progress` is there before `.part`, and always describes a beginning of it. A resumed run checks the sizes, cuts off
+what was written after the last whole batch, leaves out as many rows, and goes on; its file has the bytes of a run that
+was never killed. Without being asked, no run goes on and none starts again. Parquet and Arrow, which cannot grow, are
+made from JSON lines in the end.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import monotonic
+from typing import IO
+
+from boustro.apps.batch.tables import write_table
+from boustro.locks import lock, real_path, sync
+from boustro.output import as_json, check_target, keeping
+from boustro.store import read_json, reading, write_file
+
+SAVE_SECONDS = 1.0
+KEPT = "are kept; the same command with --resume goes on"
+
+
+@dataclass(frozen=True)
+class State:
+    """What `.progress` says: what decides the answers, the rows that are done, the bytes of each file that are theirs,
+    and the file of problems, as seen from the folder of `.part`."""
+
+    key: str
+    rows: int
+    bytes: list[int]
+    errors: str | None = None
+
+
+class Growing:
+    """See the module; made by `grow`."""
+
+    def __init__(self, files: Sequence[IO[bytes]], progress: Path, state: State) -> None:
+        self.files, self.progress, self.state = files, progress, state
+        self._saved, self._saved_at = state, 0.0
+
+    @property
+    def done(self) -> int:
+        """The number of rows that are answered."""
+        return self.state.rows
+
+    @property
+    def size(self) -> int:
+        """The bytes of their answers."""
+        return self.state.bytes[0]
+
+    def add(self, rows: int, lines: Iterable[str], problems: Iterable[dict[str, str]]) -> None:
+        """The answers of the next rows, and the problems of those that have none."""
+        written = "".join(lines).encode(), "".join(f"{as_json(problem)}\n" for problem in problems).encode()
+        try:
+            sizes = []
+            for file, content, size in zip(self.files, written, self.state.bytes, strict=False):
+                file.write(content)
+                sizes.append(size + len(content))
+            # at once, so that an interruption finds whole batches
+            self.state = State(self.state.key, self.done + rows, sizes, self.state.errors)
+            if monotonic() - self._saved_at > SAVE_SECONDS:
+                self.save()
+        except OSError as error:
+            said = f"{error.strerror}; what is written so far is kept, and --resume goes on"
+            raise OSError(error.errno, said, self.files[0].name) from error
+
+    def save(self) -> None:
+        """Write down how far this is, after what it is about has reached the disk."""
+        state = self.state
+        for file in self.files:
+            file.flush()
+            sync(Path(file.name))
+        _write_state(self.progress, state)
+        self._saved, self._saved_at = state, monotonic()
+
+    def close(self) -> None:
+        """Close the files."""
+        for file in self.files:
+            file.close()
+
+    def give_up(self) -> None:
+        """Save what is not saved yet, where the disk allows it, and close; nothing is left where no row is done."""
+        with suppress(OSError):
+            if self.state != self._saved:
+                self.save()
+        with suppress(OSError):  # of what was not saved
+            self.close()
+        if not self.done:
+            for path in (*(Path(file.name) for file in self.files), self.progress):
+                path.unlink(missing_ok=True)
+
+
+@contextmanager
+def grow(
+    out: Path,
+    key: str,
+    *,
+    errors: Path | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    table: bool = False,
+    end: str = "",
+    kept: str = KEPT,
+    again: str = "--overwrite without --resume starts again",
+) -> Iterator[Growing]:
+    """A file that is complete or absent under its name: it gets the name if the block ends well.
+
+    Args:
+        out: The file.
+        key: What decides the answers: model, inputs, format. A resumed run must have the same.
+        errors: Where problems are written. A resumed run must have the same, unless there was none.
+        resume: Go on where an unfinished run was, if there is one.
+        overwrite: Replace an existing file, and an unfinished one unless `resume`.
+        table: Make a table of the JSON lines, as the ending of `out` says.
+        end: What stands at the end of the file.
+        kept, again: What messages say of the rows that are done, and how to start again.
+
+    Raises `FileExistsError` for a file, or unfinished work, that is there already, `ValueError` where the run that is
+    resumed was another or its files have changed, and `BlockingIOError` where another run writes the file.
+    """
+    out = real_path(out)
+    part, progress = (out.with_name(f"{out.name}.{ending}") for ending in ("part", "progress"))
+    files = [part] if errors is None else [part, errors]
+    beside = None if errors is None else os.path.relpath(errors, out.parent)
+    with lock(out, wait=False):
+        if part.exists() and not progress.exists():
+            raise FileExistsError(f"{part} exists, but no {progress.name} to say what it holds; move it elsewhere")
+        left = _left(part, progress, again) if resume or not overwrite else None
+        if left and left.rows and not resume:
+            raise FileExistsError(f"{out}: {left.rows:,} rows are done: --resume goes on, --overwrite starts again")
+        check_target(out, overwrite, "--out")
+        if errors is not None:
+            check_target(errors, overwrite or (left is not None and left.errors == beside), "--errors")
+        state = State(key, 0, [0] * len(files), beside)
+        if left and left.rows:
+            state = _continued(left, state, files, again)
+        _write_state(progress, state)
+        growing = Growing([_open(file, size) for file, size in zip(files, state.bytes, strict=True)], progress, state)
+        with keeping(lambda: f"{growing.done:,} rows {kept}" if growing.done else ""):
+            try:
+                yield growing
+                growing.save()
+                growing.close()
+            except BaseException:
+                growing.give_up()
+                raise
+            with part.open("ab") as file:
+                file.write(end.encode())  # a run that is killed here and resumed writes it once
+            sync(part)
+            _name(part, out, table)
+        progress.unlink()
+
+
+def _left(part: Path, progress: Path, again: str) -> State | None:
+    """What a run that did not end has left; a state without its file describes nothing."""
+    if not part.exists():
+        return None
+    with reading(progress, again):
+        return State(**read_json(progress))
+
+
+def _continued(left: State, state: State, files: Sequence[Path], again: str) -> State:
+    """The state of a run that goes on; `ValueError` where it is another, or where its files are not those it wrote."""
+    if left.key != state.key:
+        raise ValueError(f"{files[0]}: begun with another model, other inputs or another format; {again}")
+    if left.errors not in (None, state.errors):
+        raise ValueError(f"{files[0]}: begun with --errors {left.errors}; give it again, or {again}")
+    sizes = left.bytes + [0] * (len(files) - len(left.bytes))
+    for file, size in zip(files, sizes, strict=True):
+        found = file.stat().st_size if file.exists() else 0
+        if found < size:
+            raise ValueError(f"{file} has {found:,} bytes, but {size:,} were written: it was changed since; {again}")
+    return State(left.key, left.rows, sizes, state.errors)
+
+
+def _write_state(progress: Path, state: State) -> None:
+    write_file(progress, json.dumps(asdict(state)))
+
+
+def _open(path: Path, size: int) -> IO[bytes]:
+    """The file with its first `size` bytes, which it has, to write on."""
+    file = path.open("r+b" if path.is_file() else "wb")
+    file.truncate(size)
+    file.seek(size)
+    return file
+
+
+def _name(part: Path, out: Path, table: bool) -> None:
+    """Give the file its name, or make it a table under that name."""
+    if table:
+        made = out.with_name(f"{out.name}.table")
+        try:
+            write_table(part, made, "parquet" if out.suffix == ".parquet" else "arrow")
+            sync(made)
+            made.replace(out)
+        finally:
+            made.unlink(missing_ok=True)
+        part.unlink()
+    else:
+        part.replace(out)
+    sync(out.resolve().parent)

@@ -1,0 +1,239 @@
+"""A folder of shards in, a folder of answered shards out: the unit of work is a shard, whoever does it.
+
+    IN/part-0001.jsonl   →   OUT/part-0001.jsonl          every row, with the fields of its answer
+                             OUT/errors.jsonl             the rows without an answer
+                             OUT/job.json                 which model, and what was read
+
+A shard is read, answered in batches, and gets its name when it is whole (`growing`), so that a killed worker costs a
+batch of its shard, a killed driver the same of those under way, and a second run leaves out what is there. The bytes of
+a shard do not depend on how many workers there are.
+"""
+
+import json
+import logging
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from boustro.apps.batch.growing import grow
+from boustro.apps.batch.labeller import model_fingerprint
+from boustro.apps.batch.predictor import Predictor
+from boustro.apps.batch.rows import Row, in_batches, read_rows
+from boustro.choose import choose
+from boustro.errors import reason
+from boustro.locks import lock
+from boustro.output import as_json
+from boustro.store import fingerprint, read_json, write_file
+from boustro.text.documents import OPENERS
+
+ROWS = 1024
+JOB, ERRORS = "job.json", "errors.jsonl"
+OUT_FORMS = {"jsonl": ".jsonl", "parquet": ".parquet", "arrow": ".arrow"}
+
+
+@dataclass(frozen=True)
+class Done:
+    """A shard that was answered now."""
+
+    shard: str
+    rows: int
+    problems: int
+    seconds: float
+    process: int
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is done to every shard; it can be pickled."""
+
+    predictor: Predictor
+    source: Path
+    out: Path
+    form: str = "jsonl"
+    model: str = ""
+
+    def target(self, shard: str) -> Path:
+        """Where the answers of a shard go."""
+        name = shard
+        while Path(name).suffix in OPENERS:
+            name = name.removesuffix(Path(name).suffix)
+        return self.out / f"{name.removesuffix(Path(name).suffix)}{OUT_FORMS[self.form]}"
+
+    def shards(self) -> list[str]:
+        """The names of all shards, in order; `ValueError` where there is none, or two would have one target."""
+        files = (path.relative_to(self.source) for path in sorted(self.source.rglob("*")) if path.is_file())
+        names = [file.as_posix() for file in files if not any(part.startswith(".") for part in file.parts)]
+        if not names:
+            raise ValueError(f"{self.source}: the folder holds no file")
+        seen: dict[Path, str] = {}
+        for name in names:
+            other = seen.setdefault(self.target(name), name)
+            if other != name:
+                raise ValueError(f"{self.source}: {other} and {name} would both be written to {self.target(name)}")
+        return names
+
+    def missing(self) -> list[str]:
+        """The shards that are not answered yet."""
+        return [shard for shard in self.shards() if not self.target(shard).exists()]
+
+    def begin(self) -> None:
+        """Write what the job is, or compare it with what is there; `ValueError` where that is another job."""
+        mine = {"model": self.model, "form": self.form, "source": str(self.source.resolve())}
+        path = self.out / JOB
+        if not path.exists():
+            if self.out.exists() and any(self.out.iterdir()):
+                raise ValueError(f"{self.out} is not empty and holds no job; name a new folder")
+            write_file(path, as_json(mine, 1) + "\n")
+            return
+        for name, value in read_json(path).items():
+            if value != mine.get(name):
+                what = {"model": "another model", "form": "another format"}.get(name, "other shards")
+                raise ValueError(f"{self.out} holds the answers of {what}; name a new folder")
+
+    def __call__(self, shard: str) -> Done:
+        """Answer a shard; one that another worker has answered meanwhile is left as it is."""
+        with lock(self.target(shard)):
+            if self.target(shard).exists():
+                return Done(shard, 0, 0, 0.0, os.getpid())
+            return self._answer_shard(shard)
+
+    def _answer_shard(self, shard: str) -> Done:
+        started, target = monotonic(), self.target(shard)
+        part, errors = (target.with_name(f"{target.name}.{ending}") for ending in ("part", "errors"))
+        if not part.exists():
+            errors.unlink(missing_ok=True)  # of answers that were removed
+        path, problems = str(self.source / shard), 0
+        key = fingerprint(self.model, self.form, shard, Path(path).stat().st_size)
+        grown = grow(
+            target,
+            key,
+            errors=errors,
+            resume=True,
+            table=self.form != "jsonl",
+            kept="of a shard are kept",
+            again=f"remove {part} to start this shard again",
+        )
+        with grown as growing:
+            rows = (row for row in read_rows([path]) if row is not None)
+            for _ in range(growing.done):
+                next(rows, None)
+            for batch in in_batches(rows, ROWS):
+                lines, failed = self._answer(batch)
+                growing.add(len(batch), lines, [{"shard": shard, **problem} for problem in failed])
+            done = growing.done
+        problems = sum(1 for _ in errors.open("rb"))
+        if not problems:
+            errors.unlink()
+        return Done(shard, done, problems, monotonic() - started, os.getpid())
+
+    def _answer(self, rows: list[Row]) -> tuple[list[str], list[dict[str, str]]]:
+        """JSON lines for rows, and the problems of those without an answer."""
+        good = [row for row in rows if not row.problem]
+        answers = iter(self.predictor.answer_each([_as_value(row) for row in good], [row.place for row in good]))
+        lines, problems = [], []
+        for row in rows:
+            answer = ValueError(row.problem) if row.problem else next(answers)
+            if isinstance(answer, Exception):
+                problems.append({"place": row.place, "error": reason(answer)})
+            else:
+                lines.append(as_json({**_fields(row), **answer}, default=str) + "\n")
+        return lines, problems
+
+    def end(self) -> int:
+        """Collect the problems of all shards; returns their number."""
+        found = []
+        for shard in self.shards():
+            target = self.target(shard)
+            errors = target.with_name(f"{target.name}.errors")
+            if errors.exists():
+                found += errors.read_text("utf-8").splitlines(keepends=True)
+        if found:
+            write_file(self.out / ERRORS, "".join(found))
+        else:
+            (self.out / ERRORS).unlink(missing_ok=True)  # of answers that were removed
+        return len(found)
+
+
+def run_local(job: Job, shards: list[str], workers: int) -> Iterator[Done]:
+    """Answer shards here: in this process, or in several."""
+    from boustro.apps.batch.labeller import in_processes
+
+    if workers == 1:
+        yield from map(job, shards)
+    else:
+        yield from (done for _, done in in_processes(job, shards, workers))
+
+
+def run_ray(job: Job, shards: list[str], workers: int) -> Iterator[Done]:
+    """Answer shards on Ray Data, a shard a row, by so many actors, each with the model.
+
+    An actor that dies is started again and its shard is done again. `write_parquet` and the like would bundle all rows
+    into few tasks, whose death costs all they have done; here every shard is on disk when it is done. Joins the cluster
+    that $RAY_ADDRESS names, else starts one here. Raises `ImportError` where Ray is not installed.
+    """
+    try:
+        import ray  # pyright: ignore[reportMissingImports]
+        import ray.data  # pyright: ignore[reportMissingImports]
+    except ImportError as error:
+        raise ImportError("--engine ray needs Ray; install it with: pip install 'boustro[ray]'") from error
+    if not ray.is_initialized():
+        # Actors that hold every slot would leave none for reading the rows.
+        own: dict[str, Any] = (
+            {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": max(os.cpu_count() or 1, 2 * workers)}
+        )
+        ray.init(include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False, **own)
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    rows = ray.data.from_items([{"shard": shard} for shard in shards], override_num_blocks=len(shards))
+    answered = rows.map_batches(
+        Worker,
+        fn_constructor_args=(job,),
+        batch_size=1,
+        batch_format="pandas",
+        compute=ray.data.ActorPoolStrategy(size=min(workers, len(shards))),
+        num_cpus=1,
+        max_restarts=-1,
+        max_task_retries=-1,
+    )
+    for row in answered.iter_rows():
+        yield Done(**json.loads(row["done"]))
+
+
+class Worker:
+    """What a Ray actor runs: a job on a batch of one shard."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+
+    def __call__(self, batch: Any) -> Any:
+        done = [as_json(asdict(self.job(str(shard)))) for shard in batch["shard"]]
+        return batch.assign(done=done)[["done"]]
+
+
+ENGINES = {"local": run_local, "ray": run_ray}
+
+
+def run_shards(job: Job, engine: str, workers: int) -> Iterator[Done]:
+    """Answer the shards that are missing; raises as the engine does."""
+    run = choose(engine, ENGINES, "engine")
+    if shards := job.missing():
+        yield from run(job, shards, workers)
+
+
+def make_job(predictor: Predictor, source: Path, out: Path, form: str) -> Job:
+    """The job for a folder of shards."""
+    return Job(predictor, source, out, form, model_fingerprint(predictor.folder))
+
+
+def _as_value(row: Row) -> Any:
+    """A row as a task's value of JSON."""
+    return {"words": list(row.value.words)} if row.form in ("conll", "conllu") else row.value
+
+
+def _fields(row: Row) -> dict[str, Any]:
+    if row.fields:
+        return row.fields
+    value = _as_value(row)
+    return value if isinstance(value, dict) else {"words" if isinstance(value, list) else "text": value}

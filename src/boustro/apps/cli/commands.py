@@ -1,0 +1,279 @@
+"""`boustro fit`, `evaluate` and `predict`, for every task.
+
+torch is imported when a command runs, so that its help does not wait for it.
+"""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from tyro.conf import Positional
+
+from boustro.apps.batch.options import DEFAULT_OUTPUT, OutputOptions
+from boustro.heads.options import HeadOptions
+from boustro.metrics.score import score_table
+from boustro.options import OptionError, PositiveOrZero, Range, Recall, Seed, check_options
+from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_errors, print_notices
+from boustro.store import claim
+from boustro.tasks import TASKS, read_examples, task_class, task_of
+from boustro.tasks.config import TaskConfig
+from boustro.tasks.data.around import in_documents
+from boustro.tasks.data.dialect import is_table
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DEFAULT_TRAIN_DATA, DataOptions, TrainDataOptions
+from boustro.text.documents import read_documents
+from boustro.text.places import LM, Data, Model, TextToLabel
+
+
+def fit(
+    train: Data,
+    out: Path,
+    dev: Data | None = None,
+    task: str = "tag",
+    encoder: LM | None = None,
+    head: str = "mlp",
+    seed: Seed = 1,
+    training: TaskConfig = TaskConfig(),  # noqa: B008 (frozen)
+    of_head: HeadOptions = HeadOptions(),  # noqa: B008 (frozen)
+    reading: TrainDataOptions = DEFAULT_TRAIN_DATA,
+    cross_validate: PositiveOrZero = 120.0,
+    json: Path | None = None,
+    overwrite: bool = False,
+    dry_run: bool = False,
+    run: RunOptions = DEFAULT_RUN,
+) -> None:
+    """Train a head on labelled examples, the encoder staying frozen.
+
+    Args:
+        train: Training set. {reads}.
+        out: Folder to write.
+        dev: Development set, which chooses the best epoch. Without it the last epoch is kept.
+        task: {tasks}. By default as the training set has it.
+        encoder: Spec of the encoder, such as starter, gpt2 or gpt2+./backward. By default starter, for a tagger
+            starter-memory.
+        head: Kind of head. {heads}. ridge and ridge-pool are for a few dozen examples.
+        seed: Random seed of the head's weights, the order of examples and dropout.
+        cross_validate: Without --dev: seconds that it may take to say how good the model is, by heads that answer parts
+            of the training set that they have not learned, and whether more labels would help. 0 leaves it out.
+        json: Write the scores on the development set, or of cross-validation, to this file (- for standard output).
+        overwrite: Replace an existing folder of this task at --out.
+        dry_run: Print how many words the encoder must read, how long that takes and how much disk, then stop.
+    """
+    check_options(fit, locals())
+    check_output(json)
+    with claim(out, TASKS[task].folder, overwrite):  # said before anything is loaded; below it is held
+        pass
+    from boustro.encoders.described import CHEAP, advice
+    from boustro.encoders.spec import check_spec
+    from boustro.tasks.cost import print_cost
+    from boustro.tasks.fitting import choose_context
+    from boustro.tasks.plan import plan_of
+
+    with only_errors(run.quiet):
+        # Errors in the options come before any work.
+        kind = task_class(task)
+        model = kind.of(plan_of(kind, encoder, head, training, of_head, cache=run.cache, device=run.device))
+        check_spec(model.encoder_spec, model.plan.reader.reading)
+        if reading.documents and not model.in_documents:
+            raise OptionError("--documents is for taggers, which read sentences in their documents; leave it out")
+        with claim(out, TASKS[task].folder, overwrite):
+            sentences = read_examples(model, train, reading, training=True)
+            if reading.documents:
+                texts = read_documents(reading.documents, split="line")
+                sentences, counts = in_documents(sentences, texts, every=getattr(training, "memory", False))
+                print_notices(counts)
+            dev_sentences = read_examples(model, dev, reading) if dev else None
+            weak = read_examples(model, reading.weak, reading) if reading.weak else None
+            if dry_run:
+                return print_cost(model.plan, [sentences, dev_sentences or [], weak or []])
+            model.plan = choose_context(model.plan, sentences)
+            for sentence in advice(model.encoder(), CHEAP):
+                print(sentence, file=sys.stderr)
+            model.fit(
+                sentences,
+                dev_sentences,
+                seed,
+                weak=weak,
+                weak_weight=reading.weak_weight,
+                cross_validate=0 if dev else cross_validate,
+            )
+            model.save_pretrained(out)
+        _say_fitted(task, model, out)
+        _give_scores(model.record, json, TASKS[task].examples)
+
+
+def _say_fitted(task: str, model: Any, out: Path) -> None:
+    """What came of a training, on standard error."""
+    record = model.record
+    print(f"task: {task} ({model!r})", file=sys.stderr)
+    print_notices(record["notices"])
+    print(
+        f"{out}: {record['head_parameters'] / 1e6:.2f}M parameters trained in {record['train_seconds']:.0f} s "
+        f"after {record['encode_seconds']:.0f} s of encoding; best epoch {record['best_epoch']}",
+        file=sys.stderr,
+    )
+    if own := record.get("weak"):
+        tried = ", ".join(f"{score:.1f} with {weight}" for weight, score in own["tried"].items())
+        print(
+            f"weight of the {own['sentences']:,} weak {TASKS[task].examples}: {own['weight']:g}"
+            + (f" (on parts of the training set left out: {tried})" if tried else ""),
+            file=sys.stderr,
+        )
+    if own := record.get("calibration"):
+        print(
+            f"temperature {own['temperature']:.2f}: calibration error {own['error']:.3f} instead of "
+            f"{own['error_before']:.3f}, on {own['answers']:,} answers for training examples left out",
+            file=sys.stderr,
+        )
+
+
+def _give_scores(record: Mapping[str, Any], json: Path | None, examples: str) -> None:
+    """The scores on the development set, or what cross-validation says where there is none."""
+    from boustro.tasks.estimate import KEY, said
+
+    if scores := record["dev_scores"]:
+        scores = scores | ({"calibration": own} if (own := record["dev_calibration"]) else {})
+        give(scores, json, lambda: _print_scores(scores), indent=1)
+    elif own := record.get(KEY):
+        place = sys.stderr if "why_not" in own else sys.stdout  # a reason is no result
+        give({KEY: own}, json, lambda: print(*said(own, examples), sep="\n", file=place), indent=1)
+
+
+def evaluate(
+    folder: Positional[Model],
+    data: Positional[Data],
+    json: Path | None = None,
+    reading: DataOptions = DEFAULT_OPTIONS,
+    recall: Recall | None = None,
+    share_evidence: Literal["off", "vote"] | None = None,
+    encoder: LM | None = None,
+    run: RunOptions = DEFAULT_RUN,
+) -> None:
+    """Score a trained folder on labelled examples: entity F1 as conlleval computes it, accuracy, or SQuAD's scores.
+
+    Args:
+        folder: A folder that boustro fit wrote.
+        data: Labelled examples, in any form that boustro fit takes.
+        json: Write the scores to this file (- for standard output).
+        recall: Score the longer lists of boustro predict --recall.
+        share_evidence: As for boustro predict.
+        encoder: Where the encoder is now, if it has moved.
+    """
+    from boustro.apps.runtime.opening import open_model
+    from boustro.tasks.calibrate import calibration
+
+    with only_errors(run.quiet):
+        check_output(json)
+        kind = task_class(task_of(folder))
+        _refuse_of_taggers(kind, recall, share_evidence)
+        sentences = read_examples(kind, data, reading)
+        model: Any = open_model(folder, encoder=encoder, cache=run.cache, device=run.device)
+        print_notices(model.unknown_labels(sentences))
+        model = model if share_evidence is None else model.with_evidence(share_evidence)
+        model = model if recall is None else model.with_recall(recall)
+        answers = model.answer(sentences, cached=True)
+        scores = model.score(sentences, answers).to_dict()
+        again = None if recall else lambda: model.answer(sentences, cached=True)
+        own = calibration(model.fitted, sentences, answers, again)
+        scores |= {"calibration": own} if own else {}
+        print_notices(model.notices(cached=True))
+        give(scores, json, lambda: _print_scores(scores), indent=1)
+
+
+def predict(
+    folder: Positional[Model],
+    files: Positional[tuple[TextToLabel, ...]] = ("-",),
+    format: Literal["text", "jsonl", "csv", "conll", "html", "labelstudio", "argilla"] | None = None,
+    reads: Literal["text", "jsonl", "conll", "conllu", "parquet", "arrow", "xml"] | None = None,
+    recall: Recall | None = None,
+    share_evidence: Literal["off", "vote"] | None = None,
+    explain: bool = False,
+    states: tuple[Path, ...] = (),
+    state_layers: str | None = None,
+    live: bool = False,
+    delay: Annotated[int, Range(0, 256)] | None = None,
+    encoder: LM | None = None,
+    output: OutputOptions = DEFAULT_OUTPUT,
+    run: RunOptions = DEFAULT_RUN,
+) -> None:
+    """Label text, one document per line, each line as soon as it is read.
+
+    Args:
+        folder: A folder that boustro fit wrote.
+        files: Text files (.gz, .bz2, .xz too), streams such as /dev/stdin, or - for standard input.
+        format: text (coloured in a terminal), jsonl (one object per line, with character offsets, and with the file
+            where there are several), csv (for a spreadsheet: one row an entity, or one a text), conll (each line a
+            document; taggers only), html, or labelstudio or argilla (a list of records with suggestions, to import
+            there; entities and labels only). By default as --out ends, else text.
+        reads: What the files hold. By default as they end (.jsonl, .conll, .conllu, .parquet, .arrow), else lines of
+            text; xml: a corpus with words whose sense is asked for.
+        recall: Promise of a tagger that was trained with a development set: give every entity that is probable enough,
+            so that on average this share of all entities is among them, such as 0.95. They may then overlap.
+        share_evidence: vote: a tagger lets the mentions of one name in a document vote on what it is, weighted by their
+            scores. By default as it was trained.
+        explain: Add to each answer what decided it, as jsonl: what each LM of a pair answers alone, and how much each
+            word counted for the label or number of a text. Reads a text once for each of its words.
+        states: Safetensors files with the pieces of a text each and the states that the tagger's LM had of them in
+            another engine, such as vLLM, in place of text; its weights are not loaded.
+        state_layers: The numbers of the layers of `hidden_states` in these files, such as 4,9,14.
+        live: Tag one text while it arrives, such as on standard input: a JSON line for every entity that stands for
+            now, is revised, or is final. Taggers only.
+        delay: With --live, how many words must follow a word before its tag is final, 0 to 256; by default 8.
+        encoder: Where the encoder is now, if it has moved.
+    """
+    check_options(predict, locals())
+    kind = task_class(task_of(folder))
+    _refuse_of_taggers(kind, recall, share_evidence)
+    from boustro.apps.batch.labeller import Opened
+
+    if live or delay is not None:
+        others = [
+            format not in (None, "jsonl"),
+            reads,
+            recall,
+            share_evidence,
+            explain,
+            states,
+            output != DEFAULT_OUTPUT,
+        ]
+        _predict_live(Opened(folder, encoder, run.device, run.cache), files, live and not any(others), delay, run)
+        return
+    if isinstance(kind.example, str) and (tables := [f for f in files if reads is None and is_table(Path(f))]):
+        what = "read line by line, with its separators and the names of its columns; JSON lines keep a text whole"
+        print(f"note: {', '.join(tables)}: {what}", file=sys.stderr)
+    from boustro.apps.batch.predict import predict_files
+    from boustro.apps.batch.states import predict_states
+
+    opened = Opened(folder, encoder, run.device, run.cache, recall, share_evidence)
+    if states:
+        return predict_states(opened, states, state_layers, format, output.out, run)
+    predict_files(opened, files, format, reads, explain, output, run)
+
+
+def _predict_live(opened: Any, files: tuple[str, ...], alone: bool, delay: int | None, run: RunOptions) -> None:
+    """With --live; `alone` says that no other option is given that is not for it."""
+    if not alone or len(files) > 1:
+        raise OptionError(
+            "--live reads one text and writes JSON lines to standard output: it goes with --delay, --encoder and the "
+            "options of where to compute, and --delay goes with it"
+        )
+    from boustro.apps.batch.live import DELAY, predict_live
+
+    predict_live(opened, next(iter(files), "-"), DELAY if delay is None else delay, run)
+
+
+def _refuse_of_taggers(kind: Any, recall: float | None, share_evidence: str | None) -> None:
+    given = {"--recall": recall, "--share-evidence": share_evidence}
+    for name in (name for name, value in given.items() if value is not None and not hasattr(kind, "with_recall")):
+        raise OptionError(f"{name} is for taggers, and this is a {kind.__name__}; leave it out")
+
+
+def _print_scores(scores: Mapping[str, Any]) -> None:
+    heads, *rows = score_table(scores)
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    for row in (heads, *rows):
+        first, *others = zip(row, widths, strict=True)
+        print(first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others), sep="  ")
+    if own := scores.get("calibration"):
+        before = f" ({own['error_before']:.3f} without its temperature)" if "error_before" in own else ""
+        print(f"calibration error  {own['error']:.3f}{before}")

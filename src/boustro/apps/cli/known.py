@@ -1,0 +1,365 @@
+"""The commands: where each one is, its group, its line in `boustro --help`, examples, and what its help shows first.
+
+A new command is one entry. Its module must not import torch; the command does when it runs.
+"""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NamedTuple
+
+FORMER = ""  # the group of former names, which work for a release and are not listed
+
+
+class Known(NamedTuple):
+    """A command."""
+
+    place: str
+    """Its function, as module:name."""
+    group: str
+    """Its heading in `boustro --help`, or `FORMER`."""
+    summary: str
+    """One line."""
+    examples: tuple[str, str]
+    """Two command lines, without `boustro` before them."""
+    first: str = ""
+    """The options that its help shows, besides those that it needs; the others are under `--help-all`."""
+
+    def function(self) -> Callable[..., Any]:
+        """The function that runs; its module is imported now."""
+        module, _, name = self.place.partition(":")
+        return getattr(import_module(module), name)
+
+
+COMMANDS: dict[str, Known] = {
+    "demo": Known(
+        "boustro.apps.cli.demo:demo",
+        "Start",
+        "train, compare and look at taggers on the shipped sample",
+        ("demo", "demo --copy-sample sample"),
+        "out seeds copy_sample",
+    ),
+    "label": Known(
+        "boustro.apps.cli.label:label",
+        "Start",
+        "label entities or topics on a page, with a model that learns from it",
+        (
+            "label texts.txt --labels PERSON PLACE --out labelled.jsonl",
+            "label texts.txt --task classify --labels billing,delivery --out topics.jsonl",
+        ),
+        "out labels task several out_tagger order train tagger port browser",
+    ),
+    "fit": Known(
+        "boustro.apps.cli.commands:fit",
+        "Start",
+        "train a tagger or a classifier on labelled examples",
+        (
+            "fit --train train.conll --dev dev.conll --out ner",
+            "fit --train texts.jsonl --dev dev-texts.jsonl --out topics",
+        ),
+        "dev encoder head task epochs seed documents cross_validate overwrite dry_run",
+    ),
+    "evaluate": Known(
+        "boustro.apps.cli.commands:evaluate",
+        "Start",
+        "score a trained folder on labelled examples",
+        ("evaluate ner dev.conll", "evaluate ner dev.conll --json scores.json"),
+        "json",
+    ),
+    "predict": Known(
+        "boustro.apps.cli.commands:predict",
+        "Start",
+        "label text",
+        ("predict ner article.txt", "predict ner article.txt --out answers.jsonl"),
+        "format out recall live overwrite resume workers",
+    ),
+    "serve": Known(
+        "boustro.apps.serve.command:serve",
+        "Start",
+        "trained folders over HTTP, with a page (needs fastapi)",
+        ("serve ner", "serve names=ner --port 8000"),
+        "host port token_file",
+    ),
+    "guard": Known(
+        "boustro.apps.serve.guard.command:guard",
+        "Start",
+        "a proxy that hides names from an LLM's server, or its answers' from you",
+        (
+            "guard ner --upstream https://api.openai.com/v1",
+            "guard ner --upstream http://127.0.0.1:8001/v1 --labels PER --direction prompts --put-back",
+        ),
+        "labels with_ direction put_back delay host port",
+    ),
+    "export": Known(
+        "boustro.apps.export.command:export",
+        "Start",
+        "a trained folder for use without torch: as ONNX, as a page, as JavaScript",
+        ("export ner --precision int8 --out ner-onnx", "export ner --format html --precision int8 --out ner.html"),
+        "format precision data overwrite",
+    ),
+    "check": Known(
+        "boustro.tasks.check:check",
+        "Data",
+        "report on labelled data before training on it",
+        ("check train.conll dev.conll", "check texts.jsonl --json report.json"),
+        "json task",
+    ),
+    "weak": Known(
+        "boustro.tasks.weak.command:weak",
+        "Data",
+        "silver labels for text, from a gazetteer or an LLM's lists",
+        ("weak texts.txt --gazetteer names.tsv --out silver.jsonl", "weak lists.jsonl --out silver.jsonl"),
+        "gazetteer ignore_case",
+    ),
+    "batch": Known(
+        "boustro.apps.batch.command:batch",
+        "Data",
+        "label a folder of shards, here or on a Ray cluster",
+        ("batch ner texts answers", "batch ner texts answers --workers 4 --format parquet"),
+        "workers format engine text",
+    ),
+    "cache": Known(
+        "boustro.apps.cli.cache:cache",
+        "Data",
+        "list or clear the cached features",
+        ("cache list", "cache clear"),
+        "folder",
+    ),
+    "compare": Known(
+        "boustro.apps.studies.compare.command:compare",
+        "Compare",
+        "encoders x heads x seeds, as a table and a report",
+        (
+            "compare --encoders starter-forward starter --train train.conll --dev dev.conll --out comparison",
+            "compare --encoders starter --heads linear mlp --train train.conll --dev dev.conll --out heads",
+        ),
+        "test heads seeds vary reference dry_run",
+    ),
+    "fewshot": Known(
+        "boustro.apps.studies.fewshot.command:fewshot",
+        "Compare",
+        "encoders with few labelled sentences, as curves",
+        (
+            "fewshot --encoders starter-forward starter --train train.conll --dev dev.conll --out shots",
+            "fewshot --encoders starter --train train.conll --dev dev.conll --shots 4 16 --out shots",
+        ),
+        "test shots draws heads dry_run",
+    ),
+    "scaling": Known(
+        "boustro.apps.studies.scaling.command:scaling",
+        "Compare",
+        "sizes x budgets of pretraining, with loss curves",
+        (
+            "scaling --shards shards --validation validation --budgets 1000000 4000000 --out sizes",
+            "scaling --shards shards --validation validation --budgets 1000000 --objectives causal --out causal",
+        ),
+        "sizes objectives seeds dry_run report_only",
+    ),
+    "geometry": Known(
+        "boustro.apps.studies.geometry.command:geometry",
+        "Compare",
+        "measure and draw how word vectors lie",
+        ("geometry measure article.txt", "geometry map senses.jsonl --word bank --out bank.html"),
+        "encoder word out sentences json",
+    ),
+    "backward": Known(
+        "boustro.roads.commands:backward",
+        "Own LMs",
+        "train a small backward LM for an LM, from raw text",
+        (
+            "backward gpt2 --text corpus.jsonl --out my-backward",
+            "backward gpt2 --text corpus.jsonl --minutes 20 --out my-backward",
+        ),
+        "minutes preset dry_run overwrite",
+    ),
+    "language": Known(
+        "boustro.apps.studies.language.command:language",
+        "Own LMs",
+        "raw text and labels to tokenizer, pair and tagger",
+        (
+            "language --text corpus.jsonl --train train.conll --dev dev.conll --out mine",
+            "language --text corpus.jsonl --train train.conll --dev dev.conll --minutes 20 --out mine",
+        ),
+        "test minutes vocabulary dry_run overwrite",
+    ),
+    "tokenize": Known(
+        "boustro.text.shards:tokenize",
+        "Own LMs",
+        "turn a corpus into token shards",
+        (
+            "tokenize corpus.jsonl --tokenizer gpt2 --out shards",
+            "tokenize corpus.jsonl --train-tokenizer 8192 --out shards",
+        ),
+        "tokenizer train_tokenizer near_duplicates workers overwrite",
+    ),
+    "pretrain": Known(
+        "boustro.pretrain.config:pretrain",
+        "Own LMs",
+        "train a forward or a backward LM on token shards",
+        (
+            "pretrain --shards shards --direction backward --out my-backward",
+            "pretrain --shards shards --preset mini --tokens 30000000 --out my-forward",
+        ),
+        "direction objective preset init_from tokens validation resume dry_run overwrite",
+    ),
+    "memory": Known(
+        "boustro.roads.commands:memory",
+        "Own LMs",
+        "what words are in raw text, for an encoder that remembers it",
+        ("memory corpus.jsonl --out my-memory", "memory corpus.jsonl --encoder gpt2 --out my-memory"),
+        "encoder data words overwrite",
+    ),
+    "distill": Known(
+        "boustro.tasks.distill.command:distill",
+        "Own LMs",
+        "a trained folder into one with a smaller encoder",
+        (
+            "distill ner --student starter-forward --texts corpus.jsonl --out small",
+            "distill ner --student starter-forward --texts corpus.jsonl --dev dev.conll --out small",
+        ),
+        "train dev overwrite",
+    ),
+    "distill-states": Known(
+        "boustro.roads.commands:distill_states",
+        "Own LMs",
+        "an encoder's word vectors into a smaller LM",
+        (
+            "distill-states corpus.jsonl --teacher gpt2 --student starter-forward --out student",
+            "distill-states corpus.jsonl --teacher gpt2 --student starter-forward --words 100000 --out student",
+        ),
+        "words validation overwrite",
+    ),
+    "fuse": Known(
+        "boustro.roads.commands:fuse",
+        "Own LMs",
+        "train a fusion of a forward and a backward LM on token shards",
+        (
+            "fuse --forward gpt2 --backward ./my-backward --shards shards --out my-fusion",
+            "fuse --forward gpt2 --backward ./my-backward --shards shards --kind linear --out my-fusion",
+        ),
+        "kind tokens validation overwrite",
+    ),
+    "adapt": Known(
+        "boustro.roads.commands:adapt",
+        "Own LMs",
+        "train a causal LM to read without its mask (needs peft)",
+        (
+            "adapt --lm gpt2 --shards shards --out my-adapted",
+            "adapt --lm gpt2 --train train.conll --dev dev.conll --out my-adapted",
+        ),
+        "shards train dev learn blocks rank overwrite",
+    ),
+    "elmo": Known(
+        "boustro.roads.commands:elmo",
+        "Own LMs",
+        "train an ELMo on a corpus",
+        ("elmo corpus.jsonl --out my-elmo", "elmo corpus.jsonl --width 128 --words 1000000 --out my-elmo"),
+        "width cells words validation overwrite",
+    ),
+    "generate": Known(
+        "boustro.generation.command:generate",
+        "Write",
+        "continue prompts with a masked or a causal LM",
+        ("generate prompts.txt --model starter-forward", "generate prompts.txt --model starter-forward --length 20"),
+        "length temperature top_p seed",
+    ),
+    "infill": Known(
+        "boustro.generation.both_ends.command:infill",
+        "Write",
+        "fill the gaps of texts from both ends",
+        ('infill "It is one of ___ in the country."', "infill gaps.txt --candidates 3"),
+        "model format candidates tokens_per_gap",
+    ),
+    "score": Known(
+        "boustro.generation.command:score",
+        "Write",
+        "texts by an LM's probability, or against targets (ROUGE, BLEU, METEOR)",
+        ("score written.jsonl --target-key target", "score pairs-of-text.jsonl --model starter-forward --pmi"),
+        "model target_key train by json score pmi",
+    ),
+    "seq2seq": Known(
+        "boustro.roads.commands:seq2seq",
+        "Write",
+        "fine-tune an LM on pairs of a prompt and a text",
+        (
+            "seq2seq --model gpt2 --train summaries.jsonl --out summariser",
+            "seq2seq --model gpt2 --train summaries.jsonl --dev dev-summaries.jsonl --out summariser",
+        ),
+        "dev prompt_key target_key epochs template overwrite",
+    ),
+    "prompt": Known(
+        "boustro.generation.prompts.command:prompt",
+        "Write",
+        "label texts by the words that an LM would write",
+        (
+            "prompt reviews.jsonl --model starter-forward --template sentiment",
+            "prompt reviews.jsonl --model starter-forward --template sentiment --calibrate",
+        ),
+        "template calibrate label_key json",
+    ),
+    "harness": Known(
+        "boustro.apps.harness.command:harness",
+        "Write",
+        "multiple choice without training (needs lm-eval)",
+        ("harness --tasks openbookqa --data choices", "harness --tasks arc_easy --data choices --model gpt2"),
+        "model data limit json",
+    ),
+    "embed": Known(
+        "boustro.tasks.embed.commands:embed",
+        "Vectors",
+        "write one vector per text",
+        ("embed texts.txt --out vectors.npy", "embed texts.txt --model my-embeddings --out vectors.npy"),
+        "encoder model normalize",
+    ),
+    "similarity": Known(
+        "boustro.tasks.embed.commands:similarity",
+        "Vectors",
+        "find the texts most like a query",
+        (
+            'similarity texts.txt --query "the ferry is late"',
+            'similarity texts.txt --query "the ferry is late" --top 3',
+        ),
+        "top encoder model json",
+    ),
+    "doctor": Known(
+        "boustro.apps.cli.doctor:doctor",
+        "Other",
+        "print what a bug report should say",
+        ("doctor", "doctor --encoder gpt2"),
+        "encoder device",
+    ),
+    "rate": Known(
+        "boustro.apps.cli.aliases:rate",
+        FORMER,
+        "now score without --model",
+        ("rate written.jsonl", "rate written.jsonl --by task --json scores.json"),
+        "text_key target_key by json",
+    ),
+    "wsd": Known(
+        "boustro.apps.cli.aliases:wsd",
+        FORMER,
+        "now fit, evaluate and predict of --task sense",
+        ("wsd fit senses.jsonl --out senses", "wsd evaluate senses senses.jsonl"),
+        "out encoder json overwrite",
+    ),
+    "embed-fit": Known(
+        "boustro.apps.cli.aliases:embed_fit",
+        FORMER,
+        "now fit --task embed",
+        ("embed-fit --texts texts.txt --out my-embeddings", "embed-fit --pairs scored.jsonl --out my-embeddings"),
+        "texts pairs neighbours dev encoder overwrite",
+    ),
+}
+GROUPS = tuple(dict.fromkeys(command.group for command in COMMANDS.values() if command.group))
+
+
+def usage() -> str:
+    """What `boustro --help` prints."""
+    rows = {group: [group] for group in GROUPS}
+    for name, command in COMMANDS.items():
+        rows.get(command.group, []).append(f"  {name:<15} {command.summary}")
+    shown = "\n\n".join("\n".join(own) for own in rows.values())
+    return (
+        "usage: boustro COMMAND ...\n\nGive a language model the other half of the sentence.\n\n"
+        f"{shown}\n\n`boustro help COMMAND` shows examples and the options that people use, `boustro COMMAND "
+        "--help-all`\nall of them; `boustro version` prints the version. New here? Start with `boustro demo`."
+    )

@@ -1,0 +1,166 @@
+"""`boustro label`: a page for labelling, with a tagger that learns from every answer; or a study of that.
+
+torch is imported when the command runs, so that its help does not wait for it.
+"""
+
+import contextlib
+import os
+import sys
+import webbrowser
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from tyro.conf import Positional
+
+from boustro.apps.label.options import LabelOptions
+from boustro.apps.studies.labelling.options import SimulateOptions
+from boustro.choose import choose
+from boustro.options import OptionError, check_options
+from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_errors
+from boustro.store import check_file, claim, write_file
+from boustro.tasks import TASKS
+from boustro.tasks.config import TaggerConfig
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
+from boustro.text.places import LM, TextPath
+
+
+def label(
+    texts: Positional[TextPath | None] = None,
+    out: Path | None = None,
+    encoder: LM | None = None,
+    session: LabelOptions = LabelOptions(),  # noqa: B008 (frozen)
+    study: SimulateOptions = SimulateOptions(),  # noqa: B008 (frozen)
+    json: Path | None = None,
+    overwrite: bool = False,
+    reading: DataOptions = DEFAULT_OPTIONS,
+    run: RunOptions = DEFAULT_RUN,
+) -> None:
+    """Label entities or topics on a page in the browser, with a model that learns from every answer; Ctrl+C ends it.
+
+    Every answer is on the disk before the next sentence shows, and the same command goes on where a session ended.
+    With --simulate: how many words must be read for a goal, in one order and in another.
+
+    Args:
+        texts: Texts to label: plain text, JSON lines or CoNLL columns; labels in them are kept aside as gold.
+        out: File of answers (JSON lines), which boustro fit reads. It is continued where it exists.
+        encoder: Spec of the encoder, such as starter, gpt2 or gpt2+./backward. By default starter-memory, or that of
+            --tagger.
+        json: Write the figures of --simulate to this file (- for standard output).
+        overwrite: Replace an existing folder at --out-tagger.
+    """
+    check_options(label, locals())
+    with only_errors(run.quiet):
+        if study.simulate:
+            _simulate(texts, encoder, session, study, json, reading, run)
+            return
+        if texts is None or out is None:
+            raise OptionError("name a file of texts and --out, such as boustro label texts.txt --out labelled.jsonl")
+        choose(session.task, TASKS, "task")
+        check_file(out)
+        with contextlib.ExitStack() as held:
+            if session.out_tagger:
+                kind = choose(session.task, TASKS, "task").folder
+                held.enter_context(claim(session.out_tagger, kind, overwrite))
+            _serve(texts, out, encoder, session, reading, run, held)
+
+
+def _serve(
+    texts: Path,
+    out: Path,
+    encoder: str | None,
+    options: LabelOptions,
+    reading: DataOptions,
+    run: RunOptions,
+    held: contextlib.ExitStack,
+) -> None:
+    from boustro.apps.serve.http import HttpOptions, address_of, listen, require_serve
+
+    require_serve("boustro label")
+    os.environ.setdefault("TQDM_DISABLE", "1")
+    from boustro.apps.label.answers import AnswerFile
+    from boustro.apps.label.app import LabellingApp, new_token
+    from boustro.apps.label.background import Background, allows_nested
+    from boustro.apps.label.manner import manner_of
+    from boustro.apps.label.session import Session
+    from boustro.apps.label.start import make_source, next_command, read_texts, starting_labels
+    from boustro.apps.serve import http
+
+    manner = manner_of(options.task, options.several, out)
+    nested = options.head is not None and allows_nested(options.head)
+    listening = HttpOptions(port=options.port, grace_seconds=1)
+    listener = held.enter_context(listen(listening))  # a port that is taken is said before a model is loaded
+    found = read_texts(texts, options, reading, manner)
+    file = held.enter_context(AnswerFile(out, manner.answer).open())
+    source = make_source(encoder, options, reading, run, manner)
+    labels = starting_labels(options.labels, source)
+    session = Session(found, file, labels, options.order, nested, manner)
+    print(
+        f"{texts}: {len(found):,} {'texts' if manner.whole else 'sentences'}; {out}: "
+        f"{session.resumed['answers']:,} answers so far"
+        + (f", {session.resumed['elsewhere']:,} of them to other texts" * bool(session.resumed["elsewhere"])),
+        file=sys.stderr,
+    )
+    with Background(session, source) as work:
+        token = new_token()
+        page = f"{address_of(listener)}/#{token}"
+        app = LabellingApp(session, work, options.out_tagger).make(listening, token)
+        if options.browser:
+            webbrowser.open(page)
+        http.run_app(app, listening, listener, address=f"label at {page}")
+        print(f"{out}: {len(session.answers):,} answers", file=sys.stderr)
+        if session.answers:
+            if options.out_tagger:
+                _save(work, options.out_tagger)
+            print(f"next: {next_command(texts, options.form, session, work)}", file=sys.stderr)
+
+
+def _save(work: Any, folder: Path) -> None:
+    """The tagger at the end of a session; why there is none is said, and is no failure of the session."""
+    try:
+        work.wait_ready()  # a session that ends before its texts have been read
+        tagger, what = work.best_tagger()
+        tagger.save_pretrained(folder)
+        print(f"{folder}: a {type(tagger).__name__} ({what})", file=sys.stderr)
+    except ValueError as error:
+        print(f"{folder}: not written: {error}", file=sys.stderr)
+
+
+def _simulate(
+    texts: Path | None,
+    encoder: str | None,
+    options: LabelOptions,
+    study: SimulateOptions,
+    json: Path | None,
+    reading: DataOptions,
+    run: RunOptions,
+) -> None:
+    if options.train is None or texts is not None:
+        raise OptionError("--simulate needs labelled sentences in --train, and no texts")
+    from dataclasses import replace
+
+    from boustro.apps.studies.labelling.report import simulation_curves
+    from boustro.apps.studies.labelling.simulate import read_gold, simulate
+    from boustro.drawing.svg import standalone
+    from boustro.encoders.spec import check_spec
+
+    check_output(json)
+    if study.svg:
+        check_file(study.svg)
+    encoders = study.encoders or (encoder or TaggerConfig().default_encoder(),)
+    for spec in encoders:
+        check_spec(spec)
+    train, dev = read_gold(options.train, study.dev, reading, options.context)
+    how = {"cache": run.cache, "device": run.device}
+    how |= {"context": options.context, "pool_mentions": options.pool_mentions, "spelling": options.spelling}
+    results = simulate(train, dev, replace(study, encoders=encoders), options.pool, **how)
+    if study.svg:
+        write_file(study.svg, standalone(simulation_curves(results)))
+    give(results, json, lambda: _print_table(results))
+
+
+def _print_table(results: dict[str, Any]) -> None:
+    from boustro.apps.studies.labelling.report import simulation_table
+
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    console.print(simulation_table(results))

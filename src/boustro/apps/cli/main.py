@@ -1,0 +1,208 @@
+"""The command line: maps names to functions, and exceptions to sentences and exit codes.
+
+0 done; 1 the input or the state found is at fault; 2 usage; 101 a bug of ours. A command's module is
+imported when the command is chosen, and imports torch when the command runs, so that no help waits for it.
+"""
+
+import contextlib
+import errno
+import io
+import logging
+import os
+import signal
+import sys
+import tempfile
+import threading
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, MutableMapping
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from boustro.apps.cli.known import COMMANDS, usage
+from boustro.choose import suggestion
+from boustro.errors import lacks_memory, reason
+from boustro.names import expand_home
+from boustro.options import OptionError
+
+SAME = {"train": "fit"}
+"""Words that run a command of another name."""
+MEANT = {
+    "tag": "predict",
+    "eval": "evaluate",
+    "test": "evaluate",
+    "annotate": "label",
+    "finetune": "fit",
+}
+"""Words that name a command in other programs."""
+OUTPUT_ERRORS = (errno.EPIPE, errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EBADF)
+"""What `print` raises where standard output cannot be written; of a file, the error names it."""
+EXIT_INPUT, EXIT_USAGE, EXIT_BUG, EXIT_INTERRUPT, EXIT_PIPE, EXIT_TERMINATED = 1, 2, 101, 130, 141, 143
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; returns its exit code."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 (to the end)
+    try:
+        code = _main(sys.argv[1:] if arguments is None else arguments)
+        sys.stdout.flush()
+    except OSError as error:  # what was printed cannot be written
+        return _say_unwritten(error)
+    return code
+
+
+def _say_unwritten(error: OSError) -> int:
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes what is left at its end
+    if error.errno == errno.EPIPE:  # `boustro predict ... | head`: the reader has seen enough
+        return EXIT_PIPE
+    print(f"boustro: standard output: {error.strerror}", file=sys.stderr)
+    return EXIT_INPUT
+
+
+def _main(arguments: list[str]) -> int:
+    if arguments[:1] == ["help"]:  # `boustro help fit`
+        arguments = [*arguments[1:2], "--help"]
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(usage())
+        return 0 if arguments else EXIT_USAGE
+    if arguments[0] in ("-V", "--version", "version"):
+        from boustro import __version__
+
+        print(f"boustro {__version__}")
+        return 0
+    name, *rest = arguments
+    name = SAME.get(name, name)
+    if name not in COMMANDS:
+        said = f"there is no command {name!r}{_meant(name)}"
+        print(f"boustro: {_joined(said, '`boustro help` lists the commands')}", file=sys.stderr)
+        return EXIT_USAGE
+    return run(name, rest)
+
+
+def _meant(name: str) -> str:
+    known = [own for own, command in COMMANDS.items() if command.group]
+    return suggestion(name, known) if name not in MEANT else f"; did you mean {MEANT[name]!r}?"
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, which stops a command as Ctrl-C does."""
+
+
+@contextlib.contextmanager
+def sigterm_interrupts() -> Iterator[None]:
+    """A block in which SIGTERM raises `Terminated`; only the main thread may ask for that."""
+    own = os.getpid()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if os.getpid() == own:
+            raise Terminated
+        os._exit(EXIT_TERMINATED)  # a process of its own, which a library ends
+
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def set_environment(environment: MutableMapping[str, str]) -> None:
+    """What libraries read from the environment once, when they are loaded; what the user has set there stands."""
+    environment.setdefault("TOKENIZERS_PARALLELISM", "true")
+    environment.setdefault("TRANSFORMERS_VERBOSITY", "error")  # what it warns of is either ours to say, or of no use
+    if not sys.stderr.isatty():  # else unset: the hub's client warns where 0 is set and bars are turned off in the code
+        environment.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+
+
+def run(name: str, arguments: list[str]) -> int:
+    """Parse the arguments with the function's own signature, call it, and turn what it raises into words."""
+    known, prog = COMMANDS[name], f"boustro {name}"
+    set_environment(os.environ)
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    for logger in ("torchao", "torch.utils._pytree"):  # where installed, torchao tells of kernels for other machines
+        logging.getLogger(logger).setLevel(logging.ERROR)
+    import tyro
+
+    from boustro.apps.cli.arguments import call, prepare
+    from boustro.apps.cli.help import ALL, WORDS, help_of
+    from boustro.apps.cli.usage import check_places, check_words
+
+    try:
+        command = known.function()
+        form, words = prepare(command, [*map(_expand_home, arguments)], prog)
+        if asked := {*WORDS} & {*arguments}:
+            print(help_of(name, known, form, everything=ALL in asked))
+            return 0
+        check_words(form, words, prog, known.examples[0])
+        # --x and --no-x for every boolean, also for one without a default of its own.
+        config = (tyro.conf.DisallowNone, tyro.conf.OmitArgPrefixes)
+        with sigterm_interrupts():
+            filled = _filled(lambda: tyro.cli(form, args=words, prog=prog, config=config))
+            check_places(filled, known.examples[0])
+            call(command, vars(filled))
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else EXIT_USAGE
+    except KeyboardInterrupt as stop:
+        kept = "; ".join(getattr(stop, "__notes__", ["no result was written"]))
+        print(f"boustro: interrupted: {kept}", file=sys.stderr)
+        return EXIT_TERMINATED if isinstance(stop, Terminated) else EXIT_INTERRUPT
+    except OptionError as error:
+        print(f"boustro: {_joined(str(error), f'`{prog} --help` lists the options')}", file=sys.stderr)
+        return EXIT_USAGE
+    except (ValueError, OSError, ImportError) as error:
+        if isinstance(error, OSError) and error.filename is None and error.errno in OUTPUT_ERRORS:
+            return _say_unwritten(error)
+        print(f"boustro: {_sentence(error)}", file=sys.stderr)
+        return EXIT_INPUT
+    except Exception as error:
+        if lacks_memory(error):
+            advice = "take smaller values, or a larger machine"
+            print(f"boustro: not enough memory ({reason(error)}); {advice}", file=sys.stderr)
+            return EXIT_INPUT
+        with tempfile.NamedTemporaryFile("w", prefix="boustro-", suffix=".log", delete=False) as log:
+            traceback.print_exc(file=log)
+        said = traceback.format_exception_only(error)[-1].strip().splitlines()[-1]
+        print(f"boustro: this is a bug of ours ({said}); please report it with {log.name}", file=sys.stderr)
+        return EXIT_BUG
+    return 0
+
+
+def _filled(parse: Callable[[], Any]) -> Any:
+    """What the words say; an `OptionError` of the options, such as of two that contradict, as it was raised."""
+    told = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(told):
+            return parse()
+    except SystemExit as stop:
+        error: BaseException | None = stop
+        while error := error.__cause__ or error.__context__:
+            if isinstance(error, OptionError):
+                raise error from None
+        print(told.getvalue(), end="", file=sys.stderr)
+        raise
+
+
+def _joined(said: str, advice: str) -> str:
+    return f"{said}{' ' if said.endswith('?') else '; '}{advice}"
+
+
+def _expand_home(word: str) -> str:
+    """`~/lm` and `--out=~/lm` with the home folder, which a shell fills in only at the head of a word."""
+    option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
+    return option + equals + expand_home(value)
+
+
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return str(error) or type(error).__name__
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""`boustro export`: a trained folder as one that runs without torch, checked before it is written.
+
+torch is imported when the command runs, so that its help does not wait for it.
+"""
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import Any
+
+from tyro.conf import Positional
+
+from boustro.apps.export.options import MODULE, ExportOptions
+from boustro.output import check_output, check_target, give, only_errors
+from boustro.store import claim
+from boustro.tasks import EXPORT
+from boustro.text.places import Model
+
+DEFAULT = ExportOptions()
+
+
+def export(
+    folder: Positional[Model],
+    out: Path,
+    options: ExportOptions = DEFAULT,
+    data: Path | None = None,
+    encoder: str | None = None,
+    onnxruntime_web: Path = Path("node_modules/onnxruntime-web"),
+    overwrite: bool = False,
+    json: Path | None = None,
+    quiet: bool = False,
+) -> None:
+    """Write a trained folder as graphs of ONNX, which run without torch; boustro predict, serve and batch take them.
+
+    The answers of the export are compared with those of the folder first; one that differs too much is not written.
+
+    Args:
+        folder: A folder that boustro fit wrote.
+        out: Folder to write, or file of the page.
+        data: Labelled examples to compare answers on, such as the training set; by default a sample of the package.
+        encoder: Where the encoder is now, if it has moved.
+        onnxruntime_web: The folder of the npm package, which a page holds.
+        overwrite: Replace an older export.
+        json: Write the sizes and the agreement to this file (- for standard output).
+        quiet: Write nothing to standard error except errors.
+    """
+    with _reserved(out, options, onnxruntime_web, overwrite):  # said before anything is loaded; below it is held
+        pass
+    from boustro.apps.export.onnx import require_onnx
+
+    require_onnx()
+    with only_errors(quiet):
+        check_output(json)
+        with _reserved(out, options, onnxruntime_web, overwrite):
+            from boustro.apps.export.run import export_folder, export_page
+
+            given = {"data": data, "encoder": encoder}
+            if options.format == "onnx":
+                found = export_folder(folder, out, options, **given)
+            else:
+                found = export_page(folder, out, options, onnxruntime_web, **given)
+        give(found, json, lambda: print(_said(out, found), file=sys.stderr), indent=1)
+
+
+def _reserved(out: Path, options: ExportOptions, runtime: Path, overwrite: bool) -> contextlib.AbstractContextManager:
+    """What the end of the work needs is there now, and stays free."""
+    if options.format != "html":
+        return claim(out, MODULE if options.format == "module" else EXPORT, overwrite)
+    from boustro.apps.export.page import find_runtime
+
+    check_target(out, overwrite, "--out")
+    find_runtime(runtime)
+    return contextlib.nullcontext()
+
+
+def _said(out: Path, found: dict[str, Any]) -> str:
+    size = found["bytes"] / 1e6
+    return f"{out}: {size:.1f} MB, {found['precision']}; the same as the folder's: {found['agreement']}"

@@ -1,0 +1,255 @@
+"""A module as a file of ONNX, with its weights in float32, float16 or int8.
+
+Of int8, the weights of a product have a scale for each column, and its inputs are rounded as they come: all with one
+scale, which is fastest, but those of a product that narrows (the last of a feed-forward layer, a head) with one for
+each row. The inputs of the former are normalised; what a gate lets through has a few very large values, which would
+leave all other pieces few steps (docs/log.md). Embeddings are rows of int8, each with its scale. All of it is
+standard operators.
+"""
+
+import contextlib
+import logging
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from boustro.apps.export.lstm import translations
+from boustro.apps.runtime.graph import BESIDE, OPSET
+
+LARGE = 1 << 30
+"""Bytes of weights from which on they stand in a file beside the graph; a message of protocol buffers has 2 GiB."""
+SMALL = 1 << 10
+"""Values of an array that is left as it is."""
+TINY = 1e-8
+"""Instead of 0, so that there is no 0 / 0."""
+
+
+def require_onnx() -> None:
+    """`ImportError`, with what to install, where an export cannot be made."""
+    try:
+        import onnx  # noqa: F401
+        import onnxruntime  # noqa: F401
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            "boustro export needs onnx, onnxscript and onnxruntime: pip install 'boustro[export]'"
+        ) from error
+
+
+def write_graph(
+    module: nn.Module,
+    given: Sequence[torch.Tensor],
+    names: Sequence[str],
+    dims: Sequence[Mapping[int, str]],
+    outputs: Sequence[str],
+    path: Path,
+    precision: str,
+) -> None:
+    """Write a graph.
+
+    Args:
+        module: One that takes any number of tensors, `*given`.
+        given: Tensors that it is traced with.
+        names, dims: Of each the name, and the names of the dimensions that may differ.
+        outputs: The names of the outputs.
+    """
+    import onnx
+
+    known = {name: torch.export.Dim(name) for own in dims for name in own.values()}
+    shapes = [{axis: known[name] for axis, name in own.items()} for own in dims]
+    with _quiet(), torch.no_grad():
+        program: Any = torch.onnx.export(
+            module.eval(),
+            tuple(given),
+            dynamo=True,
+            dynamic_shapes=(tuple(shapes),),  # of *given
+            input_names=list(names),
+            output_names=list(outputs),
+            opset_version=OPSET,
+            custom_translation_table=translations(),
+            verbose=False,
+        )
+    model = program.model_proto
+    _strip(model)
+    CONVERSIONS[precision](model)
+    size = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
+    how = {"save_as_external_data": True, "location": path.name + BESIDE} if size > LARGE else {}
+    onnx.save_model(model, str(path), **how)
+
+
+def _strip(model: Any) -> None:
+    """Leave out what says how the graph was made: paths, and names of modules."""
+    for node in model.graph.node:
+        node.doc_string = ""
+        del node.metadata_props[:]
+    for part in (*model.graph.value_info, *model.graph.input, *model.graph.output, *model.graph.initializer):
+        del part.metadata_props[:]
+    del model.graph.value_info[:]
+    del model.graph.metadata_props[:], model.metadata_props[:]
+    model.doc_string = model.graph.doc_string = ""
+
+
+def _halve(model: Any) -> None:
+    """Weights in float16, which a `Cast` makes float32 when the graph is opened."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    casts = []
+    for tensor in list(model.graph.initializer):
+        array = numpy_helper.to_array(tensor)
+        if array.dtype != np.float32 or array.size < SMALL:
+            continue
+        name = tensor.name
+        tensor.CopyFrom(numpy_helper.from_array(array.astype(np.float16), f"{name}.half"))
+        casts.append(helper.make_node("Cast", [f"{name}.half"], [name], to=TensorProto.FLOAT))
+    _prepend(model, casts)
+
+
+def _quantise(model: Any) -> None:
+    """Products and embeddings in int8; what is left of the large weights in float16."""
+    from onnx import numpy_helper
+
+    _split_affine(model)
+    arrays = {tensor.name: tensor for tensor in model.graph.initializer}
+    made = []
+    for node in list(model.graph.node):
+        if node.op_type == "MatMul" and node.input[1] in arrays:
+            weight = numpy_helper.to_array(arrays[node.input[1]])
+            if weight.ndim == 2 and weight.size >= SMALL:
+                narrows = weight.shape[0] > weight.shape[1]
+                made.append((node, (_row_product if narrows else _integer_product)(model, node, weight)))
+        elif node.op_type == "Gather" and node.input[0] in arrays:
+            table = numpy_helper.to_array(arrays[node.input[0]])
+            if table.ndim == 2 and table.dtype == np.float32 and table.size >= SMALL:
+                made.append((node, _integer_rows(model, node, table)))
+    for node, nodes in made:
+        place = list(model.graph.node).index(node)
+        model.graph.node.remove(node)
+        for number, new in enumerate(nodes):
+            model.graph.node.insert(place + number, new)
+    _drop_unused(model)
+    _halve(model)
+
+
+def _split_affine(model: Any) -> None:
+    """x · W + b as a product and a sum, where W is a weight."""
+    from onnx import helper, numpy_helper
+
+    arrays = {tensor.name: tensor for tensor in model.graph.initializer}
+    for node in [node for node in model.graph.node if node.op_type == "Gemm" and node.input[1] in arrays]:
+        how = {given.name: helper.get_attribute_value(given) for given in node.attribute}
+        if how.get("transA") or how.get("alpha", 1) != 1 or how.get("beta", 1) != 1 or len(node.input) != 3:
+            continue
+        weight = numpy_helper.to_array(arrays[node.input[1]])
+        name, (x, _, bias) = node.output[0], node.input
+        _add(model, f"{name}.matrix", np.ascontiguousarray(weight.T if how.get("transB") else weight))
+        place = list(model.graph.node).index(node)
+        model.graph.node.remove(node)
+        model.graph.node.insert(place, helper.make_node("MatMul", [x, f"{name}.matrix"], [f"{name}.product"]))
+        model.graph.node.insert(place + 1, helper.make_node("Add", [f"{name}.product", bias], [name]))
+
+
+def _integer_product(model: Any, node: Any, weight: np.ndarray) -> list[Any]:
+    """x · W as integers: x rounded to uint8 as it comes, W (d, e) to int8 per column e."""
+    from onnx import TensorProto, helper
+
+    name, (x, _), (y,) = node.output[0], node.input, node.output
+    _add_columns(model, name, weight)
+    return [
+        helper.make_node("DynamicQuantizeLinear", [x], [f"{name}.x", f"{name}.step", f"{name}.zero"]),
+        helper.make_node("MatMulInteger", [f"{name}.x", f"{name}.weight", f"{name}.zero"], [f"{name}.sum"]),
+        helper.make_node("Cast", [f"{name}.sum"], [f"{name}.float"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", [f"{name}.step", f"{name}.scale"], [f"{name}.factor"]),
+        helper.make_node("Mul", [f"{name}.float", f"{name}.factor"], [y]),
+    ]
+
+
+def _row_product(model: Any, node: Any, weight: np.ndarray) -> list[Any]:
+    """The same with a scale for each row of x: x / s in -127 … 127, and 128 more, because products want uint8."""
+    from onnx import TensorProto, helper
+
+    name, (x, _), (y,) = node.output[0], node.input, node.output
+    _add_columns(model, name, weight)
+    _add(model, f"{name}.last", np.array([-1]))
+    _add(model, f"{name}.middle", np.array(128, np.uint8))
+    for constant, value in (("shift", 128), ("step", 1 / 127), ("tiny", TINY)):
+        _add(model, f"{name}.{constant}", np.array(value, np.float32))
+    steps = [
+        ("Abs", [x], "size"),
+        ("ReduceMax", [f"{name}.size", f"{name}.last"], "peak"),
+        ("Max", [f"{name}.peak", f"{name}.tiny"], "most"),
+        ("Mul", [f"{name}.most", f"{name}.step"], "own"),
+        ("Div", [x, f"{name}.own"], "whole"),
+        ("Add", [f"{name}.whole", f"{name}.shift"], "shifted"),
+        ("Round", [f"{name}.shifted"], "rounded"),
+    ]
+    return [
+        *(helper.make_node(kind, given, [f"{name}.{result}"]) for kind, given, result in steps),
+        helper.make_node("Cast", [f"{name}.rounded"], [f"{name}.x"], to=TensorProto.UINT8),
+        helper.make_node("MatMulInteger", [f"{name}.x", f"{name}.weight", f"{name}.middle"], [f"{name}.sum"]),
+        helper.make_node("Cast", [f"{name}.sum"], [f"{name}.float"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", [f"{name}.float", f"{name}.own"], [f"{name}.part"]),
+        helper.make_node("Mul", [f"{name}.part", f"{name}.scale"], [y]),
+    ]
+
+
+def _add_columns(model: Any, name: str, weight: np.ndarray) -> None:
+    """Add W (d, e) as int8 with a scale for each column."""
+    scale = np.maximum(np.abs(weight).max(0), TINY) / 127
+    _add(model, f"{name}.weight", np.clip(np.rint(weight / scale), -127, 127).astype(np.int8))
+    _add(model, f"{name}.scale", scale.astype(np.float32))
+
+
+def _integer_rows(model: Any, node: Any, table: np.ndarray) -> list[Any]:
+    """A row of a table as int8 times its scale."""
+    from onnx import TensorProto, helper
+
+    name, (_, ids), (y,) = node.output[0], node.input, node.output
+    scale = np.maximum(np.abs(table).max(1, keepdims=True), TINY) / 127
+    _add(model, f"{name}.rows", np.clip(np.rint(table / scale), -127, 127).astype(np.int8))
+    _add(model, f"{name}.scales", scale.astype(np.float32))
+    return [
+        helper.make_node("Gather", [f"{name}.rows", ids], [f"{name}.row"], axis=0),
+        helper.make_node("Cast", [f"{name}.row"], [f"{name}.float"], to=TensorProto.FLOAT),
+        helper.make_node("Gather", [f"{name}.scales", ids], [f"{name}.scale"], axis=0),
+        helper.make_node("Mul", [f"{name}.float", f"{name}.scale"], [y]),
+    ]
+
+
+def _add(model: Any, name: str, array: np.ndarray) -> None:
+    from onnx import numpy_helper
+
+    model.graph.initializer.append(numpy_helper.from_array(array, name))
+
+
+def _prepend(model: Any, nodes: Sequence[Any]) -> None:
+    for number, node in enumerate(nodes):
+        model.graph.node.insert(number, node)
+
+
+def _drop_unused(model: Any) -> None:
+    used = {name for node in model.graph.node for name in node.input} | {o.name for o in model.graph.output}
+    for tensor in list(model.graph.initializer):
+        if tensor.name not in used:
+            model.graph.initializer.remove(tensor)
+
+
+CONVERSIONS = {"float32": lambda model: None, "float16": _halve, "int8": _quantise}
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """The exporter tells of other packages that it looks for."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)

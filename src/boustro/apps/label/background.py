@@ -1,0 +1,288 @@
+"""What a session does beside the person: encode the texts, follow the learning curve, train a tagger at leisure.
+
+    with Background(session, source) as work:     the encoder is loaded and the first sentences are encoded
+        work.wait_ready()
+        work.answered()                           after every change: is there a point of the curve to measure?
+        work.start_finishing()
+
+One thread encodes and measures, another trains. Both take the session's lock only to attach what they made.
+"""
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+
+from boustro.apps.label.answers import Answer
+from boustro.apps.label.curve import Point, is_due, measure, retrace
+from boustro.apps.label.session import Session
+from boustro.apps.label.taggers import Finished, finish, make_tagger
+from boustro.encoders.options import Context
+from boustro.encoders.windows import group_numbers
+from boustro.errors import reason
+from boustro.features.vectors import VectorReader, Vectors, reading_context, vector_source
+from boustro.heads.registry import head_kind
+from boustro.tasks import DEFAULT_TASK, TASKS, task_class
+from boustro.tasks.base import Task
+from boustro.tasks.labellings import labelling_class
+from boustro.tasks.tagger import Tagger
+from boustro.types import Sentence
+
+HOW = ("cache", "device")
+CHUNK_SENTENCES = 256
+"""Encoded at once, and more where a document ends later. The first of them standardise all vectors, so they do not
+depend on what has been answered."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """What reads the texts, and from what the tagger starts."""
+
+    encoder: str
+    reading: dict[str, Any] = field(default_factory=dict)
+    """Options of `load_encoder`, such as pooling."""
+    task: str = DEFAULT_TASK
+    """What is labelled, and what `finish` trains."""
+    head: str | None = None
+    """The kind of head that it trains; by default the task's own."""
+    training: dict[str, Any] = field(default_factory=dict)
+    """Options of that tagger."""
+    context: Context = "document"
+    """What is read together; where no text has several sentences, each by itself."""
+    pool_mentions: bool = True
+    """Read words by their mentions in the document, too."""
+    spelling: bool = False
+    """Read words by their letters, too."""
+    cache: bool = True
+    device: str | None = None
+    examples: tuple[Answer, ...] = ()
+    tagger: Tagger | None = None
+    pool: int = 4000
+    """Unanswered sentences that are ready at once; more are encoded as these are answered."""
+
+    def options(self, context: Context) -> dict[str, Any]:
+        """What the encoder of the session and its taggers have in common."""
+        words = {"pool_mentions": self.pool_mentions, "spelling": self.spelling}
+        return {"cache": self.cache, "device": self.device, **words, "context": context, **self.reading}
+
+    def model(self, context: Context, head: str | None = None) -> Task[Any, Any]:
+        """An untrained model that reads as the session does; its head is `head`, or the one to train."""
+        made, config = self.options(context), TASKS[self.task].config
+        own = {name: value for name, value in made.items() if name in (*config.__dataclass_fields__, *HOW)}
+        return task_class(self.task)(self.encoder, head or self.head, **own, **({} if head else self.training))
+
+    def prior(self, sentences: Sequence[Sentence], labels: Sequence[str]) -> np.ndarray | None:
+        """(words, labels + 1): what the tagger that the session starts from says of words, as scores."""
+        if self.tagger is None:
+            return None
+        rows = []
+        for answer in self.tagger.answer(sentences, cached=True):
+            for tag, score in zip(answer.tags, answer.scores, strict=True):
+                own = [float(label == tag[2:]) for label in labels]
+                rows.append([1 - score, *([1 / len(labels)] * len(labels))] if tag == "O" else [score, *own])
+        return np.array(rows, np.float32)
+
+
+class Background:
+    """See the module. `problem` says why nothing is encoded any more, if so."""
+
+    def __init__(self, session: Session, source: Source) -> None:
+        self.session, self.source = session, source
+        self.context: Context = reading_context(session.sentences, source.context)
+        self.reader: VectorReader | None = None
+        self.points: list[Point] = []
+        self.finished: Finished | None = None
+        self.finishing = self.problem = self.finish_problem = ""
+        self._wake, self._stop = threading.Condition(), False
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="labelling", daemon=True)
+        self._trainer: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop = True
+        self.answered()
+        self._thread.join(timeout=60)
+
+    @property
+    def head(self) -> str:
+        """The kind of head that is trained when training is finished."""
+        return self.source.head or TASKS[self.source.task].config.default_head
+
+    def wait_ready(self, seconds: float | None = None) -> bool:
+        """Wait for the first sentences; returns whether there are any. `ValueError` where encoding failed."""
+        found = self._ready.wait(seconds)
+        if self.problem:
+            raise ValueError(self.problem)
+        return found
+
+    def answered(self) -> None:
+        """The answers have changed."""
+        with self._wake:
+            self._wake.notify_all()
+
+    def start_finishing(self) -> None:
+        """Train a tagger in the background; `ValueError` where one is being trained already."""
+        if self.finishing:
+            raise ValueError("a tagger is being trained already")
+        self.finishing, self.finish_problem = f"training a {self.head} head", ""
+        self._trainer = threading.Thread(target=self._finish, name="finishing", daemon=True)
+        self._trainer.start()
+
+    def live_tagger(self) -> Task[Any, Any]:
+        """The live tagger as an ordinary one; `ValueError` where there is none yet.
+
+        What learns labels of whole texts has no folder of its own: a head is trained on the answers, in seconds.
+        """
+        with self.session.lock:
+            live, answers = self.session.tagger, [*self.session.examples.values(), *self.session.answers.values()]
+            live = live and live.snapshot()
+        if live is None or self.reader is None:
+            raise ValueError("the texts are not ready yet")
+        if kind := self.session.manner.saved_head:
+            if not answers:
+                raise ValueError("there is nothing to save yet: answer a text first")
+            return self.source.model(self.context, kind).fit([answer.labelled() for answer in answers])
+        train, options = [a.labelled() for a in answers], self.source.options(self.context)
+        return make_tagger(live, self.reader, self.source.encoder, train, **options)
+
+    def best_tagger(self) -> tuple[Task[Any, Any], str]:
+        """The one to save, and what it is: the finished one where it was kept."""
+        if self.finished is not None and self.finished.better:
+            return self.finished.tagger, f"{self.head}, trained on {self.finished.sentences} answers"
+        return self.live_tagger(), f"{self.session.manner.saved_head or 'live'}, {len(self.session.answers)} answers"
+
+    def _run(self) -> None:
+        try:
+            with np.errstate(all="ignore"):
+                for _ in self._encode():
+                    self._measure()
+                    if not self._has_room():
+                        break
+                while not self._stop:
+                    self._measure()
+                    with self._wake:
+                        self._wake.wait(0.5)
+        except Exception as error:  # shown on the page and by `wait_ready`
+            self.problem = f"the texts cannot be read: {reason(error)}"
+            if not isinstance(error, (ValueError, OSError, ImportError)):
+                raise
+        finally:
+            self._ready.set()
+
+    def _encode(self) -> Iterator[Sequence[int]]:
+        """Encode and attach: a sample, documents with answered sentences, the rest."""
+        session, sentences = self.session, self.session.sentences
+        documents = iter(self._plan())
+        first = next(_chunks(documents))
+        rest = [*documents]
+        answered = [own for own in rest if not session.answers.keys().isdisjoint(own)]
+        others = [own for own in rest if session.answers.keys().isdisjoint(own)]
+        source = vector_source(self.source.encoder, sentences, **self.source.options(self.context))
+        reader = self.reader = VectorReader(source, [sentences[n] for n in first])
+        early = [first, *_chunks(answered)]
+        for place, numbers in enumerate((*early, *_chunks(others)), start=1):
+            own = [sentences[n] for n in numbers]
+            vectors = reader.train_vectors(np.arange(len(own))) if place == 1 else reader.vectors(own)
+            self._attach(numbers, own, session.manner.vectors(vectors))
+            if place == len(early):
+                self._learn_examples()
+                self._retrace()
+                self._ready.set()
+            yield numbers
+
+    def _plan(self) -> list[list[int]]:
+        """What is read together, in order, or in a random order that is always the same.
+
+        A document with more sentences than the pool is read in parts, which are all that must be in memory.
+        """
+        groups, most = group_numbers(self.session.sentences, self.context), self.source.pool
+        documents = [own[start : start + most] for own in groups for start in range(0, len(own), most)]
+        if self.session.order == "in-order":
+            return documents
+        return [documents[n] for n in np.random.default_rng(0).permutation(len(documents))]
+
+    def _attach(self, numbers: Sequence[int], sentences: Sequence[Sentence], vectors: Vectors) -> None:
+        labels = [*self.session.labels]
+        prior = self.source.prior(sentences, labels)
+        with self.session.lock:
+            if prior is not None and len(self.session.labels) > len(labels):  # added meanwhile
+                prior = np.pad(prior, ((0, 0), (0, len(self.session.labels) - len(labels))))
+            self.session.attach(numbers, vectors, prior)
+
+    def _learn_examples(self) -> None:
+        if self.source.examples:
+            vectors = self.reader.vectors([a.sentence for a in self.source.examples])  # type: ignore[union-attr]
+            with self.session.lock:
+                self.session.add_examples(self.source.examples, self.session.manner.vectors(vectors))
+
+    def _has_room(self) -> bool:
+        """Wait until fewer than `pool` sentences are ready and unanswered; False to stop."""
+        while not self._stop:
+            with self.session.lock:
+                waiting = len(self.session.pool) - len(self.session.answers.keys() | self.session.skipped)
+            if waiting < self.source.pool:
+                return True
+            self._measure()
+            with self._wake:
+                self._wake.wait(0.5)
+        return False
+
+    def _retrace(self) -> None:
+        with self.session.lock:
+            live = self.session.tagger and self.session.tagger.snapshot()
+            answers = {n: a for n, a in self.session.answers.items() if live and n in live.learned}
+        if live is not None and answers:
+            self.points = [*retrace(live, answers)]
+
+    def _measure(self) -> None:
+        """The next point of the curve, if it is due; the live tagger takes over the scales."""
+        session = self.session
+        with session.lock:
+            self.points = [point for point in self.points if point.sentences <= len(session.answers)]
+            if session.tagger is None or not is_due(self.points, session.words_answered, len(session.answers)):
+                return
+            live = session.tagger.snapshot()
+            answers = {n: a for n, a in session.answers.items() if n in live.learned}
+        if answers:
+            point = measure(live, answers)
+            with session.lock:  # whoever sees the point sees its scales
+                self.points.append(point)
+                session.tagger.scales = live.scales
+
+    def _finish(self) -> None:
+        try:
+            with self.session.lock:
+                live, answers = self.session.tagger, dict(self.session.answers)
+                live, sentences = live and live.snapshot(), self.session.sentences
+            if live is None:
+                raise ValueError("the texts are not ready yet")
+            self.finished = finish(self.source.model(self.context), answers, live, sentences, self.context)
+        except Exception as error:
+            self.finish_problem = str(error) if isinstance(error, ValueError) else reason(error)
+            if not isinstance(error, (ValueError, OSError)):
+                raise
+        finally:
+            self.finishing = ""
+
+
+def _chunks(documents: Iterable[list[int]]) -> Iterator[list[int]]:
+    """Whole documents, as few as have enough sentences."""
+    chunk: list[int] = []
+    for document in documents:
+        chunk += document
+        if len(chunk) >= CHUNK_SENTENCES:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
+
+
+def allows_nested(head: str) -> bool:
+    """Whether a kind of head finds entities inside each other; `ValueError` for an unknown kind."""
+    return labelling_class(head_kind(head).labelling).nested

@@ -1,0 +1,363 @@
+"""A labelling session: the sentence that is shown, what was answered, and what the tagger makes of it; without HTTP.
+
+    session = Session(texts, file, labels=["PER", "LOC"])
+    session.attach(numbers, vectors)      sentences that have been encoded: the first one is shown
+    session.view()                        the sentence on the screen, with suggestions
+    session.answer(number, entities)      on the disk, learned; the next one is shown
+    session.undo(); session.redo()        without end, also over a restart
+
+Every answer is on the disk before anything else changes: where that fails, the session is as it was. `number` names a
+sentence by its place among the texts. Whoever calls from several threads holds `lock`.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from boustro.apps.label.answers import Answer, AnswerFile, Beside, check_label
+from boustro.apps.label.incremental import LiveTagger
+from boustro.apps.label.manner import SPANS, Manner
+from boustro.apps.label.pool import ORDERS, Order, Pool
+from boustro.apps.label.texts import Text
+from boustro.choose import choose
+from boustro.features.vectors import Vectors
+from boustro.tasks.data.schemes import flatten_entities
+from boustro.text.scripts import apart, join_words
+from boustro.types import Entity, Sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What was done to a sentence, and how it was before; None is unanswered."""
+
+    number: int
+    before: Answer | None
+    after: Answer | None
+    """None for a sentence that was skipped."""
+
+
+class Stale(ValueError):
+    """A request about a sentence that is no longer on the screen."""
+
+
+class Session:
+    """See the module."""
+
+    def __init__(
+        self,
+        texts: Sequence[Text],
+        file: AnswerFile,
+        labels: Sequence[str] = (),
+        order: Order = "uncertain",
+        nested: bool = False,
+        manner: Manner = SPANS,
+    ) -> None:
+        """Goes on where the file ends, whose form is that of the manner; raises as `AnswerFile.read`."""
+        self.texts, self.file, self.nested, self.manner = list(texts), file, nested, manner
+        self.order: Order = order
+        self.lock = threading.RLock()
+        self.pool = Pool()
+        self.tagger: LiveTagger | None = None
+        self.answers: dict[int, Answer] = {}
+        self.examples: dict[int, Answer] = {}
+        """Learned from the start, and not in the file."""
+        self.skipped: set[int] = set()
+        self.past: list[Step] = []
+        self.future: list[Step] = []
+        self.next: int | None = None
+        """The sentence to answer next."""
+        self.shown: int | None = None
+        """An answered one that is looked at instead."""
+        self.draft: Answer | None = None
+        """What an undone answer was, for the sentence on the screen."""
+        self.resumed = self._resume(file.read(), beside := file.read_beside())
+        self.labels = list(dict.fromkeys([*map(check_label, labels), *beside.labels, *self._used()]))
+
+    # What there is
+
+    @property
+    def current(self) -> int | None:
+        """The sentence on the screen."""
+        return self.next if self.shown is None else self.shown
+
+    @property
+    def sentences(self) -> list[Sentence]:
+        """Those of all texts."""
+        return [text.sentence for text in self.texts]
+
+    @property
+    def words_answered(self) -> int:
+        """How many words a person has read."""
+        return sum(len(answer.sentence) for answer in self.answers.values())
+
+    def counts(self) -> dict[str, int]:
+        """Entities of each label in the answers."""
+        found = Counter(e.label for answer in self.answers.values() for e in answer.entities)
+        return {label: found[label] for label in self.labels}
+
+    def view(self) -> dict[str, Any]:
+        """The sentence on the screen as JSON can hold it, and how far the session is."""
+        number = self.current
+        state: dict[str, Any] = {
+            "answered": len(self.answers),
+            "words": self.words_answered,
+            "skipped": len(self.skipped),
+            "ready": len(self.pool),
+            "total": len(self.texts),
+            "labels": [*self.labels],
+            "order": self.order,
+            "nested": self.nested,
+            "whole": self.manner.whole,
+            "several": self.manner.several,
+            "can_undo": bool(self.past),
+            "can_redo": bool(self.future),
+            "sentence": None,
+        }
+        if number is None:
+            return state
+        sentence, known = self.texts[number].sentence, self.answers.get(number) or self.draft
+        entities = self.suggest(number) if known is None else known.entities
+        state["sentence"] = {
+            "number": number,
+            "words": list(sentence.words),
+            "text": self.texts[number].text,
+            "spaces": list(sentence.spaces or apart(sentence.words)),
+            "entities": [{"start": e.start, "end": e.end, "label": e.label, "score": e.score} for e in entities],
+            "is": "suggested" if known is None else "answered" if number in self.answers else "undone",
+            "note": "" if known is None else known.note,
+            "source": sentence.where,
+            "before": self._beside_in_document(number, -1),
+            "after": self._beside_in_document(number, 1),
+            "place": [*self.answers].index(number) + 1 if number in self.answers else None,
+        }
+        return state
+
+    def suggest(self, number: int) -> tuple[Entity, ...]:
+        """The tagger's entities for a sentence, with their probabilities; none before it is ready."""
+        return self.suggest_all([number])[0] if number in self.pool else ()
+
+    def suggest_all(self, numbers: Sequence[int]) -> list[tuple[Entity, ...]]:
+        """The same for sentences that are all ready."""
+        if self.tagger is None or not numbers:
+            return [() for _ in numbers]
+        scores = np.concatenate([self.pool.scores(number) for number in numbers])
+        return self.tagger.decode(scores, [self.texts[number].sentence for number in numbers])
+
+    # What happens
+
+    def attach(self, numbers: Sequence[int], vectors: Vectors, prior: np.ndarray | None = None) -> None:
+        """Sentences have been encoded; `prior` (words, labels + 1) is that of `LiveTagger.learn`."""
+        if self.tagger is None:
+            squared = float(np.square(vectors.words.astype(np.float32)).sum()) / max(1, len(vectors.words))
+            self.tagger = self.manner.live(vectors.words.shape[1], squared, self.labels)
+        self.pool.attach(numbers, vectors, self.tagger, prior)
+        for number in numbers:
+            if number in self.answers:
+                self._learn(number, self.answers[number])
+        if self.next is None:
+            self._choose()
+
+    def add_examples(self, answers: Sequence[Answer], vectors: Vectors) -> None:
+        """Learn labelled sentences that are not in the file; after the first `attach`."""
+        for place, answer in enumerate(answers):
+            for entity in answer.entities:
+                if entity.label not in self.labels:
+                    self.add_label(entity.label, keep=False)
+            number = len(self.texts) + len(self.examples)
+            self.examples[number] = answer
+            own = vectors.words[vectors.starts[place] : vectors.starts[place + 1]].astype(np.float32)
+            assert self.tagger is not None
+            self.pool.update(*self.tagger.learn(number, own, answer.entities))
+        self._choose()
+
+    def answer(self, number: int, entities: Iterable[Any], note: str = "") -> None:
+        """The answer for the sentence on the screen, as entities or dicts with start, end and label.
+
+        Raises `Stale` for another sentence, `ValueError` for entities that cannot be, and `OSError` where the file
+        cannot be written; then nothing has changed.
+        """
+        self._check_current(number)
+        answer = self.file.kind.of(self.texts[number], self._entities(number, entities), note.strip())
+        self._do(Step(number, self.answers.get(number), answer))
+        self.future.clear()
+
+    def skip(self, number: int) -> None:
+        """Put the sentence on the screen aside."""
+        self._check_current(number)
+        if number in self.answers:
+            raise ValueError("an answered sentence cannot be skipped; undo its answer")
+        self._do(Step(number, None, None))
+        self.future.clear()
+
+    def undo(self) -> None:
+        """Take the last step back, and show its sentence; `ValueError` where there is none."""
+        if not self.past:
+            raise ValueError("there is nothing to undo")
+        step = self.past[-1]
+        self._set(step.number, step.before, skipped=False)
+        self.future.append(self.past.pop())
+        self.next, self.shown, self.draft = (step.number if step.before is None else self.next), None, step.after
+        if step.before is not None:
+            self.shown, self.draft = step.number, None
+
+    def redo(self) -> None:
+        """Take the last undone step again; `ValueError` where there is none."""
+        if not self.future:
+            raise ValueError("there is nothing to do again")
+        self._do(self.future[-1])
+        self.future.pop()
+
+    def look_back(self) -> None:
+        """Show the answered sentence before the one on the screen; the first one stays."""
+        order = [*self.answers]
+        place = order.index(self.shown) if self.shown in self.answers else len(order)
+        if place:
+            self.shown = order[place - 1]
+
+    def look_ahead(self) -> None:
+        """Show the answered sentence after the one on the screen, and after the last one the one to answer next."""
+        if self.shown is not None:
+            after = [*self.answers][[*self.answers].index(self.shown) + 1 :]
+            self.shown = after[0] if after else None
+
+    def show(self, number: int) -> None:
+        """Show a sentence: an answered one to look at, another one to answer next. `ValueError` if it is not ready."""
+        if number in self.answers:
+            self.shown = number
+        elif number in self.pool:
+            self.skipped.discard(number)
+            self.next, self.shown, self.draft = number, None, None
+        else:
+            raise ValueError(f"sentence {number} is not ready yet")
+
+    def add_label(self, name: str, keep: bool = True) -> str:
+        """One more label, which is returned; `ValueError` for a name that is none, or known."""
+        name = check_label(name)
+        if name in self.labels:
+            raise ValueError(f"there is a label {name} already")
+        if keep:
+            self.file.write_beside(self._beside([*self.labels, name], self.skipped))
+        self.labels.append(name)
+        if self.tagger is not None:
+            self.tagger.add_label(name)
+            self.pool.widen()
+        return name
+
+    def set_order(self, order: str) -> None:
+        """Another order, from the next sentence on; the one on the screen stays."""
+        self.order = choose(order, ORDERS, "order")
+
+    def restore_skipped(self) -> None:
+        """Ask for the skipped sentences again."""
+        self.file.write_beside(self._beside(self.labels, set()))
+        self.skipped.clear()
+        self._choose()
+
+    # How
+
+    def _do(self, step: Step) -> None:
+        self._set(step.number, step.after, skipped=step.after is None)
+        self.past.append(step)
+        self.shown = self.draft = None
+        if step.number == self.next or self.next is None:
+            self._choose()
+
+    def _set(self, number: int, answer: Answer | None, skipped: bool) -> None:
+        """Write, then learn; the answer of a sentence, or none."""
+        after = {**self.answers, number: answer} if answer else {n: a for n, a in self.answers.items() if n != number}
+        if after != self.answers:
+            self.file.write([own for own in after.values() if own])
+        aside = self.skipped | {number} if skipped else self.skipped - {number}
+        if aside != self.skipped:
+            self.file.write_beside(self._beside(self.labels, aside))
+        self.answers = {n: own for n, own in after.items() if own}
+        self.skipped = aside
+        if self.tagger is not None and number in self.tagger.learned:
+            self.pool.update(*self.tagger.forget(number))
+        if answer:
+            self._learn(number, answer)
+
+    def _learn(self, number: int, answer: Answer) -> None:
+        if self.tagger is not None and number in self.pool:
+            found = self.tagger.learn(number, self.pool.vectors(number), answer.entities, self.pool.prior(number))
+            self.pool.update(*found)
+
+    def _choose(self) -> None:
+        """Set the sentence to answer next."""
+        self.draft = None
+        if self.tagger is not None:
+            left_out = self.answers.keys() | self.skipped
+            known = len(self.answers) + len(self.examples)
+            self.next = self.pool.choose(self.order, known, self.tagger, left_out)
+
+    def _check_current(self, number: int) -> None:
+        if number != self.current:
+            raise Stale("this sentence is no longer on the screen; the page is loaded again")
+
+    def _entities(self, number: int, given: Iterable[Any]) -> tuple[Entity, ...]:
+        """Entities as they are kept; `ValueError` for those that cannot be."""
+        size, found = len(self.texts[number].sentence), set()
+        for item in given:
+            one = item if isinstance(item, Entity) else Entity(item["label"], item["start"], item["end"])
+            if not 0 <= one.start < one.end <= size:
+                raise ValueError(f"the entity {one.label} [{one.start}, {one.end}) is outside the {size} words")
+            if one.label not in self.labels:
+                raise ValueError(f"there is no label {one.label!r}; add it first")
+            found.add(Entity(one.label, one.start, one.end))
+        if self.manner.whole:
+            return self._of_whole(found, size)
+        if not self.nested and len(flatten_entities(found)) < len(found):
+            raise ValueError("entities overlap, which only a session with --nested allows")
+        return tuple(sorted(found))
+
+    def _of_whole(self, found: set[Entity], size: int) -> tuple[Entity, ...]:
+        """Labels of a whole text; `ValueError` for an entity of a part, and for another number of labels than one."""
+        if any((e.start, e.end) != (0, size) for e in found):
+            raise ValueError("labels are of the whole text here, and not of some words")
+        if not self.manner.several and len(found) != 1:
+            raise ValueError("choose one label for this text" + (", and not several" if found else ", or skip it"))
+        return tuple(sorted(found))
+
+    def _resume(self, answers: Sequence[Answer], beside: Beside) -> Counter[str]:
+        """Take over what is on the disk; returns how much of it was found."""
+        by_words: dict[tuple[str, ...], list[int]] = {}
+        for number, text in enumerate(self.texts):
+            by_words.setdefault(text.sentence.words, []).append(number)
+        found: Counter[str] = Counter()
+        for answer in answers:
+            known = by_words.get(answer.sentence.words, [])
+            same = [n for n in known if self.texts[n].sentence.where == answer.sentence.where] or known
+            if same:
+                number = same[0]
+                known.remove(number)
+            else:  # of another file of texts: kept, and learned as soon as it is encoded
+                number = len(self.texts)
+                self.texts.append(Text(answer.sentence, text=getattr(answer, "text", "")))
+                found["elsewhere"] += 1
+            self.answers[number] = answer
+            self.past.append(Step(number, None, answer))
+            found["answers"] += 1
+        aside = set(beside.skipped)
+        self.skipped = {n for n, text in enumerate(self.texts) if aside and text.key in aside} - self.answers.keys()
+        here = {text.key for text in self.texts} if aside else set()
+        self.skipped_elsewhere = [key for key in beside.skipped if key not in here]
+        return found
+
+    def _beside_in_document(self, number: int, by: int) -> str:
+        """The text of the sentence before or after this one in its document; empty where there is none."""
+        own, place = self.texts[number].sentence, number + by
+        if not own.document or not 0 <= place < len(self.texts):
+            return ""
+        other = self.texts[place].sentence
+        return join_words(other.words, other.spaces) if other.document == own.document else ""
+
+    def _used(self) -> list[str]:
+        """The labels of the answers, in alphabetical order."""
+        return sorted({e.label for answer in self.answers.values() for e in answer.entities})
+
+    def _beside(self, labels: Sequence[str], skipped: Iterable[int]) -> Beside:
+        return Beside(list(labels), [self.texts[n].key for n in sorted(skipped)] + self.skipped_elsewhere)

@@ -1,0 +1,163 @@
+"""What a session leaves behind: its live tagger as an ordinary tagger folder, and a better one trained at leisure.
+
+    make_tagger(live, reader, spec, answers)     head linear with a CRF: the very scores that the session showed
+    finish(model, answers, live, texts, …)       head mlp (or another) by gradient descent, if it is better
+
+Whether it is better is decided on answers that neither has seen: five parts, each tagged by both after they learned the
+other four. `boustro predict` opens both folders.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from boustro.apps.label.answers import Answer
+from boustro.apps.label.incremental import LiveTagger
+from boustro.encoders.base import Encoder
+from boustro.encoders.options import Context
+from boustro.encoders.windows import group_numbers
+from boustro.features.vectors import VectorReader
+from boustro.heads.bodies import PerWord
+from boustro.heads.factored import factored_tags
+from boustro.heads.mix import LayerMix
+from boustro.heads.registry import make_head
+from boustro.heads.tagging import TaggingHead
+from boustro.heads.training import TrainLog
+from boustro.metrics.spans import score_entities
+from boustro.tasks.base import Task
+from boustro.tasks.estimate import answers_left_out
+from boustro.tasks.fitted import Examples, Fitted, TrainingSet
+from boustro.tasks.fitting import describe, fit, head_facts
+from boustro.tasks.labellings.tags import TagLabelling
+from boustro.tasks.tagger import Tagger
+from boustro.types import Entity, Sentence
+
+FOLDS = 5
+FEWEST = 10
+"""Answers with an entity that `finish` needs."""
+NEVER = -1e4  # the weight, before softmax, of a layer that is not read
+
+
+def make_tagger(live: LiveTagger, reader: VectorReader, spec: str, train: Sequence[Sentence], **options: Any) -> Tagger:
+    """The tagger as an ordinary one; `options` are Tagger's.
+
+    Raises `ValueError` for a tagger without labels, and for one that corrects another tagger.
+    """
+    if not live.labels or not live.learned:
+        raise ValueError("there is no tagger yet: answer a sentence first")
+    if any(example.prior is not None for example in live.learned.values()):
+        raise ValueError(
+            "this session corrects the tagger it was started from, which makes no folder of its own; finish training, "
+            "and save the result"
+        )
+    tagger = Tagger(spec, "linear", **options)
+    labelling = TagLabelling("bio", factored_tags(live.labels))
+    streams = tuple((s.num_layers, s.width) for s in reader.encoder.streams)
+    head = make_head("linear", tagger.head_options, streams, labelling.labels)
+    assert isinstance(head, TaggingHead) and isinstance(head.body, PerWord) and head.crf
+    with torch.no_grad():
+        for mix, (first, fitted) in zip(head.mixes, reader.mixes, strict=True):
+            mix.mean[first:].copy_(fitted.mean)
+            mix.scale[first:].copy_(fitted.scale)
+            if isinstance(mix, LayerMix) and mix.weights is not None:
+                mix.weights[:first] = NEVER
+    head.body.fill(*live.linear())
+    head.crf.load_state_dict(live.make_crf().state_dict())
+    head.to(tagger.device)
+    tagger.fitted = Fitted(tagger.plan, labelling, head, _record(reader.encoder, head, train))
+    return tagger
+
+
+def _record(encoder: Encoder, head: Any, train: Sequence[Sentence]) -> dict[str, Any]:
+    """As `tasks.fitting` writes it."""
+    facts = {"seed": 0, "encode_seconds": 0.0, "train_seconds": 0.0, "notices": {}}
+    return {
+        **facts,
+        "train": describe(train),
+        "dev": None,
+        "dev_scores": None,
+        **head_facts(encoder, head, TrainLog([0.0], [], 1, len(train))),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A trained model, and F1 in percent of it and of the live one on answers that neither had learned.
+
+    Where each text has one label, this is the share of right answers.
+    """
+
+    tagger: Task[Any, Any]
+    f1: float
+    live_f1: float
+    sentences: int
+
+    @property
+    def better(self) -> bool:
+        """Whether it is kept."""
+        return self.f1 > self.live_f1
+
+
+def finish(
+    model: Task[Any, Any],
+    answers: Mapping[int, Answer],
+    live: LiveTagger,
+    texts: Sequence[Sentence],
+    context: Context,
+    seed: int = 1,
+) -> Finished:
+    """Train a model, untrained so far, on all answers, and say how good such heads are on parts left out; takes a
+    minute or so.
+
+    `texts` are the sentences that the answers number; those of their documents are read around them. Raises
+    `ValueError` where there are too few answers.
+    """
+    if sum(bool(answer.entities) for answer in answers.values()) < FEWEST:
+        raise ValueError(f"finish training when at least {FEWEST} answers have a label")
+    answers = {number: answers[number] for number in sorted(answers)}
+    gold = [answer.entities for answer in answers.values()]
+    parts, found = _parts(len(answers), seed), list[tuple[Entity, ...]]()
+
+    def left_out(fitted: Fitted, data: TrainingSet, seconds: float) -> dict[str, Any]:
+        kept = [(np.setdiff1d(np.arange(len(answers)), part), part) for part in parts]
+        own = answers_left_out(fitted, data, kept)
+        found.extend(own[n].entities for n in range(len(answers)))
+        return {}
+
+    model.fitted = fit(model.plan, Examples(train=in_documents(answers, texts, context)), seed, [left_out])
+    live_found = _live_left_out(live, answers, parts)
+    f1, live_f1 = (round(score_entities(gold, own, {}).value, 1) for own in (found, live_found))
+    return Finished(model, f1, live_f1, len(answers))
+
+
+def in_documents(answers: Mapping[int, Answer], texts: Sequence[Sentence], context: Context) -> list[Sentence]:
+    """The labelled sentences, and between them, without labels, the others of their documents."""
+
+    def read(n: int) -> Sentence:
+        return replace(answers[n].labelled(), document=texts[n].document) if n in answers else texts[n]
+
+    documents = (own for own in group_numbers(texts, context) if not answers.keys().isdisjoint(own))
+    return [read(n) for own in documents for n in own]
+
+
+def _parts(size: int, seed: int) -> list[np.ndarray]:
+    return [np.sort(part) for part in np.array_split(np.random.default_rng(seed).permutation(size), FOLDS)]
+
+
+def _live_left_out(
+    live: LiveTagger, answers: Mapping[int, Answer], parts: Sequence[np.ndarray]
+) -> list[tuple[Entity, ...]]:
+    """The same of the live tagger, whose scales stay."""
+    numbers = [*answers]
+    found: list[tuple[Entity, ...]] = [()] * len(numbers)
+    for part in parts:
+        own = [numbers[n] for n in part]
+        rest = live.without(own)
+        rest.scales = live.scales
+        scores = np.concatenate([rest.full_scores(live.learned[n]) for n in own])
+        for place, entities in zip(part, rest.decode(scores, [answers[n].sentence for n in own]), strict=True):
+            found[place] = entities
+    return found

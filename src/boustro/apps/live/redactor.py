@@ -1,0 +1,256 @@
+"""Redaction of text that arrives in chunks: nothing that may still become part of an entity is released.
+
+    redactor = Redactor(tagger, delay=8)
+    for chunk in chunks:
+        print(redactor.feed(chunk).text, end="")
+    print(redactor.end().text)                   # "[PER_1] flew to [LOC_1]."
+
+Text is released up to where `tagger.live` promises that no other entity will begin or end (`live.safe`), and an entity
+only once it is final, as a whole, as what is written in its place. Where the tagger breaks its promise, `Contradiction`
+is raised and no more is released. What the tagger does not find is released: that is its recall, which nothing here
+changes.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from boustro.apps.live.masks import Masks
+from boustro.choose import suggestion
+from boustro.options import OptionError
+
+Written = Literal["mask", "label", "event"]
+"""What stands for an entity: `[PER_1]`, `[PER]`, or nothing, and only a `Redaction` tells of it."""
+
+
+class Found(Protocol):
+    """An entity over the characters of a text, as `Entity` and the events of a live tagger are."""
+
+    label: str
+    start: int
+    end: int
+    score: float | None
+
+
+class Live(Protocol):
+    """A tagger that reads a text as it arrives, see `Tagger.live`."""
+
+    @property
+    def safe(self) -> int:
+        """Text before this character will never be part of another entity."""
+        ...
+
+    def feed(self, chunk: str) -> Iterable[Any]:
+        """Events: `kind`, and of those that are `final` also `label`, `start`, `end` and `score`."""
+        ...
+
+    def end(self) -> Iterable[Any]:
+        """The events that were held back until the end of the text."""
+        ...
+
+
+class Contradiction(RuntimeError):
+    """A live tagger took back what it had said for good; what is not released yet stays unreleased."""
+
+
+@dataclass(frozen=True, slots=True)
+class Redaction:
+    """An entity that was left out: where in the text that was released, in characters, and what stands there now."""
+
+    label: str
+    at: int
+    written: str
+    score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """Text that may be seen, and what was left out of it."""
+
+    text: str = ""
+    redactions: tuple[Redaction, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Characters `[start, end)` that must not be seen: one entity, or several that overlap."""
+
+    start: int
+    end: int
+    label: str
+    score: float | None
+
+
+class Redactor:
+    """Releases a text without its entities, as early as its tagger is sure of them.
+
+    Args:
+        tagger: A `Tagger`, or anything with `types` and `live(delay)`.
+        delay: Words after an entity that are read before it is final; `None` waits for the end.
+        labels: Labels of the entities that are left out. By default all that the tagger has.
+        write: mask ([PER_1]), label ([PER]) or event (nothing; `Released.redactions` tells of it).
+        masks: Those of the conversation, where others of its texts have been masked.
+
+    Raises `OptionError` for a label that the tagger does not have.
+    """
+
+    def __init__(
+        self,
+        tagger: Any,
+        delay: int | None = 8,
+        *,
+        labels: Collection[str] | None = None,
+        write: Written = "mask",
+        masks: Masks | None = None,
+    ) -> None:
+        self.labels = check_labels(labels, tagger.types)
+        self.masks = masks or Masks(tagger.types)
+        self.write: Written = write
+        self._live: Live = tagger.live(delay=delay)
+        self._text, self._at = "", 0  # what is not released, and where it begins
+        self._surrogate = ""
+        self._found: list[Region] = []
+        self._written = 0
+        self._closed = False
+
+    @property
+    def held(self) -> int:
+        """Characters that are not released yet."""
+        return len(self._text) + len(self._surrogate)
+
+    def feed(self, chunk: str) -> Released:
+        """Read a chunk; what can be released now.
+
+        Raises `Contradiction`, what the tagger raises, and `RuntimeError` after `end` and after an error.
+        """
+        return self._read(chunk, last=False)
+
+    def end(self) -> Released:
+        """The text is complete: the rest of it. Raises as `feed`."""
+        return self._read("", last=True)
+
+    def _read(self, chunk: str, last: bool) -> Released:
+        if self._closed:
+            raise RuntimeError("this text has ended, or could not be checked; begin another Redactor")
+        self._closed = True  # until all has gone well
+        chunk, self._surrogate = whole_characters(self._surrogate + chunk, last)
+        self._text += chunk
+        self._take(self._live.feed(chunk) if chunk else ())
+        if last:
+            self._take(self._live.end())
+        released = self._release(self._at + len(self._text) if last else self._live.safe, last)
+        self._closed = last
+        return released
+
+    def _take(self, events: Iterable[Any]) -> None:
+        for event in events:
+            if event.kind != "final":
+                continue
+            if not self._at <= event.start < event.end <= self._at + len(self._text):
+                raise Contradiction("the tagger found an entity in text that it had called safe")
+            if event.label in self.labels:
+                self._found.append(Region(event.start, event.end, event.label, event.score))
+
+    def _release(self, safe: int, last: bool) -> Released:
+        if safe > self._at + len(self._text):
+            raise Contradiction("the tagger called safe what it has not read")
+        until = max(safe, self._at)
+        if until == self._at and not last:
+            return Released()
+        regions, borders = merged(self._found), []
+        if self.write == "mask":
+            borders = [(self._at + m.start(), self._at + m.end()) for m in self.masks.pattern.finditer(self._text)]
+            if not last:
+                until = self._at + self.masks.unfinished(self._text[: until - self._at])
+        borders += [(region.start, region.end) for region in regions]
+        while inside := [start for start, end in borders if start < until < end]:
+            until = min(inside)
+        text, self._text = self._text[: until - self._at], self._text[until - self._at :]
+        gone = [region for region in regions if region.end <= until]
+        released = rewrite(text, gone, self.masks, self.write, self._at, self._written)
+        self._found = [region for region in self._found if region.end > until]
+        self._at, self._written = until, self._written + len(released.text)
+        return released
+
+
+def rewrite(
+    text: str, regions: Sequence[Region], masks: Masks, write: Written, start: int = 0, written: int = 0
+) -> Released:
+    """A text without its regions, which are in order and do not overlap.
+
+    A mask that stands in the text already is no name: it stays, and of an entity around it only the other parts go.
+
+    Args:
+        text: Characters from `start` of a longer text, of which regions count the characters.
+        regions: What to leave out.
+        masks: Those of the conversation; masks in the text are reserved there.
+        write: What to write instead.
+        start: See `text`.
+        written: Characters that were released before these, which redactions count.
+    """
+    literal, reserved = [], start
+    if write == "mask":
+        literal = [(start + m.start(), start + m.end()) for m in masks.pattern.finditer(text)]
+    parts, redactions, at = [], [], start
+    size = written
+    for region in regions:
+        for begin, end in _outside(region, literal, text, start):
+            kept = text[at - start : begin - start]
+            masks.reserve(text[reserved - start : begin - start])  # in order, so that chunks do not change numbers
+            reserved = begin
+            name = text[begin - start : end - start]
+            instead = {"mask": masks.mask, "label": lambda label, _: f"[{label}]", "event": lambda *_: ""}[write](
+                region.label, name
+            )
+            redactions.append(Redaction(region.label, size + len(kept), instead, region.score))
+            parts += [kept, instead]
+            size += len(kept) + len(instead)
+            at = end
+    masks.reserve(text[reserved - start :])
+    return Released("".join([*parts, text[at - start :]]), tuple(redactions))
+
+
+def _outside(region: Region, literal: Sequence[tuple[int, int]], text: str, start: int) -> Iterable[tuple[int, int]]:
+    """The parts of a region between masks; brackets and commas beside a mask are no part of a name."""
+    own = [(a, b) for a, b in literal if a < region.end and region.start < b]
+    if not own:
+        return [(region.start, region.end)]
+    edges = [region.start, *(place for span in own for place in span), region.end]
+    parts = zip(edges[::2], edges[1::2], strict=True)
+    return [(a, b) for a, b in parts if any(map(str.isalnum, text[max(a - start, 0) : max(b - start, 0)]))]
+
+
+def merged(found: Iterable[Region]) -> list[Region]:
+    """Regions in order; those that overlap are one, with the label of the longest.
+
+    `[2, 9) PER, [5, 12) LOC` → `[2, 12) PER`, for both have seven characters and PER comes first
+    """
+    together: list[tuple[Region, int]] = []
+    for region in sorted(found, key=lambda r: (r.start, -r.end, r.label)):
+        size = region.end - region.start
+        if not together or region.start >= together[-1][0].end:
+            together.append((region, size))
+            continue
+        before, longest = together[-1]
+        label, score = (region.label, region.score) if size > longest else (before.label, before.score)
+        together[-1] = Region(before.start, max(before.end, region.end), label, score), max(longest, size)
+    return [region for region, _ in together]
+
+
+def whole_characters(text: str, last: bool) -> tuple[str, str]:
+    """A text, and the half character that it may end with, which JSON can split; a lone half becomes `\ufffd`."""
+    half = "" if last or not "\ud800" <= text[-1:] <= "\udbff" else text[-1]
+    whole = text[: len(text) - len(half)]
+    if any("\ud800" <= character <= "\udfff" for character in whole):
+        whole = whole.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return whole, half
+
+
+def check_labels(labels: Collection[str] | None, known: Sequence[str]) -> frozenset[str]:
+    """The labels, by default all; `OptionError` for an unknown one."""
+    for label in labels or ():
+        if label not in known:
+            raise OptionError(
+                f"the tagger has no label {label!r}{suggestion(label, known)} (it has {', '.join(known)})"
+            )
+    return frozenset(known if labels is None else labels)

@@ -1,0 +1,137 @@
+"""An exported folder, opened as the task that it is: nothing in it is believed before it is checked.
+
+manifest.json          every file with its size and hash
+config.json            the task, its options and labels, and how each LM reads
+lm0.onnx, lm1.onnx     the LMs; a large one has its weights in lm0.onnx.data
+head.onnx              the head
+tokenizer0.json        the tokenizer of LM 0; where several LMs have one, it is there once
+arrays.safetensors     what the CRF and words without a state need
+encoder/               the words that the encoder remembers (`encoders.word_means`)
+memory.safetensors     those that the tagger remembers, with words.json
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from boustro.apps.runtime.encoder import GraphEncoder, inputs_of
+from boustro.apps.runtime.head import GRAPHS, GraphHead
+from boustro.apps.runtime.session import Session
+from boustro.apps.runtime.tokenizer import PieceTokenizer
+from boustro.arrays import read_arrays
+from boustro.choose import choose, suggestion
+from boustro.encoders.base import Encoder
+from boustro.encoders.concat import ConcatEncoder
+from boustro.encoders.options import ReadingOptions
+from boustro.encoders.pooled import PooledEncoder
+from boustro.encoders.word_means import read_means
+from boustro.features.reader import Reader
+from boustro.store import kind_of, read_folder, read_json
+from boustro.tasks import EXPORT, TASKS, task_class, task_of
+from boustro.tasks.fitted import Fitted
+from boustro.tasks.labellings import open_labelling
+from boustro.tasks.plan import Plan
+
+FORMAT = 1
+CONFIG, ARRAYS, HEAD, ENCODER = "config.json", "arrays.safetensors", "head.onnx", "encoder"
+KEYS = frozenset(
+    "format version task precision encoder parts memory spacing head config head_options inputs labelling temperature "
+    "record checked".split()
+)
+PART_KEYS = frozenset(
+    "graph tokenizer special roles backward centred places prefix suffix window lengths rows width spec".split()
+)
+
+
+class GraphReader(Reader):
+    """From examples to features, with the graphs of a folder."""
+
+    def __init__(
+        self, graphs: list[GraphEncoder], known: Any, spec: str, reading: ReadingOptions, **given: Any
+    ) -> None:
+        super().__init__(spec, reading, cache=False, **given)
+        self._graphs, self._known = graphs, known
+
+    def _load(self, cached: bool) -> Encoder:
+        if cached not in self._loaded:
+            parts = [part.in_context(self.reading.context) for part in self._graphs]
+            base = parts[0] if len(parts) == 1 else ConcatEncoder(parts, self.spec)
+            self._loaded[cached] = base if self._known is None else PooledEncoder(base, "sentence", self._known)
+        return self._loaded[cached]
+
+
+def open_model(folder: str | Path, **how: Any) -> Any:
+    """A trained folder or an exported one, as the class of its task; `how` is for `Task.from_pretrained`.
+
+    An exported folder has its encoder with it and runs on the processor. Raises as `from_pretrained` and `load`.
+    """
+    if kind_of(folder) != EXPORT:
+        return task_class(task_of(folder)).from_pretrained(folder, **how)
+    if how.get("encoder") is not None:
+        raise ValueError(f"{folder}: an exported folder has its encoder with it; leave --encoder out")
+    if how.get("device") not in (None, "cpu", "auto"):
+        raise ValueError(f"{folder}: an exported folder runs on the processor; leave --device out")
+    return load(folder)
+
+
+def load(folder: str | Path) -> Any:
+    """An exported folder as the class of its task.
+
+    Raises `FileNotFoundError` where there is none, `ValueError` for a damaged or forged one, `ImportError` without
+    onnxruntime.
+    """
+    path = Path(folder)
+    with read_folder(path, EXPORT, verify=True, needs=(CONFIG, HEAD, ARRAYS)) as manifest:
+        saved = _read_config(path)
+        arrays, files = read_arrays(path / ARRAYS), manifest["files"]
+        task = task_class(saved["task"])
+        config = TASKS[saved["task"]].config.make(**saved["config"])
+        kind = TASKS[saved["task"]].config.check_head(saved["head"])
+        reading = ReadingOptions(**config.reading())
+        parts = [
+            _open_part(path, files, facts, replace(reading, pooling="+".join(facts["places"])), arrays[f"lm{n}.empty"])
+            for n, facts in enumerate(saved["parts"])
+        ]
+        known = read_means(path / ENCODER) if saved["memory"] else None
+        given = {"parts": task.parts, "widening": config.widening()}
+        reader = GraphReader(parts, known, saved["encoder"], reading, **given)
+        options = kind.options.of_saved(saved["head_options"])
+        plan = Plan(task, config, saved["head"], options, reader, None)  # type: ignore[arg-type]
+        plan, extras = task.load_rest(plan, path)
+        labelling = open_labelling(**saved["labelling"])
+        inputs = tuple(saved["inputs"])
+        session = Session(_listed(path, files, HEAD), inputs)
+        named = saved["head"], options, labelling.labels, float(saved["temperature"])
+        head: Any = GraphHead(*named, session, inputs, arrays)
+        made = task.of(plan)
+        made.fitted = Fitted(plan, labelling, head, saved["record"], extras)
+    return made
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    """The config with exactly the keys that this version writes."""
+    saved = read_json(path / CONFIG)
+    if saved.get("format") != FORMAT:
+        raise ValueError(f"{path}: format {saved.get('format')!r}, and this version reads {FORMAT}; export it again")
+    for given, keys in [(saved, KEYS), *((part, PART_KEYS) for part in saved["parts"])]:
+        if unknown := sorted(given.keys() - keys):
+            raise ValueError(f"{path / CONFIG}: unknown key {unknown[0]!r}{suggestion(unknown[0], sorted(keys))}")
+        if missing := sorted(keys - given.keys()):
+            raise ValueError(f"{path / CONFIG}: no {missing[0]!r}; export it again")
+    choose(saved["head"], GRAPHS, "head of an export")
+    return saved
+
+
+def _open_part(path: Path, files: dict[str, Any], facts: Any, reading: ReadingOptions, empty: np.ndarray) -> Any:
+    tokenizer = PieceTokenizer(_listed(path, files, facts["tokenizer"]), facts["special"], facts["roles"])
+    session = Session(_listed(path, files, facts["graph"]), inputs_of(len(facts["places"]), facts["lengths"]))
+    return GraphEncoder(facts, facts["spec"], reading, tokenizer, session, empty)
+
+
+def _listed(path: Path, files: dict[str, Any], name: str) -> Path:
+    """A file of the folder; `ValueError` for one that the manifest does not list."""
+    if name not in files:
+        raise ValueError(f"{path / CONFIG}: names {name!r}, which is no file of the folder")
+    return path / name

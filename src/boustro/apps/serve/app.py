@@ -1,0 +1,307 @@
+"""The routes of `boustro serve`: predictions, vectors, what is served, and how it is.
+
+    service = Service(open_models, ServeLimits())
+    app = make_service(service, HttpOptions())
+
+The models are opened in the background while the server already says that it is starting (503). What computes is in
+`batcher`, what surrounds a request in `watch`, files in `files`.
+"""
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from importlib.resources import files as package_files
+from typing import Any
+
+import numpy as np
+from fastapi import FastAPI, Request, WebSocket
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, StreamingResponse
+from prometheus_client import generate_latest
+
+from boustro import __version__
+from boustro.apps.serve.batcher import Batcher, Full
+from boustro.apps.serve.examples import MADE_UP, Example
+from boustro.apps.serve.files import answer_file, json_of, text_of
+from boustro.apps.serve.http import HttpOptions, Refused, make_app
+from boustro.apps.serve.live import Streams, read_words, refuse_other_media
+from boustro.apps.serve.middleware import PLAIN, Bounds, Figures, Watch, media_type
+from boustro.apps.serve.options import ServeLimits
+from boustro.apps.serve.pages import PAGE_HEADERS, documentation
+from boustro.apps.serve.schema import (
+    ERRORS,
+    Delay,
+    EmbedAnswer,
+    EmbedRequest,
+    Explain,
+    MinScore,
+    ModelName,
+    PredictAnswer,
+    PredictRequest,
+    Recall,
+    Wait,
+)
+from boustro.apps.serve.served import Served, find_model
+
+COMPUTING = ("/v1/predict", "/v1/embed", "/v1/predict/file")
+TINY = 1e-12
+OPEN = ("/", "/docs", "/openapi.json", "/livez", "/readyz", "/health")
+
+
+class Lines(StreamingResponse):
+    """A body that is made while the request's is still read, which waiting for the client's end would take away."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await self.stream_response(send)
+
+
+class Service:
+    """The models and their state: starting, ready, stopping."""
+
+    def __init__(self, open_models: Callable[[], dict[str, Served]], limits: ServeLimits) -> None:
+        self.limits, self.figures = limits, Figures()
+        self.models: dict[str, Served] = {}
+        self.examples: list[Example] = []
+        self.batcher = Batcher(limits.waiting, limits.batch, self.figures.batch_done)
+        self.failure: Exception | None = None
+        self.is_stopping = False
+        self._open_models = open_models
+        self.figures.waiting.set_function(lambda: self.batcher.waiting)
+
+    @property
+    def state(self) -> str:
+        """starting, ready or stopping."""
+        return "stopping" if self.is_stopping else "ready" if self.models else "starting"
+
+    def start(self, failed: Callable[[], None]) -> None:
+        """Open the models in the background; `failed` is called where this is not possible, with `failure` set."""
+
+        def work() -> None:
+            try:
+                opened = self._open_models()
+                self.examples = [example_of(model) for model in opened.values()]  # the first input would wait for it
+                self.models = opened
+            except Exception as error:
+                self.failure = error
+                failed()
+
+        threading.Thread(target=work, daemon=True, name="open models").start()
+
+    def stop(self) -> None:
+        """Take nothing more; what was taken is finished."""
+        self.is_stopping = True
+
+    def find(self, name: str | None) -> Served:
+        """The model of a request; `Refused` where it is not there, or not now."""
+        if self.state != "ready":
+            raise Refused(503, self.state, f"the service is {self.state}; try again a little later", Retry_After="2")
+        try:
+            return find_model(self.models, name)
+        except ValueError as error:
+            raise Refused(404 if name else 400, "unknown_model", str(error)) from None
+
+    async def answer(self, model: Served, values: Sequence[Any]) -> list[Any]:
+        """The model's answers to JSON values; `Refused` for what is no input, too large, or too much."""
+        if len(values) > self.limits.inputs:
+            message = f"{len(values):,} inputs; a request may have {self.limits.inputs:,}, or use /v1/predict/file"
+            raise Refused(413, "too_many_inputs", message)
+        read = [self.read(model, value, f"input {number}") for number, value in enumerate(values, start=1)]
+        try:
+            return await self.batcher.answer(model, [given for given, _ in read], [size for _, size in read])
+        except Full as error:
+            raise Refused(429, "queue_full", str(error), Retry_After=str(error.seconds)) from None
+
+    def read(self, model: Served, value: Any, place: str) -> tuple[Any, int]:
+        """An input and its size in characters."""
+        try:
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            text.encode()
+            if len(text) > self.limits.characters:
+                message = f"{place} has {len(text):,} characters; at most {self.limits.characters:,} are taken"
+                raise Refused(413, "input_too_large", f"{message}, so split it")
+            return model.parse(value, place), max(1, len(text))
+        except UnicodeEncodeError:
+            raise Refused(422, "not_valid", f"{place} contains half a character (a lone surrogate)") from None
+        except (ValueError, RecursionError) as error:
+            raise Refused(422, "not_valid", str(error)) from None
+
+
+def make_service(service: Service, http: HttpOptions, failed: Callable[[], None] = lambda: None) -> FastAPI:
+    """The app; raises as `make_app`."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        service.start(failed)
+        yield
+        service.stop()
+
+    def behind_guard(app: FastAPI) -> None:
+        bounds: dict[str, Any] = {"limits": service.limits, "paths": COMPUTING, "streamed": COMPUTING[-1:]}
+        app.add_middleware(Bounds, figures=service.figures, **bounds)
+
+    app = make_app("Boustro", http, OPEN, behind_guard, version=__version__, lifespan=lifespan)
+    _add_predictions(app, service)
+    _add_streams(app, Streams(service))
+    _add_state(app, service)
+    _add_pages(app, service, token=http.token_file is not None)
+    paths = [path for route in app.routes if (path := getattr(route, "path", None))]
+    app.add_middleware(Watch, figures=service.figures, paths=paths)
+    return app
+
+
+def _add_predictions(app: FastAPI, service: Service) -> None:
+    @app.post("/v1/predict", responses=ERRORS, response_model=PredictAnswer)
+    async def predict(request: Request, asked: PredictRequest) -> Any:
+        """Label inputs: an output for each, in order."""
+        model = service.find(asked.model)
+        model = with_options(model, asked)
+        outputs = await within(service, request, service.answer(model, asked.inputs))
+        return answered(request, {"model": model.name, "task": model.task, "outputs": above(outputs, asked.min_score)})
+
+    @app.post("/v1/embed", responses=ERRORS, response_model=EmbedAnswer)
+    async def embed(request: Request, asked: EmbedRequest) -> Any:
+        """Vectors of texts, one for each, in order."""
+        model = service.find(asked.model)
+        if model.width is None:
+            raise Refused(
+                400, "wrong_task", f"{model.name} is a model of the task {model.task}, which gives no vectors"
+            )
+        outputs = await within(service, request, service.answer(model, asked.inputs))
+        vectors = [output["vector"] for output in outputs]
+        if asked.normalize and vectors:
+            lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+            vectors = (np.array(vectors) / np.maximum(lengths, TINY)).tolist()
+        return answered(request, {"model": model.name, "width": model.width, "vectors": vectors})
+
+    @app.post("/v1/predict/file", responses=ERRORS, response_class=StreamingResponse)
+    async def predict_file(
+        request: Request,
+        model: ModelName = None,
+        min_score: MinScore = None,
+        recall: Recall = None,
+        explain: Explain = False,
+    ) -> Any:
+        """Label JSON lines: a line of answer for each line, in order, while the file is still being sent.
+
+        A line is an input, or an object with an input's fields, which are repeated in its answer; sent as text/plain it
+        is a text. A line that cannot be read is answered by an error, and the rest goes on. A blank line is left out.
+        """
+        found = service.find(model)
+        asked = PredictRequest(inputs=[], min_score=min_score, recall=recall, explain=explain)
+        found = with_options(found, asked)
+        value_of = text_of if media_type(dict(request.scope["headers"])) == PLAIN else json_of
+        lines = answer_file(service, found, request.stream(), lambda outputs: above(outputs, min_score), value_of)
+        return Lines(lines, media_type="application/x-ndjson")
+
+
+def _add_streams(app: FastAPI, streams: Streams) -> None:
+    @app.post("/v1/live", responses=ERRORS, response_class=StreamingResponse)
+    async def live(request: Request, model: ModelName = None, delay: Delay = None, wait: Wait = None) -> Any:
+        """Tag a text while it is being sent, as text/plain: server-sent events provisional, revised, final, safe, end.
+
+        A tag is final when `delay` words follow its word, by default 8; an entity is told provisionally when `wait`
+        words follow it, by default 2. With a WebSocket at the same address every text
+        message is a part of the text, an empty one its end, and each is answered by the events.
+        """
+        refuse_other_media(request)
+        streams.service.find(model)
+        read_words(request.query_params)
+        streams.check()
+        return Lines(streams.answer_post(request), media_type="text/event-stream")
+
+    @app.websocket("/v1/live")
+    async def live_socket(socket: WebSocket) -> None:
+        await streams.answer_socket(socket)
+
+
+def _add_state(app: FastAPI, service: Service) -> None:
+    @app.get("/v1/models")
+    async def models() -> Any:
+        """What is served: names, tasks, labels, an example."""
+        service.find(next(iter(service.models), None))
+        return {"models": [model.to_dict() for model in service.models.values()], "version": __version__}
+
+    @app.get("/livez")
+    async def livez() -> Any:
+        """Whether the program runs."""
+        return {"status": "alive"}
+
+    @app.get("/readyz")
+    @app.get("/health", include_in_schema=False)
+    async def readyz() -> Any:
+        """Whether it answers: 200 when all models are loaded, 503 before and while it stops."""
+        return JSONResponse({"status": service.state}, 200 if service.state == "ready" else 503)
+
+    @app.get("/metrics", response_class=PlainTextResponse)
+    async def metrics() -> Any:
+        """Figures for Prometheus."""
+        return PlainTextResponse(generate_latest(service.figures.registry), media_type="text/plain; version=0.0.4")
+
+
+def _add_pages(app: FastAPI, service: Service, token: bool) -> None:
+    page = (package_files("boustro.apps.serve") / "page.html").read_text("utf-8")
+
+    @app.get("/", include_in_schema=False)
+    async def home() -> Any:
+        return HTMLResponse(page, headers=PAGE_HEADERS)
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> Any:
+        shown = MADE_UP if token or not service.examples else service.examples
+        return HTMLResponse(documentation(app.openapi(), shown, token), headers=PAGE_HEADERS)
+
+
+def example_of(model: Served) -> Example:
+    """What a model answers to its own example."""
+    (output,) = model.answer([model.parse(model.example, "the example")]).outputs
+    return Example(model.name, model.task, model.example, output, model.width is not None)
+
+
+def with_options(model: Served, asked: PredictRequest) -> Served:
+    """The model with what the request asks for; `Refused` for an option that it does not have."""
+    if asked.min_score is not None and not model.has_entities:
+        message = f"min_score is for entities; {model.name} is a model of the task {model.task}"
+        raise Refused(400, "no_min_score", message)
+    try:
+        model = model if asked.recall is None else model.with_recall(asked.recall)
+    except ValueError as error:
+        raise Refused(400, "no_recall", str(error)) from None
+    try:
+        return model.with_explanation() if asked.explain else model
+    except ValueError as error:
+        raise Refused(400, "no_explanation", str(error)) from None
+
+
+def above(outputs: Sequence[Any], min_score: float | None) -> list[Any]:
+    """The outputs with the entities of at least this probability."""
+    if min_score is None:
+        return list(outputs)
+    return [output | {"entities": [e for e in output["entities"] if e["score"] >= min_score]} for output in outputs]
+
+
+async def within(service: Service, request: Request, work: Awaitable[list[Any]]) -> list[Any]:
+    """The result of `work`, given up when the client goes away or the time is over."""
+    job, gone = asyncio.ensure_future(work), asyncio.ensure_future(_gone(request))
+    try:
+        await asyncio.wait({job, gone}, timeout=service.limits.timeout, return_when=asyncio.FIRST_COMPLETED)
+        if job.done():
+            return job.result()
+        if gone.done():
+            raise Refused(499, "client_closed_request", "the client went away")
+        message = f"not answered within {service.limits.timeout:g} s; send fewer inputs, or try again"
+        raise Refused(504, "timeout", message)
+    finally:
+        job.cancel()
+        gone.cancel()
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def answered(request: Request, body: dict[str, Any]) -> JSONResponse:
+    """The answer; the log learns the model and the number of outputs."""
+    request.state.notes |= {"model": body["model"], "inputs": len(body.get("outputs", body.get("vectors", ())))}
+    return JSONResponse(body)

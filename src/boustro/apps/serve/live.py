@@ -1,0 +1,177 @@
+"""`/v1/live`: a text is tagged as it arrives, over a WebSocket or as the body of a POST.
+
+    WebSocket   a text message is the next part of the text, an empty one its end; every part has an answer:
+                {"events": [{"kind": "final", "label": "PER", …}], "safe": 10, "length": 24}
+                and the last one also has "end": true. The next part is read when the answer has been sent.
+    POST        a body of text/plain, answered by server-sent events while it is being sent: `provisional`, `revised`
+                and `final` with an event each, `safe` behind every part, `end` at the end, `error` where it breaks off
+
+Streams and other requests take turns in the one thread that computes, a long part in pieces. A stream has a bound of
+characters and of the time in which nothing comes, and there is a bound of streams at once.
+"""
+
+import asyncio
+import codecs
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from boustro.apps.serve.files import spooled
+from boustro.apps.serve.http import Refused, in_time
+from boustro.apps.serve.middleware import PLAIN, media_type
+from boustro.apps.serve.served import Served
+from boustro.output import as_json
+
+if TYPE_CHECKING:
+    from fastapi import Request
+    from starlette.websockets import WebSocket
+
+    from boustro.apps.serve.app import Service
+
+PIECE = 2048
+"""Characters that are read in one turn."""
+CLOSED = {413: 1009, 429: 1013, 503: 1013, 500: 1011}
+"""Codes with which a WebSocket is closed; 1008 (policy) for other refusals."""
+
+
+class Streams:
+    """The streams that are open."""
+
+    def __init__(self, service: "Service") -> None:
+        self.service, self.open = service, 0
+
+    def check(self) -> None:
+        """`Refused` where there are too many."""
+        if self.open >= self.service.limits.streams:
+            raise Refused(
+                429, "too_many_streams", f"{self.open} streams are open; come back a little later", Retry_After="5"
+            )
+
+    @contextlib.contextmanager
+    def admit(self) -> Iterator[None]:
+        """One more; raises as `check`."""
+        self.check()
+        self.open += 1
+        try:
+            yield
+        finally:
+            self.open -= 1
+
+    async def answer(
+        self, model: Served, given: Mapping[str, str], parts: AsyncIterator[str]
+    ) -> AsyncIterator[dict[str, Any]]:
+        """A message for each part of a text, and one for its end; `Refused` for what cannot be answered."""
+        limits, length = self.service.limits, 0
+        live = await self._compute(model.live, *read_words(given))
+        async for part in parts:
+            length += len(part)
+            if length > limits.stream_characters:
+                message = f"a stream may have {limits.stream_characters:,} characters; begin another"
+                raise Refused(413, "stream_too_long", message)
+            events: list[Any] = []
+            for start in range(0, len(part), PIECE):
+                events += await self._compute(live.feed, part[start : start + PIECE])
+            yield _message(live, events)
+        yield _message(live, await self._compute(live.end)) | {"end": True}
+
+    async def _compute(self, work: Callable[..., Any], *given: Any) -> Any:
+        thread = self.service.batcher.thread
+        try:
+            return await asyncio.get_running_loop().run_in_executor(thread, work, *given)
+        except ValueError as error:
+            raise Refused(422, "not_valid", str(error)) from None
+
+    async def answer_post(self, request: "Request") -> AsyncIterator[bytes]:
+        """The server-sent events for the text in a request's body."""
+
+        async def told() -> AsyncIterator[bytes]:
+            found = self.service.find(request.query_params.get("model"))
+            texts = decoded(self._in_time(request.stream()))
+            async for message in self.answer(found, request.query_params, texts):
+                for event in message.pop("events"):
+                    yield sent(event["kind"], event)
+                yield sent("end" if message.pop("end", False) else "safe", message)
+
+        with self.admit():
+            async with contextlib.aclosing(spooled(told(), lambda error: sent("error", error.to_dict()))) as parts:
+                async for data in parts:
+                    yield data
+
+    def _in_time(self, parts: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """The same; `Refused` where nothing comes for a while."""
+        idle = self.service.limits.idle
+        return in_time(parts, idle, Refused(408, "idle", f"nothing came for {idle:g} s, so the stream has ended"))
+
+    async def answer_socket(self, socket: "WebSocket") -> None:
+        """Answer a WebSocket until the text ends."""
+        given = socket.query_params
+        offered = [name for name in socket.scope.get("subprotocols", []) if name == "boustro"]
+        await socket.accept(subprotocol=offered[0] if offered else None)
+        try:
+            with self.admit():
+                model = self.service.find(given.get("model"))
+                async for message in self.answer(model, given, self._in_time(_messages(socket))):
+                    await socket.send_text(as_json(message))
+            await socket.close()
+        except Left:
+            return
+        except Refused as error:
+            await socket.send_text(as_json(error.to_dict()))
+            await socket.close(CLOSED.get(error.status, 1008))
+
+
+class Left(Exception):
+    """The client went away."""
+
+
+def read_words(given: Mapping[str, str]) -> tuple[int | None, int]:
+    """`delay` and `wait` as an address has them, see `Tagger.live`; the delay `all` waits for the end.
+
+    Raises `Refused` for what is no number.
+    """
+    try:
+        delay, wait = given.get("delay", "8"), int(given.get("wait", "2"))
+        return None if delay == "all" else int(delay), wait
+    except ValueError:
+        message = "give delay and wait as numbers of words, or the delay all to wait for the end"
+        raise Refused(422, "not_valid", message) from None
+
+
+def refuse_other_media(request: "Request") -> None:
+    """`Refused` for a body that is not said to be text."""
+    kind = media_type(dict(request.scope["headers"]))
+    if kind != PLAIN:
+        raise Refused(415, "not_text", f"send the text as {PLAIN}, not as {kind or 'nothing'}")
+
+
+def sent(kind: str, value: Any) -> bytes:
+    """A server-sent event."""
+    return f"event: {kind}\ndata: {as_json(value)}\n\n".encode()
+
+
+async def decoded(parts: AsyncIterator[bytes]) -> AsyncIterator[str]:
+    """Text in UTF-8, in parts that cut no character; `Refused` for other bytes."""
+    decoder = codecs.getincrementaldecoder("utf-8-sig")()
+    try:
+        async for part in parts:
+            if text := decoder.decode(part):
+                yield text
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError as error:
+        raise Refused(400, "not_text", f"the body is not UTF-8 ({error.reason})") from None
+
+
+async def _messages(socket: "WebSocket") -> AsyncIterator[str]:
+    while True:
+        message = await socket.receive()
+        if message["type"] == "websocket.disconnect":
+            raise Left
+        if message.get("text") is None:
+            raise Refused(422, "not_text", "send text messages, not bytes")
+        if not message["text"]:
+            return
+        yield message["text"]
+
+
+def _message(live: Any, events: list[Any]) -> dict[str, Any]:
+    return {"events": [event.to_dict() for event in events], "safe": live.safe, "length": live.length}

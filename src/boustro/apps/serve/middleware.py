@@ -1,0 +1,205 @@
+"""Around every request: its id, the bounds on what is read, a line of log, and figures for Prometheus.
+
+The body is read here, within its bound and its time, before a route sees it; `/v1/predict/file` reads its own. The log
+has one JSON object a line on standard error and never a text of a user:
+
+    {"time": "2031-05-04T10:00:00.123Z", "id": "4f0c…", "method": "POST", "path": "/v1/predict", "status": 200, …}
+"""
+
+import asyncio
+import re
+import sys
+import time
+import traceback
+import uuid
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from boustro.apps.serve.http import DRAIN_BYTES, Refused, drain
+from boustro.apps.serve.options import ServeLimits
+from boustro.apps.serve.served import Served
+from boustro.output import as_json
+
+TRACED = 8  # frames of a failure that the log has
+UNLOGGED = ("/livez", "/readyz", "/health", "/metrics")
+REQUEST_ID = re.compile(rb"[\w.:-]{1,64}")
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+PLAIN = "text/plain"
+JSON_LINES = ("", "application/x-ndjson", "application/json", "application/ndjson", "application/jsonl",
+              "application/x-jsonlines", "application/octet-stream", "application/x-www-form-urlencoded")  # fmt: skip
+"""How JSON lines may be sent; the last is what `curl --data-binary` says of any file."""
+INPUTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+
+
+class Figures:
+    """What `/metrics` says."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        own: dict[str, Any] = {"registry": self.registry}
+        self.requests = Counter("boustro_requests", "Requests", ["path", "status"], **own)
+        self.seconds = Histogram(
+            "boustro_request_seconds", "Time to the end of an answer", ["path"], buckets=SECONDS, **own
+        )
+        self.open = Gauge("boustro_open_requests", "Requests that are read, wait or are answered", **own)
+        self.waiting = Gauge("boustro_waiting_characters", "Characters that wait for a model", **own)
+        self.inputs = Counter("boustro_inputs", "Inputs that a model has answered", ["model"], **own)
+        self.words = Counter("boustro_words", "Words that a model has read", ["model"], **own)
+        self.batch = Histogram("boustro_batch_inputs", "Inputs of a batch", ["model"], buckets=INPUTS, **own)
+        self.busy = Counter("boustro_model_seconds", "Seconds that a model has computed", ["model"], **own)
+
+    def batch_done(self, model: Served, inputs: int, words: int, seconds: float) -> None:
+        """Count a batch, as `Batcher` reports it."""
+        self.inputs.labels(model.name).inc(inputs)
+        self.words.labels(model.name).inc(words)
+        self.batch.labels(model.name).observe(inputs)
+        self.busy.labels(model.name).inc(seconds)
+
+
+class Watch:
+    """ASGI middleware, the outermost: ids, log and figures. Requests for paths not in `paths` are counted together."""
+
+    def __init__(self, app: Any, *, figures: Figures, paths: Collection[str]) -> None:
+        self.app, self.figures, self.paths = app, figures, frozenset(paths)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        given = dict(scope["headers"]).get(b"x-request-id", b"")
+        request_id = given if REQUEST_ID.fullmatch(given) else uuid.uuid4().hex.encode()
+        notes = scope.setdefault("state", {})["notes"] = {}
+        path = scope["path"] if scope["path"] in self.paths else "other"
+        started, status = time.monotonic(), 499  # the client went away before an answer
+
+        async def sending(message: Any) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message.get("headers", []), (b"x-request-id", request_id)]
+            await send(message)
+
+        try:
+            await self.app(scope, receive, sending)
+        except Exception as error:  # its message may quote a text, so the log has only its kind and place
+            frames = traceback.extract_tb(error.__traceback__)[-TRACED:]
+            notes |= {"error": type(error).__name__, "trace": [f"{f.filename}:{f.lineno} {f.name}" for f in frames]}
+            if status == 499:
+                await Refused(500, "internal", "this is a bug of ours; the log has its place").response()(
+                    scope, receive, sending
+                )
+        finally:
+            seconds = time.monotonic() - started
+            self.figures.requests.labels(path, status).inc()
+            self.figures.seconds.labels(path).observe(seconds)
+            if path not in UNLOGGED:
+                own = {"id": request_id.decode(), "method": scope["method"], "path": path, "status": status}
+                _log(**own, ms=round(1e3 * seconds, 1), **notes)
+
+
+class Bounds:
+    """ASGI middleware, behind the guard: bounds the number of requests that read a body and compute, and their bodies.
+
+    Those for paths in `streamed` read their body themselves.
+    """
+
+    def __init__(
+        self, app: Any, *, limits: ServeLimits, figures: Figures, paths: Collection[str], streamed: Collection[str]
+    ) -> None:
+        self.app, self.limits, self.figures = app, limits, figures
+        self.paths, self.streamed = frozenset(paths), frozenset(streamed)
+        self.open = 0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http" or scope["path"] not in self.paths:
+            await self.app(scope, receive, send)
+            return
+        if self.open >= self.limits.requests:
+            message = f"{self.open} requests are being answered; come back a little later"
+            await drain(receive)
+            await Refused(429, "too_many_requests", message, Retry_After="1").response()(scope, receive, send)
+            return
+        self._count(1)
+        try:
+            admitted = await self._admit(scope["path"], dict(scope["headers"]), receive)
+            await self.app(scope, admitted, send)
+        except Gone:
+            return
+        except Refused as error:
+            await error.response()(scope, receive, send)
+        finally:
+            self._count(-1)
+
+    def _count(self, number: int) -> None:
+        self.open += number
+        self.figures.open.set(self.open)
+
+    async def _admit(self, path: str, headers: dict[bytes, bytes], receive: Any) -> Any:
+        """The `receive` for the app; `Refused` for a body that is too large or too slow, or no JSON."""
+        kind = media_type(headers)
+        if path in self.streamed and kind not in (*JSON_LINES, PLAIN):
+            await drain(receive)
+            raise Refused(415, "not_json", f"send JSON lines as {JSON_LINES[1]}, or texts as {PLAIN}, not {kind}")
+        if path in self.streamed:
+            return receive
+        if kind not in ("", "application/json"):
+            await drain(receive)
+            raise Refused(415, "not_json", f"send the body as application/json, not as {kind}")
+        most = 1024 * self.limits.body_kb
+        announced = headers.get(b"content-length", b"")
+        if announced.isdigit() and int(announced) > most:
+            await drain(receive)
+            raise _too_large(self.limits)
+        try:
+            async with asyncio.timeout(self.limits.timeout):
+                body = await _read(receive, most)
+        except TimeoutError:
+            raise Refused(408, "slow_body", f"the body did not come within {self.limits.timeout:g} s") from None
+        if body is None:
+            raise _too_large(self.limits)
+        told = False
+
+        async def again() -> Any:
+            nonlocal told
+            if told:
+                return await receive()
+            told = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        return again
+
+
+def media_type(headers: Mapping[bytes, bytes]) -> str:
+    """What a body is said to be, without its charset; empty where nothing is said."""
+    return headers.get(b"content-type", b"").partition(b";")[0].strip().lower().decode("latin-1")
+
+
+class Gone(Exception):
+    """The client went away before its body was there."""
+
+
+def _too_large(limits: ServeLimits) -> Refused:
+    return Refused(413, "too_large", f"the body has more than {limits.body_kb:,} KiB; send fewer inputs at once")
+
+
+async def _read(receive: Any, most: int) -> bytes | None:
+    """The body; `None` where it is larger than `most` bytes."""
+    parts, size = [], 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Gone
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > most:
+            parts.clear()
+        if size > most + DRAIN_BYTES or not message.get("more_body"):
+            return None if size > most else b"".join(parts)
+
+
+def _log(**fields: Any) -> None:
+    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    print(as_json({"time": now, **fields}), file=sys.stderr, flush=True)

@@ -1,0 +1,95 @@
+"""The pages of the service: `page.html`, to try a model, and the documentation of the routes, made from OpenAPI.
+
+Both are whole in themselves: the browser may load nothing else and may talk only to this server.
+"""
+
+import html
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from boustro.apps.serve.examples import MADE_UP, SERVER, Example, examples_of
+
+PAGE_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+STYLE = (
+    ":root{color-scheme:light dark}body{font:1rem/1.6 system-ui,sans-serif;max-width:50rem;margin:2rem auto;"
+    "padding:0 1rem;overflow-wrap:anywhere}h2{margin-top:2.5rem}code,pre{font:.9rem ui-monospace,monospace}"
+    "pre{padding:.8rem;border:1px solid #8888;border-radius:.4rem;overflow:auto}table{border-collapse:collapse}"
+    "td,th{text-align:left;vertical-align:top;padding:.2rem 1rem .2rem 0;overflow-wrap:break-word}"
+    "th,td code{white-space:nowrap}.try{position:relative}.try pre{padding-right:5rem;white-space:pre-wrap}"
+    ".try button{position:absolute;right:.5rem;top:.5rem;font:inherit;font-size:.85rem;cursor:pointer}"
+)
+SCRIPT = f"""<script>
+for (const made of document.querySelectorAll(".try")) {{
+  const command = made.querySelector("pre"), button = made.querySelector("button");
+  command.textContent = command.textContent.replaceAll("{SERVER}", location.origin);
+  button.onclick = async () => {{
+    try {{ await navigator.clipboard.writeText(command.textContent); button.textContent = "Copied"; }}
+    catch {{ getSelection().selectAllChildren(command); button.textContent = "Selected"; }}
+  }};
+}}
+</script>"""
+
+
+def documentation(openapi: Mapping[str, Any], examples: Sequence[Example] = MADE_UP, token: bool = False) -> str:
+    """HTML that describes every route: a command to copy and its answer, what it takes, its errors."""
+    info = openapi["info"]
+    parts = [
+        "<!doctype html><html lang=en><head><meta charset=utf-8>",
+        "<meta name=viewport content='width=device-width,initial-scale=1'>",
+        f"<title>{html.escape(info['title'])}: for programs</title><style>{STYLE}</style></head><body>",
+        f"<h1>{html.escape(info['title'])} {html.escape(info['version'])}</h1>",
+        "<p><a href='/'>Try a model</a> · <a href='/openapi.json'>OpenAPI</a></p>",
+        "<p>Each route below has a command to copy into a terminal, and what it answers.</p>",
+    ]
+    for path, methods in openapi["paths"].items():
+        for method, route in methods.items():
+            shown = list(examples_of(path, method, examples, token))
+            parts += _route(openapi, f"{method.upper()} {path}", route, shown)
+    return "\n".join([*parts, SCRIPT, "</body></html>"])
+
+
+def _route(
+    openapi: Mapping[str, Any], title: str, route: Mapping[str, Any], examples: Sequence[tuple[str, str]]
+) -> Iterator[str]:
+    yield f"<h2><code>{html.escape(title)}</code></h2><p>{_prose(route.get('description', ''))}</p>"
+    for command, said in examples:
+        yield f"<div class=try><button>Copy</button><pre>{html.escape(command)}</pre></div>"
+        yield f"<pre>{html.escape(said)}</pre>" if said else ""
+    rows = [(p["name"], p.get("schema", {}), p.get("required", False)) for p in route.get("parameters", ())]
+    if body := _schema(openapi, route.get("requestBody", {})):
+        rows += [(name, own, name in body.get("required", ())) for name, own in body["properties"].items()]
+    if rows:
+        yield "<table><tr><th>field<th>type<th>meaning</tr>"
+        for name, schema, required in rows:
+            said = schema.get("description", "")
+            meaning = _prose(said.removesuffix(".") + "." if said else "") + (" Required." if required else "")
+            yield f"<tr><td><code>{html.escape(name)}</code><td>{html.escape(_kind(schema))}<td>{meaning}</tr>"
+        yield "</table>"
+    answers = route.get("responses", {})
+    errors = [
+        f"<td>{status}<td>{html.escape(said['description'])}" for status, said in answers.items() if status > "399"
+    ]
+    if errors:
+        yield f"<details><summary>errors</summary><table><tr>{'</tr><tr>'.join(errors)}</tr></table></details>"
+
+
+def _prose(said: str) -> str:
+    """Text with `names` as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(said))
+
+
+def _schema(openapi: Mapping[str, Any], part: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The schema of the JSON content of a request's or an answer's description; empty where it names none."""
+    reference = part.get("content", {}).get("application/json", {}).get("schema", {}).get("$ref", "")
+    return openapi["components"]["schemas"][reference.rpartition("/")[2]] if reference else {}
+
+
+def _kind(schema: Mapping[str, Any]) -> str:
+    """`string`, `array`, `number or null`"""
+    return schema.get("type") or " or ".join(one.get("type", "any") for one in schema.get("anyOf", ())) or "any"

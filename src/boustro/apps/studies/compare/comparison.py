@@ -1,0 +1,205 @@
+"""A comparison: encoders × heads × variants × K, each with several seeds; and a cell of it, a head that is trained.
+
+With K a head learns from K examples, which its seed draws, and nothing chooses its epoch. The rest of their documents,
+whose labels it does not see, is read with them.
+"""
+
+import itertools
+import json
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.table import Table
+
+from boustro.apps.studies.compare.examples import MOST_WORDS, surest_mistakes
+from boustro.apps.studies.compare.report import REPORT, score_table
+from boustro.apps.studies.compare.results import summarise
+from boustro.apps.studies.core.cells import Cell
+from boustro.apps.studies.core.grid import Grid
+from boustro.apps.studies.core.systems import SHOTS, System, find_name, name_systems, options_of
+from boustro.encoders.base import Encoder
+from boustro.encoders.cost import PROBE_SENTENCES, num_words
+from boustro.encoders.spec import refuse_unread
+from boustro.metrics.significance import entity_counts
+from boustro.metrics.spans import score_entities
+from boustro.models.peak_memory import PeakMemory
+from boustro.store import write_file
+from boustro.tasks import TASKS
+from boustro.tasks.answers import Answer
+from boustro.tasks.base import Task
+from boustro.tasks.explain import effects
+from boustro.types import Entity
+
+SPEED_WORDS = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison(Grid):
+    """What is compared, on which data; `ValueError` for an unknown head, option, value or system."""
+
+    heads: tuple[str, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    variants: tuple[dict[str, Any], ...] = ({},)
+    reference: str | None = None
+    cases: tuple[str, str] | None = None
+    title: str = "Comparison"
+    unit = "seed"
+    report = REPORT
+
+    def __post_init__(self) -> None:
+        if self.seeds < 1 or not self.encoders or not self.heads or not self.variants:
+            raise ValueError("nothing to compare: give at least one encoder, one head and one seed")
+        for system in self.systems():
+            refuse_unread(system.encoder, self._make(system).plan.reader.reading)
+        for name, sentences in self.data().items():
+            self.units.check_data(name, sentences)
+        for name in (self.reference, *(self.cases or ())):
+            if name is not None:  # before hours are spent
+                find_name(name, [s.name for s in self.systems()])
+
+    @property
+    def measure(self) -> str:
+        return f"dev {self.units.metric}"
+
+    def systems(self) -> list[System]:
+        counts = [{SHOTS: shots} for shots in self.shots] or [{}]
+        variants = [variant | own for variant in self.variants for own in counts]
+        return name_systems(itertools.product(self.encoders, self.heads, variants))
+
+    def numbers(self, system: System) -> Sequence[int]:
+        return range(1, self.seeds + 1)
+
+    def settings(self, system: System, number: int) -> dict[str, Any]:
+        drawn = {"shots": system.shots, "drawing": self.drawing} if system.shots else {}
+        return {"head": system.head, **self._make(system).settings(), **drawn}
+
+    def _make(self, system: System, **more: Any) -> Task[Any, Any]:
+        """An untrained model of a system; a varied preset replaces options, other varied options replace its values."""
+        variant = {name: value for name, value in system.variant.items() if name != SHOTS}
+        chosen = options_of(TASKS[self.task.name].config, system.head, self.options, variant)
+        return self.make(system, **{**chosen, **more})
+
+    def taught(self, shots: int | None, seed: int) -> list[Any]:
+        """What a head of a seed learns from; with K the examples that are drawn, with their documents as context."""
+        if shots is None:
+            return self.train
+        draw = {*self.draws[shots][seed - 1].tolist()}
+        around = {self.train[n].document for n in draw} - {""} if self.task.in_documents else ()
+        given = ((n, e) for n, e in enumerate(self.train) if n in draw or (around and e.document in around))
+        return [e if n in draw else replace(e, tags=None, entities=None) for n, e in given]
+
+    def encoded(self) -> list[list[Any]]:
+        most = max(self.shots, default=None)  # its draws have those of a smaller K in them
+        taught = [example for seed in range(1, self.seeds + 1) for example in self.taught(most, seed)]
+        return [taught if self.shots else self.train, *self.judged().values()]
+
+    def value(self, cell: Cell) -> float:
+        return float(cell.scores["dev"]["value"])
+
+    def compute(self, cell: Cell, folder: Path) -> dict[str, Any]:
+        if torch.cuda.is_available():
+            torch.cuda.reset_peak_memory_stats()
+        system = cell.system
+        with PeakMemory() as peak:
+            model = self._make(system)
+            self._fit(model, system.shots, cell.number)
+            answered = {name: model.answer(s, cached=True) for name, s in self.judged().items()}
+        config = {"encoder": system.encoder, "head": system.head, **model.settings()}
+        scores: dict[str, Any] = {"config": config, "seed": cell.number, "record": model.record}
+        for name, answers in answered.items():
+            scores[name], rows = self._judge(model, self.data()[name], answers)
+            self._explain(model, self.data()[name], rows)
+            write_file(folder / f"{name}.jsonl", "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in rows))
+        model.save_pretrained(folder / "trained")
+        encoder = model.encoder(cached=True)
+        scores["cost"] = {
+            "feature_bytes": sum(map(num_words, self.data().values())) * encoder.bytes_per_word,
+            "head_bytes": sum(f.stat().st_size for f in (folder / "trained").glob("*.safetensors")),
+            "words_per_second": measure_speed(model, self.dev),
+            "peak_bytes": peak.bytes,
+            "gpu_peak_bytes": torch.cuda.max_memory_allocated() if torch.cuda.is_available() else None,
+        }
+        return scores
+
+    def _fit(self, model: Task[Any, Any], shots: int | None, seed: int) -> None:
+        try:
+            model.fit(self.taught(shots, seed), None if shots else self.dev, seed)
+        except ValueError as error:
+            if shots is None:
+                raise
+            raise ValueError(
+                f"draw {seed} of {len(self.draws[shots][seed - 1])} examples: {error}; if that is by chance, take more"
+            ) from error
+
+    def _judge(self, model: Task[Any, Any], examples: Sequence[Any], answers: Sequence[Answer]) -> tuple[dict, list]:
+        """Scores of answers, and one JSON object per example."""
+        units, values = self.units, self.units.values(examples, answers)
+        gold = [units.gold(example) for example in examples]
+        found = [units.found(example, answer) for example, answer in zip(examples, answers, strict=True)]
+        figures, own = model.score(examples, answers).to_dict(), units.metric.split()[-1].lower()
+        scores = {
+            "value": units.score(examples, answers),
+            "figures": {key: value for key, value in figures.items() if isinstance(value, float) and key != own},
+            "per_type": score_entities(gold, found).to_dict()["per_type"] if units.has_labels else {},
+        }
+        rows = []
+        for example, answer, wanted, got, value in zip(examples, answers, gold, found, values, strict=True):
+            row: dict[str, Any] = {
+                "words": units.words(example),
+                "gold": [(e.label, e.start, e.end) for e in wanted],
+                "entities": [(e.label, e.start, e.end) for e in got],
+                "scores": [round(e.score or 0.0, 4) for e in got],
+            }
+            if not units.has_positions:
+                row |= {"answer": units.said(example, answer)}
+            rows.append(row | {"values": value.tolist()} if units.has_values else row)
+        return scores, rows
+
+    def _explain(self, model: Task[Any, Any], examples: Sequence[Any], rows: Sequence[dict[str, Any]]) -> None:
+        """Add to the rows of the surest mistakes how much each word counted, where an answer is one label of a text."""
+        if not self.units.is_one_label:
+            return
+        values = entity_counts(*([[Entity(*e) for e in row[side]] for row in rows] for side in ("gold", "entities")))
+        chosen = surest_mistakes(self.units, values, [row["scores"] for row in rows])
+        chosen = [i for i in chosen if len(examples[i].words) <= MOST_WORDS]
+        for i, found in zip(chosen, effects(model, [examples[i] for i in chosen]), strict=True):
+            rows[i]["effects"] = [round(effect, 4) for effect in found]
+
+    def encoder(self, system: System) -> Encoder:
+        return self._make(system, **self.context()).encoder(cached=True)
+
+    def encoding_key(self, cell: Cell) -> str:
+        return cell.name
+
+    def estimate(self, known: Sequence[Cell], missing: Sequence[Cell]) -> tuple[float, str]:
+        if known:
+            return len(missing) * statistics.fmean(
+                c.scores["record"]["train_seconds"] for c in known
+            ), "its other seeds"
+        sample = [s for s in self.train if self.units.gold(s) or not self.units.has_positions][:PROBE_SENTENCES]
+        model = self._make(missing[0].system, cache=False)
+        model.fit(sample, self.dev[:PROBE_SENTENCES], seed=0)
+        words = sum(num_words(filter(self.task.is_labelled, self.taught(c.system.shots, c.number))) for c in missing)
+        return model.record["train_seconds"] * words / num_words(sample), "a probe"
+
+    def summarise(self, cells: Sequence[Cell]) -> dict[str, Any]:
+        return summarise(self, cells)
+
+    def table(self, results: Mapping[str, Any], width: int) -> tuple[Table, str]:
+        table, note = score_table(results, width)
+        return table, "\n".join(filter(None, (note, REPORT.summary(results))))
+
+
+def measure_speed(model: Any, sentences: Sequence[Any]) -> float:
+    """Words per second from words to answers, without the cache, over about a thousand words after a warm-up."""
+    ends = itertools.accumulate(map(len, sentences))
+    sample = [s for s, end in zip(sentences, ends, strict=True) if end - len(s) < SPEED_WORDS]
+    model.answer(sample[:1])
+    started = time.perf_counter()
+    model.answer(sample)
+    return round(num_words(sample) / (time.perf_counter() - started), 1)

@@ -1,0 +1,98 @@
+"""A map of a word's occurrences: two dimensions of their vectors, coloured by sense, the sentence on hover.
+
+One HTML page with an inline picture and without scripts; equal input gives equal bytes. The projection is PCA
+(scikit-learn), or UMAP with a fixed seed where umap-learn is installed.
+"""
+
+import html
+from collections import Counter
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from boustro.apps.studies.report.page import stylesheet
+from boustro.drawing.svg import NUM_SERIES, Scale, number, picture
+from boustro.features.sentences import distinct_sentences
+from boustro.heads.transforms import TRANSFORMS
+from boustro.store import write_file
+from boustro.tasks.sense.data import read_senses
+from boustro.tasks.sense.examples import Occurrence
+
+if TYPE_CHECKING:
+    from boustro.encoders.base import Encoder
+
+SIZE, MARGIN, RADIUS = 480, 16, 4
+OTHER = "other senses"
+
+
+def find_occurrences(data: Path, word: str, most: int) -> list[Occurrence]:
+    """The word's occurrences with a sense; `ValueError` where there are fewer than three."""
+    lemma = word.lower().replace(" ", "_")
+    asked = [o for o in read_senses(data).occurrences() if o.target and o.target.entry[0] == lemma][:most]
+    if len(asked) < 3:
+        raise ValueError(f"{data}: {word!r} is {len(asked)} times among the words with a sense; a map needs three")
+    return asked
+
+
+def draw_map(
+    encoder: "Encoder", asked: Sequence[Occurrence], word: str, out: Path, transform: str, projection: str, seed: int
+) -> None:
+    """Write the page."""
+    sentences, parts = distinct_sentences(asked, lambda occurrence: (occurrence.sentence,))
+    features = encoder.encode_all(sentences)
+    places = features.starts[parts[:, 0]] + np.array([o.target.word for o in asked if o.target], np.int64)
+    x = np.concatenate([np.asarray(s[places], np.float32).reshape(len(asked), -1) for s in features.streams], axis=1)
+    points = project(TRANSFORMS[transform].fit(x).apply(x), projection, seed)
+    labels = [(o.keys or ("unknown sense",))[0] for o in asked]
+    write_file(out, page(f"{word}: {len(asked)} occurrences", points, labels, list(map(in_context, asked))))
+
+
+def project(vectors: np.ndarray, projection: str, seed: int) -> np.ndarray:
+    """(n, 2) of `vectors` (n, d); `ImportError` with the command that installs UMAP where it is missing."""
+    if projection == "umap":
+        try:
+            make = import_module("umap").UMAP  # a package that is not always there
+        except ImportError as error:
+            raise ImportError('the projection umap needs umap-learn: pip install "boustro[umap]"') from error
+        maps = make(random_state=seed, n_neighbors=min(15, len(vectors) - 1), n_jobs=1)  # several jobs ignore the seed
+        return np.asarray(maps.fit_transform(vectors))
+    from sklearn.decomposition import PCA
+
+    return PCA(2, svd_solver="full").fit_transform(np.asarray(vectors, np.float64))
+
+
+def in_context(occurrence: Occurrence) -> str:
+    """The sentence of a word, the word between brackets."""
+    place = occurrence.target.word if occurrence.target else -1
+    return " ".join(f"[{word}]" if n == place else word for n, word in enumerate(occurrence.words))
+
+
+def page(title: str, points: np.ndarray, labels: Sequence[str], sentences: Sequence[str]) -> str:
+    """The HTML page; the most frequent labels have a colour each, the rest share one."""
+    ranked = sorted(Counter(labels).items(), key=lambda pair: (-pair[1], pair[0]))
+    shown = [label for label, _ in ranked[: NUM_SERIES if len(ranked) <= NUM_SERIES else NUM_SERIES - 1]]
+    style = {label: f"s{min(place, len(shown))}" for place, (label, _) in enumerate(ranked)}
+    (left, low), (right, high) = points.min(0), points.max(0)
+    across, up = Scale(left, right, MARGIN, SIZE - MARGIN), Scale(low, high, SIZE - MARGIN, MARGIN)
+    marks = [
+        f'<circle class="{style[label]}" cx="{number(across(x))}" cy="{number(up(y))}" r="{RADIUS}" fill-opacity=".65">'
+        f"<title>{html.escape(f'{label}: {sentence}')}</title></circle>"
+        for (x, y), label, sentence in zip(points.tolist(), labels, sentences, strict=True)
+    ]
+    counts = {label: n for label, n in ranked if label in shown}
+    if rest := sum(n for label, n in ranked if label not in shown):
+        counts[OTHER], style[OTHER] = rest, f"s{len(shown)}"
+    legend = "".join(
+        f'<span style="--c:var(--{style[label]})">{html.escape(label)} ({n})</span>' for label, n in counts.items()
+    )
+    name = html.escape(title)
+    return (
+        "<!doctype html><html lang=en><head><meta charset=utf-8>"
+        "<meta name=viewport content='width=device-width,initial-scale=1'>"
+        f"<title>{name}</title><style>{stylesheet([])}</style></head>\n<body><div class=page><main><h1>{name}</h1>"
+        f"<p class=legend>{legend}</p><figure>{picture(SIZE, SIZE, title, *marks)}"
+        "<figcaption>Point at a dot to read its sentence.</figcaption></figure></main></div></body></html>\n"
+    )

@@ -1,0 +1,70 @@
+"""`boustro language`: any language in an hour.
+
+torch is imported when the command runs, so that its help does not wait for it.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from boustro.apps.studies.language.options import DEFAULT_LANGUAGE, LanguageOptions
+from boustro.options import check_options
+from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_errors
+from boustro.tasks import read_examples, task_class
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
+from boustro.text.places import Data, TextPath
+
+
+def language(
+    text: tuple[TextPath, ...],
+    train: Data,
+    dev: Data,
+    out: Path,
+    test: Data | None = None,
+    building: LanguageOptions = DEFAULT_LANGUAGE,
+    reading: DataOptions = DEFAULT_OPTIONS,
+    json: Path | None = None,
+    overwrite: bool = False,
+    dry_run: bool = False,
+    run: RunOptions = DEFAULT_RUN,
+) -> None:
+    """Make tokenizer, pair, tagger and report from raw text and labelled sentences of a language, unattended.
+
+    Some steps are measured first, so that everything takes about --minutes. The same command continues a run that was
+    stopped: complete steps are skipped.
+
+    Args:
+        text: Raw text: files of any kind that boustro tokenize reads.
+        train: Labelled sentences to train on, in any form that boustro fit takes.
+        dev: Labelled sentences that choose the epoch.
+        out: Folder to write: shards, forward, backward, memory, tagger and report.
+        test: Labelled sentences that are only scored, in the report.
+        json: Write the figures to this file (- for standard output).
+        overwrite: Start again in a folder that was begun before.
+        dry_run: Stop after the tokenizer and the measured plan.
+    """
+    check_options(language, locals())
+    from boustro.apps.studies.language.build import build
+
+    with only_errors(run.quiet):
+        check_output(json)
+        for file in text:
+            if not file.is_file():
+                raise FileNotFoundError(f"{file}: no such file; --text takes files of raw text")
+        kind = task_class("tag")
+        paths = {"train": train, "dev": dev, **({"test": test} if test else {})}
+        sets = {name: read_examples(kind, path, reading) for name, path in paths.items()}
+        names = [str(file) for file in text]
+        figures = build(names, sets, out, building, run, overwrite, dry_run)
+        give(figures, json, lambda: _show(figures, out), indent=1)
+
+
+def _show(figures: dict[str, Any], out: Path) -> None:
+    if "plan" in figures:
+        plan = figures["plan"]
+        print(f"{plan['pieces']:,} pieces for each LM, {plan['seconds'] / 60:.1f} minutes for both")
+        return
+    for name, own in figures["systems"].items():
+        print(f"{name}  F1 {own['mean']:.2f}")
+    minutes = {name: f"{seconds / 60:.1f}" for name, seconds in figures["seconds"].items()}
+    print("minutes  " + "  ".join(f"{name} {value}" for name, value in minutes.items()))
+    print(f"report   {out / 'report' / 'report.html'}")

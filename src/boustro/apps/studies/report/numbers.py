@@ -1,0 +1,87 @@
+"""How a report writes numbers: 88.57 ± 0.27, +3.2 (2.4 to 4.0), 12.4 MB."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from boustro.apps.studies.report.blocks import TableCell
+from boustro.metrics.spans import SpanCounts
+
+
+def spread(values: Mapping[str, Any]) -> TableCell:
+    """Mean and standard deviation; one seed has no deviation."""
+    return TableCell(f"{values['mean']:.2f}", f"± {values['sd']:.2f}" if len(values["values"]) > 1 else "")
+
+
+def signed(points: float) -> str:
+    """With a sign, and a typographic minus: −0.3; what rounds to 0 has no sign."""
+    text = f"{abs(points):.1f}"
+    return text if float(text) == 0 else ("+" if points > 0 else "−") + text
+
+
+def gap(difference: Mapping[str, Any] | None) -> TableCell:
+    """A difference in points with its 95% interval and p, coloured only where it is reliable; a dash for None."""
+    if difference is None:
+        return TableCell("–")
+    low, high = difference["low"], difference["high"]
+    mood = "" if not difference["reliable"] else "good" if difference["points"] > 0 else "bad"
+    return TableCell(signed(difference["points"]), f"{signed(low)} to {signed(high)}, {chance(difference)}", mood=mood)
+
+
+def points(difference: Mapping[str, Any]) -> str:
+    """3.2 points of F1 (95% interval 2.4 to 4.0, p = 0.002)."""
+    return f"{signed(difference['points']).removeprefix('+')} points of F1 ({interval(difference)})"
+
+
+def interval(difference: Mapping[str, Any]) -> str:
+    """95% interval −0.3 to 1.2, p = 0.38; with one seed: 95% interval over examples only 2.4 to 4.0, one seed."""
+    ends = " to ".join(signed(difference[end]).removeprefix("+") for end in ("low", "high"))
+    only = " over examples only" if difference["p_holm"] is None else ""
+    return f"95% interval{only} {ends}, {chance(difference)}"
+
+
+def chance(difference: Mapping[str, Any]) -> str:
+    """The corrected p-value: p = 0.002; "one seed" where there is none."""
+    p = difference["p_holm"]
+    return "one seed" if p is None else "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+
+
+def seeds(there: int, asked: int) -> str:
+    """3 seeds, one seed, 2 of 3 seeds."""
+    return f"{there} of {asked} seeds" if there != asked else "one seed" if there == 1 else f"{there} seeds"
+
+
+def f1(counts: Sequence[int]) -> TableCell:
+    """F1 of (reference, predicted, both), with precision / recall; a dash where both sides are empty."""
+    if not sum(counts):
+        return TableCell("–")
+    found, (gold, predicted, _) = SpanCounts(*counts), counts
+    precision, recall = (f"{v:.0f}" if n else "–" for v, n in ((found.precision, predicted), (found.recall, gold)))
+    return TableCell(f"{found.f1:.1f}", f"{precision} / {recall}", found.f1 / 100)
+
+
+def millions(count: int) -> str:
+    """Parameters: 5.2M, 0.03M."""
+    return f"{count / 1e6:.1f}M" if count >= 1e6 else f"{count / 1e6:.2f}M"
+
+
+def size(num_bytes: float | None) -> str:
+    """Bytes with a unit; a dash for None."""
+    if num_bytes is None:
+        return "–"
+    for unit in ("B", "kB", "MB"):
+        if num_bytes < 1000:
+            return f"{num_bytes:.0f} {unit}"
+        num_bytes /= 1000
+    return f"{num_bytes:.1f} GB"
+
+
+def seconds(value: float) -> str:
+    """0.4 s, 12 s, 3 min 40 s."""
+    if value < 10:
+        return f"{value:.1f} s"
+    return f"{value:.0f} s" if value < 120 else f"{value // 60:.0f} min {value % 60:.0f} s"
+
+
+def per_seed(count: float, num_seeds: int) -> str:
+    """A count summed over seeds, as the mean per seed."""
+    return f"{count / num_seeds:,.0f}" if num_seeds == 1 else f"{count / num_seeds:,.1f}"

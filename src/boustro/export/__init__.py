@@ -1,1 +1,0 @@
-"""A trained folder as graphs of ONNX, which `boustro.runtime` runs without torch."""

@@ -1,0 +1,6 @@
+"""The name that users have for `boustro.apps.integrations`: `import boustro.integrations.sklearn`."""
+
+import sys
+from importlib import import_module
+
+sys.modules[__name__] = import_module("boustro.apps.integrations")
