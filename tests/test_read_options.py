@@ -3,7 +3,8 @@
 import json
 import sys
 from dataclasses import fields
-from typing import get_type_hints
+from functools import cache
+from typing import Literal, get_args, get_origin, get_type_hints
 
 import pytest
 from tests.test_tasks import INPUTS, RECORDS
@@ -14,6 +15,7 @@ from boustro.encoders.spec import unread_by
 from boustro.heads.registry import HEADS, owners
 from boustro.options import OptionError, Where
 from boustro.tasks import TASKS, task_class
+from boustro.tasks.config import TaskConfig
 from boustro.tasks.data.reading import DataOptions
 
 KINDS = [(task, kind) for task, entry in TASKS.items() for kind in entry.config.heads()]
@@ -130,3 +132,53 @@ def test_every_option_of_a_head_is_read(task, kind, tiny_lm, monkeypatch):
     monkeypatch.setattr(options, "__getattribute__", noting)
     made.fit(RECORDS[task] * 6, seed=1).predict([INPUTS[task]])
     assert {f.name for f in fields(options)} - NOT_IN_A_FIT.keys() <= read
+
+
+CHANGED = {"layers": "1", "pooling": "first+last", "start_piece": "none", "quantise": "int8-dynamic", "calibrate": 2}
+"""Values of options that are texts or numbers."""
+NAMES = [
+    {"words": ["Ada", "saw", "Bo", "."], "tags": ["B-PER", "O", "B-PER", "O"], "document": "d"},
+    {"words": ["Lisse", "saw", "Ada", "."], "tags": ["B-LOC", "O", "B-LOC", "O"], "document": "d"},
+]
+"""With a document, other names of a type, and a name that is two things."""
+INPUT = {"tag": "Ada saw Bo. Lisse saw Ada."}
+
+
+def changed(config: type[TaskConfig], option: str):
+    """A value of an option of a task that is not its default."""
+    hint, default = get_type_hints(config)[option], getattr(config(), option)
+    choices = [c for one in (hint, *get_args(hint)) if get_origin(one) is Literal for c in get_args(one)]
+    choices += {bool: [True], float: [0.9]}.get(hint, [])
+    return CHANGED.get(option) or next(choice for choice in choices if choice not in (None, default))
+
+
+@pytest.fixture(scope="module")
+def outcome(tiny_pair):
+    """outcome(task, kind, option) → all that an option can change: what is read, learned and answered."""
+
+    @cache
+    def found(task, kind, option):
+        own = {"epochs": 12, "lr": 0.02, "dropout": 0.0, "hidden": 16, "prior": 0.5}
+        own = {name: value for name, value in own.items() if HEADS[kind].has(name)}
+        chosen = {option: changed(TASKS[task].config, option)} if option else {}
+        model = task_class(task)(tiny_pair, kind, cache=False, **own, **chosen)
+        model.fit((NAMES if task == "tag" else RECORDS[task]) * 3, seed=1)
+        answers = list(model.answer_inputs([INPUT.get(task, INPUTS[task])]))
+        weights = {name: value.tolist() for name, value in model.head.state_dict().items()}
+        return repr((model.encoder().identity().to_dict(), weights, answers, model.record["calibration"]))
+
+    return found
+
+
+@pytest.mark.parametrize(
+    ("task", "kind", "option"),
+    [(task, kind, f.name) for task, kind in KINDS for f in fields(TASKS[task].config)
+     if kind == TASKS[task].config.default_head or f.name not in ReadingOptions.__dataclass_fields__],
+)  # fmt: skip
+def test_every_option_of_a_task_changes_something_or_is_refused(task, kind, option, outcome):
+    try:
+        found = outcome(task, kind, option)
+    except (ValueError, ImportError) as refused:
+        assert (option in str(refused) or CHANGED[option] in str(refused)) and "\n" not in str(refused)
+    else:
+        assert found != outcome(task, kind, None)

@@ -5,10 +5,16 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from boustro.choose import suggestion, unknown
-from boustro.encoders.options import ReadingOptions, Widening
+from boustro.encoders.options import Context, ReadingOptions, Widening
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import HEADS, HeadKind, head_kind, kinds_of, owners
 from boustro.options import Dropout, OptionError, PresetOptions, Range, Share, unread
+
+
+def refuse_documents(reading: ReadingOptions) -> None:
+    """`OptionError` for options of whole texts that would have documents around them read."""
+    if reading.context == "document":
+        raise OptionError("context must be sentence where whole texts are read, which stand in no document")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +27,17 @@ class TaskConfig(PresetOptions, ReadingOptions):
     labellings: ClassVar[tuple[str, ...]] = ()
     """What the heads of the task may learn, see `heads.registry.HeadKind`."""
     default_head: ClassVar[str] = ""
+    in_documents: ClassVar[bool] = False
+    """Whether its examples stand in documents; else they are whole texts, with nothing around them."""
+
+    context: Context = "sentence"
+    """What an LM reads: a text is a whole, so it is the text alone."""
+
+    def __post_init__(self) -> None:
+        """Raises `OptionError` for a value outside its option's range, and for one that the task does not read."""
+        super().__post_init__()
+        if not self.in_documents:
+            refuse_documents(self)
 
     @classmethod
     def heads(cls) -> list[str]:
@@ -87,6 +104,11 @@ class TaggerConfig(CalibrationOptions, TaskConfig):
 
     labellings: ClassVar[tuple[str, ...]] = ("tags", "spans")
     default_head: ClassVar[str] = "mlp"
+    in_documents: ClassVar[bool] = True
+
+    context: Context = "document"
+    """What an LM reads: the sentence alone, or the document around it, up to the LM's window. Training data without
+    document boundaries make it the sentence."""
 
     word_dropout: Dropout = 0.0
     """In training, the share of the words that are known by their context alone (the pooling's before), anew in every

@@ -6,7 +6,7 @@ from typing import ClassVar
 from boustro.encoders.options import Context, ReadingOptions
 from boustro.heads.options import PoolingOptions, Transformed
 from boustro.options import check_options
-from boustro.tasks.config import TaskConfig
+from boustro.tasks.config import TaskConfig, refuse_documents
 
 NEIGHBOURS = "neighbours:"
 """Before the name of a file of texts: its neighbouring sentences are the pairs."""
@@ -22,7 +22,7 @@ class TextReading(ReadingOptions):
     pooling: str | None = "exit"
     """Where a word is read: exit, before, entry, first, last, mean, or several joined by +."""
     context: Context = "sentence"
-    """What an LM reads: a text is a whole, so either is the text alone."""
+    """What an LM reads: a text is a whole, so it is the text alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +35,7 @@ class VectorOptions(PoolingOptions, TextReading):
     def __post_init__(self) -> None:
         """Raises `OptionError` for a value outside its option's range."""
         check_options(self)
+        refuse_documents(self)
 
     @property
     def needs_texts(self) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from boustro.tasks.answers import InputAnswer, Label, Part
 from boustro.tasks.base import Task
+from boustro.tasks.calibrate import refuse_without_temperature, temperature_stages
 from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.relations import KEYS, PLACES, MarkedText, mark_text, read_relations
 from boustro.tasks.render import as_html, as_terminal, as_text
@@ -60,6 +61,9 @@ class RelationClassifier(Task[Asked, Label]):
     @staticmethod
     def parts(example: MarkedText) -> tuple[Sentence, ...]:
         return (example.sentence,)
+
+    refuse_head = staticmethod(refuse_without_temperature)
+    stages = staticmethod(temperature_stages)
 
     @staticmethod
     def without_each(example: MarkedText) -> Iterator[Any]:

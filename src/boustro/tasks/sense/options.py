@@ -13,6 +13,7 @@ class SenseConfig(TaskConfig):
 
     labellings: ClassVar[tuple[str, ...]] = ("senses",)
     default_head: ClassVar[str] = "centroids"
+    in_documents: ClassVar[bool] = True
 
     layers: str = "last"
     """Layers to read, side by side: last, all, or a list such as 0,4,-1 or 25%,50%,last (0 is the embeddings, -1 the
