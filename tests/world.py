@@ -51,7 +51,6 @@ GOOD = {
     "batch": "{tagger} {texts} {out}",
     "export": "{tagger} --out {out} --sentences 20 --agreement 0",
     "serve": "{tagger} --port 0",
-    "guard": "{tagger} --upstream http://127.0.0.1:9/v1 --port 0",
     "label": "{corpus.txt} --out {out} --labels PER --encoder {lm} --port 0 --no-browser",
     "embed": "{corpus.txt} --out {out} --encoder {lm}",
     "similarity": "{corpus.txt} --query Ada --encoder {lm}",

@@ -79,16 +79,6 @@ COMMANDS: dict[str, Known] = {
         ("serve ner", "serve names=ner --port 8000"),
         "host port token_file",
     ),
-    "guard": Known(
-        "boustro.apps.serve.guard.command:guard",
-        "Start",
-        "a proxy that hides names from an LLM's server, or its answers' from you",
-        (
-            "guard ner --upstream https://api.openai.com/v1",
-            "guard ner --upstream http://127.0.0.1:8001/v1 --labels PER --direction prompts --put-back",
-        ),
-        "labels with_ direction put_back delay host port",
-    ),
     "export": Known(
         "boustro.apps.export.command:export",
         "Start",

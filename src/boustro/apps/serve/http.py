@@ -93,7 +93,6 @@ def require_serve(what: str) -> None:
     """`ImportError` with the command to install, where the packages of the extra are missing."""
     try:
         import fastapi  # noqa: F401
-        import httpx  # noqa: F401
         import prometheus_client  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as error:
