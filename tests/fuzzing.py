@@ -199,7 +199,8 @@ def odd_table(case: Case) -> list[str]:
     cells.append("s3://a/b")
     rows = [columns, *(random.choices(cells, k=len(columns) + random.choice([0, 0, 0, 1, -1])) for _ in range(4))]
     separator, end = random.choice(",;\t|"), random.choice(["\n", "\r\n", "\r"])
-    content = end.join(separator.join(row) for row in rows).encode(random.choice(["utf-8", "utf-8-sig", "utf-16"]))
+    lines = [f"sep={random.choice(',;^')}"] * (random.random() < 0.2) + [separator.join(row) for row in rows]
+    content = end.join(lines).encode(random.choice(["utf-8", "utf-8-sig", "utf-16"]))
     path = case.folder / random.choice(["data.csv", "data.tsv", "data.TSV"])
     path.write_bytes(damage_bytes(random, content, json_lines=False) if random.random() < 0.4 else content)
     case.said = f"the table {content!r},"

@@ -12,6 +12,7 @@ from boustro.tasks.data.guess import guess_task
 from boustro.tasks.data.pairs import read_pairs
 from boustro.tasks.data.reading import DataOptions, named_columns
 from boustro.tasks.data.texts import PADDED_LABELS, read_texts
+from boustro.text.documents import read_documents
 
 
 @pytest.fixture
@@ -103,6 +104,20 @@ def test_another_separator_is_found_and_said(name, separator, word, write):
     assert guess_task(path) == "classify"
     _, counts = Classifier.read_counted(path, DataOptions())
     assert counts == {f"rows with {word} between their cells": 1}
+
+
+@pytest.mark.parametrize("mark", [";", ",", "\t", "^"])
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_the_first_line_of_excel_says_the_separator(mark, quote, write):
+    path = write("a.csv", f'{quote}sep={mark}{quote}\ntext{mark}label\n"Hi;\nthere"{mark}x\nNo{mark}y\n')
+    assert table(path)[:2] == ([("Hi;\nthere", "x"), ("No", "y")], [3, 5]) and guess_task(path) == "classify"
+    assert list(read_documents([str(path)])) == ["Hi;\nthere", "No"]
+    path.write_text(f"sep={mark}\ntext{mark}label\na{mark}b{mark}c\n", "utf-8")
+    for read in (read_texts, lambda path: list(read_documents([str(path)]))):
+        with pytest.raises(ValueError, match=r"a\.csv:3: "):
+            read(path)
+    columns = load_data(write("b.csv", f"sep={mark}\nAda{mark}B-PER\nleft{mark}O\n"))
+    assert [(s.words, s.tags) for s in columns.sentences] == [(("Ada", "left"), ("B-PER", "O"))]
 
 
 def test_the_delimiter_option_decides(write):

@@ -64,21 +64,28 @@ def read_both(path: Path, rows: list[list[str]]) -> Counter[str]:
 
 
 @pytest.mark.parametrize("form", QUOTED)
-@given(rows=st.lists(st.tuples(plain | broken | tabbed, labels), min_size=1, max_size=5), end=ends, mark=marks)
-def test_tables_that_quote_their_cells(form, rows, end, mark, folder):
+@given(
+    rows=st.lists(st.tuples(plain | broken | tabbed, labels), min_size=1, max_size=5),
+    end=ends,
+    mark=marks,
+    declared=st.booleans(),
+)
+def test_tables_that_quote_their_cells(form, rows, end, mark, declared, folder):
     name, how = QUOTED[form]
-    content = io.StringIO()
+    content = io.StringIO(f"sep={how['delimiter']}\n" * declared)
+    content.seek(0, io.SEEK_END)
     csv.writer(content, lineterminator="\n", **how).writerows([("text", "label"), *rows])
     path = folder / name
     path.write_bytes(mark + content.getvalue().replace("\n", end).encode())
     with path.open(newline="", encoding="utf-8-sig") as file:
-        head, *read = csv.reader(file, **how)
+        head, *read = list(csv.reader(file, **how))[declared:]
     assert head == ["text", "label"]
     counts = read_both(path, [[cell.replace("\r\n", "\n") for cell in row] for row in read])
     assert counts[dialect.LITERAL] == 0
     if form in ("semicolons", "bars"):
         assert counts[f"rows with {form} between their cells"] == len(rows)
-    found = pandas.read_csv(path, sep=how["delimiter"], dtype=str, keep_default_na=False, encoding="utf-8-sig")
+    how = {"sep": how["delimiter"], "dtype": str, "keep_default_na": False, "encoding": "utf-8-sig"}
+    found = pandas.read_csv(path, skiprows=int(declared), **how)
     assert len(found) == len(rows)
 
 

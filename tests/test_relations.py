@@ -16,6 +16,7 @@ from boustro.metrics.score import score_table
 from boustro.tasks.data.offsets import WIDENED
 from boustro.tasks.data.relations import OVERLAPPING, mark_text, read_relations
 from boustro.tasks.explain import explain
+from boustro.tasks.labellings.relations import NONE_TAKEN, TAKEN
 from labelled import rows
 
 RAIN = {"text": "Rain caused the flood.", "head": [0, 4], "tail": [16, 21], "label": "Cause-Effect(e1,e2)"}
@@ -103,6 +104,31 @@ def test_relations_that_the_reference_lacks_count_as_none():
     lost, other = (score_relations(["A(e1,e2)", "A(e1,e2)"], ["A(e1,e2)", said]) for said in ("B(e1,e2)", "Other"))
     assert lost.to_dict() == other.to_dict() and lost.f1 == pytest.approx(200 / 3)
     assert score_relations(["Other"], ["no_relation"]).f1 == score_relations([], []).f1 == 0
+
+
+@pytest.mark.parametrize("label", ["no-relation", "No Relation", "NO_RELATION", "none", "N/A", "_Other", "null", "Nota"])
+def test_no_relation_has_many_spellings(label):
+    """A: 1 of 1 answered right, 1 of 2 gold, so F1 66.7; the pair without a relation is no relation of its own."""
+    score = score_relations(["A", "A", label], ["A", label, label])
+    assert score.f1 == pytest.approx(200 / 3) and score.signature["no_relation"] == label
+    named = score_relations(["A", "A", "nothing", label], ["A", "nothing", "nothing", label], None, "nothing")
+    assert set(named.per_relation) == {"A", label} and named.signature["no_relation"] == "nothing"
+
+
+def test_the_label_of_no_relation_is_named_and_said(tiny_pair, tmp_path, capsys):
+    train = tmp_path / "train.jsonl"
+    train.write_text(rows(*PAIRS[:3], {**PAIRS[3], "label": "nothing here"}))
+    words = ["--train", str(train), "--encoder", tiny_pair, "--epochs", "1", "--hidden", "8", "--cross-validate", "0"]
+    folder = str(tmp_path / "r")
+    assert main(["fit", *words, "--out", folder, "--no-relation-label", "Nothing"]) == 1
+    assert "there are left(e1,e2), left(e2,e1), nothing here" in capsys.readouterr().err
+    assert main(["fit", *words, "--out", str(tmp_path / "x")]) == 0
+    assert f"note: 4 {NONE_TAKEN}" in capsys.readouterr().err
+    assert main(["fit", *words, "--out", folder, "--no-relation-label", "nothing here"]) == 0
+    assert f"note: 1 {TAKEN}: nothing here" in capsys.readouterr().err
+    assert main(["evaluate", folder, str(train)]) == 0
+    shown = capsys.readouterr().out
+    assert "no relation        nothing here" in shown and "nothing here  " not in shown
 
 
 def test_a_direction_is_only_one_of_two():

@@ -9,7 +9,8 @@
 
 A label is a relation and, mostly, a direction: (e1,e2) or (e2,e1). An answer is right where both are. The reference and
 the answers of a relation are counted in both directions together, so an answer in the wrong direction costs precision
-and recall of its relation. The label of pairs without a relation is counted for no relation. Precision, recall and F1
+and recall of its relation. The label of pairs without a relation is counted for no relation: `NO_RELATION` in any
+spelling, or the label that is named; the signature says which label it is. Precision, recall and F1
 are means over the relations of the reference: an answer with a relation that the reference never has is a missed one,
 and no more. Source: Hendrickx et al. 2010, section 4, "(9+1)-way evaluation taking directionality into account", as its
 scorer computes it, version 1.2.
@@ -26,17 +27,27 @@ import numpy as np
 from boustro.metrics.spans import SpanCounts, total_counts
 
 DIRECTION = re.compile(r"\s*\((?:e1,\s*e2|e2,\s*e1)\)$")
-NO_RELATION = frozenset({"other", "_other", "no_relation", "no relation", "none", "na"})
-"""Labels of pairs without a relation, in lower case."""
+NO_RELATION = frozenset(
+    "other na none null nil nota norel norelation norelationship noneoftheabove notrelated unrelated".split()
+)
+"""Labels of pairs without a relation: their letters, in lower case."""
+NO_LABEL = "no label"
+"""What a signature says where there is no such label."""
 
 
-def relation_of(label: str) -> str | None:
+def is_no_relation(label: str, named: str | None = None) -> bool:
+    """Whether a label stands for no relation: `named`, or without it any spelling of `NO_RELATION`."""
+    plain = DIRECTION.sub("", label)
+    return plain == named if named is not None else re.sub(r"[\W_]", "", plain).casefold() in NO_RELATION
+
+
+def relation_of(label: str, no_relation: str | None = None) -> str | None:
     """The relation without its direction: `"Cause-Effect(e2,e1)"` → `"Cause-Effect"`; `None` where there is none."""
-    return None if label.lower() in NO_RELATION else DIRECTION.sub("", label)
+    return None if is_no_relation(label, no_relation) else DIRECTION.sub("", label)
 
 
-def _relations(labels: Iterable[str]) -> list[str]:
-    return sorted({name for label in labels if (name := relation_of(label)) is not None})
+def _relations(labels: Iterable[str], no_relation: str | None) -> list[str]:
+    return sorted({name for label in labels if (name := relation_of(label, no_relation)) is not None})
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,26 +94,34 @@ class RelationScore:
 
 
 def score_relations(
-    gold: Sequence[str], predicted: Sequence[str], signature: dict[str, str] | None = None
+    gold: Sequence[str],
+    predicted: Sequence[str],
+    signature: dict[str, str] | None = None,
+    no_relation: str | None = None,
 ) -> RelationScore:
-    """Compare the labels of pairs of places, one each; `ValueError` where their numbers differ."""
+    """Compare the labels of pairs of places, one each; `ValueError` where their numbers differ.
+
+    `no_relation` is the label of pairs without one; by default any that `is_no_relation` knows.
+    """
     if len(gold) != len(predicted):
         raise ValueError(f"gold labels of {len(gold)} pairs and predicted ones of {len(predicted)}")
-    wanted, got = Counter(map(relation_of, gold)), Counter(map(relation_of, predicted))
-    right = Counter(relation_of(a) for a, b in zip(gold, predicted, strict=True) if a == b)
-    per_relation = {name: SpanCounts(wanted[name], got[name], right[name]) for name in _relations(gold)}
+    wanted, got = (Counter(relation_of(label, no_relation) for label in labels) for labels in (gold, predicted))
+    right = Counter(relation_of(a, no_relation) for a, b in zip(gold, predicted, strict=True) if a == b)
+    per_relation = {name: SpanCounts(wanted[name], got[name], right[name]) for name in _relations(gold, no_relation)}
+    without = sorted({label for label in gold if is_no_relation(label, no_relation)})
     described = {"metric": "macro F1 of relations, SemEval-2010 task 8", **(signature or {})}
+    described["no_relation"] = ", ".join(without) or NO_LABEL
     return RelationScore(per_relation, len(gold), sum(right.values()), described)
 
 
-def relation_counts(gold: Sequence[str], predicted: Sequence[str]) -> np.ndarray:
+def relation_counts(gold: Sequence[str], predicted: Sequence[str], no_relation: str | None = None) -> np.ndarray:
     """(N, 3 R): for each of the R relations of the reference, whether each pair has it in the reference, in the
     answers, and whether it is right; what `macro_f1` needs."""
-    numbers = {name: i for i, name in enumerate(_relations(gold))}
+    numbers = {name: i for i, name in enumerate(_relations(gold, no_relation))}
     found = np.zeros((len(gold), 3, len(numbers)))
     for row, wanted, got in zip(found, gold, predicted, strict=True):
         for kind, label in enumerate((wanted, got)):
-            if (number := numbers.get(relation_of(label) or "")) is not None:
+            if (number := numbers.get(relation_of(label, no_relation) or "")) is not None:
                 row[kind, number] = 1
                 row[2, number] = wanted == got
     return found.reshape(len(gold), -1)

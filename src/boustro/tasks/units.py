@@ -33,7 +33,7 @@ FACTS = ("label", "credit", "has_positions", "has_spans", "has_labels", "has_con
 
 
 class Units(ABC):
-    """See the module. Units have no state."""
+    """See the module. Units have no state but what their labelling names."""
 
     metric: str
     """The score in tables."""

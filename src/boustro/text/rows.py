@@ -11,6 +11,7 @@ Only the column of the text is read of parquet and Arrow files, batch by batch; 
 
 import csv
 import json
+import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -24,6 +25,8 @@ JSON_LINES, JSON = (".jsonl", ".ndjson"), ".json"
 DELIMITERS = {".csv": ",;\t|", ".tsv": "\t"}
 COLUMNS = ("a parquet file", "an Arrow file", "a Feather file")  # of `kinds`
 BATCH_ROWS = 1000
+DECLARED = re.compile(r'"?sep=(.?)"?', re.IGNORECASE)
+"""Excel's first line of a table, which says what separates the cells."""
 
 
 def parse_record(line: str, where: str) -> Any:
@@ -73,12 +76,25 @@ def first_line(lines: Iterator[tuple[int, str]]) -> tuple[str, Iterator[tuple[in
     return "", iter(read)
 
 
+def after_declaration(lines: Iterable[tuple[int, str]]) -> tuple[str | None, Iterator[tuple[int, str]]]:
+    """What separates the cells, where the first line is Excel's `sep=;` and says it, and the lines that follow."""
+    first, rest = first_line(iter(lines))
+    found = DECLARED.fullmatch(first)
+    if found is None:
+        return None, rest
+    next(line for _, line in rest if line.strip())
+    return found[1] or "\t", rest  # a tab at the end was stripped
+
+
 def table_rows(path: Path, lines: Iterator[tuple[int, str]], text_key: str, delimiters: str) -> Iterator[Row]:
     """Of lines of separated values: the delimiter is the first that finds `text_key` in the header.
 
     Raises `ValueError`, with file:line, for a row with more or fewer cells than the header.
     """
     csv.field_size_limit(2**31 - 1)  # texts are longer than Python's limit
+    declared, lines = after_declaration(lines)
+    delimiters = declared or delimiters
+    before = declared is not None
     head, lines = first_line(lines)
     names = {delimiter: next(csv.reader([head], delimiter=delimiter), []) for delimiter in delimiters}
     delimiter = next((d for d, own in names.items() if text_key in own), delimiters[0])
@@ -86,7 +102,7 @@ def table_rows(path: Path, lines: Iterator[tuple[int, str]], text_key: str, deli
     header: list[str] = []
     try:
         for row in filter(None, rows):
-            place = f"{path}:{rows.line_num}"
+            place = f"{path}:{rows.line_num + before}"
             if not header:
                 header = row
                 continue
@@ -97,7 +113,7 @@ def table_rows(path: Path, lines: Iterator[tuple[int, str]], text_key: str, deli
                 )
             yield place, dict(zip(header, row, strict=True))
     except csv.Error as error:
-        raise ValueError(f"{path}:{rows.line_num}: {error}; separated values with quotes are expected") from error
+        raise ValueError(f"{path}:{rows.line_num + before}: {error}; separated values with quotes are expected") from error
 
 
 def column_rows(path: Path, text_key: str) -> Iterator[Row]:

@@ -274,6 +274,8 @@ def _print_scores(scores: Mapping[str, Any]) -> None:
     for row in (heads, *rows):
         first, *others = zip(row, widths, strict=True)
         print(first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others), sep="  ")
+    if (label := scores["signature"].get("no_relation")) is not None:
+        print(f"no relation        {label}")
     if own := scores.get("calibration"):
         before = f" ({own['error_before']:.3f} without its temperature)" if "error_before" in own else ""
         print(f"calibration error  {own['error']:.3f}{before}")

@@ -3,8 +3,8 @@
     EU NNP B-NP B-ORG        the first column is the word and the last the tag, unless options name others
     rejects VBZ B-VP O
 
-Columns are separated by tabs where the file has tabs, else by runs of spaces (no other white space, so a word may
-contain a no-break space). All lines have the same number of columns. `-DOCSTART-` lines (and `#begin document`,
+Columns are separated as Excel's first line `sep=;` says, by tabs where the file has tabs, else by runs of spaces (no
+other white space, so a word may contain a no-break space). All lines have the same number of columns. `-DOCSTART-` lines (and `#begin document`,
 `# newdoc`) separate documents; in a file without them every sentence is its own document. A line that starts with `#`
 and white space is a comment only before a sentence's first word and with another number of columns than the words.
 """
@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from boustro.tasks.data.reading import DataOptions, Lines, Note, RawData
+from boustro.text.rows import after_declaration
 from boustro.types import Sentence
 
 DOCUMENT_START = "-DOCSTART-"
@@ -24,13 +25,15 @@ DELIMITERS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon":
 
 def read_columns(path: Path, options: DataOptions, lines: Lines) -> RawData:
     """Sentences with their tags unchanged; `ValueError` with file:line for a line without a word or a tag."""
+    declared, rest = after_declaration(lines)
+    lines = list(rest)
     full = [(n, line) for n, line in lines if line.strip() and not line.startswith(DOCUMENT_START)]
     if not full:
         raise ValueError(f"{path}: the file has no sentences; expected one word and its tag per line")
     first, line = next((pair for pair in full if not pair[1].startswith("#")), full[0])  # gives the number of columns
     if options.delimiter == "":
         raise ValueError("--delimiter is empty; give tab, space, or the text that separates the columns")
-    wanted = options.delimiter or ("tab" if "\t" in line else "space")
+    wanted = options.delimiter or declared or ("tab" if "\t" in line else "space")
     delimiter = DELIMITERS.get(wanted, wanted)
     num_columns = len(_split(line, delimiter))
     if num_columns < 2:

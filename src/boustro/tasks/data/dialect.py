@@ -1,7 +1,7 @@
 """CSV and TSV files whose first line names their columns: which dialect one has, and its rows.
 
     text,label                             .csv: commas, .tsv: tabs; where the first line has none of them,
-    "Ada said ""no"", twice.",news         semicolons, commas, tabs or bars
+    "Ada said ""no"", twice.",news         semicolons, commas, tabs or bars; a line `sep=;` before it says another
 
 Quotes are those of RFC 4180: a cell that begins with one is quoted to its end, and holds it doubled. What is against
 this rule is an error. Between tabs mostly nothing is quoted, and a quote is a letter like others, unless the whole file
@@ -17,6 +17,7 @@ from pathlib import Path
 from boustro.tasks.data.conll import DELIMITERS as NAMED
 from boustro.tasks.data.reading import Lines, Note
 from boustro.text.documents import OPENERS, read_lines
+from boustro.text.rows import after_declaration
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 OTHERS = {";": "semicolons", ",": "commas", "\t": "tabs", "|": "bars"}
@@ -59,8 +60,7 @@ def read_table(path: Path, delimiter: str | None, notes: list[Note]) -> Iterator
     Raises `ValueError` with file:line for a cell that is not quoted well, a row with too many cells, and for names that
     several columns have.
     """
-    lines = list(read_lines(path))
-    separator = _separator(path, lines, delimiter)
+    separator, lines = _separated(path, delimiter)
     head, *rows = _read(path, lines, separator, notes) or [Row(1, (), ())]
     columns = _names(head)
     if twice := [name for name in dict.fromkeys(columns) if name and columns.count(name) > 1]:
@@ -75,17 +75,18 @@ def read_table(path: Path, delimiter: str | None, notes: list[Note]) -> Iterator
             advice = f"quote a cell with {OTHERS.get(separator, repr(separator))}"
             raise ValueError(f"{where}: more cells than columns ({', '.join(columns)}); {advice}")
         if delimiter is None and separator != SEPARATORS[_suffix(path)]:
-            notes.append(Note(SEPARATED.format(OTHERS[separator]), where))
+            notes.append(Note(SEPARATED.format(OTHERS.get(separator, repr(separator))), where))
         cells = dict.fromkeys(columns) | dict(zip(columns, row.cells, strict=False))
         yield where, {name: cell for name, cell in cells.items() if name}
 
 
 def columns_of(path: Path, delimiter: str | None = None) -> list[str]:
     """The names in the first line of a table, without blank ones; raises as `read_table`."""
-    head = next((pair for pair in read_lines(path) if pair[1].strip()), None)
+    separator, lines = _separated(path, delimiter)
+    head = next((pair for pair in lines if pair[1].strip()), None)
     if head is None:
         return []
-    (row,) = _literal([head], _separator(path, [head], delimiter))
+    (row,) = _literal([head], separator)
     return [name for name in _names(row) if name]
 
 
@@ -101,13 +102,17 @@ def _suffix(path: Path) -> str:
     return next((s.lower() for s in reversed(path.suffixes) if s not in OPENERS), "")
 
 
-def _separator(path: Path, lines: Lines, delimiter: str | None) -> str:
+def _separated(path: Path, delimiter: str | None) -> tuple[str, Lines]:
+    """What separates the cells, and the lines from the head on."""
     if delimiter == "":
         raise ValueError("--delimiter is empty; give tab, comma, or the text that separates the columns")
+    declared, rest = after_declaration(read_lines(path))
+    lines = list(rest)
     if delimiter is not None:
-        return NAMED.get(delimiter, delimiter)
+        return NAMED.get(delimiter, delimiter), lines
     own, head = SEPARATORS[_suffix(path)], next((line for _, line in lines if line.strip()), "")
-    return own if own in head else max(OTHERS, key=head.count) if any(map(head.count, OTHERS)) else own
+    found = own if own in head else max(OTHERS, key=head.count) if any(map(head.count, OTHERS)) else own
+    return declared or found, lines
 
 
 def _names(head: Row) -> list[str]:
@@ -144,7 +149,7 @@ def _literal(lines: Lines, separator: str) -> Iterator[Row]:
 
 def _quoted(path: Path, lines: Lines, separator: str) -> Iterator[Row]:
     """Rows by RFC 4180."""
-    text, position, line = "".join(f"{line}\n" for _, line in lines), 0, 1
+    text, position, line = "".join(f"{line}\n" for _, line in lines), 0, lines[0][0] if lines else 1
     bare = re.compile(rf"(?:(?!{re.escape(separator)})[^\n])*")
     while position < len(text):
         begin, cells, quoted = line, [], []

@@ -15,3 +15,7 @@ class RelationConfig(CalibrationOptions, TaskConfig):
 
     layers: str = "50%,last"
     """Layers to read, as for a tagger. By default the layer in the middle and the last."""
+
+    no_relation_label: str | None = None
+    """The label of two places without a relation, which the score counts for none. By default any of Other, None, NA,
+    no_relation and the like, in any spelling."""
