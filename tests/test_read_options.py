@@ -135,6 +135,7 @@ def test_every_option_of_a_head_is_read(task, kind, tiny_lm, monkeypatch):
 
 
 CHANGED = {"layers": "1", "pooling": "first+last", "start_piece": "none", "quantise": "int8-dynamic", "calibrate": 2}
+CHANGED["no_relation_label"] = "none of them"
 """Values of options that are texts or numbers."""
 NAMES = [
     {"words": ["Ada", "saw", "Bo", "."], "tags": ["B-PER", "O", "B-PER", "O"], "document": "d"},

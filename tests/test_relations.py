@@ -106,7 +106,9 @@ def test_relations_that_the_reference_lacks_count_as_none():
     assert score_relations(["Other"], ["no_relation"]).f1 == score_relations([], []).f1 == 0
 
 
-@pytest.mark.parametrize("label", ["no-relation", "No Relation", "NO_RELATION", "none", "N/A", "_Other", "null", "Nota"])
+@pytest.mark.parametrize(
+    "label", ["no-relation", "No Relation", "NO_RELATION", "none", "N/A", "_Other", "null", "Nota"]
+)
 def test_no_relation_has_many_spellings(label):
     """A: 1 of 1 answered right, 1 of 2 gold, so F1 66.7; the pair without a relation is no relation of its own."""
     score = score_relations(["A", "A", label], ["A", label, label])

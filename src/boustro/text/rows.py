@@ -113,7 +113,9 @@ def table_rows(path: Path, lines: Iterator[tuple[int, str]], text_key: str, deli
                 )
             yield place, dict(zip(header, row, strict=True))
     except csv.Error as error:
-        raise ValueError(f"{path}:{rows.line_num + before}: {error}; separated values with quotes are expected") from error
+        raise ValueError(
+            f"{path}:{rows.line_num + before}: {error}; separated values with quotes are expected"
+        ) from error
 
 
 def column_rows(path: Path, text_key: str) -> Iterator[Row]:

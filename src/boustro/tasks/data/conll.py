@@ -4,9 +4,10 @@
     rejects VBZ B-VP O
 
 Columns are separated as Excel's first line `sep=;` says, by tabs where the file has tabs, else by runs of spaces (no
-other white space, so a word may contain a no-break space). All lines have the same number of columns. `-DOCSTART-` lines (and `#begin document`,
-`# newdoc`) separate documents; in a file without them every sentence is its own document. A line that starts with `#`
-and white space is a comment only before a sentence's first word and with another number of columns than the words.
+other white space, so a word may contain a no-break space). All lines have the same number of columns.
+`-DOCSTART-` lines (and `#begin document`, `# newdoc`) separate documents; in a file without them every sentence is its
+own document. A line that starts with `#` and white space is a comment only before a sentence's first word and with
+another number of columns than the words.
 """
 
 import re

@@ -27,7 +27,7 @@ class Labelling(ABC):
 
     labels: tuple[str, ...]
     scheme: Any
-    units: ClassVar[Units]
+    units: Units
     """What is counted in examples and answers, and how it is shown."""
     nested: ClassVar[bool] = False
     """Whether entities of an answer may be inside or across each other."""

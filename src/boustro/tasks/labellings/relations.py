@@ -11,7 +11,6 @@ from boustro.tasks.data.relations import MarkedText
 from boustro.tasks.labellings.texts import MarkedLabelling
 from boustro.tasks.units import LabelUnits
 
-
 TAKEN = "examples have a label that is taken for no relation (no_relation_label names another)"
 NONE_TAKEN = "examples, and no label of theirs is taken for no relation (no_relation_label names one)"
 
@@ -53,7 +52,9 @@ class RelationLabelling(MarkedLabelling):
     def named(self, no_relation: str) -> "RelationLabelling":
         """The same with the label of pairs without a relation; `ValueError` for one that the training set lacks."""
         if no_relation not in self.labels:
-            raise ValueError(f"no example has the no_relation_label {no_relation!r}; there are {', '.join(self.labels)}")
+            raise ValueError(
+                f"no example has the no_relation_label {no_relation!r}; there are {', '.join(self.labels)}"
+            )
         made = RelationLabelling(self.scheme, self.labels, no_relation)
         made.weights = self.weights
         return made
