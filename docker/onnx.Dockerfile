@@ -7,7 +7,7 @@ RUN python -m venv /venv
 ENV PATH=/venv/bin:$PATH PIP_NO_CACHE_DIR=1
 COPY constraints.txt ./
 # Boustro's own list of packages names PyTorch; what an exported folder needs is named here instead.
-RUN pip install --constraint constraints.txt onnxruntime tokenizers numpy filelock tqdm tyro rich fastapi uvicorn \
+RUN pip install --constraint constraints.txt onnxruntime tokenizers numpy filelock tqdm rich fastapi uvicorn \
     websockets prometheus-client
 COPY pyproject.toml README.md LICENSE ./
 COPY src ./src

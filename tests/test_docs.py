@@ -68,8 +68,8 @@ def here(placeholders, tmp_path, monkeypatch):
 def test_options_of_commands_shown_are_taken(name, here, monkeypatch):
     monkeypatch.setattr("boustro.apps.cli.arguments.call", check_options)
     monkeypatch.setattr(
-        "boustro.apps.cli.usage.check_places", lambda *given: None
-    )  # commands before them make the files
+        "boustro.apps.cli.arguments.check_places", lambda *given: None
+    )  # commands before make the files
     commands = [arguments for command in expand(BLOCKS[name], here) if (arguments := arguments_of(command)) is not None]
     for arguments in commands:
         assert main(arguments) == 0, " ".join(arguments)

@@ -25,6 +25,7 @@ class Some:
     rate: Positive | None = None
     drop: Dropout = 0.0
     many: tuple[Count, ...] = ()
+    two: tuple[str, str] | None = None
     kind: Literal["mix", "concat"] = "mix"
     on: bool = True
     either: Annotated[int, Range(1)] | str = 1
@@ -58,6 +59,7 @@ def test_what_fits_passes(given):
         ({"on": "false"}, "on must be True or False, not 'false'"),
         ({"on": 0}, "on must be True or False, not 0"),
         ({"many": 5}, "many must be a list, not 5"),
+        ({"two": ("a",)}, r"two must be 2 values, not \('a',\)"),
         ({"many": "12"}, "many must be a list, not '12'"),
         ({"name": b"gpt2"}, "name must be a text, not b'gpt2'"),
         ({"name": None}, "name must be a text, not None"),

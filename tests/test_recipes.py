@@ -1,24 +1,27 @@
 """Where the values of options come from: the command line, a recipe, a preset, the defaults of the task."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
-from boustro.apps.cli.arguments import options_of, prepare, resolved, take, with_values
+from boustro.apps.cli.arguments import Line, resolved
 from boustro.apps.cli.commands import fit, predict
+from boustro.apps.cli.listed import list_options
 from boustro.apps.cli.main import main
+from boustro.apps.studies.compare.command import compare
 from boustro.options import OptionError
+from boustro.roads.commands import adapt, elmo
+from boustro.roads.options import AdaptConfig, TextOptions
 from boustro.tasks.data.conll import format_conll
 from labelled import DATA
 
 
 def values(command, words):
     """What a command would be called with."""
-    import tyro
-
-    form, words = prepare(command, words, "boustro fit")
-    return resolved(vars(tyro.cli(form, args=words, config=(tyro.conf.DisallowNone, tyro.conf.OmitArgPrefixes))))
+    line = Line.read(command, words, "boustro fit")
+    return resolved(line.table.call_with(line.values("boustro fit", "fit --train a --out b")))
 
 
 REQUIRED = ["--train", "a.conll", "--out", "b"]
@@ -102,23 +105,56 @@ def test_an_unknown_task_is_a_usage_error_that_lists_the_known_ones(capsys):
 
 
 def test_options_of_options_are_options():
-    from boustro.roads.commands import adapt, elmo
-    from boustro.roads.options import AdaptConfig, TextOptions
-
-    assert options_of(elmo)["corpus"] and not options_of(elmo)["cells"]
-    assert {"lm", "shards", "train", "scheme"} <= set(options_of(adapt)) and "presets" not in options_of(fit)
+    known = {option.name: option for option in list_options(elmo).options}
+    assert known["corpus"].positional and not known["cells"].positional
+    assert {"lm", "shards", "train", "scheme"} <= list_options(adapt).named.keys()
+    assert "presets" not in list_options(fit).named
     config = AdaptConfig(lm="gpt2", out=Path("a"), text=TextOptions(shards=Path("s")))
     assert resolved({"config": config})["shards"] == "s"
 
 
-def test_positional_values_come_first_and_given_options_stay():
-    known = options_of(predict)
-    assert known["folder"] and known["files"] and not known["format"] and not known["quiet"]
-    words = with_values(["--format", "jsonl"], {"folder": "ner", "format": "text", "quiet": True}, known)
-    assert words == ["ner", "--format", "jsonl", "--quiet"]
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["ner", "a", "--format", "jsonl", "b"], {"folder": "ner", "files": ["a", "b"], "format": "jsonl"}),
+        (["--quiet", "ner", "--reads=xml"], {"folder": "ner", "files": ["-"], "quiet": True, "reads": "xml"}),
+        (["ner", "--cache", "--format", "csv", "--no-cache", "--format", "html"], {"cache": False, "format": "html"}),
+        (["ner", "--state_layers", "4,9", "--delay", "3"], {"state-layers": "4,9", "delay": 3}),
+        (["--config", "recipe.yaml", "text"], {"folder": "ner", "files": ["text"], "format": "csv", "states": ["s"]}),
+        (["--config", "recipe.yaml", "--format=conll"], {"folder": "ner", "files": ["-"], "format": "conll"}),
+        (["--config", "all.yaml"], {"folder": "ner", "files": ["a", "b"]}),
+        (["--config", "all.yaml", "other", "c"], {"folder": "other", "files": ["c"]}),
+    ],
+)
+def test_words_become_values_wherever_they_stand(words, expected, tmp_path, monkeypatch):
+    """The last of several counts; of values without a name a recipe has those that it names and the line does not."""
+    monkeypatch.chdir(tmp_path)
+    Path("recipe.yaml").write_text("folder: ner\nformat: csv\nstates: [s]\n")
+    Path("all.yaml").write_text("folder: ner\nfiles: [a, b]\n")
+    found = values(predict, words)
+    assert {name: found[name] for name in expected} == expected
 
 
-def test_an_option_without_its_value_is_named():
-    assert take(["--a", "--config", "x", "b", "--config=y"], "config") == (["--a", "b"], "y")
-    with pytest.raises(OptionError, match="--config needs a value"):
-        take(["--config"], "config")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--config"], "--config needs a value"),
+        (["--cases", "a"], "--cases must be 2 values, not"),
+        (["--seeds"], "--seeds needs a value: number of seeds"),
+        (["--config", "recipe.yaml"], "recipe.yaml: --seeds must be a whole number, not 'many'"),
+        (["--config", "none.yaml"], "none.yaml: --seeds must be a whole number, not None"),
+        (["--config", "flag.yaml"], "flag.yaml: --train must be a path, not True"),
+        (["--config", "word.yaml"], "word.yaml: --cache must be True or False, not 'on it'"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_place(words, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, text in (
+        ("recipe", "seeds: many"),
+        ("none", "seeds: null"),
+        ("flag", "train: yes"),
+        ("word", "cache: on it"),
+    ):
+        Path(f"{name}.yaml").write_text(text)
+    with pytest.raises(OptionError, match=f"^{re.escape(message)}"):
+        values(compare, ["--encoders", "a", *words])

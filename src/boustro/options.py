@@ -21,10 +21,15 @@ from dataclasses import dataclass, fields
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from boustro.choose import choose, suggestion
 from boustro.errors import shorten
+
+Value = TypeVar("Value")
+POSITIONAL = "positional"
+Positional = Annotated[Value, POSITIONAL]
+"""Beside the type of an option: its value stands on the command line without its name."""
 
 
 class OptionError(ValueError):
@@ -127,7 +132,7 @@ def check_options(given: Any, values: Mapping[str, Any] | None = None) -> None:
     owner = given if values is not None else type(given)
     values = vars(given) if values is None else values
     for name, hint in get_type_hints(owner, include_extras=True).items():
-        if name in values and (problem := _problem(hint, values[name])):
+        if name in values and (problem := problem_of(hint, values[name])):
             raise OptionError(f"{name} must be {problem}, not {shorten(values[name])}")
     if isinstance(owner, type):
         for name, other in unread(owner, values).items():
@@ -174,22 +179,24 @@ def _described_in(module: str) -> dict[str, dict[str, str]]:
     return found
 
 
-def _problem(hint: Any, value: Any) -> str:
+def problem_of(hint: Any, value: Any) -> str:
     """What a value should be and is not; empty where it fits."""
     kind, arguments = get_origin(hint), get_args(hint)
     if kind in (Union, types.UnionType):
-        problems = [_problem(one, value) for one in arguments if one is not type(None)]
+        problems = [problem_of(one, value) for one in arguments if one is not type(None)]
         return "" if value is None and type(None) in arguments else min(problems, key=len)
     if kind is Annotated:
         ranges = [extra for extra in arguments[1:] if isinstance(extra, Range)]
-        return _problem(arguments[0], value) or next((str(r) for r in ranges if value not in r), "")
+        return problem_of(arguments[0], value) or next((str(r) for r in ranges if value not in r), "")
     if kind is Literal:
         return "" if value in arguments else f"one of {', '.join(map(str, arguments))}"
     if kind is tuple:
         if not isinstance(value, (tuple, list)):
             return "a list"
         inner = arguments[:1] * len(value) if arguments[1:] == (...,) else arguments
-        return next(filter(None, map(_problem, inner, value)), "")
+        if len(inner) != len(value):
+            return f"{len(inner)} values"
+        return next(filter(None, map(problem_of, inner, value)), "")
     return "" if hint not in PLAIN or PLAIN[hint](value) else NAMED[hint]
 
 

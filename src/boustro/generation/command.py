@@ -9,11 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tyro.conf import Positional
-
 from boustro.encoders.options import Precision
 from boustro.generation.options import DEFAULT_LM, GenerationConfig, LMOptions, ScoreConfig, TargetOptions
-from boustro.options import OptionError, check_options
+from boustro.options import OptionError, Positional, check_options
 from boustro.output import as_json, keeping, only_errors, print_notices
 from boustro.progress import Progress
 from boustro.text.documents import check_input, count_lines, read_batches

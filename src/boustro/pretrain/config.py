@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from tyro.conf import arg
-
 from boustro.objectives.split import Split
 from boustro.options import Count, CountOrZero, PositiveOrZero, Range, Seed, Share, ShareAboveZero, check_options
 from boustro.text.places import LM, Folder
@@ -136,7 +134,7 @@ class PretrainConfig(RunConfig):
         return self.preset or like or "mini"
 
 
-def pretrain(config: Annotated[PretrainConfig, arg(name="")]) -> dict[str, Any]:
+def pretrain(config: PretrainConfig) -> dict[str, Any]:
     """Train a language model on token shards and write a model folder."""
     from boustro.pretrain import run
 

@@ -3,9 +3,7 @@
 torch is imported when a command runs, so that --help is fast.
 """
 
-from typing import Annotated, Any
-
-from tyro.conf import arg
+from typing import Any
 
 from boustro.roads.corpus import train_and_held_out
 from boustro.roads.options import (
@@ -20,7 +18,7 @@ from boustro.roads.options import (
 from boustro.text.documents import is_stream
 
 
-def backward(config: Annotated[BackwardConfig, arg(name="")]) -> dict[str, Any]:
+def backward(config: BackwardConfig) -> dict[str, Any]:
     """Train a small backward LM for an LM that you already have, from raw text, in the minutes that you give it.
 
     It has the LM's vocabulary and its embeddings, frozen. Some steps are measured first, and the plan is printed. The
@@ -35,7 +33,7 @@ def backward(config: Annotated[BackwardConfig, arg(name="")]) -> dict[str, Any]:
     return build_backward(config)
 
 
-def fuse(config: Annotated[FuseConfig, arg(name="")]) -> dict[str, Any]:
+def fuse(config: FuseConfig) -> dict[str, Any]:
     """Train a fusion of a forward and a backward LM, which predicts each piece from all others."""
     from boustro.models.fusion import KIND
     from boustro.pretrain.output import run_output
@@ -45,7 +43,7 @@ def fuse(config: Annotated[FuseConfig, arg(name="")]) -> dict[str, Any]:
         return train_fusion(config)
 
 
-def elmo(config: Annotated[ElmoConfig, arg(name="")]) -> dict[str, Any]:
+def elmo(config: ElmoConfig) -> dict[str, Any]:
     """Train an ELMo on raw text."""
     from boustro.models.elmo import KIND
     from boustro.pretrain.output import run_output
@@ -57,7 +55,7 @@ def elmo(config: Annotated[ElmoConfig, arg(name="")]) -> dict[str, Any]:
         return train_elmo(sentences, measured, config)
 
 
-def distill_states(config: Annotated[DistillStatesConfig, arg(name="")]) -> dict[str, Any]:
+def distill_states(config: DistillStatesConfig) -> dict[str, Any]:
     """Train an LM so that a linear map of its states gives the word vectors of another encoder, on raw text."""
     from boustro.pretrain.output import run_output
     from boustro.roads.distill_states import KIND, train_student
@@ -67,7 +65,7 @@ def distill_states(config: Annotated[DistillStatesConfig, arg(name="")]) -> dict
         return train_student(*documents, config)
 
 
-def adapt(config: Annotated[AdaptConfig, arg(name="")]) -> dict[str, Any]:
+def adapt(config: AdaptConfig) -> dict[str, Any]:
     """Adapt a causal LM to reading without its causal mask, by low-rank changes to its matrices (LoRA).
 
     Give --shards to train on running text, or --train to train on labelled sentences.
@@ -87,7 +85,7 @@ def adapt(config: Annotated[AdaptConfig, arg(name="")]) -> dict[str, Any]:
         return adapt_to_labels(config)
 
 
-def seq2seq(config: Annotated[Seq2SeqConfig, arg(name="")]) -> dict[str, Any]:
+def seq2seq(config: Seq2SeqConfig) -> dict[str, Any]:
     """Fine-tune a masked or a causal LM on pairs of a prompt and a target text, such as articles and summaries."""
     from boustro.pretrain.output import run_output
     from boustro.roads.seq2seq import KIND, train_seq2seq
@@ -96,7 +94,7 @@ def seq2seq(config: Annotated[Seq2SeqConfig, arg(name="")]) -> dict[str, Any]:
         return train_seq2seq(config)
 
 
-def memory(config: Annotated[MemoryConfig, arg(name="")]) -> dict[str, Any]:
+def memory(config: MemoryConfig) -> dict[str, Any]:
     """Write the mean vector of every word in raw text, for encoders that remember what a word was elsewhere."""
     from boustro.roads.memory import write_memory
 

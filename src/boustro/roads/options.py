@@ -7,14 +7,13 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Literal
 
-from tyro.conf import Positional, arg
-
 from boustro.encoders.options import KEPT_WORDS, ReadingOptions, StartOptions
 from boustro.options import (
     Count,
     CountOrZero,
     Dropout,
     OptionError,
+    Positional,
     Positive,
     PositiveOrZero,
     Range,
@@ -125,7 +124,7 @@ class BackwardConfig:
 class RawTextOptions:
     """What raw text is read."""
 
-    corpus: Positional[Annotated[tuple[Corpus, ...], arg(metavar="CORPUS ...")]] = ()
+    corpus: Positional[tuple[Corpus, ...]] = ()
     """Files of text, JSON, CSV, TSV, parquet or Arrow (.gz, .bz2, .xz, .zst too), folders of them, or names of datasets
     on the Hub."""
     text_key: str = "text"

@@ -16,8 +16,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from tyro.conf import Positional
-
+from boustro.options import Positional
 from boustro.output import check_output, give
 from boustro.tasks import DEFAULT_TASK, TASKS
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions

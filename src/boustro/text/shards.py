@@ -22,9 +22,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from tyro.conf import Positional
 
-from boustro.options import Range, ShareAboveZero, Workers, check_options
+from boustro.options import Positional, Range, ShareAboveZero, Workers, check_options
 from boustro.progress import Progress
 from boustro.store import claim, content_fingerprint, read_folder, read_json, write_folder
 from boustro.text import tokenizers

@@ -7,9 +7,7 @@ import sys
 from pathlib import Path
 from typing import Literal
 
-from tyro.conf import Positional
-
-from boustro.options import Workers, check_options
+from boustro.options import Positional, Workers, check_options
 from boustro.output import check_output, give, keeping, only_errors, print_notices
 from boustro.progress import Progress
 from boustro.text.places import LM, Model

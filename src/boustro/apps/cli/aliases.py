@@ -8,13 +8,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
-from tyro.conf import Positional
-
 from boustro.apps.cli.commands import evaluate, fit
 from boustro.generation.command import DEFAULT_TARGETS, score
 from boustro.generation.options import TargetOptions
 from boustro.heads.options import CentroidOptions, EmbeddingOptions, PoolingOptions, StatisticsOptions, Transformed
-from boustro.options import OptionError, Seed, check_options
+from boustro.options import OptionError, Positional, Seed, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, as_json, give, only_errors, print_notices
 from boustro.store import read_json
 from boustro.tasks.embed.options import NEIGHBOURS, EmbedConfig

@@ -1,4 +1,4 @@
-"""From a function to its command line: the options of its task, presets, and recipes.
+"""From the words of a command line to the values of a command's options, in one pass; what is no use is refused.
 
 Values come from the command line, then from the recipe (`--config FILE`), then from the preset (`--preset NAME`), then
 from the defaults. A recipe is YAML with the option names as keys; a folder that a command wrote serves as well,
@@ -7,95 +7,189 @@ because its manifest holds the options that it was made with:
     train: train.conll
     epochs: 5
     tag-scheme: bioes
+
+boustro fit --train train.conll --output ner
+boustro: there is no option --output; did you mean --out? `boustro fit --help` lists the options
 """
 
-import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field, fields, is_dataclass, make_dataclass, replace
-from itertools import takewhile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from boustro.apps.cli.help import WORDS
-from boustro.choose import suggestion
+from boustro.apps.cli.listed import Command, Option, Table, bare_types, list_options, notes_of, preset_option
+from boustro.choose import nearest, suggestion
+from boustro.errors import shorten
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import HEADS, owners
-from boustro.options import OptionError, check_options, describe_fields, option_name, unread
+from boustro.names import expand_home
+from boustro.options import OptionError, option_name, problem_of
 from boustro.store import MANIFEST, read_json, record_options
 from boustro.tasks import DEFAULT_TASK, TASKS
-from boustro.tasks.config import TaskConfig
+from boustro.text.places import Place, check_model, refuse_swapped
 
-Command = Callable[..., Any]
+ALL = "--help-all"
+HELP = ("-h", "--help", ALL)
+MEANT = {
+    "output": ("out",),
+    "output-dir": ("out",),
+    "save": ("out",),
+    "seeds": ("draws", "seed"),
+    "seed": ("seeds",),
+    "num-seeds": ("seeds", "draws"),
+    "learning-rate": ("lr",),
+    "num-epochs": ("epochs",),
+    "model": ("encoder",),
+    "data": ("train",),
+    "train-file": ("train",),
+    "valid": ("dev",),
+    "validation": ("dev",),
+    "eval": ("dev",),
+    "force": ("overwrite",),
+    "yes": ("overwrite",),
+    "batch-size": ("batch-words", "batch-segments", "batch-pairs"),
+    "verbose": (),
+}
+"""Names that options have in other programs, and those that they have here, the first that a command knows."""
 
 
-def prepare(command: Command, arguments: list[str], prog: str) -> tuple[type, list[str]]:
-    """The options of a function as a dataclass, with the defaults of the task, the heads and the preset that the
-    arguments name, and the arguments with those of the recipe.
+@dataclass(frozen=True)
+class Line:
+    """A command line that was split, with its recipe, and the options that it may give; none of its values is checked.
 
     Raises `OptionError` for an unknown preset, for a key of a recipe that is not an option, and for an option of other
     heads than those that are trained.
     """
-    arguments, path = take(arguments, "config")
-    recipe = read_recipe(Path(path)) if path else {}
-    task = peek(arguments, "task") or recipe.get("task")
-    if "task" not in options_of(command):
-        task = DEFAULT_TASK
-    elif task not in TASKS:  # the command line refuses an unknown one
-        from boustro.tasks.data.guess import guess_task
 
-        train = peek(arguments, "train") or recipe.get("train") or _first_file(arguments)
-        label = peek(arguments, "label-column") or recipe.get("label-column")
-        texts = _all_after(arguments, "text-column") or _words(recipe.get("text-column") or ())
-        task = guess_task(Path(str(train)) if train else None, texts, label)
-    whole = form(command, task)
-    known, option = options_of(whole), preset_option(command)
-    for name in recipe:
-        if name not in known and name != option:
-            raise OptionError(f"{path}: {name!r} is not an option of {prog}{suggestion(name, known)}")
-    preset = None
-    if option:
-        preset = recipe.pop(option, None)
-        arguments, chosen = take(arguments, option, keep=option in known)
-        preset = chosen or preset
-    absent = [name for name, value in recipe.items() if value is None]
-    given = {name: value for name, value in recipe.items() if value is not None}
-    heads = [] if {*WORDS} & {*arguments} else _heads(command, task, arguments, recipe)
-    if heads:
-        given = {n: v for n, v in given.items() if not _is_default_of_others(n, v, TASKS[task].config.heads(), heads)}
-        refuse_other_heads(task, heads, [*_names(arguments), *given])
-    words = with_values(arguments, given, known)
-    return form(command, task, heads, preset, absent, words), words
+    table: Table
+    words: list[tuple[str, list[str]]]
+    """(name, words after it) of each option, as they stand; the words before the first under ""."""
+    recipe: Mapping[str, Any]
+    path: str | None
+    """The file or the folder of the recipe."""
+
+    @classmethod
+    def read(cls, command: Command, arguments: Sequence[str], prog: str) -> "Line":
+        words = list(_split(map(_expand_home, arguments)))
+        path = _take(words, "config")
+        recipe = read_recipe(Path(path)) if path else {}
+
+        def values(name: str) -> list[Any]:
+            given = next((own for option, own in reversed(words) if option == name), None)
+            return _listed(recipe.get(name)) if given is None else given
+
+        def value(name: str) -> Any:
+            return next(iter(values(name)), None)
+
+        hints, task, plain = get_type_hints(command), value("task"), list_options(command)
+        if "task" not in hints:
+            task = DEFAULT_TASK
+        elif task not in TASKS:  # an unknown one is refused with its option
+            from boustro.tasks.data.guess import guess_task
+
+            bare = [word for name, own in words for word in own[_most(plain.option(name), own) :]]
+            train = value("train") or (bare[0] if bare and plain.positional else None)
+            task = guess_task(Path(str(train)) if train else None, values("text-column"), value("label-column"))
+        heads: list[str] = []
+        if HeadOptions in hints.values() and not {*HELP} & {*arguments}:
+            heads = values("head")[:1] or values("heads") or [TASKS[task].config.default_head]
+        preset, known = None, {option.name for option in list_options(command, task).options}
+        if option := preset_option(command):
+            preset = value(option)
+            if option not in known:
+                _take(words, option)
+                recipe = {name: own for name, own in recipe.items() if name != option}
+        for name in recipe:
+            if name not in known:
+                raise OptionError(f"{path}: {name!r} is not an option of {prog}{suggestion(name, known)}")
+        if heads:
+            kinds = TASKS[task].config.heads()
+            recipe = {n: v for n, v in recipe.items() if not _is_default_of_others(n, v, kinds, heads)}
+            refuse_other_heads(task, heads, [*(name.removeprefix("no-") for name, _ in words[1:]), *recipe])
+        return cls(list_options(command, task, heads, preset), words, recipe, path)
+
+    def values(self, prog: str, example: str) -> dict[str, Any]:
+        """The values given, by the names of options; `OptionError` for the first thing in the line or the recipe that
+        the command does not take. `example` is a line that it takes."""
+        named, positional = self.table.named, self.table.positional
+        found: dict[str, Any] = {}
+        bare = list(self.words[0][1])
+        for name, words in self.words[1:]:
+            option = self.table.option(name)
+            if option is None:
+                raise OptionError(_unknown(name, named))
+            most = _most(option, words)
+            if words[most:] and not positional:
+                what = "takes no value" if option.is_boolean else "takes one value"
+                after = "it" if not most else "that"
+                raise OptionError(f"{option.flag} {what}, and {shorten(words[most])} stands after {after}")
+            bare += words[most:]
+            found[option.name] = name == option.name if option.is_boolean else read_value(option, words[:most])
+        for name, value in self.recipe.items():
+            option = next(own for own in self.table.options if own.name == name)
+            if name not in found and not option.positional:
+                found[name] = read_value(option, value, f"{self.path}: ")
+        rest = [option for option in positional if option.name not in self.recipe]
+        if len(bare) <= len(rest) or any(option.takes_several for option in rest):
+            recipe = [option for option in positional if option not in rest]
+            found |= {own.name: read_value(own, self.recipe[own.name], f"{self.path}: ") for own in recipe}
+            positional = rest
+        self._check_bare(positional, bare, prog, example)
+        for option in positional if bare else ():
+            own, bare = (bare, []) if option.takes_several else (bare[:1], bare[1:])
+            found |= {option.name: read_value(option, own)} if own else {}
+        if needed := [option for option in named.values() if option.required and option.name not in found]:
+            shown = " and ".join(f"{option.flag} {option.value}" for option in needed)
+            raise OptionError(f"{shown} {'are' if needed[1:] else 'is'} missing, as in: boustro {example}")
+        return found
+
+    def _check_bare(self, options: list[Option], bare: list[str], prog: str, example: str) -> None:
+        if len(bare) < sum(option.required for option in options):
+            missing = options[len(bare)]
+            raise OptionError(f"{missing.value} is missing ({_first_sentence(missing.help)}), as in: boustro {example}")
+        if len(bare) > len(options) and not any(option.takes_several for option in options):
+            if not self.table.positional:
+                raise OptionError(f"{shorten(bare[0])} has no option before it; write for example: boustro {example}")
+            order = " ".join(option.value for option in self.table.positional)
+            raise OptionError(f"{shorten(bare[len(options)])} is one value too many: {prog} takes {order}")
 
 
-def _heads(command: Command, task: str, arguments: list[str], recipe: Mapping[str, Any]) -> list[str]:
-    """The kinds of heads that a command trains; none where it says nothing about a head's options."""
-    if HeadOptions not in get_type_hints(command).values():
-        return []
-    one = peek(arguments, "head") or recipe.get("head")
-    several = _all_after(arguments, "heads") or _words(recipe.get("heads") or ())
-    return ([one] if one else several) or [TASKS[task].config.default_head]
+def read_value(option: Option, given: Any, where: str = "") -> Any:
+    """The value of an option from its words, or from a recipe at `where`; `OptionError` for one that it does not take.
+
+    --layers 0,4 → "0,4"      --epochs 5 → 5      --shots 4 16 → (4, 16)      epochs: null → None
+    """
+    if isinstance(given, bool) or given is None:
+        value = given
+    else:
+        words = [str(word) for word in _listed(given)]
+        if not words and not (option.takes_several and not option.required):  # recipes have empty lists
+            raise OptionError(f"{where}{option.flag} needs a value: {_first_sentence(option.help)}")
+        shown = option.value.removesuffix(" ...") if option.positional else option.flag
+        for word in words:
+            if problem := problem_of(option.item, convert(option.item, word)):
+                near = "" if option.positional else suggestion(word, map(str, option.choices))
+                raise OptionError(f"{where}{shown} must be {problem}, not {shorten(word)}{near}")
+        several = tuple(convert(option.item, word) for word in words)
+        value = several if option.takes_several or len(several) != 1 else several[0]
+    if problem := problem_of(option.hint, value):
+        raise OptionError(f"{where}{option.flag} must be {problem}, not {shorten(value)}")
+    return value
 
 
-def _is_default_of_others(name: str, value: Any, kinds: Sequence[str], heads: Sequence[str]) -> bool:
-    """Whether this is what an option of other heads is without a recipe: a folder's has all of its head's options."""
-    name = name.replace("-", "_")
-    others = owners(name, kinds)
-    return bool(others) and not owners(name, heads) and getattr(HEADS[others[0]].options(), name) == value
-
-
-def refuse_other_heads(task: str, heads: Sequence[str], given: Iterable[str]) -> None:
-    """`OptionError` for a head that is not the task's, for an option that none of the heads has, and for heads with
-    other defaults of an option that they share: a command has one value for all of them."""
-    config, defaults = TASKS[task].config, {}
-    for head in heads:
-        for own in fields(config.check_head(head).options):
-            one, default = defaults.setdefault(own.name, (head, own.default))
-            if default != own.default:
-                option = own.name.replace("_", "-")
-                raise OptionError(f"{one} and {head} heads have other defaults of --{option}; train them in two runs")
-    for name in given:
-        if not owners(name.replace("-", "_"), heads):
-            config.check_head(heads[0], name.replace("-", "_"))
+def convert(hint: Any, word: str) -> Any:
+    """A word as the first type of a hint that it can be; the word itself where it can be none: it is then refused."""
+    for kind in bare_types(hint):
+        if get_origin(kind) is Literal:
+            chosen = [choice for choice in get_args(kind) if str(choice) == word]
+            if chosen:
+                return chosen[0]
+        elif kind in (int, float, Path):
+            try:
+                return kind(word)
+            except ValueError:
+                continue
+    return word
 
 
 def call(command: Command, values: Mapping[str, Any]) -> None:
@@ -104,96 +198,31 @@ def call(command: Command, values: Mapping[str, Any]) -> None:
     command(**values)
 
 
-def form(
-    command: Command,
-    task: str,
-    heads: Sequence[str] = (),
-    preset: str | None = None,
-    absent: Sequence[str] = (),
-    arguments: Sequence[str] = (),
-) -> type:
-    """The parameters of a function as the fields of a dataclass: with the options of a task and of these kinds of heads
-    (by default of all that the task may have), its default head, the values of a preset as defaults, less those that
-    these arguments make of no effect, and `absent` options None by default.
-    """
-    from tyro.conf import arg
-
-    hints, config = get_type_hints(command, include_extras=True), TASKS[task].config
-    defaults = {name: parameter.default for name, parameter in inspect.signature(command).parameters.items()}
-    of_preset: Mapping[str, Any] = {}
-    if "task" in hints:
-        defaults["task"], hints["task"] = task, Literal[tuple(TASKS)]
-    for name, hint in hints.items():
-        if hint is TaskConfig:
-            hints[name], defaults[name] = config, config()
-            defaults |= {"head": config.default_head, "heads": (config.default_head,)}
-        elif hint is HeadOptions:
-            hints[name] = options_of_heads(heads or config.heads())
-            defaults[name] = hints[name]()
-        if preset and hasattr(hints[name], "presets"):
-            of_preset = hints[name].preset(preset)
-    made = []
-    for name, hint in hints.items():
-        if name == "return":
-            continue
-        if isinstance(hint, type) and is_dataclass(hint) and is_dataclass(defaults[name]):
-            own = {n: v for n, v in of_preset.items() if n in hint.__dataclass_fields__}
-            chosen = {n: _value_of(option_name(n), arguments) for n in hint.__dataclass_fields__}
-            without = unread(hint, own | {n: v for n, v in chosen.items() if v is not None})
-            own = {n: v for n, v in own.items() if n not in without}
-            own |= dict.fromkeys(n for n in hint.__dataclass_fields__ if option_name(n) in absent)
-            defaults[name] = replace(defaults[name], **own)
-        required = defaults[name] is inspect.Parameter.empty
-        if name.startswith("of_head"):
-            hint = Annotated[hint, arg(name="head")]  # a title
-        made.append((name, hint) if required else (name, hint, field(default=defaults[name])))
-    options = make_dataclass("Options", made, kw_only=True, frozen=True)
-    options.__doc__ = command.__doc__
-    return options
+def resolved(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of all options of a call, as a recipe that gives them again."""
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        if is_dataclass(value):
+            flat |= resolved({field.name: getattr(value, field.name) for field in fields(value)})
+        else:
+            flat[option_name(name)] = _plain(value)
+    return flat
 
 
-def options_of_heads(kinds: Sequence[str]) -> type:
-    """The options that some kinds of heads have between them, as a dataclass; that of the kinds where they share one.
-
-    Where an option is not of all of them, its help says whose it is.
-    """
-    from tyro.conf import arg
-
-    types = list(dict.fromkeys(HEADS[kind].options for kind in kinds))
-    if len(types) == 1:
-        return types[0]
-    options = {option.name: option for each in reversed(types) for option in fields(each)}
-    hints = {name: hint for each in types for name, hint in get_type_hints(each, include_extras=True).items()}
-    made = []
-    for name, option in options.items():
-        having: dict[str, list[str]] = {}
-        for kind in owners(name, kinds):
-            having.setdefault(describe_fields(HEADS[kind].options)[name], []).append(kind)
-        whose = [text if len(own) == len(kinds) else f"{text} ({', '.join(own)})" for text, own in having.items()]
-        hint = Annotated[hints[name], arg(help=" ".join(whose))]
-        made.append((name, hint, field(default=option.default)))
-    checked = {"__post_init__": check_options}
-    return make_dataclass("HeadOptions", made, namespace=checked, kw_only=True, frozen=True)
-
-
-def options_of(command: Command | type) -> dict[str, bool]:
-    """Names of the options of a function, or of a dataclass of options, with dashes; whether each is positional."""
-    from tyro.conf import Positional
-
-    found = {}
-    for name, hint in get_type_hints(command, include_extras=True).items():
-        bare = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-        if isinstance(bare, type) and is_dataclass(bare):
-            found |= options_of(bare)
-        elif name != "return" and get_origin(hint) is not ClassVar:
-            found[option_name(name)] = Positional in getattr(hint, "__metadata__", ())
-    return found
-
-
-def preset_option(command: Command) -> str | None:
-    """The option that names a preset, of a function whose options have presets."""
-    hints = (hint for hint in get_type_hints(command).values() if hasattr(hint, "presets"))
-    return next((hint.preset_option for hint in hints), None)
+def check_places(table: Table, values: Mapping[str, Any], example: str) -> None:
+    """Look at each place that is given, before anything is loaded; raises as the checks of `text.places` do."""
+    positional = table.positional
+    places = [
+        (option, place) for option in table.options for place in notes_of(option.hint) if isinstance(place, Place)
+    ]
+    if any(place.check is check_model for option, place in places if option.positional):
+        given = [values.get(option.name, ()) for option in positional]
+        refuse_swapped([str(one) for own in given for one in (own if isinstance(own, tuple) else (own,))], example)
+    for option, place in places:
+        value = values.get(option.name)
+        for one in value if isinstance(value, tuple) else () if value is None else (value,):
+            if value != option.default:
+                place.check(str(one))
 
 
 def read_recipe(path: Path) -> dict[str, Any]:
@@ -211,91 +240,79 @@ def read_recipe(path: Path) -> dict[str, Any]:
             raise ValueError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from None
     if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
         raise ValueError(f"{path}: expected option names and their values, such as epochs: 5")
-    return _dashed(found)
+    return {name.replace("_", "-"): value for name, value in found.items()}
 
 
-def with_values(arguments: list[str], values: Mapping[str, Any], known: Mapping[str, bool]) -> list[str]:
-    """The arguments with options after them that they do not give; positional ones before them."""
-    given = _names(arguments)
-    before, after = [], []
-    for name, value in values.items():
-        if known.get(name):
-            before += _words(value)
-        elif name.removeprefix("no-") not in given:
-            after += (
-                [f"--{name}" if value else f"--no-{name}"] if isinstance(value, bool) else [f"--{name}", *_words(value)]
-            )
-    return [*before, *arguments, *after]
+def refuse_other_heads(task: str, heads: Sequence[str], given: Iterable[str]) -> None:
+    """`OptionError` for a head that is not the task's, for an option that none of the heads has, and for heads with
+    other defaults of an option that they share: a command has one value for all of them."""
+    config, defaults = TASKS[task].config, {}
+    for head in heads:
+        for own in fields(config.check_head(head).options):
+            one, default = defaults.setdefault(own.name, (head, own.default))
+            if default != own.default:
+                option = option_name(own.name)
+                raise OptionError(f"{one} and {head} heads have other defaults of --{option}; train them in two runs")
+    for name in given:
+        if not owners(name.replace("-", "_"), heads):
+            config.check_head(heads[0], name.replace("-", "_"))
 
 
-def _names(arguments: Iterable[str]) -> set[str]:
-    """The options that are given; `--no-x` is the option x."""
-    return {word[2:].partition("=")[0].removeprefix("no-").replace("_", "-") for word in arguments if word[:2] == "--"}
+def _is_default_of_others(name: str, value: Any, kinds: Sequence[str], heads: Sequence[str]) -> bool:
+    """Whether this is what an option of other heads is without a recipe: a folder's has all of its head's options."""
+    name = name.replace("-", "_")
+    others = owners(name, kinds)
+    return bool(others) and not owners(name, heads) and getattr(HEADS[others[0]].options(), name) == value
 
 
-def resolved(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of all options of a call, as a recipe that gives them again."""
-    flat: dict[str, Any] = {}
-    for name, value in values.items():
-        if is_dataclass(value):
-            flat |= resolved({field.name: getattr(value, field.name) for field in fields(value)})
-        else:
-            flat[option_name(name)] = _plain(value)
-    return flat
-
-
-def take(arguments: list[str], option: str, keep: bool = False) -> tuple[list[str], str | None]:
-    """The arguments without `--option VALUE` (with it where `keep`), and the value; the last one counts."""
-    rest, value, words = [], None, iter(arguments)
+def _split(words: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
+    """(name, words after it) of each option; the words before the first under ""."""
+    name, own = "", []
     for word in words:
-        name, equals, own = word.partition("=")
-        if name != f"--{option}":
-            rest.append(word)
-            continue
-        value = own if equals else next(words, None)
-        if value is None:
+        if word.startswith("--") and len(word) > 2:
+            yield name, own
+            name, equals, value = word[2:].partition("=")
+            name, own = name.replace("_", "-"), [value] if equals else []
+        else:
+            own.append(word)
+    yield name, own
+
+
+def _most(option: Option | None, words: Sequence[str]) -> int:
+    """How many of the words after an option are its values; none of those before the first option."""
+    return 0 if option is None or option.is_boolean else len(words) if option.takes_several else 1
+
+
+def _take(words: list[tuple[str, list[str]]], option: str) -> str | None:
+    """The value of an option that no function has, the last one; it is taken out, and the words after it stay."""
+    value = None
+    for place in [place for place, (name, _) in enumerate(words) if name == option][::-1]:
+        _, own = words.pop(place)
+        if not own:
             raise OptionError(f"--{option} needs a value")
-        rest += [word] if keep and equals else [word, value] if keep else []
-    return rest, value
+        value = own[0] if value is None else value
+        words[0][1].extend(own[1:])
+    return value
 
 
-def peek(arguments: list[str], option: str) -> str | None:
-    """The value of `--option`, where it is given with one."""
-    try:
-        return take(arguments, option)[1]
-    except OptionError:
-        return None  # tyro says it better
+def _expand_home(word: str) -> str:
+    """`~/lm` and `--out=~/lm` with the home folder, which a shell fills in only at the head of a word."""
+    option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
+    return option + equals + expand_home(value)
 
 
-def _value_of(option: str, arguments: Sequence[str]) -> Any:
-    """What `--option VALUE` means, True or False for `--option` and `--no-option` alone; `None` without it."""
-    import yaml
-
-    if f"--no-{option}" in arguments:
-        return False
-    value = peek([*arguments, "--"], option)
-    return True if value and value.startswith("--") else value and yaml.safe_load(value)
+def _unknown(name: str, named: Mapping[str, Option]) -> str:
+    meant = next((other for other in MEANT.get(name, ()) if other in named), None) or nearest(name, named)
+    return f"there is no option --{name}{f'; did you mean --{meant}?' if meant else ''}"
 
 
-def _all_after(arguments: list[str], option: str) -> list[str]:
-    """The values of an option that takes several."""
-    places = [place for place, word in enumerate(arguments, start=1) if word == f"--{option}"]
-    return list(takewhile(lambda word: not word.startswith("--"), arguments[places[-1] :])) if places else []
+def _first_sentence(text: str) -> str:
+    first = text.partition(". ")[0].rstrip(".")
+    return first if first[1:2].isupper() else first[:1].lower() + first[1:]
 
 
-def _first_file(arguments: list[str]) -> str | None:
-    """The first word that is neither an option nor, possibly, its value."""
-    pairs = zip(["", *arguments], arguments, strict=False)
-    given = (word for before, word in pairs if not before.startswith("--") or "=" in before)
-    return next((word for word in given if not word.startswith("-")), None)
-
-
-def _dashed(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name.replace("_", "-"): value for name, value in values.items()}
-
-
-def _words(value: Any) -> list[str]:
-    return [str(part) for part in (value if isinstance(value, (list, tuple)) else [value])]
+def _listed(value: Any) -> list[Any]:
+    return [] if value is None else [*value] if isinstance(value, (list, tuple)) else [value]
 
 
 def _plain(value: Any) -> Any:

@@ -6,7 +6,7 @@ What is slow to import is imported when the command runs, so that its help need 
 from pathlib import Path
 from typing import Literal
 
-from tyro.conf import Positional
+from boustro.options import Positional
 
 
 def cache(action: Positional[Literal["list", "clear"]], folder: Path | None = None) -> None:

@@ -8,12 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from tyro.conf import Positional
-
 from boustro.apps.batch.options import DEFAULT_OUTPUT, OutputOptions
 from boustro.heads.options import HeadOptions
 from boustro.metrics.score import score_table
-from boustro.options import OptionError, PositiveOrZero, Range, Recall, Seed, check_options
+from boustro.options import OptionError, Positional, PositiveOrZero, Range, Recall, Seed, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_errors, print_notices
 from boustro.store import claim
 from boustro.tasks import TASKS, read_examples, task_class, task_of

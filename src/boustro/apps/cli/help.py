@@ -9,15 +9,13 @@ import re
 import shutil
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
-from typing import get_type_hints
+from dataclasses import replace
 
+from boustro.apps.cli.arguments import ALL
 from boustro.apps.cli.known import Known
-from boustro.apps.cli.listed import Listed, list_options
-from boustro.tasks import DEFAULT_TASK, TASKS
+from boustro.apps.cli.listed import Option, Table
+from boustro.tasks import TASKS
 
-ALL = "--help-all"
-WORDS = ("-h", "--help", ALL)
 COLUMN = 26
 """Where the meaning of an option begins."""
 MOST_COLUMNS = 100
@@ -38,58 +36,59 @@ def filled(text: str, task: str | None = None) -> str:
     return text.replace("{tasks}", tasks).replace("{reads}", reads).replace("{heads}", heads)
 
 
-def help_of(name: str, command: Known, form: type, everything: bool) -> str:
+def help_of(name: str, command: Known, table: Table, everything: bool) -> str:
     """What `boustro NAME --help` prints; `everything`: with the options that few people use, and all tasks' data."""
-    task = next((str(own.default) for own in fields(form) if own.name == "task"), DEFAULT_TASK)
-    form.__doc__ = filled(form.__doc__ or "", None if everything else task)
-    options = list_options(form)
+    task = None if everything else table.task
+    options = [replace(option, help=filled(option.help, task)) for option in table.options]
     values = [option for option in options if option.positional]
     named = [option for option in options if not option.positional]
     needed = [option for option in named if option.required]
-    used = [
-        option for word in command.first.split() for option in named if option.name == word and option not in needed
-    ]
+    used = [each for word in command.first.split() for each in named if each.place[-1] == word and each not in needed]
     others = [option for option in named if option not in (*needed, *used)]
     usage = " ".join(["usage: boustro", name, *map(_call, needed), *map(_call, values), "[OPTIONS]"])
-    parts = ["\n".join(f"  boustro {example}" for example in command.examples), usage, _told(form)]
+    parts = [
+        "\n".join(f"  boustro {example}" for example in command.examples),
+        usage,
+        _told(filled(inspect.getdoc(table.command) or "", task)),
+    ]
     parts += ["\n".join(_entries([*values, *needed, *used]))]
     for section in dict.fromkeys(option.section for option in others) if everything else ():
         title = f"{section.replace('_', ' ')} options:" if section else "more options:"
         parts.append("\n".join([title, *_entries(option for option in others if option.section == section)]))
     if everything:
-        parts.append(_filled(_sources(form)))
+        parts.append(_wrapped(_sources(table)))
     elif others:
         parts.append(f"{len(others)} more options: boustro {name} {ALL}")
     return "\n\n".join(part for part in parts if part)
 
 
-def _told(form: type) -> str:
+def _told(docstring: str) -> str:
     """What the command does."""
-    told = (inspect.getdoc(form) or "").partition("Args:")[0].strip()
-    return "\n\n".join(_filled(" ".join(part.split())) for part in told.split("\n\n"))
+    told = docstring.partition("Args:")[0].strip()
+    return "\n\n".join(_wrapped(" ".join(part.split())) for part in told.split("\n\n"))
 
 
-def _sources(form: type) -> str:
+def _sources(table: Table) -> str:
     """Where the values of options come from."""
-    hints = [hint for hint in get_type_hints(form).values() if hasattr(hint, "presets")]
-    named = "".join(f", then from --{hint.preset_option} ({', '.join(hint.presets)})" for hint in hints)
+    grouped = [group for group in table.groups.values() if hasattr(group, "presets")]
+    named = "".join(f", then from --{group.preset_option} ({', '.join(group.presets)})" for group in grouped)
     return (
         "Values come from the command line, then from --config FILE (YAML with option names as keys, or a folder that "
         f"this command wrote){named}, then from the defaults."
     )
 
 
-def _call(option: Listed) -> str:
+def _call(option: Option) -> str:
     if option.positional:
         return option.value if option.required else f"[{option.value}]"
     return f"{option.flag} {option.value}"
 
 
-def _entries(options: Iterable[Listed]) -> list[str]:
+def _entries(options: Iterable[Option]) -> list[str]:
     return [line for option in options for line in _entry(option)]
 
 
-def _entry(option: Listed) -> list[str]:
+def _entry(option: Option) -> list[str]:
     """`  --epochs N   Passes over the training data. (default: 20)`, wrapped."""
     if option.positional:
         shown = option.value
@@ -104,7 +103,7 @@ def _entry(option: Listed) -> list[str]:
     return [*first, *(" " * COLUMN + line for line in lines)]
 
 
-def default_of(option: Listed) -> str:
+def default_of(option: Option) -> str:
     """` (default: 20)`; nothing where there is none, and where the help says it in words."""
     value = option.default
     if option.required or value in (None, "", ()) or value is False or re.search(r"\b[Bb]y default", option.help):
@@ -115,7 +114,7 @@ def default_of(option: Listed) -> str:
     return f" (default: {shown})"
 
 
-def _filled(text: str) -> str:
+def _wrapped(text: str) -> str:
     return textwrap.fill(text, _columns(), break_long_words=False, break_on_hyphens=False)
 
 

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from tyro.conf import Positional
 
 from boustro.apps.label.options import LabelOptions
 from boustro.apps.studies.labelling.options import SimulateOptions
 from boustro.choose import choose
-from boustro.options import OptionError, check_options
+from boustro.options import OptionError, Positional, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_errors
 from boustro.store import check_file, claim, write_file
 from boustro.tasks import TASKS

@@ -1,44 +1,57 @@
-"""The options of a command as a flat list, which help shows and `usage` checks.
+"""The options of a command as one flat table: what is parsed, shown as help, and made into a call.
 
-fit   →   [Listed("train", Path, …), …, Listed("epochs", Annotated[int, Range(1)], default=20, section="training"), …]
+fit   →   [Option("train", Path, …), …, Option("epochs", Annotated[int, Range(1)], 20, section="head"), …]
+
+A command is a function. Its parameters are options; those of a dataclass of options are its fields, wherever they lie.
 """
 
+import inspect
 import re
-from collections.abc import Iterator
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, make_dataclass, replace
 from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-from tyro.conf import Positional
-
-from boustro.options import describe_fields, option_name
+from boustro.heads.options import HeadOptions
+from boustro.heads.registry import HEADS, owners
+from boustro.options import POSITIONAL, check_options, describe_fields, option_name, unread
+from boustro.tasks import DEFAULT_TASK, TASKS
+from boustro.tasks.config import TaskConfig
 from boustro.text.places import Place
 
 METAVARS = {"out": "OUT", "action": "ACTION"}
 """What values are called in help by the names of their options, before what their places say."""
 KINDS = {int: "N", float: "X", str: "TEXT"}
+Command = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class Option:
     """One option, or one positional value."""
 
-    name: str
+    place: tuple[str, ...]
+    """The parameter, and the fields in it, that the value goes to."""
     hint: Any
-    """Its type, without what says that it is positional."""
-    positional: bool
     default: Any = MISSING
     help: str = ""
     section: str = ""
     """The group of options it belongs to; empty for the function's own."""
 
     @property
+    def name(self) -> str:
+        return option_name(self.place[-1])
+
+    @property
+    def flag(self) -> str:
+        return f"--{self.name}"
+
+    @property
     def required(self) -> bool:
         return self.default is MISSING
 
     @property
-    def flag(self) -> str:
-        return f"--{option_name(self.name)}"
+    def positional(self) -> bool:
+        return POSITIONAL in notes_of(self.hint)
 
     @property
     def is_boolean(self) -> bool:
@@ -49,9 +62,15 @@ class Listed:
         return any(get_origin(one) is tuple for one in bare_types(self.hint))
 
     @property
+    def item(self) -> Any:
+        """The type of its value, or of each of several."""
+        several = next((one for one in bare_types(self.hint) if get_origin(one) is tuple), None)
+        return self.hint if several is None else get_args(several)[0]
+
+    @property
     def choices(self) -> tuple[Any, ...]:
         """The values that it takes, in their order, where they are listed."""
-        return next((get_args(one) for one in bare_types(_item(self.hint)) if get_origin(one) is Literal), ())
+        return next((get_args(one) for one in bare_types(self.item) if get_origin(one) is Literal), ())
 
     @property
     def value(self) -> str:
@@ -62,28 +81,141 @@ class Listed:
         elif self.choices:
             shown = f"{{{','.join(map(str, self.choices))}}}"
         else:
-            kinds = bare_types(_item(self.hint))
-            shown = "|".join(dict.fromkeys(KINDS.get(kind, "PATH") for kind in kinds))
+            shown = "|".join(dict.fromkeys(KINDS.get(kind, "PATH") for kind in bare_types(self.item)))
         return f"{shown} ..." if self.takes_several else shown
 
 
-def list_options(form: type) -> list[Listed]:
-    """All options of a form (`arguments.form`), the function's own first."""
-    own, sections = [], []
-    told = describe_parameters(form.__doc__ or "")
-    for each in _each(form, told, ""):
-        (sections if each.section else own).append(each)
-    return own + sections
+class Table(NamedTuple):
+    """The options of a command, and the dataclasses that its call is made of."""
+
+    command: Command
+    options: list[Option]
+    """The function's own first."""
+    groups: dict[tuple[str, ...], type]
+    """By the place of each, outer ones first."""
+    task: str
+
+    @property
+    def named(self) -> dict[str, Option]:
+        """Those that are given as `--name`."""
+        return {option.name: option for option in self.options if not option.positional}
+
+    def option(self, name: str) -> Option | None:
+        """The option that is given as `--name`, or, of a boolean one, as `--no-name`."""
+        option = self.named.get(name) or self.named.get(name.removeprefix("no-"))
+        return option if option and (option.name == name or option.is_boolean) else None
+
+    @property
+    def positional(self) -> list[Option]:
+        return [option for option in self.options if option.positional]
+
+    def call_with(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The parameters of the function, from the values of options and the defaults of the others.
+
+        A default that the values given make of no effect is left out (a preset's). Raises `OptionError`, as the
+        dataclasses do, for values that do not go together.
+        """
+        made: dict[tuple[str, ...], dict[str, Any]] = {(): {}} | {place: {} for place in self.groups}
+        for option in self.options:
+            made[option.place[:-1]][option.place[-1]] = given.get(option.name, option.default)
+        for place, group in reversed(self.groups.items()):
+            values, defaults = made[place], {own.name: own.default for own in fields(group)}
+            for name in unread(group, values):
+                if option_name(name) not in given:
+                    values[name] = defaults[name]
+            made[place[:-1]][place[-1]] = group(**values)
+        return made[()]
 
 
-def values_of(form: Any) -> Iterator[tuple[Listed, Any]]:
-    """The options of a form that was filled, each with its value."""
-    nested = [getattr(form, own.name) for own in fields(form)]
-    owners = [form, *(own for own in nested if is_dataclass(own))]
-    owners += [getattr(own, field.name) for own in owners[1:] for field in fields(own)]
-    for option in list_options(type(form)):
-        owner = next((own for own in owners if is_dataclass(own) and hasattr(own, option.name)), None)
-        yield option, getattr(owner, option.name, None)
+def preset_option(command: Command) -> str | None:
+    """The option that names a preset, of a function whose options have presets."""
+    hints = (hint for hint in get_type_hints(command).values() if hasattr(hint, "presets"))
+    return next((hint.preset_option for hint in hints), None)
+
+
+def list_options(
+    command: Command, task: str = DEFAULT_TASK, heads: Sequence[str] = (), preset: str | None = None
+) -> Table:
+    """The options of a function: with those of a task and of these kinds of heads (by default of all that the task may
+    have), its default head, and the values of a preset as defaults. Raises `ValueError` for an unknown preset."""
+    config, parameters = TASKS[task].config, inspect.signature(command).parameters
+    hints, told = get_type_hints(command, include_extras=True), describe_parameters(command.__doc__ or "")
+    of_preset: Mapping[str, Any] = {}
+    defaults = {"task": task}
+    if TaskConfig in hints.values():
+        defaults |= {"head": config.default_head, "heads": (config.default_head,)}
+    found: list[tuple[str, Any, Any, str]] = []
+    for name, parameter in parameters.items():
+        hint: Any = hints[name]
+        default = parameter.default
+        if hint is TaskConfig:
+            hint, default = config, config()
+        elif hint is HeadOptions:
+            hint = options_of_heads(heads or config.heads())
+            default = hint()
+        elif name == "task":
+            hint = Literal[tuple(TASKS)]
+        if preset and hasattr(hint, "presets"):
+            of_preset = hint.preset(preset)
+        default = MISSING if default is inspect.Parameter.empty else defaults.get(name, default)
+        found.append((name, hint, default, told.get(name, "")))
+    groups: dict[tuple[str, ...], type] = {}
+    options = [
+        replace(option, default=of_preset[option.place[-1]])
+        if option.place[1:] and option.place[-1] in of_preset
+        else option
+        for option in _walk(found, groups, sole=len(found) == 1)
+    ]
+    return Table(command, sorted(options, key=lambda option: bool(option.section)), groups, task)
+
+
+def _walk(
+    found: Iterable[tuple[str, Any, Any, str]],
+    groups: dict[tuple[str, ...], type],
+    place: tuple[str, ...] = (),
+    section: str = "",
+    sole: bool = False,
+) -> Iterator[Option]:
+    """The options of (name, type, default, help) of parameters or fields; `sole`: of the one parameter of a function,
+    whose options are then the function's own."""
+    for name, hint, default, help in found:
+        if is_group(hint):
+            groups[*place, name] = hint
+            title = "" if sole else "head" if issubclass(hint, HeadOptions) else name
+            yield from _walk(list_fields(hint, default), groups, (*place, name), title)
+        else:
+            yield Option((*place, name), hint, default, help, section)
+
+
+def list_fields(group: type, values: Any = MISSING) -> Iterator[tuple[str, Any, Any, str]]:
+    """(name, type, default, help) of each field of a dataclass; with the defaults of an instance where one is given."""
+    hints = get_type_hints(group, include_extras=True)
+    told = {} if group.__module__ == "types" else describe_fields(group)
+    for own in fields(group):
+        default = own.default if own.default_factory is MISSING else own.default_factory()
+        value = default if values is MISSING else getattr(values, own.name)
+        yield own.name, hints[own.name], value, own.metadata.get("help") or told.get(own.name, "")
+
+
+def options_of_heads(kinds: Sequence[str]) -> type:
+    """The options that some kinds of heads have between them, as a dataclass; that of the kinds where they share one.
+
+    Where an option is not of all of them, its help says whose it is.
+    """
+    types = list(dict.fromkeys(HEADS[kind].options for kind in kinds))
+    if len(types) == 1:
+        return types[0]
+    options = {option.name: option for each in reversed(types) for option in fields(each)}
+    hints = {name: hint for each in types for name, hint in get_type_hints(each, include_extras=True).items()}
+    made = []
+    for name, option in options.items():
+        having: dict[str, list[str]] = {}
+        for kind in owners(name, kinds):
+            having.setdefault(describe_fields(HEADS[kind].options)[name], []).append(kind)
+        whose = [text if len(own) == len(kinds) else f"{text} ({', '.join(own)})" for text, own in having.items()]
+        made.append((name, hints[name], field(default=option.default, metadata={"help": " ".join(whose)})))
+    checked = {"__post_init__": check_options}
+    return make_dataclass("HeadOptions", made, bases=(HeadOptions,), namespace=checked, kw_only=True, frozen=True)
 
 
 def describe_parameters(docstring: str) -> dict[str, str]:
@@ -92,6 +224,11 @@ def describe_parameters(docstring: str) -> dict[str, str]:
     indent = min((len(line) - len(line.lstrip()) for line in told.splitlines() if line.strip()), default=0)
     parts = re.split(rf"^ {{{indent}}}(\w+): ", told, flags=re.MULTILINE)
     return {name: " ".join(text.split()) for name, text in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def is_group(hint: Any) -> bool:
+    """Whether a type is a dataclass of options."""
+    return isinstance(hint, type) and is_dataclass(hint)
 
 
 def bare_types(hint: Any) -> list[Any]:
@@ -110,33 +247,3 @@ def notes_of(hint: Any) -> list[Any]:
     if get_origin(hint) in (Union, UnionType, tuple):
         return [note for one in get_args(hint) for note in notes_of(one)]
     return []
-
-
-def _item(hint: Any) -> Any:
-    """The type of the items of a list, or the type itself."""
-    found = next((one for one in bare_types(hint) if get_origin(one) is tuple), None)
-    return hint if found is None else get_args(found)[0]
-
-
-def _described(options: type) -> dict[str, str]:
-    """What is said of the fields; nothing of a class without a source, whose types have it."""
-    return {} if options.__module__ == "types" else describe_fields(options)
-
-
-def _each(owner: type, told: dict[str, str], section: str) -> Iterator[Listed]:
-    hints = get_type_hints(owner, include_extras=True)
-    for own in fields(owner):
-        hint = hints[own.name]
-        notes = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
-        bare = get_args(hint)[0] if notes else hint
-        if isinstance(bare, type) and is_dataclass(bare):
-            title = next((note.name for note in notes if getattr(note, "name", None) is not None), own.name)
-            for each in _each(bare, _described(bare), title):
-                value = getattr(own.default, each.name, each.default) if own.default is not MISSING else each.default
-                yield Listed(each.name, each.hint, each.positional, value, each.help, each.section or title)
-            continue
-        help = next((note.help for note in notes if getattr(note, "help", None)), None) or told.get(own.name, "")
-        default = own.default
-        if default is MISSING and own.default_factory is not MISSING:
-            default = own.default_factory()
-        yield Listed(own.name, hint, Positional in notes, default, help, section)

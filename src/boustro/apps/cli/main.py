@@ -6,7 +6,6 @@ imported when the command is chosen, and imports torch when the command runs, so
 
 import contextlib
 import errno
-import io
 import logging
 import os
 import signal
@@ -15,15 +14,13 @@ import tempfile
 import threading
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 from boustro.apps.cli.known import COMMANDS, usage
 from boustro.choose import suggestion
 from boustro.errors import lacks_memory, reason
-from boustro.names import expand_home
 from boustro.options import OptionError
 
 SAME = {"train": "fit"}
@@ -127,27 +124,20 @@ def run(name: str, arguments: list[str]) -> int:
     warnings.filterwarnings("ignore", category=FutureWarning)
     for logger in ("torchao", "torch.utils._pytree"):  # where installed, torchao tells of kernels for other machines
         logging.getLogger(logger).setLevel(logging.ERROR)
-    import tyro
-
-    from boustro.apps.cli.arguments import call, prepare
-    from boustro.apps.cli.help import ALL, WORDS, help_of
-    from boustro.apps.cli.usage import check_places, check_words
+    from boustro.apps.cli.arguments import ALL, HELP, Line, call, check_places
+    from boustro.apps.cli.help import help_of
 
     try:
-        command = known.function()
-        form, words = prepare(command, [*map(_expand_home, arguments)], prog)
-        if asked := {*WORDS} & {*arguments}:
-            print(help_of(name, known, form, everything=ALL in asked))
+        command, example = known.function(), known.examples[0]
+        line = Line.read(command, arguments, prog)
+        if asked := {*HELP} & {*arguments}:
+            print(help_of(name, known, line.table, everything=ALL in asked))
             return 0
-        check_words(form, words, prog, known.examples[0])
-        # --x and --no-x for every boolean, also for one without a default of its own.
-        config = (tyro.conf.DisallowNone, tyro.conf.OmitArgPrefixes)
+        values = line.values(prog, example)
         with sigterm_interrupts():
-            filled = _filled(lambda: tyro.cli(form, args=words, prog=prog, config=config))
-            check_places(filled, known.examples[0])
-            call(command, vars(filled))
-    except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else EXIT_USAGE
+            filled = line.table.call_with(values)
+            check_places(line.table, values, example)
+            call(command, filled)
     except KeyboardInterrupt as stop:
         kept = "; ".join(getattr(stop, "__notes__", ["no result was written"]))
         print(f"boustro: interrupted: {kept}", file=sys.stderr)
@@ -173,29 +163,8 @@ def run(name: str, arguments: list[str]) -> int:
     return 0
 
 
-def _filled(parse: Callable[[], Any]) -> Any:
-    """What the words say; an `OptionError` of the options, such as of two that contradict, as it was raised."""
-    told = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(told):
-            return parse()
-    except SystemExit as stop:
-        error: BaseException | None = stop
-        while error := error.__cause__ or error.__context__:
-            if isinstance(error, OptionError):
-                raise error from None
-        print(told.getvalue(), end="", file=sys.stderr)
-        raise
-
-
 def _joined(said: str, advice: str) -> str:
     return f"{said}{' ' if said.endswith('?') else '; '}{advice}"
-
-
-def _expand_home(word: str) -> str:
-    """`~/lm` and `--out=~/lm` with the home folder, which a shell fills in only at the head of a word."""
-    option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
-    return option + equals + expand_home(value)
 
 
 def _sentence(error: BaseException) -> str:

@@ -8,9 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tyro.conf import Positional
-
 from boustro.apps.export.options import MODULE, ExportOptions
+from boustro.options import Positional
 from boustro.output import check_output, check_target, give, only_errors
 from boustro.store import claim
 from boustro.tasks import EXPORT

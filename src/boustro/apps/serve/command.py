@@ -8,12 +8,10 @@ import signal
 import sys
 from typing import Any
 
-from tyro.conf import Positional
-
 from boustro.apps.serve.http import HttpOptions, listen, require_serve, run_app
 from boustro.apps.serve.options import ServeLimits
 from boustro.apps.serve.served import Served, name_folders
-from boustro.options import OptionError
+from boustro.options import OptionError, Positional
 from boustro.text.places import LM, ServedModel
 
 

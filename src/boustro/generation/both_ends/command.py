@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console
 from rich.text import Text
-from tyro.conf import Positional
 
 from boustro.generation.options import DEFAULT_LM, InfillOptions, LMOptions
+from boustro.options import Positional
 from boustro.output import as_json, keeping, only_errors, print_notices
 from boustro.progress import Progress
 from boustro.text.documents import read_batches

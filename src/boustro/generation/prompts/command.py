@@ -8,11 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tyro.conf import Positional
-
 from boustro.generation.options import DEFAULT_LM, LMOptions
 from boustro.generation.prompts.template import Template, open_template, template_of
-from boustro.options import Count, check_options
+from boustro.options import Count, Positional, check_options
 from boustro.output import as_json, check_output, keeping, only_errors, print_notices
 from boustro.progress import Progress
 from boustro.text.documents import check_input, count_lines, read_batches, read_values

@@ -4,9 +4,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tyro.conf import Positional
-
-from boustro.options import Seed, check_options
+from boustro.options import Positional, Seed, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_errors, print_notices
 from boustro.store import claim
 from boustro.tasks import TASKS, read_examples, task_class, task_of

@@ -8,9 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tyro.conf import Positional
-
-from boustro.options import Count, OptionError
+from boustro.options import Count, OptionError, Positional
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_errors, print_notices
 from boustro.store import check_file, write_file
 from boustro.tasks.embed.options import VectorOptions

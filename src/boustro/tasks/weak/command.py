@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tyro.conf import Positional
-
-from boustro.options import check_options
+from boustro.options import Positional, check_options
 from boustro.output import as_json, print_notices
 from boustro.progress import Progress
 from boustro.store import check_file, write_file

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tyro.conf import Positional
-
 from boustro.encoders.places import parse_pooling
-from boustro.options import Count, OptionError, Seed, check_options
+from boustro.options import Count, OptionError, Positional, Seed, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_errors, print_notices
 from boustro.store import check_file
 from boustro.text.places import LM, TextPath
