@@ -35,7 +35,7 @@ from boustro.apps.export.check import compare
 from boustro.apps.export.options import ExportOptions
 from boustro.apps.export.page import html_page
 from boustro.apps.export.run import export_folder, open_exact
-from boustro.apps.runtime import load, open_model
+from boustro.apps.runtime import load
 from boustro.store import write_file
 from boustro.tasks.data import read_data
 from boustro.text.scripts import join_words
@@ -82,7 +82,7 @@ def agreement(folder: Path, texts: tuple[Path, ...], most: int) -> dict[str, Any
 def f1(folder: Path, dev: Path, precisions: tuple[str, ...]) -> dict[str, Any]:
     """F1 on labelled data: the folder as this machine computes it, in float32, and its exports."""
     data, exact = read_data(dev), open_exact(folder)
-    plain = open_model(folder, cache=False)
+    plain = load(folder, cache=False)
     found = {"torch, default": plain.evaluate(data).f1, "torch, float32": exact.evaluate(data).f1}
     for precision in precisions:
         own = load(exported(folder, precision))
@@ -94,7 +94,7 @@ def f1(folder: Path, dev: Path, precisions: tuple[str, ...]) -> dict[str, Any]:
 def speed(folder: Path, texts: tuple[Path, ...], most: int, rounds: int) -> dict[str, Any]:
     """Words a second of the folder and of its exports."""
     lines, words = lines_of(texts, most)
-    systems = {"torch, default": open_model(folder, cache=False).predict, "torch, float32": open_exact(folder).predict}
+    systems = {"torch, default": load(folder, cache=False).predict, "torch, float32": open_exact(folder).predict}
     systems |= {f"onnx, {precision}": load(exported(folder, precision)).predict for precision in ("float32", "int8")}
     rates = measured(systems, lines, words, rounds)
     ratios = {f"int8 / {name}": round(rates["onnx, int8"] / rates[name], 2) for name in list(rates)[:2]}
@@ -104,7 +104,7 @@ def speed(folder: Path, texts: tuple[Path, ...], most: int, rounds: int) -> dict
 def against(folder: Path, texts: tuple[Path, ...], most: int, rounds: int) -> dict[str, Any]:
     """Words a second of the export in int8, and of the fastest of the pipelines of `bench/predict.py`."""
     lines, words = lines_of(texts, most)
-    model = open_model(folder, cache=False)
+    model = load(folder, cache=False)
     size = model.record["encoder_parameters"] + model.record["head_parameters"]
     systems: dict[str, Callable] = {"onnx, int8": load(exported(folder, "int8")).predict}
     for system in rivals(lines, BATCHES, size):

@@ -32,6 +32,7 @@ from boustro import Tagger
 from boustro.apps.live.engine import Engine
 from boustro.apps.live.events import Standing
 from boustro.apps.live.segment import Word
+from boustro.apps.live.stream import Live
 from boustro.metrics.spans import score_entities
 from boustro.tasks.data.schemes import gold_entities
 from boustro.text.alignment import guess_spaces
@@ -280,7 +281,7 @@ def promises(
             offline_of[text] = tagger.predict(text)
         chunks = [text[start:stop] for start, stop in zip([0, *cuts], [*cuts, len(text)], strict=True)]
         done, released = [], 0
-        live = tagger.live(delay)
+        live = Live(tagger, delay)
         for chunk in chunks:
             before = live.safe
             new = [e for e in live.feed(chunk) if e.kind == "final"]
@@ -292,11 +293,11 @@ def promises(
         early += sum(max(0, min(released, e.end) - e.start) for e in last)
         found = sorted((e.label, e.start, e.end) for e in done + last)
         if (text, delay) not in known:
-            whole = tagger.live(delay)
+            whole = Live(tagger, delay)
             events = [*whole.feed(text), *whole.end()]
             known[text, delay] = sorted((e.label, e.start, e.end) for e in events if e.kind == "final")
         cut_differently += known[text, delay] != found
-        live = tagger.live(None)
+        live = Live(tagger, None)
         for chunk in chunks:
             live.feed(chunk)
         at_end = [Entity(e.label, e.start, e.end, e.text, e.score) for e in live.end() if e.kind == "final"]
@@ -318,7 +319,7 @@ def speed(words: int = 2000, delay: int = 8, encoder: str = "starter-memory", fo
     tagger = open_tagger(folder, encoder)
     text = (files("boustro") / "data" / "sample" / "dev.conll").read_text("utf-8")
     given = [line.split()[0] for line in text.splitlines() if line.strip()]
-    live, cpu, wall = tagger.live(delay), [], []
+    live, cpu, wall = Live(tagger, delay), [], []
     for number in range(words + 100):
         before = time.process_time(), time.perf_counter()
         live.feed(given[number % len(given)] + " ")
@@ -339,7 +340,7 @@ def memory(
 ) -> None:
     """Resident memory while words arrive in chunks."""
     torch.set_num_threads(1)
-    live = open_tagger(folder, encoder).live(delay)
+    live = Live(open_tagger(folder, encoder), delay)
     text = (files("boustro") / "data" / "sample" / "dev.conll").read_text("utf-8")
     given = [line.split()[0] for line in text.splitlines() if line.strip()]
     rng = random.Random(1)

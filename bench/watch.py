@@ -20,6 +20,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from boustro import Tagger
+from boustro.apps.live.watch import Watch
 from boustro.hardware import uses_bf16
 from boustro.tasks.data import read_data
 
@@ -62,7 +63,7 @@ def main() -> None:
         return tokenizer.decode(written[0, prompt["input_ids"].shape[1] :], skip_special_tokens=True)
 
     def watch(**how: int | None) -> str:
-        with watching.watch(model, **how) as seen:
+        with Watch(watching, model, **how) as seen:
             text = write()
         assert seen[0].text == text
         return text

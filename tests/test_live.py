@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boustro import Tagger
-from boustro.apps.live.cut import cut_inputs
 from boustro.apps.live.events import MOST_DELAY
-from boustro.apps.live.rows import Row, Words
 from boustro.apps.live.segment import Word
-from boustro.apps.live.vectors import Vectors
+from boustro.apps.live.stream import Live
+from boustro.encoders.arriving import Row, Vectors, Words
+from boustro.features.cut import cut_inputs
 from boustro.heads.versions import Versions
 from boustro.text.alignment import guess_spaces
 from boustro.types import Sentence
@@ -107,18 +107,18 @@ def whole(tagger, text):
 @pytest.mark.parametrize("kind", KINDS)
 def test_without_a_delay_the_end_gives_what_predict_gives(make, kind):
     tagger = make(kind)
-    events = read(tagger.live(None), TEXT, [3, 40, 41, 90, 150, 151])
+    events = read(Live(tagger, None), TEXT, [3, 40, 41, 90, 150, 151])
     assert [(e.label, e.start, e.end, e.text, e.score) for e in events if e.kind == "final"] == [
         (e.label, e.start, e.end, e.text, e.score) for e in tagger.predict(TEXT)
     ]
-    assert not any(e.kind == "final" for e in tagger.live(None).feed(TEXT))
+    assert not any(e.kind == "final" for e in Live(tagger, None).feed(TEXT))
 
 
 @pytest.mark.parametrize("context", ["document", "sentence"])
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in REREADS])
 def test_with_the_whole_right_side_it_finds_what_predict_finds(make, kind, context):
     tagger = make(kind, context)
-    live = tagger.live(MOST_DELAY)
+    live = Live(tagger, MOST_DELAY)
     events = read(live, TEXT, [3, 40, 41, 90, 150, 151])
     assert finals(events) == whole(tagger, TEXT)
     assert finals(events) or kind in ("spans", "bilstm")
@@ -131,24 +131,24 @@ def test_with_the_whole_right_side_it_finds_what_predict_finds(make, kind, conte
 @pytest.mark.parametrize("delay", [0, 3])
 def test_chunks_change_nothing_that_is_final(make, kind, delay):
     tagger, text = make(kind), TEXT[60:230]
-    at_once = finals(read(tagger.live(delay), text))
-    assert finals(read(tagger.live(delay), text, list(range(1, len(text))))) == at_once
-    assert finals(read(tagger.live(delay), text, list(range(5, len(text), 17)))) == at_once
+    at_once = finals(read(Live(tagger, delay), text))
+    assert finals(read(Live(tagger, delay), text, list(range(1, len(text))))) == at_once
+    assert finals(read(Live(tagger, delay), text, list(range(5, len(text), 17)))) == at_once
 
 
 @given(st.lists(st.integers(0, len(TEXT)), max_size=12), st.sampled_from([0, 1, 2, 8]), st.sampled_from(sorted(KINDS)))
 def test_nothing_is_called_safe_too_early(make, cuts, delay, kind):
-    read(make(kind).live(delay), TEXT, sorted(cuts))
+    read(Live(make(kind), delay), TEXT, sorted(cuts))
 
 
 @pytest.mark.parametrize("kind", sorted(REREADS))
 def test_encoders_that_read_both_ways_say_that_they_read_anew(make, kind):
-    live = make(kind).live(2)
+    live = Live(make(kind), 2)
     assert live.rereads and "read anew" in live.notice
 
 
 def test_provisional_entities_are_revised_and_become_final(make):
-    live = make("pair").live(2, wait=0)
+    live = Live(make("pair"), 2, wait=0)
     standing = set()
     for character in TEXT:
         for e in live.feed(character):
@@ -165,7 +165,7 @@ def test_provisional_entities_are_revised_and_become_final(make):
 
 def test_an_entity_is_told_when_enough_words_follow(make):
     """Whatever is told for now is what stands, when it has so many words behind it."""
-    early, late = make("pair").live(8, wait=0), make("pair").live(8, wait=3)
+    early, late = Live(make("pair"), 8, wait=0), Live(make("pair"), 8, wait=3)
     for n, word in enumerate(TEXT.split(" ")):
         for live in (early, late):
             live.feed(f"{word} ")
@@ -177,7 +177,7 @@ def test_an_entity_is_told_when_enough_words_follow(make):
 
 
 def test_memory_does_not_grow(make):
-    live = make("pair").live(2)
+    live = Live(make("pair"), 2)
     for _ in range(30):
         live.feed(TEXT)
     tracemalloc.start()
@@ -203,7 +203,7 @@ def test_an_entity_without_an_end_is_final_in_parts(make, monkeypatch, kind, del
         last.weight.zero_()
         last.bias.fill_(-1e3)
         last.bias[[tagger.head.labels.index(tag) for tag in ("B-PER", "I-PER")]] = torch.tensor([0.0, 1e3])
-    live, events = tagger.live(delay), []
+    live, events = Live(tagger, delay), []
     for n in range(100):
         events += live.feed(f"word{n} ")
         assert live.length - live.safe < 8 * (20 + delay + 2)
@@ -217,32 +217,32 @@ def test_an_entity_without_an_end_is_final_in_parts(make, monkeypatch, kind, del
 @pytest.mark.parametrize("delay", [-1, 257, 2.5, "8", True])
 def test_a_bad_delay_is_an_error(make, delay):
     with pytest.raises(ValueError, match="words from 0 to 256"):
-        make("pair").live(delay)
+        Live(make("pair"), delay)
     with pytest.raises(ValueError, match="wait is"):
-        make("pair").live(2, wait=delay)
+        Live(make("pair"), 2, wait=delay)
 
 
 def test_a_tagger_that_needs_the_whole_text_cannot_stream(make):
     tagger = make("pair").with_evidence("vote")
     with pytest.raises(ValueError, match="cannot stream"):
-        tagger.live()
-    assert finals(read(tagger.live(None), TEXT)) == whole(tagger, TEXT)
+        Live(tagger)
+    assert finals(read(Live(tagger, None), TEXT)) == whole(tagger, TEXT)
     promising = copy(make("pair"))
     promising.recall = 0.9
     with pytest.raises(ValueError, match="cannot stream: a promise of recall"):
-        promising.live()
+        Live(promising)
 
 
 def test_nothing_comes_after_the_end(make):
-    live = make("pair").live()
+    live = Live(make("pair"))
     live.end()
     for call in (live.end, lambda: live.feed("a")):
         with pytest.raises(ValueError, match="has ended"):
             call()
     with pytest.raises(ValueError, match="expected text"):
-        make("pair").live().feed(b"bytes")
+        Live(make("pair")).feed(b"bytes")
     with pytest.raises(ValueError, match="not trained"):
-        Tagger("starter").live()
+        Live(Tagger("starter"))
 
 
 def test_states_of_another_shape_are_an_error(make):
@@ -251,13 +251,13 @@ def test_states_of_another_shape_are_an_error(make):
             return np.zeros((len(words), 1, 7), np.float16)
 
     with pytest.raises(ValueError, match="words x layers x width"):
-        make("pair").live(2, states=Wrong()).feed("Ada left Lisse")
+        Live(make("pair"), 2, states=Wrong()).feed("Ada left Lisse")
 
 
 def test_the_first_lm_reads_a_text_longer_than_its_window(make):
     text = TEXT * 3
     tagger = make("forward only")
-    assert finals(read(tagger.live(4), text, [200, 201, 400])) == whole(tagger, text)
+    assert finals(read(Live(tagger, 4), text, [200, 201, 400])) == whole(tagger, text)
 
 
 @pytest.mark.parametrize("head", ["mlp", "span", "ridge"])
@@ -270,8 +270,8 @@ def test_a_head_can_learn_with_fewer_words_behind(tiny_pair, tmp_path, head):
     again = Tagger.from_pretrained(tmp_path / "ner")
     assert whole(again, TEXT) == whole(tagger, TEXT)
     for delay in (0, 2):
-        assert finals(read(again.live(delay), TEXT)) == finals(read(tagger.live(delay), TEXT, [9, 99]))
-    assert finals(read(again.live(MOST_DELAY), TEXT)) == whole(tagger, TEXT)
+        assert finals(read(Live(again, delay), TEXT)) == finals(read(Live(tagger, delay), TEXT, [9, 99]))
+    assert finals(read(Live(again, MOST_DELAY), TEXT)) == whole(tagger, TEXT)
 
 
 def test_what_is_cut_is_what_a_stream_reads(tiny_pair):
@@ -281,7 +281,7 @@ def test_what_is_cut_is_what_a_stream_reads(tiny_pair):
     encoder = tagger.encoder()
     inputs = tagger.inputs(sentences)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("boustro.apps.live.cut.DELAYS", (2,))
+        patch.setattr("boustro.features.cut.DELAYS", (2,))
         cut, counts = cut_inputs(encoder, "sentence", sentences, inputs, seed=1)
     assert list(counts.values()) == [1]
     whole_spaces = guess_spaces(sentences[0].words)
@@ -313,9 +313,9 @@ def test_a_batch_has_one_version_of_a_sentence():
 @pytest.mark.parametrize("kind", ["memory of the training data", "pooled mentions"])
 def test_a_text_is_cut_as_an_engine_reads_it_word_by_word(make, kind, monkeypatch):
     """In blocks as alone; of the mentions of a word those count that are final, near enough, and in its row."""
-    monkeypatch.setattr("boustro.apps.live.cut.DELAYS", (2,))
-    monkeypatch.setattr("boustro.apps.live.cut.BLOCK_WORDS", 20)
-    monkeypatch.setattr("boustro.apps.live.vectors.MENTION_WORDS", 6)
+    monkeypatch.setattr("boustro.features.cut.DELAYS", (2,))
+    monkeypatch.setattr("boustro.features.cut.BLOCK_WORDS", 20)
+    monkeypatch.setattr("boustro.encoders.arriving.MENTION_WORDS", 6)
     texts = ["Ada left Lisse .", "Ada saw Ada and Lisse .", "Ada and Ada left ."]
     sentences = [Sentence(tuple(text.split()), document="d") for text in texts]
     flat = [word for sentence in sentences for word in sentence.words]
@@ -352,7 +352,7 @@ def test_words_whose_vectors_stay_are_scored_once(make, monkeypatch):
     monkeypatch.setattr(
         head, "scores", lambda vectors, lengths: scored.append(len(vectors)) or scores(vectors, lengths)
     )
-    live = tagger.live(8)
+    live = Live(tagger, 8)
     for word in "Ada Brandt left Port Lisse on Monday and saw Ines Calloway there".split():
         live.feed(f"{word} ")
     live.end()

@@ -9,6 +9,7 @@ import pytest
 
 from boustro import Classifier, Tagger
 from boustro.apps.cli.main import main
+from boustro.apps.live.stream import Live
 from world import run
 
 TEXT = "Ada Brandt left Vellmar .\nIn Lisse it rained . “Ada” 👩‍👧 sold boats ."
@@ -17,7 +18,7 @@ TEXT = "Ada Brandt left Vellmar .\nIn Lisse it rained . “Ada” 👩‍👧 so
 @pytest.mark.parametrize("delay", [0, 2, 8])
 def test_a_file_gives_what_live_gives(tagger_folder, file, delay):
     code, out, errors = run(["predict", str(tagger_folder), str(file("a.txt", TEXT)), "--live", "--delay", str(delay)])
-    live = Tagger.from_pretrained(tagger_folder).live(delay)
+    live = Live(Tagger.from_pretrained(tagger_folder), delay)
     expected = [event.to_dict() for event in (*live.feed(TEXT), *live.end())]
     assert (code, errors) == (0, "") and json.loads(f"[{','.join(out.splitlines())}]") == json.loads(
         json.dumps(expected)
@@ -29,7 +30,7 @@ def test_a_file_gives_what_live_gives(tagger_folder, file, delay):
 def test_events_come_while_the_text_does(tagger_folder):
     text = f"{TEXT} Nobody reads the bulletin . É"
     assert [
-        e for e in Tagger.from_pretrained(tagger_folder).live(2).feed(text) if e.kind == "final"
+        e for e in Live(Tagger.from_pretrained(tagger_folder), 2).feed(text) if e.kind == "final"
     ]  # else nothing would come, and the test would wait
     command = [sys.executable, "-m", "boustro", "predict", str(tagger_folder), "--live", "--delay", "2"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ}) as process:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from boustro.apps.live.masks import Masks, Restorer, TooManyNames, restore
 from boustro.apps.live.redactor import Contradiction, Redactor, Region, merged, rewrite, whole_characters
 from boustro.options import OptionError
-from toy_tagger import NAMES, Event, ToyTagger
+from toy_tagger import NAMES, Event, ToyLive, ToyTagger
 
 TEXT = "Ada Brandt and Élodie 🦬 met Okonkwo in Port Lisse; in May it rained. May said: call Ada at +49 30 1234567, ok?"
 MASKED = "[PER_1] and [PER_2] met [PER_3] in [LOC_1]; in May it rained. [PER_4] said: call [PER_5] at [PHONE_1], ok?"
@@ -30,7 +30,7 @@ def halves(text: str) -> str:
 
 
 def redact(chunks: list[str], **options) -> tuple[str, list]:
-    redactor = Redactor(ToyTagger(), **options)
+    redactor = Redactor(ToyTagger(), **options, live=ToyLive)
     found = [*map(redactor.feed, chunks), redactor.end()]
     assert redactor.held == 0
     return "".join(f.text for f in found), [r for f in found for r in f.redactions]
@@ -56,7 +56,7 @@ def test_chunks_and_the_whole_text_agree_whatever_the_text(text, cuts, delay):
 
 
 def test_nothing_of_a_name_is_released_before_it_is_final():
-    redactor = Redactor(ToyTagger(), delay=2)
+    redactor = Redactor(ToyTagger(), delay=2, live=ToyLive)
     seen = ""
     for character in "It rained on Ada Brandt and on Port Lisse too, they say, in all of the spring.":
         seen += redactor.feed(character).text
@@ -123,7 +123,7 @@ class Lying(ToyTagger):
     ("events", "safe"), [([], 9), ([Event("final", "PER", 3, 9, "", 1)], 3), ([Event("final", "PER", 0, 2, "", 1)], 3)]
 )
 def test_a_tagger_that_contradicts_itself_ends_it(events, safe):
-    redactor = Redactor(Lying([], 3))
+    redactor = Redactor(Lying([], 3), live=Lying.live)
     redactor.feed("text")
     redactor._live = Lying(events, safe)
     with pytest.raises(Contradiction):
@@ -134,7 +134,7 @@ def test_a_tagger_that_contradicts_itself_ends_it(events, safe):
 
 def test_an_entity_and_a_mask_are_released_whole_or_not_at_all():
     tagger = Lying([], 2)
-    redactor = Redactor(tagger)
+    redactor = Redactor(tagger, live=Lying.live)
     assert redactor.feed("[PER_1] ").text == ""
     tagger.safe = 7
     assert redactor.feed("[PER").text == "[PER_1]"
@@ -145,7 +145,7 @@ def test_an_entity_and_a_mask_are_released_whole_or_not_at_all():
 
 
 def test_a_failure_of_the_tagger_ends_it_and_releases_nothing():
-    redactor = Redactor(ToyTagger(fails_at="bad"), delay=0)
+    redactor = Redactor(ToyTagger(fails_at="bad"), delay=0, live=ToyLive)
     assert redactor.feed("good and ").text == "good and "
     with pytest.raises(RuntimeError, match="cannot read"):
         redactor.feed("so bad ")

@@ -11,7 +11,7 @@ from boustro.apps.batch.predictor import Predictor
 from boustro.apps.cli.main import main
 from boustro.apps.export.options import ExportOptions
 from boustro.apps.export.run import export_folder
-from boustro.apps.runtime import load, open_model
+from boustro.apps.runtime import load
 from boustro.apps.serve.models import open_model as open_served
 from boustro.arrays import read_arrays
 from boustro.encoders.reading import add_in_order
@@ -109,7 +109,7 @@ def test_what_an_exported_folder_does_not_do_is_said(more, said, exported, tmp_p
 
 
 def test_a_trained_folder_is_opened_too(tagger_folder, exported):
-    assert open_model(tagger_folder, cache=False).types == load(exported).types
+    assert load(tagger_folder, cache=False).types == load(exported).types
 
 
 def test_the_export_command_says_what_it_wrote(world, tmp_path, capsys):

@@ -18,6 +18,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from boustro import Tagger
+from boustro.apps.live.stream import Live
 from boustro.apps.serve.app import Service, make_service
 from boustro.apps.serve.http import HttpOptions, address_of, listen
 from boustro.apps.serve.models import open_model
@@ -69,7 +70,7 @@ def socket(address, query="model=ner&delay=2", **how):
 
 
 def expected(tagger_folder, delay):
-    live = Tagger.from_pretrained(tagger_folder).live(delay)
+    live = Live(Tagger.from_pretrained(tagger_folder), delay)
     return [event.to_dict() for part in PARTS for event in live.feed(part)] + [e.to_dict() for e in live.end()]
 
 

@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from boustro import Tagger
-from boustro.tasks.states import answer_states, read_states
+from boustro.apps.live.states import answer_states, from_states, read_states
 from boustro.text.detokenise import SpelledPieces
 from conftest import SENTENCES
 from labelled import DATA
@@ -54,7 +54,7 @@ def test_states_computed_elsewhere_give_what_predict_gives(reading):
     tagger = Tagger.from_pretrained(folder, given_states=True)
     wanted = Tagger.from_pretrained(folder).predict(TEXT)
     assert wanted
-    found = tagger.from_states(*computed(lm, TEXT, start), text=TEXT)
+    found = from_states(tagger, *computed(lm, TEXT, start), text=TEXT)
     assert [(e.label, e.start, e.end) for e in found] == [(e.label, e.start, e.end) for e in wanted]
     assert [e.score for e in found] == pytest.approx([e.score for e in wanted], abs=0.02)
 
@@ -101,25 +101,25 @@ def with_nan(states):
 def test_states_that_do_not_fit_are_refused_in_one_sentence(forward, message):
     tagger, ids, states, _ = forward
     with pytest.raises(ValueError, match=message) as caught:
-        tagger.from_states(*WRONG[message](ids, states))
+        from_states(tagger, *WRONG[message](ids, states))
     assert "\n" not in str(caught.value)
 
 
 def test_pieces_that_do_not_spell_the_text_are_refused(forward):
     tagger, ids, states, _ = forward
     with pytest.raises(ValueError, match="they differ from character 1 on"):
-        tagger.from_states(ids, states, text=" Bob left.")
+        from_states(tagger, ids, states, text=" Bob left.")
 
 
 def test_a_tagger_that_reads_both_ways_takes_no_states(documents, tiny_lm, forward):
     tagger = Tagger(f"unmasked:{tiny_lm('llama', sentinel=True)}", "linear", epochs=1).fit(documents, seed=1)
     with pytest.raises(ValueError, match="a causal LM that reads forward, and it has none"):
-        tagger.from_states(*forward[1:3])
+        from_states(tagger, *forward[1:3])
 
 
 def test_files_of_both_forms_are_read(forward, tmp_path):
     tagger, ids, states, lm = forward
-    wanted = tagger.from_states(ids, states)
+    wanted = from_states(tagger, ids, states)
     own = {"token_ids": torch.tensor(ids)} | {f"layer.{n}": s.clone() for n, s in states.items()}
     save_file(own, tmp_path / "own.safetensors", {"text": TEXT, "weights": tagger.encoder().weights()})
     last = before_norm(lm, ids)  # as vLLM gives it
@@ -156,7 +156,7 @@ def test_the_command_reads_the_file(forward, tmp_path, capsys, documents):
     assert main([*command, str(tmp_path / "all.safetensors")]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["text"] == TEXT
-    assert found["entities"] == [e.to_dict() for e in tagger.from_states(ids, states)]
+    assert found["entities"] == [e.to_dict() for e in from_states(tagger, ids, states)]
     assert main([*command, str(tmp_path / "few.safetensors"), "--state-layers", "0,1"]) == 1
     assert "no states of layer 2, which the tagger reads; there are 0, 1" in capsys.readouterr().err
 

@@ -5,8 +5,10 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from boustro import Tagger
+from boustro.apps.live.states import answer_vectors, from_states, word_vectors
+from boustro.apps.live.stream import Live
+from boustro.apps.live.watch import Watch
 from boustro.encoders.outside import PieceStates, forward_lm
-from boustro.tasks.states import answer_vectors, word_vectors
 from boustro.types import Sentence
 from labelled import DATA
 
@@ -90,7 +92,7 @@ def test_the_text_is_the_same_and_the_entities_those_of_one_reading(watched, how
     plain = model.generate(**prompt, **options)
     torch.manual_seed(5)
     hooks = count_hooks(model)
-    with tagger.watch(model, delay=None) as seen:
+    with Watch(tagger, model, delay=None) as seen:
         written = model.generate(**prompt, **options)
     assert torch.equal(plain, written)
     assert count_hooks(model) == hooks
@@ -109,7 +111,7 @@ def test_the_text_is_the_same_and_the_entities_those_of_one_reading(watched, how
 def test_events_come_while_it_writes_and_are_those_of_the_stream(watched):
     tagger, model, tokenizer = watched
     told, prompt = [], given(tokenizer)
-    with tagger.watch(model, delay=2, every=3, on_event=lambda n, event: told.append((n, event))) as seen:
+    with Watch(tagger, model, delay=2, every=3, on_event=lambda n, event: told.append((n, event))) as seen:
         written = model.generate(**prompt, max_new_tokens=40, eos_token_id=None, pad_token_id=0)
     for number, row in enumerate(written):
         assert [event for n, event in told if n == number] == seen[number].events
@@ -120,7 +122,7 @@ def test_events_come_while_it_writes_and_are_those_of_the_stream(watched):
         chosen = torch.stack([states[layer][0] for layer in lm.layers], 1)
         pieces = PieceStates(lm, chosen[start - 1])
         text = pieces.add(real[start:].tolist(), chosen[start:]) + pieces.end()
-        live = tagger.live(2, states=pieces)
+        live = Live(tagger, 2, states=pieces)
         final = [e for e in [*live.feed(text), *live.end()] if e.kind == "final"]
         assert places(seen[number].entities) == places(final)
         assert seen[number].safe == len(text)
@@ -134,7 +136,7 @@ def test_a_text_that_ends_by_itself_ends_there(watched):
     end = int(free[0, columns + 10])
     options = {"max_new_tokens": 30, "eos_token_id": end, "pad_token_id": 70}
     ends, model.generation_config.eos_token_id = model.generation_config.eos_token_id, end
-    with tagger.watch(model, delay=None) as seen:
+    with Watch(tagger, model, delay=None) as seen:
         written = model.generate(**prompt, **options)
     model.generation_config.eos_token_id = ends
     length = written[0, columns:].tolist().index(end)
@@ -146,13 +148,13 @@ def test_a_text_that_ends_by_itself_ends_there(watched):
 def test_the_prompt_is_tagged_where_asked(watched):
     tagger, model, tokenizer = watched
     prompt = given(tokenizer)
-    with tagger.watch(model, delay=None, prompt=True) as seen:
+    with Watch(tagger, model, delay=None, prompt=True) as seen:
         model.generate(**prompt, max_new_tokens=2)
     for number, mask in enumerate(prompt["attention_mask"]):
         ids = prompt["input_ids"][number][mask.bool()]
         with torch.inference_mode():
             states = model(ids[None], output_hidden_states=True).hidden_states
-        found = tagger.from_states(ids.tolist(), {n: layer[0] for n, layer in enumerate(states)})
+        found = from_states(tagger, ids.tolist(), {n: layer[0] for n, layer in enumerate(states)})
         assert places(seen[number].prompt_entities) == places(found)
 
 
@@ -161,7 +163,7 @@ def test_a_cache_that_others_see_stays_as_it_is(watched):
     prompt = given(tokenizer)
     options = {"max_new_tokens": 5, "eos_token_id": None, "pad_token_id": 0, "return_dict_in_generate": True}
     plain = model.generate(**prompt, **options)
-    with tagger.watch(model, delay=None) as seen:
+    with Watch(tagger, model, delay=None) as seen:
         written = model.generate(**prompt, **options)
     name = next(name for name in ("past_key_values", "cache") if written.get(name) is not None)
     assert written[name].get_seq_length() == plain[name].get_seq_length()
@@ -178,7 +180,7 @@ REFUSED = {
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_cannot_be_followed_is_refused_before_anything_is_written(watched, what):
     tagger, model, tokenizer = watched
-    with tagger.watch(model) as seen, pytest.raises(ValueError, match=what):
+    with Watch(tagger, model) as seen, pytest.raises(ValueError, match=what):
         model.generate(**given(tokenizer), max_new_tokens=3, **REFUSED[what])
     assert not len(seen)
     assert "generate" not in vars(model)
@@ -187,7 +189,7 @@ def test_what_cannot_be_followed_is_refused_before_anything_is_written(watched, 
 def test_another_model_is_refused(watched, tiny_lm):
     other = AutoModelForCausalLM.from_pretrained(tiny_lm("llama", seed=4, sentinel=True))
     with pytest.raises(ValueError, match="the tagger was trained on"):
-        watched[0].watch(other)
+        Watch(watched[0], other)
     third = AutoModelForCausalLM.from_pretrained(tiny_lm("qwen3", sentinel=True))
     with pytest.raises(ValueError, match="the tagger was trained on"):
-        watched[0].watch(third)
+        Watch(watched[0], third)

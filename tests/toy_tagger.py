@@ -42,9 +42,6 @@ class ToyTagger:
         found += [("PER", m) for m in re.finditer(rf"(?<!\w){DOUBTFUL}(?=\s+said(?!\w))", text)]
         return sorted(Entity(label, *m.span(), m[0], 0.9) for label, m in found)
 
-    def live(self, delay: int | None = 8) -> "ToyLive":
-        return ToyLive(self, delay)
-
 
 class ToyLive:
     """Final with `delay` words behind; a word is one when white space follows."""

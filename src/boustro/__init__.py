@@ -13,6 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from boustro.apps.batch.predictor import Predictor as Predictor
+    from boustro.apps.live.states import from_states as from_states
+    from boustro.apps.live.stream import Live as Live
+    from boustro.apps.live.watch import Watch as Watch
+    from boustro.apps.runtime.opening import load as load
     from boustro.encoders.spec import load_encoder as load_encoder
     from boustro.generation.both_ends.infiller import Filled as Filled
     from boustro.generation.both_ends.infiller import Infiller as Infiller
@@ -21,7 +25,6 @@ if TYPE_CHECKING:
     from boustro.metrics.labels import LabelScore as LabelScore
     from boustro.metrics.questions import AnswerScore as AnswerScore
     from boustro.metrics.spans import SpanScore as SpanScore
-    from boustro.tasks import load as load
     from boustro.tasks.answers import Answer as Answer
     from boustro.tasks.answers import Entities as Entities
     from boustro.tasks.answers import Label as Label
@@ -57,10 +60,13 @@ _HOMES = {
     "Result": "boustro.generation.writer",
     "Writer": "boustro.generation.writer",
     "Predictor": "boustro.apps.batch.predictor",
+    "from_states": "boustro.apps.live.states",
+    "Live": "boustro.apps.live.stream",
+    "Watch": "boustro.apps.live.watch",
+    "load": "boustro.apps.runtime.opening",
     "LabelScore": "boustro.metrics.labels",
     "AnswerScore": "boustro.metrics.questions",
     "SpanScore": "boustro.metrics.spans",
-    "load": "boustro.tasks",
     "Entities": "boustro.tasks.answers",
     "Label": "boustro.tasks.answers",
     "read_data": "boustro.tasks.data",

@@ -254,36 +254,6 @@ def task_of(folder: str | Path) -> str:
     return next((name for name, entry in TASKS.items() if entry.folder == kind), DEFAULT_TASK)
 
 
-def load(
-    folder: str | Path,
-    *,
-    revision: str | None = None,
-    encoder: str | None = None,
-    cache: bool | str | Path = True,
-    device: str | None = None,
-) -> "Task[Any, Any]":
-    """Open a folder that `boustro fit` or `save` wrote, whatever its task, or one of the Hugging Face Hub by its name.
-
-    Args:
-        folder: A folder, or owner/name on the Hub.
-        revision: A branch, tag or commit of the Hub.
-        encoder: Where the encoder is now, if it has moved.
-        cache: As for `Tagger`.
-        device: As for `Tagger`.
-
-    Raises as `Tagger.from_pretrained`, and `ValueError` for a folder of another kind.
-    """
-    from boustro.tasks.hub import download
-
-    place = download(folder, revision)
-    kind = kind_of(place)
-    if kind == EXPORT:
-        return import_module("boustro.apps.runtime.opening").open_model(place, encoder=encoder, device=device)
-    if kind is not None and kind not in {entry.folder for entry in TASKS.values()}:
-        raise ValueError(f"{folder}: a folder of the kind {kind}, which boustro fit did not write; it cannot predict")
-    return task_class(task_of(place)).from_pretrained(place, encoder=encoder, cache=cache, device=device)
-
-
 def read_examples(
     task: "type[Task[Any, Any]] | Task[Any, Any]", data: Path, options: "DataOptions", training: bool = False
 ) -> list[Sentence]:

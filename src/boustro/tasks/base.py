@@ -364,6 +364,7 @@ class Task(Contract[Input, Result]):
         encoder: str | None = None,
         cache: bool | str | Path = True,
         device: str | None = None,
+        given_states: bool = False,
     ) -> Self:
         """Open a saved folder, or a folder of the hub by its name.
 
@@ -372,6 +373,8 @@ class Task(Contract[Input, Result]):
             revision: A branch, tag or commit of the hub.
             encoder: Where the encoder is now, if it has moved.
             cache, device: As for the constructor.
+            given_states: The weights of a causal LM are not loaded: its states will be given (`boustro.from_states`,
+                `boustro.Watch`).
 
         Raises `FileNotFoundError` or `ValueError` when the folder is missing, incomplete, damaged or of another task,
         or when the LMs are not the ones that the head was trained on.
@@ -382,7 +385,8 @@ class Task(Contract[Input, Result]):
 
         made, folder = object.__new__(cls), download(path, revision)
         where: dict[str, Any] = {"encoder": encoder, "cache": cache, "device": device}
-        made.fitted = cls.open_former(folder, **where) or load_fitted(cls, folder, **where)
+        former = None if given_states else cls.open_former(folder, **where)
+        made.fitted = former or load_fitted(cls, folder, given_states=given_states, **where)
         return made
 
     def read_answers(self, outputs: Sequence[Any], examples: Sequence[Any]) -> list[Answer]:

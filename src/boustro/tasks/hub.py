@@ -14,8 +14,6 @@ from pathlib import Path
 from boustro.errors import reason
 from boustro.store import MANIFEST, open_folder
 from boustro.tasks import TASKS, task_of
-from boustro.tasks.card import local_models
-from boustro.tasks.saved import read_config
 
 HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
@@ -45,6 +43,9 @@ def upload(
     a missing token, `OSError` when the Hub refuses.
     """
     from huggingface_hub import HfApi, get_token
+
+    from boustro.tasks.card import local_models
+    from boustro.tasks.saved import read_config
 
     folder = Path(folder)
     manifest = open_folder(folder, TASKS[task_of(folder)].folder, verify=True)

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
-from boustro.apps.live.events import DELAY, MOST_DELAY, WAIT
 from boustro.given import as_sentence, as_sentences
 from boustro.heads.registry import head_class
 from boustro.options import OptionError, Recall, check_options
@@ -33,14 +32,11 @@ from boustro.tasks.mentions import replace_mentions
 from boustro.tasks.plan import Plan
 from boustro.tasks.recall import RecallPromise, Watch
 from boustro.tasks.render import as_html, as_terminal, as_text, word_entities
-from boustro.tasks.states_task import StatesTask
 from boustro.text.scripts import join_words
 from boustro.text.words import split_text
 from boustro.types import Sentence
 
 if TYPE_CHECKING:
-    from boustro.apps.live.sources import States
-    from boustro.apps.live.stream import Live
     from boustro.heads.dropout import WordDropout
 
 PROMISE = "promise"
@@ -48,7 +44,7 @@ PROMISE = "promise"
 ALONE = "training sentences without a document, whose mentions are not pooled"
 
 
-class Tagger(StatesTask):
+class Tagger(Task[str, Entities]):
     """A frozen encoder and a trained head that finds entities, or labels every word.
 
     Args:
@@ -167,7 +163,7 @@ class Tagger(StatesTask):
     ) -> Taught:
         """As `Contract.training_inputs`; with `memory`, all of these sentences are remembered (`features.memory`)."""
         if plan.config.live:
-            from boustro.apps.live.cut import cut_inputs
+            from boustro.features.cut import cut_inputs
 
             taught = super().training_inputs(plan, labelling, examples, unread, seed)
             read = plan.reader.encoder(), plan.reader.reading.context
@@ -273,36 +269,6 @@ class Tagger(StatesTask):
         if self._watch and self.promise and (warning := self._watch.warning(self.promise)):
             found[warning] = round(self._watch.expected)
         return found
-
-    def live(self, delay: int | None = DELAY, *, wait: int = WAIT, states: "States | None" = None) -> "Live":
-        """Tag one text as it arrives, see `boustro.apps.live`.
-
-        Args:
-            delay: How many words must follow a word before its tag is final; `None` lets nothing be final before the
-                end, which then gives what `predict` gives.
-            wait: How many words must follow an entity before it is told provisionally; 0 tells it at once, and
-                revises it more often.
-            states: What gives the vectors of the first LM, where it has read the text already; by default the LM.
-
-        Raises `ValueError` before `fit`, for numbers below 0 or above 256, and for a tagger whose answers need the
-        whole text: with `share_evidence`, or with a promise of recall.
-        """
-        if delay is not None and not (type(delay) is int and 0 <= delay <= MOST_DELAY):
-            raise ValueError(
-                f"delay is {delay!r}: give a number of words from 0 to {MOST_DELAY}, or None to wait for the end"
-            )
-        if not (type(wait) is int and 0 <= wait <= MOST_DELAY):
-            raise ValueError(f"wait is {wait!r}: give a number of words from 0 to {MOST_DELAY}")
-        from boustro.apps.live.stream import Live
-
-        fitted = self.fitted
-        if delay is not None and self.config.share_evidence != "off":
-            raise ValueError(
-                "this tagger cannot stream: mentions vote in the whole text (share_evidence); give delay=None"
-            )
-        if delay is not None and self.recall is not None:
-            raise ValueError("this tagger cannot stream: a promise of recall is for whole texts; give delay=None")
-        return Live(fitted, delay, self.predict, states, wait)
 
     def result(self, answer: InputAnswer[str]) -> Entities:
         """Entities over the characters of the text, in order; their scores are the geometric mean of their tags'.

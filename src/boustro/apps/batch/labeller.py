@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from boustro.apps.batch.csv_rows import csv_rows
 from boustro.apps.batch.each import answer_each
 from boustro.apps.batch.rows import Row
-from boustro.apps.runtime.opening import open_model
+from boustro.apps.runtime.opening import load
 from boustro.errors import reason
 from boustro.output import as_json
 from boustro.store import content_fingerprint, kind_of, open_folder
@@ -84,7 +84,7 @@ class Labeller:
     def model(self) -> Task[Any, Any]:
         """The folder, opened."""
         own = self.opened
-        found: Any = open_model(own.folder, encoder=own.encoder, cache=own.cache, device=own.device)
+        found: Any = load(own.folder, encoder=own.encoder, cache=own.cache, device=own.device)
         found = found if own.share_evidence is None else found.with_evidence(own.share_evidence)
         return found if own.recall is None else found.with_recall(own.recall)
 

@@ -20,12 +20,15 @@ __all__ = ["DELAY", "predict_live"]
 
 def predict_live(opened: Opened, file: str, delay: int, run: RunOptions) -> None:
     """See `boustro.apps.cli.commands.predict`; `ValueError` for what cannot stream, and for bytes that are no text."""
+    from boustro.apps.live.stream import Live
+    from boustro.tasks.tagger import Tagger
+
     check_input(file)
     with only_errors(run.quiet):
         model: Any = Labeller(opened, Shown("jsonl")).model
-        if not hasattr(model, "live"):
+        if not isinstance(model, Tagger):
             raise OptionError(f"--live is for taggers, and this is a {type(model).__name__}; leave it out")
-        live = model.live(delay)
+        live = Live(model, delay)
     with open_binary(Path(file)) as stream:
         for chunk in _texts(stream, file):
             for event in live.feed(chunk):

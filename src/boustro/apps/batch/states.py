@@ -17,14 +17,16 @@ def predict_states(
     opened: Opened, files: Sequence[Path], layers: str | None, form: str | None, out: Path | None, run: RunOptions
 ) -> None:
     """See `boustro.apps.cli.commands.predict`; `layers` are numbers, such as 4,9,14."""
+    from boustro.tasks.tagger import Tagger
+
     kind: Any = task_class(task_of(opened.folder))
-    if not hasattr(kind, "from_states"):
+    if not issubclass(kind, Tagger):
         raise OptionError(f"--states is for taggers, and this is a {kind.__name__}; leave it out")
     if out is not None or form not in (None, *FORMS):
         raise OptionError(f"--states prints its answers as {', '.join(FORMS)}; redirect them to a file")
     if layers is not None and not all(number.strip().isdigit() for number in layers.split(",")):
         raise OptionError(f"--state-layers {layers}: expected numbers of layers, such as 4,9,14")
-    from boustro.tasks.states import answer_states, read_states
+    from boustro.apps.live.states import answer_states, read_states
 
     numbers = None if layers is None else [int(number) for number in layers.split(",")]
     with only_errors(run.quiet):

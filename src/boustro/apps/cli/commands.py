@@ -157,7 +157,7 @@ def evaluate(
         share_evidence: As for boustro predict.
         encoder: Where the encoder is now, if it has moved.
     """
-    from boustro.apps.runtime.opening import open_model
+    from boustro.apps.runtime.opening import load
     from boustro.tasks.calibrate import calibration
 
     with only_errors(run.quiet):
@@ -165,7 +165,7 @@ def evaluate(
         kind = task_class(task_of(folder))
         _refuse_of_taggers(kind, recall, share_evidence)
         sentences = read_examples(kind, data, reading)
-        model: Any = open_model(folder, encoder=encoder, cache=run.cache, device=run.device)
+        model: Any = load(folder, encoder=encoder, cache=run.cache, device=run.device)
         print_notices(model.unknown_labels(sentences))
         model = model if share_evidence is None else model.with_evidence(share_evidence)
         model = model if recall is None else model.with_recall(recall)

@@ -28,6 +28,7 @@ except ImportError as error:
     ) from error
 
 from boustro import __version__
+from boustro.apps.live.stream import Live
 from boustro.choose import suggestion
 from boustro.options import OptionError, Recall
 from boustro.tasks.tagger import Tagger
@@ -83,9 +84,9 @@ class BoustroRecognizer(EntityRecognizer):
         return self.results(self.tagger.predict(text), entities)
 
     def live(self, delay: int | None = 8, entities: Collection[str] = ()) -> "LiveRecognizer":
-        """Finds the same in one text that arrives in chunks; `delay` as `Tagger.live` has it.
+        """Finds the same in one text that arrives in chunks; `delay` as `Live` has it.
 
-        Raises what `Tagger.live` raises for a tagger that cannot.
+        Raises what `Live` raises for a tagger that cannot.
         """
         return LiveRecognizer(self, delay, entities)
 
@@ -111,7 +112,7 @@ class LiveRecognizer:
 
     def __init__(self, recognizer: BoustroRecognizer, delay: int | None, entities: Collection[str]) -> None:
         self._recognizer, self._entities = recognizer, entities
-        self._live = recognizer.tagger.live(delay=delay)
+        self._live = Live(recognizer.tagger, delay)
 
     @property
     def safe(self) -> int:

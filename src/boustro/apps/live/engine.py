@@ -17,12 +17,10 @@ import torch
 from torch import Tensor
 
 from boustro.apps.live.decoding import make_decoder
-from boustro.apps.live.distance import ALL, encode_distances
-from boustro.apps.live.rows import Row, Words
 from boustro.apps.live.segment import Word
-from boustro.apps.live.sources import States
 from boustro.apps.live.tracks import Found, Track
-from boustro.apps.live.vectors import Vectors
+from boustro.encoders.arriving import Row, States, Vectors, Words
+from boustro.heads.sides import ALL, encode_distances
 
 BLOCK_WORDS = 512
 """Words of the rows that are read at once; one row at least."""

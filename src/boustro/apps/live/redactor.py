@@ -5,13 +5,13 @@
         print(redactor.feed(chunk).text, end="")
     print(redactor.end().text)                   # "[PER_1] flew to [LOC_1]."
 
-Text is released up to where `tagger.live` promises that no other entity will begin or end (`live.safe`), and an entity
+Text is released up to where a `Live` promises that no other entity will begin or end (`live.safe`), and an entity
 only once it is final, as a whole, as what is written in its place. Where the tagger breaks its promise, `Contradiction`
 is raised and no more is released. What the tagger does not find is released: that is its recall, which nothing here
 changes.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -32,8 +32,8 @@ class Found(Protocol):
     score: float | None
 
 
-class Live(Protocol):
-    """A tagger that reads a text as it arrives, see `Tagger.live`."""
+class Reading(Protocol):
+    """A tagger that reads a text as it arrives, see `live.stream.Live`."""
 
     @property
     def safe(self) -> int:
@@ -85,11 +85,12 @@ class Redactor:
     """Releases a text without its entities, as early as its tagger is sure of them.
 
     Args:
-        tagger: A `Tagger`, or anything with `types` and `live(delay)`.
+        tagger: A `Tagger`, or anything with `types` that `live` takes.
         delay: Words after an entity that are read before it is final; `None` waits for the end.
         labels: Labels of the entities that are left out. By default all that the tagger has.
         write: mask ([PER_1]), label ([PER]) or event (nothing; `Released.redactions` tells of it).
         masks: Those of the conversation, where others of its texts have been masked.
+        live: Begins to read a text, by the tagger and the delay; by default `Live`.
 
     Raises `OptionError` for a label that the tagger does not have.
     """
@@ -102,11 +103,14 @@ class Redactor:
         labels: Collection[str] | None = None,
         write: Written = "mask",
         masks: Masks | None = None,
+        live: Callable[[Any, int | None], Reading] | None = None,
     ) -> None:
+        if live is None:
+            from boustro.apps.live.stream import Live as live
         self.labels = check_labels(labels, tagger.types)
         self.masks = masks or Masks(tagger.types)
         self.write: Written = write
-        self._live: Live = tagger.live(delay=delay)
+        self._live = live(tagger, delay)
         self._text, self._at = "", 0  # what is not released, and where it begins
         self._surrogate = ""
         self._found: list[Region] = []

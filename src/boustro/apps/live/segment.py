@@ -12,8 +12,8 @@ sentence ends.
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from boustro.encoders.arriving import Word
 from boustro.text.scripts import UNSPACED
 from boustro.text.words import EXTENDERS, LINE_BREAKS, ends_sentence, word_end
 
@@ -23,17 +23,6 @@ BREAK = re.compile(rf"[\s{UNSPACED}]|[^\w{EXTENDERS}\-/.,:&@_’']")  # without 
 SPACE = re.compile(r"\s")
 SINGLE = re.compile(rf"[{UNSPACED}]")
 WORDLIKE = re.compile(rf"[\w{EXTENDERS}]")
-
-
-class Word(NamedTuple):
-    """A word of a stream: its characters `[start, end)` of the whole text, whether white space stands before it in
-    running text, and whether it begins a sentence."""
-
-    text: str
-    start: int
-    end: int
-    space: bool
-    begins: bool
 
 
 class Characters:

@@ -1,6 +1,6 @@
 """Tagging of text as it arrives.
 
-    live = tagger.live(delay=8)                     words of right context before a tag is final
+    live = boustro.Live(tagger, delay=8)            words of right context before a tag is final
     for chunk in chunks:                            any split of the text
         for event in live.feed(chunk): …            provisional, revised, final
     for event in live.end(): …
@@ -10,19 +10,18 @@ before the end, the whole text is; `end` then gives what `predict` gives. What b
 text was split, but for the last bits of sums.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from boustro.apps.live.engine import Engine
-from boustro.apps.live.events import DELAY, WAIT, Event, Standing
+from boustro.apps.live.events import DELAY, MOST_DELAY, WAIT, Event, Standing
 from boustro.apps.live.segment import Characters, Segmenter
-from boustro.apps.live.sources import LEFT_WORDS, States
 from boustro.apps.live.tracks import Found
+from boustro.encoders.arriving import LEFT_WORDS, States
 from boustro.types import Entity
 
 
 class Live:
-    """One text; `Tagger.live` makes it.
+    """One text.
 
     Attributes:
         delay: Words of right context before a tag is final; `None` where nothing is final before the end.
@@ -30,17 +29,37 @@ class Live:
     """
 
     def __init__(
-        self,
-        fitted: Any,
-        delay: int | None,
-        predict: Callable[[str], list[Entity]],
-        states: States | None = None,
-        wait: int = WAIT,
+        self, tagger: Any, delay: int | None = DELAY, *, wait: int = WAIT, states: States | None = None
     ) -> None:
-        """`predict` tags a whole text; see `Tagger.live`."""
+        """Tag one text as it arrives.
+
+        Args:
+            tagger: A trained `Tagger`.
+            delay: How many words must follow a word before its tag is final; `None` lets nothing be final before the
+                end, which then gives what `predict` gives.
+            wait: How many words must follow an entity before it is told provisionally; 0 tells it at once, and
+                revises it more often.
+            states: What gives the vectors of the first LM, where it has read the text already; by default the LM.
+
+        Raises `ValueError` before `fit`, for numbers below 0 or above 256, and for a tagger whose answers need the
+        whole text: with `share_evidence`, or with a promise of recall.
+        """
+        if delay is not None and not (type(delay) is int and 0 <= delay <= MOST_DELAY):
+            raise ValueError(
+                f"delay is {delay!r}: give a number of words from 0 to {MOST_DELAY}, or None to wait for the end"
+            )
+        if not (type(wait) is int and 0 <= wait <= MOST_DELAY):
+            raise ValueError(f"wait is {wait!r}: give a number of words from 0 to {MOST_DELAY}")
+        fitted = tagger.fitted
+        if delay is not None and tagger.config.share_evidence != "off":
+            raise ValueError(
+                "this tagger cannot stream: mentions vote in the whole text (share_evidence); give delay=None"
+            )
+        if delay is not None and tagger.recall is not None:
+            raise ValueError("this tagger cannot stream: a promise of recall is for whole texts; give delay=None")
         self.delay, self.safe, self._wait = delay, 0, wait
         self._engine = Engine(fitted, DELAY if delay is None else delay, states)
-        self._predict = predict
+        self._predict = tagger.predict
         self._characters, self._segmenter, self._standing = Characters(), Segmenter(), Standing()
         self._text, self._base = "", 0
         self._ended = False
@@ -119,7 +138,7 @@ class Live:
 
     def _refuse_ended(self) -> None:
         if self._ended:
-            raise ValueError("this stream has ended; tagger.live() begins another")
+            raise ValueError("this stream has ended; Live(tagger) begins another")
 
     def _provisional(self, done: list[Found]) -> list[Entity]:
         """What stands where nothing is final: all that the engine takes for final, and what is pending there."""

@@ -5,9 +5,10 @@
     tagger.predict("Ada Brandt flew to Port Lisse.")
 
 What `load` gives is the task's own class, such as `boustro.Tagger`, with the same `predict`; only what computes vectors
-and scores is another. Trained folders are opened too, with torch, so that whatever takes a folder calls `open_model`.
+and scores is another. Trained folders are opened too, with torch, and folders of the Hugging Face Hub: this is
+`boustro.load`, which whatever takes a folder calls.
 """
 
-from boustro.apps.runtime.opening import load, open_model
+from boustro.apps.runtime.opening import load
 
-__all__ = ["load", "open_model"]
+__all__ = ["load"]

@@ -31,6 +31,7 @@ from boustro.features.reader import Reader
 from boustro.store import kind_of, read_folder, read_json
 from boustro.tasks import EXPORT, TASKS, task_class, task_of
 from boustro.tasks.fitted import Fitted
+from boustro.tasks.hub import download
 from boustro.tasks.labellings import open_labelling
 from boustro.tasks.plan import Plan
 
@@ -62,21 +63,40 @@ class GraphReader(Reader):
         return self._loaded[cached]
 
 
-def open_model(folder: str | Path, **how: Any) -> Any:
-    """A trained folder or an exported one, as the class of its task; `how` is for `Task.from_pretrained`.
+def load(
+    folder: str | Path,
+    *,
+    revision: str | None = None,
+    encoder: str | None = None,
+    cache: bool | str | Path = True,
+    device: str | None = None,
+) -> Any:
+    """Open a folder that `boustro fit`, `save` or `boustro export` wrote, whatever its task, as the class of its task.
 
-    An exported folder has its encoder with it and runs on the processor. Raises as `from_pretrained` and `load`.
+    Args:
+        folder: A folder, or owner/name on the Hugging Face Hub.
+        revision: A branch, tag or commit of the Hub.
+        encoder: Where the encoder is now, if it has moved.
+        cache: As for `Tagger`.
+        device: As for `Tagger`.
+
+    An exported folder has its encoder with it and runs on the processor, with onnxruntime. Raises as
+    `Tagger.from_pretrained`, and `ValueError` for a folder of another kind.
     """
-    if kind_of(folder) != EXPORT:
-        return task_class(task_of(folder)).from_pretrained(folder, **how)
-    if how.get("encoder") is not None:
-        raise ValueError(f"{folder}: an exported folder has its encoder with it; leave --encoder out")
-    if how.get("device") not in (None, "cpu", "auto"):
-        raise ValueError(f"{folder}: an exported folder runs on the processor; leave --device out")
-    return load(folder)
+    path = download(folder, revision)
+    kind = kind_of(path)
+    if kind == EXPORT:
+        if encoder is not None:
+            raise ValueError(f"{folder}: an exported folder has its encoder with it; leave --encoder out")
+        if device not in (None, "cpu", "auto"):
+            raise ValueError(f"{folder}: an exported folder runs on the processor; leave --device out")
+        return load_exported(path)
+    if kind is not None and kind not in {entry.folder for entry in TASKS.values()}:
+        raise ValueError(f"{folder}: a folder of the kind {kind}, which boustro fit did not write; it cannot predict")
+    return task_class(task_of(path)).from_pretrained(path, encoder=encoder, cache=cache, device=device)
 
 
-def load(folder: str | Path) -> Any:
+def load_exported(folder: str | Path) -> Any:
     """An exported folder as the class of its task.
 
     Raises `FileNotFoundError` where there is none, `ValueError` for a damaged or forged one, `ImportError` without

@@ -125,7 +125,7 @@ class Left(Exception):
 
 
 def read_words(given: Mapping[str, str]) -> tuple[int | None, int]:
-    """`delay` and `wait` as an address has them, see `Tagger.live`; the delay `all` waits for the end.
+    """`delay` and `wait` as an address has them, see `Live`; the delay `all` waits for the end.
 
     Raises `Refused` for what is no number.
     """

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from boustro.apps.runtime.opening import open_model as open_folder
+from boustro.apps.runtime.opening import load
 from boustro.apps.serve.served import Answered, Served
 from boustro.tasks.base import Task
 from boustro.tasks.tagger import Tagger
@@ -43,7 +43,11 @@ class ServedTask(Served):
         return made
 
     def live(self, delay: int | None, wait: int = 2) -> Any:
-        return self.model.live(delay, wait=wait) if isinstance(self.model, Tagger) else super().live(delay, wait)
+        if not isinstance(self.model, Tagger):
+            return super().live(delay, wait)
+        from boustro.apps.live.stream import Live
+
+        return Live(self.model, delay, wait=wait)
 
     def with_explanation(self) -> Served:
         self.model.refuse_exported("does not say what decided its answers")
@@ -67,4 +71,4 @@ class ServedTask(Served):
 
 def open_model(name: str, folder: Path, device: str | None = None, encoder: str | None = None) -> Served:
     """Load a folder; raises as the `from_pretrained` of its class."""
-    return ServedTask(name, open_folder(folder, encoder=encoder, cache=False, device=device))
+    return ServedTask(name, load(folder, encoder=encoder, cache=False, device=device))

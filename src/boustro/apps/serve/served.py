@@ -49,7 +49,7 @@ class Served(ABC):
         raise ValueError(f"recall is for entities; {self.name} is a model of the task {self.task}")
 
     def live(self, delay: int | None, wait: int = 2) -> Any:
-        """One text that is tagged as it arrives, see `Tagger.live`; `ValueError` where it cannot be."""
+        """One text that is tagged as it arrives, see `Live`; `ValueError` where it cannot be."""
         raise ValueError(f"{self.name} is a model of the task {self.task}, which needs the whole text")
 
     def with_explanation(self) -> "Served":

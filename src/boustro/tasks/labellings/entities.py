@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from boustro.apps.live.distance import ALL, encode_distances
+from boustro.heads.sides import ALL, encode_distances
 from boustro.heads.span.decoding import FoundSpan, Gold
 from boustro.metrics.score import Score
 from boustro.metrics.spans import extract_spans, score_entities
@@ -25,7 +25,7 @@ class EntityLabelling(Labelling):
     units = EntityUnits()
 
     def __init__(self, scheme: Any, labels: Sequence[str], live: bool = False) -> None:
-        """`live` heads are told how far each word was read on (`live.distance`); whole text is read to its end."""
+        """`live` heads are told how far each word was read on (`heads.sides`); whole text is read to its end."""
         super().__init__(scheme, labels)
         self.live = live
 

@@ -28,7 +28,7 @@ from boustro.encoders.lm import LMEncoder
 from boustro.encoders.outside import PieceStates, forward_lm
 from boustro.errors import shorten
 from boustro.models.final_norm import final_norm
-from boustro.tasks.answers import InputAnswer
+from boustro.tasks.answers import Entities, InputAnswer
 from boustro.text.tokenizers import num_ids
 
 IDS, STACKED, LAYER = "token_ids", "hidden_states", "layer."
@@ -89,8 +89,32 @@ def read_states(path: str | Path, layers: Sequence[int] | None = None) -> GivenS
     return GivenStates(pieces=tensors[IDS].tolist(), layers=found, unnormed=stacked, **known)
 
 
+def from_states(
+    tagger: Any,
+    pieces: Sequence[int],
+    states: Mapping[int, Any],
+    text: str | None = None,
+    name: str = "the states given",
+) -> Entities:
+    """The entities of a text whose pieces an LM has read already, such as in vLLM or llama.cpp.
+
+    Args:
+        tagger: A trained `Tagger`.
+        pieces: (P,) ids, with the start piece where the LM has one.
+        states: By the number of the layer, (P, D) each: 0 is the embeddings, k the states after k blocks, the last
+            one after the final norm. Of every layer that the tagger reads.
+        text: What the pieces spell, to be sure.
+        name: For messages.
+
+    What else the tagger reads, such as a backward LM, is computed here. Raises `ValueError` where there is no LM that
+    reads forward, where layers are missing, for states of another width, with NaN or infinities or far from those of
+    training, for pieces of another vocabulary, that do not begin with the start piece, or that do not spell the text.
+    """
+    return tagger.result(answer_states(tagger, GivenStates(pieces=pieces, layers=states, text=text, name=name)))
+
+
 def answer_states(tagger: Any, given: GivenStates) -> InputAnswer[str]:
-    """The answer of a tagger for the text that pieces spell, from their states. Raises as `Tagger.from_states`."""
+    """The answer of a tagger for the text that pieces spell, from their states. Raises as `from_states`."""
     lm = forward_lm(tagger.encoder())
     states = PieceStates(lm)
     stacked = checked_states(lm, given)

@@ -2,7 +2,7 @@
 
 Every sentence is read in three ways: whole; with no word behind each word; with 1, 2, 4, 8 or 16 words behind, which is
 drawn once. Each time that it is learned from, one of the three is drawn (`heads.versions`). A word is read as `live`
-reads a word that becomes final, and the head is told how many words are behind it (`live.distance`). So one head serves
+reads a word that becomes final, and the head is told how many words are behind it (`heads.sides`). So one head serves
 every delay.
 """
 
@@ -10,13 +10,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from boustro.apps.live.distance import ALL, encode_distances
-from boustro.apps.live.rows import Row, Words
-from boustro.apps.live.segment import Word
-from boustro.apps.live.vectors import Vectors
+from boustro.encoders.arriving import Row, Vectors, Word, Words
 from boustro.encoders.base import Encoder
 from boustro.encoders.windows import group_numbers
 from boustro.heads.inputs import Inputs
+from boustro.heads.sides import ALL, encode_distances
 from boustro.heads.versions import Versions
 from boustro.progress import Progress
 from boustro.text.alignment import guess_spaces

@@ -1,6 +1,6 @@
 """A tagger over the LM that is writing: it reads the states that `model.generate` computes, and computes none again.
 
-    with tagger.watch(model, delay=8) as seen:
+    with boustro.Watch(tagger, model, delay=8) as seen:
         model.generate(**prompt, max_new_tokens=200, streamer=streamer)
     seen[0].entities                    of the first text that was written; seen[0].prompt is what it goes on from
 
@@ -21,12 +21,13 @@ import torch
 from torch import Tensor
 from transformers import StoppingCriteria, StoppingCriteriaList
 
-from boustro.apps.live.events import Event
+from boustro.apps.live.events import DELAY, EVERY, Event
+from boustro.apps.live.states import answer_vectors, word_vectors
+from boustro.apps.live.stream import Live
 from boustro.encoders.lm import LMEncoder
 from boustro.encoders.loading import exact_revision, weights_fingerprint
 from boustro.encoders.outside import PieceStates, forward_lm
 from boustro.models.blocks import find_blocks
-from boustro.tasks.states import answer_vectors, word_vectors
 from boustro.types import Entity
 
 CACHES = ("past_key_values", "cache")
@@ -53,7 +54,7 @@ class Seen:
         self.entities: list[Entity] = []
         self.prompt_entities: list[Entity] = []
         self._tagger, self._states = tagger, PieceStates(lm, before)
-        self._live = None if delay is None else tagger.live(delay, states=self._states)
+        self._live = None if delay is None else Live(tagger, delay, states=self._states)
         self._every, self._waiting, self._new = every, "", 0
 
     @property
@@ -91,11 +92,32 @@ class Seen:
 
 
 class Watch:
-    """`with` it, `model.generate` is watched; `Tagger.watch` makes it."""
+    """`with` it, what `model.generate` writes is tagged, from the states that it computes; `[0]` is the first text."""
 
     def __init__(
-        self, tagger: Any, model: Any, delay: int | None, every: int, prompt: bool, on_event: OnEvent | None
+        self,
+        tagger: Any,
+        model: Any,
+        delay: int | None = DELAY,
+        *,
+        every: int = EVERY,
+        prompt: bool = False,
+        on_event: OnEvent | None = None,
     ) -> None:
+        """Nothing is watched yet.
+
+        Args:
+            tagger: A trained `Tagger`.
+            model: The causal LM of transformers that the tagger was trained on, with its head.
+            delay: As for `Live`; with `None` nothing is told before the end of a text.
+            every: How many pieces are read at once; events are as late.
+            prompt: Tag the prompt too.
+            on_event: Called with the number of the text and the event, while it is written.
+
+        Raises `ValueError` for another model, for beams, assisted generation and static caches, and as `Live`.
+        """
+        if every < 1:
+            raise ValueError(f"every is {every}: give a number of pieces, at least 1")
         self._tagger, self._model = tagger, model
         self._delay, self._every, self._prompt, self._on_event = delay, every, prompt, on_event
         self._lm = forward_lm(tagger.encoder())
