@@ -57,7 +57,7 @@ def plain(hidden: int | None, taught: Vectors, tags: np.ndarray, labels: list[st
         body = nn.Sequential(nn.Dropout(options.dropout), *inner, nn.Linear(hidden or width, len(labels)))
         chain = CRF(len(labels), batch_first=True)
         parameters = [*body.parameters(), *(chain.parameters() if crf else ())]
-        optimizer = torch.optim.AdamW(parameters, options.lr, weight_decay=options.weight_decay)
+        optimizer = torch.optim.AdamW(parameters, options.lr, weight_decay=0.01)
         scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, steps_of(run))
         order = np.random.default_rng(seed)
         for _ in range(options.epochs):

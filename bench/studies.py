@@ -32,7 +32,6 @@ STUDIES = {
     "start_piece": (CONLL, f"compare --encoders starter {SMALL} --vary start_piece=eos,none"),
     "context": (CONLL, f"compare --encoders starter {SMALL} --vary context=document,sentence"),
     "mentions": (CONLL, "compare --encoders starter-forward starter --epochs 10 --vary pool_mentions=true"),
-    "project": (CONLL, f"compare --encoders starter {SMALL} --project 256"),
     "rival-pooling": (CONLL, f"compare --encoders RIVAL {SMALL} --vary pooling=first,mean,first+last,exit+before"),
     "shots": (CONLL, "fewshot --encoders starter-forward starter RIVAL"),
     "shots-mentions": (CONLL, "fewshot --encoders starter-forward starter RIVAL --pool-mentions"),

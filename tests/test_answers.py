@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boustro.heads.mix import LayerConcat, StreamProjection
+from boustro.heads.mix import LayerConcat
 from boustro.heads.options import SequenceOptions, SpanOptions, TagOptions
 from boustro.heads.registry import HEADS
 from boustro.metrics.spans import extract_spans
@@ -99,15 +99,6 @@ def test_layers_may_stand_side_by_side():
     standard = (x - x.mean(0)) / x.std(0, correction=0)
     torch.testing.assert_close(concat(x), standard.reshape(5, 6))
     assert concat.width == 6 and not list(concat.parameters())
-
-
-def test_a_projection_makes_streams_equally_wide_and_keeps_them_apart():
-    project, x = StreamProjection([8, 2], 3), torch.randn(4, 10)
-    changed = x.clone()
-    changed[:, 8:] += 1  # the second stream alone
-    before, after = project(x), project(changed)
-    assert before.shape == (4, 6)
-    assert torch.equal(before[:, :3], after[:, :3]) and not torch.allclose(before[:, 3:], after[:, 3:])
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def test_mps_has_no_float64():
         *((head, {"crf": False}) for head, made in HEADS.items() if made.has("crf")),
         *((head, {}) for head, made in HEADS.items() if made.labelling in ("tags", "spans")),
         ("linear", {"combine": "concat"}),
-        ("mlp", {"project": 4, "decode": "argmax", "crf": False}),
+        ("mlp", {"decode": "argmax", "crf": False}),
         ("mlp", {"standardise": False, "layers": "last"}),
         ("bilstm", {"tag_scheme": "bioes"}),
     ],

@@ -197,7 +197,7 @@ def with_options(**options):
         ({"head": "linear", "layers": "1,-1", "crf": False}, "gpt2"),
         ({"layers": "last", "context": "sentence"}, "qwen3"),
         ({"threshold": 0.3, "tag_scheme": "bioes"}, "gpt_neox"),
-        ({"project": 8, "pooling": "first+before", "start_piece": "none"}, "llama"),
+        ({"pooling": "first+before", "start_piece": "none"}, "llama"),
     ],
 )
 def test_every_way_of_reading_is_the_same_in_an_export(options, spec, tiny_pair, tiny_lm, tmp_path):

@@ -36,7 +36,6 @@ KINDS = [(kind, {}) for kind, made in HEADS.items() if made.labelling in ("tags"
     ("bilstm", {"crf": True, "tag_scheme": "bioes"}),
     ("mlp", {"tag_scheme": "io"}),
     ("mlp", {"combine": "concat"}),
-    ("mlp", {"project": 16}),
 ]
 
 

@@ -32,7 +32,7 @@ def test_a_tagger_of_version_0_1_answers_as_it_did(name, tmp_path):
 def test_what_an_old_folder_was_made_with_is_kept():
     tagger = boustro.Tagger.from_pretrained(FOLDERS / "bioes-0.1")
     head = tagger.head_options
-    assert (head.tag_scheme, head.mix_lr_multiplier, head.hidden, head.crf) == ("bioes", 5.0, 8, False)
+    assert (head.tag_scheme, head.hidden, head.crf) == ("bioes", 8, False)
 
 
 def test_options_of_other_heads_that_an_old_folder_has_are_none():

@@ -66,7 +66,6 @@ def test_options_that_another_option_turns_off_are_refused(kind):
             "--task classify --head ridge-pool --class-weights balanced",
             "class_weights is not an option",
         ),
-        ("--task qa --mix-lr-multiplier 3", "mix_lr_multiplier is not read where mix_epochs is 0"),
         ("--task sense --epochs 3", "epochs"),
         ("--weak-weight 0.5", "weak_weight is not read where weak is None"),
         ("--encoder elmo:no/such --spacing always", "spacing is not read by elmo:no/such; leave it out"),

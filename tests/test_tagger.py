@@ -262,7 +262,7 @@ def test_a_mix_leaves_the_features_as_they_are():
 
 def test_the_best_epoch_is_kept_and_not_the_last():
     scores = iter([10.0, 30.0, 20.0, 5.0])
-    options = SequenceOptions(dropout=0.0, crf=False, epochs=4, weight_decay=0.0, mix_lr_multiplier=1.0)
+    options = SequenceOptions(dropout=0.0, crf=False, epochs=4)
     head = make_head("linear", options, ((1, 4),), ("O", "X"))
     states = []
 
@@ -287,9 +287,7 @@ def test_losses_in_bf16_are_those_in_fp32_but_for_rounding_and_weights_stay_fp32
     tags = torch.from_numpy(features[:, 0, 0] > 0).long()
     for bf16 in (False, True):
         torch.manual_seed(1)
-        chosen = HEADS[kind].options.of_saved(
-            {"hidden": 32, "crf": crf, "project": 8, "epochs": 2, "batch_sentences": 8}
-        )
+        chosen = HEADS[kind].options.of_saved({"hidden": 32, "crf": crf, "epochs": 2, "batch_sentences": 8})
         head = make_head(kind, chosen, ((2, 16),), ("O", "B-X"))
         inputs = Inputs([features], lengths)
         losses.append(train_head(head, inputs, lambda _, rows: tags[rows], 1, bf16=bf16).losses)

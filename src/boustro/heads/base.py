@@ -22,7 +22,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from boustro.heads.inputs import Inputs
-from boustro.heads.mix import MIXES, Mixes, StreamProjection
+from boustro.heads.mix import MIXES, Mixes
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import HeadShape
 
@@ -64,20 +64,12 @@ class Head(nn.Module, ABC):
         mix = MIXES[options.combine]
         self.mixes = Mixes(mix(layers, width, options.standardise) for layers, width in streams)
         self.widths = [mix.width for mix in self.mixes]
-        self.projection = StreamProjection(self.widths, options.projected) if options.projected else nn.Identity()
-        width = options.projected * len(self.widths) if options.projected else sum(self.widths)
-        self.body = make_body(width + side, len(self.labels), options)
+        self.body = make_body(sum(self.widths) + side, len(self.labels), options)
 
     @property
     def shape(self) -> HeadShape:
         """What it has in common with others of its kind, see `heads.solve`."""
         return HeadShape(self.kind, self.streams, self.labels, self.side)
-
-    def project(self, vectors: Float[Tensor, "N e"]) -> Float[Tensor, "N d"]:
-        """The input of the body: the mixed vectors, projected where the options say so; side features as they are."""
-        if not self.side:
-            return self.projection(vectors)
-        return torch.cat([self.projection(vectors[:, : -self.side]), vectors[:, -self.side :]], dim=1)
 
     def mix(self, streams: list[Float[Tensor, "N _ _"]]) -> Float[Tensor, "N d"]:
         """One vector per word: the layers (N, L, D) of every stream mixed, the streams joined."""
@@ -97,7 +89,7 @@ class Head(nn.Module, ABC):
         `given` are the inputs that the graph of this kind has besides vectors, such as the lengths of the sentences.
         """
         lengths = given[0] if given else torch.zeros(1, dtype=torch.int64)
-        return self.body(self.project(vectors), lengths)
+        return self.body(vectors, lengths)
 
     def soften(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Any:
         """The whole distribution that this head gives at its temperature, which a head with the same labels can learn.

@@ -38,6 +38,9 @@ from boustro.heads.statistics import pool_words
 from boustro.heads.transforms import Whitened
 from boustro.heads.vectors import VectorHead
 
+SCALE = 20.0
+"""s."""
+
 
 class EmbeddingBody(nn.Module):
     """From words, with their weights as the last column, to one vector per text."""
@@ -87,7 +90,7 @@ class EmbeddingHead(VectorHead):
         self.body.whitening.copy_(torch.from_numpy(whitened["matrix"] / whitened["deviation"][:, None]))
 
     def embed(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "S e"]:
-        return self.body(self.project(vectors), lengths.to(vectors.device))
+        return self.body(vectors, lengths.to(vectors.device))
 
     def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Tensor | None) -> Tensor:
         """CoSENT for scores of pairs, in-batch contrast for `None`; `ValueError` as `predict`."""
@@ -95,8 +98,8 @@ class EmbeddingHead(VectorHead):
         found = self.embed(vectors, lengths)
         first, second = found[0::2], found[1::2]
         if targets is None:
-            return contrast(first, second, self.options.scale)
-        return cosent(F.cosine_similarity(first, second), targets.to(found.device), self.options.scale)
+            return contrast(first, second, SCALE)
+        return cosent(F.cosine_similarity(first, second), targets.to(found.device), SCALE)
 
 
 def cosent(cosines: Float[Tensor, " P"], scores: Float[Tensor, " P"], scale: float) -> Tensor:

@@ -94,19 +94,3 @@ class Mixes(nn.ModuleList):
 
 
 MIXES: dict[str, type[LayerConcat]] = {"mix": LayerMix, "concat": LayerConcat}
-
-
-class StreamProjection(nn.Module):
-    """(B, Σ widths) → (B, streams · width): a linear map per stream, so that all have the same width.
-
-    Source: backward-LM paper, section 4.1, the open question whether a large LM's vectors dominate a small one's.
-    """
-
-    def __init__(self, widths: list[int], width: int) -> None:
-        super().__init__()
-        self.widths = widths
-        self.maps = nn.ModuleList(nn.Linear(w, width) for w in widths)
-
-    def forward(self, x: Float[Tensor, "B d"]) -> Float[Tensor, "B e"]:
-        parts = x.split(self.widths, dim=-1)
-        return torch.cat([project(part) for project, part in zip(self.maps, parts, strict=True)], dim=-1)

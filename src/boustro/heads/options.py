@@ -52,11 +52,6 @@ class HeadOptions:
         """The most words of a span that the head finds; 0 where there is no limit."""
         return 0
 
-    @property
-    def projected(self) -> int | None:
-        """The width that every stream is given by a linear map; `None` where there is no such map."""
-        return None
-
 
 @dataclass(frozen=True, kw_only=True)
 class StepOptions:
@@ -68,8 +63,6 @@ class StepOptions:
     """Peak learning rate of AdamW; it decays linearly to 0."""
     batch_sentences: Count | None = None
     """Sentences per step. By default 32, fewer for small training sets, so that an epoch has a dozen steps."""
-    weight_decay: PositiveOrZero = 0.01
-    """Weight decay of AdamW."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,16 +71,8 @@ class TrainedOptions(StepOptions, HeadOptions):
 
     dropout: Dropout = 0.3
     """Dropout probability inside the head."""
-    project: Width | None = None
-    """Give every stream this width by a linear map, which is learned. By default there is no such map."""
     mix_epochs: Annotated[CountOrZero, MIXED] = 4
     """Epochs that learn the mix of layers; after them it is frozen."""
-    mix_lr_multiplier: Annotated[PositiveOrZero, MIXED, Where("mix_epochs", Range(1))] = 10.0
-    """Learning rate of the mix of layers, as a multiple of --lr."""
-
-    @property
-    def projected(self) -> int | None:
-        return self.project
 
     def batch(self, num_examples: int) -> int:
         """Examples per step: by default 32, fewer for small training sets, so that an epoch has a dozen steps."""
@@ -221,8 +206,6 @@ class PoolingOptions:
     text_pooling: Literal["sif", "mean"] = "sif"
     """How the words of a text become one vector: mean, or sif (rare words weigh more; a statistics head removes the
     texts' first component, too)."""
-    smoothing: Annotated[Positive, Where("text_pooling", ("sif",))] = 1e-3
-    """The a of sif: a word with probability p weighs a / (a + p)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,5 +228,3 @@ class EmbeddingOptions(PoolingOptions, HiddenTextOptions):
     epochs: Count = 5
     batch_sentences: Count | None = 32
     """Pairs per step; each text of a batch is contrasted with all others."""
-    scale: Positive = 20.0
-    """Inverse temperature of the losses: cosines are multiplied by it."""

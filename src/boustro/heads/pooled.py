@@ -96,7 +96,7 @@ class PooledHead(Head):
     def scores(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "S C"]:
         """A score (logit) for every class of every text; `ValueError` where `lengths` do not sum to N."""
         check_lengths(lengths, len(vectors))
-        return self.body(self.project(vectors), lengths.to(vectors.device))
+        return self.body(vectors, lengths.to(vectors.device))
 
     def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: TextTargets) -> Tensor:
         """See `text_loss`."""

@@ -162,14 +162,14 @@ class QuestionHead(Head):
         """Scores per question: span [i, i + w) at i · L + w - 1, and no answer last; -inf where there is none."""
         check_lengths(lengths, len(vectors))
         lengths = lengths.to(vectors.device)
-        spans, null = self.body(self.project(vectors), lengths)
+        spans, null = self.body(vectors, lengths)
         padded, inside = pad(spans, lengths[1::2])
         padded = padded.masked_fill(~inside[..., None], -torch.inf).flatten(1)
         return torch.cat([padded, null[:, None]], dim=1)
 
     def graph(self, vectors: Float[Tensor, "N d"], *given: Tensor) -> Float[Tensor, " T"]:
         """The scores of one question; `given` are the rows of its words, and those of the context's."""
-        question, context = (self.project(vectors)[rows] for rows in given)
+        question, context = (vectors[rows] for rows in given)
         lengths = (torch.ones_like(rows).sum()[None] for rows in given)
         spans, null = self.body.compare(question, next(lengths), context, next(lengths))
         return torch.cat([spans.flatten(), null])

@@ -75,7 +75,7 @@ class PooledRidge(Head):
         return self._pool(vectors, lengths.to(vectors.device))
 
     def _pool(self, vectors: Tensor, lengths: Tensor) -> Float[Tensor, "S e"]:
-        h = self.project(vectors)
+        h = vectors
         return torch.cat([pool_mean(h, lengths), pool_max(h, lengths)], dim=1)
 
     def graph(self, vectors: Float[Tensor, "N d"], *given: Tensor) -> Float[Tensor, "S C"]:

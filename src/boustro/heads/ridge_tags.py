@@ -73,7 +73,7 @@ class RidgeTagger(Head):
     def pool(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "N d"]:
         """The vectors of the words; `ValueError` where `lengths` do not sum to N."""
         check_lengths(lengths, len(vectors))
-        return self.project(vectors)
+        return vectors
 
     def solve(self, pooled: Float[Tensor, "N d"], targets: Int[Tensor, " N"], lengths: Tensor) -> None:
         """Train on words."""
@@ -100,7 +100,7 @@ class RidgeTagger(Head):
 
     def graph(self, vectors: Float[Tensor, "N d"], *given: Tensor) -> Float[Tensor, "N C"]:
         """Scores of outside, inside and the types of each word; those of an entity are the mean of its words'."""
-        x = self.project(vectors)
+        x = vectors
         return torch.cat([self.body.scores(INSIDE, x), self.body.scores(TYPE, x)], dim=1)
 
     def _entities(self, ids: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, Runs]:

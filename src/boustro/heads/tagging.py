@@ -40,7 +40,7 @@ class TaggingHead(Head):
 
     def scores(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "N C"]:
         """A score (logit) for every tag of every word."""
-        return self.body(self.project(vectors), lengths)
+        return self.body(vectors, lengths)
 
     def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Tensor | Expected) -> Tensor:
         scores = self.scores(vectors, lengths).float()  # bf16 under autocast

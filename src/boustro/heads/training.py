@@ -30,6 +30,9 @@ MIX_WORDS = 256  # so many words with all layers fit a CPU's caches
 KEPT_BYTES = 31 << 20
 """A block of just below 32 MiB, allocated and freed: glibc keeps freed blocks up to that size for later ones from then
 on, so that a step, which allocates some megabytes, does not ask the system for new pages each time."""
+WEIGHT_DECAY = 0.01
+MIX_LR = 10.0
+"""The learning rate of the mix of layers, as a multiple of the others'."""
 Groups = Sequence[tuple[np.ndarray, float]]
 
 
@@ -181,10 +184,10 @@ def _make_optimizer(
     head: Head, options: TrainedOptions, steps: int
 ) -> tuple[torch.optim.AdamW, torch.optim.lr_scheduler.LambdaLR]:
     """AdamW with linear decay; the mixes have their own learning rate and no weight decay."""
-    mixes = {"params": list(head.mixes.parameters()), "lr": options.lr * options.mix_lr_multiplier, "weight_decay": 0.0}
+    mixes = {"params": list(head.mixes.parameters()), "lr": options.lr * MIX_LR, "weight_decay": 0.0}
     others = [parameter for name, parameter in head.named_parameters() if not name.startswith("mixes.")]
     groups = [{"params": others}, mixes]
-    optimizer = torch.optim.AdamW(groups, options.lr, weight_decay=options.weight_decay, fused=True)
+    optimizer = torch.optim.AdamW(groups, options.lr, weight_decay=WEIGHT_DECAY, fused=True)
     return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: max(0.0, 1 - step / steps))
 
 

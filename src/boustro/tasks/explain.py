@@ -73,7 +73,7 @@ def effects(model: Task[Any, Any], examples: Sequence[Any], label: str | None = 
 def by_stream(model: Task[Any, Any], answers: Sequence[InputAnswer]) -> list[tuple[str, list[InputAnswer]]]:
     """For each LM of the encoder, its name and the same inputs answered from its vectors alone.
 
-    Empty for an encoder of one LM, and for a head whose vectors are projected, not standardised, or beside others'.
+    Empty for an encoder of one LM, and for a head whose vectors are not standardised, or beside others'.
     """
     head = model.trained_head()
     if len(head.widths) < 2 or not head.options.standardise:

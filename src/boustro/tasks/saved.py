@@ -22,7 +22,9 @@ def _upgrade(saved: Mapping[str, Any]) -> dict[str, Any]:
         return _with_head_options({**saved, "config": config})
     labelling, record = dict(saved["labelling"]), dict(saved["record"])
     encoder, head = config.pop("encoder"), config.pop("head")
-    config["tag_scheme"], config["mix_lr_multiplier"] = config.pop("inside"), config.pop("mix_lr")
+    config["tag_scheme"] = config.pop("inside")
+    for name in ("mix_lr", "project", "weight_decay"):  # no options any more
+        config.pop(name, None)
     labelling["scheme"] = labelling.pop("inside")
     record["dev_curve"] = record.pop("dev_f1", [])
     made = {"streams": saved["head"]["streams"], "max_span": saved["head"]["max_span"]}

@@ -28,6 +28,7 @@ from boustro.heads.lockstep.batches import BatchGroup, Member, TrainingWords, jo
 from boustro.heads.lockstep.passes import PASSES, CRFGradient, SoftmaxGradient
 from boustro.heads.tag_all import in_parallel
 from boustro.heads.tagging import TaggingHead
+from boustro.heads.training import WEIGHT_DECAY
 from boustro.progress import Progress
 
 CACHE_BYTES = 16 << 20
@@ -39,7 +40,7 @@ def takes_steps_with_others(member: Member) -> bool:
     """Whether it is a head whose passes are written out (`passes`), and is trained by nothing but its steps."""
     head, options = member.head, member.options
     written = type(head) is TaggingHead and isinstance(head.body, PerWord) and len(head.body.maps()) in PASSES
-    return written and not options.standardise and options.projected is None
+    return written and not options.standardise
 
 
 def train_together(members: Sequence[Member], words: TrainingWords) -> None:
@@ -98,7 +99,7 @@ def _parameters(head: Head) -> list[Tensor]:
 
 
 class _AdamW:
-    """Parameters (heads, ...), and AdamW with linear decay and each head's own learning rate and weight decay."""
+    """Parameters (heads, ...), and AdamW with linear decay and each head's own learning rate."""
 
     def __init__(self, groups: Sequence[BatchGroup]) -> None:
         self._heads = [_parameters(member.head) for group in groups for member in group.members]
@@ -117,7 +118,7 @@ class _AdamW:
         adamw: Callable[..., None] = torch._fused_adamw_  # pyright: ignore[reportPrivateImportUsage]
         for member, tensors in chain.from_iterable(self._groups[:num_groups]):
             rate = member.options.lr * (1 - done / member.steps)
-            adamw(*tensors, [], self._counts, lr=rate, weight_decay=member.options.weight_decay, **FIXED)
+            adamw(*tensors, [], self._counts, lr=rate, weight_decay=WEIGHT_DECAY, **FIXED)
 
     def write_back(self) -> None:
         """Give every head its parameters."""

@@ -35,19 +35,19 @@ class SpanHead(Head):
     body: "SpanScorer"
 
     def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Gold) -> Tensor:
-        return self.body.loss(self.project(vectors), lengths, targets)
+        return self.body.loss(vectors, lengths, targets)
 
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[list[FoundSpan]]:
-        return self.body.predict(self.project(vectors), lengths)
+        return self.body.predict(vectors, lengths)
 
     def graph(self, vectors: Float[Tensor, "N d"], *given: Tensor) -> Float[Tensor, "N L E"]:
         """The probabilities of all spans; those that run past their sentence mean nothing."""
-        x = F.pad(self.project(vectors), (0, 0, 0, self.body.max_span))
+        x = F.pad(vectors, (0, 0, 0, self.body.max_span))
         return self.body(x)[: vectors.shape[0]].softmax(-1)
 
     def candidates(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[list[FoundSpan]]:
         """Spans of a lower probability, too."""
-        return self.body.predict(self.project(vectors), lengths, FLOOR)
+        return self.body.predict(vectors, lengths, FLOOR)
 
     def calibrate(self, candidates: list[list[FoundSpan]], targets: Gold) -> None:
         """Set the probability threshold of predicted spans."""

@@ -40,15 +40,16 @@ def open_former(task: Any, path: Path, *, encoder: str | None, cache: bool | str
         saved = read_json(path / "config.json")
         spec, options = upgrade_options(encoder or saved["encoder"], saved["options"])
         trained = saved["head"]
+        options.pop("smoothing", None)
         if trained is not None:
-            own = {name: trained["options"][name] for name in TRAINED} | {"scale": trained["scale"]}
+            own = {name: trained["options"][name] for name in TRAINED}
             options = {name: value for name, value in options.items() if name != "transform"} | own
         kind = "statistics" if trained is None else "embedding"
         plan = make_plan(task, spec, kind, cache=cache, device=device, **options)
         plan = replace(plan, reader=plan.reader.of_weights(saved["encoder_identity"]))
         words = read_json(path / WORDS) if (path / WORDS).is_file() else None
         made = VectorLabelling if trained is None else PairVectorLabelling
-        labelling = made(made.scheme_name, (), options["smoothing"], words)
+        labelling = made(made.scheme_name, (), words)
     with naming_folder(path):
         streams = [(stream.num_layers, stream.width) for stream in plan.reader.encoder().streams]
     head = make_head(kind, plan.head_options, streams, (), side=SIDE_FEATURES)

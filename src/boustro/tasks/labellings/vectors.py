@@ -39,6 +39,10 @@ class VectorAnswer(Answer):
     vector: np.ndarray | None = None
 
 
+SMOOTHING = 1e-3
+"""The a of sif."""
+
+
 class WordFrequencies:
     """How often each word occurs, in lower case."""
 
@@ -54,7 +58,7 @@ class WordFrequencies:
             raise ValueError("the texts hold no word; give texts to count the words of")
         return cls(counts)
 
-    def weights(self, sentence: Sentence, smoothing: float) -> np.ndarray:
+    def weights(self, sentence: Sentence, smoothing: float = SMOOTHING) -> np.ndarray:
         """(N,) a / (a + p(w)), float32; 1 for a word that was never seen."""
         seen = np.array([self.counts[word.lower()] for word in sentence.words], np.float64)
         return (smoothing / (smoothing + seen / self.total)).astype(np.float32)
@@ -64,17 +68,15 @@ class VectorLabelling(Labelling):
     """A vector per text.
 
     Attributes:
-        smoothing: The a of sif.
         frequencies: Of the words of the training texts, `None` where all words weigh the same.
     """
 
     scheme_name = "vectors"
     units = NumberUnits()
 
-    def __init__(self, scheme: Any, labels: Sequence[str], smoothing: float, words: Mapping[str, int] | None) -> None:
+    def __init__(self, scheme: Any, labels: Sequence[str], words: Mapping[str, int] | None) -> None:
         """`words` is how often each word occurs, `None` where all words weigh the same."""
         super().__init__(scheme, labels)
-        self.smoothing = smoothing
         self.frequencies = None if words is None else WordFrequencies(words)
 
     @classmethod
@@ -83,11 +85,11 @@ class VectorLabelling(Labelling):
         words = None
         if options.text_pooling == "sif":
             words = WordFrequencies.fit(part for example in examples for part in example.parts).counts
-        return cls(cls.scheme_name, (), options.smoothing, words)
+        return cls(cls.scheme_name, (), words)
 
     def to_dict(self) -> dict[str, Any]:
         words = self.frequencies and dict(self.frequencies.counts.most_common())
-        return super().to_dict() | {"smoothing": self.smoothing, "words": words}
+        return super().to_dict() | {"words": words}
 
     def unpredictable(self, train: Sequence[Pair], dev: Sequence[Pair], max_span: int) -> dict[str, int]:
         count = sum(not len(e.first) for e in (*train, *dev))
@@ -97,7 +99,7 @@ class VectorLabelling(Labelling):
         parts = [part for example in examples for part in (example.first, example.second)]
         if self.frequencies is None:
             return np.ones((sum(map(len, parts)), 1), np.float32)
-        weights = [self.frequencies.weights(part, self.smoothing) for part in parts]
+        weights = [self.frequencies.weights(part) for part in parts]
         return np.concatenate(weights)[:, None] if weights else np.zeros((0, 1), np.float32)
 
     def targets(self, examples: Sequence[Pair]) -> Targets:
