@@ -12,8 +12,6 @@ import boustro
 from boustro.apps.cli.main import main
 from boustro.heads.crf.layer import CRF
 from boustro.tasks.calibrate import GRID, best_temperature
-from boustro.tasks.folds import left_out
-from boustro.types import Sentence
 
 NAMES = ["Ada", "Mira", "Tobias", "Calloway", "Brandt", "Lisse", "Okonkwo", "Vellmar"]
 DATA = [
@@ -60,18 +58,6 @@ def test_a_crf_at_a_temperature_is_the_power_of_its_distribution():
     likely = {span[:2]: span[3] for span in spans_of(crf, scores, lengths, 3, 0.0, 2.0)[0]}
     whole = [q for path, q in zip(paths.tolist(), p, strict=True) if path == [1, 2, 2]]
     assert likely[0, 3] == pytest.approx(whole[0] / p.sum(), abs=1e-6)
-
-
-def test_the_parts_keep_documents_together():
-    sentences = [Sentence(("a",), document=f"d{n // 3}") for n in range(18)]
-    parts = list(left_out(sentences, 3, seed=1))
-    assert sorted(np.concatenate([left for _, left in parts]).tolist()) == list(range(18))
-    assert all(len(left) % 3 == 0 and not set(kept) & set(left) for kept, left in parts)
-    ((kept, left),) = left_out(sentences, 1, seed=1)
-    assert len(kept) + len(left) == 18 and 3 <= len(left) <= 6
-    assert len(list(left_out(sentences[:3], 3, seed=1))) == 3  # one document: by sentence
-    with pytest.raises(ValueError, match="1 training examples cannot be parted"):
-        list(left_out(sentences[:1], 3, seed=1))
 
 
 @pytest.mark.parametrize("crf", [None, False])

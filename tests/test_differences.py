@@ -149,6 +149,22 @@ def test_dev_chooses_the_best_also_where_test_is_judged(tmp_path):
     assert "The best system was selected on dev" in text and "| against the best |" in text
 
 
+def test_an_interval_is_over_documents_where_there_are_any(tmp_path):
+    """Of eight documents whose sentences are alike, half are right: of forty sentences that would look surer."""
+
+    def width(name, documents):
+        words = [(f"w{i}", f"v{i}", "Ada") for i in range(40)]
+        data = [
+            Sentence(w, ("O", "O", "B-PER"), document=f"d{i // 5}" if documents else "") for i, w in enumerate(words)
+        ]
+        results = report(tmp_path / name, {FORWARD: {1: 0.5}, PAIR: {1: 1.0}}, make_grid(seeds=1, dev=data, train=data))
+        gap = told(results)[FORWARD]["to_best"]
+        return gap["high"] - gap["low"], results["pair_by_type"]["PER"]["high"] - results["pair_by_type"]["PER"]["low"]
+
+    (alone, of_type), (together, of_type_together) = width("alone", False), width("together", True)
+    assert together > 1.6 * alone and of_type_together > 1.6 * of_type
+
+
 def test_many_differences_are_corrected_together():
     gaps = [make_gap(p) for p in (0.02, 0.03, 0.04, None)]
     assert [gap["p_holm"] for gap in correct_gaps(gaps)] == pytest.approx([0.06, 0.06, 0.06, None])

@@ -10,7 +10,8 @@ from boustro.apps.cli.main import main
 from boustro.tasks import estimate as module
 from boustro.tasks.estimate import KEY, said
 
-TEXTS = ["Ada left Vellmar.", "It rained.", "Ada saw Brandt.", "Vellmar fell."] * 4
+TEXTS = [f"{text} {own}." for own in ("early", "late", "again", "in May")
+         for text in ("Ada left Vellmar", "It rained", "Ada saw Brandt", "Vellmar fell")]  # fmt: skip
 NAMES = [[("Ada", "PER"), ("Vellmar", "LOC")], [], [("Ada", "PER"), ("Brandt", "PER")], [("Vellmar", "LOC")]] * 4
 TOPICS = ["news", "weather", "news", "place"] * 4
 FAST = {"epochs": 2, "hidden": 8, "cache": False}

@@ -18,7 +18,7 @@ from boustro.heads.closed_form import LabelledWords, ridge
 from boustro.heads.options import ClassOptions, TextOptions
 from boustro.heads.pooled import text_loss
 from boustro.heads.registry import make_head
-from boustro.heads.words import choose_weights, fit_words, folds, terms
+from boustro.heads.words import choose_weights, fit_words, terms
 from boustro.tasks.data.guess import guess_task
 from boustro.tasks.data.pairs import read_pairs
 from boustro.tasks.data.texts import read_texts
@@ -244,14 +244,6 @@ def test_weights_follow_the_part_that_is_right():
     head, words = choose_weights(noise, right, gold, labelling.loss)
     assert head < 0.2 * words
     assert choose_weights(right, -right, gold, labelling.loss)[1] == 0
-
-
-def test_every_text_of_a_small_set_is_left_out_once():
-    parts = list(folds(12, 1))
-    assert len(parts) == 5 and sorted(n for _, left in parts for n in left) == list(range(12))
-    assert all(set(kept) | set(left) == set(range(12)) and not set(kept) & set(left) for kept, left in parts)
-    ((kept, left),) = folds(5000, 1)
-    assert len(left) == 1000 and len(kept) == 4000
 
 
 @pytest.mark.parametrize("data", [TEXTS, SETS])

@@ -11,7 +11,7 @@ Sources: Salton and Buckley 1988 for TF-IDF; Wolpert 1992 for stacking. S texts,
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -95,13 +95,6 @@ def _solve(x: Any, ids: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> Non
         bias[present] = np.concatenate([-model.intercept_, model.intercept_]) / 2
     else:
         weight[present], bias[present] = model.coef_, model.intercept_
-
-
-def folds(num_texts: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """(kept, left out) numbers of texts, for each fold that is left out."""
-    parts = np.array_split(np.random.default_rng(seed).permutation(num_texts), min(FOLDS, num_texts))
-    for part in parts if num_texts < FEW else parts[:1]:
-        yield np.setdiff1d(np.arange(num_texts), part), np.sort(part)
 
 
 def choose_weights(

@@ -8,6 +8,9 @@ share are resampled as well, paired by their number. A system's score in a draw 
 
 With one seed the interval covers the examples only, not other seeds, so there is no p.
 
+Examples of one document are alike, so a hundred of them say less than a hundred documents: where groups are given,
+these are drawn, G - 1 of them, which keeps the variance unbiased. Of fewer than about ten groups no interval is sure.
+
 A score is a `Statistic`: a function of some values of every example, and of how often each example is drawn.
 
     f1          (reference, predicted, both) of an example's entities; (1, 1, 1 or 0) gives the accuracy, and
@@ -15,9 +18,9 @@ A score is a `Statistic`: a function of some values of every example, and of how
     pearson     (reference, predicted) numbers
     spearman    the same; the ranks are those within a draw
 
-Letters: S seeds, N examples, C values of each, B draws of a block. Sources: Berg-Kirkpatrick et al. 2012 (resampling
-examples); Bouthillier et al. 2021, *Accounting for variance* (resampling runs); Davison and Hinkley 1997, section 4.2
-(the p-value); Fisher 1935; Holm 1979.
+Letters: S seeds, N examples, C values of each, G groups, B draws of a block. Sources: Berg-Kirkpatrick et al. 2012
+(resampling examples); Rao and Wu 1988 (of groups one less); Bouthillier et al. 2021, *Accounting for variance*
+(resampling runs); Davison and Hinkley 1997, section 4.2 (the p-value); Fisher 1935; Holm 1979.
 """
 
 from collections.abc import Callable, Sequence
@@ -109,28 +112,33 @@ def bootstrap(
     seeds: Sequence[Sequence[int]] | None = None,
     draws: int = 2000,
     seed: int = 0,
+    groups: np.ndarray | None = None,
 ) -> list[Drawn]:
-    """The score of every system and seed on the same resampled examples.
+    """The score of every system and seed on the same resampled examples, or groups of them.
 
-    `systems` have values (seeds, examples, C) each; their `seeds` are by default 0, 1, … Raises `ValueError` when the
-    systems were not scored on the same number of examples.
+    `systems` have values (seeds, examples, C) each; their `seeds` are by default 0, 1, … `groups` (examples,) number
+    what each belongs to, such as its document, from 0 without gaps; where all are in one, examples are drawn. Raises
+    `ValueError` when the systems were not scored on the same number of examples.
     """
     sizes = sorted({values.shape[1] for values in systems})
     if len(sizes) > 1:
         raise ValueError(f"the systems were scored on different examples: {' and '.join(map(str, sizes))}")
     stacked, generator = [values.astype(float) for values in systems], np.random.default_rng(seed)
     resampled = [np.empty((draws, len(values))) for values in stacked]
+    own = np.arange(sizes[0]) if groups is None or not groups.any() else groups
+    count = int(own.max(initial=-1)) + 1
+    drawn = count if count == sizes[0] else count - 1
     for start in range(0, draws, BLOCK_DRAWS):
         size = min(BLOCK_DRAWS, draws - start)
-        chosen = generator.integers(0, sizes[0], (size, sizes[0])) if sizes[0] else np.zeros((size, 0), int)
-        times = np.stack([np.bincount(row, minlength=sizes[0]) for row in chosen]).astype(float)  # (B, N)
+        chosen = generator.integers(0, count, (size, drawn)) if count else np.zeros((size, 0), int)
+        times = np.stack([np.bincount(row, minlength=count)[own] for row in chosen]).astype(float)  # (B, N)
         for values, rows in zip(stacked, resampled, strict=True):
             rows[start : start + size] = statistic(values, times)
     once = np.ones((1, sizes[0]))
     named = seeds or [range(len(values)) for values in stacked]
     return [
-        Drawn(tuple(own), statistic(values, once)[0], rows)
-        for own, values, rows in zip(named, stacked, resampled, strict=True)
+        Drawn(tuple(numbers), statistic(values, once)[0], rows)
+        for numbers, values, rows in zip(named, stacked, resampled, strict=True)
     ]
 
 

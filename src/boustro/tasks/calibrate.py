@@ -45,7 +45,7 @@ def fit_temperature(fitted: Fitted, data: TrainingSet, num_folds: int) -> tuple[
     from boustro.tasks.stages import train_on_part
 
     found, truth, parts = [], [], 0
-    for kept, left in left_out(data.gold, num_folds, data.seed):
+    for kept, left in left_out(data.gold, num_folds, data.seed, fitted.plan.task.shared):
         head = train_on_part(fitted, data, kept)
         scores, right = _scores(fitted.labelling, head, [data.gold[n] for n in left], data.inputs.select(left))
         found.append(scores)

@@ -86,6 +86,12 @@ class Contract(ABC, Generic[Input, Result]):
         """The sentences of an example, which are encoded; as many as its heads have `parts`."""
         return (example,)
 
+    @classmethod
+    def shared(cls, example: Any) -> tuple[Sentence, ...]:
+        """The sentences that tell of its answer what other examples of them have: those stay together where parts are
+        left out, or drawn (`tasks.folds`). By default all its parts."""
+        return cls.parts(example)
+
     @staticmethod
     def without_each(example: Any) -> Iterator[Any] | None:
         """For each of the words of an example the example without it, or `None` for one that is never left out.

@@ -1,7 +1,7 @@
 """How good a model is without a development set, and whether more labels would help: cross-validation.
 
     parts      every example is answered by a head that learned the others of the training set, in five parts
-    score      of all these answers, with the middle 95% of the scores on resampled examples
+    score      of all these answers, with the middle 95% of the scores on resampled documents or texts
     curve      the same after a quarter and after half of what such a head learned from
     gain       the score with all minus that with half, with the interval of the paired differences
 
@@ -22,14 +22,14 @@ from boustro.heads.training import predict_inputs
 from boustro.metrics.significance import Drawn, bootstrap, difference
 from boustro.tasks.answers import Answer
 from boustro.tasks.fitted import Fitted, TrainingSet
-from boustro.tasks.folds import left_out
+from boustro.tasks.folds import drawn_together, kin, left_out
 from boustro.tasks.stages import train_on_part
 
 KEY = "cross_validation"
 """What the record of a model calls it."""
 PARTS, SHARES = (5, 1), (0.25, 0.5, 1.0)
 FEWEST = 10
-"""Examples, below which nothing is said."""
+"""Examples, below which nothing is said, and documents or different texts, below which an interval is a rough one."""
 LONG = "it would take about {:.0f} seconds, and may take {:.0f}; give it more with --cross-validate"
 LITTLE = 2.0
 """Points that are hardly worth the labels."""
@@ -71,21 +71,25 @@ def estimate(fitted: Fitted, data: TrainingSet, trained: float, seconds: float) 
         return {KEY: {"why_not": f"{len(data.gold)} examples are too few; it needs {FEWEST}"}}
     if chosen is None:
         return {KEY: {"why_not": LONG.format(needed[1], seconds)}}
-    parts = list(left_out(data.gold, chosen, data.seed))
-    drawn, sizes, examples = [], [], 0
+    shared = fitted.plan.task.shared
+    parts = list(left_out(data.gold, chosen, data.seed, shared))
+    tested = [data.gold[n] for n in sorted(n for _, left in parts for n in left.tolist())]
+    groups = drawn_together(tested, shared)
+    drawn, sizes = [], []
     for share in SHARES:
         answers = answers_left_out(fitted, data, parts, share)
-        gold, own = [data.gold[n] for n in sorted(answers)], [answers[n] for n in sorted(answers)]
-        units, examples = fitted.labelling.units, len(gold)
-        values = units.values(gold, own)
+        units = fitted.labelling.units
+        values = units.values(tested, [answers[n] for n in sorted(answers)])
         if not np.isfinite(values).all():
             return {KEY: {"why_not": "these examples have nothing that an answer can be compared with"}}
-        drawn += bootstrap(units.statistic, [values[None]])
+        drawn += bootstrap(units.statistic, [values[None]], groups=groups)
         sizes.append(round(share * float(np.mean([len(kept) for kept, _ in parts]))))
-    return {KEY: _facts(fitted, drawn, sizes, examples, len(parts))}
+    found = _facts(fitted, drawn, sizes)
+    found |= {"examples": len(tested), "parts": len(parts), "groups": int(groups.max()) + 1}
+    return {KEY: found | {"divided": kin(data.gold, shared).divided}}
 
 
-def _facts(fitted: Fitted, drawn: Sequence[Drawn], sizes: Sequence[int], examples: int, parts: int) -> dict[str, Any]:
+def _facts(fitted: Fitted, drawn: Sequence[Drawn], sizes: Sequence[int]) -> dict[str, Any]:
     low, high = np.quantile(drawn[-1].resampled, [0.025, 0.975])
     gap = difference(drawn[-2], drawn[-1])
     assert gap is not None  # both have one seed
@@ -95,8 +99,6 @@ def _facts(fitted: Fitted, drawn: Sequence[Drawn], sizes: Sequence[int], example
         "score": _rounded(drawn[-1].scores[0]),
         "low": _rounded(low),
         "high": _rounded(high),
-        "examples": examples,
-        "parts": parts,
         "curve": [[size, _rounded(one.scores[0])] for size, one in zip(sizes, drawn, strict=True)],
         "gain": {name: _rounded(value) for name, value in gain.items()},
     }
@@ -113,6 +115,10 @@ def said(facts: Mapping[str, Any], examples: str) -> Iterator[str]:
         f"cross-validated {facts['metric']}: {facts['score']:.1f} (95% interval {facts['low']:.1f} to "
         f"{facts['high']:.1f}) on {facts['examples']:,} {examples}, each answered by a head that did not learn it"
     )
+    if divided := facts.get("divided"):
+        yield f"{divided} stood on both sides, since nothing else was left to part, so this is more than new texts give"
+    if (groups := facts.get("groups", FEWEST)) < FEWEST:
+        yield f"the interval is a rough one: these are {groups} documents or different texts"
     yield f"learned from {learned}"
     points = (
         f"from {half} to {full} {examples}: {gain['points']:+.1f} points ({gain['low']:+.1f} to {gain['high']:+.1f})"

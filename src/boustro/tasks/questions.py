@@ -74,6 +74,11 @@ class QuestionAnswerer(Task[Question, SpanAnswer]):
     def parts(example: Question) -> tuple[Sentence, ...]:
         return example.question, example.context
 
+    @classmethod
+    def shared(cls, example: Question) -> tuple[Sentence, ...]:
+        """Its context, which other questions may have too."""
+        return (example.context,)
+
     as_input = staticmethod(as_question)
     parse_line = staticmethod(parse_question)
 

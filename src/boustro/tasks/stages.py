@@ -70,7 +70,7 @@ def choose_weight(fitted: Fitted, data: TrainingSet) -> tuple[float, Mapping[str
 
     `fitted` has an untrained head. Raises `ValueError` for fewer than two gold examples.
     """
-    parts, scores = list(left_out(data.gold, FOLDS, data.seed)), {}
+    parts, scores = list(left_out(data.gold, FOLDS, data.seed, fitted.plan.task.shared)), {}
     for weight in WEIGHTS:
         answers: list[Any] = [None] * len(data.gold)
         for kept, left in parts:

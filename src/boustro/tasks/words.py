@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from boustro.arrays import read_arrays
-from boustro.heads.words import WordModel, choose_weights, fit_words, folds
+from boustro.heads.words import FEW, FOLDS, WordModel, choose_weights, fit_words
 from boustro.store import read_json, write_file
 from boustro.tasks.fitted import Fitted, TrainingSet
+from boustro.tasks.folds import left_out
 from boustro.tasks.labellings.texts import TextLabelling
 from boustro.types import Sentence
 
@@ -63,14 +64,15 @@ def fit_beside(fitted: Fitted, data: TrainingSet) -> tuple[Fitted, Mapping[str, 
 
     labelling, texts = fitted.labelling, data.gold
     assert isinstance(labelling, TextLabelling)
-    head_scores, word_scores, left_out = [], [], []
-    for kept, left in folds(len(texts), data.seed):
+    head_scores, word_scores, outside = [], [], []
+    parts = FOLDS if len(texts) < FEW else 1
+    for kept, left in left_out(texts, parts, data.seed, fitted.plan.task.shared):
         head = train_on_part(fitted, replace(data, dev=None), kept)
         head_scores.append(labelling.log_probabilities(np.stack(head.outputs(data.inputs.select(left)))))
         words = _fit(labelling, [texts[n] for n in kept]).scores([texts[n].words for n in left])
         word_scores.append(labelling.log_probabilities(words))
-        left_out.append(left)
-    gold = labelling.ids([texts[n] for n in np.concatenate(left_out)])
+        outside.append(left)
+    gold = labelling.ids([texts[n] for n in np.concatenate(outside)])
     weights = choose_weights(np.concatenate(head_scores), np.concatenate(word_scores), gold, labelling.loss)
     return replace(fitted, extras={**fitted.extras, BESIDE: Beside(_fit(labelling, texts), *weights)}), {}
 

@@ -23,9 +23,10 @@ DRAWN = (
     "epoch is kept."
 )
 TESTED = (
-    "over the seeds that both have, with a 95% interval and a two-sided p-value from a paired bootstrap over examples "
-    "and seeds; p is corrected for the number of differences in the table (Holm), and values below 0.05 are coloured. "
-    "With one shared seed the interval covers the examples only, and there is no p."
+    "over the seeds that both have, with a 95% interval and a two-sided p-value from a paired bootstrap over seeds and "
+    "documents (examples, where there are none; equal and nearly equal texts are drawn as one); p is corrected for the "
+    "number of differences in the table (Holm), and values below 0.05 are coloured. With one shared seed the interval "
+    "covers the examples only, and there is no p."
 )
 MEASURED = (
     "LMs and head: number of parameters, and size of the head's file. Features: bytes on disk for all data sets, "

@@ -29,6 +29,7 @@ from boustro.metrics.mistakes import count_confusions, count_kinds, match_entiti
 from boustro.metrics.score import spread
 from boustro.metrics.significance import RELIABLE, Difference, bootstrap, difference, entity_counts, f1, holm
 from boustro.store import read_folder
+from boustro.tasks.folds import drawn_together
 from boustro.tasks.labellings import labelling_class
 from boustro.tasks.units import Units
 from boustro.text.documents import read_lines
@@ -103,7 +104,8 @@ def summarise(grid: "Comparison", cells: Sequence[Cell]) -> dict[str, Any]:
     at = {(s["line"], s["shots"]): i for i, s in enumerate(systems)}
     bases = [at.get((systems[base]["line"], s["shots"]), i) for i, s in enumerate(systems)]
     bases = bests if grid.reference is None else bases
-    drawn = bootstrap(units.statistic, counted, [f.seeds for f in finished], draws=DRAWS + DRAWS_EACH * len(systems))
+    draws, alike = DRAWS + DRAWS_EACH * len(systems), drawn_together(data, grid.task.shared)
+    drawn = bootstrap(units.statistic, counted, [f.seeds for f in finished], draws, groups=alike)
     pairs = {"to_best": list(enumerate(bests)), "to_reference": [(own, i) for i, own in enumerate(bases)]}
     for key, sides in pairs.items():
         gaps = correct_gaps([None if a == b else difference(drawn[a], drawn[b]) for a, b in sides])
@@ -120,7 +122,7 @@ def summarise(grid: "Comparison", cells: Sequence[Cell]) -> dict[str, Any]:
         ],
         "options": {k: v for k, v in configs[0].items() if all(c.get(k) == v for c in configs)},
         "systems": sorted(systems, key=lambda s: (s["shots"] or 0, s["name"] != names[best], -s["dev"]["mean"])),
-        **_compare_pair(grid, finished, _choose_pair(systems, best, base, grid), training),
+        **_compare_pair(grid, finished, _choose_pair(systems, best, base, grid), training, alike),
         "cost": costs,
     }
 
@@ -227,7 +229,7 @@ def _choose_pair(systems: list[dict[str, Any]], best: int, base: int, grid: "Com
 
 
 def _compare_pair(
-    grid: "Comparison", finished: list[Finished], chosen: tuple[int, int], training: Training
+    grid: "Comparison", finished: list[Finished], chosen: tuple[int, int], training: Training, alike: np.ndarray
 ) -> dict[str, Any]:
     """Two systems over the seeds that both have: differences by type and position, and examples."""
     units, data = grid.units, grid.data()[grid.judged_on]
@@ -253,8 +255,8 @@ def _compare_pair(
         "pair": list(names),
         "pair_short": [" · ".join(p[i] for p in parts if p[0] != p[1]) or names[0] for i in (0, 1)],
         "pair_seeds": shared,
-        "pair_by_type": _gaps(pair, by_label),
-        "direction_test": _gaps(pair, positions) if units.has_positions else {},
+        "pair_by_type": _gaps(pair, by_label, alike),
+        "direction_test": _gaps(pair, positions, alike) if units.has_positions else {},
         "cases": groups,
         "mistakes": mistakes,
     }
@@ -291,13 +293,13 @@ def correct_gaps(found: Sequence[Difference | None]) -> list[dict[str, Any] | No
 
 
 def _gaps(
-    pair: Sequence[Sequence[Answers]], keeps: Mapping[str, Callable[[Entity], bool]]
+    pair: Sequence[Sequence[Answers]], keeps: Mapping[str, Callable[[Entity], bool]], alike: np.ndarray
 ) -> dict[str, dict[str, Any] | None]:
     """The second system's F1 minus the first's over the entities that each function selects, with intervals."""
     if not pair[0] or not keeps:
         return dict.fromkeys(keeps)
     counted = [counts(answers, keep) for answers in pair for keep in keeps.values()]
-    drawn = bootstrap(f1, counted, draws=DRAWS + DRAWS_EACH * len(keeps))
+    drawn = bootstrap(f1, counted, draws=DRAWS + DRAWS_EACH * len(keeps), groups=alike)
     differences = [difference(drawn[i], drawn[i + len(keeps)]) for i in range(len(keeps))]
     return dict(zip(keeps, correct_gaps(differences), strict=True))
 
