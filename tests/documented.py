@@ -33,7 +33,6 @@ SMALL = {
     "scaling": "--budgets 32 --seeds 1 --sizes tiny --segment-length 16 --batch-segments 2 --no-compile",
     "compare": "--epochs 1 --seeds 1 --hidden 16 --train-sentences 8",
     "distill": "--epochs 1 --hidden 8",
-    "distill-states": "--words 60",
     "language": "--vocabulary 300 --segment-length 64 --batch-segments 4 --preset tiny --passes 1 --epochs 1 "
     "--no-compile",
     "generate": "--length 4",

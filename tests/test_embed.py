@@ -14,7 +14,6 @@ from boustro.heads.statistics import first_component, pool_words, remove_compone
 from boustro.store import write_folder
 from boustro.tasks.data.texts import whole_text
 from boustro.tasks.embed.data import neighbours, read_rows
-from boustro.tasks.embed.saved import echo_spec
 from boustro.tasks.labellings.vectors import WORDLESS, WordFrequencies, cosines
 from boustro.types import Sentence
 from conftest import SENTENCES
@@ -95,12 +94,6 @@ def test_mean_needs_no_texts_and_is_the_mean(tiny_pair):
     streams = next(boustro.load_encoder(tiny_pair, layers="last", pooling="exit", dtype="float32").encode(
         [whole_text("Ada Brandt left.").sentence]))  # fmt: skip
     np.testing.assert_allclose(vector, np.concatenate([x[:, 0] for x in streams], axis=1).mean(0), atol=1e-3)
-
-
-def test_echo_was_the_mean_over_the_second_copy():
-    assert echo_spec("starter") == "repeated:starter-forward+repeated:starter-backward"
-    with pytest.raises(ValueError, match=r"masked:x: pooling echo reads a text twice with a causal LM"):
-        echo_spec("masked:x")
 
 
 def test_order_and_batch_size_change_nothing(fitted, trained):
@@ -320,19 +313,3 @@ def test_the_commands_of_every_task(tiny_pair, files, capsys):
     np.testing.assert_allclose([line["vector"] for line in lines], expected, atol=1e-3)
     assert main(["fit", "--train", texts, *small, "--overwrite"]) == 1
     assert "texts.txt:1: a text alone" in capsys.readouterr().err
-
-
-def test_the_former_command(tiny_pair, files, capsys):
-    small, short = ["--encoder", tiny_pair, "--out", str(files / "e")], ["--epochs", "1", "--hidden", "8"]
-    pairs = ["--pairs", str(files / "pairs.jsonl"), "--dev", str(files / "pairs.jsonl")]
-    assert main(["embed-fit", *pairs, "--json", "-", *small, *short]) == 0
-    given = capsys.readouterr()
-    assert {"pearson", "spearman"} <= json.loads(given.out).keys() and "is now boustro fit --task embed" in given.err
-    command = ["embed", str(files / "texts.txt"), "--out", str(files / "v.npy"), "--model", str(files / "e")]
-    assert main(command) == 0 and np.load(files / "v.npy").shape[0] == len(TEXTS) + 1
-    assert main([*command, "--text-pooling", "mean"]) == 2
-    assert main(["embed-fit", "--texts", str(files / "texts.txt"), *small, "--overwrite"]) == 0
-    assert main(["embed-fit", "--texts", str(files / "texts.txt"), *small, *short, "--overwrite"]) == 2
-    assert main(["embed-fit", *pairs, "--transform", "raw", *small, "--overwrite"]) == 2
-    assert main(["embed-fit", *small, "--overwrite"]) == 2
-    assert main(["embed-fit", "--neighbours", *pairs, *small, "--overwrite"]) == 2

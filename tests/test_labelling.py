@@ -1,4 +1,4 @@
-"""Labelling with an encoder: what is read, what runs beside the session, the folders it leaves, and the simulation."""
+"""Labelling with an encoder: what is read, what runs beside the session, and the folders it leaves."""
 
 import json
 import os
@@ -18,8 +18,6 @@ from boustro.apps.label.options import LabelOptions
 from boustro.apps.label.session import Session
 from boustro.apps.label.start import make_source, next_command
 from boustro.apps.label.texts import read_to_label
-from boustro.apps.studies.labelling.report import simulation_curves
-from boustro.apps.studies.labelling.simulate import cost, read_gold
 from boustro.encoders.windows import group_sentences
 from boustro.options import OptionError
 from boustro.output import DEFAULT_RUN
@@ -289,7 +287,6 @@ def test_mistakes_of_the_command_line(file, tmp_path, tiny_lm, capsys, monkeypat
         (good, 0, "label at http://127.0.0.1:"),
         (["label"], 2, "name a file of texts"),
         (["label", text], 2, "name a file of texts"),
-        (["label", "--simulate"], 2, "--simulate needs labelled sentences"),
         ([*good, "--head", "spam"], 1, "unknown head 'spam'"),
         ([*good, "--labels", "O"], 1, "'O' is no label"),
         ([*good, "--train", text], 1, "these have no labels"),
@@ -355,54 +352,7 @@ def test_a_second_process_is_refused(tmp_path, tiny_lm):
     assert "another boustro label has this file open" in errors.read_text()
 
 
-def test_the_simulation(tmp_path, tiny_lm, capsys):
-    train, svg = tmp_path / "train.conll", tmp_path / "curve.svg"
-    train.write_text(format_conll(GOLD * 3))
-    command = ["label", "--simulate", "--train", str(train), "--encoder", str(tiny_lm("llama")), "--seeds", "2"]
-    command += ["--orders", "uncertain", "random", "in-order", "diverse", "--words", "60", "--growth", "1.5"]
-    assert main([*command, "--no-cache", "--goal", "5", "--svg", str(svg), "--json", str(tmp_path / "r.json")]) == 0
-    assert "of random's" in capsys.readouterr().out
-    results = json.loads((tmp_path / "r.json").read_text())
-    assert [run["order"] for run in results["runs"]] == ["uncertain", "random", "in-order", "diverse"]
-    assert results["train"] == 58 and results["dev"] == 14  # a fifth is held out
-    for run in results["runs"]:
-        assert len(run["curves"]) == 2
-        for curve in run["curves"]:
-            words = [point["words"] for point in curve]
-            assert words == sorted(set(words)) and words[0] >= 60 and words[-1] >= 60
-            assert all(0 <= p["f1"] <= 100 and p["entities"] == 2 * p["sentences"] for p in curve)
-    assert svg.read_text().startswith("<svg") and "words read" in svg.read_text()
-    assert main([*command, "--no-cache", "--json", str(tmp_path / "s.json")]) == 0
-    again = json.loads((tmp_path / "s.json").read_text())
-    assert [r["curves"] for r in again["runs"]] == [r["curves"] for r in results["runs"]]
-    assert main([*command, "--no-cache", "--spelling", "--json", str(tmp_path / "s.json")]) == 0
-    spelled = json.loads((tmp_path / "s.json").read_text())
-    assert [r["curves"] for r in spelled["runs"]] != [r["curves"] for r in results["runs"]]
-
-
-def test_a_fifth_of_the_documents_is_scored(file):
-    sentences = [(t.sentence.words, ["B-PER", "O", "B-LOC", "O"]) for t in texts(40)]
-    content = "\n".join(format_document(sentences[start : start + 4]) for start in range(0, 40, 4))
-    train = file("a.conll", content)
-    for context, together in (("document", 4), ("sentence", 1)):
-        left, scored = read_gold(train, None, DEFAULT_OPTIONS, context)
-        assert len(left) == 32 and len(scored) == 8
-        shared = {s.document for s in left} & {s.document for s in scored}
-        assert (not shared) == (together == 4)
-    with pytest.raises(ValueError, match="too few sentences"):
-        read_gold(file("b.conll", format_document(sentences)), None, DEFAULT_OPTIONS, "document")
-
-
-def test_the_cost_of_a_goal():
-    curve = [{"words": 100, "f1": 40.0}, {"words": 200, "f1": 60.0}, {"words": 300, "f1": 50.0}]
-    assert cost(curve, 50) == 150 and cost(curve, 40) == 100 and cost(curve, 60) == 200 and cost(curve, 61) is None
-    assert cost([], 1) is None
-
-
 def test_pictures():
     drawn = session_curve([Point(4, 40, 10.0), Point(8, 90, 55.5)])
     assert "55.5 after 90 words" in drawn and drawn.count("h0") == 2
     assert session_curve([]) == ""
-    point = {"words": 200, "f1": 30.0}
-    runs = [{"encoder": f"<{e}>", "order": "random", "curves": [[point, {"words": 400, "f1": 50.0}]]} for e in "ab"]
-    assert "&lt;a&gt;" in simulation_curves({"runs": runs, "goal": 70.0})

@@ -223,10 +223,6 @@ def test_a_bad_delay_is_an_error(make, delay):
 
 
 def test_a_tagger_that_needs_the_whole_text_cannot_stream(make):
-    tagger = make("pair").with_evidence("vote")
-    with pytest.raises(ValueError, match="cannot stream"):
-        Live(tagger)
-    assert finals(read(Live(tagger, None), TEXT)) == whole(tagger, TEXT)
     promising = copy(make("pair"))
     promising.recall = 0.9
     with pytest.raises(ValueError, match="cannot stream: a promise of recall"):

@@ -482,9 +482,3 @@ def test_a_tagger_has_its_memory_beside_that_of_its_encoder(memory, tmp_path, mo
     tagger.save_pretrained(tmp_path / "ner")
     opened = boustro.Tagger.from_pretrained(tmp_path / "ner", cache=False)
     assert opened.answer(TAGGED) == tagger.answer(TAGGED)
-
-
-def test_words_cannot_be_dropped_where_they_are_remembered(memory):
-    tagger = boustro.Tagger(f"memory:{memory[0]}", word_dropout=0.2, epochs=1, cache=False)
-    with pytest.raises(ValueError, match="--word-dropout needs words that are read before"):
-        tagger.fit(TAGGED, seed=1)

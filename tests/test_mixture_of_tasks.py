@@ -1,4 +1,4 @@
-"""boustro seq2seq over several tasks: shares with a cap, what is held back, losses by task, boustro rate --by."""
+"""boustro seq2seq over several tasks: shares with a cap, what is held back, losses by task, boustro score --by."""
 
 import json
 from collections import Counter

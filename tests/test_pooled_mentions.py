@@ -86,16 +86,6 @@ def test_without_documents_there_is_nothing_to_pool(tiny_pair):
     assert tagger.record["notices"]["training sentences without a document, whose mentions are not pooled"] == 3
 
 
-def test_words_cannot_be_dropped_and_pooled(tiny_pair, file, tmp_path, capsys):
-    for option in ("pool_mentions", "memory"):
-        with pytest.raises(ValueError, match=f"{option} keeps what word_dropout drops"):
-            boustro.Tagger(tiny_pair, **{option: True}, word_dropout=0.2)
-    train = file("train.conll", "Ada B-PER\nleft O\n\n")
-    given = ["--encoder", tiny_pair, "--train", str(train), "--out", str(tmp_path / "x")]
-    assert main(["fit", *given, "--pool-mentions", "--word-dropout", "0.2"]) == 2
-    assert "leave one of them out" in capsys.readouterr().err
-
-
 def study(command, encoder, folder, head="-DOCSTART- O\n\n"):
     """The arguments of a study of `TAGGED`, up to its own options."""
     file = folder / "data.conll"

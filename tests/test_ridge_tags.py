@@ -73,10 +73,8 @@ def test_what_it_cannot_do_is_refused(labels):
         head(labels)
 
 
-def test_word_dropout_and_weak_labels_are_refused(tiny_pair):
+def test_weak_labels_and_temperatures_are_refused(tiny_pair):
     data = [Sentence(("Ada", "left"), ("B-PER", "O")), Sentence(("It", "rained"), ("O", "O"))]
-    with pytest.raises(ValueError, match="word_dropout is not for a ridge head"):
-        boustro.Tagger(tiny_pair, "ridge", word_dropout=0.2, cache=False).fit(data)
     with pytest.raises(ValueError, match="trained at once"):
         boustro.Tagger(tiny_pair, "ridge", cache=False).fit(data, weak=data)
     with pytest.raises(ValueError, match="calibrate is not for a ridge head"):

@@ -1,7 +1,6 @@
-"""boustro scaling: the curve against known ones, the study's cells, a kill in the middle of a run, drawings."""
+"""boustro scaling: the curve against known ones, the study's cells, a kill in the middle of a run."""
 
 import json
-import xml.dom.minidom
 from collections import Counter
 from dataclasses import replace
 
@@ -9,9 +8,9 @@ import numpy as np
 import pytest
 
 from boustro.apps.cli.main import main
+from boustro.apps.studies.scaling.command import describe
 from boustro.apps.studies.scaling.curve import Curve, Run, fit_curve
 from boustro.apps.studies.scaling.options import ScalingOptions
-from boustro.apps.studies.scaling.report import describe, draw, markdown
 from boustro.apps.studies.scaling.study import ScalingStudy, Trained, summarise
 from conftest import SENTENCES
 from pretraining import write_shards
@@ -74,21 +73,6 @@ def test_an_exponent_that_the_runs_do_not_determine_is_said():
     assert "these runs do not determine it" in describe(own)
 
 
-def test_pictures_and_tables_of_an_objective():
-    rows = [
-        {"size": f"s{n:g}", "num_parameters": n, "pieces_seen": d, "seed": 1, "validation_loss": loss, "seconds": 1.0}
-        for n, d, loss in runs()
-    ]
-    with_curve = {"runs": rows, "curve": fit_curve(runs()).to_dict(), "refusal": ""}
-    without = {"runs": rows[:2], "curve": None, "refusal": "no curve: too few"}
-    svg = draw("causal", with_curve)
-    drawn = xml.dom.minidom.parseString(svg)
-    assert len([p for p in drawn.getElementsByTagName("path") if "p s" in p.getAttribute("class")]) == len(SIZES)
-    assert draw("masked", without).count("<path") < svg.count("<path")
-    page = markdown({"stamp": "3 of 4 cells", "objectives": {"causal": with_curve, "masked": without}})
-    assert "Incomplete: 3 of 4 cells" in page and "no curve: too few" in page and "cannot be compared" in page
-
-
 # The study
 
 
@@ -143,7 +127,6 @@ def test_a_study_that_was_stopped_in_a_run_ends_with_the_same_figures(shards, tm
             [row | {"seconds": 0} for row in part["objectives"][objective]["runs"]] for part in (found, wanted)
         )
         assert ours == theirs and len(ours) == 2 and ours[0]["validation_loss"] > 0
-        assert (tmp_path / "out" / f"{objective}.svg").exists()
     assert not any((tmp_path / "out" / "runs").iterdir()), "weights and checkpoints are removed"
     assert main([*command(shards, tmp_path / "out", *objectives), "--report-only", "--json", "-"]) == 0
     assert json.loads(capsys.readouterr().out)["stamp"] == ""

@@ -326,35 +326,6 @@ def test_the_commands_of_every_task(world, tiny_pair, capsys):
     assert main(["predict", out, corpus]) == 1 and "c.data.xml:1: not a JSON object" in capsys.readouterr().err
 
 
-def test_the_former_command(world, tiny_pair, capsys):
-    out, corpus = str(world / "out"), str(world / "c.data.xml")
-    fit = ["wsd", "fit", str(world / "train.jsonl"), "--encoder", tiny_pair, "--out", out]
-    assert main([*fit, "--wordnet", str(world / "wordnet"), "--json", "-"]) == 0
-    given = capsys.readouterr()
-    assert json.loads(given.out)["prior"] >= 0 and "is now boustro fit --task sense" in given.err
-    assert main(["wsd", "evaluate", out, corpus, "--json", str(world / "scores.json")]) == 0
-    shown = capsys.readouterr().out
-    assert "50.00%" in shown and "most frequent sense" in shown
-    assert json.loads((world / "scores.json").read_text())["f1"] == 100
-    assert main(["wsd", "predict", out, corpus]) == 0
-    first, second = capsys.readouterr().out.splitlines()
-    assert first in (f"d0.s0.t0 {MONEY}", f"d0.s0.t0 {RIVER}") and second == "d0.s0.t1 ore%1:27:00::"
-    assert main(["wsd", "predict", out, corpus, "--format", "jsonl"]) == 0
-    assert json.loads(capsys.readouterr().out.splitlines()[1])["how"] == "first sense"
-    assert main(fit) == 1 and "already holds a sense-tagger folder" in capsys.readouterr().err
-    for wrong in (["wsd", "fit", corpus], ["wsd", "evaluate", out], ["wsd", "predict", out, corpus, "--out", out]):
-        assert main(wrong) == 2
-
-
-def test_a_folder_opens_and_agrees(world, tiny_pair, capsys):
-    tagger = SenseTagger(tiny_pair).fit(world / "train.jsonl")
-    tagger.save_pretrained(world / "senses")
-    (own,) = tagger.predict(read_senses(world / "c.data.xml").sentences)
-    assert main(["wsd", "predict", str(world / "senses"), str(world / "c.data.xml")]) == 0
-    told = capsys.readouterr()
-    assert told.out == f"d0.s0.t0 {own[0].key}\n" and "1 words without an answer" in told.err
-
-
 @pytest.mark.shared_data
 def test_the_shared_corpora_are_read(shared_data):
     data = read_senses(shared_data / "wsd" / "semeval2007" / "semeval2007.data.xml")

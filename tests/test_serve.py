@@ -7,7 +7,6 @@ import re
 import shlex
 import threading
 import time
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +21,6 @@ import boustro
 from boustro.apps.cli.main import main
 from boustro.apps.serve.app import Service, make_service
 from boustro.apps.serve.http import HttpOptions
-from boustro.apps.serve.middleware import JSON_LINES
 from boustro.apps.serve.models import open_model
 from boustro.apps.serve.options import ServeLimits
 from boustro.apps.serve.served import find_model, name_folders
@@ -269,45 +267,13 @@ def test_before_the_models_are_open_and_after_the_end_it_says_so():
         assert error(ask(client, "a")) == (503, "stopping") and client.get("/readyz").status_code == 503
 
 
-def test_a_file_is_answered_line_by_line(client):
-    lines = ['{"id": 1, "text": "Ada left."}', "", '"Ada left."', "nonsense", '{"id": 2}', '["Ada", "left"]']
-    lines += ['"\\ud800"', "[" * 5000]
-    lines += [json.dumps({"id": n, "text": f"Ada left {n} boats."}) for n in range(200)]
-    answer = client.post("/v1/predict/file?model=tag", content="\r\n".join(lines).encode() + b"\n\xff")
-    assert answer.status_code == 200 and answer.headers["content-type"].startswith("application/x-ndjson")
-    found = [json.loads(line) for line in answer.text.splitlines()]
-    assert len(found) == len(lines)  # one blank line less, one of odd bytes more
-    assert found[0] == {"id": 1, "text": "Ada left.", **found[1]} and found[4].keys() == {"tags", "entities"}
-    assert [(f["error"]["code"], f["line"]) for f in (found[2], found[3], found[5], found[6], found[-1])] == [
-        ("not_json", 4), ("not_valid", 5), ("not_valid", 7), ("not_json", 8), ("not_json", len(lines) + 1)
-    ]  # fmt: skip
-    assert [record["id"] for record in found[7:-1]] == list(range(200)) and all("entities" in r for r in found[7:-1])
-    assert error(client.post("/v1/predict/file", content=b"x")) == (400, "unknown_model")
-    assert error(client.post("/v1/predict/file?model=tag&min_score=7", content=b"x")) == (422, "not_valid")
-    assert client.post("/v1/predict/file?model=tag", content=b"").content == b""
-
-
-def test_a_line_without_an_end_is_refused_and_a_failure_is_that_of_its_line():
-    def act(inputs):
-        if "fail" in inputs:
-            raise RuntimeError
-        return [{"entities": []} for _ in inputs]
-
-    with one(Puppet(act=act), body_kb=1) as client:
-        answer = client.post("/v1/predict/file", content=b'"a"\n"' + b"b" * 5000)
-        assert json.loads(answer.text.splitlines()[-1])["error"]["code"] == "too_large"
-        answer = client.post("/v1/predict/file", content=b'"a"\n"fail"\n"b"')
-        first, second, third = map(json.loads, answer.text.splitlines())
-        assert first == third == {"entities": []} and second["error"]["code"] == "internal"
-
-
 def test_a_token_guards_what_computes(tmp_path):
     file = tmp_path / "tokens"
     file.write_text("open sesame")
     with client_of({"puppet": Puppet()}, HttpOptions(token_file=file)) as client:
         for path in ("/v1/models", "/metrics"):
             assert error(client.get(path)) == (401, "token")
-        for path in ("/v1/predict", "/v1/embed", "/v1/predict/file"):
+        for path in ("/v1/predict", "/v1/embed"):
             assert error(client.post(path, content=b"x" * 10_000_000)) == (401, "token")  # and not 413: nothing is read
         for path in ("/", "/docs", "/livez", "/readyz", "/openapi.json"):
             assert client.get(path).status_code == 200
@@ -381,7 +347,7 @@ def test_pages_need_nothing_from_elsewhere(client):
         assert "default-src 'none'" in page.headers["content-security-policy"]
         assert not any(word in page.text for word in ("http://", "https://", "src=", "@import", "innerHTML"))
     described = client.get("/openapi.json").json()["paths"]
-    paths = "/v1/predict /v1/predict/file /v1/live /v1/embed /v1/models /livez /readyz /metrics"
+    paths = "/v1/predict /v1/live /v1/embed /v1/models /livez /readyz /metrics"
     assert {*paths.split()} == described.keys()
     assert all(path in page.text for path in described) and "min_score" in page.text
 
@@ -403,7 +369,7 @@ def test_an_output_says_what_decided_it(client, folders):
 
 @pytest.mark.parametrize("given", ["", " ", "\n"])
 def test_an_empty_text_is_answered_and_explained(given, client):
-    """By every task that takes one: alone, beside others, in a file, and as a vector."""
+    """By every task that takes one: alone, beside others, and as a vector."""
     empty = {"tag": [given, [], {"text": given}], "classify": [given], "regress": [given]}
     empty |= {key: [[given, given], [given, "Ada left."], ["Ada left.", given]] for key in ("pair", "similarity")}
     for name, inputs in empty.items():
@@ -411,14 +377,12 @@ def test_an_empty_text_is_answered_and_explained(given, client):
             answer = ask(client, *asked, model=name, explain=True)
             assert answer.status_code == 200 and len(answer.json()["outputs"]) == len(asked), answer.text
             assert all("explained" in output for output in answer.json()["outputs"])
-        lines = client.post(f"/v1/predict/file?model={name}&explain=true", content="\n".join(map(json.dumps, inputs)))
-        assert all("explained" in json.loads(line) for line in lines.text.splitlines())
     assert ask(client, given, "Ada left.", model="embed", path="/v1/embed").status_code == 200
     refused = ask(client, {"question": given, "context": "Ada left."}, model="qa", explain=True)
     assert refused.status_code == 422 and "the question is empty" in refused.text
 
 
-@pytest.mark.parametrize("path", ["/v1/predict", "/v1/embed", "/v1/predict/file?model=tag"])
+@pytest.mark.parametrize("path", ["/v1/predict", "/v1/embed"])
 def test_a_compressed_body_is_refused_by_its_encoding(path, client):
     content = gzip.compress(b'{"inputs": ["Ada left."], "model": "tag"}')
     for encoding in ("gzip", "br", "GZIP, identity"):
@@ -428,25 +392,6 @@ def test_a_compressed_body_is_refused_by_its_encoding(path, client):
         assert answer.headers["accept-encoding"] == "identity"
     plain = {"content-type": "application/json", "content-encoding": "identity"}
     assert client.post(path, content=b'"Ada"', headers=plain).status_code in (200, 422)
-
-
-def test_a_file_of_texts_is_read_as_text(client):
-    """Lines that look like JSON are not read as text in silence, nor are files of other kinds read as JSON lines."""
-    path = "/v1/predict/file?model=tag"
-
-    def sent(content: bytes, kind: str | None) -> Any:
-        return client.post(path, content=content, headers={} if kind is None else {"content-type": kind})
-
-    lines = b'\xef\xbb\xbfAda left.\r\n\n{not JSON\n"Ada left."\n{"text": "Ada left."}\n["Ada"]\n\xff\n'
-    found = [json.loads(line) for line in sent(lines, "text/plain; charset=utf-8").text.splitlines()]
-    wanted = ask(client, "Ada left.", "{not JSON", '"Ada left."', model="tag").json()["outputs"]
-    assert found[:3] == wanted
-    assert [(f["error"]["code"], f["line"]) for f in found[3:]] == [("not_text", 5), ("not_text", 6), ("not_text", 7)]
-    for kind in (None, *filter(None, JSON_LINES)):
-        assert json.loads(sent(b'"Ada left."', kind).text) == wanted[0]
-    for kind in ("text/html", "application/gzip", "multipart/form-data; boundary=x", "text/csv"):
-        answer = sent(b'"Ada left."', kind)
-        assert error(answer) == (415, "not_json") and f"not {kind.partition(';')[0]}" in answer.text
 
 
 def test_what_is_served(client):
@@ -509,7 +454,7 @@ BODIES = st.fixed_dictionaries({"inputs": st.lists(LIKELY | VALUES, max_size=4) 
 
 
 @given(
-    path=st.sampled_from(["/v1/predict", "/v1/embed", "/v1/predict/file"]),
+    path=st.sampled_from(["/v1/predict", "/v1/embed"]),
     body=BODIES | VALUES | st.binary(max_size=200),
     model=st.sampled_from([*TASKS]),
     cut=st.integers(0, 400) | st.none(),
@@ -519,14 +464,12 @@ def test_no_body_is_too_odd(client, path, body, model, cut):
     if isinstance(body, dict) and "model" not in body:
         body = {**body, "model": model}
     content = body if isinstance(body, bytes) else json.dumps(body).encode()[:cut]
-    if path.endswith("file"):
-        path, content = f"{path}?model={model}", content.replace(b", ", b"\n")
     answer = client.post(path, content=content, headers={"content-type": "application/json"})
     assert answer.status_code < 500, (content, answer.text)
     assert '"internal"' not in answer.text, (content, answer.text)
     if answer.status_code >= 400:
         error(answer)
-    elif not path.startswith("/v1/predict/file"):
+    else:
         outputs = answer.json().get("outputs", answer.json().get("vectors"))
         assert len(outputs) == len(body["inputs"])
 
@@ -539,6 +482,4 @@ def test_a_recall_asked_for_gives_longer_lists(tiny_lm, tmp_path):
         for recall in (0.6, 0.95, 0.6):
             found = [[e["text"] for e in o["entities"]] for o in ask(client, *texts, recall=recall).json()["outputs"]]
             assert found == [[e.text for e in own] for own in tagger.predict(texts, recall=recall)]
-        lines = client.post("/v1/predict/file?recall=0.6", content="\n".join(map(json.dumps, texts))).text.splitlines()
-        assert [[e["text"] for e in json.loads(line)["entities"]] for line in lines] == found
         assert sum(map(len, found)) > 0

@@ -1,7 +1,6 @@
 """`boustro serve` in a process of its own: many clients, slow ones, broken ones, and signals."""
 
 import asyncio
-import http.client
 import json
 import os
 import random
@@ -118,14 +117,6 @@ def test_a_slow_client_is_given_up_and_holds_up_nobody(tagger_folder, tmp_path):
         for connection in slow:
             assert b"408" in connection.recv(65536).splitlines()[0]
             connection.close()
-        file = raw(address, head(1000, "/v1/predict/file") + b'"Ada left."\n"It')
-        said = b""
-        while b"slow_body" not in said:
-            part = file.recv(65536)
-            assert part, said
-            said += part
-        assert b'"entities"' in said
-        file.close()
         assert httpx.post(f"{address}/v1/predict", json={"inputs": ["Ada left."]}, timeout=60).status_code == 200
 
 
@@ -136,7 +127,7 @@ def test_broken_clients_leave_nothing_behind(live):
         kinds = [
             head(len(body)) + body,
             head(len(body)) + body[:40],
-            head(9, "/v1/predict/file"),
+            head(9, "/v1/embed"),
             b"\x16\x03\x01\x02",
             b"GET",
         ]
@@ -150,24 +141,6 @@ def test_broken_clients_leave_nothing_behind(live):
         time.sleep(0.1)
     assert httpx.post(f"{address}/v1/predict", json={"inputs": ["Ada left."]}, timeout=60).status_code == 200
     assert "Traceback" not in errors.read_text()
-
-
-def test_a_large_file_comes_back_whole_to_a_client_that_reads_only_at_the_end(live, tagger):
-    """Its answers do not fit into what the connection holds: reading and answering must not wait for each other."""
-    address, process, _ = live
-    lines = [json.dumps({"id": n, "text": " ".join(WORDS[n % 7 :][:3]), "more": "x" * 8000}) for n in range(LINES)]
-    data, before = ("\n".join(lines) + "\n").encode(), memory(process)
-    assert len(data) > 12_000_000
-    with raw(address, head(len(data), "/v1/predict/file")) as connection:
-        connection.settimeout(300)
-        connection.sendall(data)
-        response = http.client.HTTPResponse(connection)
-        response.begin()
-        answers = [json.loads(line) for line in response]
-    assert [answer["id"] for answer in answers] == list(range(LINES))
-    expected = tagger.predict([json.loads(line)["text"] for line in lines[:7]])
-    assert same([a["entities"] for a in answers[:7]], [[e.to_dict() for e in found] for found in expected])
-    assert memory(process) - before < 60
 
 
 def test_sigterm_under_load_finishes_what_was_taken(tagger_folder, tmp_path, tagger):

@@ -98,13 +98,6 @@ def test_letters_tell_what_the_states_before_a_word_do_not(tiny_pair, spelling):
     assert (tagger.evaluate(new).f1 == 100) == spelling
 
 
-def test_an_option_that_drops_words_is_refused_beside_it(tiny_pair, file, capsys):
-    data = str(file("a.conll", "Vellmar B-LOC\n"))
-    given = ["--encoder", tiny_pair, "--train", data, "--out", "x", "--spelling", "--word-dropout", "0.1"]
-    assert main(["fit", *given]) == 2
-    assert "spelling keeps what word_dropout drops" in capsys.readouterr().err
-
-
 def test_few_shot_heads_read_letters_too(tiny_pair, tmp_path, file):
     data = str(file("a.conll", format_conll([(list(s.words), list(s.tags)) for s in TAGGED])))
     words = ["fewshot", "--encoders", tiny_pair, "--train", data, "--dev", data, "--shots", "1", "--draws", "2"]

@@ -20,7 +20,6 @@ from boustro.generation.prompts.classifier import PromptClassifier
 from boustro.generation.writer import Writer
 from boustro.models.adaptation import find_adaptation
 from boustro.models.fusion import load_fusion
-from boustro.tasks.saved import upgrade_reading
 from boustro.text.start import frame_of, start_pieces
 from boustro.types import Sentence
 from conftest import SENTENCES
@@ -180,29 +179,15 @@ def test_a_backward_lm_of_others_is_given_nothing(llama):
     assert load_encoder(f"backward:{llama / 'lm'}").start == []
 
 
-@pytest.mark.parametrize(("sentinel", "start_piece"), [(None, "recorded"), (True, "eos"), (False, "none")])
-def test_a_reading_that_version_0_1_stored_reads_as_it_did(llama, sentinel, start_piece):
-    """Then an LM had a start piece only if its config or the options said so; a head was fitted to those states."""
-    for stored in ({"sentinel": sentinel, "layers": "last"}, {"layers": "last"} if sentinel is None else None):
-        if stored is not None:
-            assert upgrade_reading(stored) == {"start_piece": start_piece, "layers": "last"}
-    tokenizer = AutoTokenizer.from_pretrained(llama / "lm")
-    before = {None: [[], [tokenizer.eos_token_id]], True: [[tokenizer.eos_token_id]] * 2, False: [[], []]}
-    pair = load_encoder(f"{llama / 'lm'}+{llama / 'backward'}", start_piece=start_piece)
-    assert [part.start for part in pair.parts] == before[sentinel]
-    assert upgrade_reading({"start_piece": "bos"}) == {"start_piece": "bos"}
-
-
 def test_a_config_may_name_its_start_pieces(llama):
     config = AutoConfig.for_model("llama", sentinel=[3, 4])
     assert start_pieces(AutoTokenizer.from_pretrained(llama / "lm"), config) == [3, 4]
 
 
-def test_a_masked_lm_takes_no_start_piece_but_opens_in_an_old_folder(tiny_tokenizer, tmp_path):
+def test_a_masked_lm_takes_no_start_piece(tiny_tokenizer, tmp_path):
     from generators import write_masked_lm
 
     path = write_masked_lm(tmp_path / "lm", tiny_tokenizer)
-    load_encoder(f"masked:{path}", start_piece="recorded")
     with pytest.raises(ValueError, match="start_piece is not read by masked"):
         load_encoder(f"masked:{path}", start_piece="none")
 

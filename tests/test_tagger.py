@@ -135,7 +135,7 @@ def test_a_tagger_and_an_entity_say_what_they_are(tagger, tiny_pair):
 
 def test_by_default_a_tagger_has_the_memory_of_the_package_unless_it_reads_otherwise():
     assert boustro.Tagger(layers="last", context="sentence").encoder_spec == "starter-memory"
-    for options in ({"pooling": "mean"}, {"layers": "1,2"}, {"word_dropout": 0.1}, {"preset": "paper"}):
+    for options in ({"pooling": "mean"}, {"layers": "1,2"}, {"preset": "paper"}):
         assert boustro.Tagger(**options).encoder_spec == "starter"
     assert boustro.Classifier().encoder_spec == "starter"
 

@@ -51,7 +51,7 @@ class FusedEncoder(ConcatEncoder):
         self._weights = weights_fingerprint(path, None)
         fusion, config = load_fusion(Path(path))
         if reading.start_piece == AUTO:
-            reading = replace(reading, start_piece=config.get("start_piece", AUTO))
+            reading = replace(reading, start_piece=config["start_piece"])
         specs = (str(Path(path) / side) if side in config["trained"] else config[side] for side in SIDES["both"])
         with naming(f"{path} is a fusion of {config['forward']} and {config['backward']}"):
             pair = load("+".join(specs), device=device, whole=True, **vars(reading))
@@ -62,8 +62,7 @@ class FusedEncoder(ConcatEncoder):
                 f"train it anew with boustro fuse"
             )
         self.lms = forward, backward
-        ends = [[end_of_text_id(forward.tokenizer)]] * 2  # what version 0.1 trained every fusion with
-        self.towers = towers_of(forward, backward, config.get("starts", ends))
+        self.towers = towers_of(forward, backward, config["starts"])
         stream = FusionEncoder(fusion, self._weights, self.lms, self.towers, reading, spec)
         super().__init__([forward, backward, stream], spec)
         self.tokenizer = forward.tokenizer

@@ -47,7 +47,7 @@ from boustro.models.elmo import KIND as ELMO
 from boustro.names import MEMORIES, PAIRS, SHIPPED, expand_home, locate_memory, locate_model
 from boustro.options import OptionError, check_options
 from boustro.store import kind_of
-from boustro.text.start import AUTO, RECORDED
+from boustro.text.start import AUTO
 
 
 def _load_lm(*read: Any, **given: Any) -> LMEncoder:
@@ -151,7 +151,7 @@ def load_encoder(
         quantise=quantise,
     )
     refuse_unread(spec, reading)
-    asked = None if start_piece in (AUTO, RECORDED) else start_piece
+    asked = None if start_piece == AUTO else start_piece
     parts: list[Encoder] = []
     for name in split_spec(spec):
         bare, own_revision = split_revision(name)
@@ -172,8 +172,7 @@ def unread_by(spec: str, reading: ReadingOptions) -> dict[str, Any]:
     return {
         option.name: option.default
         for option in fields(ReadingOptions)
-        if getattr(reading, option.name) not in (option.default, RECORDED)
-        and all(option.name in kind.unread for kind in kinds)
+        if getattr(reading, option.name) != option.default and all(option.name in kind.unread for kind in kinds)
     }
 
 

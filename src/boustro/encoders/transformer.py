@@ -27,7 +27,6 @@ from boustro.models.placing import load_placed
 from boustro.models.pretrained import first_position
 from boustro.models.shorten import shortened
 from boustro.store import fingerprint
-from boustro.text.start import RECORDED
 from boustro.text.tokenizers import refuse_ids_beyond
 
 MOST_WINDOW = 2048  # longer windows cost more than they bring
@@ -76,7 +75,6 @@ class TransformerEncoder(StateEncoder):
         self._set_reading(load_tokenizer_of(path, self._revision, tokenizer), reading)
         refuse_ids_beyond(self.model.get_input_embeddings().weight.shape[0], self.tokenizer, path)
         self._prefix, self._suffix = self._frame(config, reading.start_piece)
-        self._as_before = reading.start_piece == RECORDED  # version 0.1 scaled nothing
         positions = getattr(text, "max_position_embeddings", None) or getattr(text, "n_positions", None) or 1024
         self.max_pieces = min(positions - first_position(text), MOST_WINDOW)
         self.num_parameters = self.model.num_parameters()
@@ -116,7 +114,7 @@ class TransformerEncoder(StateEncoder):
     @torch.inference_mode()
     def scales(self) -> list[int]:
         """`SCALE` for the layers whose states come near the end of float16's range in a paragraph, else 1."""
-        if self.dtype != np.float16 or self._as_before:
+        if self.dtype != np.float16:
             return super().scales
         ids = self._row(self.tokenizer(PARAGRAPH, add_special_tokens=False)["input_ids"][: self._window])
         states = self._hidden_states(torch.tensor([ids], device=self.device), [len(ids)])

@@ -7,7 +7,7 @@ body consists of affine maps, their heads take the steps together (`heads.lockst
 changes no more than the order of summation. All others are trained one after the other (`heads.training`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -24,7 +24,6 @@ from boustro.heads.options import HeadOptions, TrainedOptions
 from boustro.heads.registry import HeadShape
 from boustro.heads.training import Dev, Groups, TrainLog, train_head
 
-Noise = Callable[[Tensor], Tensor]
 CPU = torch.device("cpu")
 
 
@@ -62,7 +61,6 @@ def solve(
     targets: Targets,
     runs: Sequence[Run],
     device: torch.device = CPU,
-    noise: Noise | None = None,
     bf16: bool | None = None,
 ) -> list[Solved]:
     """A trained head for every run.
@@ -70,7 +68,7 @@ def solve(
     Args:
         shape: What all the heads have in common.
         targets: The targets of a batch, given the numbers of its examples and the rows of their words.
-        noise, bf16: As for `heads.training.train_head`.
+        bf16: As for `heads.training.train_head`.
 
     Raises `ValueError` for no runs or examples, and where a loss or a weight does not stay finite.
     """
@@ -79,13 +77,13 @@ def solve(
     if not len(inputs) or any(run.examples is not None and not len(run.examples) for run in runs):
         raise ValueError("a head needs at least one example to train on")
     exact = device.type == "cpu" and not (uses_bf16(device) if bf16 is None else bf16)
-    if len(runs) > 1 and exact and noise is None and all(run.dev is run.groups is run.head is None for run in runs):
+    if len(runs) > 1 and exact and all(run.dev is run.groups is run.head is None for run in runs):
         words = _one_vector_each(inputs, targets)
         members = [_member(shape, inputs, run) for run in runs] if words else []
         if words and all(map(takes_steps_with_others, members)):
             train_together(members, words)
             return [Solved(own.head, TrainLog([], [], own.options.epochs, own.batch)) for own in members]
-    return [_solve_one(shape, inputs, targets, run, device=device, noise=noise, bf16=bf16) for run in runs]
+    return [_solve_one(shape, inputs, targets, run, device=device, bf16=bf16) for run in runs]
 
 
 def _solve_one(shape: HeadShape, inputs: Inputs, targets: Targets, run: Run, **how: Any) -> Solved:

@@ -61,7 +61,6 @@ def train_head(
     seed: int,
     dev: Dev | None = None,
     device: torch.device | None = None,
-    noise: Callable[[Tensor], Tensor] | None = None,
     groups: Groups | None = None,
     started: bool = False,
     bf16: bool | None = None,
@@ -72,7 +71,6 @@ def train_head(
         inputs: The examples.
         targets: Returns the targets of a batch, given the numbers of its examples and the rows of their words.
         dev: The epoch with the best score there is kept; without it, the last one.
-        noise: What is done to the vectors of a batch, (N, d), before the loss.
         groups: Numbers of examples, and how much their loss counts; a batch is of one group. By default all are one.
         started: Go on from the weights and the standardisation that the head has.
         bf16: Compute the products of the loss and of its gradient in bf16, if the head is made for it; by default as
@@ -108,9 +106,8 @@ def train_head(
         total = torch.zeros((), device=device)
         for examples, weight in _batches(groups, batch_sentences, generator):
             batch = inputs.batch(examples)
-            vectors = noise(words.of(batch)) if noise else words.of(batch)
             with precision:
-                loss = head.loss(vectors, batch.lengths, targets(examples, batch.rows.to(device) % num_words))
+                loss = head.loss(words.of(batch), batch.lengths, targets(examples, batch.rows.to(device) % num_words))
             loss = loss if weight == 1 else loss * weight
             optimizer.zero_grad(set_to_none=True)
             loss.backward()

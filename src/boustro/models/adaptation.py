@@ -31,8 +31,8 @@ class Adaptation:
     vocabulary: str
     blocks: str
     """The blocks whose mask was removed, such as 1-4, or none."""
-    start_piece: str = "recorded"
-    """What it was given before every text (`text.start`); without this in the folder, as version 0.1 read."""
+    start_piece: str
+    """What it was given before every text (`text.start`)."""
 
 
 def save_adaptation(folder: Path, adapted: Any, facts: Adaptation) -> None:

@@ -1,4 +1,4 @@
-"""`boustro backward`, `fuse`, `elmo`, `adapt`, `distill-states`, `seq2seq` and `memory`.
+"""`boustro backward`, `fuse`, `elmo`, `adapt`, `seq2seq` and `memory`.
 
 torch is imported when a command runs, so that --help is fast.
 """
@@ -9,7 +9,6 @@ from boustro.roads.corpus import train_and_held_out
 from boustro.roads.options import (
     AdaptConfig,
     BackwardConfig,
-    DistillStatesConfig,
     ElmoConfig,
     FuseConfig,
     MemoryConfig,
@@ -53,16 +52,6 @@ def elmo(config: ElmoConfig) -> dict[str, Any]:
     with run_output(config, KIND):
         sentences, measured = ([s.words for text in texts for s in text] for texts in (train, held_out))
         return train_elmo(sentences, measured, config)
-
-
-def distill_states(config: DistillStatesConfig) -> dict[str, Any]:
-    """Train an LM so that a linear map of its states gives the word vectors of another encoder, on raw text."""
-    from boustro.pretrain.output import run_output
-    from boustro.roads.distill_states import KIND, train_student
-
-    documents = train_and_held_out(config)
-    with run_output(config, KIND):
-        return train_student(*documents, config)
 
 
 def adapt(config: AdaptConfig) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The options of `boustro backward`, `fuse`, `elmo`, `adapt`, `distill-states`, `seq2seq` and `memory`.
+"""The options of `boustro backward`, `fuse`, `elmo`, `adapt`, `seq2seq` and `memory`.
 
 torch is not imported here, because a command's help lists these options.
 """
@@ -165,26 +165,6 @@ class CorpusOptions(RawTextOptions):
     """Words to train on; by default one pass over the corpus; 0 skips training."""
     batch_words: Count = 2048
     """Words per step, about."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class DistillStatesConfig(CorpusOptions, RunConfig):
-    """The options of `boustro distill-states`."""
-
-    teacher: LM
-    """Spec of the encoder whose vectors are learned."""
-    student: LM
-    """Spec of the LM that learns them, a causal or a masked one; all of its weights are trained."""
-    out: Path
-    """Where to write the student's folder, whose spec is that of a model of its kind."""
-    layers: str = "last"
-    """Layers of the teacher to learn: all, last, numbers or shares, such as 50%,last."""
-    pooling: str | None = "mean"
-    """Where the teacher's vector of a word is read: mean, exit, before, first, last, or several joined by +."""
-    text_words: Count = 128
-    """Words that both read together: sentences of a document until they have so many."""
-    lr: PositiveOrZero = 4e-3
-    """Peak learning rate."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -383,10 +383,9 @@ class Task(Contract[Input, Result]):
         from boustro.tasks.folder import load_fitted
         from boustro.tasks.hub import download
 
-        made, folder = object.__new__(cls), download(path, revision)
+        made = object.__new__(cls)
         where: dict[str, Any] = {"encoder": encoder, "cache": cache, "device": device}
-        former = None if given_states else cls.open_former(folder, **where)
-        made.fitted = former or load_fitted(cls, folder, given_states=given_states, **where)
+        made.fitted = load_fitted(cls, download(path, revision), given_states=given_states, **where)
         return made
 
     def read_answers(self, outputs: Sequence[Any], examples: Sequence[Any]) -> list[Answer]:

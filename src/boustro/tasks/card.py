@@ -21,10 +21,9 @@ from huggingface_hub import EvalResult, ModelCardData
 from boustro.encoders.pooled import POOLED
 from boustro.encoders.spelling import SPELLING
 from boustro.metrics.score import score_table
-from boustro.store import MANIFEST, make_manifest, open_folder, write_file
+from boustro.store import MANIFEST, make_manifest, open_folder, read_json, write_file
 from boustro.tasks import TASKS
 from boustro.tasks.labellings import open_labelling
-from boustro.tasks.saved import read_config
 
 CARD = "README.md"
 
@@ -35,7 +34,7 @@ def write_card(folder: str | Path, name: str | None = None) -> Path:
     `name` is the name that the folder is opened by: its own, or that of its repository on the Hub.
     """
     folder = Path(folder)
-    config = read_config(folder)
+    config = read_json(folder / "config.json")
     kind = TASKS[config["task"]].folder
     manifest = open_folder(folder, kind) if (folder / MANIFEST).is_file() else make_manifest(folder, kind)
     return write_file(folder / CARD, model_card(config, manifest, name or folder.resolve().name))

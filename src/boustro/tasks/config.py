@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from boustro.choose import suggestion, unknown
 from boustro.encoders.options import Context, ReadingOptions, Widening
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import HEADS, HeadKind, head_kind, kinds_of, owners
-from boustro.options import Dropout, OptionError, PresetOptions, Range, Share, unread
+from boustro.options import OptionError, PresetOptions, Range, unread
 
 
 def refuse_documents(reading: ReadingOptions) -> None:
@@ -110,15 +110,6 @@ class TaggerConfig(CalibrationOptions, TaskConfig):
     """What an LM reads: the sentence alone, or the document around it, up to the LM's window. Training data without
     document boundaries make it the sentence."""
 
-    word_dropout: Dropout = 0.0
-    """In training, the share of the words that are known by their context alone (the pooling's before), anew in every
-    step."""
-    replace_mentions: Share = 0.0
-    """Add copies of this share of the training documents (sentences, where there are no documents) with other names of
-    the training set in the place of theirs."""
-    share_evidence: Literal["off", "vote"] = "off"
-    """vote: in answers, the mentions of one name in a document vote on what it is, weighted by their scores."""
-
     pool_mentions: bool = False
     """Read a word also by the mean vector of its mentions in the document. It needs training data with document
     boundaries, and changes nothing without them."""
@@ -152,21 +143,17 @@ class TaggerConfig(CalibrationOptions, TaskConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("pool_mentions", "memory", "spelling"):
-            if getattr(self, name) and self.word_dropout:
-                raise OptionError(f"{name} keeps what word_dropout drops, the word itself; leave one of them out")
-        for name in ("memory", "word_dropout"):
-            if self.live and getattr(self, name):
-                raise OptionError(f"live is not for taggers with {name}; leave one of them out")
+        if self.live and self.memory:
+            raise OptionError("live is not for taggers with memory; leave one of them out")
 
     def widening(self) -> Widening:
         return Widening(mentions=self.pool_mentions, spelling=self.spelling)
 
     def default_encoder(self) -> str:
         """The pair of the package with its memory of words; without it where the options read other vectors than the
-        memory has, or drop what it knows."""
+        memory has."""
         as_remembered = self.pooling is None and self.spacing == "natural" and self.start_piece == "auto"
-        known = as_remembered and self.layers in ("auto", "all", "last") and not self.word_dropout
+        known = as_remembered and self.layers in ("auto", "all", "last")
         return "starter-memory" if known else super().default_encoder()
 
 

@@ -7,12 +7,12 @@ running text, which may become several examples. What the head learns from examp
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from boustro.given import as_text
-from boustro.tasks.answers import Answer, Input, InputAnswer, Part
+from boustro.tasks.answers import Input, InputAnswer, Part
 from boustro.tasks.data import data_name
 from boustro.tasks.data.reading import DataOptions, Note, named_columns, warn_of
 from boustro.tasks.fitted import Fitted, Stage, Taught
@@ -21,7 +21,7 @@ from boustro.tasks.plan import Plan
 from boustro.types import Sentence
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    pass
 
 Result = TypeVar("Result")
 
@@ -177,21 +177,11 @@ class Contract(ABC, Generic[Input, Result]):
         return None
 
     @classmethod
-    def augment(cls, plan: Plan[Any], train: list[Any], seed: int) -> tuple[list[Any], Mapping[str, int]]:
-        """Examples to train on besides the training set, and what was done, for notices. By default none."""
-        return [], {}
-
-    @classmethod
     def training_inputs(
         cls, plan: Plan[Any], labelling: Labelling, examples: Sequence[Any], unread: Sequence[Sentence], seed: int
     ) -> Taught:
         """The features of the training examples; `unread` are sentences without labels that none of them needs."""
         return Taught(plan.reader, plan.reader.read(examples, cached=True, side=labelling.side(examples)))
-
-    @classmethod
-    def noise(cls, plan: Plan[Any]) -> "Callable[[Tensor], Tensor] | None":
-        """What is done to the vectors of each training batch. By default nothing."""
-        return None
 
     @staticmethod
     def stages(config: Any) -> Sequence[Stage]:
@@ -209,21 +199,8 @@ class Contract(ABC, Generic[Input, Result]):
         return outputs
 
     @classmethod
-    def read_outputs(cls, fitted: Fitted, outputs: Sequence[Any], examples: Sequence[Any]) -> list[Answer]:
-        """Outputs that are complete, as answers."""
-        return [fitted.labelling.read(output, e) for output, e in zip(outputs, examples, strict=True)]
-
-    @classmethod
     def save_rest(cls, fitted: Fitted, folder: Path) -> None:
         """Write what stands beside the head into the folder of the task."""
-        return None
-
-    @classmethod
-    def open_former(cls, folder: Path, **where: Any) -> Fitted | None:
-        """What a folder has that version 0.1 wrote in a form of its own; by default none is such a folder.
-
-        `where` are encoder, cache and device, as for `Task.from_pretrained`.
-        """
         return None
 
     @classmethod

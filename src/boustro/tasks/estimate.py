@@ -49,7 +49,7 @@ def answers_left_out(
         own = replace(data, dev=None)
         part = replace(fitted, head=train_on_part(fitted, own, some))
         if stages := fitted.plan.task.stages(fitted.plan.config):
-            own = replace(own, gold=[data.gold[n] for n in some], inputs=data.inputs.keep(some), copies=(), weak=())
+            own = replace(own, gold=[data.gold[n] for n in some], inputs=data.inputs.keep(some), weak=())
             for stage in stages:
                 part, _ = stage(part, own)
         examples = [data.gold[n] for n in left]

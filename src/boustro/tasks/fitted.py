@@ -1,7 +1,7 @@
 """What a head is trained on, and what comes of it; all of it frozen.
 
     Examples        the training set, weak examples, a development set
-    TrainingSet     the same with their features, and copies
+    TrainingSet     the same with their features
     Fitted          the labels, the trained head, the record; the plan as training completed it
 
 `tasks.fitting.fit` makes the last of the first and of a `plan.Plan`.
@@ -50,7 +50,7 @@ class Taught:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSet:
-    """The gold examples, copies of them, then weak ones, with the features of all; and how heads learn from them.
+    """The gold examples, then weak ones, with the features of all; and how heads learn from them.
 
     Attributes:
         inputs: Of all examples, in this order.
@@ -62,7 +62,6 @@ class TrainingSet:
     gold: Sequence[Any]
     inputs: Inputs
     seed: int
-    copies: Sequence[Any] = ()
     weak: Sequence[Any] = ()
     weight: float = 0.0
     dev: "Dev | None" = None
@@ -70,12 +69,12 @@ class TrainingSet:
     @cached_property
     def examples(self) -> list[Any]:
         """All, in the order of `inputs`."""
-        return [*self.gold, *self.copies, *self.weak]
+        return [*self.gold, *self.weak]
 
     @property
     def numbers(self) -> np.ndarray:
-        """Of the gold examples and the copies."""
-        return np.arange(len(self.gold) + len(self.copies))
+        """Of the gold examples."""
+        return np.arange(len(self.gold))
 
     @property
     def weak_numbers(self) -> np.ndarray:
@@ -115,7 +114,8 @@ class Fitted:
 
     def answers(self, outputs: Sequence[Any], examples: Sequence[Any]) -> list[Answer]:
         """The head's outputs for examples, as answers."""
-        return self.plan.task.read_outputs(self, self.complete(outputs, examples), examples)
+        answered = zip(self.complete(outputs, examples), examples, strict=True)
+        return [self.labelling.read(output, example) for output, example in answered]
 
     def score(self, examples: Sequence[Any], answers: Sequence[Answer]) -> Score:
         """Scores of answers, with their signature."""

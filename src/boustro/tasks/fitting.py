@@ -43,7 +43,6 @@ def fit(plan: Plan[Any], given: Examples, seed: int, then: Sequence[Then] = ()) 
     plan = replace(plan, reader=plan.reader.of_weights(None))
     train = [example for example in given.train if plan.task.is_labelled(example)]
     plan = choose_context(plan, train)
-    plan.task.noise(plan)  # refused now, not after encoding
     labelling = make_labelling(plan.head_kind, [*train, *given.weak], plan.head_options)
     labelling = plan.task.suit_labelling(plan.config, labelling)
     plan, data, notices = _read_training(plan, labelling, given, train, seed)
@@ -99,14 +98,14 @@ def _read_training(
         read = []
         for group in group_sentences(given.train, plan.config.context):
             (read if any(map(plan.task.is_labelled, group)) else unread).extend(group)
-    copies, done = plan.task.augment(plan, [*train], seed)
-    encoded = [*read, *copies, *given.weak]
+    encoded = [*read, *given.weak]
     taught = plan.task.training_inputs(plan, labelling, encoded, unread, seed)
     inputs = taught.inputs
     if len(read) > len(train):
         inputs = inputs.keep(np.flatnonzero([plan.task.is_labelled(example) for example in encoded]))
-    data = TrainingSet(gold=train, inputs=inputs, seed=seed, copies=copies, weak=given.weak)
-    notices = {**done, **({UNREAD: len(unread)} if unread and not taught.notices else {}), **taught.notices}
+    data = TrainingSet(gold=train, inputs=inputs, seed=seed, weak=given.weak)
+    skipped = unread and taught.reader is plan.reader  # a memory has read them
+    notices = {**({UNREAD: len(unread)} if skipped else {}), **taught.notices}
     return replace(plan, reader=taught.reader), data, notices
 
 

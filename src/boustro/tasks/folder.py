@@ -18,13 +18,12 @@ from boustro import __version__
 from boustro.features.weights import naming_folder
 from boustro.hardware import find_device
 from boustro.heads.registry import make_head
-from boustro.store import read_folder, write_file, write_folder
+from boustro.store import read_folder, read_json, write_file, write_folder
 from boustro.tasks import TASKS
 from boustro.tasks.card import write_card
 from boustro.tasks.fitted import Fitted
 from boustro.tasks.labellings import open_labelling
 from boustro.tasks.plan import plan_of
-from boustro.tasks.saved import read_config
 
 
 def save_fitted(fitted: Fitted, path: str | Path) -> None:
@@ -66,9 +65,9 @@ def load_fitted(
     """
     find_device(device)  # is there, before the folder is read
     with read_folder(path, TASKS[task.name].folder, verify=True):
-        saved = read_config(path)
+        saved = read_json(path / "config.json")
         kind = TASKS[task.name].config.check_head(saved["head"])
-        options = TASKS[task.name].config.make(**saved["config"]), kind.options.of_saved(saved["head_options"])
+        options = TASKS[task.name].config.make(**saved["config"]), kind.options(**saved["head_options"])
         plan = plan_of(task, encoder or saved["encoder"], saved["head"], *options, cache=cache, device=device)
         plan = replace(plan, reader=plan.reader.of_weights(saved["encoder_identity"]))
         if given_states:

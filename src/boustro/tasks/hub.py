@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from boustro.errors import reason
-from boustro.store import MANIFEST, open_folder
+from boustro.store import MANIFEST, open_folder, read_json
 from boustro.tasks import TASKS, task_of
 
 HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
@@ -45,7 +45,6 @@ def upload(
     from huggingface_hub import HfApi, get_token
 
     from boustro.tasks.card import local_models
-    from boustro.tasks.saved import read_config
 
     folder = Path(folder)
     manifest = open_folder(folder, TASKS[task_of(folder)].folder, verify=True)
@@ -57,7 +56,7 @@ def upload(
             "no Hugging Face token: make one at https://huggingface.co/settings/tokens, then run `hf auth login`, "
             "set HF_TOKEN, or pass token="
         )
-    for spec in local_models(read_config(folder)):
+    for spec in local_models(read_json(folder / "config.json")):
         print(f"note: {spec} is a local folder; to open {repo_id}, give that model with encoder=", file=sys.stderr)
     api = HfApi(token=token)
     try:

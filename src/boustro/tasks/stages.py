@@ -1,7 +1,7 @@
 """All that a head is trained on, and in which order: silver labels with gold ones first, then gold ones alone.
 
-    stage 1   gold + copies + weak examples, the loss of a weak one times `weight`     only where there are weak ones
-    stage 2   gold + copies, from the weights of stage 1                               always; it chooses the epoch
+    stage 1   gold + weak examples, the loss of a weak one times `weight`     only where there are weak ones
+    stage 2   gold, from the weights of stage 1                              always; it chooses the epoch
 
 How much the silver labels are worth is not known, so `weight` is the one with the best score on parts of the gold
 examples that were left out, 0 (no stage 1) among those tried. A weak example with the text of a gold one that is left
@@ -33,11 +33,11 @@ def train_stages(
     It learns from weak ones (all, or those with the numbers `weak`) first, where their weight is above 0.
     """
     plan, head = like.plan, like.head
-    targets, noise = like.labelling.targets(data.examples), plan.task.noise(plan)
+    targets = like.labelling.targets(data.examples)
 
     def train(chosen: np.ndarray, **how: Any) -> Solved:
         run = Run(head.options, data.seed, chosen, **how)
-        return solve(head.shape, data.inputs, targets, [run], plan.device, noise)[0]
+        return solve(head.shape, data.inputs, targets, [run], plan.device)[0]
 
     numbers = data.numbers if numbers is None else numbers
     silver = data.weak_numbers if weak is None else weak

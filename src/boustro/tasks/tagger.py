@@ -7,11 +7,10 @@ tagger.predict("Jane Villanueva of United Airlines spoke.")   # [Entity("PER", 0
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, overload
+from typing import Any, Self, overload
 
 from boustro.given import as_sentence, as_sentences
-from boustro.heads.registry import head_class
-from boustro.options import OptionError, Recall, check_options
+from boustro.options import Recall, check_options
 from boustro.tasks.answers import Answer, Entities, InputAnswer, Part
 from boustro.tasks.base import Task
 from boustro.tasks.calibrate import refuse_without_temperature, temperature_stages
@@ -23,21 +22,15 @@ from boustro.tasks.data.lists import labelled_text
 from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.records import WORD_KEYS
 from boustro.tasks.data.schemes import Scheme
-from boustro.tasks.evidence import vote
 from boustro.tasks.fitted import Fitted, Taught
 from boustro.tasks.labellings import Labelling
 from boustro.tasks.labellings.entities import EntityLabelling
-from boustro.tasks.labellings.tags import WordLabelling
-from boustro.tasks.mentions import replace_mentions
 from boustro.tasks.plan import Plan
 from boustro.tasks.recall import RecallPromise, Watch
 from boustro.tasks.render import as_html, as_terminal, as_text, word_entities
 from boustro.text.scripts import join_words
 from boustro.text.words import split_text
 from boustro.types import Sentence
-
-if TYPE_CHECKING:
-    from boustro.heads.dropout import WordDropout
 
 PROMISE = "promise"
 """The name of a `RecallPromise` in `Fitted.extras`."""
@@ -120,37 +113,13 @@ class Tagger(Task[str, Entities]):
             return [Part(replace(given, document=given.document or name))] if len(given) else []
         return (Part(placed.sentence, placed.places) for placed in split_text(given, name))
 
-    @staticmethod
-    def refuse_head(config: TaggerConfig, kind: str) -> None:
-        refuse_without_temperature(config, kind)
-        if config.word_dropout and head_class(kind).closed_form:
-            raise OptionError(f"word_dropout is not for a {kind} head, which is trained at once; leave it out")
+    refuse_head = staticmethod(refuse_without_temperature)
 
     @staticmethod
     def suit_labelling(config: TaggerConfig, labelling: Labelling) -> Labelling:
-        if isinstance(labelling, WordLabelling) and (config.replace_mentions or config.share_evidence != "off"):
-            raise ValueError("the training data have a label per word: leave out replace_mentions and share_evidence")
         return labelling.with_distances() if config.live and isinstance(labelling, EntityLabelling) else labelling
 
     stages = staticmethod(temperature_stages)
-
-    @classmethod
-    def augment(
-        cls, plan: Plan[TaggerConfig], train: list[Sentence], seed: int
-    ) -> tuple[list[Sentence], Mapping[str, int]]:
-        config = plan.config
-        copies, done = replace_mentions(train, config.replace_mentions, seed) if config.replace_mentions else ([], {})
-        alone = sum(not sentence.document for sentence in train) if config.pool_mentions else 0
-        return copies, {**done, **({ALONE: alone} if alone else {})}
-
-    @classmethod
-    def noise(cls, plan: Plan) -> "WordDropout | None":
-        config = plan.config
-        if not config.word_dropout:
-            return None
-        from boustro.tasks.word_dropout import word_dropout
-
-        return word_dropout(plan.reader.encoder(), config.word_dropout, plan.head_options.combine == "concat")
 
     @classmethod
     def training_inputs(
@@ -162,30 +131,26 @@ class Tagger(Task[str, Entities]):
         seed: int,
     ) -> Taught:
         """As `Contract.training_inputs`; with `memory`, all of these sentences are remembered (`features.memory`)."""
+        from boustro.features.memory import REMEMBERED, read_remembering
+
+        alone = plan.config.pool_mentions and sum(not e.document for e in examples if e.is_labelled)
+        notices = {ALONE: alone} if alone else {}
+        if plan.config.memory:
+            side = labelling.side(examples)
+            reader, inputs = read_remembering(plan.reader, examples, unread, side, seed)
+            return Taught(reader, inputs, {**notices, **({REMEMBERED: len(unread)} if unread else {})})
+        taught = super().training_inputs(plan, labelling, examples, unread, seed)
         if plan.config.live:
             from boustro.features.cut import cut_inputs
 
-            taught = super().training_inputs(plan, labelling, examples, unread, seed)
             read = plan.reader.encoder(), plan.reader.reading.context
-            inputs, notices = cut_inputs(*read, examples, taught.inputs, seed)
-            return replace(taught, inputs=inputs, notices=notices)
-        if not plan.config.memory:
-            return super().training_inputs(plan, labelling, examples, unread, seed)
-        from boustro.features.memory import REMEMBERED, read_remembering
-
-        side = labelling.side(examples)
-        reader, inputs = read_remembering(plan.reader, examples, unread, side, seed)
-        return Taught(reader, inputs, {REMEMBERED: len(unread)} if unread else {})
+            inputs, cut = cut_inputs(*read, examples, taught.inputs, seed)
+            return replace(taught, inputs=inputs, notices={**notices, **cut})
+        return replace(taught, notices=notices)
 
     @classmethod
     def on_dev(cls, candidates: Sequence[Any], gold: Any) -> Mapping[str, Any]:
         return {PROMISE: RecallPromise.learn(candidates, gold)} if any(candidates) else {}
-
-    @classmethod
-    def read_outputs(cls, fitted: Fitted, outputs: Sequence[Any], examples: Sequence[Sentence]) -> list[Answer]:
-        """As `Contract.read_outputs`; with `share_evidence`, the mentions of a name have voted."""
-        answers = super().read_outputs(fitted, outputs, examples)
-        return answers if fitted.plan.config.share_evidence == "off" else vote(examples, answers)
 
     @classmethod
     def save_rest(cls, fitted: Fitted, folder: Path) -> None:
@@ -250,18 +215,6 @@ class Tagger(Task[str, Entities]):
         self._watch.add(candidates)
         likely = ([span for span in own if span[3] >= self._least] for own in candidates)
         return [labelling.read_spans(own, s) for own, s in zip(likely, sentences, strict=True)]
-
-    def with_evidence(self, share_evidence: Literal["off", "vote"]) -> Self:
-        """The same tagger with another value of this option, see `tasks.evidence`; lists of `with_recall` stay.
-
-        Raises `ValueError` for a tagger of plain labels.
-        """
-        if share_evidence != "off" and isinstance(self.labelling, WordLabelling):
-            raise ValueError("mentions are of entities, and this tagger gives every word a label")
-        made = object.__new__(type(self))
-        vars(made).update(vars(self))
-        made._settle(replace(self.plan, config=replace(self.config, share_evidence=share_evidence)))
-        return made
 
     def notices(self, cached: bool = False) -> dict[str, int]:
         """As `Task.notices`, and why a promise about recall may not hold."""

@@ -12,7 +12,7 @@ from typing import Any
 from boustro.choose import suggestion
 from boustro.text.tokenizers import end_of_text_id
 
-AUTO, RECORDED = "auto", "recorded"
+AUTO = "auto"
 
 
 def frame_of(tokenizer: Any, text: str = "a") -> tuple[list[int], list[int]]:
@@ -33,14 +33,13 @@ def start_pieces(tokenizer: Any, config: Any, wanted: str = AUTO, *, backward: b
     `wanted` is one of
 
         auto        what the LM's config records, if it is one of ours, else what the tokenizer puts before a text
-        recorded    what the config records; nothing for any other LM
         none        nothing
         bos, eos    the tokenizer's piece for the beginning or the end of a text
         PIECE       a piece of the vocabulary, such as <s>
 
     A tokenizer does not know what a backward LM of others begins with: it is given nothing.
     """
-    if wanted == RECORDED or (wanted == AUTO and (is_recorded(config) or backward)):
+    if wanted == AUTO and (is_recorded(config) or backward):
         return _recorded(tokenizer, config)
     if wanted == AUTO:
         return frame_of(tokenizer)[0]

@@ -46,14 +46,13 @@ class Labelled(NamedTuple):
 
 @dataclass(frozen=True)
 class Opened:
-    """Which folder is opened, and how: see `Task.from_pretrained`, `Tagger.with_recall` and `with_evidence`."""
+    """Which folder is opened, and how: see `Task.from_pretrained`, `Tagger.with_recall`."""
 
     folder: Path
     encoder: str | None = None
     device: str | None = None
     cache: bool = True
     recall: float | None = None
-    share_evidence: Any = None
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,6 @@ class Labeller:
         """The folder, opened."""
         own = self.opened
         found: Any = load(own.folder, encoder=own.encoder, cache=own.cache, device=own.device)
-        found = found if own.share_evidence is None else found.with_evidence(own.share_evidence)
         return found if own.recall is None else found.with_recall(own.recall)
 
     def __getstate__(self) -> dict[str, Any]:

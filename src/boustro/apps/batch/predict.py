@@ -120,7 +120,7 @@ def _write(
     sizes = [Path(file).stat().st_size if Path(file).is_file() else -1 for file in files]
     shown, own = labeller.shown, labeller.opened
     sized = list(zip(files, sizes, strict=True))
-    asked = [shown.form, shown.explain, own.recall, own.share_evidence, reads, sized]
+    asked = [shown.form, shown.explain, own.recall, reads, sized]
     key = fingerprint(model_fingerprint(own.folder), asked)
     how = {"errors": output.errors, "resume": output.resume, "overwrite": output.overwrite, "table": table}
     with bar, grow(out, key, end=frame.end, **how) as growing:

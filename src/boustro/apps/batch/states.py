@@ -31,7 +31,6 @@ def predict_states(
     numbers = None if layers is None else [int(number) for number in layers.split(",")]
     with only_errors(run.quiet):
         model = kind.from_pretrained(opened.folder, encoder=opened.encoder, device=opened.device, given_states=True)
-        model = model if opened.share_evidence is None else model.with_evidence(opened.share_evidence)
         model = model if opened.recall is None else model.with_recall(opened.recall)
         for file in files:
             shown = model.show(answer_states(model, read_states(file, numbers)), form or "text")

@@ -143,7 +143,6 @@ def evaluate(
     json: Path | None = None,
     reading: DataOptions = DEFAULT_OPTIONS,
     recall: Recall | None = None,
-    share_evidence: Literal["off", "vote"] | None = None,
     encoder: LM | None = None,
     run: RunOptions = DEFAULT_RUN,
 ) -> None:
@@ -154,7 +153,6 @@ def evaluate(
         data: Labelled examples, in any form that boustro fit takes.
         json: Write the scores to this file (- for standard output).
         recall: Score the longer lists of boustro predict --recall.
-        share_evidence: As for boustro predict.
         encoder: Where the encoder is now, if it has moved.
     """
     from boustro.apps.runtime.opening import load
@@ -163,11 +161,10 @@ def evaluate(
     with only_errors(run.quiet):
         check_output(json)
         kind = task_class(task_of(folder))
-        _refuse_of_taggers(kind, recall, share_evidence)
+        _refuse_of_taggers(kind, recall)
         sentences = read_examples(kind, data, reading)
         model: Any = load(folder, encoder=encoder, cache=run.cache, device=run.device)
         print_notices(model.unknown_labels(sentences))
-        model = model if share_evidence is None else model.with_evidence(share_evidence)
         model = model if recall is None else model.with_recall(recall)
         answers = model.answer(sentences, cached=True)
         scores = model.score(sentences, answers).to_dict()
@@ -184,7 +181,6 @@ def predict(
     format: Literal["text", "jsonl", "csv", "conll", "html", "labelstudio", "argilla"] | None = None,
     reads: Literal["text", "jsonl", "conll", "conllu", "parquet", "arrow", "xml"] | None = None,
     recall: Recall | None = None,
-    share_evidence: Literal["off", "vote"] | None = None,
     explain: bool = False,
     states: tuple[Path, ...] = (),
     state_layers: str | None = None,
@@ -207,8 +203,6 @@ def predict(
             text; xml: a corpus with words whose sense is asked for.
         recall: Promise of a tagger that was trained with a development set: give every entity that is probable enough,
             so that on average this share of all entities is among them, such as 0.95. They may then overlap.
-        share_evidence: vote: a tagger lets the mentions of one name in a document vote on what it is, weighted by their
-            scores. By default as it was trained.
         explain: Add to each answer what decided it, as jsonl: what each LM of a pair answers alone, and how much each
             word counted for the label or number of a text. Reads a text once for each of its words.
         states: Safetensors files with the pieces of a text each and the states that the tagger's LM had of them in
@@ -221,7 +215,7 @@ def predict(
     """
     check_options(predict, locals())
     kind = task_class(task_of(folder))
-    _refuse_of_taggers(kind, recall, share_evidence)
+    _refuse_of_taggers(kind, recall)
     from boustro.apps.batch.labeller import Opened
 
     if live or delay is not None:
@@ -229,7 +223,6 @@ def predict(
             format not in (None, "jsonl"),
             reads,
             recall,
-            share_evidence,
             explain,
             states,
             output != DEFAULT_OUTPUT,
@@ -242,7 +235,7 @@ def predict(
     from boustro.apps.batch.predict import predict_files
     from boustro.apps.batch.states import predict_states
 
-    opened = Opened(folder, encoder, run.device, run.cache, recall, share_evidence)
+    opened = Opened(folder, encoder, run.device, run.cache, recall)
     if states:
         return predict_states(opened, states, state_layers, format, output.out, run)
     predict_files(opened, files, format, reads, explain, output, run)
@@ -260,10 +253,9 @@ def _predict_live(opened: Any, files: tuple[str, ...], alone: bool, delay: int |
     predict_live(opened, next(iter(files), "-"), DELAY if delay is None else delay, run)
 
 
-def _refuse_of_taggers(kind: Any, recall: float | None, share_evidence: str | None) -> None:
-    given = {"--recall": recall, "--share-evidence": share_evidence}
-    for name in (name for name, value in given.items() if value is not None and not hasattr(kind, "with_recall")):
-        raise OptionError(f"{name} is for taggers, and this is a {kind.__name__}; leave it out")
+def _refuse_of_taggers(kind: Any, recall: float | None) -> None:
+    if recall is not None and not hasattr(kind, "with_recall"):
+        raise OptionError(f"--recall is for taggers, and this is a {kind.__name__}; leave it out")
 
 
 def _print_scores(scores: Mapping[str, Any]) -> None:

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
-FORMER = ""  # the group of former names, which work for a release and are not listed
-
 
 class Known(NamedTuple):
     """A command."""
@@ -16,7 +14,7 @@ class Known(NamedTuple):
     place: str
     """Its function, as module:name."""
     group: str
-    """Its heading in `boustro --help`, or `FORMER`."""
+    """Its heading in `boustro --help`."""
     summary: str
     """One line."""
     examples: tuple[str, str]
@@ -208,16 +206,6 @@ COMMANDS: dict[str, Known] = {
         ),
         "train dev overwrite",
     ),
-    "distill-states": Known(
-        "boustro.roads.commands:distill_states",
-        "Own LMs",
-        "an encoder's word vectors into a smaller LM",
-        (
-            "distill-states corpus.jsonl --teacher gpt2 --student starter-forward --out student",
-            "distill-states corpus.jsonl --teacher gpt2 --student starter-forward --words 100000 --out student",
-        ),
-        "words validation overwrite",
-    ),
     "fuse": Known(
         "boustro.roads.commands:fuse",
         "Own LMs",
@@ -317,29 +305,8 @@ COMMANDS: dict[str, Known] = {
         ("doctor", "doctor --encoder gpt2"),
         "encoder device",
     ),
-    "rate": Known(
-        "boustro.apps.cli.aliases:rate",
-        FORMER,
-        "now score without --model",
-        ("rate written.jsonl", "rate written.jsonl --by task --json scores.json"),
-        "text_key target_key by json",
-    ),
-    "wsd": Known(
-        "boustro.apps.cli.aliases:wsd",
-        FORMER,
-        "now fit, evaluate and predict of --task sense",
-        ("wsd fit senses.jsonl --out senses", "wsd evaluate senses senses.jsonl"),
-        "out encoder json overwrite",
-    ),
-    "embed-fit": Known(
-        "boustro.apps.cli.aliases:embed_fit",
-        FORMER,
-        "now fit --task embed",
-        ("embed-fit --texts texts.txt --out my-embeddings", "embed-fit --pairs scored.jsonl --out my-embeddings"),
-        "texts pairs neighbours dev encoder overwrite",
-    ),
 }
-GROUPS = tuple(dict.fromkeys(command.group for command in COMMANDS.values() if command.group))
+GROUPS = tuple(dict.fromkeys(command.group for command in COMMANDS.values()))
 
 
 def usage() -> str:

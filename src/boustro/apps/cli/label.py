@@ -1,4 +1,4 @@
-"""`boustro label`: a page for labelling, with a tagger that learns from every answer; or a study of that.
+"""`boustro label`: a page for labelling, with a tagger that learns from every answer.
 
 torch is imported when the command runs, so that its help does not wait for it.
 """
@@ -10,16 +10,12 @@ import webbrowser
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from boustro.apps.label.options import LabelOptions
-from boustro.apps.studies.labelling.options import SimulateOptions
 from boustro.choose import choose
 from boustro.options import OptionError, Positional, check_options
-from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_errors
-from boustro.store import check_file, claim, write_file
+from boustro.output import DEFAULT_RUN, RunOptions, only_errors
+from boustro.store import check_file, claim
 from boustro.tasks import TASKS
-from boustro.tasks.config import TaggerConfig
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.text.places import LM, TextPath
 
@@ -29,8 +25,6 @@ def label(
     out: Path | None = None,
     encoder: LM | None = None,
     session: LabelOptions = LabelOptions(),  # noqa: B008 (frozen)
-    study: SimulateOptions = SimulateOptions(),  # noqa: B008 (frozen)
-    json: Path | None = None,
     overwrite: bool = False,
     reading: DataOptions = DEFAULT_OPTIONS,
     run: RunOptions = DEFAULT_RUN,
@@ -38,21 +32,16 @@ def label(
     """Label entities or topics on a page in the browser, with a model that learns from every answer; Ctrl+C ends it.
 
     Every answer is on the disk before the next sentence shows, and the same command goes on where a session ended.
-    With --simulate: how many words must be read for a goal, in one order and in another.
 
     Args:
         texts: Texts to label: plain text, JSON lines or CoNLL columns; labels in them are kept aside as gold.
         out: File of answers (JSON lines), which boustro fit reads. It is continued where it exists.
         encoder: Spec of the encoder, such as starter, gpt2 or gpt2+./backward. By default starter-memory, or that of
             --tagger.
-        json: Write the figures of --simulate to this file (- for standard output).
         overwrite: Replace an existing folder at --out-tagger.
     """
     check_options(label, locals())
     with only_errors(run.quiet):
-        if study.simulate:
-            _simulate(texts, encoder, session, study, json, reading, run)
-            return
         if texts is None or out is None:
             raise OptionError("name a file of texts and --out, such as boustro label texts.txt --out labelled.jsonl")
         choose(session.task, TASKS, "task")
@@ -123,43 +112,3 @@ def _save(work: Any, folder: Path) -> None:
         print(f"{folder}: a {type(tagger).__name__} ({what})", file=sys.stderr)
     except ValueError as error:
         print(f"{folder}: not written: {error}", file=sys.stderr)
-
-
-def _simulate(
-    texts: Path | None,
-    encoder: str | None,
-    options: LabelOptions,
-    study: SimulateOptions,
-    json: Path | None,
-    reading: DataOptions,
-    run: RunOptions,
-) -> None:
-    if options.train is None or texts is not None:
-        raise OptionError("--simulate needs labelled sentences in --train, and no texts")
-    from dataclasses import replace
-
-    from boustro.apps.studies.labelling.report import simulation_curves
-    from boustro.apps.studies.labelling.simulate import read_gold, simulate
-    from boustro.drawing.svg import standalone
-    from boustro.encoders.spec import check_spec
-
-    check_output(json)
-    if study.svg:
-        check_file(study.svg)
-    encoders = study.encoders or (encoder or TaggerConfig().default_encoder(),)
-    for spec in encoders:
-        check_spec(spec)
-    train, dev = read_gold(options.train, study.dev, reading, options.context)
-    how = {"cache": run.cache, "device": run.device}
-    how |= {"context": options.context, "pool_mentions": options.pool_mentions, "spelling": options.spelling}
-    results = simulate(train, dev, replace(study, encoders=encoders), options.pool, **how)
-    if study.svg:
-        write_file(study.svg, standalone(simulation_curves(results)))
-    give(results, json, lambda: _print_table(results))
-
-
-def _print_table(results: dict[str, Any]) -> None:
-    from boustro.apps.studies.labelling.report import simulation_table
-
-    console = Console(width=None if sys.stdout.isatty() else 160)
-    console.print(simulation_table(results))

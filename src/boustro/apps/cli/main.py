@@ -81,8 +81,7 @@ def _main(arguments: list[str]) -> int:
 
 
 def _meant(name: str) -> str:
-    known = [own for own, command in COMMANDS.items() if command.group]
-    return suggestion(name, known) if name not in MEANT else f"; did you mean {MEANT[name]!r}?"
+    return suggestion(name, [*COMMANDS]) if name not in MEANT else f"; did you mean {MEANT[name]!r}?"
 
 
 class Terminated(KeyboardInterrupt):

@@ -199,7 +199,6 @@ def _refuse(export: Path, config: Mapping[str, Any], head: GraphHead) -> None:
         raise ValueError(f"{export}: a page reads no {head.kind} head, but linear and mlp; use --format onnx")
     reasons = {
         "its entities are chosen by a least probability (--threshold)": head.options.threshold is not None,
-        "its mentions vote (--share-evidence)": config["config"].get("share_evidence", "off") != "off",
         "its head reads features besides the vectors": "side" in config["inputs"],
         "it is larger than a page can hold": any((export / (p["graph"] + ".data")).exists() for p in config["parts"]),
     }

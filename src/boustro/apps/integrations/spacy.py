@@ -44,7 +44,6 @@ from boustro.tasks.data.schemes import flatten_entities
 from boustro.tasks.hub import download
 from boustro.tasks.labellings import open_labelling
 from boustro.tasks.labellings.texts import LabelSetLabelling
-from boustro.tasks.saved import read_config
 from boustro.tasks.tagger import Tagger
 from boustro.types import Entity, Sentence
 
@@ -117,7 +116,7 @@ class Component(ABC):
         if not (Path(self.source) / "config.json").is_file():  # spaCy asks before it calls from_disk
             return ()
         with reading(self.source, "save it again"):
-            return open_labelling(**read_config(Path(self.source))["labelling"]).types
+            return open_labelling(**read_json(Path(self.source) / "config.json")["labelling"]).types
 
     @abstractmethod
     def annotate(self, docs: list[Doc]) -> None:

@@ -26,7 +26,7 @@ class LabelOptions:
     form: Literal["auto", "text", "jsonl", "conll"] = "auto"
     """What the file of texts is. By default as its name and its first lines say."""
     train: Data | None = None
-    """Labelled sentences to start from; with --simulate the gold that the simulated annotator answers with."""
+    """Labelled sentences to start from."""
     tagger: Model | None = None
     """Tagger folder to start from: its labels, its encoder, and its suggestions, which the answers correct."""
     out_tagger: Path | None = None

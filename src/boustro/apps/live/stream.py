@@ -41,8 +41,8 @@ class Live:
                 revises it more often.
             states: What gives the vectors of the first LM, where it has read the text already; by default the LM.
 
-        Raises `ValueError` before `fit`, for numbers below 0 or above 256, and for a tagger whose answers need the
-        whole text: with `share_evidence`, or with a promise of recall.
+        Raises `ValueError` before `fit`, for numbers below 0 or above 256, and for a tagger with a promise of
+        recall, which needs the whole text.
         """
         if delay is not None and not (type(delay) is int and 0 <= delay <= MOST_DELAY):
             raise ValueError(
@@ -51,10 +51,6 @@ class Live:
         if not (type(wait) is int and 0 <= wait <= MOST_DELAY):
             raise ValueError(f"wait is {wait!r}: give a number of words from 0 to {MOST_DELAY}")
         fitted = tagger.fitted
-        if delay is not None and tagger.config.share_evidence != "off":
-            raise ValueError(
-                "this tagger cannot stream: mentions vote in the whole text (share_evidence); give delay=None"
-            )
         if delay is not None and tagger.recall is not None:
             raise ValueError("this tagger cannot stream: a promise of recall is for whole texts; give delay=None")
         self.delay, self.safe, self._wait = delay, 0, wait

@@ -117,7 +117,7 @@ def load_exported(folder: str | Path) -> Any:
         known = read_means(path / ENCODER) if saved["memory"] else None
         given = {"parts": task.parts, "widening": config.widening()}
         reader = GraphReader(parts, known, saved["encoder"], reading, **given)
-        options = kind.options.of_saved(saved["head_options"])
+        options = kind.options(**saved["head_options"])
         plan = Plan(task, config, saved["head"], options, reader, None)  # type: ignore[arg-type]
         plan, extras = task.load_rest(plan, path)
         labelling = open_labelling(**saved["labelling"])

@@ -4,7 +4,7 @@
     app = make_service(service, HttpOptions())
 
 The models are opened in the background while the server already says that it is starting (503). What computes is in
-`batcher`, what surrounds a request in `watch`, files in `files`.
+`batcher`, what surrounds a request in `watch`.
 """
 
 import asyncio
@@ -23,10 +23,9 @@ from prometheus_client import generate_latest
 from boustro import __version__
 from boustro.apps.serve.batcher import Batcher, Full
 from boustro.apps.serve.examples import MADE_UP, Example
-from boustro.apps.serve.files import answer_file, json_of, text_of
 from boustro.apps.serve.http import HttpOptions, Refused, make_app
 from boustro.apps.serve.live import Streams, read_words, refuse_other_media
-from boustro.apps.serve.middleware import PLAIN, Bounds, Figures, Watch, media_type
+from boustro.apps.serve.middleware import Bounds, Figures, Watch
 from boustro.apps.serve.options import ServeLimits
 from boustro.apps.serve.pages import PAGE_HEADERS, documentation
 from boustro.apps.serve.schema import (
@@ -34,17 +33,14 @@ from boustro.apps.serve.schema import (
     Delay,
     EmbedAnswer,
     EmbedRequest,
-    Explain,
-    MinScore,
     ModelName,
     PredictAnswer,
     PredictRequest,
-    Recall,
     Wait,
 )
 from boustro.apps.serve.served import Served, find_model
 
-COMPUTING = ("/v1/predict", "/v1/embed", "/v1/predict/file")
+COMPUTING = ("/v1/predict", "/v1/embed")
 TINY = 1e-12
 OPEN = ("/", "/docs", "/openapi.json", "/livez", "/readyz", "/health")
 
@@ -104,7 +100,7 @@ class Service:
     async def answer(self, model: Served, values: Sequence[Any]) -> list[Any]:
         """The model's answers to JSON values; `Refused` for what is no input, too large, or too much."""
         if len(values) > self.limits.inputs:
-            message = f"{len(values):,} inputs; a request may have {self.limits.inputs:,}, or use /v1/predict/file"
+            message = f"{len(values):,} inputs; a request may have {self.limits.inputs:,}"
             raise Refused(413, "too_many_inputs", message)
         read = [self.read(model, value, f"input {number}") for number, value in enumerate(values, start=1)]
         try:
@@ -137,7 +133,7 @@ def make_service(service: Service, http: HttpOptions, failed: Callable[[], None]
         service.stop()
 
     def behind_guard(app: FastAPI) -> None:
-        bounds: dict[str, Any] = {"limits": service.limits, "paths": COMPUTING, "streamed": COMPUTING[-1:]}
+        bounds: dict[str, Any] = {"limits": service.limits, "paths": COMPUTING}
         app.add_middleware(Bounds, figures=service.figures, **bounds)
 
     app = make_app("Boustro", http, OPEN, behind_guard, version=__version__, lifespan=lifespan)
@@ -173,26 +169,6 @@ def _add_predictions(app: FastAPI, service: Service) -> None:
             lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
             vectors = (np.array(vectors) / np.maximum(lengths, TINY)).tolist()
         return answered(request, {"model": model.name, "width": model.width, "vectors": vectors})
-
-    @app.post("/v1/predict/file", responses=ERRORS, response_class=StreamingResponse)
-    async def predict_file(
-        request: Request,
-        model: ModelName = None,
-        min_score: MinScore = None,
-        recall: Recall = None,
-        explain: Explain = False,
-    ) -> Any:
-        """Label JSON lines: a line of answer for each line, in order, while the file is still being sent.
-
-        A line is an input, or an object with an input's fields, which are repeated in its answer; sent as text/plain it
-        is a text. A line that cannot be read is answered by an error, and the rest goes on. A blank line is left out.
-        """
-        found = service.find(model)
-        asked = PredictRequest(inputs=[], min_score=min_score, recall=recall, explain=explain)
-        found = with_options(found, asked)
-        value_of = text_of if media_type(dict(request.scope["headers"])) == PLAIN else json_of
-        lines = answer_file(service, found, request.stream(), lambda outputs: above(outputs, min_score), value_of)
-        return Lines(lines, media_type="application/x-ndjson")
 
 
 def _add_streams(app: FastAPI, streams: Streams) -> None:

@@ -1,7 +1,7 @@
 """Around every request: its id, the bounds on what is read, a line of log, and figures for Prometheus.
 
-The body is read here, within its bound and its time, before a route sees it; `/v1/predict/file` reads its own. The log
-has one JSON object a line on standard error and never a text of a user:
+The body is read here, within its bound and its time, before a route sees it. The log has one JSON object a
+line on standard error and never a text of a user:
 
     {"time": "2031-05-04T10:00:00.123Z", "id": "4f0c…", "method": "POST", "path": "/v1/predict", "status": 200, …}
 """
@@ -28,9 +28,6 @@ UNLOGGED = ("/livez", "/readyz", "/health", "/metrics")
 REQUEST_ID = re.compile(rb"[\w.:-]{1,64}")
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 PLAIN = "text/plain"
-JSON_LINES = ("", "application/x-ndjson", "application/json", "application/ndjson", "application/jsonl",
-              "application/x-jsonlines", "application/octet-stream", "application/x-www-form-urlencoded")  # fmt: skip
-"""How JSON lines may be sent; the last is what `curl --data-binary` says of any file."""
 INPUTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
@@ -101,16 +98,11 @@ class Watch:
 
 
 class Bounds:
-    """ASGI middleware, behind the guard: bounds the number of requests that read a body and compute, and their bodies.
+    """ASGI middleware, behind the guard: bounds how many requests read a body and compute, and their bodies."""
 
-    Those for paths in `streamed` read their body themselves.
-    """
-
-    def __init__(
-        self, app: Any, *, limits: ServeLimits, figures: Figures, paths: Collection[str], streamed: Collection[str]
-    ) -> None:
+    def __init__(self, app: Any, *, limits: ServeLimits, figures: Figures, paths: Collection[str]) -> None:
         self.app, self.limits, self.figures = app, limits, figures
-        self.paths, self.streamed = frozenset(paths), frozenset(streamed)
+        self.paths = frozenset(paths)
         self.open = 0
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -140,11 +132,6 @@ class Bounds:
     async def _admit(self, path: str, headers: dict[bytes, bytes], receive: Any) -> Any:
         """The `receive` for the app; `Refused` for a body that is too large or too slow, or no JSON."""
         kind = media_type(headers)
-        if path in self.streamed and kind not in (*JSON_LINES, PLAIN):
-            await drain(receive)
-            raise Refused(415, "not_json", f"send JSON lines as {JSON_LINES[1]}, or texts as {PLAIN}, not {kind}")
-        if path in self.streamed:
-            return receive
         if kind not in ("", "application/json"):
             await drain(receive)
             raise Refused(415, "not_json", f"send the body as application/json, not as {kind}")

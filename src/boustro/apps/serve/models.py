@@ -22,7 +22,7 @@ class ServedTask(Served):
         self.name, self.task, self.example = name, model.name, model.example
         self.model, self.labels, self.explains, self.width = model, model.types, explains, model.width
         self.has_entities = model.labelling is not None and model.labelling.units.has_positions
-        self.streams = isinstance(model, Tagger) and model.config.share_evidence == "off"
+        self.streams = isinstance(model, Tagger)
         self._recalls: dict[float, Served] = {}
         self._explained: Served | None = None
 

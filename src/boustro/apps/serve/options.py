@@ -12,7 +12,7 @@ class ServeLimits:
     requests: Count = 128
     """Requests that are read, wait or are answered at once; further ones are told to come back (429)."""
     body_kb: Count = 1024
-    """Size of a request's body in KiB (413); of a single line for /v1/predict/file, which has no other bound."""
+    """Size of a request's body in KiB (413)."""
     inputs: Count = 1000
     """Inputs of a request (413)."""
     characters: Count = 100_000

@@ -35,7 +35,7 @@ from boustro.tasks.fitted import Fitted
 from boustro.tasks.fitting import calibrated_scores, describe, head_facts, new_head
 from boustro.tasks.labellings.texts import TextLabelling
 
-KEPT = ("tag_scheme", "crf", "decode", "threshold", "context", "pool_mentions", "share_evidence")
+KEPT = ("tag_scheme", "crf", "decode", "threshold", "context", "pool_mentions")
 """Options of the teacher that decide what an answer is, or what is read."""
 HELD_OUT, BYTES = 10, 4
 AnyTask = Task[Any, Any]

@@ -9,7 +9,6 @@ Words are encoded one by one, as for every task, and pooled by the head; a text 
 """
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,8 +27,6 @@ from boustro.tasks.data.pairs import Pair
 from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.texts import whole_text
 from boustro.tasks.embed.data import EMPTY, Alone, read_vectors
-from boustro.tasks.embed.saved import is_former, open_former
-from boustro.tasks.fitted import Fitted
 from boustro.tasks.labellings.vectors import WORDLESS, VectorAnswer, cosines
 from boustro.types import Sentence
 
@@ -160,7 +157,3 @@ class SentenceEncoder(Task[str, np.ndarray]):
     def show(self, answer: InputAnswer[str], form: str, colour: bool = False) -> Any:
         record = self.to_record(answer)
         return {"text": answer.input} | record if form == "jsonl" else " ".join(f"{x:.6g}" for x in record["vector"])
-
-    @classmethod
-    def open_former(cls, folder: Path, **where: Any) -> Fitted | None:
-        return open_former(cls, folder, **where) if is_former(folder) else None

@@ -16,11 +16,9 @@ from boustro.errors import shorten
 from boustro.tasks.answers import Answer, InputAnswer, Part
 from boustro.tasks.base import Task
 from boustro.tasks.data.reading import DataOptions, Note, refuse_delimiter, refuse_tag_options, refuse_text_options
-from boustro.tasks.fitted import Fitted
 from boustro.tasks.labellings.senses import How, SenseAnswer
 from boustro.tasks.sense.data import read_senses, sense_sentence
 from boustro.tasks.sense.examples import Occurrence, SenseSentence, Target
-from boustro.tasks.sense.saved import is_former, open_former
 from boustro.text.rows import parse_record
 from boustro.types import Sentence
 
@@ -134,7 +132,3 @@ class SenseTagger(Task[SenseSentence, list[Sense]]):
             return {"words": list(answer.input.sentence.words)} | self.to_record(answer)
         lines = (f"{s.target.name or s.target.word} {s.key or '(no sense)'}" for s in self.result(answer))
         return "\n".join(lines)
-
-    @classmethod
-    def open_former(cls, folder: Path, **where: Any) -> Fitted | None:
-        return open_former(cls, folder, **where) if is_former(folder) else None

@@ -57,7 +57,7 @@ def geometry(
     Args:
         action: measure: a table of anisotropy, rogue dimensions, self-similarity and intra-sentence similarity. map: a
             page with the occurrences of --word, coloured by sense.
-        data: measure: a text file, a document per line. map: sense-tagged text, as boustro wsd reads it.
+        data: measure: a text file, a document per line. map: sense-tagged text, as the task sense reads it.
         encoder: Spec of the encoder.
         pairs: measure: also correlate cosines with people's judgements of word pairs in context (JSON lines with
             context1, start1, context2, start2 and score), under every transform of the last layer.

@@ -1,15 +1,26 @@
 """`boustro scaling`: several sizes of model at several budgets, with a loss curve for each objective.
 
-Slow imports happen when the command runs, so that its help appears at once.
+Losses of different objectives are of different things: a causal LM predicts every piece from those before it, a masked
+one some pieces from all others, and how many depends on the objective. Slow imports happen when the
+command runs, so that its help appears at once.
 """
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
 
 from boustro.apps.studies.scaling.options import ScalingOptions
 from boustro.options import check_options
 from boustro.output import as_json, check_output, give, only_errors
 from boustro.store import check_file, write_file
+
+NOTE = "Losses of different objectives are of different things and cannot be compared with each other."
+HEADS = ("size", "parameters", "pieces", "seed", "loss", "fitted", "seconds")
+Results = Mapping[str, Any]
 
 
 def scaling(
@@ -22,7 +33,7 @@ def scaling(
     """Train models of several sizes at several budgets, and fit L = E + A N^-α + B D^-β for each objective.
 
     Every run is a cell: a study that was stopped continues with the same command, in the middle of a run too. OUT then
-    holds results.json, report.md and a picture for each objective.
+    holds results.json.
 
     Args:
         dry_run: Print which runs are missing and how much they read, then stop.
@@ -32,7 +43,6 @@ def scaling(
     """
     check_options(scaling, locals())
     from boustro.apps.studies.core.cells import compute_cells, find_cells
-    from boustro.apps.studies.scaling.report import draw, markdown, print_tables
     from boustro.apps.studies.scaling.study import ScalingStudy, describe_plan, make_plan, summarise
 
     out, study = training.out, ScalingStudy(training)
@@ -48,10 +58,7 @@ def scaling(
             raise ValueError(f"{out}: no cell of this study is complete yet; run it without --report-only first")
         results = summarise(study, cells)
         write_file(out / "results.json", as_json(results, 1))
-        write_file(out / "report.md", markdown(results))
         drawn = {name: own for name, own in results["objectives"].items() if own["runs"]}
-        for objective, own in drawn.items():
-            write_file(out / f"{objective}.svg", draw(objective, own))
 
         def show() -> None:
             print_tables(drawn)
@@ -59,4 +66,47 @@ def scaling(
                 print(f"incomplete: {results['stamp']}")
 
         give(results, json, show)
-        print(f"report: {out / 'report.md'}, {', '.join(f'{name}.svg' for name in drawn)}", file=sys.stderr)
+        print(f"results: {out / 'results.json'}", file=sys.stderr)
+
+
+def print_tables(objectives: Mapping[str, Results]) -> None:
+    """On standard output."""
+    for objective, own in objectives.items():
+        table = Table(*HEADS, title=objective)
+        for row in rows(own):
+            table.add_row(*row)
+        Console(width=100).print(table)
+        print(describe(own))
+    print(NOTE)
+
+
+def rows(own: Results) -> list[list[str]]:
+    """The runs of an objective as text, from the smallest model and budget to the largest."""
+    curve, found = curve_of(own), []
+    for run in sorted(own["runs"], key=lambda run: (run["num_parameters"], run["pieces_seen"], run["seed"])):
+        fitted = f"{float(curve.loss(run['num_parameters'], run['pieces_seen'])):.3f}" if curve else ""
+        sizes = [f"{run['num_parameters'] / 1e6:.2f}M", f"{run['pieces_seen']:,}", str(run["seed"])]
+        found.append([run["size"], *sizes, f"{run['validation_loss']:.3f}", fitted, f"{run['seconds']:.0f}"])
+    return found
+
+
+def describe(own: Results) -> str:
+    """The curve in one line, or why there is none."""
+    curve = curve_of(own)
+    if curve is None:
+        return own["refusal"]
+    spread = {name: f" ({low:.2f} to {high:.2f})" for name, (low, high) in curve.spread.items()}
+    line = (
+        f"L = {curve.irreducible:.3f}{spread.get('irreducible', '')} + {curve.size_factor:.3g} · "
+        f"N^-{curve.size_exponent:.3f}{spread.get('size_exponent', '')} + {curve.data_factor:.3g} · "
+        f"D^-{curve.data_exponent:.3f}{spread.get('data_exponent', '')}; largest error {curve.largest_error:.2%}"
+    )
+    line += "; in brackets the lowest and highest value when each run is left out" if spread else ""
+    return line + ("; an exponent is at the end of its range: these runs do not determine it" if curve.at_bound else "")
+
+
+def curve_of(own: Results) -> Any:
+    """The `Curve` of an objective, where there is one."""
+    from boustro.apps.studies.scaling.curve import Curve
+
+    return Curve(**own["curve"]) if own["curve"] else None

@@ -1,37 +1,42 @@
-"""The results of a scaling study as Markdown and as pictures: a table, a curve and a picture for each objective.
+"""The results of `boustro scaling` as Markdown and pictures: a table, a curve and a picture for each objective.
 
-Losses of different objectives are of different things: a causal LM predicts every piece from those before it, a masked
-one some pieces from all others, and how many depends on the objective. So they are never in one picture.
+python bench/scaling.py --results scaling/results.json --out scaling
 """
 
-from collections.abc import Mapping
+import json
+from dataclasses import dataclass
 from math import log10
+from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
+import tyro
 
-from boustro.apps.studies.scaling.curve import Curve
+from boustro.apps.studies.scaling.command import HEADS, NOTE, Results, curve_of, describe, rows
 from boustro.drawing.frames import AXIS, Panel
 from boustro.drawing.svg import NUM_SERIES, Scale, dots, path, picture, standalone, text, ticks
+from boustro.store import write_file
 
 WIDTH, HEIGHT, TOP, ROOM = 500, 240, 40, 96
-NOTE = "Losses of different objectives are of different things and cannot be compared with each other."
-HEADS = ("size", "parameters", "pieces", "seed", "loss", "fitted", "seconds")
-Results = Mapping[str, Any]
 
 
-def print_tables(objectives: Mapping[str, Results]) -> None:
-    """On standard output."""
-    for objective, own in objectives.items():
-        table = Table(*HEADS, title=objective)
-        for row in rows(own):
-            table.add_row(*row)
-        Console(width=100).print(table)
-        print(describe(own))
-    print(NOTE)
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What is shown, and where."""
+
+    results: Path
+    """The results.json of a study."""
+    out: Path
+    """Folder for report.md and a picture for each objective."""
+
+
+def main(options: Options) -> None:
+    """Write the report."""
+    results = json.loads(options.results.read_text("utf-8"))
+    write_file(options.out / "report.md", markdown(results))
+    for objective, own in results["objectives"].items():
+        if own["runs"]:
+            write_file(options.out / f"{objective}.svg", draw(objective, own))
 
 
 def markdown(results: Results) -> str:
@@ -46,34 +51,9 @@ def markdown(results: Results) -> str:
     return "\n".join(parts)
 
 
-def rows(own: Results) -> list[list[str]]:
-    """The runs of an objective as text, from the smallest model and budget to the largest."""
-    curve, found = _curve(own), []
-    for run in sorted(own["runs"], key=lambda run: (run["num_parameters"], run["pieces_seen"], run["seed"])):
-        fitted = f"{float(curve.loss(run['num_parameters'], run['pieces_seen'])):.3f}" if curve else ""
-        sizes = [f"{run['num_parameters'] / 1e6:.2f}M", f"{run['pieces_seen']:,}", str(run["seed"])]
-        found.append([run["size"], *sizes, f"{run['validation_loss']:.3f}", fitted, f"{run['seconds']:.0f}"])
-    return found
-
-
-def describe(own: Results) -> str:
-    """The curve in one line, or why there is none."""
-    curve = _curve(own)
-    if curve is None:
-        return own["refusal"]
-    spread = {name: f" ({low:.2f} to {high:.2f})" for name, (low, high) in curve.spread.items()}
-    line = (
-        f"L = {curve.irreducible:.3f}{spread.get('irreducible', '')} + {curve.size_factor:.3g} · "
-        f"N^-{curve.size_exponent:.3f}{spread.get('size_exponent', '')} + {curve.data_factor:.3g} · "
-        f"D^-{curve.data_exponent:.3f}{spread.get('data_exponent', '')}; largest error {curve.largest_error:.2%}"
-    )
-    line += "; in brackets the lowest and highest value when each run is left out" if spread else ""
-    return line + ("; an exponent is at the end of its range: these runs do not determine it" if curve.at_bound else "")
-
-
 def draw(objective: str, own: Results) -> str:
     """Loss over pieces, a colour for each size, a dot for each run, the fitted curve as a line."""
-    runs, curve = own["runs"], _curve(own)
+    runs, curve = own["runs"], curve_of(own)
     sizes = list(dict.fromkeys(run["size"] for run in sorted(runs, key=lambda run: run["num_parameters"])))
     pieces = [log10(run["pieces_seen"]) for run in runs]
     losses = [run["validation_loss"] for run in runs]
@@ -104,11 +84,11 @@ def draw(objective: str, own: Results) -> str:
     return standalone(picture(WIDTH, TOP + HEIGHT + 30, f"Loss curves of {objective}", *parts))
 
 
-def _curve(own: Results) -> Curve | None:
-    return Curve(**own["curve"]) if own["curve"] else None
-
-
 def _short(count: float) -> str:
     """1,500,000 → 1.5M."""
     unit, name = (1e9, "B") if count >= 1e9 else (1e6, "M") if count >= 1e6 else (1e3, "k")
     return f"{count / unit:.3g}{name}"
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Options))

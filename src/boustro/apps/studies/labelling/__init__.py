@@ -1,1 +1,0 @@
-"""What an order of labelling is worth, measured with a simulated annotator."""
