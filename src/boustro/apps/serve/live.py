@@ -8,15 +8,18 @@
 
 Streams and other requests take turns in the one thread that computes, a long part in pieces. A stream has a bound of
 characters and of the time in which nothing comes, and there is a bound of streams at once.
+
+Many clients read only after they have sent all. Their answers would fill the connection, and then nobody would read
+what they send; so answers that the client does not take yet go to a file on disk (`Spool`).
 """
 
 import asyncio
 import codecs
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+import tempfile
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from boustro.apps.serve.files import spooled
 from boustro.apps.serve.http import Refused, in_time
 from boustro.apps.serve.middleware import PLAIN, media_type
 from boustro.apps.serve.served import Served
@@ -32,6 +35,8 @@ PIECE = 2048
 """Characters that are read in one turn."""
 CLOSED = {413: 1009, 429: 1013, 503: 1013, 500: 1011}
 """Codes with which a WebSocket is closed; 1008 (policy) for other refusals."""
+SPOOL_BYTES, READ_BYTES = 1 << 20, 1 << 16
+"""What waits for a client in memory, and what it is sent at once."""
 
 
 class Streams:
@@ -175,3 +180,58 @@ async def _messages(socket: "WebSocket") -> AsyncIterator[str]:
 
 def _message(live: Any, events: list[Any]) -> dict[str, Any]:
     return {"events": [event.to_dict() for event in events], "safe": live.safe, "length": live.length}
+
+
+class Spool:
+    """Bytes between a writer and a reader that may be far behind: in memory, then on disk."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.SpooledTemporaryFile(SPOOL_BYTES)  # noqa: SIM115 (closed by read)
+        self._written, self._ended, self._news = 0, False, asyncio.Event()
+
+    def write(self, data: bytes) -> None:
+        """Append; at once, because the operating system keeps what the disk does not have yet."""
+        self._file.seek(self._written)
+        self._written += self._file.write(data)
+        self._news.set()
+
+    def end(self) -> None:
+        """Nothing more comes."""
+        self._ended = True
+        self._news.set()
+
+    async def read(self) -> AsyncIterator[bytes]:
+        """All that is written, as it comes."""
+        place = 0
+        with self._file:
+            while place < self._written or not self._ended:
+                if place == self._written:
+                    self._news.clear()
+                    await self._news.wait()
+                    continue
+                self._file.seek(place)
+                data = self._file.read(min(READ_BYTES, self._written - place))
+                place += len(data)
+                yield data
+
+
+async def spooled(parts: AsyncIterator[bytes], refused: Callable[[Refused], bytes]) -> AsyncGenerator[bytes, None]:
+    """The parts, made whether or not the reader keeps up; where one is refused, that is said, and they end."""
+    spool = Spool()
+
+    async def work() -> None:
+        try:
+            async for part in parts:
+                spool.write(part)
+        except Refused as error:
+            spool.write(refused(error))
+        finally:
+            spool.end()
+
+    job = asyncio.create_task(work())
+    try:
+        async for data in spool.read():
+            yield data
+        await job
+    finally:
+        job.cancel()
