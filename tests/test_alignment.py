@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tokenizers import pre_tokenizers
 
 from boustro.text import alignment
-from boustro.text.alignment import MARKED, UNKNOWN, Aligner, guess_spaces, without_mark
+from boustro.text.alignment import ENDS, LONG, MARKED, UNKNOWN, Aligner, guess_spaces, without_mark
 from boustro.text.words import split_text
 from conftest import SENTENCES, SHARED_DATA
 from tokenizer_kinds import REAL, SPELLING, TINY
@@ -97,6 +97,16 @@ def test_a_words_pieces_hang_on_no_other_word(kind, sentences):
         for i, (word, space) in enumerate(spaced):
             (alone,) = Aligner(build(kind)).align([([word], [space])])
             assert alone.ids.tolist() == own_pieces(pieces, i)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_long_word_is_read_by_its_ends(kind, tokenizer):
+    ends = "".join(map(chr, range(97, 123))) * 3
+    long, cut = ends + "x" * 50_000 + ends, ends[:ENDS] + ends[-ENDS:]
+    aligner = Aligner(tokenizer)
+    (pieces,) = aligner.align([([long, "a", cut], [True, True, True])])
+    assert own_pieces(pieces, 0) == own_pieces(pieces, 2) and len(pieces.bounds) == 4
+    assert aligner.counts[LONG] == 1 and len(cut) == 2 * ENDS
 
 
 @pytest.mark.parametrize("kind", KINDS)

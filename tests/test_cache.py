@@ -103,6 +103,14 @@ def test_documents_matter_only_where_they_are_read(tiny_lm, tmp_path):
     assert by_document.entry(alone) != by_document.entry(together) == by_document.entry(renamed)
 
 
+def test_how_long_words_are_read_matters_where_there_are_any(tiny_lm, tmp_path, monkeypatch):
+    encoder = load_encoder(str(tiny_lm("llama")), cache=tmp_path)
+    short, long = [Sentence(("Ada", "left"))], [Sentence(("Ada", "x" * 300))]
+    before = encoder.entry(short), encoder.entry(long)
+    monkeypatch.setattr("boustro.encoders.cache.LONG", "another way")
+    assert encoder.entry(short) == before[0] and encoder.entry(long) != before[1]
+
+
 def test_what_was_noticed_is_told_by_a_warm_cache_too(tiny_lm, tmp_path):
     long = [["harbour"] * 3000, *WORDS]
     cold, warm = (load_encoder(str(tiny_lm("llama")), cache=tmp_path) for _ in range(2))

@@ -127,6 +127,27 @@ def test_with_the_whole_right_side_it_finds_what_predict_finds(make, kind, conte
     assert not live.rereads and not live.notice
 
 
+@pytest.mark.parametrize("kind", ["pair", "masked"])
+@pytest.mark.parametrize("delay", [None, 8, MOST_DELAY])
+def test_a_long_word_is_no_more_to_read_than_its_ends(make, monkeypatch, kind, delay):
+    tagger, read_pieces, given = make(kind), 0, torch.nn.Embedding.forward
+
+    def count(self, ids):
+        nonlocal read_pieces
+        read_pieces += ids.numel()
+        return given(self, ids)
+
+    monkeypatch.setattr(torch.nn.Embedding, "forward", count)
+    work = []
+    for times in (33, 33, 2_000):  # a model is tried when it first reads
+        text = f"Ada Brandt sent {'xY/+' * times}== to Ines Calloway in Port Lisse. "
+        read_pieces = 0
+        found = finals(read(tagger.live(delay), text, range(7, len(text), 7)))
+        work.append(read_pieces)
+        assert delay == 8 or found == whole(tagger, text)
+    assert work[1] == work[2] > 0
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("delay", [0, 3])
 def test_chunks_change_nothing_that_is_final(make, kind, delay):

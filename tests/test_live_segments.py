@@ -9,6 +9,7 @@ from boustro.text.words import split_text
 
 PARTS = [*"aBn1中国あก.’'!?,-/:@&。\"”)(_ \n\r\u0301\u200d\U0001f469\U0001f3fb\U0001f1e6", "n't", "'s ", "U.S.", "Dr. "]
 PARTS += ["...", "example.org", "I.", "A. B", "\x85", "\x1c", "\u200c", "'re", "  ", "1996-97", "Mr.", "did", "\u00ad"]
+PARTS += ["+", "=", "aB3+/=" * 11, "x" * 127]
 TEXTS = st.lists(st.sampled_from(PARTS), max_size=16).map("".join) | st.text(max_size=20)
 
 

@@ -27,6 +27,8 @@ from boustro.locks import leftovers, lock
 from boustro.output import duration
 from boustro.progress import Progress
 from boustro.store import fingerprint, kind_of, open_folder, read_folder, remove_folder, write_folder
+from boustro.text.alignment import LONG
+from boustro.text.words import LONGEST
 from boustro.types import Sentence
 
 KIND, ARRAY = "features", "features.bin"
@@ -95,7 +97,9 @@ class CachedEncoder(Encoder):
     def entry(self, sentences: Sequence[Sentence]) -> Path:
         """The folder for the features of these sentences, whether or not it exists."""
         groups = group_sentences(sentences, self._identity.context or "sentence")
-        key = fingerprint(self._facts, [[(s.words, s.spaces) for s in group] for group in groups])
+        texts = [[(s.words, s.spaces) for s in group] for group in groups]
+        long = any(len(word) > LONGEST for text in texts for words, _ in text for word in words)
+        key = fingerprint(self._facts, texts, *([LONG] if long else []))
         return self.folder / key[:2] / key
 
     def _find(self, entry: Path, size: int) -> dict[str, Any]:

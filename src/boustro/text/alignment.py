@@ -10,6 +10,9 @@ Tokenizers like Llama's mark the start of every text, so a word without a space 
 that does not (`without_mark`). WordPiece does not encode spaces. Pieces that would cross the border of two words
 ("did|n't" is "didn|'t" for GPT-2) are split there.
 
+A word of more than `LONGEST` letters, such as a long address or encoded data, has the pieces of its first and its last
+`ENDS` letters, so that no word is more work than a few lines of text, however often it is read.
+
 If the spaces are not known (`Sentence.spaces` is None), `guess_spaces` puts them as in English, and none between words
 of a script without spaces.
 """
@@ -27,13 +30,16 @@ from tokenizers import Tokenizer
 
 from boustro.store import fingerprint
 from boustro.text.scripts import gap
+from boustro.text.words import LONGEST
 
 CLOSERS = frozenset(
     "، ؛ ؟ ۔ । . , ; : ! ? ) ] } % ' '' ’ ” ... … n't 's 'S 'm 'd 'll 're 've 't ’s ’t ’re ’ve ’ll ’d ’m".split()
 )
 OPENERS = frozenset("( [ { $ £ € # ` `` “ ‘".split())
 MEMORY_WORDS = 1 << 15  # about 12 MB, for a file of any size
+ENDS = LONGEST // 2
 UNKNOWN = "words without any piece, read as unknown"
+LONG = f"words of more than {LONGEST} letters, read by their first and last {ENDS}"
 MARKED = "words read as if preceded by a space, which their tokenizer always adds"
 
 
@@ -101,6 +107,9 @@ class Aligner:
             spaces = [True] * len(words)
         elif spaces is None:
             spaces = guess_spaces(words)
+        if lengthy := sum(len(word) > LONGEST for word in words):
+            self.counts[LONG] += lengthy
+            words = [word if len(word) <= LONGEST else word[:ENDS] + word[-ENDS:] for word in words]
         return list(zip(words, map(bool, spaces), strict=True))
 
     def _join(self, keys: list[tuple[str, bool]]) -> Pieces:

@@ -6,7 +6,7 @@
 By rules: a line break ends a sentence, and so does `.`, `!` or `?` before a capital, a digit or a letter of a script
 without capitals, unless the word before it is an abbreviation or an initial; `。` always does. A letter and its
 combining marks stay together, and so does an emoji sequence. Of scripts without spaces, such as Chinese, every
-character is a word.
+character is a word. Encoded data (base64) of more than `LONGEST` letters is one word, its `+` and `=` included.
 """
 
 import re
@@ -25,9 +25,13 @@ ABBREVIATIONS = frozenset(
 MARKS = "".join(c for c in map(chr, range(0x300, 0x20000)) if unicodedata.category(c).startswith("M"))
 EXTENDERS = MARKS + "\u00ad\u200c\u200d\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f\U000e0100-\U000e01ef"
 LETTER = rf"(?:[^\W{UNSPACED}]|[{EXTENDERS}])"  # of a word of several
+CODE = "[A-Za-z0-9+/=_-]"  # what base64 is written with
+LONGEST = 128
+"""Letters of a word that is read whole (`alignment`), and of a run of `CODE` that is not yet one word."""
 WORD = re.compile(
     rf"""
       [{UNSPACED}][{EXTENDERS}]*                  # 中 | 国
+    | (?={CODE}{{{LONGEST + 1}}}){LETTER}+(?:[-/.,:&@’'+=]+{LETTER}+(?<!['’]s)(?<!['’]S))*=*  # encoded data
     | (?:[^\W\d_][{EXTENDERS}]*\.){{2,}}          # U.S.
     | [^\W\d_{UNSPACED}]+(?=n['’]t\b)            # did | n't
     | n['’]t\b

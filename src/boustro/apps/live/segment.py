@@ -18,8 +18,8 @@ from boustro.text.scripts import UNSPACED
 from boustro.text.words import EXTENDERS, LINE_BREAKS, ends_sentence, word_end
 
 MOST_WORD = 1_000_000
-RUN = re.compile(rf"[\w{EXTENDERS}\-/.,:&@_’']*")  # what a rule for a word of letters may read
-BREAK = re.compile(rf"[\s{UNSPACED}]|[^\w{EXTENDERS}\-/.,:&@_’']")  # without one of these no word becomes certain
+RUN = re.compile(rf"[\w{EXTENDERS}\-/.,:&@_’'+=]*")  # what a rule for a word of letters may read
+BREAK = re.compile(rf"[\s{UNSPACED}]|[^\w{EXTENDERS}\-/.,:&@_’'+=]")  # without one of these no word becomes certain
 SPACE = re.compile(r"\s")
 SINGLE = re.compile(rf"[{UNSPACED}]")
 WORDLIKE = re.compile(rf"[\w{EXTENDERS}]")

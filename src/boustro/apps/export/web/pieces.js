@@ -1,6 +1,6 @@
 // Words to piece ids: byte-level BPE, each word on its own, as `boustro.text.alignment` does it.
 
-const REMEMBERED = 1 << 15;
+const REMEMBERED = 1 << 15, ENDS = 64; // of a longer word the first and the last letters are read
 
 /** A tokenizer: `split` is the source of the regular expression that comes before the merges. */
 export class Tokenizer {
@@ -16,7 +16,9 @@ export class Tokenizer {
 
   /** The ids of a word; `spaced` where white space stands before it. */
   word(text, spaced) {
-    const given = spaced ? ` ${text}` : text;
+    const letters = text.length > 2 * ENDS ? Array.from(text) : [];
+    const read = letters.length > 2 * ENDS ? [...letters.slice(0, ENDS), ...letters.slice(-ENDS)].join("") : text;
+    const given = spaced ? ` ${read}` : read;
     let ids = this.memory.get(given);
     if (ids === undefined) {
       ids = this.parts(given).flatMap((part) => this.pieces(part)).map((piece) => this.ids.get(piece)).filter((id) => id !== undefined);

@@ -11,6 +11,7 @@ export class Splitter {
     const mark = `[^${c.word}${c.space}]`;
     this.word = new RegExp([
       `[${c.unspaced}]${extender}*`, // 中 | 国
+      `(?=[A-Za-z0-9+/=_-]{129})${letter}+(?:[-/.,:&@’'+=]+${letter}+(?<!['’]s)(?<!['’]S))*=*`, // encoded data
       `(?:[${c.letter}]${extender}*\\.){2,}`, // U.S.
       `[${c.spacedLetter}]+(?=n['’]t${ends})`, // did | n't
       `n['’]t${ends}`,
