@@ -39,7 +39,8 @@ TEXTS = [
     "",
     "naïve café — 東京タワー 中国 🇫🇷👩🏽‍🚀 1996-97 O'Neill example.org ß ẞ İstanbul <|endoftext|>",
     "The ferry to Vellmar leaves at seven, and Ada Brandt is never on time. " * 60,
-    f"Ada sent {'QmFzZTY0' * 5000} and {'𝒜b3/' * 33} to Lisse, then data:image/png;base64,{'aB+/+c' * 40}==. {'-=' * 80}",
+    f"Ada sent {'QmFzZTY0' * 5000} and {'𝒜b3/' * 33} to Lisse.",
+    f"Then data:image/png;base64,{'aB+/+c' * 40}==. {'-=' * 80}",
 ]
 
 
