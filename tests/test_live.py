@@ -142,7 +142,7 @@ def test_a_long_word_is_no_more_to_read_than_its_ends(make, monkeypatch, kind, d
     for times in (33, 33, 2_000):  # a model is tried when it first reads
         text = f"Ada Brandt sent {'xY/+' * times}== to Ines Calloway in Port Lisse. "
         read_pieces = 0
-        found = finals(read(tagger.live(delay), text, range(7, len(text), 7)))
+        found = finals(read(Live(tagger, delay), text, range(7, len(text), 7)))
         work.append(read_pieces)
         assert delay == 8 or found == whole(tagger, text)
     assert work[1] == work[2] > 0
