@@ -23,7 +23,7 @@ from transformers import AutoModel, Trainer, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 
 import boustro
-from boustro.encoders.spec import locate, split_spec
+from boustro.encoders.spec import Spec
 from boustro.metrics.spans import score_spans
 from boustro.tasks.data import read_data
 from boustro.text.alignment import Aligner
@@ -134,7 +134,7 @@ def main(
 ) -> None:
     """Measure both on the first `sentences` of the training set, and print the ratio."""
     train_data, dev_data = read_data(train)[:sentences], read_data(dev)
-    forward_path, backward_path = (locate(name)[0] for name in split_spec(encoder))
+    forward_path, backward_path = (part.place for part in Spec.parse(encoder).parts)
     print(f"{len(train_data):,} sentences, {epochs} epochs, {torch.get_num_threads()} threads")
     with tempfile.TemporaryDirectory() as cache:
         cold, f1 = ours(encoder, train_data, dev_data, epochs, seed, Path(cache))

@@ -21,7 +21,7 @@ import torch
 import tyro
 from torch.utils.flop_counter import FlopCounterMode
 
-from boustro.encoders.spec import load_encoder, locate, split_spec
+from boustro.encoders.spec import Spec, load_encoder
 from boustro.metrics.significance import bootstrap, difference, entity_counts, f1
 from boustro.metrics.spans import score_entities
 from boustro.store import read_json
@@ -145,7 +145,7 @@ def cost_of(encoder: str, options: Mapping[str, Any], data: Path, cells: Figures
         some = sentences[:50]
         with FlopCounterMode(display=False) as counter, torch.no_grad():
             own.encode_all(some)
-        records = [Path(locate(part)[0]) / "training.json" for part in split_spec(encoder)]
+        records = [Path(part.place) / "training.json" for part in Spec.parse(encoder).parts]
         cells[key] = {
             "speed": speed,
             "flops": counter.get_total_flops() / sum(map(len, some)),

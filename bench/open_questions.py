@@ -26,8 +26,7 @@ import torch
 import tyro
 from transformers import AutoModelForCausalLM
 
-from boustro.encoders.base import Encoder
-from boustro.encoders.concat import ConcatEncoder
+from boustro.encoders.base import ConcatEncoder, Encoder
 from boustro.encoders.lm import LMEncoder
 from boustro.encoders.spec import load_encoder
 from boustro.store import write_file

@@ -27,7 +27,7 @@ import tyro
 from transformers import AutoConfig, AutoModelForTokenClassification, BertConfig, PreTrainedConfig, pipeline
 
 import boustro
-from boustro.encoders.spec import locate, split_spec
+from boustro.encoders.spec import Spec
 from boustro.hardware import best_device, uses_bf16
 from boustro.text.tokenizers import load_tokenizer
 from boustro.text.words import split_text
@@ -66,7 +66,7 @@ def ours(epochs: int, lines: list[str]) -> System:
 
 def rivals(lines: list[str], batch_sizes: Iterable[int], num_parameters: int) -> Iterator[System]:
     """The pipeline over each kind of model, with every batch size and both orders of lines."""
-    path = locate(split_spec(ENCODER)[0])[0]
+    path = Spec.parse(ENCODER).parts[0].place
     tokenizer = load_tokenizer(path)
     tokenizer.pad_token = tokenizer.eos_token
     tokenizer.model_input_names = ["input_ids", "attention_mask"]

@@ -14,7 +14,7 @@ from tyro.conf import Positional
 
 from boustro import load_encoder
 from boustro.encoders.lm import LMEncoder
-from boustro.encoders.probe import PARAGRAPH
+from boustro.encoders.transformer import PARAGRAPH
 
 
 def main(

@@ -29,7 +29,7 @@ from boustro.apps.label.pool import Order, Pool
 from boustro.drawing.frames import AXIS, HEAD, Panel
 from boustro.drawing.svg import BOLD_LETTER, WIDTH, Scale, dots, path, picture, shorten, standalone, text, ticks
 from boustro.encoders.options import Context
-from boustro.encoders.windows import group_numbers
+from boustro.encoders.reading import group_numbers
 from boustro.features.vectors import VectorReader, Vectors, vector_source
 from boustro.metrics.score import spread
 from boustro.metrics.spans import score_entities

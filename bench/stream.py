@@ -199,8 +199,8 @@ def f1(
             taggers = {cell: trained(cell, data, out, train_sentences) for cell in cells}
             first = next(iter(taggers.values()))
             for tagger in taggers.values():  # the LMs are in memory once
-                tagger.reader._loaded.update(first.reader._loaded)
-                tagger.reader._opened.clear()
+                tagger.reader.opened.lms.update(first.reader.opened.lms)
+                tagger.reader.opened.wide.clear()
             for cell, tagger in taggers.items():
                 if f"{cell.name} all" not in results.known:
                     flat = [sentence for document in dev for sentence in document]

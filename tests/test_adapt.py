@@ -12,7 +12,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
 
 import boustro
 from boustro.apps.cli.main import main
-from boustro.encoders.spec import exact_spec, load_encoder
+from boustro.encoders.spec import Spec, load_encoder
 from boustro.models.adaptation import adapter_fingerprint, find_adaptation
 from boustro.models.lora import LoraShape, LoraWeights, add_lora
 from boustro.objectives.masked_next import masked_next
@@ -313,7 +313,7 @@ def test_it_is_cached_named_exactly_and_joined_to_others(adapted, adapted_to_lab
     identities = [load_encoder(s).identity() for s in (spec, f"unmasked:{lm}", f"unmasked:{adapted_to_labels}")]
     assert len({identity.weights for identity in identities}) == 3
     joined = load_encoder(f"{spec}+{lm}")
-    assert exact_spec(f"{spec}+{lm}", joined.identity()) == f"{spec}+{lm}"
+    assert Spec.parse(f"{spec}+{lm}").exact(joined.identity()) == f"{spec}+{lm}"
     copy = tmp_path / "copy"
     shutil.copytree(adapted, copy)
     assert load_encoder(f"unmasked:{copy}").identity() == identities[0]  # wherever it lies
@@ -391,6 +391,7 @@ def bert(tmp_path_factory, tiny_tokenizer):
         (["--lm", "{adapted}"], "a model folder is expected here"),
         (["--blocks", "2-3"], "no blocks 2-3, the model has 1 to 2; a range is first-last"),
         (["--blocks", "upper"], "no blocks upper"),
+        (["--targets", "q_prj"], "no linear layers are named q_prj; this model's are down_proj, gate_proj"),
         (["--segment-length", 64], "reads segments of 2 to 63 pieces"),
         (["--mask-piece", "<blank>"], "has no piece '<blank>'"),
         (["--epochs", 2], "--train takes --dev, --epochs, --batch-pieces, --context"),

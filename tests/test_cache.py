@@ -15,7 +15,7 @@ from boustro.apps.cli.cache import cache
 from boustro.encoders import cache as features
 from boustro.encoders import loading
 from boustro.encoders.cache import CachedEncoder
-from boustro.encoders.spec import load_encoder, spec_fingerprint
+from boustro.encoders.spec import Spec, load_encoder
 from boustro.store import MANIFEST
 from boustro.types import Sentence
 from conftest import SENTENCES
@@ -42,12 +42,13 @@ def change_weights(lm: Path) -> None:
 
 
 def test_an_lm_that_is_overwritten_in_its_folder_is_another_one(lm, tmp_path):
-    before, named = load_encoder(str(lm), cache=tmp_path / "c").encode_all(WORDS).streams[0], spec_fingerprint(str(lm))
+    before = load_encoder(str(lm), cache=tmp_path / "c").encode_all(WORDS).streams[0]
+    named = Spec.parse(str(lm)).fingerprint()
     change_weights(lm)
     after = load_encoder(str(lm), cache=tmp_path / "c").encode_all(WORDS).streams[0]
     np.testing.assert_array_equal(after, load_encoder(str(lm)).encode_all(WORDS).streams[0])
     assert not np.array_equal(before, after)
-    assert spec_fingerprint(str(lm)) != named
+    assert Spec.parse(str(lm)).fingerprint() != named
 
 
 def test_so_is_one_with_a_manifest_of_ours(lm):
@@ -55,23 +56,23 @@ def test_so_is_one_with_a_manifest_of_ours(lm):
     from boustro.store import write_manifest
 
     write_manifest(lm, "model")
-    named = spec_fingerprint(str(lm))
+    named = Spec.parse(str(lm)).fingerprint()
     change_weights(lm)
-    assert spec_fingerprint(str(lm)) != named
+    assert Spec.parse(str(lm)).fingerprint() != named
 
 
 @pytest.mark.parametrize("name", ["tokenizer.json", "merges.txt", "vocab.txt", "spiece.model", "config.json"])
 def test_files_of_the_tokenizer_decide_too(lm, name):
-    named = spec_fingerprint(str(lm))
+    named = Spec.parse(str(lm)).fingerprint()
     (lm / name).write_text(((lm / name).read_text() if (lm / name).exists() else "") + "\n")
-    assert spec_fingerprint(str(lm)) != named
+    assert Spec.parse(str(lm)).fingerprint() != named
 
 
 @pytest.mark.parametrize("name", ["training.json", "generation_config.json", "README.md", "notes.txt", "picture.png"])
 def test_files_that_change_no_number_do_not(lm, name):
-    named = spec_fingerprint(str(lm))
+    named = Spec.parse(str(lm)).fingerprint()
     (lm / name).write_text("{}")
-    assert spec_fingerprint(str(lm)) == named
+    assert Spec.parse(str(lm)).fingerprint() == named
 
 
 def test_a_large_file_is_hashed_once_and_again_when_it_has_changed(lm, tmp_path, monkeypatch):
@@ -81,7 +82,7 @@ def test_a_large_file_is_hashed_once_and_again_when_it_has_changed(lm, tmp_path,
     monkeypatch.setattr(loading, "hash_file", lambda path: hashed.append(path.name) or hash_file(path))
 
     def times() -> int:
-        spec_fingerprint(str(lm))
+        Spec.parse(str(lm)).fingerprint()
         return hashed.count("model.safetensors")
 
     monkeypatch.setattr(loading, "SETTLED_SECONDS", 1e12)  # it could change again without a new time

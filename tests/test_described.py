@@ -11,7 +11,7 @@ from boustro import load_encoder
 from boustro.apps.cli.main import main
 from boustro.encoders import described
 from boustro.encoders.described import advice, perplexities
-from boustro.encoders.probe import PARAGRAPH
+from boustro.encoders.transformer import PARAGRAPH
 from test_start import FAMILIES, write_family
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import boustro
 from boustro.apps.cli.main import main
-from boustro.encoders.spec import exact_spec, load_encoder
+from boustro.encoders.spec import Spec, load_encoder
 from boustro.models.elmo import PAPER_FILTERS, CharCNN, Elmo, ElmoLM, ElmoShape, load_elmo, spell
 from boustro.roads.elmo import make_tensors
 from boustro.roads.options import MAX_LETTERS
@@ -157,7 +157,7 @@ def test_documents_caches_specs_and_options(trained, tmp_path):
         cached = load_encoder(spec, dtype="float32", cache=tmp_path).encode_all([WORDS, ["in"]]).streams[0]
         np.testing.assert_array_equal(cached, whole)
     assert load_encoder(f"{spec}+starter-forward", layers="last").encode_all([WORDS]).streams[1].shape == (6, 1, 512)
-    assert exact_spec(spec, load_encoder(spec).identity()) == spec
+    assert Spec.parse(spec).exact(load_encoder(spec).identity()) == spec
     for options, message in (
         ({"start_piece": "eos"}, "start_piece is not read by elmo"),
         ({"context": "page"}, "context must be one of"),

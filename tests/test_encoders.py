@@ -16,8 +16,8 @@ import children
 from architectures import plain
 from boustro.apps.cli.cache import cache as cache_command
 from boustro.encoders.cache import CachedEncoder, cache_limit
-from boustro.encoders.places import select
-from boustro.encoders.spec import exact_spec, load_encoder, split_spec
+from boustro.encoders.reading import select
+from boustro.encoders.spec import Spec, load_encoder
 from boustro.types import Sentence
 
 KINDS = ("gpt2", "llama", "qwen3", "gpt_neox")
@@ -173,7 +173,7 @@ def test_a_warm_cache_reads_no_model_and_a_change_of_what_matters_misses_it(tiny
     path = str(tiny_lm("llama"))
     encoder = load_encoder(path, cache=tmp_path)
     encoder.encode_all(SENTENCES)
-    monkeypatch.setattr("boustro.encoders.states.StateEncoder._pick", lambda *_: pytest.fail("the model was run"))
+    monkeypatch.setattr("boustro.encoders.transformer.StateEncoder._pick", lambda *_: pytest.fail("the model was run"))
     load_encoder(path, cache=tmp_path).encode_all(SENTENCES)
     changes = {"layers": "last", "pooling": "exit", "dtype": "float32", "start_piece": "eos", "spacing": "always"}
     for name, value in changes.items():
@@ -275,17 +275,17 @@ def test_half_written_and_truncated_models_are_refused(tiny_lm, tmp_path):
 
 
 def test_specs_are_split_at_plus_unless_they_are_a_path(tmp_path, monkeypatch):
-    assert split_spec("starter") == ["starter-forward", "starter-backward"]
-    assert split_spec("gpt2+backward:x") == ["gpt2", "backward:x"]
+    assert [part.name for part in Spec.parse("starter").parts] == ["starter-forward", "starter-backward"]
+    assert [part.name for part in Spec.parse("gpt2+backward:x").parts] == ["gpt2", "backward:x"]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "c++").mkdir()
-    assert split_spec("c++") == ["c++"]
+    assert [part.name for part in Spec.parse("c++").parts] == ["c++"]
     (tmp_path / "starter").mkdir()
     (tmp_path / "starter-forward").mkdir()
-    assert split_spec("starter") == ["starter-forward", "starter-backward"]
-    assert split_spec("./starter") == ["./starter"]
+    assert [part.name for part in Spec.parse("starter").parts] == ["starter-forward", "starter-backward"]
+    assert [part.name for part in Spec.parse("./starter").parts] == ["./starter"]
     encoder = load_encoder("starter-forward")
-    assert exact_spec("starter-forward", encoder.identity()) == "starter-forward"
+    assert Spec.parse("starter-forward").exact(encoder.identity()) == "starter-forward"
 
 
 def test_a_bare_string_is_no_list_of_words(tiny_lm):

@@ -17,10 +17,9 @@ from boustro.apps.export.options import ExportOptions
 from boustro.apps.export.page import MAGIC, bundle, html_page, model_file, write_module
 from boustro.apps.export.run import export_folder
 from boustro.apps.runtime import load
-from boustro.encoders.codes import encode_vectors
-from boustro.encoders.pooled import PooledEncoder
-from boustro.encoders.windows import plan_windows
-from boustro.encoders.word_means import WordMeans
+from boustro.encoders.extended import PooledEncoder
+from boustro.encoders.reading import plan_windows
+from boustro.encoders.word_means import WordMeans, encode_vectors
 from boustro.heads.crf.decode import best_path, make_chain, posteriors
 from boustro.heads.crf.tags import valid_transitions
 from boustro.metrics.spans import extract_spans

@@ -10,7 +10,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelF
 
 from architectures import SHAPE, write_model
 from boustro import load_encoder
-from boustro.encoders.spec import check_spec, exact_spec
+from boustro.encoders.spec import Spec
 from boustro.generation.models import open_lm
 
 WORDS = [["Ada", "left", "Paris"]]
@@ -38,13 +38,13 @@ def test_a_gguf_file_and_its_folder_are_the_lm_that_was_packed(qwen, packed, lay
     wanted = states(qwen, layers=layers)
     for spec in (packed, packed.parent):
         np.testing.assert_allclose(states(spec, layers=layers), wanted, rtol=1e-4, atol=1e-5)
-    check_spec(str(packed))
+    Spec.parse(str(packed)).check()
 
 
 def test_a_gguf_file_has_an_identity_and_an_exact_spec_and_writes(packed):
     encoder = load_encoder(str(packed))
     weights = encoder.identity().weights
-    assert "@" not in weights and exact_spec(str(packed), encoder.identity()) == str(packed)
+    assert "@" not in weights and Spec.parse(str(packed)).exact(encoder.identity()) == str(packed)
     assert open_lm(str(packed)).before == ()
 
 
@@ -86,7 +86,7 @@ def test_an_adapter_folder_is_its_lm_with_the_adapter_merged(qwen, adapter):
     assert np.abs(states(path) - states(qwen)).max() > 0.01
     found, plain = (load_encoder(str(own)).identity().weights for own in (path, qwen))
     assert found != plain
-    check_spec(str(path))
+    Spec.parse(str(path)).check()
 
 
 def test_what_an_adapter_folder_cannot_do_is_said(adapter, tmp_path):

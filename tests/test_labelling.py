@@ -18,7 +18,7 @@ from boustro.apps.label.options import LabelOptions
 from boustro.apps.label.session import Session
 from boustro.apps.label.start import make_source, next_command
 from boustro.apps.label.texts import read_to_label
-from boustro.encoders.windows import group_sentences
+from boustro.encoders.reading import group_sentences
 from boustro.options import OptionError
 from boustro.output import DEFAULT_RUN
 from boustro.tasks.data.conll import format_conll, format_document

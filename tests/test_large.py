@@ -342,7 +342,7 @@ def test_answers_need_memory_for_some_features_only(model, monkeypatch, most):
         return [[(e.label, e.start, e.end) for e in own] for own in found]
 
     expected = answers()
-    monkeypatch.setattr("boustro.features.sentences.MOST_BYTES", most * tagger.encoder().bytes_per_word)
+    monkeypatch.setattr("boustro.features.reader.MOST_BYTES", most * tagger.encoder().bytes_per_word)
     seen, encode = [], type(tagger.encoder()).read
     monkeypatch.setattr(type(tagger.encoder()), "read", lambda self, given: seen.append(given) or encode(self, given))
     assert answers() == expected and any(expected)

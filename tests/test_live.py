@@ -16,7 +16,7 @@ from boustro.apps.live.events import MOST_DELAY
 from boustro.apps.live.segment import Word
 from boustro.apps.live.stream import Live
 from boustro.encoders.arriving import Row, Vectors, Words
-from boustro.features.cut import cut_inputs
+from boustro.features.training import cut_inputs
 from boustro.heads.versions import Versions
 from boustro.text.alignment import guess_spaces
 from boustro.types import Sentence
@@ -298,7 +298,7 @@ def test_what_is_cut_is_what_a_stream_reads(tiny_pair):
     encoder = tagger.encoder()
     inputs = tagger.inputs(sentences)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("boustro.features.cut.DELAYS", (2,))
+        patch.setattr("boustro.features.training.DELAYS", (2,))
         cut, counts = cut_inputs(encoder, "sentence", sentences, inputs, seed=1)
     assert list(counts.values()) == [1]
     whole_spaces = guess_spaces(sentences[0].words)
@@ -330,8 +330,8 @@ def test_a_batch_has_one_version_of_a_sentence():
 @pytest.mark.parametrize("kind", ["memory of the training data", "pooled mentions"])
 def test_a_text_is_cut_as_an_engine_reads_it_word_by_word(make, kind, monkeypatch):
     """In blocks as alone; of the mentions of a word those count that are final, near enough, and in its row."""
-    monkeypatch.setattr("boustro.features.cut.DELAYS", (2,))
-    monkeypatch.setattr("boustro.features.cut.BLOCK_WORDS", 20)
+    monkeypatch.setattr("boustro.features.training.DELAYS", (2,))
+    monkeypatch.setattr("boustro.features.training.BLOCK_WORDS", 20)
     monkeypatch.setattr("boustro.encoders.arriving.MENTION_WORDS", 6)
     texts = ["Ada left Lisse .", "Ada saw Ada and Lisse .", "Ada and Ada left ."]
     sentences = [Sentence(tuple(text.split()), document="d") for text in texts]

@@ -12,11 +12,20 @@ from safetensors.numpy import load_file, save_file
 
 import boustro
 from boustro.apps.cli.main import main
-from boustro.encoders.codes import CodedVectors, deal_out, encode_vectors
-from boustro.encoders.pooled import PooledEncoder, pool_mean, with_mentions
-from boustro.encoders.spec import check_spec, exact_spec, load_encoder, spec_fingerprint
-from boustro.encoders.word_means import WEIGHTS, MeanSums, WordMeans, join_means, load_means, read_means
-from boustro.features.memory import REMEMBERED
+from boustro.encoders.extended import PooledEncoder, pool_mean, with_mentions
+from boustro.encoders.spec import Spec, load_encoder
+from boustro.encoders.word_means import (
+    WEIGHTS,
+    CodedVectors,
+    MeanSums,
+    WordMeans,
+    deal_out,
+    encode_vectors,
+    join_means,
+    load_means,
+    read_means,
+)
+from boustro.features.training import REMEMBERED
 from boustro.heads.inputs import Inputs
 from boustro.tasks.data.around import AROUND
 from boustro.tasks.fitting import UNREAD
@@ -146,15 +155,15 @@ def test_mentions_of_the_document_count_too_where_they_are_pooled(memory):
 def test_a_tagger_is_saved_and_opened_and_refuses_another_memory(memory, tmp_path, capsys):
     folder, command = memory
     spec = f"memory:{folder}"
-    check_spec(spec)
+    Spec.parse(spec).check()
     tagger = boustro.Tagger(spec, "mlp", epochs=3, cache=False).fit(TAGGED, TAGGED, seed=1)
-    assert exact_spec(spec, tagger.encoder().identity()) == f"memory:{folder.resolve()}"
+    assert Spec.parse(spec).exact(tagger.encoder().identity()) == f"memory:{folder.resolve()}"
     tagger.save_pretrained(tmp_path / "ner")
     opened = boustro.Tagger.from_pretrained(tmp_path / "ner", cache=False)
     assert opened.tag(TAGGED) == tagger.tag(TAGGED)
-    before = spec_fingerprint(spec)
+    before = Spec.parse(spec).fingerprint()
     assert main([*command, "--words", "5", "--overwrite"]) == 0
-    assert spec_fingerprint(spec) != before
+    assert Spec.parse(spec).fingerprint() != before
     with pytest.raises(ValueError, match="is not the one that this head was trained on"):
         boustro.Tagger.from_pretrained(tmp_path / "ner", cache=False).tag(TAGGED)
 
@@ -378,7 +387,7 @@ def test_a_tagger_remembers_its_training_data_as_a_memory_of_it_would(tiny_pair,
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     assert main(["memory", "--data", str(file), "--encoder", tiny_pair, "--out", str(tmp_path / "memory")]) == 0
     how = {"epochs": 3, "pool_mentions": True}
-    monkeypatch.setattr("boustro.features.memory.FORGOTTEN", 0.0)
+    monkeypatch.setattr("boustro.features.training.FORGOTTEN", 0.0)
     other = boustro.Tagger(f"memory:{tmp_path / 'memory'}", **how, cache=False).fit(file, file, seed=1)
     for cache in (False, tmp_path / "cache"):
         tagger = boustro.Tagger(tiny_pair, memory=True, **how, cache=cache).fit(file, file, seed=1)
@@ -398,7 +407,7 @@ def test_some_words_are_forgotten_in_training_only(tiny_pair, monkeypatch):
     assert rest.rows == known.in_training(0.3, seed=1).rows != known.in_training(0.3, seed=2).rows
     assert rest.in_training(0.3, seed=3).rows.items() < rest.rows.items()
     tagger = boustro.Tagger(tiny_pair, memory=True, epochs=1, cache=False)
-    monkeypatch.setattr("boustro.features.memory.FORGOTTEN", 1.0)
+    monkeypatch.setattr("boustro.features.training.FORGOTTEN", 1.0)
     given = []
     monkeypatch.setattr(Inputs, "__init__", spied(Inputs.__init__, given))
     tagger.fit(TAGGED, TAGGED, seed=1)
@@ -410,7 +419,7 @@ def test_some_words_are_forgotten_in_training_only(tiny_pair, monkeypatch):
 @pytest.mark.parametrize("pool_mentions", [False, True])
 def test_a_training_sentence_counts_once(tiny_pair, monkeypatch, pool_mentions):
     """In training a word is the mean over the training data; it is among them, and not a mention beside them."""
-    monkeypatch.setattr("boustro.features.memory.FORGOTTEN", 0.0)
+    monkeypatch.setattr("boustro.features.training.FORGOTTEN", 0.0)
     given = []
     monkeypatch.setattr(Inputs, "__init__", spied(Inputs.__init__, given))
     tagger = boustro.Tagger(tiny_pair, memory=True, pool_mentions=pool_mentions, epochs=1, cache=False)
@@ -468,7 +477,7 @@ def test_sentences_without_labels_are_remembered_too(tiny_pair, tmp_path, capsys
 
 
 def test_a_tagger_has_its_memory_beside_that_of_its_encoder(memory, tmp_path, monkeypatch):
-    monkeypatch.setattr("boustro.features.memory.FORGOTTEN", 0.0)
+    monkeypatch.setattr("boustro.features.training.FORGOTTEN", 0.0)
     tagger = boustro.Tagger(f"memory:{memory[0]}", memory=True, epochs=2, context="sentence", cache=False)
     tagger.fit(TAGGED, seed=1).fit(TAGGED, seed=1)
     encoder, vectors = tagger.encoder(), []

@@ -10,7 +10,7 @@ from huggingface_hub import constants
 
 from boustro import names
 from boustro.apps.cli.main import main
-from boustro.encoders.spec import check_spec, exact_spec, load_encoder, spec_fingerprint, split_revision
+from boustro.encoders.spec import Part, Spec, load_encoder
 from boustro.names import locate_model
 from boustro.text.tokenizers import load_tokenizer
 from pretraining import write_shards
@@ -55,7 +55,7 @@ def test_a_fusion_and_an_adaptation_of_shipped_lms_name_them(shards, tmp_path):
 def test_a_misspelt_shipped_name_is_suggested_and_the_hub_is_not_asked(name, monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(names, "prepare_hub", lambda: pytest.fail("the hub was asked"))
     with pytest.raises(FileNotFoundError, match=rf"{name}: no such folder.*did you mean starter"):
-        check_spec(f"starter-forward+{name}")
+        Spec.parse(f"starter-forward+{name}").check()
     with pytest.raises(FileNotFoundError, match="did you mean starter"):
         load_tokenizer(name)
     (tmp_path / "text.txt").write_text(TEXT)
@@ -68,19 +68,19 @@ def test_the_home_folder_is_meant_by_a_tilde(tiny_lm, tmp_path, monkeypatch):
     lm = Path(shutil.copytree(tiny_lm("llama"), tmp_path / "lm"))
     there = load_encoder("~/lm").identity()
     assert there == load_encoder(str(lm)).identity()
-    assert exact_spec("~/lm", there) == str(lm)
+    assert Spec.parse("~/lm").exact(there) == str(lm)
     load_encoder("backward:~/lm+~/lm")
     with pytest.raises(FileNotFoundError, match="none"):
         load_encoder("~/none")
 
 
-@pytest.mark.parametrize("use", [split_revision, check_spec, load_encoder, spec_fingerprint])
+@pytest.mark.parametrize("use", [Spec.parse, load_encoder])
 def test_a_folder_has_no_revision(tiny_lm, use):
     for path in (str(tiny_lm("llama")), "starter-forward"):
         for kind in ("", "backward:"):
             with pytest.raises(ValueError, match="is a folder here, which has no revision; leave out @abc123"):
                 use(f"{kind}{path}@abc123")
-    assert split_revision("backward:some/lm@abc123") == ("backward:some/lm", "abc123")
+    assert Part.parse("backward:some/lm@abc123") == Part("backward:some/lm@abc123", "backward:", "some/lm", "abc123")
 
 
 def test_where_the_hub_cannot_be_reached_its_client_is_told_once(monkeypatch):

@@ -7,9 +7,8 @@ from safetensors.torch import load_file, save_file
 from architectures import at_last_pieces, plain, write_model
 from boustro import load_encoder
 from boustro.encoders import transformer
-from boustro.encoders.states import BEYOND
-from boustro.encoders.transformer import SCALE
-from boustro.features.weights import weights_of
+from boustro.encoders.transformer import BEYOND, SCALE
+from boustro.features.reader import weights_of
 
 WORDS = ["Ada", "left", "Paris", "on", "Friday", "."]
 

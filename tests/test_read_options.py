@@ -11,7 +11,7 @@ from tests.test_tasks import INPUTS, RECORDS
 
 from boustro.apps.cli.main import main
 from boustro.encoders.options import ReadingOptions
-from boustro.encoders.spec import unread_by
+from boustro.encoders.spec import Spec
 from boustro.heads.registry import HEADS, owners
 from boustro.options import OptionError, Where
 from boustro.tasks import TASKS, task_class
@@ -110,8 +110,9 @@ def test_a_separator_is_refused_where_nothing_is_separated(task, tmp_path):
 
 def test_what_one_part_of_an_encoder_reads_is_taken():
     always = ReadingOptions(spacing="always", start_piece="bos")
-    assert unread_by("elmo:no/such+starter-forward", always) == {}
-    assert unread_by("elmo:no/such", always) == {"spacing": "natural", "start_piece": "auto"}
+    Spec.parse("elmo:no/such+starter-forward").refuse_unread(always)
+    with pytest.raises(OptionError, match="start_piece, spacing is not read by elmo:no/such; leave it out"):
+        Spec.parse("elmo:no/such").refuse_unread(always)
     with pytest.raises(OptionError, match="weak_weight is not read"):
         task_class("tag")("no/such").fit([(["Ada"], ["B-PER"])], weak_weight=0.3)
 

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 import boustro
-from boustro.encoders.identity import Identity
+from boustro.encoders.base import Identity
 from boustro.encoders.options import ReadingOptions, Widening
-from boustro.features.reader import Reader
-from boustro.features.sentences import distinct_sentences, within_memory
+from boustro.features.reader import Reader, distinct_sentences, within_memory
 from boustro.heads.inputs import Inputs
 from boustro.tasks.fitted import Examples
 from boustro.tasks.fitting import fit
@@ -60,7 +59,7 @@ def test_an_example_that_is_a_sentence_is_never_taken_for_another():
 
 
 def test_documents_stay_whole_in_memory_whatever_an_example_is(monkeypatch):
-    monkeypatch.setattr("boustro.features.sentences.MOST_BYTES", 2)
+    monkeypatch.setattr("boustro.features.reader.MOST_BYTES", 2)
     a, b, alone = sentence("Ada left", "d"), sentence("She won", "d"), sentence("It rained")
     chunks = [*within_memory([Marked(a, 0), Marked(b, 0), Marked(alone, 0), Marked(alone, 1)], own_sentence, 1)]
     assert [len(chunk) for chunk in chunks] == [2, 1, 1]

@@ -11,8 +11,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from boustro import load_encoder
-from boustro.encoders.probe import PARAGRAPH
-from boustro.encoders.states import BEYOND
+from boustro.encoders.transformer import BEYOND, PARAGRAPH
 from boustro.generation.writer import Writer
 from boustro.types import Sentence
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModel
 
-from boustro.encoders.identity import Identity
-from boustro.encoders.spec import exact_spec, load_encoder, split_kind, split_revision
+from boustro.encoders.base import Identity
+from boustro.encoders.spec import Part, Spec, load_encoder
 from boustro.models.blocks import find_blocks
 from boustro.types import Sentence
 
@@ -186,15 +186,16 @@ def test_each_road_joins_others_and_takes_documents(tiny_lm):
 
 def test_a_spec_is_split_into_kind_number_path_and_revision(tmp_path, monkeypatch):
     exact, local = (Identity(weights=weights, vocabulary="v", pooling="exit") for weights in ("a/b@607", "0"))
-    assert split_kind("unmasked:3-4:a/b") == ("unmasked:3-4:", "a/b")
-    assert split_kind("repeated:a/b") == ("repeated:", "a/b") and split_kind("gpt2") == ("", "gpt2")
-    assert split_kind("backward:3:a") == ("backward:", "3:a")  # takes no number
-    assert split_revision("repeated:3:a/b@607a30d") == ("repeated:3:a/b", "607a30d")
-    assert exact_spec("unmasked:3-4:a/b@main", exact) == "unmasked:3-4:a/b@607"
-    assert exact_spec("repeated:starter-forward", local) == "repeated:starter-forward"
+    assert Part.parse("unmasked:3-4:a/b") == Part("unmasked:3-4:a/b", "unmasked:3-4:", "a/b", None)
+    assert Part.parse("repeated:a/b") == Part("repeated:a/b", "repeated:", "a/b", None)
+    assert Part.parse("gpt2") == Part("gpt2", "", "gpt2", None)
+    assert Part.parse("backward:3:a") == Part("backward:3:a", "backward:", "3:a", None)  # takes no number
+    assert Part.parse("repeated:3:a/b@607a30d") == Part("repeated:3:a/b@607a30d", "repeated:3:", "a/b", "607a30d")
+    assert Spec.parse("unmasked:3-4:a/b@main").exact(exact) == "unmasked:3-4:a/b@607"
+    assert Spec.parse("repeated:starter-forward").exact(local) == "repeated:starter-forward"
     monkeypatch.chdir(tmp_path)
     (tmp_path / "lm").mkdir()
-    assert exact_spec("repeated:3:lm", local) == f"repeated:3:{tmp_path / 'lm'}"
+    assert Spec.parse("repeated:3:lm").exact(local) == f"repeated:3:{tmp_path / 'lm'}"
 
 
 def test_the_shipped_lms_are_read_on_every_road():

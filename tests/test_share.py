@@ -12,8 +12,8 @@ from huggingface_hub import ModelCard
 from huggingface_hub.utils import filter_repo_objects
 
 import boustro
-from boustro.encoders.identity import Identity, JoinedIdentity
-from boustro.encoders.spec import exact_spec, load_encoder, split_revision
+from boustro.encoders.base import Identity, JoinedIdentity
+from boustro.encoders.spec import Part, Spec, load_encoder
 from boustro.store import provenance
 from boustro.tasks.card import model_card, write_card
 from boustro.tasks.hub import download, upload
@@ -230,12 +230,12 @@ def test_a_tagger_opens_with_the_commit_it_was_trained_on(cached_lm, tiny_lm, tm
 
 def test_a_part_of_a_spec_may_name_a_revision(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert split_revision("gpt2@607a30d") == ("gpt2", "607a30d")
-    assert split_revision("backward:some/lm@v1.0") == ("backward:some/lm", "v1.0")
-    assert split_revision("gpt2") == ("gpt2", None)
+    assert Part.parse("gpt2@607a30d") == Part("gpt2@607a30d", "", "gpt2", "607a30d")
+    assert Part.parse("backward:some/lm@v1.0") == Part("backward:some/lm@v1.0", "backward:", "some/lm", "v1.0")
+    assert Part.parse("gpt2") == Part("gpt2", "", "gpt2", None)
     Path("lm@home").mkdir()
-    assert split_revision("lm@home") == ("lm@home", None)
-    assert split_revision("backward:lm@home") == ("backward:lm@home", None)
+    assert Part.parse("lm@home") == Part("lm@home", "", "lm@home", None)
+    assert Part.parse("backward:lm@home") == Part("backward:lm@home", "backward:", "lm@home", None)
 
 
 def identity(*weights: str) -> JoinedIdentity:
@@ -246,9 +246,9 @@ def test_an_exact_spec_leaves_nothing_open(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("lm").mkdir()
     parts = identity("gpt2@607a30d", "0123", "a/b@c", "4567")
-    exact = exact_spec("gpt2+./lm+backward:a/b@main+backward:lm", parts)
+    exact = Spec.parse("gpt2+./lm+backward:a/b@main+backward:lm").exact(parts)
     assert exact == f"gpt2@607a30d+{tmp_path}/lm+backward:a/b@c+backward:{tmp_path}/lm"
-    assert exact_spec(exact, parts) == exact
-    assert exact_spec("starter", identity("0", "1")) == "starter"
-    assert exact_spec("starter-forward", identity("0")) == "starter-forward"
-    assert exact_spec("gpt2", identity("gpt2@None")) == "gpt2"  # a cache that knows no commit
+    assert Spec.parse(exact).exact(parts) == exact
+    assert Spec.parse("starter").exact(identity("0", "1")) == "starter"
+    assert Spec.parse("starter-forward").exact(identity("0")) == "starter-forward"
+    assert Spec.parse("gpt2").exact(identity("gpt2@None")) == "gpt2"  # a cache that knows no commit

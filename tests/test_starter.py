@@ -10,7 +10,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import boustro
-from boustro.encoders.spec import exact_spec
+from boustro.encoders.spec import Spec
 from boustro.metrics.spans import extract_spans
 from boustro.tasks.data import read_data
 
@@ -63,7 +63,7 @@ def test_the_memory_belongs_to_the_pair_and_is_no_model():
         np.testing.assert_array_equal(own, alone)
         assert np.any(pooled[0] != own[0, -1:])
         np.testing.assert_array_equal(pooled[2], own[2, -1:])  # a word that it does not know
-    assert exact_spec("starter-memory", encoder.identity()) == exact_spec(encoder.spec, encoder.identity())
+    assert Spec.parse("starter-memory").exact(encoder.identity()) == Spec.parse(encoder.spec).exact(encoder.identity())
     assert len(boustro.load_encoder("starter-memory+starter-forward").streams) == 5
     for spec in ("masked:starter-memory", "fused:starter-memory"):
         with pytest.raises(ValueError, match="starter-memory is a memory of words, not a model"):

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from boustro.encoders.base import Encoder, Stream
-from boustro.encoders.identity import Identity
+from boustro.encoders.base import Encoder, Identity, Stream
 from boustro.types import Sentence
 
 

@@ -11,10 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from boustro.encoders.lm import LMEncoder
+from boustro.encoders.lm import LMEncoder, UnmaskedEncoder
 from boustro.encoders.loading import load_config, naming, weights_fingerprint
 from boustro.encoders.options import ReadingOptions
-from boustro.encoders.unmasked import UnmaskedEncoder
 from boustro.hardware import is_spread
 from boustro.models.adaptation import MASK_KEPT, Adaptation, adapter_fingerprint, find_adaptation
 from boustro.models.lora import CONFIG, is_of_whole_lm, merge_lora

@@ -3,21 +3,82 @@
 A stream is one LM. Its layers are kept apart, because how to mix them is learned and so belongs to the head.
 
     encoder.encode([["Ada", "left"]])    yields (array,) with one array (2 words, layers, width) per stream
+
+An identity is what decides the numbers, and nothing else: the key of cached features, and what a folder of a trained
+head says it was trained on. `to_dict` gives it as JSON has it: fields that are not `None`, and the rest beside them.
+
+    Identity          one LM, or what is made of several and has weights of its own (a fusion, a memory)
+    JoinedIdentity    several side by side
+
+Several encoders side by side, `gpt2+./backward`, are a `ConcatEncoder`: the streams of all parts for the same words. A
+forward and a backward LM are the pair of the paper (section 2.2); the head joins their vectors.
 """
 
+import copy
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise, tee
+from typing import Any, Self
 
 import numpy as np
 
-from boustro.encoders.identity import Identity, JoinedIdentity
 from boustro.given import as_sentences, each_sentence
 from boustro.progress import Progress
 from boustro.types import Sentence
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """See the module; a local encoder and one that answers from elsewhere have the same fields.
+
+    Attributes:
+        weights: The fingerprint of the weights, wherever they lie.
+        vocabulary: The fingerprint of the pieces, or those of several LMs.
+        pooling: Where a word is read.
+        context: "sentence" or "document"; `None` for what is made of encoders that have one each.
+        direction: "forward", "backward" or "both", where that is no fact of the weights.
+        rest: Further facts that decide the numbers, such as the layers.
+    """
+
+    weights: str
+    vocabulary: str | list[Any]
+    pooling: str
+    context: str | None = None
+    direction: str | None = None
+    rest: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def lms(self) -> tuple["Identity", ...]:
+        """The parts that stand side by side: itself."""
+        return (self,)
+
+    def with_facts(self, **facts: Any) -> Self:
+        """The same with further facts."""
+        return replace(self, rest={**self.rest, **facts})
+
+    def to_dict(self) -> dict[str, Any]:
+        """See the module."""
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "rest"}
+        return {name: value for name, value in own.items() if value is not None} | dict(self.rest)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinedIdentity:
+    """The identities of encoders that stand side by side, and what is read besides their vectors."""
+
+    lms: tuple[Identity, ...]
+    rest: Mapping[str, Any] = field(default_factory=dict)
+
+    def with_facts(self, **facts: Any) -> Self:
+        """The same with further facts."""
+        return replace(self, rest={**self.rest, **facts})
+
+    def to_dict(self) -> dict[str, Any]:
+        """See the module."""
+        return {"parts": [lm.to_dict() for lm in self.lms], **self.rest}
+
 
 WordList = Sentence | Sequence[str]
 
@@ -101,3 +162,54 @@ class Encoder(ABC):
                 position += len(parts[0])
                 bar.update(len(parts[0]))
         return Features(arrays, lengths)
+
+
+class ConcatEncoder(Encoder):
+    """All streams of `parts`, in their order."""
+
+    def __init__(self, parts: Sequence[Encoder], spec: str) -> None:
+        self.parts, self.spec = list(parts), spec
+        self.streams = tuple(stream for part in parts for stream in part.streams)
+        self.dtype = self.parts[0].dtype
+        self.num_parameters = sum(part.num_parameters for part in parts)
+
+    def over(self, parts: Sequence[Encoder]) -> "ConcatEncoder":
+        """The same encoder over other parts that give the same numbers, such as cached ones."""
+        twin = copy.copy(self)
+        twin.parts = list(parts)
+        return twin
+
+    @property
+    def counts(self) -> Counter[str]:
+        return sum((part.counts for part in self.parts), Counter())
+
+    @property
+    def streams_by_lm(self) -> list[list[int]]:
+        found, start = [], 0
+        for part in self.parts:
+            found += [[start + number for number in own] for own in part.streams_by_lm]
+            start += len(part.streams)
+        return found
+
+    def identity(self) -> Identity | JoinedIdentity:
+        return JoinedIdentity(lms=tuple(lm for part in self.parts for lm in part.identity().lms))
+
+    def read(self, sentences: Iterable[Sentence]) -> Iterator[tuple[np.ndarray, ...]]:
+        copies = tee(sentences, len(self.parts))
+        for arrays in zip(*(part.read(given) for part, given in zip(self.parts, copies, strict=True)), strict=True):
+            yield tuple(array for part in arrays for array in part)
+
+    def read_all(self, sentences: Sequence[Sentence]) -> Features:
+        features = [part.read_all(sentences) for part in self.parts]
+        return Features(tuple(s for f in features for s in f.streams), features[0].lengths)
+
+
+def check_vocabularies(names: Sequence[str], vocabularies: Sequence[dict[str, int]]) -> None:
+    """Raise `ValueError` unless all vocabularies are equal."""
+    for name, vocabulary in zip(names[1:], vocabularies[1:], strict=True):
+        if vocabulary != vocabularies[0]:
+            differing = sum(vocabularies[0].get(piece) != i for piece, i in vocabulary.items())
+            raise ValueError(
+                f"{names[0]} and {name} have different vocabularies ({len(vocabularies[0]):,} and {len(vocabulary):,} "
+                f"pieces, {differing:,} differ); pair LMs that share one tokenizer, or train a backward LM with it"
+            )

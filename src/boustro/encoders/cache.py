@@ -12,6 +12,7 @@ import contextlib
 import os
 import shutil
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -19,22 +20,39 @@ from typing import Any
 
 import numpy as np
 
-from boustro.encoders.base import Encoder, Features
-from boustro.encoders.cost import num_words, words_per_second
-from boustro.encoders.identity import Identity
-from boustro.encoders.windows import group_sentences
+from boustro.encoders.base import Encoder, Features, Identity, WordList
+from boustro.encoders.reading import group_sentences
 from boustro.locks import leftovers, lock
 from boustro.output import duration
 from boustro.progress import Progress
 from boustro.store import fingerprint, kind_of, open_folder, read_folder, remove_folder, write_folder
 from boustro.text.alignment import LONG
+from boustro.text.documents import chunk_by_size
 from boustro.text.words import LONGEST
 from boustro.types import Sentence
 
+PROBE_SENTENCES, PROBED_WORDS = 100, 500
 KIND, ARRAY = "features", "features.bin"
 NOTABLE, LARGE = 100 * 2**20, 2 * 2**30  # bytes that are told beforehand, and with advice
 SLOW = 5e12  # words times parameters that are told beforehand: about a minute on one core
 FEWER = "fewer layers need less (--layers 25%,50%,last or --layers 50%)"
+
+
+def num_words(sentences: Iterable[WordList]) -> int:
+    """Words of all sentences together."""
+    return sum(map(len, sentences))
+
+
+def words_per_second(encoder: Encoder, sentences: Sequence[WordList]) -> float:
+    """The speed over the first sentences, after one that warms up; what is noticed there is not counted."""
+    noticed, sample = encoder.counts.copy(), next(chunk_by_size(sentences, len, PROBED_WORDS))
+    encoder.encode_all(sample[:1])
+    started = time.perf_counter()
+    encoder.encode_all(sample)
+    seconds = time.perf_counter() - started
+    encoder.counts.clear()
+    encoder.counts.update(noticed)
+    return num_words(sample) / seconds
 
 
 def cache_folder() -> Path:

@@ -12,12 +12,9 @@ from typing import TypeGuard
 import torch
 
 from boustro.encoders.base import Encoder
-from boustro.encoders.cache import cache_folder
-from boustro.encoders.cost import words_per_second
+from boustro.encoders.cache import cache_folder, words_per_second
 from boustro.encoders.lm import LMEncoder
-from boustro.encoders.probe import PARAGRAPH
-from boustro.encoders.states import StateEncoder
-from boustro.encoders.transformer import TransformerEncoder
+from boustro.encoders.transformer import PARAGRAPH, StateEncoder, TransformerEncoder
 from boustro.store import fingerprint, read_json, write_file
 
 CLEARLY, REMEMBERED = 1.5, "perplexities.json"

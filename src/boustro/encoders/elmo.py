@@ -14,14 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from boustro.encoders.base import Encoder, Stream
-from boustro.encoders.identity import Identity
+from boustro.encoders.base import Encoder, Identity, Stream
 from boustro.encoders.loading import weights_fingerprint
 from boustro.encoders.options import ReadingOptions
-from boustro.encoders.places import parse_pooling, select
-from boustro.encoders.reading import encode_in_chunks
+from boustro.encoders.reading import batch_by_length, encode_in_chunks, parse_pooling, select
 from boustro.encoders.transformer import parse_layers
-from boustro.encoders.windows import batch_by_length
 from boustro.hardware import find_device
 from boustro.models.elmo import ElmoStates, load_elmo, spell_texts
 from boustro.types import Sentence

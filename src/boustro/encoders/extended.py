@@ -1,17 +1,46 @@
-"""Encoders whose words have further streams, made from the words and the vectors of the encoder inside."""
+"""Encoders whose words have further streams, made from the words and the vectors of the encoder inside.
+
+**Mentions** (`PooledEncoder`): every word also by what it is elsewhere, the mean vector of its mentions in its
+document, in raw text, or in both.
+
+    Vellmar won .  …  She flew to Vellmar .      both mentions get the mean of their two vectors, as a further stream
+
+Mentions are equal words, in the same case. Those of a document stand in sentences that follow each other and name the
+same document; a sentence without a document stands alone. Those of raw text were counted beforehand
+(`encoders.memory`), and may be those of the word in another case: the mean is that of all of them and of the mentions
+at hand. The vectors are those of the highest layer that is read. Source: Akbik, Bergmann and Vollgraf 2019 (pooled
+contextualised embeddings), with the mean; there over all that was read so far, here over the document, before and after
+the word, and over text that was read once for all taggers. What is tagged later is no part of a tagger's memory, while
+its training sentences are: there they count once.
+
+**Letters** (`SpelledEncoder`): a fixed vector of the word's character n-grams and its shape.
+
+    "Ada"    the n-grams of "<ada>", from two letters to five, and the whole; the shapes "Xxx" and "Xx"
+
+Each n-gram and each shape is a random vector of 512 signs, the bits of its BLAKE2b hash. The vector of a word is the
+sum of its n-grams' over the square root of their number, and the same of its shapes: words that share letters are near
+to each other, and a head learns from an ending or a capital what the LMs have read too little to know. Sources:
+Bojanowski et al. 2017 (a word as the sum of its n-grams); Achlioptas 2003 (random projections of signs).
+
+W words, K kinds of words, D width of a stream.
+"""
 
 import copy
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import tee
+from dataclasses import replace
+from functools import lru_cache
+from hashlib import blake2b
+from itertools import repeat, tee
 from typing import Self
 
 import numpy as np
 
-from boustro.encoders.base import Encoder, Features, Stream
+from boustro.encoders.base import Encoder, Features, Identity, JoinedIdentity, Stream
 from boustro.encoders.options import Context
-from boustro.encoders.windows import group_sentences
+from boustro.encoders.reading import group_sentences
+from boustro.encoders.word_means import WordMeans, join_means
 from boustro.types import Sentence
 
 
@@ -69,3 +98,150 @@ class ExtendedEncoder(Encoder):
 def innermost(encoder: Encoder) -> Encoder:
     """The encoder without further streams."""
     return encoder.innermost if isinstance(encoder, ExtendedEncoder) else encoder
+
+
+POOLED = ", mentions pooled"  # behind the name of a stream
+BLOCK_KINDS = 512  # whose float32 vectors fit into a processor's cache
+
+
+class PooledEncoder(ExtendedEncoder):
+    """The streams of `base`, and behind them one for each with its pooled mentions.
+
+    The mentions are those of each sentence or of its document (`within`), those in `known`, the memory of the encoder,
+    and those in `learned`, the memory of a tagger, which may have read the very sentences (`WordMeans.training`).
+    """
+
+    def __init__(
+        self,
+        base: Encoder,
+        within: Context = "document",
+        known: WordMeans | None = None,
+        learned: WordMeans | None = None,
+    ) -> None:
+        super().__init__(base, (replace(s, name=s.name + POOLED, num_layers=1) for s in base.streams), within)
+        self.known, self.learned = known, learned
+
+    @property
+    def streams_by_lm(self) -> list[list[int]]:
+        count = len(self.base.streams)
+        return [[*own, *(n + count for n in own)] for own in self.base.streams_by_lm]
+
+    def identity(self) -> Identity | JoinedIdentity:
+        return self.base.identity().with_facts(mentions="mean")
+
+    def further(self, sentences: Sequence[Sentence], features: Features) -> Iterator[np.ndarray]:
+        words, kinds = number_mentions(sentences, self.within)
+        memories = [memory for memory in (self.known, self.learned) if memory]
+        earlier = join_means(memories, words) if memories else repeat(None)
+        at_hand = self.learned.find(words) < 0 if self.learned and self.learned.training else None
+        for stream, own in zip(features.streams, earlier, strict=False):
+            yield pool_mean(stream[:, -1], kinds, own, at_hand)[:, None]
+
+
+def with_mentions(encoder: Encoder, wanted: bool, context: str, learned: WordMeans | None = None) -> Encoder:
+    """The encoder with mentions of documents pooled, where they are wanted and it reads any, and with `learned`."""
+    within: Context = "document" if wanted and context == "document" else "sentence"
+    if isinstance(encoder, PooledEncoder):
+        if within == encoder.within and learned is encoder.learned:
+            return encoder
+        twin = copy.copy(encoder)
+        twin.within, twin.learned = within, learned
+        return twin
+    return encoder if within == "sentence" and learned is None else PooledEncoder(encoder, within, learned=learned)
+
+
+def number_mentions(sentences: Iterable[Sentence], within: Context = "document") -> tuple[list[str], np.ndarray]:
+    """The word of each of K kinds, and (W,) for each word the number of its kind: equal for equal words of one text."""
+    numbers: dict[tuple[int, str], int] = {}
+    groups = enumerate(group_sentences(sentences, within))
+    words = ((place, word) for place, group in groups for s in group for word in s.words)
+    found = np.array([numbers.setdefault(key, len(numbers)) for key in words], np.int64)
+    return [word for _, word in numbers], found
+
+
+def pool_mean(
+    vectors: np.ndarray,
+    kinds: np.ndarray,
+    earlier: tuple[np.ndarray, np.ndarray] | None = None,
+    at_hand: np.ndarray | None = None,
+) -> np.ndarray:
+    """(W, D): the mean of the vectors (W, D) of each kind (W,), numbered from 0 without gaps, at each of its words.
+
+    Args:
+        vectors, kinds: Of the words at hand.
+        earlier: For each kind the number of its earlier vectors (K,) and their mean (K, D), which count too.
+        at_hand: For each kind whether its vectors count (K,), and are not among the earlier ones. By default all do.
+    """
+    order = np.argsort(kinds, kind="stable")
+    sizes = np.bincount(kinds)
+    ends = np.cumsum(sizes)
+    counts, means = earlier or (np.zeros(len(sizes), np.float32), None)
+    once = np.ones(len(sizes), np.float32) if at_hand is None else at_hand.astype(np.float32)
+    result = np.empty(vectors.shape, vectors.dtype)
+    for first in range(0, len(sizes), BLOCK_KINDS):
+        some = slice(first, first + BLOCK_KINDS)
+        starts = ends[some] - sizes[some]
+        rows = order[starts[0] : ends[some][-1]]
+        sums = np.add.reduceat(vectors[rows].astype(np.float32), starts - starts[0], axis=0) * once[some, None]
+        if means is not None:
+            sums += counts[some, None] * means[some]
+        sums /= (once * sizes + counts)[some, None]
+        result[rows] = np.repeat(sums.astype(vectors.dtype), sizes[some], axis=0)
+    return result
+
+
+SPELLING = "spelling"  # the name of the stream
+SHORTEST, LONGEST = 2, 5
+MOST_LETTERS = 100
+WIDTH = 8 * blake2b.MAX_DIGEST_SIZE
+KEPT_WORDS = 1 << 14
+
+
+class SpelledEncoder(ExtendedEncoder):
+    """The streams of `base`, and behind them that of the letters."""
+
+    def __init__(self, base: Encoder) -> None:
+        within: Context = base.within if isinstance(base, ExtendedEncoder) else "sentence"
+        super().__init__(base, [Stream(SPELLING, 1, WIDTH)], within)
+
+    @property
+    def streams_by_lm(self) -> list[list[int]]:
+        return [*self.base.streams_by_lm, [len(self.base.streams)]]
+
+    def identity(self) -> Identity | JoinedIdentity:
+        return self.base.identity().with_facts(**{SPELLING: "signs"})
+
+    def further(self, sentences: Sequence[Sentence], features: Features) -> Iterator[np.ndarray]:
+        vectors = np.empty((sum(map(len, sentences)), 1, WIDTH), self.dtype)
+        words = (word for sentence in sentences for word in sentence.words)
+        for row, word in enumerate(words):
+            vectors[row, 0] = spell(word)
+        yield vectors
+
+
+def with_spelling(encoder: Encoder, wanted: bool) -> Encoder:
+    """The encoder with the letters behind its other streams where they are wanted, else without them."""
+    plain = encoder.base if isinstance(encoder, SpelledEncoder) else encoder
+    return SpelledEncoder(plain) if wanted else plain
+
+
+@lru_cache(KEPT_WORDS)
+def spell(word: str) -> np.ndarray:
+    """The vector (512,) of a word, float32, by the n-grams of its first 100 letters and the shapes of all."""
+    framed = f"<{word[:MOST_LETTERS].lower()}>"
+    lengths = range(SHORTEST, LONGEST + 1)
+    grams = [framed, *(framed[i : i + n] for n in lengths for i in range(len(framed) - n + 1))]
+    return _project(grams) + _project(shapes(word))
+
+
+def shapes(word: str) -> tuple[str, str]:
+    """Capitals, other letters, digits and the rest, and the same without repetitions: "U.S.-born" → "X.X.-x"."""
+    kinds = ["X" if c.isupper() else "x" if c.isalpha() else "0" if c.isdigit() else c for c in word]
+    return "".join(kinds), "".join(kind for n, kind in enumerate(kinds) if n == 0 or kinds[n - 1] != kind)
+
+
+def _project(features: Sequence[str]) -> np.ndarray:
+    """The sum of the features' signs over the square root of their number."""
+    hashes = b"".join(blake2b(feature.encode("utf-8", "surrogatepass")).digest() for feature in features)
+    ones = np.unpackbits(np.frombuffer(hashes, np.uint8).reshape(len(features), -1), axis=1).sum(0, dtype=np.float32)
+    return (2 * ones - len(features)) / np.float32(np.sqrt(len(features)))

@@ -15,13 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from boustro.encoders.base import Encoder
-from boustro.encoders.concat import ConcatEncoder
-from boustro.encoders.identity import Identity
+from boustro.encoders.base import ConcatEncoder, Encoder, Identity
 from boustro.encoders.lm import LMEncoder
 from boustro.encoders.loading import naming, weights_fingerprint
 from boustro.encoders.options import ReadingOptions
-from boustro.encoders.states import StateEncoder
+from boustro.encoders.transformer import StateEncoder
 from boustro.models.fusion import CLOZE, KIND, READING, Fusion, load_fusion
 from boustro.models.towers import Towers
 from boustro.store import fingerprint, kind_of
@@ -33,7 +31,7 @@ SIDES: dict[str, tuple[str, ...]] = {"none": (), "backward": ("backward",), "bot
 
 
 class FusedEncoder(ConcatEncoder):
-    """`load` makes an encoder of a spec (`spec.load_encoder`); the fusion's own `pooling` is mean by default.
+    """`load` makes an encoder of a spec (`spec.open_encoder`); the fusion's own `pooling` is mean by default.
 
     Raises `FileNotFoundError` and `ValueError` if the folder or one of its LMs is missing, damaged or changed.
     """
@@ -54,7 +52,7 @@ class FusedEncoder(ConcatEncoder):
             reading = replace(reading, start_piece=config["start_piece"])
         specs = (str(Path(path) / side) if side in config["trained"] else config[side] for side in SIDES["both"])
         with naming(f"{path} is a fusion of {config['forward']} and {config['backward']}"):
-            pair = load("+".join(specs), device=device, whole=True, **vars(reading))
+            pair = load("+".join(specs), reading, device=device, whole=True)
         forward, backward = lms_of(pair)
         if facts_of(forward, backward, config["trained"]) != config["towers"]:
             raise ValueError(

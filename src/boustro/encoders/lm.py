@@ -1,6 +1,24 @@
-"""One causal LM as an encoder: `gpt2`, or `backward:PATH` for a backward LM whose config does not say so.
+"""One LM as an encoder: a causal one as it is, without its mask, or given the text several times; and a masked LM.
 
-A backward LM is given the pieces reversed, [5, 7, 9] → [9, 7, 5]; only this file and `reading` know about that.
+`gpt2`, `backward:PATH`. A backward LM, whose config may not say so, is given the pieces reversed, [5, 7, 9] →
+[9, 7, 5]; only this file and `reading` know about that.
+
+`unmasked:PATH`. The causal mask is removed, in all blocks or in a range (`models.unmask`): every piece sees both sides.
+Nothing is trained, so the model is used in a way that it never met in pretraining, except for an LM that `boustro
+adapt` trained for it (`adapted`).
+
+`repeated:PATH`. The text is read in the last copy, which has seen all of it:
+
+    repeated:PATH      [S] p0 p1 p2 ⏎ p0 p1 p2                   states of the second p0 p1 p2
+    repeated:3:PATH    [S] p0 p1 p2 ⏎ p0 p1 p2 ⏎ p0 p1 p2        states of the third
+
+The text `between` separates copies. The window holds all copies, so windows of a long text are shorter. `before` is
+the state before the word in the last copy, which has seen the word in earlier copies. One copy is the LM as it is.
+Sources: Springer et al. 2024 (echo embeddings); for sequence labelling, with early exit, Kukić et al. 2026, who
+fine-tune; here all is frozen. `layers` makes the early exit: no block above the highest one is computed.
+
+`masked:PATH`. A reading of a masked LM is framed as the model was trained, [CLS] … [SEP]. `before` is the state of the
+piece on the left, which here knows the word as well; it helps all the same (docs/results.md).
 """
 
 from collections.abc import Sequence
@@ -11,11 +29,12 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from boustro.encoders.identity import Identity
+from boustro.encoders.base import Identity
 from boustro.encoders.options import ReadingOptions
-from boustro.encoders.transformer import TransformerEncoder
+from boustro.encoders.transformer import TransformerEncoder, padding_mask
 from boustro.models.pretrained import architecture_kind, causal_class, describe, refuse_no_causal_lm
-from boustro.text.start import is_recorded, start_pieces
+from boustro.models.unmask import parse_blocks, remove_mask
+from boustro.text.start import frame_of, is_recorded, start_pieces
 from boustro.types import Direction
 
 
@@ -76,3 +95,98 @@ class LMEncoder(TransformerEncoder):
     def _hidden_states(self, ids: Tensor, lengths: Sequence[int]) -> Sequence[Tensor]:
         """Without an attention mask: a causal LM never sees the padding on its right."""
         return self._states(input_ids=ids, use_cache=False)
+
+
+class UnmaskedEncoder(LMEncoder):
+    """Reads in the LM's direction, with its start piece; `before` knows the word too, unlike that of a causal LM.
+
+    Raises `ValueError` for a range that the model does not have, and for a model whose mask cannot be removed.
+    """
+
+    sees_both_sides = True
+
+    def __init__(self, path: str, reading: ReadingOptions, *, blocks: str | None = None, **common: Any) -> None:
+        self._range = blocks
+        super().__init__(path, reading, **common)
+        first, last = self.blocks = parse_blocks(blocks, self._num_layers, self.spec)
+        try:
+            remove_mask(self.model, first, min(last, self._num_blocks), self.device)
+        except ValueError as error:
+            raise ValueError(
+                f"{path}: {error}; use it as it is ({path}), repeat the text (repeated:{path}), or pair it with a "
+                "backward LM"
+            ) from error
+
+    def _needed_blocks(self, highest: int) -> int:
+        """At least one block without the mask, so that it is known whether the mask can be removed."""
+        return max(highest, parse_blocks(self._range, self._num_layers, self.spec)[0])
+
+    def identity(self) -> Identity:
+        return super().identity().with_facts(unmasked=list(self.blocks))
+
+    def _hidden_states(self, ids: Tensor, lengths: Sequence[int]) -> Sequence[Tensor]:
+        """With a mask for the padding, which is visible without the causal mask."""
+        return self._states(input_ids=ids, attention_mask=padding_mask(ids, lengths), use_cache=False)
+
+
+class RepeatedEncoder(LMEncoder):
+    """Raises `ValueError` for a wrong number of copies, and for more than fit into the model's window."""
+
+    def __init__(
+        self, path: str, reading: ReadingOptions, *, copies: str = "2", between: str = "\n", **common: Any
+    ) -> None:
+        if not copies.isdecimal() or int(copies) < 1:
+            name = common.get("spec") or path
+            raise ValueError(f"{name}: the number of copies is a whole number such as 2 or 3, not {copies!r}")
+        self._copies, self._separator = int(copies), between
+        self.sees_both_sides = self._copies > 1
+        super().__init__(path, reading, **common)
+
+    def _frame(self, config: Any, start_piece: str) -> tuple[list[int], list[int]]:
+        given = self.tokenizer(self._separator, add_special_tokens=False)["input_ids"] if self._separator else []
+        self._between = list(given)
+        return super()._frame(config, start_piece)
+
+    def identity(self) -> Identity:
+        return super().identity().with_facts(copies=self._copies, between=self._between)
+
+    def _room(self, window: int) -> int:
+        room = (super()._room(window) - (self._copies - 1) * len(self._between)) // self._copies
+        if room < 2:
+            raise ValueError(f"{self.spec}: the model's window of {window:,} pieces cannot hold {self._copies} copies")
+        return room
+
+    def _row(self, pieces: Sequence[int]) -> list[int]:
+        once = list(pieces)
+        return [*self._prefix, *(once + self._between) * (self._copies - 1), *once, *self._suffix]
+
+    def _origin(self, num_pieces: int) -> int:
+        return super()._origin(num_pieces) + (self._copies - 1) * (num_pieces + len(self._between))
+
+    def last_copy(self, texts: Sequence[Sequence[int]]) -> Tensor:
+        """(B, T, L, D) the states of texts of T pieces each, in reading order, of the layers that are read."""
+        rows = torch.tensor([self._row(text) for text in texts], device=self.device)
+        states, first = self._hidden_states(rows, [rows.shape[1]] * len(rows)), self._origin(len(texts[0]))
+        return torch.stack([states[layer][:, first : first + len(texts[0])] for layer in self.layers], 2)
+
+
+class MaskedEncoder(TransformerEncoder):
+    """Raises `ValueError` for a model that is not a masked LM, and for a tokenizer without a mask piece."""
+
+    default_pooling = "exit+before"
+    sees_both_sides = True
+
+    def _refuse_other_kind(self, path: str, config: Any) -> None:
+        kind = architecture_kind(config)
+        if kind == "causal":
+            raise ValueError(f"{path} is {describe(config)}; name it without masked:")
+        if kind is None:
+            raise ValueError(f"{path} is {describe(config)}, not a masked LM; name a masked LM such as bert-base-cased")
+
+    def _frame(self, config: Any, start_piece: str) -> tuple[list[int], list[int]]:
+        if self.tokenizer.mask_token_id is None:
+            raise ValueError(f"{self._path}: its tokenizer has no mask piece, so this is not a masked LM")
+        return frame_of(self.tokenizer, self.tokenizer.mask_token)
+
+    def _hidden_states(self, ids: Tensor, lengths: Sequence[int]) -> Sequence[Tensor]:
+        return self._states(input_ids=ids, attention_mask=padding_mask(ids, lengths))

@@ -1,7 +1,7 @@
 """An encoder with a memory of words, `memory:DIR`: what each word was in raw text that was read beforehand.
 
 For every word the encoder has a further stream: the mean of its vectors in the raw text and of its vector at hand
-(`encoders.pooled`). A word that the text did not have in any case is its vector at hand. The folder, which `boustro
+(`encoders.extended`). A word that the text did not have in any case is its vector at hand. The folder, which `boustro
 memory` writes, names the encoder that read the text; with another one, or one that reads otherwise, it is refused.
 """
 
@@ -9,11 +9,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from boustro.encoders.base import Encoder
-from boustro.encoders.identity import Identity
+from boustro.encoders.base import Encoder, Identity
+from boustro.encoders.extended import PooledEncoder
 from boustro.encoders.loading import naming, weights_fingerprint
 from boustro.encoders.options import ReadingOptions
-from boustro.encoders.pooled import PooledEncoder
 from boustro.encoders.word_means import KIND, load_means
 from boustro.store import kind_of, read_folder, read_json
 
@@ -24,7 +23,7 @@ BY_LAYER = ("layers", "scales")
 
 
 class MemoryEncoder(PooledEncoder):
-    """`load` makes an encoder of a spec (`spec.load_encoder`).
+    """`load` makes an encoder of a spec (`spec.open_encoder`).
 
     Raises `FileNotFoundError` and `ValueError` if the folder or its encoder is missing, damaged or changed, and
     `ValueError` for options that read other vectors than the folder has.
@@ -43,7 +42,7 @@ class MemoryEncoder(PooledEncoder):
         self._weights = weights_fingerprint(path, None)
         known, config = load_means(Path(path))
         with naming(f"{path} is a memory of {config['encoder']}"):
-            base = load(config["encoder"], device=device, **vars(reading))
+            base = load(config["encoder"], reading, device=device)
         super().__init__(base, "sentence", known)
         self.spec, self.tokenizer = spec, getattr(base, "tokenizer", tokenizer)
         if other := sorted(_differing(reading_facts(base), config["reading"])):

@@ -2,7 +2,7 @@
 list them."""
 
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Literal
 
 Spacing = Literal["natural", "always"]
 Context = Literal["sentence", "document"]
@@ -53,9 +53,9 @@ class ReadingOptions(LoadingOptions):
     """What an LM reads: the sentence alone, or the document around it, up to the LM's window. Training data without
     document boundaries make it the sentence."""
 
-    def reading(self) -> dict[str, Any]:
+    def reading(self) -> "ReadingOptions":
         """These options alone, of an object that has others too."""
-        return {option.name: getattr(self, option.name) for option in fields(ReadingOptions)}
+        return ReadingOptions(**{option.name: getattr(self, option.name) for option in fields(ReadingOptions)})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,10 +24,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from boustro.encoders.base import Encoder
-from boustro.encoders.concat import ConcatEncoder
+from boustro.encoders.base import ConcatEncoder, Encoder, Identity
 from boustro.encoders.extended import ExtendedEncoder
-from boustro.encoders.identity import Identity
 from boustro.encoders.lm import LMEncoder
 from boustro.text.detokenise import SpelledPieces
 from boustro.types import Sentence

@@ -1,27 +1,151 @@
 """Where a word becomes a vector: words → pieces → windows → the model's states → one vector per word and layer.
 
-Which states a word is read from is `encoders.places`. The model is not known here: subclasses of `PieceEncoder`, one
-file per road, provide its states (`encoders.states` those of a PyTorch model). torch is not imported, because exported
-models are read without it.
+The model is not known here: subclasses of `PieceEncoder` provide its states (`encoders.transformer` those of a PyTorch
+model). torch is not imported, because exported models are read without it.
+
+**Places.** A word is pieces `[start, end)` in reading order, and state `i` is the LM's state after piece `i`. `pooling`
+names the states that a word is read from, one place or several joined by `+`:
+
+    before   state start - 1   just before the word: pure context (the start piece's state at the start of a text)
+    entry    state start       after the word's first piece in reading order
+    exit     state end - 1     after the whole word
+
+A forward LM reads a word's first piece first, a backward LM its last. `first`, `last` and `mean` (of all pieces) are
+named in text order.
+
+**Windows.** A text longer than the model's window is read in windows that overlap by half. Each state is taken from the
+window that contains most of its context: for a causal LM most of what precedes, for a model that sees both sides the
+window whose middle is nearest. With a window of 4 pieces:
+
+    reading  p0 p1 p2 p3 p4 p5 p6     causal    centred
+             window [0, 4)            p0 … p3   p0 … p2     the pieces whose states are taken from it
+             window [2, 6)            p4, p5    p3, p4
+             window [4, 7)            p6        p5, p6
 
 Letters: W words, P pieces of a window, L layers, D width of a state, K places of the pooling, B windows of a batch.
 """
 
+import itertools
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
 from boustro.encoders.base import Encoder, Stream, WordList
 from boustro.encoders.options import ReadingOptions
-from boustro.encoders.places import Selection, parse_pooling, select
-from boustro.encoders.windows import Window, batch_by_length, group_sentences, join_sentences, plan_windows
 from boustro.given import each_sentence
-from boustro.text.alignment import Aligner, Pieces
+from boustro.text.alignment import Aligner, Pieces, guess_spaces
 from boustro.text.documents import chunk_by_size
 from boustro.types import Sentence
+
+PLACES = ("before", "entry", "exit", "first", "last", "mean")
+
+
+class Selection(NamedTuple):
+    """Word `words[k]` takes `weights[k]` of state `states[k]`; state -1 is the start piece's."""
+
+    words: np.ndarray
+    states: np.ndarray
+    weights: np.ndarray
+
+
+def parse_pooling(pooling: str) -> tuple[str, ...]:
+    """`"exit+before"` → `("exit", "before")`; `ValueError` for an unknown place."""
+    parts = tuple(part.strip() for part in pooling.split("+"))
+    for part in parts:
+        if part not in PLACES:
+            raise ValueError(f"unknown pooling {part!r} in {pooling!r}: known are {', '.join(PLACES)}, joined by +")
+    return parts
+
+
+def select(place: str, bounds: np.ndarray, backward: bool) -> Selection:
+    """The states that words are read from; `bounds` (W + 1,) are the words' pieces in text order."""
+    num_pieces = int(bounds[-1])
+    start, end = (num_pieces - bounds[1:], num_pieces - bounds[:-1]) if backward else (bounds[:-1], bounds[1:])
+    return select_at(place, start, end, backward)
+
+
+def select_at(place: str, start: np.ndarray, end: np.ndarray, backward: bool) -> Selection:
+    """The same of words with the pieces `[start, end)` in reading order, (W,) each."""
+    words = np.arange(len(start))
+    if place in ("first", "last"):
+        place = "entry" if (place == "first") != backward else "exit"
+    if place == "mean":
+        sizes = end - start
+        offsets = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        states, weights = np.repeat(start, sizes) + offsets, np.repeat(1 / sizes, sizes).astype(np.float32)
+        return Selection(np.repeat(words, sizes), states, weights)
+    states = {"before": start - 1, "entry": start, "exit": end - 1}[place]
+    return Selection(words, states, np.ones(len(words), np.float32))
+
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Pieces `[start, stop)` of the reading of text number `text`, from which states `[first, last)` are taken."""
+
+    text: int
+    start: int
+    stop: int
+    first: int
+    last: int
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+
+def plan_windows(text: int, num_pieces: int, size: int, first: int, centred: bool = False) -> list[Window]:
+    """The windows of one text; `first` is -1 if there is a state before that of the first piece, else 0."""
+    if num_pieces <= size:
+        return [Window(text, 0, num_pieces, first, num_pieces)]
+    overlap = size // 2
+    starts = range(0, num_pieces - overlap, size - overlap)
+    stops = [min(start + size, num_pieces) for start in starts]
+    margin = (size - size // 2) // 2 if centred else 0
+    lasts = [*(stop - margin for stop in stops[:-1]), num_pieces]
+    return [Window(text, *ends) for ends in zip(starts, stops, [first, *lasts[:-1]], lasts, strict=True)]
+
+
+def batch_by_length(items: Iterable[Item], length: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
+    """Items of similar length together, shortest first; a padded batch is at most `most` long in all."""
+    batch: list[Item] = []
+    for item in sorted(items, key=length):
+        if batch and (len(batch) + 1) * length(item) > most:
+            yield batch
+            batch = []
+        batch.append(item)
+    if batch:
+        yield batch
+
+
+def group_sentences(sentences: Iterable[Sentence], context: str) -> Iterator[list[Sentence]]:
+    """The sentences that are read as one text: each alone, or (context "document") runs that name the same document."""
+    if context == "sentence":
+        yield from ([s] for s in sentences)
+        return
+    for name, run in itertools.groupby(sentences, key=lambda s: s.document):
+        group = list(run)
+        yield from [group] if name else ([s] for s in group)
+
+
+def group_numbers(sentences: Iterable[Sentence], context: str) -> list[list[int]]:
+    """The same, as the numbers of the sentences."""
+    numbers = itertools.count()
+    return [[next(numbers) for _ in group] for group in group_sentences(sentences, context)]
+
+
+def join_sentences(group: list[Sentence]) -> Sentence:
+    """A document's sentences as one, in running text."""
+    if len(group) == 1:
+        return group[0]
+    spaces = [space for s in group for space in (s.spaces or guess_spaces(s.words))]
+    return Sentence(tuple(word for s in group for word in s.words), spaces=tuple(spaces))
+
 
 CHUNK_WORDS = 16384
 BATCH_PIECES = 1024

@@ -15,12 +15,14 @@ fused:DIR           a forward and a backward LM under a fusion that boustro fuse
 memory:DIR          an encoder and its mean vectors of words in raw text (boustro memory); the folder names the encoder
 elmo:DIR            an ELMo that boustro elmo trained: reads letters, so no word is unknown; both directions
 
-The order is kind, number or range, path or name, revision: `unmasked:3-4:gpt2@607a30d`.
+The order is kind, number or range, path or name, revision: `unmasked:3-4:gpt2@607a30d`. A spec is parsed once:
+
+    Spec.parse("gpt2+backward:a/lm@v1").parts    (Part("gpt2", …), Part("backward:a/lm@v1", "backward:", "a/lm", "v1"))
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,20 +31,16 @@ import numpy as np
 
 from boustro.choose import nearest
 from boustro.encoders.adapted import load_causal, named_by_adaptation
-from boustro.encoders.base import Encoder
+from boustro.encoders.base import ConcatEncoder, Encoder, Identity, JoinedIdentity, check_vocabularies
 from boustro.encoders.cache import CachedEncoder
-from boustro.encoders.concat import ConcatEncoder, check_vocabularies
 from boustro.encoders.elmo import ElmoEncoder
 from boustro.encoders.extended import ExtendedEncoder
 from boustro.encoders.fused import FusedEncoder, named_by_fusion
-from boustro.encoders.identity import Identity, JoinedIdentity
-from boustro.encoders.lm import LMEncoder
+from boustro.encoders.lm import LMEncoder, MaskedEncoder, RepeatedEncoder
 from boustro.encoders.loading import load_config, weights_fingerprint
-from boustro.encoders.masked import MaskedEncoder
 from boustro.encoders.memory import MemoryEncoder, named_by_memory
 from boustro.encoders.options import Context, Precision, Quantisation, ReadingOptions, Spacing
 from boustro.encoders.outside import OutsideLM
-from boustro.encoders.repeated import RepeatedEncoder
 from boustro.models.elmo import KIND as ELMO
 from boustro.names import MEMORIES, PAIRS, SHIPPED, expand_home, locate_memory, locate_model
 from boustro.options import OptionError, check_options
@@ -81,10 +79,167 @@ KINDS: dict[str, Kind] = {
         lambda *read, **given: load_causal(*read, locate=locate, unmasked=True, **given), CAUSAL, "blocks"
     ),
     "repeated": Kind(RepeatedEncoder, (*CAUSAL, "between"), "copies"),
-    "fused": Kind(lambda *read, **given: FusedEncoder(*read, load=load_encoder, **given), ("start_piece",)),
-    "memory": Kind(lambda *read, **given: MemoryEncoder(*read, load=load_encoder, **given), ("start_piece",)),
+    "fused": Kind(lambda *read, **given: FusedEncoder(*read, load=open_encoder, **given), ("start_piece",)),
+    "memory": Kind(lambda *read, **given: MemoryEncoder(*read, load=open_encoder, **given), ("start_piece",)),
     "elmo": Kind(ElmoEncoder, (), unread=("spacing", "start_piece", "quantise")),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One encoder of a spec.
+
+    Attributes:
+        name: As it is written, names of the package in full.
+        prefix: The kind and the number: "unmasked:3-4:"; empty for a plain LM.
+        path: The folder, file or name, as it is written, without the revision.
+        revision: A commit, branch or tag of the Hub.
+    """
+
+    name: str
+    prefix: str
+    path: str
+    revision: str | None
+
+    @classmethod
+    def parse(cls, name: str) -> "Part":
+        """Parse a part; a path that exists is never split. `ValueError` for an unknown kind, for a pair, and for a
+        revision of a folder."""
+        bare, at, revision = name.rpartition("@")
+        if not at or _exists(_split_kind(name)[1]):
+            bare, revision = name, ""
+        prefix, path = _split_kind(bare)
+        if revision and (path in {*SHIPPED, *PAIRS, *MEMORIES} or _exists(path)):
+            raise ValueError(f"{name!r}: {path} is a folder here, which has no revision; leave out @{revision}")
+        kind = prefix.partition(":")[0]
+        if kind and kind not in KINDS:
+            near = nearest(kind, KINDS)
+            hint = f"; did you mean {near}:{path}?" if near else ""
+            raise ValueError(f"unknown kind {kind!r} in {bare!r}: known are {', '.join(KINDS)}, or none at all{hint}")
+        if path in PAIRS:
+            halves = " or ".join(f"{prefix}{half}" for half in PAIRS[path].split("+"))
+            raise ValueError(f"{bare!r}: {path} is a pair; name one of its LMs: {halves}")
+        return cls(name, prefix, path, revision or None)
+
+    @property
+    def kind(self) -> Kind:
+        """How it becomes an encoder."""
+        return KINDS[self.prefix.partition(":")[0] or "lm"]
+
+    @property
+    def number(self) -> dict[str, str]:
+        """The number after the kind, as a keyword: {"blocks": "3-4"}."""
+        number = self.prefix.rstrip(":").partition(":")[2]
+        return {self.kind.number: number} if number else {}
+
+    @property
+    def place(self) -> str:
+        """Where the model is: a path, or a name on the Hub. Raises as `names.locate_model`."""
+        if self.kind.elsewhere:
+            return self.path
+        return locate_memory(self.path) if self.kind is KINDS["memory"] else locate_model(self.path)
+
+    def fingerprint(self) -> list[Any]:
+        """The kind, and the fingerprints of the weights and of the LMs that the folder names."""
+        if self.kind.elsewhere:
+            return [self.prefix.rstrip(":"), self.kind.elsewhere(self.place), []]
+        weights = weights_fingerprint(self.place, self.revision)
+        return [self.prefix.rstrip(":"), weights, [Spec.parse(other).fingerprint() for other in _named_by(self.place)]]
+
+    def exact(self, weights: str) -> str:
+        """The part with nothing left open, by the fingerprint of the weights that were loaded."""
+        if self.path in MEMORIES:
+            return self.path
+        if self.kind.elsewhere or self.path in SHIPPED:
+            return self.name
+        if _exists(self.path):
+            return self.prefix + str(Path(expand_home(self.path)).resolve())
+        commit = weights.rpartition("@")[2]
+        return self.name if commit == "None" else f"{self.prefix}{self.path}@{commit}"
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A spec, and the encoders that it names side by side."""
+
+    text: str
+    parts: tuple[Part, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> "Spec":
+        """Parse a spec; a path that exists is never split. `ValueError` for an empty part, and as `Part.parse`."""
+        if text not in {*PAIRS, *MEMORIES} and Path(text).exists():
+            return cls(text, (Part.parse(text),))
+        written = PAIRS | {name: f"memory:{name}" for name in MEMORIES}
+        names = [name for part in text.split("+") for name in written.get(part, part).split("+")]
+        if not all(name.strip() for name in names):
+            raise ValueError(f"{text!r} has an empty part; write for example gpt2+./backward")
+        return cls(text, tuple(map(Part.parse, names)))
+
+    def refuse_unread(self, reading: ReadingOptions) -> None:
+        """`OptionError` where there are options that are not the default and that no part reads."""
+        given = [
+            option.name
+            for option in fields(ReadingOptions)
+            if getattr(reading, option.name) != option.default
+            and all(option.name in part.kind.unread for part in self.parts)
+        ]
+        if given:
+            raise OptionError(f"{', '.join(given)} is not read by {self.text}; leave it out")
+
+    def check(self, reading: ReadingOptions | None = None) -> None:
+        """Raise what `load_encoder` would raise for a part that is misspelt or missing, without loading any weights.
+
+        `OptionError` for an option of `reading` that would change nothing.
+        """
+        if reading:
+            self.refuse_unread(reading)
+        for part in self.parts:
+            place = part.place
+            if part.kind.elsewhere:
+                part.kind.elsewhere(place)
+            elif not _named_by(place) and kind_of(place) != ELMO:
+                load_config(place, part.revision)
+
+    def fingerprint(self) -> list[Any]:
+        """For every part its kind and the fingerprints of its weights and of the LMs that its folder names."""
+        return [part.fingerprint() for part in self.parts]
+
+    def exact(self, identity: Identity | JoinedIdentity) -> str:
+        """The spec with nothing left open: `"gpt2+./backward"` → `"gpt2@607a30d…+/home/me/backward"`.
+
+        A model of the Hub gets the commit that was loaded (from the encoder's `identity`), a local folder its absolute
+        path.
+        """
+        if self.text in PAIRS:
+            return self.text
+        return "+".join(part.exact(lm.weights) for part, lm in zip(self.parts, identity.lms, strict=True))
+
+
+def _split_kind(bare: str) -> tuple[str, str]:
+    """`"unmasked:3-4:./lm"` → `("unmasked:3-4:", "./lm")`; a path that exists is never split."""
+    kind, colon, path = bare.partition(":")
+    if not colon or _exists(bare) or len(kind) == 1:
+        return "", bare
+    takes_number = kind in KINDS and KINDS[kind].number and not _exists(path)
+    number = re.match(r"[\d-]+:", path) if takes_number else None
+    cut = len(kind) + 1 + (number.end() if number else 0)
+    return bare[:cut], bare[cut:]
+
+
+def locate(name: str) -> tuple[str, str | None]:
+    """The path or name of the one LM that a spec names, and its revision: `"gpt2@607a30d"` → `("gpt2", "607a30d")`."""
+    part = Part.parse(name)
+    return part.place, part.revision
+
+
+def _named_by(path: str) -> list[str]:
+    """The specs that a folder of an adaptation, a fusion or a memory names."""
+    return [*named_by_adaptation(path), *named_by_fusion(path), *named_by_memory(path)]
+
+
+def _exists(path: str) -> bool:
+    return Path(expand_home(path)).exists()
 
 
 def load_encoder(
@@ -100,7 +255,6 @@ def load_encoder(
     context: Context = "sentence",
     start_piece: str = AUTO,
     revision: str | None = None,
-    given_states: bool = False,
     **options: Any,
 ) -> Encoder:
     """Load the encoder that a spec names.
@@ -125,7 +279,6 @@ def load_encoder(
         start_piece: What a causal LM is given before every text: none, bos, eos, or a piece such as `<s>`. By default
             what its tokenizer puts there, or what an LM of ours was trained with (`boustro.text.start`).
         revision: A commit, branch or tag of the Hub, for parts of the spec that name none.
-        given_states: The states of a causal LM will be given (`encoders.outside`): its weights are not loaded.
         options: Options of one kind: `between`, the text between copies (`repeated:`); `direction`, "forward" or
             "backward"; `whole`, True to load all blocks whatever layers are read.
 
@@ -140,9 +293,8 @@ def load_encoder(
         (3, 1, 512)
     """
     check_options(load_encoder, locals())
-    layers = layers if isinstance(layers, str) else ",".join(map(str, np.atleast_1d(layers)))
     reading = ReadingOptions(
-        layers=layers,
+        layers=layers if isinstance(layers, str) else ",".join(map(str, np.atleast_1d(layers))),
         pooling=pooling,
         spacing=spacing,
         context=context,
@@ -150,45 +302,39 @@ def load_encoder(
         dtype=dtype,
         quantise=quantise,
     )
-    refuse_unread(spec, reading)
-    asked = None if start_piece == AUTO else start_piece
+    return open_encoder(spec, reading, device=device, cache=cache, revision=revision, **options)
+
+
+def open_encoder(
+    spec: str,
+    reading: ReadingOptions,
+    *,
+    device: str | None = None,
+    cache: bool | str | Path | None = None,
+    revision: str | None = None,
+    given_states: bool = False,
+    **options: Any,
+) -> Encoder:
+    """As `load_encoder`; with `given_states`, the weights of a causal LM are not loaded, because its states will be
+    given (`encoders.outside`)."""
+    named = Spec.parse(spec)
+    named.refuse_unread(reading)
+    asked = None if reading.start_piece == AUTO else reading.start_piece
     parts: list[Encoder] = []
-    for name in split_spec(spec):
-        bare, own_revision = split_revision(name)
-        kind, number, path = resolve(bare)
-        own = _own_options(name, kind, {**options, "revision": own_revision or revision, "start_piece": asked})
+    for part in named.parts:
+        own = {**options, "revision": part.revision or revision, "start_piece": asked}
+        own = {option: value for option, value in own.items() if value is not None}
+        if unknown := own.keys() - {*part.kind.options}:
+            raise ValueError(f"{part.name}: this kind of encoder has no option {', '.join(sorted(unknown))}")
+        own.pop("start_piece", None)  # it is in `reading`
         tokenizer = parts[0].tokenizer if parts else None
-        make = kind.given if given_states and kind.given else kind.make
-        parts.append(make(path, reading, spec=name, device=device, tokenizer=tokenizer, **number, **own))
+        make = part.kind.given if given_states and part.kind.given else part.kind.make
+        named_so = {"spec": part.name, "device": device, "tokenizer": tokenizer}
+        parts.append(make(part.place, reading, **named_so, **part.number, **own))
     causal = [part for part in parts if isinstance(part, LMEncoder)]
     check_vocabularies([part.spec for part in causal], [part.vocabulary() for part in causal])
     encoder = parts[0] if len(parts) == 1 else ConcatEncoder(parts, spec)
     return with_cache(encoder, cache) if cache else encoder
-
-
-def unread_by(spec: str, reading: ReadingOptions) -> dict[str, Any]:
-    """The options that are not the default and that no part of a spec reads, with their defaults."""
-    kinds = [resolve(split_revision(name)[0])[0] for name in split_spec(spec)]
-    return {
-        option.name: option.default
-        for option in fields(ReadingOptions)
-        if getattr(reading, option.name) != option.default and all(option.name in kind.unread for kind in kinds)
-    }
-
-
-def refuse_unread(spec: str, reading: ReadingOptions) -> None:
-    """`OptionError` where there are such options."""
-    if given := unread_by(spec, reading):
-        raise OptionError(f"{', '.join(given)} is not read by {spec}; leave it out")
-
-
-def _own_options(name: str, kind: Kind, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The given options of a part, less the start piece, which is in `ReadingOptions`; `ValueError` for others."""
-    own = {option: value for option, value in given.items() if value is not None}
-    if unknown := own.keys() - {*kind.options}:
-        raise ValueError(f"{name}: this kind of encoder has no option {', '.join(sorted(unknown))}")
-    own.pop("start_piece", None)
-    return own
 
 
 def with_cache(encoder: Encoder, cache: bool | str | Path = True) -> Encoder:
@@ -198,125 +344,3 @@ def with_cache(encoder: Encoder, cache: bool | str | Path = True) -> Encoder:
     if isinstance(encoder, ConcatEncoder):
         return encoder.over([with_cache(part, cache) for part in encoder.parts])
     return CachedEncoder(encoder, Path(cache) if isinstance(cache, (str, Path)) else None)
-
-
-def split_spec(spec: str) -> list[str]:
-    """`"a+b"` → `["a", "b"]`, names of the package written out; a path that exists is never split."""
-    if spec not in {*PAIRS, *MEMORIES} and Path(spec).exists():
-        return [spec]
-    written = PAIRS | {name: f"memory:{name}" for name in MEMORIES}
-    names = [name for part in spec.split("+") for name in written.get(part, part).split("+")]
-    if not all(name.strip() for name in names):
-        raise ValueError(f"{spec!r} has an empty part; write for example gpt2+./backward")
-    return names
-
-
-def split_revision(name: str) -> tuple[str, str | None]:
-    """`"backward:some/lm@abc123"` → `("backward:some/lm", "abc123")`; a path that exists is never split."""
-    bare, at, revision = name.rpartition("@")
-    if not at or _exists(split_kind(name)[1]):
-        return name, None
-    path = split_kind(bare)[1]
-    if path in {*SHIPPED, *PAIRS, *MEMORIES} or _exists(path):
-        raise ValueError(f"{name!r}: {path} is a folder here, which has no revision; leave out @{revision}")
-    return bare, revision
-
-
-def split_kind(bare: str) -> tuple[str, str]:
-    """`"unmasked:3-4:./lm"` → `("unmasked:3-4:", "./lm")`; a path that exists is never split."""
-    kind, colon, path = bare.partition(":")
-    if not colon or _exists(bare) or len(kind) == 1:
-        return "", bare
-    takes_number = kind in KINDS and KINDS[kind].number and not _exists(path)
-    number = re.match(r"[\d-]+:", path) if takes_number else None
-    cut = len(kind) + 1 + (number.end() if number else 0)
-    return bare[:cut], bare[cut:]
-
-
-def resolve(bare: str) -> tuple[Kind, dict[str, str], str]:
-    """The kind of one part of a spec (without its revision), its number as a keyword, and the model's path or name.
-
-    `"unmasked:3-4:./lm"` → `(KINDS["unmasked"], {"blocks": "3-4"}, "./lm")`. Raises `ValueError` for an unknown kind.
-    """
-    prefix, path = split_kind(bare)
-    name, _, number = prefix.rstrip(":").partition(":")
-    if name and name not in KINDS:
-        near = nearest(name, KINDS)
-        hint = f"; did you mean {near}:{path}?" if near else ""
-        raise ValueError(f"unknown kind {name!r} in {bare!r}: known are {', '.join(KINDS)}, or none at all{hint}")
-    if path in PAIRS:
-        halves = " or ".join(f"{prefix}{half}" for half in PAIRS[path].split("+"))
-        raise ValueError(f"{bare!r}: {path} is a pair; name one of its LMs: {halves}")
-    kind = KINDS[name or "lm"]
-    place = path if kind.elsewhere else locate_memory(path) if name == "memory" else locate_model(path)
-    return kind, {kind.number: number} if number else {}, place
-
-
-def locate(name: str) -> tuple[str, str | None]:
-    """The path or name of the one LM that a spec names, and its revision: `"gpt2@607a30d"` → `("gpt2", "607a30d")`."""
-    bare, revision = split_revision(name)
-    return resolve(bare)[2], revision
-
-
-def exact_spec(spec: str, identity: Identity | JoinedIdentity) -> str:
-    """The spec with nothing left open: `"gpt2+./backward"` → `"gpt2@607a30d…+/home/me/backward"`.
-
-    A model of the Hub gets the commit that was loaded (from the encoder's `identity`), a local folder its absolute
-    path.
-    """
-    if spec in PAIRS:
-        return spec
-    exact = []
-    for name, part in zip(split_spec(spec), identity.lms, strict=True):
-        kind, path = split_kind(name)
-        if KINDS[kind.partition(":")[0] or "lm"].elsewhere:
-            exact.append(name)
-            continue
-        bare, commit = split_revision(name)[0], part.weights.rpartition("@")[2]
-        shipped = split_kind(bare)[1]
-        if shipped in MEMORIES:
-            exact.append(shipped)
-        elif shipped in SHIPPED:
-            exact.append(name)
-        elif _exists(path):
-            exact.append(kind + str(Path(expand_home(path)).resolve()))
-        else:
-            exact.append(name if commit == "None" else f"{bare}@{commit}")
-    return "+".join(exact)
-
-
-def spec_fingerprint(spec: str) -> list[Any]:
-    """For every part of a spec its kind and the fingerprints of its weights and of the LMs that its folder names."""
-    found = []
-    for name in split_spec(spec):
-        bare, revision = split_revision(name)
-        kind, _, path = resolve(bare)
-        named = [] if kind.elsewhere else [spec_fingerprint(other) for other in _named_by(path)]
-        weights = kind.elsewhere(path) if kind.elsewhere else weights_fingerprint(path, revision)
-        found.append([split_kind(bare)[0].rstrip(":"), weights, named])
-    return found
-
-
-def check_spec(spec: str, reading: ReadingOptions | None = None) -> None:
-    """Raise what `load_encoder` would raise for a part that is misspelt or missing, without loading any weights.
-
-    `OptionError` for an option of `reading` that would change nothing.
-    """
-    if reading:
-        refuse_unread(spec, reading)
-    for name in split_spec(spec):
-        bare, revision = split_revision(name)
-        kind, _, path = resolve(bare)
-        if kind.elsewhere:
-            kind.elsewhere(path)
-        elif not _named_by(path) and kind_of(path) != ELMO:
-            load_config(path, revision)
-
-
-def _named_by(path: str) -> list[str]:
-    """The specs that a folder of an adaptation, a fusion or a memory names."""
-    return [*named_by_adaptation(path), *named_by_fusion(path), *named_by_memory(path)]
-
-
-def _exists(path: str) -> bool:
-    return Path(expand_home(path)).exists()

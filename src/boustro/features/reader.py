@@ -7,23 +7,89 @@
 A reader does not change: `alone`, `with_memory` and the others give another one, which has the same LMs in memory.
 """
 
-import copy
-from collections.abc import Sequence
-from dataclasses import replace
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from boustro.encoders.base import Encoder
+from boustro.encoders.extended import with_mentions, with_spelling
 from boustro.encoders.options import ReadingOptions, Widening
-from boustro.encoders.pooled import with_mentions
-from boustro.encoders.spelling import with_spelling
 from boustro.encoders.word_means import WordMeans
-from boustro.features.sentences import Parts, distinct_sentences
-from boustro.features.weights import refuse_other_weights, weights_of
 from boustro.heads.inputs import Inputs
+from boustro.names import is_shipped
+from boustro.text.documents import chunk_by_size
 from boustro.types import Sentence
+
+Parts = Callable[[Any], tuple[Sentence, ...]]
+"""The sentences of an example; as many for each."""
+MOST_BYTES = 512 * 2**20
+
+
+def distinct_sentences(examples: Sequence[Any], parts: Parts) -> tuple[list[Sentence], np.ndarray]:
+    """The different sentences, and (examples, parts) which of them each example has."""
+    numbers: dict[Any, int] = {}
+    sentences: list[Sentence] = []
+    rows: list[list[int]] = []
+    for example in examples:
+        rows.append([])
+        for part in parts(example):
+            number = len(sentences)
+            if part is not example:
+                number = numbers.setdefault(id(part) if part.document else (part.words, part.spaces), number)
+            if number == len(sentences):
+                sentences.append(part)
+            rows[-1].append(number)
+    return sentences, np.array(rows, np.int64).reshape(len(rows), len(rows[0]) if rows else 1)
+
+
+def within_memory(examples: Sequence[Any], parts: Parts, bytes_per_word: int) -> Iterator[list[Any]]:
+    """Consecutive examples until the features of their words take about `MOST_BYTES`; no document is divided."""
+    sizes = chunk_by_size(
+        _by_document(examples, parts),
+        lambda group: sum(len(s) for e in group for s in parts(e)),
+        max(MOST_BYTES // bytes_per_word, 1),
+    )
+    for chunk in sizes:
+        yield [example for group in chunk for example in group]
+
+
+def _by_document(examples: Sequence[Any], parts: Parts) -> Iterator[list[Any]]:
+    for name, run in groupby(examples, key=lambda example: next((s.document for s in parts(example)), "")):
+        group = list(run)
+        yield from [group] if name else ([example] for example in group)
+
+
+def weights_of(identity: Mapping[str, Any]) -> list[Any]:
+    """The LMs of an encoder, by what they are and not by where they lie, and how their states are scaled.
+
+    `identity` is as `Identity.to_dict` gives it.
+    """
+    parts = identity.get("parts", [identity])
+    return [(part["weights"], part["vocabulary"], part.get("direction"), part.get("scales")) for part in parts]
+
+
+def refuse_other_weights(encoder: Encoder, spec: str, weights: list[Any] | None, trained: str) -> None:
+    """`ValueError` where the LMs at a spec are not these `weights_of`; `None` is any. `trained` ends its sentence."""
+    if weights is not None and weights != weights_of(encoder.identity().to_dict()):
+        shipped = " (the pair of the package changes between versions)" if is_shipped(spec) else ""
+        raise ValueError(
+            f"the model at {spec!r} is not the one that {trained}{shipped}; "
+            "name the right one with --encoder, or train again"
+        )
+
+
+@contextlib.contextmanager
+def naming_folder(path: Path) -> Iterator[None]:
+    """A block that opens the encoder of a folder; where there is none, the error names the folder and --encoder."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{path}: its encoder was not found ({error}); name it with --encoder") from error
 
 
 def itself(example: Sentence) -> tuple[Sentence]:
@@ -31,47 +97,62 @@ def itself(example: Sentence) -> tuple[Sentence]:
     return (example,)
 
 
+def load_lms(reader: "Reader") -> Encoder:
+    """The encoder of a reader's spec, with nothing around it."""
+    from boustro.encoders.outside import OutsideLM
+    from boustro.encoders.spec import open_encoder  # here, because it imports torch
+
+    how = {"device": reader.device, "given_states": reader.given_states}
+    encoder = open_encoder(reader.spec, reader.reading, **how)
+    for part, (weights, _, _, scales) in zip(getattr(encoder, "parts", [encoder]), reader.weights or (), strict=False):
+        if isinstance(part, OutsideLM):  # an LM without weights is told what a head was trained on
+            part.take(weights, scales)
+    return encoder
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What is in memory of a reader's encoders, with and without the feature cache: those of its spec, which readers
+    share that differ in what widens them, and the same widened. A copy has none of them."""
+
+    lms: dict[bool, Encoder] = field(default_factory=dict)
+    wide: dict[bool, Encoder] = field(default_factory=dict)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"lms": {}, "wide": {}}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Reader:
-    """What a spec and options of reading name; the weights are loaded once, with and without the feature cache.
+    """What a spec and options of reading name.
 
     Attributes:
         spec: Of the encoder.
         reading: The options.
+        parts: The sentences of an example.
+        widening: What words are read by besides the encoder.
         cache: Whether features are kept on disk, or the folder.
+        device: See `boustro.load_encoder`.
+        trained: The end of "the model is not the one that …".
         memory: The mean vectors of words, by which they are read too, or `None`.
+        weights: The only LMs that may be read with, as `weights_of` has them; `None` is any.
+        given_states: The states of a causal LM will be given (`encoders.outside`), so that its weights are not loaded.
+        load: Makes the encoder.
+        opened: Filled when an encoder is asked for.
     """
 
-    def __init__(
-        self,
-        spec: str,
-        reading: ReadingOptions,
-        *,
-        parts: Parts = itself,
-        widening: Widening = Widening(),  # noqa: B008 (frozen)
-        cache: bool | str | Path = True,
-        device: str | None = None,
-        trained: str = "this head was trained on",
-    ) -> None:
-        """Nothing is loaded yet.
-
-        Args:
-            parts: The sentences of an example, see `features.sentences`.
-            widening: What words are read by besides the encoder.
-            device: See `boustro.load_encoder`.
-            trained: The end of "the model is not the one that …".
-        """
-        self.spec, self.reading, self.parts, self.widening = spec, reading, parts, widening
-        self.cache, self.device = cache, device
-        self.memory: WordMeans | None = None
-        self._trained_on: list[Any] | None = None
-        self._trained = trained
-        self._given_states = False
-        self._loaded: dict[bool, Encoder] = {}  # shared with the readers that differ in what widens them
-        self._opened: dict[bool, Encoder] = {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Everything except the encoders, which a copy opens again when it needs them."""
-        return {**self.__dict__, "_loaded": {}, "_opened": {}}
+    spec: str = field(kw_only=False)
+    reading: ReadingOptions = field(kw_only=False)
+    parts: Parts = itself
+    widening: Widening = Widening()  # noqa: RUF009 (frozen)
+    cache: bool | str | Path = True
+    device: str | None = None
+    trained: str = "this head was trained on"
+    memory: WordMeans | None = None
+    weights: list[Any] | None = None
+    given_states: bool = False
+    load: "Callable[[Reader], Encoder]" = load_lms
+    opened: Opened = field(default_factory=Opened, repr=False)
 
     def encoder(self, cached: bool = False) -> Encoder:
         """The encoder, loaded on first use; `cached` puts the feature cache before it.
@@ -79,93 +160,74 @@ class Reader:
         Raises `ValueError` where the LMs are not those that the reader must have.
         """
         cached = cached and bool(self.cache)
-        if cached not in self._opened:
-            loaded = self._load(cached)
-            if self._given_states:
-                self._tell(loaded)
-            refuse_other_weights(loaded, self.spec, self._trained_on, self._trained)
-            read = with_mentions(loaded, self.widening.mentions, self.reading.context, self.memory)
-            self._opened[cached] = with_spelling(read, self.widening.spelling)
-        return self._opened[cached]
+        wide = self.opened.wide
+        if cached not in wide:
+            lms = self._lms(cached)
+            refuse_other_weights(lms, self.spec, self.weights, self.trained)
+            read = with_mentions(lms, self.widening.mentions, self.reading.context, self.memory)
+            wide[cached] = with_spelling(read, self.widening.spelling)
+        return wide[cached]
 
-    def _load(self, cached: bool) -> Encoder:
-        if cached not in self._loaded:
-            from boustro.encoders.spec import load_encoder, unread_by, with_cache  # here, because it imports torch
+    def _lms(self, cached: bool) -> Encoder:
+        lms = self.opened.lms
+        if cached not in lms:
+            if cached:
+                from boustro.encoders.spec import with_cache
 
-            self._loaded[cached] = (
-                with_cache(self._load(False), self.cache)  # the LMs are loaded once for both
-                if cached
-                else load_encoder(
-                    self.spec,
-                    device=self.device,
-                    given_states=self._given_states,
-                    **self.reading.reading() | unread_by(self.spec, self.reading),  # which folders of 0.1 may have
-                )
-            )
-        return self._loaded[cached]
-
-    def _tell(self, encoder: Encoder) -> None:
-        """Tell an LM without weights what a head was trained on."""
-        from boustro.encoders.outside import OutsideLM
-
-        parts = getattr(encoder, "parts", [encoder])
-        for part, (weights, _, _, scales) in zip(parts, self._trained_on or (), strict=False):
-            if isinstance(part, OutsideLM):
-                part.take(weights, scales)
+                lms[cached] = with_cache(self._lms(False), self.cache)  # the LMs are loaded once for both
+            else:
+                lms[cached] = self.load(self)
+        return lms[cached]
 
     @property
     def is_open(self) -> bool:
         """Whether the LMs are in memory."""
-        return bool(self._loaded)
+        return bool(self.opened.lms)
+
+    def _with(self, **changed: Any) -> Self:
+        """Another reader over the same LMs."""
+        return replace(self, **{"opened": Opened(self.opened.lms), **changed})
 
     def alone(self) -> Self:
         """A reader that reads each sentence by itself, not in its document."""
         if self.reading.context == "sentence":
             return self
-        twin = self._twin(reading=replace(self.reading, context="sentence"))
-        twin._loaded = {}
-        return twin
+        return self._with(reading=replace(self.reading, context="sentence"), opened=Opened())
 
     def with_given_states(self) -> Self:
-        """A reader that does not load a causal LM's weights, because its states will be given (`encoders.outside`)."""
-        return self._twin(_given_states=True, _loaded={})
+        """A reader that does not load a causal LM's weights."""
+        return self._with(given_states=True, opened=Opened())
 
     def with_vectors(self, vectors: np.ndarray) -> Self:
         """A reader of W words, once and in order, which takes the vectors (W, L, width) of the LM that reads forward
         from here; `ValueError` where there is no such LM."""
         from boustro.encoders.outside import over_forward
 
-        twin = self._twin()
-        twin._opened = {False: over_forward(self.encoder(), vectors)}
-        return twin
+        return self._with(opened=Opened(self.opened.lms, {False: over_forward(self.encoder(), vectors)}))
 
     def in_float32(self) -> Self:
         """A reader whose LMs compute in float32, and whose features are float32."""
-        twin = self._twin(reading=replace(self.reading, dtype="float32"))
-        twin._loaded = {}
-        return twin
+        return self._with(reading=replace(self.reading, dtype="float32"), opened=Opened())
 
     def with_memory(self, memory: WordMeans | None) -> Self:
         """A reader that reads words by their means in `memory`, too."""
-        return self._twin(memory=memory)
+        return self._with(memory=memory)
 
     def of_weights(self, identity: dict[str, Any] | None) -> Self:
         """A reader that refuses all LMs but those of a saved identity; with `None` it takes any, to train on them."""
-        return self._twin(_trained_on=None if identity is None else weights_of(identity))
+        return self._with(weights=None if identity is None else weights_of(identity))
 
     def pinned(self) -> Self:
         """A reader of the very LMs that are open now, wherever it is copied to."""
         if not self.is_open:
             return self
-        from boustro.encoders.spec import exact_spec
-
         identity = self.encoder().identity()
-        return self._twin(spec=exact_spec(self.spec, identity), _trained_on=weights_of(identity.to_dict()))
+        return self._with(spec=self._exact(identity), weights=weights_of(identity.to_dict()))
 
-    def _twin(self, **changed: Any) -> Self:
-        twin = copy.copy(self)
-        vars(twin).update(changed, _loaded=self._loaded, _opened={})
-        return twin
+    def _exact(self, identity: Any) -> str:
+        from boustro.encoders.spec import Spec
+
+        return Spec.parse(self.spec).exact(identity)
 
     def sentences(self, examples: Sequence[Any]) -> tuple[list[Sentence], np.ndarray]:
         """What is encoded for examples, each sentence once; (examples, parts) numbers of these."""
@@ -182,7 +244,5 @@ class Reader:
 
     def to_dict(self) -> dict[str, Any]:
         """The exact spec and the identity, as a folder's config.json holds them."""
-        from boustro.encoders.spec import exact_spec
-
         identity = self.encoder(cached=True).identity()
-        return {"encoder": exact_spec(self.spec, identity), "encoder_identity": identity.to_dict()}
+        return {"encoder": self._exact(identity), "encoder_identity": identity.to_dict()}

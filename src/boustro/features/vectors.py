@@ -16,9 +16,8 @@ import torch
 
 from boustro.encoders.base import Encoder
 from boustro.encoders.options import UPPER, Context, ReadingOptions, Widening
-from boustro.encoders.spec import refuse_unread
-from boustro.features.reader import Reader, itself
-from boustro.features.sentences import Parts
+from boustro.encoders.spec import Spec
+from boustro.features.reader import Parts, Reader, itself
 from boustro.heads.inputs import Inputs
 from boustro.heads.mix import LayerMix
 from boustro.heads.rows import sentence_rows
@@ -64,7 +63,7 @@ def vector_source(
     chosen = {name: value for name, value in options.items() if value is not None}
     read = reading_context(examples, context)
     reading = ReadingOptions(layers="all" if layers == UPPER else layers, context=read, **chosen)
-    refuse_unread(spec, reading)
+    Spec.parse(spec).refuse_unread(reading)
     widening = Widening(mentions=pool_mentions, spelling=spelling)
     return Reader(spec, reading, parts=parts, widening=widening, cache=cache, device=device)
 

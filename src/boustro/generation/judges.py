@@ -15,7 +15,7 @@ from torch import Tensor
 from boustro.choose import choose
 from boustro.encoders.lm import LMEncoder
 from boustro.encoders.loading import load_config
-from boustro.encoders.spec import load_encoder, locate, split_spec
+from boustro.encoders.spec import Spec, load_encoder
 from boustro.generation.both_ends.reader import Ids, Reader
 from boustro.generation.canvas import Sides, between
 from boustro.generation.choices import CONTROLS, SCORES, weigh
@@ -62,9 +62,9 @@ def open_judge(
     start_piece: str = AUTO,
 ) -> Judge:
     """The judge that a spec and the name of a score make; `ValueError` for what does not fit together."""
-    names = split_spec(model)
-    path, revision = locate(names[0])
-    transformer = len(names) == 1 and kind_of(path) in (None, "model")
+    parts = Spec.parse(model).parts
+    path, revision = parts[0].place, parts[0].revision
+    transformer = len(parts) == 1 and kind_of(path) in (None, "model")
     if transformer and architecture_kind(load_config(path, revision)) == "masked":
         return MaskedJudge(model.removeprefix("masked:"), score or masked_default, device, start_piece)
     return CausalJudge(model, score, device, start_piece)

@@ -5,7 +5,7 @@ changes nothing. For W of 256 x 256 and rank 16:
 
     A  16 x 256    B  256 x 16        8,192 weights instead of 65,536
 
-The matrices are those of all linear layers in the blocks, without embeddings and head. The
+The matrices are those of all linear layers in the blocks, without embeddings and head, unless `targets` names some. The
 files are in peft's own format. Source: Hu et al. 2021.
 """
 
@@ -18,6 +18,7 @@ from typing import Any
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
+from transformers.pytorch_utils import Conv1D
 
 from boustro.errors import lacks_memory, reason
 from boustro.store import write_file
@@ -27,11 +28,12 @@ WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"  # the name
 
 @dataclass(frozen=True, kw_only=True)
 class LoraShape:
-    """What an adapter is built from."""
+    """What an adapter is built from; `targets` are names of linear layers such as q_proj, empty for all."""
 
     rank: int
     alpha: float
     dropout: float
+    targets: tuple[str, ...] = ()
 
 
 def find_peft() -> Any:
@@ -46,10 +48,18 @@ def find_peft() -> Any:
 def add_lora(model: nn.Module, shape: LoraShape) -> Any:
     """`model`, a transformer without its head, with a new adapter, as peft's model; `model` itself is changed.
 
-    Raises `ImportError` without peft.
+    Raises `ImportError` without peft, `ValueError` for targets that the model does not have.
     """
-    how: Any = {"lora_alpha": shape.alpha, "lora_dropout": shape.dropout, "target_modules": "all-linear"}
-    config = find_peft().LoraConfig(r=shape.rank, **how)
+    known = sorted({name.rpartition(".")[2] for name, m in model.named_modules() if isinstance(m, (nn.Linear, Conv1D))})
+    if unknown := [target for target in shape.targets if target not in known]:
+        raise ValueError(
+            f"no linear layers are named {', '.join(unknown)}; this model's are {', '.join(known)}; leave out "
+            f"--targets to adapt them all"
+        )
+    targets = list(shape.targets) or "all-linear"
+    config = find_peft().LoraConfig(
+        r=shape.rank, lora_alpha=shape.alpha, lora_dropout=shape.dropout, target_modules=targets
+    )
     return _put_on(model, config).eval()
 
 

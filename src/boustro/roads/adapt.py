@@ -13,10 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from boustro.encoders.adapted import facts_of
-from boustro.encoders.lm import LMEncoder
+from boustro.encoders.lm import LMEncoder, UnmaskedEncoder
 from boustro.encoders.options import ReadingOptions
-from boustro.encoders.spec import exact_spec, locate, split_kind, split_spec
-from boustro.encoders.unmasked import UnmaskedEncoder
+from boustro.encoders.spec import Spec
 from boustro.models.adaptation import KIND, MASK_KEPT, Adaptation, save_adaptation
 from boustro.models.lora import LoraShape, LoraWeights, add_lora
 from boustro.pretrain.batches import Batches
@@ -26,9 +25,6 @@ from boustro.pretrain.distributed import say
 from boustro.roads.options import AdaptConfig
 from boustro.roads.training import finish, train
 from boustro.text.segments import Example
-
-ALPHA = 32.0
-"""LoRA's scale: the change to a matrix is multiplied by alpha / rank."""
 
 
 class TextObjective(NamedTuple):
@@ -46,19 +42,19 @@ class TextObjective(NamedTuple):
 
 def open_lm(config: AdaptConfig, **options: Any) -> tuple[LMEncoder, Adaptation]:
     """The LM of `config`, without its mask in the chosen blocks, and what the folder says; `ValueError` if unfit."""
-    names = split_spec(config.lm)
-    kind, path = split_kind(names[0])
-    if len(names) > 1 or kind not in ("", "backward:"):
+    (part, *others) = Spec.parse(config.lm).parts
+    if others or part.prefix not in ("", "backward:"):
         raise ValueError(f"{config.lm}: only a single causal LM can be adapted; choose its blocks with --blocks")
-    name, revision = locate(path)
     reading = ReadingOptions(**{"layers": "last", "pooling": "exit", "context": "sentence", **options})
     reading = replace(reading, start_piece=config.start_piece)
-    given = {"spec": config.lm, "revision": revision, "direction": "backward" if kind else None}
+    given = {"spec": config.lm, "revision": part.revision, "direction": "backward" if part.prefix else None}
     if config.blocks == MASK_KEPT:
-        encoder = LMEncoder(name, reading, **given)
+        encoder = LMEncoder(part.place, reading, **given)
     else:
-        encoder = UnmaskedEncoder(name, reading, blocks=None if config.blocks == "all" else config.blocks, **given)
-    facts = facts_of(encoder, split_kind(exact_spec(path, encoder.identity()))[1])
+        encoder = UnmaskedEncoder(
+            part.place, reading, blocks=None if config.blocks == "all" else config.blocks, **given
+        )
+    facts = facts_of(encoder, part.exact(encoder.weights()).removeprefix(part.prefix))
     return encoder, replace(facts, start_piece=config.start_piece)
 
 
@@ -83,7 +79,7 @@ def train_adapter(
     adapter that does not fit and `ImportError` without peft, before anything is computed.
     """
     torch.manual_seed(config.seed)
-    shape = LoraShape(rank=config.rank, alpha=ALPHA, dropout=config.dropout)
+    shape = LoraShape(rank=config.rank, alpha=config.alpha, dropout=config.dropout, targets=config.targets)
     adapted = add_lora(model, shape)
     weights = LoraWeights(adapted, head).to(next(model.parameters()).device)
     facts = run_facts(config, (), **asdict(base), **asdict(shape), **facts)

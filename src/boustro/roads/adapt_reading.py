@@ -18,10 +18,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from boustro.encoders.lm import LMEncoder
+from boustro.encoders.lm import LMEncoder, RepeatedEncoder
 from boustro.encoders.options import ReadingOptions
-from boustro.encoders.repeated import RepeatedEncoder
-from boustro.encoders.spec import locate, split_kind
+from boustro.encoders.spec import Part
 from boustro.models.adaptation import Adaptation
 from boustro.roads.adapt import TextObjective
 from boustro.roads.options import AdaptConfig
@@ -34,9 +33,9 @@ STATISTICS_PIECES = 8192
 
 def second_reading(config: AdaptConfig, encoder: LMEncoder, base: Adaptation) -> TextObjective:
     """Raises `ValueError` where two copies of a segment do not fit into the LM's window."""
-    name, revision = locate(split_kind(config.lm)[1])
-    how: dict[str, Any] = {"spec": config.lm, "revision": revision, "direction": base.direction}
-    teacher = RepeatedEncoder(name, ReadingOptions(start_piece=config.start_piece), **how)
+    lm = Part.parse(config.lm)
+    how: dict[str, Any] = {"spec": config.lm, "revision": lm.revision, "direction": base.direction}
+    teacher = RepeatedEncoder(lm.place, ReadingOptions(start_piece=config.start_piece), **how)
     length = config.text.segment_length
     if length > teacher.room:
         raise ValueError(f"{config.lm} reads texts of up to {teacher.room:,} pieces twice; shorten --segment-length")

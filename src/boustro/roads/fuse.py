@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from boustro.encoders.fused import SIDES, facts_of, lms_of, tower_window, towers_of
-from boustro.encoders.spec import exact_spec, load_encoder
+from boustro.encoders.spec import Spec, load_encoder
 from boustro.hardware import best_device, uses_bf16
 from boustro.models.fusion import FUSIONS, KIND, Cloze, FusionShape, TiedHead, save_fusion
 from boustro.models.loss import find_finish, lm_loss
@@ -26,7 +26,7 @@ from boustro.roads.options import FuseConfig
 from boustro.roads.training import finish, open_segments, train
 from boustro.text.shards import Shards
 
-DECIDING = ("kind", "width", "train_lms", "tokens", "segment_length", "batch_segments")
+DECIDING = ("kind", "width", "num_heads", "train_lms", "lm_weight", "tokens", "segment_length", "batch_segments")
 """Options that decide the weights, besides those of every run."""
 
 
@@ -41,8 +41,8 @@ def train_fusion(config: FuseConfig) -> dict[str, Any]:
         raise ValueError(f"the two LMs read {window:,} pieces together; lower --segment-length {length:,}")
     sides = SIDES[config.train_lms]
     names = {
-        "forward": exact_spec(config.forward, forward.identity()),
-        "backward": exact_spec(config.backward, backward.identity()),
+        "forward": Spec.parse(config.forward).exact(forward.identity()),
+        "backward": Spec.parse(config.backward).exact(backward.identity()),
         "trained": sides,
         "start_piece": config.start_piece,
         "towers": facts_of(forward, backward, sides),
@@ -73,7 +73,7 @@ def train_fusion(config: FuseConfig) -> dict[str, Any]:
     along = f" and the {' and the '.join(lms)} LM" if lms else ""
     what = f"{config.kind} fusion{along}: {num_parameters / 1e6:.2f}M parameters"
     say(f"{what}, {steps:,} steps of {step_pieces:,} pieces on {device}")
-    batches, loss_of = Batches(steps, batch), _make_loss(towers, cloze, lms)
+    batches, loss_of = Batches(steps, batch), _make_loss(towers, cloze, lms, config.lm_weight)
     measured = HeldOut(validation, lambda examples: {"pieces": stack(examples)}, config, size) if validation else None
     result = train(config, facts, trained, loss_of, batches, measured, step_size=step_pieces, bf16=uses_bf16(device))
     counts = {"num_parameters": num_parameters, "pieces_seen": steps * step_pieces}
@@ -91,8 +91,8 @@ def train_fusion(config: FuseConfig) -> dict[str, Any]:
     return finish(config, KIND, result, save, shards=fingerprint)
 
 
-def _make_loss(towers: Towers, cloze: Cloze, lms: Mapping[str, Any]) -> Callable[[Tensor], Tensor]:
-    """The fusion's loss; in training plus the losses of the LMs trained along."""
+def _make_loss(towers: Towers, cloze: Cloze, lms: Mapping[str, Any], lm_weight: float) -> Callable[[Tensor], Tensor]:
+    """The fusion's loss; in training plus the weighted losses of the LMs trained along."""
     heads = {side: (lm.get_output_embeddings(), find_finish(lm)) for side, lm in lms.items()}
 
     def loss_of(pieces: Tensor) -> Tensor:
@@ -103,7 +103,7 @@ def _make_loss(towers: Towers, cloze: Cloze, lms: Mapping[str, Any]) -> Callable
             return fused
         blind = {"forward": states.forward[:, :-1], "backward": states.backward[:, 1:]}
         own = [lm_loss(blind[side], head, pieces, finish=end) for side, (head, end) in heads.items()]
-        return fused + sum(own)
+        return fused + lm_weight * sum(own)
 
     return loss_of
 
@@ -118,6 +118,7 @@ def _make_cloze(config: FuseConfig, towers: Any, shards: Shards, device: torch.d
         forward_width=widths[0],
         backward_width=widths[1],
         width=config.width or widths[0],
+        num_heads=config.num_heads,
     )
     torch.manual_seed(config.seed)
     embeddings = towers.forward.get_input_embeddings().weight

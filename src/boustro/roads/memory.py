@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from boustro.encoders.base import Encoder
-from boustro.encoders.codes import check_parts
 from boustro.encoders.memory import reading_facts
-from boustro.encoders.spec import exact_spec, load_encoder
-from boustro.encoders.windows import group_sentences
-from boustro.encoders.word_means import CHUNK_WORDS, KIND, WEIGHTS, MeanSums, load_means, save_means
+from boustro.encoders.reading import group_sentences
+from boustro.encoders.spec import Spec, open_encoder
+from boustro.encoders.word_means import CHUNK_WORDS, KIND, WEIGHTS, MeanSums, check_parts, load_means, save_means
 from boustro.output import duration
 from boustro.pretrain.checkpoints import is_usable
 from boustro.pretrain.distributed import say
@@ -44,7 +43,7 @@ def write_memory(config: MemoryConfig) -> dict[str, Any]:
     and `SystemExit` when a signal stopped the run (143, 130) and after a dry run (0).
     """
     with run_output(config, KIND):
-        encoder = load_encoder(config.encoder, **config.reading())
+        encoder = open_encoder(config.encoder, config.reading())
         for stream in encoder.streams if config.code_bytes else ():
             check_parts(stream.width, config.code_bytes)
         found = Counter(word for document in _documents(config) for sentence in document for word in sentence.words)
@@ -55,7 +54,7 @@ def write_memory(config: MemoryConfig) -> dict[str, Any]:
         if config.dry_run:
             _probe(config, sums, encoder, record)
         facts = {
-            "encoder": exact_spec(config.encoder, encoder.identity()),
+            "encoder": Spec.parse(config.encoder).exact(encoder.identity()),
             "reading": reading_facts(encoder),
             "text": fingerprint(found.most_common()),
             "words": config.words,

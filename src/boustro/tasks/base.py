@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, overload
 
-from boustro.features.sentences import within_memory
+from boustro.features.reader import within_memory
 from boustro.given import are_texts, iterate, with_labels
 from boustro.heads.inputs import Inputs
 from boustro.heads.options import HeadOptions

@@ -18,8 +18,7 @@ from typing import Any
 
 from huggingface_hub import EvalResult, ModelCardData
 
-from boustro.encoders.pooled import POOLED
-from boustro.encoders.spelling import SPELLING
+from boustro.encoders.extended import POOLED, SPELLING
 from boustro.metrics.score import score_table
 from boustro.store import MANIFEST, make_manifest, open_folder, read_json, write_file
 from boustro.tasks import TASKS

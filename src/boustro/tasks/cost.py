@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from boustro.encoders.cache import cache_folder, features_to_write
-from boustro.encoders.cost import num_words, words_per_second
+from boustro.encoders.cache import cache_folder, features_to_write, num_words, words_per_second
 from boustro.output import duration
 from boustro.tasks.fitting import choose_context
 from boustro.tasks.plan import Plan

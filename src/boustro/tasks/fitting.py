@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from boustro.encoders.base import Encoder
-from boustro.encoders.spec import refuse_unread
-from boustro.encoders.windows import group_sentences
+from boustro.encoders.reading import group_sentences
+from boustro.encoders.spec import Spec
 from boustro.heads.base import Head
 from boustro.heads.inputs import Inputs
 from boustro.heads.registry import head_class, make_head
@@ -34,7 +34,7 @@ UNREAD = "sentences without labels, not read, because no labelled sentence is re
 
 def fit(plan: Plan[Any], given: Examples, seed: int, then: Sequence[Then] = ()) -> Fitted:
     """A head that learned from examples, see `Task.fit`; what is asked of it `then` is in its record."""
-    refuse_unread(plan.reader.spec, plan.reader.reading)
+    Spec.parse(plan.reader.spec).refuse_unread(plan.reader.reading)
     if given.weak:
         _refuse_weak(plan)
     if given.weak and given.weight == 0:

@@ -15,7 +15,7 @@ from typing import Any
 from safetensors.torch import load_file, save_file
 
 from boustro import __version__
-from boustro.features.weights import naming_folder
+from boustro.features.reader import naming_folder
 from boustro.hardware import find_device
 from boustro.heads.registry import make_head
 from boustro.store import read_folder, read_json, write_file, write_folder

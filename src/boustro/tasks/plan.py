@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from boustro.encoders.options import ReadingOptions
 from boustro.heads.options import HeadOptions
 from boustro.tasks import TASKS
 from boustro.tasks.config import TaskConfig
@@ -79,7 +78,7 @@ def plan_of(
     place = find_device(device)
     reader = Reader(
         config.default_encoder() if encoder is None else encoder,
-        ReadingOptions(**config.reading()),
+        config.reading(),
         parts=task.parts,
         widening=config.widening(),
         cache=cache,

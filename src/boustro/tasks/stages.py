@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from boustro.features.sentences import Parts
+from boustro.features.reader import Parts
 from boustro.heads.base import Head
 from boustro.heads.solve import Run, Solved, solve
 from boustro.heads.training import predict_inputs

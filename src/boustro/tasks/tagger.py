@@ -130,8 +130,8 @@ class Tagger(Task[str, Entities]):
         unread: Sequence[Sentence],
         seed: int,
     ) -> Taught:
-        """As `Contract.training_inputs`; with `memory`, all of these sentences are remembered (`features.memory`)."""
-        from boustro.features.memory import REMEMBERED, read_remembering
+        """As `Contract.training_inputs`; with `memory`, all of these sentences are remembered (`features.training`)."""
+        from boustro.features.training import REMEMBERED, read_remembering
 
         alone = plan.config.pool_mentions and sum(not e.document for e in examples if e.is_labelled)
         notices = {ALONE: alone} if alone else {}
@@ -141,7 +141,7 @@ class Tagger(Task[str, Entities]):
             return Taught(reader, inputs, {**notices, **({REMEMBERED: len(unread)} if unread else {})})
         taught = super().training_inputs(plan, labelling, examples, unread, seed)
         if plan.config.live:
-            from boustro.features.cut import cut_inputs
+            from boustro.features.training import cut_inputs
 
             read = plan.reader.encoder(), plan.reader.reading.context
             inputs, cut = cut_inputs(*read, examples, taught.inputs, seed)

@@ -62,7 +62,7 @@ def fit(
     with claim(out, TASKS[task].folder, overwrite):  # said before anything is loaded; below it is held
         pass
     from boustro.encoders.described import CHEAP, advice
-    from boustro.encoders.spec import check_spec
+    from boustro.encoders.spec import Spec
     from boustro.tasks.cost import print_cost
     from boustro.tasks.fitting import choose_context
     from boustro.tasks.plan import plan_of
@@ -71,7 +71,7 @@ def fit(
         # Errors in the options come before any work.
         kind = task_class(task)
         model = kind.of(plan_of(kind, encoder, head, training, of_head, cache=run.cache, device=run.device))
-        check_spec(model.encoder_spec, model.plan.reader.reading)
+        Spec.parse(model.encoder_spec).check(model.plan.reader.reading)
         if reading.documents and not model.in_documents:
             raise OptionError("--documents is for taggers, which read sentences in their documents; leave it out")
         with claim(out, TASKS[task].folder, overwrite):

@@ -30,9 +30,8 @@ from boustro.apps.runtime import load
 from boustro.apps.runtime.head import GRAPHS, GraphHead
 from boustro.apps.runtime.opening import ARRAYS, CONFIG, HEAD
 from boustro.arrays import read_arrays
-from boustro.encoders.codes import CodedVectors
-from boustro.encoders.pooled import PooledEncoder
-from boustro.encoders.word_means import WordMeans
+from boustro.encoders.extended import PooledEncoder
+from boustro.encoders.word_means import CodedVectors, WordMeans
 from boustro.heads.crf.decode import Chain, make_chain
 from boustro.heads.crf.tags import valid_transitions
 from boustro.store import read_json

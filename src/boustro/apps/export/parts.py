@@ -11,14 +11,10 @@ import torch
 from torch import nn
 
 from boustro.apps.runtime.head import GRAPHS
-from boustro.encoders.base import Encoder
-from boustro.encoders.concat import ConcatEncoder
-from boustro.encoders.lm import LMEncoder
-from boustro.encoders.masked import MaskedEncoder
-from boustro.encoders.pooled import PooledEncoder
-from boustro.encoders.spelling import SpelledEncoder
+from boustro.encoders.base import ConcatEncoder, Encoder
+from boustro.encoders.extended import PooledEncoder, SpelledEncoder
+from boustro.encoders.lm import LMEncoder, MaskedEncoder, UnmaskedEncoder
 from boustro.encoders.transformer import TransformerEncoder
-from boustro.encoders.unmasked import UnmaskedEncoder
 from boustro.encoders.word_means import WordMeans
 from boustro.heads.base import Head
 from boustro.heads.mix import LayerConcat

@@ -72,8 +72,8 @@ def open_exact(folder: Path, encoder: str | None = None) -> Task[Any, Any]:
     plan = model.fitted.plan
     scales = [lm.scales for lm in _lms(model)]
     reader = plan.reader.in_float32()
-    plan.reader._loaded.clear()  # the LMs in their usual precision are not needed any more
-    plan.reader._opened.clear()
+    plan.reader.opened.lms.clear()  # the LMs in their usual precision are not needed any more
+    plan.reader.opened.wide.clear()
     model.fitted = replace(model.fitted, plan=replace(plan, reader=reader))
     for lm, own in zip(_lms(model), scales, strict=True):
         vars(lm)["scales"] = own  # float32 needs no scale, but the head learned with it

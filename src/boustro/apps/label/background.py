@@ -20,7 +20,7 @@ from boustro.apps.label.curve import Point, is_due, measure, retrace
 from boustro.apps.label.session import Session
 from boustro.apps.label.taggers import Finished, finish, make_tagger
 from boustro.encoders.options import Context
-from boustro.encoders.windows import group_numbers
+from boustro.encoders.reading import group_numbers
 from boustro.errors import reason
 from boustro.features.vectors import VectorReader, Vectors, reading_context, vector_source
 from boustro.heads.registry import head_kind

@@ -12,7 +12,7 @@ from boustro.apps.label.manner import SPANS, Manner
 from boustro.apps.label.options import LabelOptions
 from boustro.apps.label.session import Session
 from boustro.apps.label.texts import Form, Text, holds_documents, read_to_label, read_whole
-from boustro.encoders.spec import check_spec
+from boustro.encoders.spec import Spec
 from boustro.options import OptionError
 from boustro.output import RunOptions
 from boustro.tasks import TASKS
@@ -41,7 +41,7 @@ def make_source(
         common |= {"context": options.context, "pool_mentions": options.pool_mentions}
     if options.tagger is None:
         spec = config().default_encoder() if encoder is None else encoder
-        check_spec(spec)
+        Spec.parse(spec).check()
         return Source(encoder=spec, spelling=options.spelling, **common)
     tagger = Tagger.from_pretrained(options.tagger, cache=run.cache, device=run.device)
     if encoder not in (None, tagger.encoder_spec):

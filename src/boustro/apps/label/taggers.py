@@ -18,7 +18,7 @@ from boustro.apps.label.answers import Answer
 from boustro.apps.label.incremental import LiveTagger
 from boustro.encoders.base import Encoder
 from boustro.encoders.options import Context
-from boustro.encoders.windows import group_numbers
+from boustro.encoders.reading import group_numbers
 from boustro.features.vectors import VectorReader
 from boustro.heads.bodies import PerWord
 from boustro.heads.factored import factored_tags

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from boustro.apps.label.topics import gold_labels
 from boustro.choose import choose
-from boustro.encoders.windows import group_numbers
+from boustro.encoders.reading import group_numbers
 from boustro.errors import shorten
 from boustro.given import tidy_words
 from boustro.metrics.spans import is_span_tag

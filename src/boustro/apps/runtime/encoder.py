@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from boustro.apps.runtime.session import Session
-from boustro.encoders.identity import Identity
+from boustro.encoders.base import Identity
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.reading import PieceEncoder, pad_rows
 

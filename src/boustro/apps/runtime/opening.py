@@ -11,6 +11,7 @@ memory.safetensors     those that the tagger remembers, with words.json
 """
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,9 @@ from boustro.apps.runtime.session import Session
 from boustro.apps.runtime.tokenizer import PieceTokenizer
 from boustro.arrays import read_arrays
 from boustro.choose import choose, suggestion
-from boustro.encoders.base import Encoder
-from boustro.encoders.concat import ConcatEncoder
+from boustro.encoders.base import ConcatEncoder, Encoder
+from boustro.encoders.extended import PooledEncoder
 from boustro.encoders.options import ReadingOptions
-from boustro.encoders.pooled import PooledEncoder
 from boustro.encoders.word_means import read_means
 from boustro.features.reader import Reader
 from boustro.store import kind_of, read_folder, read_json
@@ -46,21 +46,11 @@ PART_KEYS = frozenset(
 )
 
 
-class GraphReader(Reader):
-    """From examples to features, with the graphs of a folder."""
-
-    def __init__(
-        self, graphs: list[GraphEncoder], known: Any, spec: str, reading: ReadingOptions, **given: Any
-    ) -> None:
-        super().__init__(spec, reading, cache=False, **given)
-        self._graphs, self._known = graphs, known
-
-    def _load(self, cached: bool) -> Encoder:
-        if cached not in self._loaded:
-            parts = [part.in_context(self.reading.context) for part in self._graphs]
-            base = parts[0] if len(parts) == 1 else ConcatEncoder(parts, self.spec)
-            self._loaded[cached] = base if self._known is None else PooledEncoder(base, "sentence", self._known)
-        return self._loaded[cached]
+def join_graphs(graphs: list[GraphEncoder], known: Any, reader: Reader) -> Encoder:
+    """The encoder of an exported folder, which reads as its reader does."""
+    parts = [part.in_context(reader.reading.context) for part in graphs]
+    base = parts[0] if len(parts) == 1 else ConcatEncoder(parts, reader.spec)
+    return base if known is None else PooledEncoder(base, "sentence", known)
 
 
 def load(
@@ -109,14 +99,14 @@ def load_exported(folder: str | Path) -> Any:
         task = task_class(saved["task"])
         config = TASKS[saved["task"]].config.make(**saved["config"])
         kind = TASKS[saved["task"]].config.check_head(saved["head"])
-        reading = ReadingOptions(**config.reading())
+        reading = config.reading()
         parts = [
             _open_part(path, files, facts, replace(reading, pooling="+".join(facts["places"])), arrays[f"lm{n}.empty"])
             for n, facts in enumerate(saved["parts"])
         ]
         known = read_means(path / ENCODER) if saved["memory"] else None
-        given = {"parts": task.parts, "widening": config.widening()}
-        reader = GraphReader(parts, known, saved["encoder"], reading, **given)
+        given = {"parts": task.parts, "widening": config.widening(), "load": partial(join_graphs, parts, known)}
+        reader = Reader(saved["encoder"], reading, cache=False, **given)
         options = kind.options(**saved["head_options"])
         plan = Plan(task, config, saved["head"], options, reader, None)  # type: ignore[arg-type]
         plan, extras = task.load_rest(plan, path)

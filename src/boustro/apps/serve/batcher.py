@@ -6,7 +6,7 @@
 A batch belongs to one model and takes an input from each of its requests in turn, until it has `batch` characters: a
 request with a thousand inputs does not keep one with a single input waiting. There is no timer: an idle model starts at
 once, and under load the batches fill while it computes. Inside a batch the encoder sorts by length
-(`encoders.windows`). If a batch fails, its requests are computed one by one, so that only the faulty one fails.
+(`encoders.reading`). If a batch fails, its requests are computed one by one, so that only the faulty one fails.
 
 All state is the event loop's; only `model.answer` runs in the thread.
 """

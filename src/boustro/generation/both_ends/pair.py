@@ -18,7 +18,7 @@ from torch import Tensor
 from boustro.encoders.fused import lms_of
 from boustro.encoders.loading import load_config
 from boustro.encoders.options import Precision
-from boustro.encoders.spec import load_encoder, locate, split_spec
+from boustro.encoders.spec import Spec, load_encoder
 from boustro.generation.both_ends.reader import Ids, Read, Reader
 from boustro.generation.both_ends.text import begin_with_space
 from boustro.generation.options import UNIGRAM_WEIGHT
@@ -55,13 +55,13 @@ class Pair:
         cls, spec: str = "starter", device: str | None = None, dtype: Precision = "float32", start_piece: str = AUTO
     ) -> "Pair":
         """The pair that a spec names. Raises as `load_encoder`, and `ValueError` for anything but such a pair."""
-        names = split_spec(spec)
-        for name in names:
-            path, revision = locate(name)
-            if kind_of(path) in (None, "model") and architecture_kind(load_config(path, revision)) == "masked":
-                raise ValueError(f"{name} is a masked LM; {NEEDED}")
-        if len(names) != 2:
-            raise ValueError(f"{spec} is {'one model' if len(names) == 1 else f'{len(names)} models'}; {NEEDED}")
+        parts = Spec.parse(spec).parts
+        for part in parts:
+            path = part.place
+            if kind_of(path) in (None, "model") and architecture_kind(load_config(path, part.revision)) == "masked":
+                raise ValueError(f"{part.name} is a masked LM; {NEEDED}")
+        if len(parts) != 2:
+            raise ValueError(f"{spec} is {'one model' if len(parts) == 1 else f'{len(parts)} models'}; {NEEDED}")
         forward, backward = lms_of(load_encoder(spec, "last", device=device, dtype=dtype, start_piece=start_piece))
         return cls(Reader(forward), Reader(backward), forward.tokenizer)
 

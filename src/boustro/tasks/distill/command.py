@@ -43,12 +43,12 @@ def distill(
     check_options(distill, locals())
     with claim(out, TASKS[task_of(folder)].folder, overwrite):  # said before anything is loaded; below it is held
         pass
-    from boustro.encoders.spec import check_spec
+    from boustro.encoders.spec import Spec
     from boustro.tasks.distill.training import distill as train_student
 
     with only_errors(run.quiet):
         check_output(json)
-        check_spec(student)
+        Spec.parse(student).check()
         task = task_of(folder)
         with claim(out, TASKS[task].folder, overwrite):
             teacher: Any = task_class(task).from_pretrained(folder, cache=run.cache, device=run.device)

@@ -1,4 +1,4 @@
-// Each word also by the mean of its mentions, here and in what a memory has read (`boustro.encoders.pooled` and `means`).
+// Each word also by the mean of its mentions, here and in what a memory has read (`boustro.encoders.extended` and `means`).
 
 /** Words that were read before: how often, and their mean vectors, as codes or as they are. */
 export class Memory {

@@ -113,7 +113,7 @@ export class Part {
   }
 }
 
-/** [word, state, weight] of the states that words are read from; see `boustro.encoders.places`. */
+/** [word, state, weight] of the states that words are read from; see `boustro.encoders.reading`. */
 function select(place, bounds, backward) {
   const pieces = bounds.at(-1), found = [];
   let name = place;

@@ -23,8 +23,8 @@ from boustro.apps.studies.core.cells import Cell
 from boustro.apps.studies.core.grid import Grid
 from boustro.apps.studies.core.systems import SHOTS, System, find_name, name_systems, options_of
 from boustro.encoders.base import Encoder
-from boustro.encoders.cost import PROBE_SENTENCES, num_words
-from boustro.encoders.spec import refuse_unread
+from boustro.encoders.cache import PROBE_SENTENCES, num_words
+from boustro.encoders.spec import Spec
 from boustro.metrics.significance import entity_counts
 from boustro.metrics.spans import score_entities
 from boustro.models.peak_memory import PeakMemory
@@ -55,7 +55,7 @@ class Comparison(Grid):
         if self.seeds < 1 or not self.encoders or not self.heads or not self.variants:
             raise ValueError("nothing to compare: give at least one encoder, one head and one seed")
         for system in self.systems():
-            refuse_unread(system.encoder, self._make(system).plan.reader.reading)
+            Spec.parse(system.encoder).refuse_unread(self._make(system).plan.reader.reading)
         for name, sentences in self.data().items():
             self.units.check_data(name, sentences)
         for name in (self.reference, *(self.cases or ())):

@@ -20,7 +20,7 @@ from boustro.apps.studies.core.draws import DRAWS, short_types
 from boustro.apps.studies.core.systems import System
 from boustro.apps.studies.report import StudyReport
 from boustro.encoders.base import Encoder
-from boustro.encoders.spec import spec_fingerprint
+from boustro.encoders.spec import Spec
 from boustro.output import DEFAULT_RUN, RunOptions
 from boustro.store import fingerprint
 from boustro.tasks import TASKS
@@ -166,7 +166,7 @@ class Grid(Cells):
 
     @cached_property
     def _weights(self) -> dict[str, list[Any]]:
-        return {spec: spec_fingerprint(spec) for spec in self.encoders}
+        return {spec: Spec.parse(spec).fingerprint() for spec in self.encoders}
 
     @cached_property
     def _fingerprints(self) -> dict[str, str]:

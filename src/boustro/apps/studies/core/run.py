@@ -12,10 +12,9 @@ from boustro import __version__
 from boustro.apps.studies.core.cells import Cell, compute_cells, find_cells, is_complete
 from boustro.apps.studies.core.grid import Grid
 from boustro.apps.studies.core.options import StudyRun
-from boustro.encoders.cache import features_to_write
-from boustro.encoders.cost import num_words, words_per_second
-from boustro.encoders.spec import check_spec
-from boustro.features.sentences import distinct_sentences
+from boustro.encoders.cache import features_to_write, num_words, words_per_second
+from boustro.encoders.spec import Spec
+from boustro.features.reader import distinct_sentences
 from boustro.models.peak_memory import PeakMemory
 from boustro.output import as_json, check_output, duration, give, only_errors
 from boustro.store import check_file, provenance, write_file
@@ -29,7 +28,7 @@ def run_study(study: Grid, run: StudyRun) -> None:
     """Check what can fail, compute the missing cells, write results.json and the reports, and print the table."""
     if not run.report_only:
         for spec in study.encoders:
-            check_spec(spec)
+            Spec.parse(spec).check()
     check_output(run.json)
     out = run.out
     with only_errors(run.quiet):

@@ -25,7 +25,7 @@ from boustro.apps.studies.fewshot.report import REPORT, selection_score, shots_t
 from boustro.apps.studies.fewshot.scoring import JudgedSet, read_judged, sound_rows
 from boustro.apps.studies.fewshot.text_vectors import make_reader
 from boustro.encoders.base import Encoder
-from boustro.encoders.cost import PROBE_SENTENCES, num_words
+from boustro.encoders.cache import PROBE_SENTENCES, num_words
 from boustro.encoders.options import ReadingOptions
 from boustro.features.reader import Reader
 from boustro.features.vectors import VectorReader, vector_source

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from boustro.encoders.places import parse_pooling
+from boustro.encoders.reading import parse_pooling
 from boustro.options import Count, OptionError, Positional, Seed, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_errors, print_notices
 from boustro.store import check_file

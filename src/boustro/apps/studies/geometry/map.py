@@ -15,7 +15,7 @@ import numpy as np
 
 from boustro.apps.studies.report.page import stylesheet
 from boustro.drawing.svg import NUM_SERIES, Scale, number, picture
-from boustro.features.sentences import distinct_sentences
+from boustro.features.reader import distinct_sentences
 from boustro.heads.transforms import TRANSFORMS
 from boustro.store import write_file
 from boustro.tasks.sense.data import read_senses
