@@ -50,7 +50,10 @@ def test_the_pair_reads_what_the_command_wrote(command, capsys):
     assert "complete already" in capsys.readouterr().err
     assert command("--seed", "2") == 1
     assert "already holds a model folder" in capsys.readouterr().err
+    Path("made.work").mkdir()
+    Path("made.work/notes.txt").write_text("mine")
     assert command("--seed", "2", "--overwrite") == 0
+    assert [path.name for path in Path("made.work").iterdir()] == ["notes.txt"]
 
 
 def test_a_stopped_run_goes_on_with_its_plan(command, capsys, monkeypatch):

@@ -257,7 +257,7 @@ def test_an_exported_folder_only_answers(exported, tmp_path):
 
 def rewritten(folder, out, change):
     """A copy of an exported folder that somebody changed, manifest and all."""
-    out.mkdir()
+    out.mkdir(parents=True)
     for file in folder.iterdir():
         (out / file.name).write_bytes(file.read_bytes())
     change(out)
@@ -291,6 +291,37 @@ def outside(model):
     tensor.external_data.add(key="location", value="../../secret")
 
 
+def sparse(place):
+    """The values of a sparse tensor are said to be in another file."""
+
+    def change(model):
+        made = onnx.helper.make_sparse_tensor(*(onnx.helper.make_tensor(n, 7, [1], [1]) for n in "vi"), [9])
+        made.values.ClearField("int64_data")
+        made.values.data_location = onnx.TensorProto.EXTERNAL
+        made.values.external_data.add(key="location", value="/etc/passwd")
+        if place == "graph":
+            model.graph.sparse_initializer.append(made)
+        else:
+            node = onnx.helper.make_node("Constant", [], ["c"])
+            model.graph.node.append(node)
+            own = model.graph.node[-1].attribute.add(name="sparse_value", type=onnx.AttributeProto.SPARSE_TENSOR)
+            own.sparse_tensor.CopyFrom(made) if place == "attribute" else own.sparse_tensors.append(made)
+
+    return change
+
+
+def training(model):
+    model.training_info.add().algorithm.initializer.append(onnx.helper.make_tensor("t", 7, [1], [1]))
+
+
+def beside(model):
+    """Weights in the file where they may be, which is not there."""
+    tensor = model.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="lm0.onnx.data")
+
+
 def custom(model):
     model.graph.node[0].domain = "com.evil"
 
@@ -313,7 +344,10 @@ def hidden(model):
         (with_config(lambda c: c.update(task="nothing")), "unknown task 'nothing'"),
         (with_config(lambda c: c.update(inputs=["stream_0"])), "its inputs are stream_0, stream_1, not stream_0"),
         (with_graph(lambda m: m.opset_import[0].__setattr__("version", 17)), "needs operators of ai.onnx 17"),
-        (with_graph(outside), "may only be in 'lm0.onnx.data'"),
+        (with_graph(outside), "may only be 'lm0.onnx.data' beside it"),
+        *((with_graph(sparse(place)), "has sparse tensors") for place in ("graph", "attribute", "attributes")),
+        (with_graph(training), "has graphs to train it"),
+        (with_graph(beside), "its weights are said to be in 'lm0.onnx.data', which is not there"),
         (with_graph(custom), "has an operator of com.evil"),
         (with_graph(hidden), "has an operator of com.evil"),
         (lambda folder: (folder / "lm0.onnx").write_bytes((folder / "lm0.onnx").read_bytes()[:5000]), "damaged"),
@@ -325,6 +359,39 @@ def test_a_forged_folder_is_refused_in_a_sentence(change, said, exported, tmp_pa
     with pytest.raises(ValueError, match=said) as caught:
         load(rewritten(exported, tmp_path / "forged", change))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda folder: (folder / "notes.json").write_text("{}"), "holds notes.json, which its manifest does not list"),
+        (lambda folder: (folder / "more").mkdir() or (folder / "more" / "a.b").touch(), r"holds more/a\.b, "),
+        (lambda folder: as_link(folder / "lm0.onnx"), r"lm0\.onnx is a link that leads out of the folder"),
+    ],
+)
+def test_files_that_are_not_the_folders_own_are_refused(change, said, exported, tmp_path):
+    folder = rewritten(exported, tmp_path / "snapshots" / "forged", lambda folder: None)
+    (folder / ".cache").mkdir()
+    (folder / ".cache" / "seen").touch()  # hidden ones belong to git or to the Hub's client
+    (folder / "README.md").write_text("edited")
+    assert load(folder)
+    change(folder)
+    with pytest.raises(ValueError, match=said):
+        load(folder)
+
+
+def as_link(file, to="elsewhere"):
+    """The file is moved out of its folder, and a link stands in its place."""
+    target = file.parents[2] / to / file.name
+    target.parent.mkdir()
+    file.rename(target)
+    file.symlink_to(target)
+
+
+def test_links_into_the_hubs_cache_are_followed(exported, tmp_path):
+    folder = rewritten(exported, tmp_path / "snapshots" / "v1", lambda folder: None)
+    as_link(folder / "lm0.onnx", "blobs")
+    assert load(folder)
 
 
 @pytest.mark.parametrize("name", ["lm0.onnx", "head.onnx", "config.json", "tokenizer0.json", "arrays.safetensors"])

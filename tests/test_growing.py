@@ -107,6 +107,19 @@ def test_a_removed_part_is_begun_again_and_a_strange_one_is_left_alone(tmp_path)
         assert strange.read_text() == "mine"
 
 
+@pytest.mark.parametrize("options", [{}, {"resume": True}, {"overwrite": True}])
+def test_files_of_others_beside_the_output_are_kept(tmp_path, options):
+    out, table = tmp_path / "out.parquet", tmp_path / "out.parquet.table"
+    table.write_text("mine")
+    with grow(out, "key", table=True, **options) as file:
+        file.add(1, ['{"a": 1}\n'], [])
+    assert beside(out) == [out.name, table.name] and table.read_text() == "mine"
+    (tmp_path / "other.progress").write_text("mine")
+    with pytest.raises(ValueError, match=r"other\.progress: damaged"):
+        write(tmp_path / "other", 5, **options)
+    assert (tmp_path / "other.progress").read_text() == "mine"
+
+
 def test_a_damaged_state_is_a_sentence(tmp_path):
     out = tmp_path / "out.jsonl"
     for content in ("{", "[]", '{"key": "key"}'):
@@ -191,6 +204,27 @@ def test_batch_answers_a_shard_again_although_its_old_problems_are_there(job):
         (job.out / name).with_suffix(".jsonl").unlink()
     assert [done.rows for done in map(job, job.missing())] == [1, 1] and job.end() == 0
     assert not (job.out / "errors.jsonl").exists()
+
+
+def test_batch_reads_the_answers_of_another_job_and_names_no_shard_as_its_own_files(job, tmp_path, capsys):
+    assert [done.rows for done in map(job, job.missing())] == [3, 3] and job.end() == 2
+    after = shards.Job(Echo(), job.out, tmp_path / "after", model="m")
+    after.begin()
+    assert after.shards() == ["a.jsonl", "b.jsonl"]
+    assert "note: 4 files of an earlier batch that hold no answers" in capsys.readouterr().err
+    (job.source / "errors.txt").write_text("one\n")
+    with pytest.raises(ValueError, match=r"in: the rows without an answer and errors\.txt would both be written to"):
+        job.shards()
+
+
+def test_batch_counts_problems_and_not_the_line_ends_in_them(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a\u2028b.txt").write_text("bad\nbad\n")
+    job = shards.Job(Echo(), tmp_path / "in", tmp_path / "out", model="m")
+    job.begin()
+    assert [done.problems for done in map(job, job.missing())] == [2] and job.end() == 2
+    found = (tmp_path / "out" / "errors.jsonl").read_text().splitlines()
+    assert [json.loads(line)["shard"] for line in found] == 2 * ["a\u2028b.txt"]
 
 
 def test_batch_refuses_a_shard_whose_unfinished_answers_were_cut(job, monkeypatch):

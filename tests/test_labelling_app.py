@@ -82,6 +82,30 @@ def test_a_session_over_http(client, tmp_path):
     assert error(client.post("tagger"), 400) == "refused" and error(client.post("compare"), 400) == "no_gold"
 
 
+def test_files_of_others_beside_the_answers_are_kept(client, tmp_path):
+    """The person's own file has the name that the button would choose; the button replaces only what it has written."""
+    (tmp_path / "answers.conll").write_text("Ada\tB-PER\n")
+    for _ in range(2):
+        answer(client.app.session)
+        assert "answers-2.conll" in client.post("export").json()["message"]
+    assert (tmp_path / "answers.conll").read_text() == "Ada\tB-PER\n"
+    assert (tmp_path / "answers-2.conll").read_text().count("B-PER") == 2
+    with (tmp_path / "answers-2.conll").open("a") as edited:
+        edited.write("edited\tO\n")
+    assert "answers-3.conll" in client.post("export").json()["message"]
+    client.work.best_tagger = lambda: (Saved(), "best")
+    (tmp_path / "answers-tagger").mkdir()  # by boustro fit, since the session began
+    for _ in range(2):
+        assert f"{tmp_path / 'answers-tagger-2'} (best)" in client.post("tagger").json()["message"]
+
+
+class Saved:
+    """A tagger that can be saved."""
+
+    def save_pretrained(self, folder):
+        folder.mkdir(exist_ok=True)
+
+
 def test_who_may_ask(client):
     for headers, status, code in (
         ({"Authorization": ""}, 401, "token"),

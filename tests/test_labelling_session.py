@@ -1,5 +1,6 @@
 """A labelling session: what is on the disk is what was answered, undo has no end, and the tagger learns and forgets."""
 
+import json
 import os
 import signal
 
@@ -13,7 +14,9 @@ from boustro.apps.label.answers import AnswerFile
 from boustro.apps.label.curve import measure, retrace
 from boustro.apps.label.incremental import LiveTagger
 from boustro.apps.label.session import Session, Stale
+from boustro.apps.label.texts import read_to_label, read_whole
 from boustro.tasks.data import load_data
+from boustro.tasks.data.reading import DEFAULT_OPTIONS
 from boustro.types import Entity, Sentence
 from children import finish, start
 from labelling import answer, attach, on_disk, right, session_at, text, texts, vectors
@@ -100,6 +103,42 @@ def test_skipped_sentences_of_other_texts_stay_skipped(tmp_path):
         assert len(file.read_beside().skipped) == 2
     with session_at(path) as again:
         assert again.skipped == {aside} and again.texts[aside].key == key
+
+
+def test_of_equal_texts_each_is_one_of_its_own(tmp_path):
+    """Skipped or answered, over a restart, in the file with a line more, and as a session without places has it."""
+    path, same = tmp_path / "answers.jsonl", [text("Ada left .", n) for n in range(4)]
+    with AnswerFile(path).open() as file:
+        session = attach(Session(same, file, ["PER"]))
+        session.show(2)
+        session.skip(2)
+        session.show(3)
+        session.answer(3, [Entity("PER", 0, 1)])
+    with AnswerFile(path).open() as file:
+        again = attach(Session(same, file))
+        assert again.skipped == {2} and [*again.answers] == [3] and not again.resumed["elsewhere"]
+        again.undo()
+        assert again.current == 3 and again.skipped == {2}
+        again.redo()
+        moved = attach(Session([text("It rained .", 0), *(text("Ada left .", n + 5) for n in range(4))], file))
+        assert len(moved.skipped) == 1 and len(moved.answers) == 1 and not moved.resumed["elsewhere"]
+        other = attach(Session([text("Ada left .", 9), text("Ada left .", 3)], file))
+        assert [*other.answers] == [1] and other.skipped == {0}
+        beside = json.loads(file.beside_path.read_text())
+        beside["skipped"] = 2 * [key.split(" ")[0] for key in beside["skipped"]]
+        file.beside_path.write_text(json.dumps(beside))
+        assert attach(Session(same, file)).skipped == {0, 1}
+
+
+@pytest.mark.parametrize("read", [read_to_label, read_whole])
+def test_equal_sentences_of_one_line_have_places_of_their_own(tmp_path, read):
+    (tmp_path / "t.txt").write_text("It rained. It rained. Ada left.\nIt rained.\n")
+    found = read(tmp_path / "t.txt", "text", DEFAULT_OPTIONS if read is read_to_label else True)
+    wheres = [one.sentence.where.removeprefix(f"{tmp_path}/") for one in found]
+    assert wheres == ["t.txt:1", "t.txt:1 (2)", "t.txt:1", "t.txt:2"]
+    with AnswerFile(tmp_path / "a.jsonl").open() as file:
+        Session(found, file)._set(1, None, skipped=True)
+        assert Session(found, file).skipped == {1}
 
 
 def test_answers_that_another_program_wrote_are_not_overwritten(tmp_path):
@@ -389,6 +428,7 @@ def answer_until_killed(path, number):
         ('{"words": ["a"], "entities": [[0, 2, "X"]], "source": ""}', "outside the 1 words"),
         ('{"words": ["a"], "entities": [[0, 1, "O"]], "source": ""}', "is no label"),
         ('{"words": ["a"], "spaces": [], "entities": [], "source": ""}', "spaces must be"),
+        ('{"words": ["a"], "entities": [], "source": "", "id": 7}', "has 'id', which boustro label does not write"),
     ],
 )
 def test_a_file_of_something_else_is_refused_and_left_alone(tmp_path, line, message):

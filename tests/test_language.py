@@ -96,8 +96,9 @@ def test_folders_and_files_that_do_not_fit(tmp_path, capsys, monkeypatch):
     command = make_files(tmp_path, "arabic")
     Path("made").mkdir()
     Path("made/notes.txt").write_text("mine")
-    assert main(command) == 1
-    assert "was not begun by boustro language" in capsys.readouterr().err
+    for more in ([], ["--overwrite"]):
+        assert main([*command, *more]) == 1
+        assert "was not begun by boustro language" in capsys.readouterr().err
     assert main([word.replace("raw.txt", "absent.txt") for word in command]) == 1
     assert "absent.txt: no such file; give a file" in capsys.readouterr().err
 

@@ -32,6 +32,7 @@ def place(tmp_path_factory):
     (folder / "topics.csv").write_text("text,label\nMy order is late.,orders\nIt crashes.,app\n", "utf-8")
     (folder / "broken.jsonl").write_text(rows({"text": "Ada left.", "label": "news"}) + "{not json\n", "utf-8")
     (folder / "letter.pdf").write_bytes(b"%PDF-1.7\n")
+    (folder / "recipe.yaml").write_text("epochs: 5\n", "utf-8")
     for name, inside in (("topics.xlsx", "xl/workbook.xml"), ("data.zip", "train.conll")):
         with zipfile.ZipFile(folder / name, "w") as file:
             file.writestr(inside, "")

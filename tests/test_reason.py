@@ -1,8 +1,13 @@
 """What another library's error says, fitted into a sentence of ours."""
 
+import json
+from pathlib import Path
+
 import pytest
 
+import boustro
 from boustro.errors import lacks_memory, reason
+from boustro.output import as_json
 
 
 @pytest.mark.parametrize(
@@ -13,10 +18,19 @@ from boustro.errors import lacks_memory, reason
         (OSError(), "OSError"),
         (RuntimeError("  \n"), "RuntimeError"),
         (KeyError("shape"), "no 'shape'"),
+        (ValueError("a\u2028b\x85c.txt: damaged:\r\nmore"), "a\u2028b\x85c.txt: damaged"),
     ],
 )
 def test_reason_is_one_line_without_the_mark_at_its_end_and_never_empty(error: Exception, said: str) -> None:
     assert reason(error) == said
+
+
+def test_lines_end_as_they_do_in_files_and_never_where_only_unicode_says_so():
+    """`str.splitlines` also ends a line at these; of bytes it does not, and the reader of lines splits bytes."""
+    marks = "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
+    assert len(as_json({"text": marks}).splitlines()) == 1 and json.loads(as_json(marks)) == marks
+    sources = Path(boustro.__file__).parent.rglob("*.py")
+    assert [path.name for path in sources if ".splitlines(" in path.read_text("utf-8")] == ["documents.py"]
 
 
 @pytest.mark.parametrize(

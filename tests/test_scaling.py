@@ -137,7 +137,10 @@ def test_what_is_refused(shards, tmp_path, capsys):
         (["--budgets", 8], 2, "a step reads 32 pieces, more than a budget of 8"),
         (["--sizes", "tinny"], 2, "did you mean 'tiny'"),
         (["--report-only"], 1, "no cell of this study is complete yet"),
+        (["--objectives", "causal"], 1, "results.json exists, and no study of boustro wrote it"),
     ):
+        if "causal" in more:
+            (tmp_path / "x" / "results.json").write_text("mine")
         assert main(command(shards, tmp_path / "x", *more)) == code
         assert said in capsys.readouterr().err
     study = ScalingStudy(ScalingOptions(shards=(shards,), validation=shards, out=tmp_path, budgets=(4096,)))

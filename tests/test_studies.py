@@ -174,6 +174,16 @@ def test_options_are_varied_and_named_after_what_differs(study, fitted, tmp_path
     assert "did you mean 'exit'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["results.json", "report.md", "report.html"])
+def test_a_report_of_something_else_is_kept(study, tmp_path, capsys, name):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).write_text("{}")
+    assert main([*study[0][:-1], str(tmp_path / "out"), "--report-only"]) == 1
+    assert f"{name} exists, and no study of boustro wrote it; choose another --out" in capsys.readouterr().err
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [name]
+    assert main(["demo", "--out", str(tmp_path / "out")]) == 1
+
+
 def test_a_report_of_nothing_is_refused(study, tmp_path, capsys):
     arguments, _ = study
     assert main([*arguments[:-1], str(tmp_path), "--report-only"]) == 1

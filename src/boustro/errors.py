@@ -5,10 +5,10 @@ from typing import Any
 
 def reason(error: Exception) -> str:
     """The first line of its message without its final colon or full stop, or its class name if it has no message."""
-    lines = str(error).strip().splitlines()
-    if not lines:
+    line = str(error).strip().partition("\n")[0]
+    if not line:
         return type(error).__name__
-    return f"no {lines[0]}" if isinstance(error, KeyError) else lines[0].rstrip(":. ")
+    return f"no {line}" if isinstance(error, KeyError) else line.rstrip(":. \r")
 
 
 def lacks_memory(error: BaseException) -> bool:

@@ -28,8 +28,12 @@ DEFAULT_RUN = RunOptions()
 
 
 def as_json(value: object, indent: int | None = None, default: Callable[[object], object] | None = None) -> str:
-    """JSON as every file and every option of ours has it; `default` makes values of other types fit."""
-    return json.dumps(value, ensure_ascii=False, indent=indent, default=default)
+    """JSON as every file and every option of ours has it; `default` makes values of other types fit.
+
+    What Unicode calls a line end is written as an escape, so that a value is one line to every reader of lines.
+    """
+    text = json.dumps(value, ensure_ascii=False, indent=indent, default=default)
+    return text.replace("\x85", "\\u0085").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 def check_output(file: Path | None) -> None:

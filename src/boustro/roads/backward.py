@@ -16,7 +16,6 @@ Sources: backward-LM paper, section 3.1, for the pair.
 import contextlib
 import math
 import os
-import shutil
 import sys
 import tempfile
 import time
@@ -27,16 +26,16 @@ from typing import Any
 
 from transformers import AutoConfig
 
-from boustro.locks import lock
+from boustro.locks import lock, sweep
 from boustro.models.pretrained import refuse_no_causal_lm
 from boustro.names import locate_model
 from boustro.output import duration, keeping
 from boustro.pretrain.config import PretrainConfig
 from boustro.pretrain.distributed import say
-from boustro.pretrain.plan import LEAST_STEPS, Plan, keep_plan, kept_plan, measure
+from boustro.pretrain.plan import FILE, LEAST_STEPS, Plan, keep_plan, kept_plan, measure
 from boustro.pretrain.run import KIND, pretrain
 from boustro.roads.options import BackwardConfig
-from boustro.store import claim, fingerprint, open_folder, read_json, reading, write_folder
+from boustro.store import claim, fingerprint, open_folder, read_json, reading, remove_folder, write_folder
 from boustro.text.documents import read_documents
 from boustro.text.shards import Shards, write_shards
 from boustro.text.tokenizers import load_tokenizer
@@ -75,15 +74,27 @@ def build_backward(config: BackwardConfig) -> dict[str, Any]:
         if result is None:
             with claim(config.out, KIND, config.overwrite):
                 if config.overwrite and not config.dry_run:
-                    shutil.rmtree(work, ignore_errors=True)
+                    _clear(work)
             if config.dry_run:
                 with tempfile.TemporaryDirectory() as elsewhere:
                     return {"plan": asdict(_plan(config, Path(elsewhere), key))}
             with keeping(lambda: f"what is complete in {work} is kept; the same command goes on"):
                 result = _train(config, _plan(config, work, key), work)
-        shutil.rmtree(work, ignore_errors=True)  # also what a run left that was killed at its very end
+        _clear(work)  # also what a run left that was killed at its very end
     print(f"{config.model}+{config.out}")
     return result
+
+
+def _clear(work: Path) -> None:
+    """Remove what runs have written there, and the folder if it is then empty."""
+    if not work.is_dir():
+        return
+    for name in (HELD_OUT, "shards"):
+        remove_folder(work / name)
+    (work / FILE).unlink(missing_ok=True)
+    sweep(work / FILE)
+    with contextlib.suppress(OSError):
+        work.rmdir()
 
 
 def _key(config: BackwardConfig) -> str:

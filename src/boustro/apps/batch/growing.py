@@ -20,7 +20,7 @@ from time import monotonic
 from typing import IO
 
 from boustro.apps.batch.tables import write_table
-from boustro.locks import lock, real_path, sync
+from boustro.locks import lock, real_path, staging_path, sweep, sync
 from boustro.output import as_json, check_target, keeping
 from boustro.store import read_json, reading, write_file
 
@@ -133,7 +133,7 @@ def grow(
     with lock(out, wait=False):
         if part.exists() and not progress.exists():
             raise FileExistsError(f"{part} exists, but no {progress.name} to say what it holds; move it elsewhere")
-        left = _left(part, progress, again) if resume or not overwrite else None
+        left = _left(part, progress, again) if resume or not overwrite or not part.exists() else None
         if left and left.rows and not resume:
             raise FileExistsError(f"{out}: {left.rows:,} rows are done: --resume goes on, --overwrite starts again")
         check_target(out, overwrite, "--out")
@@ -161,10 +161,11 @@ def grow(
 
 def _left(part: Path, progress: Path, again: str) -> State | None:
     """What a run that did not end has left; a state without its file describes nothing."""
-    if not part.exists():
+    if not progress.exists():
         return None
-    with reading(progress, again):
-        return State(**read_json(progress))
+    with reading(progress, again if part.exists() else "move it elsewhere"):
+        state = State(**read_json(progress))
+    return state if part.exists() else None
 
 
 def _continued(left: State, state: State, files: Sequence[Path], again: str) -> State:
@@ -196,7 +197,8 @@ def _open(path: Path, size: int) -> IO[bytes]:
 def _name(part: Path, out: Path, table: bool) -> None:
     """Give the file its name, or make it a table under that name."""
     if table:
-        made = out.with_name(f"{out.name}.table")
+        sweep(out)
+        made = staging_path(out)
         try:
             write_table(part, made, "parquet" if out.suffix == ".parquet" else "arrow")
             sync(made)

@@ -43,7 +43,6 @@ def predict_files(
     """See `boustro.apps.cli.commands.predict`."""
     for file in files:
         check_input(file)
-    _refuse_own_input(files, output)
     kind, made = task_class(task_of(opened.folder)), _form_of(output.out)
     table = made in TABLES
     form = form or ("jsonl" if table or explain else made if made in kind.formats else "text")
@@ -138,15 +137,6 @@ def _write(
         done = growing.done
     print(f"{out}: {done:,} rows", file=sys.stderr)
     return counts.total()
-
-
-def _refuse_own_input(files: Sequence[str], output: OutputOptions) -> None:
-    """`OptionError` where the answers would be written over what is read, or over each other."""
-    read = {Path(file).resolve() for file in files if file != "-"}
-    written = [path.resolve() for path in (output.out, output.errors) if path is not None]
-    for path in written:
-        if path in read or written.count(path) > 1:
-            raise OptionError(f"{path} would be written over; name another file for --out or --errors")
 
 
 def _count(files: Sequence[str], reads: Form | None) -> int | None:

@@ -9,6 +9,7 @@ batch of its shard, a killed driver the same of those under way, and a second ru
 a shard do not depend on how many workers there are.
 """
 
+import contextlib
 import json
 import logging
 import os
@@ -25,12 +26,13 @@ from boustro.apps.batch.rows import Row, in_batches, read_rows
 from boustro.choose import choose
 from boustro.errors import reason
 from boustro.locks import lock
-from boustro.output import as_json
+from boustro.output import as_json, print_notices
 from boustro.store import fingerprint, read_json, write_file
 from boustro.text.documents import OPENERS
 
 ROWS = 1024
 JOB, ERRORS = "job.json", "errors.jsonl"
+BESIDE = (".errors", ".part", ".progress")  # of a file of answers
 OUT_FORMS = {"jsonl": ".jsonl", "parquet": ".parquet", "arrow": ".arrow"}
 
 
@@ -64,16 +66,30 @@ class Job:
 
     def shards(self) -> list[str]:
         """The names of all shards, in order; `ValueError` where there is none, or two would have one target."""
-        files = (path.relative_to(self.source) for path in sorted(self.source.rglob("*")) if path.is_file())
-        names = [file.as_posix() for file in files if not any(part.startswith(".") for part in file.parts)]
+        beside = set(self._beside_answers())
+        names = [name for name in self._names() if name not in beside]
         if not names:
             raise ValueError(f"{self.source}: the folder holds no file")
-        seen: dict[Path, str] = {}
+        seen = {self.out / ERRORS: "the rows without an answer"}
         for name in names:
             other = seen.setdefault(self.target(name), name)
             if other != name:
                 raise ValueError(f"{self.source}: {other} and {name} would both be written to {self.target(name)}")
         return names
+
+    def _names(self) -> list[str]:
+        """Of all files of the source, in order, but hidden ones."""
+        files = (path.relative_to(self.source) for path in sorted(self.source.rglob("*")) if path.is_file())
+        return [file.as_posix() for file in files if not any(part.startswith(".") for part in file.parts)]
+
+    def _beside_answers(self) -> list[str]:
+        """Files of the source that hold no answers, where it is the output of another job."""
+        job: Any = None
+        with contextlib.suppress(OSError, ValueError):
+            job = read_json(self.source / JOB)
+        if not isinstance(job, dict) or job.keys() != {"model", "form", "source"}:
+            return []
+        return [name for name in self._names() if name in (JOB, ERRORS) or name.endswith(BESIDE)]
 
     def missing(self) -> list[str]:
         """The shards that are not answered yet."""
@@ -81,6 +97,7 @@ class Job:
 
     def begin(self) -> None:
         """Write what the job is, or compare it with what is there; `ValueError` where that is another job."""
+        print_notices({"files of an earlier batch that hold no answers, and are not read": len(self._beside_answers())})
         mine = {"model": self.model, "form": self.form, "source": str(self.source.resolve())}
         path = self.out / JOB
         if not path.exists():
@@ -149,7 +166,8 @@ class Job:
             target = self.target(shard)
             errors = target.with_name(f"{target.name}.errors")
             if errors.exists():
-                found += errors.read_text("utf-8").splitlines(keepends=True)
+                with errors.open(encoding="utf-8", newline="\n") as file:
+                    found += file
         if found:
             write_file(self.out / ERRORS, "".join(found))
         else:

@@ -22,7 +22,7 @@ from boustro.choose import nearest, suggestion
 from boustro.errors import shorten
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import HEADS, owners
-from boustro.names import expand_home
+from boustro.names import expand_home, is_shipped
 from boustro.options import OptionError, option_name, problem_of
 from boustro.store import MANIFEST, read_json, record_options
 from boustro.tasks import DEFAULT_TASK, TASKS
@@ -51,6 +51,8 @@ MEANT = {
     "verbose": (),
 }
 """Names that options have in other programs, and those that they have here, the first that a command knows."""
+WRITTEN = ("out", "json", "errors", "held-back", "out-tagger", "copy-sample")
+"""Options that name what a command writes; every other path is one that it reads."""
 
 
 @dataclass(frozen=True)
@@ -209,9 +211,12 @@ def resolved(values: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def check_places(table: Table, values: Mapping[str, Any], example: str) -> None:
-    """Look at each place that is given, before anything is loaded; raises as the checks of `text.places` do."""
-    positional = table.positional
+def check_places(line: Line, values: Mapping[str, Any], example: str) -> None:
+    """Look at each place that is given, before anything is loaded; raises as the checks of `text.places` do.
+
+    `OptionError` where something would be written over what is read, into a folder that is read, or twice.
+    """
+    table, positional = line.table, line.table.positional
     places = [
         (option, place) for option in table.options for place in notes_of(option.hint) if isinstance(place, Place)
     ]
@@ -220,9 +225,37 @@ def check_places(table: Table, values: Mapping[str, Any], example: str) -> None:
         refuse_swapped([str(one) for own in given for one in (own if isinstance(own, tuple) else (own,))], example)
     for option, place in places:
         value = values.get(option.name)
-        for one in value if isinstance(value, tuple) else () if value is None else (value,):
+        for one in _several(value):
             if value != option.default:
                 place.check(str(one))
+    known = [Path(line.path)] if line.path and Path(line.path).is_file() else []
+    placed = {option.name for option, _ in places}
+    for option in table.options:
+        if option.name not in WRITTEN and (option.name in placed or Path in bare_types(option.item)):
+            known += [path for one in _several(values.get(option.name)) for path in _named(str(one))]
+    written = [Path(one) for name in WRITTEN for one in _several(values.get(name)) if str(one) != "-"]
+    for number, target in enumerate(written):
+        if any(_is_same(target, path) for path in (*known, *written[:number])):
+            raise OptionError(f"{target} is named twice, and would be written over; name another place to write to")
+        if around := next((path for path in known if path.resolve() in target.resolve().parents), None):
+            raise OptionError(f"{target} lies in {around}, which is read; name a place outside of it to write to")
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    return one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other))
+
+
+def _named(value: str) -> Iterator[Path]:
+    """The files and folders that a value names: itself, and what follows a prefix, also in the parts of a spec."""
+    for part in dict.fromkeys([value, *value.split("+")]):
+        places = (part, part.partition(":")[2], part.rpartition(":")[2], part.rpartition("=")[2])
+        for path in (Path(expand_home(place)) for place in places if place and not is_shipped(part)):
+            if path.is_file() or path.is_dir():
+                yield path
+
+
+def _several(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, tuple) else () if value is None else (value,)
 
 
 def read_recipe(path: Path) -> dict[str, Any]:

@@ -46,10 +46,11 @@ def demo(
         return
     from boustro.apps.studies.compare.comparison import Comparison
     from boustro.apps.studies.core.cells import compute_cells
-    from boustro.apps.studies.core.run import print_table, write_report
+    from boustro.apps.studies.core.run import REPORTS, check_reports, print_table, write_report
     from boustro.apps.studies.report.blocks import MarkedText, Section
     from boustro.tasks.tagger import Tagger
 
+    check_reports(out, REPORTS)
     train, dev, test = (read_data(str(sample / f"{name}.conll")) for name in ("train", "dev", "test"))
     print(
         f"{len(train)} labelled sentences to train on, {len(dev)} to choose the epoch, {len(test)} to test; "

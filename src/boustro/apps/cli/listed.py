@@ -221,7 +221,7 @@ def options_of_heads(kinds: Sequence[str]) -> type:
 def describe_parameters(docstring: str) -> dict[str, str]:
     """What the Args of a docstring say of each parameter."""
     _, _, told = docstring.partition("Args:")
-    indent = min((len(line) - len(line.lstrip()) for line in told.splitlines() if line.strip()), default=0)
+    indent = min((len(line) - len(line.lstrip()) for line in told.split("\n") if line.strip()), default=0)
     parts = re.split(rf"^ {{{indent}}}(\w+): ", told, flags=re.MULTILINE)
     return {name: " ".join(text.split()) for name, text in zip(parts[1::2], parts[2::2], strict=True)}
 

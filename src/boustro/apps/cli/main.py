@@ -135,7 +135,7 @@ def run(name: str, arguments: list[str]) -> int:
         values = line.values(prog, example)
         with sigterm_interrupts():
             filled = line.table.call_with(values)
-            check_places(line.table, values, example)
+            check_places(line, values, example)
             call(command, filled)
     except KeyboardInterrupt as stop:
         kept = "; ".join(getattr(stop, "__notes__", ["no result was written"]))
@@ -156,7 +156,7 @@ def run(name: str, arguments: list[str]) -> int:
             return EXIT_INPUT
         with tempfile.NamedTemporaryFile("w", prefix="boustro-", suffix=".log", delete=False) as log:
             traceback.print_exc(file=log)
-        said = traceback.format_exception_only(error)[-1].strip().splitlines()[-1]
+        said = traceback.format_exception_only(error)[-1].strip().rpartition("\n")[2]
         print(f"boustro: this is a bug of ours ({said}); please report it with {log.name}", file=sys.stderr)
         return EXIT_BUG
     return 0

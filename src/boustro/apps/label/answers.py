@@ -12,14 +12,15 @@ import contextlib
 import errno
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from itertools import count
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from boustro.locks import lock
 from boustro.output import as_json
-from boustro.store import read_json, write_file
+from boustro.store import hash_file, read_json, write_file
 from boustro.tasks.data.conll import format_conll
 from boustro.tasks.data.offsets import read_spans
 from boustro.tasks.data.reading import Note
@@ -28,7 +29,6 @@ from boustro.text.documents import read_lines
 from boustro.text.rows import parse_record
 from boustro.types import Entity, Sentence
 
-FIELDS = ("words", "spaces", "entities", "note", "source")
 LONGEST_LABEL = 60
 NO_ANSWER = "this is not an answer that boustro label wrote; choose another --out, or give the file to --train"
 
@@ -40,6 +40,8 @@ class Answer:
     sentence: Sentence
     entities: tuple[Entity, ...]
     note: str = ""
+    fields: ClassVar[frozenset[str]] = frozenset({"words", "spaces", "entities", "note", "source"})
+    """Of a record."""
 
     @classmethod
     def of(cls, text: Any, entities: tuple[Entity, ...], note: str) -> Self:
@@ -94,7 +96,9 @@ class Beside:
 
     labels: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
-    """Fingerprints of the sentences' words."""
+    """`Text.key` of each."""
+    exported: str = ""
+    """SHA-256 of the CoNLL file that was written last, which may be replaced."""
 
 
 class AnswerFile:
@@ -105,6 +109,7 @@ class AnswerFile:
         self.path, self.kind = path, kind
         self.beside_path = path.with_name(f"{path.name}.session.json")
         self._known: tuple[int, int] | None = None
+        self._beside = Beside()
 
     @contextlib.contextmanager
     def open(self) -> Iterator["AnswerFile"]:
@@ -126,7 +131,13 @@ class AnswerFile:
         if not self.path.exists():
             return []
         lines = ((f"{self.path}:{n}", line) for n, line in read_lines(self.path) if line.strip())
-        return [self.kind.parse(parse_record(line, where), where) for where, line in lines]
+        return [self._parse(parse_record(line, where), where) for where, line in lines]
+
+    def _parse(self, record: Any, where: str) -> Answer:
+        answer = self.kind.parse(record, where)
+        if others := sorted(record.keys() - self.kind.fields):
+            raise ValueError(f"{where}: has {others[0]!r}, which boustro label does not write; choose another --out")
+        return answer
 
     def read_beside(self) -> Beside:
         """The labels and the skipped sentences; `ValueError` where the file is damaged."""
@@ -137,7 +148,9 @@ class AnswerFile:
         for names in (labels, skipped):
             if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
                 raise ValueError(f"{self.beside_path}: damaged; remove it (the answers are in {self.path.name})")
-        return Beside([check_label(name) for name in labels or ()], list(skipped or ()))
+        exported = str(found.get("exported") or "")
+        self._beside = Beside([check_label(name) for name in labels or ()], list(skipped or ()), exported)
+        return self._beside
 
     def write(self, answers: Sequence[Answer]) -> None:
         """Replace the file; when this returns, it is on the disk.
@@ -157,21 +170,30 @@ class AnswerFile:
         return found.st_size, found.st_mtime_ns
 
     def write_beside(self, beside: Beside) -> None:
-        """Replace the other file."""
-        write_file(self.beside_path, json.dumps({"labels": beside.labels, "skipped": beside.skipped}, indent=1) + "\n")
+        """Replace the other file, but for what it says of the CoNLL file."""
+        beside = replace(beside, exported=beside.exported or self._beside.exported)
+        write_file(self.beside_path, json.dumps(asdict(beside), indent=1) + "\n")
+        self._beside = beside
 
     def export_conll(self, answers: Sequence[Answer]) -> tuple[Path, list[Note]]:
         """Write CoNLL columns beside the file; returns where, and the overlapping entities that they cannot hold.
 
-        Raises `ValueError` for a word that columns cannot hold.
+        A file of another origin is kept: labelled.conll, else labelled-2.conll, … Raises `ValueError` for a word that
+        columns cannot hold.
         """
-        path, notes = self.path.with_suffix(".conll"), []
+        names = (self.path.with_name(f"{self.path.stem}{f'-{n}' * (n > 1)}.conll") for n in count(1))
+        path = next(own for own in names if not own.exists() or self._has_written(own))
+        notes = []
         for answer in answers:
             flat = flatten_entities(answer.entities)
             notes += [Note("overlapping entities left out", answer.sentence.where)] * (len(answer.entities) - len(flat))
         sentences = [answer.labelled() for answer in answers]
         write_file(path, format_conll((s.words, s.tags or ()) for s in sentences))
+        self.write_beside(replace(self._beside, exported=hash_file(path)))
         return path, notes
+
+    def _has_written(self, path: Path) -> bool:
+        return path.is_file() and hash_file(path) == self._beside.exported
 
 
 def check_label(name: str, where: str = "") -> str:

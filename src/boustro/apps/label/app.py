@@ -56,6 +56,7 @@ class LabellingApp:
         """`out_tagger` is where the page saves what was learned, by default a new folder beside the answers."""
         self.session, self.work = session, work
         self.out_tagger = out_tagger or folder_beside(session.file.path, work.source.task)
+        self._is_ours = out_tagger is not None
         self._key, self._page, self._seen = "", "", 0.0
         self.steps: dict[str, Callable[[dict[str, Any]], Any]] = {
             "state": lambda given: None,
@@ -230,6 +231,9 @@ class LabellingApp:
 
     def _save_tagger(self) -> dict[str, Any]:
         tagger, what = self.work.best_tagger()
+        if not self._is_ours:  # another program may have written there since the session began
+            self.out_tagger = folder_beside(self.session.file.path, self.work.source.task)
+        self._is_ours = True
         tagger.save_pretrained(self.out_tagger)
         return {"message": f"wrote the folder {self.out_tagger} ({what})"}
 

@@ -11,7 +11,7 @@ sentence by its place among the texts. Whoever calls from several threads holds 
 """
 
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -324,28 +324,36 @@ class Session:
 
     def _resume(self, answers: Sequence[Answer], beside: Beside) -> Counter[str]:
         """Take over what is on the disk; returns how much of it was found."""
-        by_words: dict[tuple[str, ...], list[int]] = {}
-        for number, text in enumerate(self.texts):
-            by_words.setdefault(text.sentence.words, []).append(number)
+        aside = [key.partition(" ") for key in beside.skipped]
+        words = {text.key.partition(" ")[0]: text.sentence.words for text in self.texts if aside}
+        places = [(answer.sentence.words, answer.sentence.where) for answer in answers]
+        numbers = self._find([*places, *((words.get(key, ()), where) for key, _, where in aside)])
+        skipped = [*zip(beside.skipped, numbers[len(answers) :], strict=True)]
         found: Counter[str] = Counter()
-        for answer in answers:
-            known = by_words.get(answer.sentence.words, [])
-            same = [n for n in known if self.texts[n].sentence.where == answer.sentence.where] or known
-            if same:
-                number = same[0]
-                known.remove(number)
-            else:  # of another file of texts: kept, and learned as soon as it is encoded
+        for answer, number in zip(answers, numbers, strict=False):
+            if number is None:  # of another file of texts: kept, and learned as soon as it is encoded
                 number = len(self.texts)
                 self.texts.append(Text(answer.sentence, text=getattr(answer, "text", "")))
                 found["elsewhere"] += 1
             self.answers[number] = answer
             self.past.append(Step(number, None, answer))
             found["answers"] += 1
-        aside = set(beside.skipped)
-        self.skipped = {n for n, text in enumerate(self.texts) if aside and text.key in aside} - self.answers.keys()
-        here = {text.key for text in self.texts} if aside else set()
-        self.skipped_elsewhere = [key for key in beside.skipped if key not in here]
+        self.skipped = {number for _, number in skipped if number is not None}
+        self.skipped_elsewhere = [key for key, number in skipped if number is None]
         return found
+
+    def _find(self, wanted: Sequence[tuple[tuple[str, ...], str]]) -> list[int | None]:
+        """The texts with these words, each for one alone: that at this place, else the first that is left."""
+        at, left = defaultdict[Any, list[int]](list), defaultdict[Any, list[int]](list)
+        for number in reversed(range(len(self.texts))):
+            at[self.texts[number].sentence.words, self.texts[number].sentence.where].append(number)
+        found = [at[place].pop() if at.get(place) else None for place in wanted]
+        for (words, _), numbers in at.items():
+            left[words] += numbers
+        for own in left.values():
+            own.sort(reverse=True)
+        rest = ((number, left.get(words)) for number, (words, _) in zip(found, wanted, strict=True))
+        return [number if number is not None or not own else own.pop() for number, own in rest]
 
     def _beside_in_document(self, number: int, by: int) -> str:
         """The text of the sentence before or after this one in its document; empty where there is none."""

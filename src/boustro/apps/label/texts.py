@@ -9,7 +9,8 @@ with an equal `document`. What a file is, is told by its name, and else by its f
 of columns of which the last is a tag are CoNLL.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -52,8 +53,8 @@ class Text:
 
     @property
     def key(self) -> str:
-        """A fingerprint of its words."""
-        return fingerprint(self.sentence.words)
+        """A fingerprint of its words, and its place."""
+        return f"{fingerprint(self.sentence.words)} {self.sentence.where}"
 
 
 def read_to_label(path: Path, form: Form, options: DataOptions) -> list[Text]:
@@ -68,7 +69,7 @@ def read_to_label(path: Path, form: Form, options: DataOptions) -> list[Text]:
     found = [_refuse_half_characters(text) for text in read(path, lines, options)]
     if not found:
         raise ValueError(f"{path}: there is no text in this file, so there is nothing to label")
-    return [*_without_lone(found)]
+    return [*_numbered(_without_lone(found))]
 
 
 def read_whole(path: Path, form: Form, sentences: bool = False) -> list[Text]:
@@ -92,7 +93,7 @@ def read_whole(path: Path, form: Form, sentences: bool = False) -> list[Text]:
     found = [text for where, record in records for text in _whole(record, where, sentences) if len(text.sentence)]
     if not found:
         raise ValueError(f"{path}: there is no text in this file, so there is nothing to label")
-    return [_refuse_half_characters(text) for text in found]
+    return [*_numbered(map(_refuse_half_characters, found))]
 
 
 def holds_documents(path: Path, form: Form) -> bool:
@@ -123,6 +124,16 @@ def _without_lone(texts: Sequence[Text]) -> Iterator[Text]:
     for numbers in group_numbers([text.sentence for text in texts], "document"):
         for text in (texts[n] for n in numbers):
             yield text if len(numbers) > 1 else replace(text, sentence=replace(text.sentence, document=""))
+
+
+def _numbered(texts: Iterable[Text]) -> Iterator[Text]:
+    """The same; of equal sentences in one line, from the second on, with a number behind their place."""
+    seen = Counter[tuple[str, tuple[str, ...]]]()
+    for text in texts:
+        place = text.sentence.where, text.sentence.words
+        seen[place] += 1
+        own = f"{place[0]} ({seen[place]})"
+        yield text if seen[place] == 1 else replace(text, sentence=replace(text.sentence, where=own))
 
 
 def _form(path: Path, lines: Sequence[tuple[int, str]]) -> str:

@@ -28,6 +28,7 @@ class TopicAnswer(Answer):
     """A text with the one label that a person gave it."""
 
     text: str = ""
+    fields = frozenset({"text", "label", "labels", "note", "source"})
 
     @classmethod
     def of(cls, text: Any, entities: tuple[Entity, ...], note: str) -> Self:

@@ -12,11 +12,12 @@ from pathlib import Path
 
 OPSET = 20
 BESIDE = ".data"
-GRAPH, OPSETS, FUNCTIONS = 7, 8, 25  # of a model
+GRAPH, OPSETS, TRAINING, FUNCTIONS = 7, 8, 20, 25  # of a model
 DOMAIN, VERSION = 1, 2  # of an opset
-NODE, INITIALIZER = 1, 5  # of a graph
+NODE, INITIALIZER, SPARSE = 1, 5, 15  # of a graph
 NODE_DOMAIN, ATTRIBUTE = 7, 5  # of a node
-TENSOR, SUBGRAPH, TENSORS, SUBGRAPHS = 5, 6, 10, 11  # of an attribute
+TENSOR, SUBGRAPH, TENSORS, SUBGRAPHS, SPARSE_TENSORS = 5, 6, 10, 11, (22, 23)  # of an attribute
+NO_SPARSE = "has sparse tensors, which boustro export does not write"
 EXTERNAL = 13  # of a tensor: pairs of key (1) and value (2)
 
 
@@ -38,8 +39,9 @@ def _check_model(model: memoryview, path: Path) -> None:
         if number == OPSETS and isinstance(value, memoryview):
             own = dict(_fields(value))
             versions[_text(own.get(DOMAIN, b""))] = own.get(VERSION)
-        elif number == FUNCTIONS:
-            raise ValueError(f"{path}: has functions of its own, which boustro export does not write")
+        elif number in (FUNCTIONS, TRAINING):
+            what = "functions of its own" if number == FUNCTIONS else "graphs to train it"
+            raise ValueError(f"{path}: has {what}, which boustro export does not write")
         elif number == GRAPH and isinstance(value, memoryview):
             _check_graph(value, path)
     if versions != {"": OPSET}:
@@ -51,6 +53,8 @@ def _check_graph(graph: memoryview, path: Path) -> None:
     for number, value in _fields(graph):
         if number == NODE and isinstance(value, memoryview):
             _check_node(value, path)
+        elif number == SPARSE:
+            raise ValueError(f"{path}: {NO_SPARSE}")
         elif number == INITIALIZER and isinstance(value, memoryview):
             _check_tensor(value, path)
 
@@ -61,6 +65,8 @@ def _check_node(node: memoryview, path: Path) -> None:
             raise ValueError(f"{path}: has an operator of {_text(value)}, and only standard ones are run")
         if number == ATTRIBUTE and isinstance(value, memoryview):
             for kind, part in _fields(value):
+                if kind in SPARSE_TENSORS:
+                    raise ValueError(f"{path}: {NO_SPARSE}")
                 if kind in (TENSOR, TENSORS) and isinstance(part, memoryview):
                     _check_tensor(part, path)
                 elif kind in (SUBGRAPH, SUBGRAPHS) and isinstance(part, memoryview):
@@ -71,11 +77,11 @@ def _check_tensor(tensor: memoryview, path: Path) -> None:
     for number, value in _fields(tensor):
         if number == EXTERNAL and isinstance(value, memoryview):
             own = dict(_fields(value))
-            if _text(own.get(1, b"")) == "location" and _text(own.get(2, b"")) != path.name + BESIDE:
-                raise ValueError(
-                    f"{path}: its weights are said to be in {_text(own.get(2, b''))!r}, and may only be in "
-                    f"{path.name + BESIDE!r} beside it"
-                )
+            place, ours = _text(own.get(2, b"")), path.name + BESIDE
+            if _text(own.get(1, b"")) != "location" or (place == ours and (path.parent / ours).is_file()):
+                continue
+            only = "is not there" if place == ours else f"may only be {ours!r} beside it"
+            raise ValueError(f"{path}: its weights are said to be in {place!r}, which {only}; export it again")
 
 
 def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:

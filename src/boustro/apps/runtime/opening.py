@@ -28,7 +28,7 @@ from boustro.encoders.extended import PooledEncoder
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.word_means import read_means
 from boustro.features.reader import Reader
-from boustro.store import kind_of, read_folder, read_json
+from boustro.store import EDITABLE, foreign_files, kind_of, read_folder, read_json
 from boustro.tasks import EXPORT, TASKS, task_class, task_of
 from boustro.tasks.fitted import Fitted
 from boustro.tasks.hub import download
@@ -94,6 +94,7 @@ def load_exported(folder: str | Path) -> Any:
     """
     path = Path(folder)
     with read_folder(path, EXPORT, verify=True, needs=(CONFIG, HEAD, ARRAYS)) as manifest:
+        _refuse_others(path, manifest["files"])
         saved = _read_config(path)
         arrays, files = read_arrays(path / ARRAYS), manifest["files"]
         task = task_class(saved["task"])
@@ -118,6 +119,20 @@ def load_exported(folder: str | Path) -> Any:
         made = task.of(plan)
         made.fitted = Fitted(plan, labelling, head, saved["record"], extras)
     return made
+
+
+def _refuse_others(path: Path, files: dict[str, Any]) -> None:
+    """`ValueError` for a file that the manifest does not list, and for a link that leads out of the folder.
+
+    Hidden files belong to git or to the Hub's client, whose cache has links to its blobs in place of files.
+    """
+    for name in foreign_files(path):
+        if name not in EDITABLE and not name.startswith("."):
+            raise ValueError(f"{path} holds {name}, which its manifest does not list; remove it, or export it again")
+    inside = [path.resolve()] + [path.resolve().parents[1] / "blobs"] * (path.resolve().parent.name == "snapshots")
+    for file in (path / name for name in files):
+        if not any(file.resolve().is_relative_to(place) for place in inside):
+            raise ValueError(f"{file} is a link that leads out of the folder; export it again")
 
 
 def _read_config(path: Path) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from boustro.apps.runtime.graph import check_graph
+from boustro.errors import reason
 
 THREADS = "OMP_NUM_THREADS"
 """The environment variable that says how many threads compute, as it does for torch."""
@@ -29,7 +30,7 @@ class Session:
         try:
             self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         except Exception as error:  # its own classes
-            raise ValueError(f"{path}: onnxruntime cannot open it ({str(error).splitlines()[0]})") from error
+            raise ValueError(f"{path}: onnxruntime cannot open it ({reason(error)})") from error
         if (found := [given.name for given in self._session.get_inputs()]) != [*inputs]:
             raise ValueError(f"{path}: its inputs are {', '.join(found)}, not {', '.join(inputs)}; export it again")
 

@@ -259,7 +259,7 @@ def read_tokens(file: Path | None) -> list[str]:
     if file is None:
         return []
     try:
-        tokens = [line.strip() for line in file.read_text("ascii").splitlines() if line.strip()]
+        tokens = [line.strip() for line in file.read_text("ascii").split("\n") if line.strip()]
     except UnicodeDecodeError:
         raise ValueError(f"{file}: a token may have only ASCII characters") from None
     if not tokens:

@@ -5,7 +5,6 @@ whose labels it does not see, is read with them.
 """
 
 import itertools
-import json
 import statistics
 import time
 from collections.abc import Mapping, Sequence
@@ -28,6 +27,7 @@ from boustro.encoders.spec import Spec
 from boustro.metrics.significance import entity_counts
 from boustro.metrics.spans import score_entities
 from boustro.models.peak_memory import PeakMemory
+from boustro.output import as_json
 from boustro.store import write_file
 from boustro.tasks import TASKS
 from boustro.tasks.answers import Answer
@@ -114,7 +114,7 @@ class Comparison(Grid):
         for name, answers in answered.items():
             scores[name], rows = self._judge(model, self.data()[name], answers)
             self._explain(model, self.data()[name], rows)
-            write_file(folder / f"{name}.jsonl", "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in rows))
+            write_file(folder / f"{name}.jsonl", "".join(as_json(r) + "\n" for r in rows))
         model.save_pretrained(folder / "trained")
         encoder = model.encoder(cached=True)
         scores["cost"] = {

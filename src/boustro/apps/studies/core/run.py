@@ -1,5 +1,6 @@
 """The course of every study, from its options to its report, and the part of results.json that all studies share."""
 
+import contextlib
 import shlex
 import sys
 from collections.abc import Hashable, Sequence
@@ -17,11 +18,12 @@ from boustro.encoders.spec import Spec
 from boustro.features.reader import distinct_sentences
 from boustro.models.peak_memory import PeakMemory
 from boustro.output import as_json, check_output, duration, give, only_errors
-from boustro.store import check_file, provenance, write_file
+from boustro.store import check_file, provenance, read_json, write_file
 from boustro.tasks.data import data_name
 from boustro.tasks.data.fingerprint import data_fingerprint
 
 FLAGS = ("--report-only", "--dry-run")  # how a study is run, not what it is
+RESULTS, REPORTS = "results.json", ("report.md", "report.html")
 
 
 def run_study(study: Grid, run: StudyRun) -> None:
@@ -36,19 +38,31 @@ def run_study(study: Grid, run: StudyRun) -> None:
             plan = make_plan(study, out)
             give(plan, run.json, lambda: print(describe_plan(plan)))
             return
-        check_file(out / "results.json")
+        check_reports(out, REPORTS)
         cells = find_cells(study, out) if run.report_only else compute_cells(study, out)
         results = write_report(study, cells, out)
         give(results, run.json, lambda: print_table(study, results))
         print(f"report: {out / 'report.html'}", file=sys.stderr)
 
 
+def check_reports(out: Path, names: Sequence[str] = ()) -> None:
+    """Before the work: `OSError` where results cannot be written, `FileExistsError` for files that are of no study."""
+    check_file(out / RESULTS)
+    known: Any = None
+    with contextlib.suppress(OSError, ValueError):
+        known = read_json(out / RESULTS)
+    if not isinstance(known, dict) or "stamp" not in known:
+        for name in (name for name in (RESULTS, *names) if (out / name).exists()):
+            raise FileExistsError(f"{out / name} exists, and no study of boustro wrote it; choose another --out")
+
+
 def write_report(study: Grid, cells: Sequence[Cell], out: Path) -> dict[str, Any]:
     """Write results.json, report.md and report.html; returns the results. `ValueError` where there is no cell."""
     if not cells:
         raise ValueError("no cell of this study is complete yet, so there is nothing to report; run it first")
+    check_reports(out, REPORTS)
     results = {**shared_results(study, cells), **study.summarise(cells)}
-    write_file(out / "results.json", as_json(results))
+    write_file(out / RESULTS, as_json(results))
     write_file(out / "report.md", study.report.markdown(results))
     write_file(out / "report.html", study.report.html(results))
     return results

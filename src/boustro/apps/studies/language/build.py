@@ -36,7 +36,7 @@ from boustro.locks import lock
 from boustro.output import RunOptions, duration, keeping
 from boustro.pretrain.checkpoints import remove_checkpoints
 from boustro.pretrain.config import PretrainConfig
-from boustro.pretrain.plan import LEAST_STEPS, Plan, keep_plan, kept_plan, measure
+from boustro.pretrain.plan import FILE, LEAST_STEPS, Plan, keep_plan, kept_plan, measure
 from boustro.pretrain.run import pretrain
 from boustro.roads.memory import write_memory
 from boustro.roads.options import MemoryConfig
@@ -153,7 +153,7 @@ class Build:
 
     def _begin(self, overwrite: bool) -> LanguagePlan:
         known = None if overwrite else kept_plan(self.out, LanguagePlan, self.key)
-        if known is None and not overwrite and self.out.is_dir() and any(self.out.iterdir()):
+        if not (self.out / FILE).is_file() and self.out.is_dir() and any(self.out.iterdir()):
             raise FileExistsError(f"{self.out} exists and was not begun by boustro language; choose another --out")
         if known is None:
             for name in FOLDERS:  # before the plan, which would call them those of these inputs

@@ -167,7 +167,7 @@ def to_markdown(block: Block) -> str:
         case Prose():
             return block.text + "\n"
         case Code():
-            return "\n".join(f"    {line}" for line in block.text.splitlines()) + "\n"
+            return "\n".join(f"    {line}" for line in block.text.rstrip("\n").split("\n")) + "\n"
         case Figure():
             return ""
         case MarkedText():

@@ -16,7 +16,7 @@ from rich.table import Table
 from boustro.apps.studies.scaling.options import ScalingOptions
 from boustro.options import check_options
 from boustro.output import as_json, check_output, give, only_errors
-from boustro.store import check_file, write_file
+from boustro.store import write_file
 
 NOTE = "Losses of different objectives are of different things and cannot be compared with each other."
 HEADS = ("size", "parameters", "pieces", "seed", "loss", "fitted", "seconds")
@@ -43,6 +43,7 @@ def scaling(
     """
     check_options(scaling, locals())
     from boustro.apps.studies.core.cells import compute_cells, find_cells
+    from boustro.apps.studies.core.run import check_reports
     from boustro.apps.studies.scaling.study import ScalingStudy, describe_plan, make_plan, summarise
 
     out, study = training.out, ScalingStudy(training)
@@ -52,7 +53,7 @@ def scaling(
             plan = make_plan(study, out)
             give(plan, json, lambda: print(describe_plan(plan)))
             return
-        check_file(out / "results.json")
+        check_reports(out)
         cells = find_cells(study, out) if report_only else compute_cells(study, out)
         if not cells:
             raise ValueError(f"{out}: no cell of this study is complete yet; run it without --report-only first")
