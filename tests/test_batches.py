@@ -457,7 +457,7 @@ def test_shards_are_answered_each_once_and_another_model_is_refused(folder, tagg
     assert main(["batch", str(other), str(source), str(out)]) == 1
     assert "holds the answers of another model" in capsys.readouterr().err
     assert main(["batch", str(folder), str(source), str(out), "--format", "parquet"]) == 1
-    assert main(["batch", str(folder), str(source), str(source)]) == 1 and "holds no job" in capsys.readouterr().err
+    assert main(["batch", str(folder), str(source), str(source)]) == 2 and "is named twice" in capsys.readouterr().err
     write_records(source / "part-002.ndjson", ["x"])
     assert main(["batch", str(folder), str(source), str(tmp_path / "new")]) == 1
     assert "would both be written to" in capsys.readouterr().err
