@@ -1,0 +1,397 @@
+"""Redaction of structures, such as JSON and the bodies of requests: from a body to the texts in it, and back.
+
+    reading = Reading()
+    tree = record({"model": plain, "prompt": text})({"model": "m", "prompt": "Ada left."}, reading, "")
+    Checker(tagger).fill(reading.slots, masks)     # a slot for every text; the checker gives each its `result`
+    filled(tree)                                   # {"model": "m", "prompt": "[PER_1] left."}
+    Checker(tagger).json('{"to": "Ada"}', masks)   # '{"to":"[PER_1]"}'
+
+A rule takes a value, a `Reading` and the value's place. It returns the value as it may pass, with a `Slot` in place of
+every text, or raises `Unchecked`. Nothing of the given body is passed on but what the rules return.
+
+JSON hides letters: `{"to": "\\u0418"}` has none that a tagger knows. So JSON is read value by value, and a value that
+is JSON again is read the same way, to any depth. Elsewhere escapes like `\\u0418` are read as the letters they mean.
+"""
+
+import hashlib
+import json
+import math
+import os
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from boustro.apps.live.masks import Masks, restore
+from boustro.apps.live.redactor import Redaction, Redactor, Region, Written, check_labels, merged, rewrite
+from boustro.apps.live.redactor import whole_characters as whole
+
+PLAIN = re.compile(r"(?:[A-Za-z0-9_.:/+=$-]|@(?=[0-9])){0,4096}", re.ASCII)
+"""What ids and names of models, roles and functions look like: no white space, and no address of a person."""
+KEY = re.compile(r"[a-z_$][A-Za-z0-9_-]{0,79}", re.ASCII)
+"""What fields are called; a key of another form may be a name."""
+ESCAPES = re.compile(r"(?:\\+u[0-9a-fA-F]{4})+")
+STRUCTURE = frozenset(["type", "required", "format", "$ref", "$schema", "additionalProperties"])
+"""What a JSON schema says of its form; the rest of it is text."""
+REMEMBERED = 20_000
+"""Texts whose entities a checker remembers: a program sends its conversation again with every request."""
+
+Rule = Callable[[Any, "Reading", str], Any]
+
+
+class Unchecked(ValueError):
+    """Something that cannot be checked, and where it stands."""
+
+    def __init__(self, place: str, problem: str) -> None:
+        super().__init__(f"{place or 'the body'} {problem}")
+        self.place = place
+
+
+@dataclass(eq=False, slots=True)
+class Slot:
+    """A text to check; `key` is the name that it has in an object, which helps a tagger to read it."""
+
+    text: str
+    place: str
+    key: str = ""
+    number: int | float | None = None
+    """The number that the text stands for; it stays one unless something of it is left out."""
+    result: Any = None
+    redactions: tuple[Redaction, ...] = ()
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether something else stands in its place."""
+        return self.result != (self.text if self.number is None else self.number)
+
+
+@dataclass(eq=False, slots=True)
+class JsonSlot:
+    """A text that is itself JSON, whose own texts are slots."""
+
+    text: str
+    tree: Any
+    slots: list[Slot]
+
+
+@dataclass
+class Reading:
+    """What was found in a body.
+
+    Args:
+        passed: Names of fields that pass although no rule is theirs.
+        keep: Whether fields that are not known are an error where they hold text, as in a request, or are left out.
+        wants_json: Whether the content of messages must be JSON.
+    """
+
+    passed: Collection[str] = ()
+    keep: bool = True
+    wants_json: bool = False
+    slots: list[Slot] = field(default_factory=list)
+    left_out: set[str] = field(default_factory=set)
+    """Names of fields that were left out."""
+
+    def text(self, given: str, place: str, key: str = "", number: float | None = None) -> Slot:
+        """A slot for a text."""
+        slot = Slot(whole(given, last=True)[0], place, key if PLAIN.fullmatch(key) else "", number)
+        self.slots.append(slot)
+        return slot
+
+    def json(self, given: str, place: str, must: bool = True, key: str = "") -> Slot | JsonSlot:
+        """A slot for a text that is JSON, or without `must` may be. What cannot be parsed is a text.
+
+        Raises `Unchecked` where it must be JSON, is not, and has escapes, which hide letters.
+        """
+        try:
+            tree = read_json(given, _unique)
+        except Unchecked:
+            if must and "\\" in given:
+                raise Unchecked(place, "is not complete JSON, so its escaped letters cannot be read") from None
+            return self.text(given, place, key)
+        if not must and not isinstance(tree, (dict, list)) and not (isinstance(tree, str) and "\\" in given):
+            return self.text(given, place, key)
+        first = len(self.slots)
+        try:
+            tree = checked(tree, self, place, key)
+        except RecursionError:
+            raise Unchecked(place, "is JSON that is nested too deep to be read") from None
+        return JsonSlot(given, tree, self.slots[first:])
+
+
+class Spelled(float):
+    """A number that remembers how it was written: `2270661551.0`."""
+
+    def __new__(cls, digits: str) -> "Spelled":
+        made = super().__new__(cls, digits)
+        if not math.isfinite(made):
+            raise ValueError
+        made.digits = digits
+        return made
+
+    digits: str
+
+
+def read_json(given: str | bytes, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
+    """Strict JSON (no NaN, no endless nesting or digits); raises `Unchecked`."""
+
+    def refuse(_: str) -> Any:
+        raise ValueError
+
+    try:
+        return json.loads(given, parse_constant=refuse, parse_float=Spelled, object_pairs_hook=pairs)
+    except (ValueError, RecursionError):
+        raise Unchecked("", "is not JSON") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; `ValueError` for two fields of one name, of which only the last would be read."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError
+    return found
+
+
+def filled(tree: Any) -> Any:
+    """What passes, once every slot has its result. Of two keys that came out the same the second gets a number."""
+    match tree:
+        case Slot():
+            return tree.result
+        case JsonSlot():
+            if not any(slot.is_changed for slot in tree.slots):
+                return tree.text
+            return json.dumps(filled(tree.tree), ensure_ascii=False, separators=(",", ":"))
+        case dict():
+            made: dict[Any, Any] = {}
+            for key, value in tree.items():
+                name, number = filled(key), 1
+                while (own := name if number == 1 else f"{name}_{number}") in made:
+                    number += 1
+                made[own] = filled(value)
+            return made
+        case list():
+            return [filled(value) for value in tree]
+    return tree
+
+
+def plain(value: Any, reading: Reading, place: str) -> Any:
+    """Numbers, and words that look like ids or names of models; also in lists and objects."""
+    match value:
+        case None | bool() | int() | float():
+            return value
+        case str() if PLAIN.fullmatch(value):
+            return value
+        case list():
+            return [plain(one, reading, f"{place}[{number}]") for number, one in enumerate(value)]
+        case dict() if all(map(PLAIN.fullmatch, value)):
+            return {key: plain(one, reading, place) for key, one in value.items()}
+    raise Unchecked(place, "has text where a number or a short name is expected")
+
+
+def numbers(value: Any, reading: Reading, place: str) -> Any:
+    """The numbers in objects, such as counts of tokens; all else is left out."""
+    if isinstance(value, dict):
+        return {key: numbers(one, reading, place) for key, one in value.items() if isinstance(one, (dict, int, float))}
+    return value if isinstance(value, (int, float)) else None
+
+
+def text(value: Any, reading: Reading, place: str) -> Any:
+    """A text, or null."""
+    if value is not None and not isinstance(value, str):
+        raise Unchecked(place, "is not a text")
+    return reading.text(value, place) if value else value
+
+
+def json_text(value: Any, reading: Reading, place: str) -> Any:
+    """A text that is JSON, as the arguments of a function."""
+    if value is not None and not isinstance(value, str):
+        raise Unchecked(place, "is not a text")
+    return reading.json(value, place) if value else value
+
+
+def texts(value: Any, reading: Reading, place: str) -> Any:
+    """A text or a list of texts."""
+    return listed(text)(value, reading, place) if isinstance(value, list) else text(value, reading, place)
+
+
+def checked(value: Any, reading: Reading, place: str, key: str = "") -> Any:
+    """Anything: every text and number in it is a text to check, and so is a key that may be a name."""
+    match value:
+        case str():
+            return reading.json(value, place, must=False, key=key) if value else value
+        case int() | float() if not isinstance(value, bool):
+            return reading.text(getattr(value, "digits", str(value)), place, key, value)
+        case list():
+            return [checked(one, reading, place, key) for one in value]
+        case dict():
+            names = {name: name if KEY.fullmatch(name) else reading.text(name, place) for name in value}
+            return {names[name]: checked(one, reading, place, name) for name, one in value.items()}
+    return value
+
+
+def schema(value: Any, reading: Reading, place: str) -> Any:
+    """A JSON schema: its form passes, its descriptions, defaults and choices are texts to check."""
+    match value:
+        case dict():
+            own = {}
+            for name, one in value.items():
+                is_form = name in STRUCTURE and not isinstance(one, dict)
+                key = name if KEY.fullmatch(name) else reading.text(name, place)
+                own[key] = (form if is_form else schema)(one, reading, place)
+            return own
+        case list():
+            return [schema(one, reading, place) for one in value]
+        case str() if value:
+            return reading.text(value, place)
+    return value
+
+
+def form(value: Any, reading: Reading, place: str) -> Any:
+    """What a schema says of its form; a word that is no plain name is a text to check."""
+    if isinstance(value, list):
+        return [form(one, reading, place) for one in value]
+    return value if not isinstance(value, str) or KEY.fullmatch(value) else reading.text(value, place)
+
+
+def nothing(value: Any, reading: Reading, place: str) -> Any:
+    """Null, or empty: what would hold the tokens of a text, or sound."""
+    if value:
+        raise Unchecked(place, "cannot be checked")
+    return value
+
+
+def listed(rule: Rule) -> Rule:
+    """A list of what a rule takes, or null."""
+
+    def read(value: Any, reading: Reading, place: str) -> Any:
+        if value is not None and not isinstance(value, list):
+            raise Unchecked(place, "is not a list")
+        return value and [rule(one, reading, f"{place}[{number}]") for number, one in enumerate(value)]
+
+    return read
+
+
+def record(fields: Mapping[str, Rule]) -> Rule:
+    """An object with some of these fields, or null; see `Reading` for others."""
+
+    def read(value: Any, reading: Reading, place: str) -> Any:
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            raise Unchecked(place, "is not an object")
+        own = {}
+        for name, one in value.items():
+            if name in fields:
+                own[name] = fields[name](one, reading, f"{place}.{name}" if place else name)
+            elif not reading.keep:
+                reading.left_out |= {name} if one else set()
+            elif name in reading.passed or not one or isinstance(one, (bool, int, float)):
+                own[name] = one
+            else:
+                shown = f"the field {name}" if KEY.fullmatch(name) else "a field"
+                raise Unchecked(place, f"has {shown}, which is not known here, so it cannot be checked")
+        return own
+
+    return read
+
+
+def by_type(rules: Mapping[str, Rule], what: str) -> Rule:
+    """An object whose field `type` says what else it has."""
+
+    def read(value: Any, reading: Reading, place: str) -> Any:
+        kind = value.get("type") if isinstance(value, dict) else None
+        if not isinstance(kind, str) or kind not in rules:
+            shown = f" of the type {kind}" if isinstance(kind, str) and KEY.fullmatch(kind) else ""
+            raise Unchecked(place, f"is {what}{shown}, which cannot be checked")
+        return rules[kind](value, reading, place)
+
+    return read
+
+
+class Checker:
+    """Finds the entities of whole texts, and remembers them by a keyed hash, not the texts.
+
+    Args:
+        tagger: A `Tagger`, or anything with `types` and `predict`.
+        labels: Labels that count; `None` for all.
+        write: See `Redactor`.
+        delay: See `Redactor`.
+        live: See `Redactor`.
+
+    Raises `OptionError` for a label that the tagger does not have.
+    """
+
+    def __init__(
+        self,
+        tagger: Any,
+        labels: Collection[str] | None = None,
+        write: Written = "mask",
+        delay: int | None = 8,
+        live: Callable[[Any, int | None], Any] | None = None,
+    ) -> None:
+        self.tagger, self.delay, self.live = tagger, delay, live
+        self.write: Written = write
+        self.labels = check_labels(labels, tagger.types)
+        self._secret = os.urandom(32)
+        self._known: OrderedDict[bytes, list[Region]] = OrderedDict()
+
+    def redactor(self, masks: Masks) -> Redactor:
+        """A redactor for one text that arrives in chunks."""
+        own: Any = {"labels": self.labels, "write": self.write, "live": self.live}
+        return Redactor(self.tagger, self.delay, masks=masks, **own)
+
+    def json(self, given: str, masks: Masks) -> str:
+        """JSON with its entities replaced, in the same text where there are none; `Unchecked` for what is no JSON."""
+        reading = Reading()
+        tree = reading.json(given, "the text")
+        self.fill(reading.slots, masks)
+        return filled(tree)
+
+    def fill(self, slots: Sequence[Slot], masks: Masks, names: Mapping[str, str] | None = None) -> None:
+        """Give slots their results, in order; `names` are put back. Raises what the tagger raises."""
+        read = [unescaped(f"{slot.key.replace('_', ' ')}: {slot.text}" if slot.key else slot.text) for slot in slots]
+        for slot, regions, (_, places) in zip(slots, self._regions([said for said, _ in read]), read, strict=True):
+            before = places[-1] - len(slot.text)
+            spans = ((places[r.start] - before, places[r.end] - before, r) for r in regions)
+            own = [Region(max(start, 0), end, r.label, r.score) for start, end, r in spans if end > 0]
+            released = rewrite(slot.text, own, masks, self.write)
+            slot.redactions = released.redactions
+            slot.result = restore(released.text, names) if names else released.text
+            if slot.number is not None and slot.result == slot.text:
+                slot.result = slot.number
+
+    def _regions(self, said: Sequence[str]) -> list[list[Region]]:
+        """The entities of texts, with those that overlap together."""
+        keys = [hashlib.blake2b(one.encode(), key=self._secret).digest() for one in said]
+        new = {key: one for key, one in zip(keys, said, strict=True) if key not in self._known and one.strip()}
+        found = self.tagger.predict(list(new.values())) if new else []
+        read = dict(zip(new, map(self._own, found), strict=True))
+        answers = [read.get(key) or self._known.get(key) or [] for key in keys]
+        for key in keys:
+            self._known[key] = self._known.pop(key, None) or read.get(key) or []
+        while len(self._known) > REMEMBERED:
+            self._known.popitem(last=False)
+        return answers
+
+    def _own(self, entities: Iterable[Any]) -> list[Region]:
+        return merged(Region(e.start, e.end, e.label, e.score) for e in entities if e.label in self.labels)
+
+
+def unescaped(given: str) -> tuple[str, list[int]]:
+    """A text with the letters that its escapes mean, and where each of them, and its end, stands in the given one.
+
+    `"to \\u0418!"` → `"to И!"`, `[0, 1, 2, 3, 9, 10]`
+    """
+    parts, places, at = [], [], 0
+    for run in ESCAPES.finditer(given):
+        parts.append(given[at : run.start()])
+        places += range(at, run.start())
+        units = [(m.start(), m[1]) for m in re.finditer(r"\\+u(.{4})", run[0])]
+        spelled = b"".join(int(code, 16).to_bytes(2, "big") for _, code in units).decode("utf-16-be", "replace")
+        starts = [run.start() + start for start, _ in units]
+        for letter in spelled:
+            places.append(starts[0])
+            starts = starts[2 if ord(letter) > 0xFFFF else 1 :]
+        parts.append(spelled)
+        at = run.end()
+    return "".join([*parts, given[at:]]), [*places, *range(at, len(given) + 1)]
