@@ -174,6 +174,9 @@ def damaged_file(case: Case) -> list[str] | Callable[[], Any]:
     random = case.random
     source = random.choice([*DATA, *DATA, *TEXTS])
     content = Path(case.world[source]).read_bytes()
+    if ".json" in source and random.random() < 0.3:
+        rows = [json.loads(line) for line in content.splitlines() if line.strip()]
+        content = json.dumps(rows, indent=random.choice([None, 1])).encode()
     for _ in range(random.randint(1, 3)):
         content = damage_bytes(random, content, json_lines=".json" in source)
     suffix = "".join(Path(source).suffixes)

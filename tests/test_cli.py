@@ -212,7 +212,7 @@ def test_files_are_read_in_large_batches_and_a_pipe_as_its_lines_arrive(tmp_path
     assert len(next(batches)) == 200  # before the stream is waited for
     for text in (["one"], ["two", "three"]):
         os.write(writer, "".join(f"{line}\n" for line in text).encode())
-        assert [line for *_, line in next(batches)] == text
+        assert [item.value for _, item in next(batches)] == text
     os.close(writer)
     assert list(batches) == []
     os.close(reader)

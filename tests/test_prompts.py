@@ -255,9 +255,9 @@ def test_the_command_prints_answers_and_their_scores_beside_the_controls(masked,
     ],
 )
 def test_what_is_refused(masked, files, capsys, line, more, said):
-    (files / "x.jsonl").write_text(line + "\n")
+    (files / "x.txt").write_text(line + "\n")
     (files / "train.jsonl").write_text('{"text": "Ada"}\n')
-    words = ["prompt", str(files / "x.jsonl"), "--model", masked["prefix"], "--template", str(files / "own.json")]
+    words = ["prompt", str(files / "x.txt"), "--model", masked["prefix"], "--template", str(files / "own.json")]
     assert main([*words, *(word.replace("{train}", str(files / "train.jsonl")) for word in more)]) == 1
     assert said in capsys.readouterr().err
 

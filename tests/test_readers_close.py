@@ -4,6 +4,7 @@ Random files are read by ours and by an independent reader: csv, pandas, json, o
 """
 
 import csv
+import gzip
 import io
 import json
 from collections import Counter, defaultdict
@@ -15,11 +16,18 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from boustro import Classifier
+from boustro.apps.batch.rows import read_rows as rows_of_files
+from boustro.apps.label.texts import read_whole
+from boustro.generation.command import _records as prompts_of
+from boustro.generation.prompts.command import _records as records_to_prompt
 from boustro.tasks.data import annotations, dialect, load_data, records
+from boustro.tasks.data.guess import guess_task
 from boustro.tasks.data.offsets import TRIMMED
 from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.data.schemes import gold_entities
 from boustro.tasks.data.units import CODECS, CONVERTED, UNCLEAR
+from boustro.tasks.embed.data import read_rows, read_vectors
+from boustro.text.documents import read_documents, read_items, read_values
 from boustro.text.words import split_text
 from test_annotations import choice, record, region, span, task
 
@@ -119,6 +127,57 @@ def test_records_of_texts(name, rows, escaped, folder):
     content = path.read_text("utf-8")
     values = json.loads(content) if name == "list.json" else [json.loads(x) for x in content.splitlines() if x]
     read_both(path, [[value["text"], str(value["label"])] for value in values])
+
+
+def written(rows, form):
+    """Records as JSON lines, as an array on one line, or as one or as objects over several."""
+    if form == "lines":
+        return "\n".join(map(json.dumps, rows)) + "\n"
+    if form == "objects":
+        return "\n".join(json.dumps(row, indent=2) for row in rows)
+    return json.dumps(rows, indent=None if form == "compact" else 2)
+
+
+def items_of(path):
+    return [item.value["text"] for item in read_items(str(path)) if item]
+
+
+EVERY_READER = {
+    "predict": lambda path: [row.value["text"] for row in rows_of_files([str(path)]) if row],
+    "embed": lambda path: [*read_rows(path)],
+    "embed, training": lambda path: [pair.texts[0] for pair in read_vectors(path)],
+    "generate": lambda path: [
+        dict(record)["text"] for batch in prompts_of(str(path), ("text",)) for _, record in batch
+    ],
+    "prompt": lambda path: [record["text"] for batch in records_to_prompt(str(path)) for _, record in batch],
+    "score": lambda path: [record["text"] for _, record in read_values(path)],
+    "corpora": lambda path: [*read_documents([str(path)])],
+    "label": lambda path: [text.text for text in read_whole(path, "auto")],
+    "everything else": items_of,
+}
+
+
+@pytest.mark.parametrize("reader", EVERY_READER)
+@given(
+    rows=st.lists(st.tuples(broken.filter(words_of), labels), min_size=1, max_size=4),
+    form=st.sampled_from(["lines", "compact", "indented", "objects"]),
+    name=st.sampled_from(["a.json", "a.jsonl", "a.txt", "a", "a.JSON.gz"]),
+)
+def test_json_is_read_as_what_it_is_by_every_command(reader, rows, form, name, folder):
+    content = written([{"text": text, "label": label} for text, label in rows], form).encode()
+    path = folder / name
+    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    assert EVERY_READER[reader](path) == [text for text, _ in rows]
+    assert guess_task(path) == "classify"
+    found, _ = Classifier.read_counted(path, DataOptions())
+    assert [text.label for text in found] == [label.strip() for _, label in rows]
+
+
+@given(text=st.sampled_from(["[\nAda left.", "{\n x", "[1] Ada", '["a"', '[{"a": 1}]', '{"body": "x"}', "{}\n{", "[]"]))
+def test_text_that_only_looks_like_json_is_text(text, folder):
+    path = folder / "looks.txt"
+    path.write_text(text)
+    assert [item.value for item in read_items(str(path)) if item and item.is_line] == text.split("\n")
 
 
 # Columns

@@ -158,15 +158,15 @@ def test_an_empty_file_of_rows_has_no_document(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.json", '[{"text": "one"},\n{"text": ]', r"a\.json:2: not JSON"),
+        ("a.json", '[{"text": "one"},\n{"text": ]', r"a\.json:2: not a JSON list"),
         ("a.json", '{"text": "one"}\n{"text": \n', r"a\.json:2: not a JSON object"),
         (
             "a.json",
             '[{"text": "one"}, {"body": "two"}]',
-            r"a\.json: item 2: no text under the key 'text' .found: body.",
+            r"a\.json:1, item 2: no text under the key 'text' .found: body.",
         ),
         ("a.json", '{"rows": [{"text": "one"}]}', r"a\.json:1: no text under the key 'text' .found: rows."),
-        ("a.json", '["one"]', r"a\.json: item 1: no text under the key 'text' .found: str."),
+        ("a.json", '["one"]', r"a\.json:1, item 1: no text under the key 'text' .found: str."),
         ("a.csv", "id,text\n1,one,two\n", r"a\.csv:2: 3 cells, but the header has 2; put a text .* into quotes"),
         ("a.csv", "id,text\n1\n", r"a\.csv:2: 1 cells, but the header has 2"),
         ("a.csv", 'id,text\n1,"one\n', r"a\.csv:2: unexpected end of data"),

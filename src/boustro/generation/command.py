@@ -14,7 +14,7 @@ from boustro.generation.options import DEFAULT_LM, GenerationConfig, LMOptions, 
 from boustro.options import OptionError, Positional, check_options
 from boustro.output import as_json, keeping, only_errors, print_notices
 from boustro.progress import Progress
-from boustro.text.documents import check_input, count_lines, read_batches
+from boustro.text.documents import KEYS, Item, check_input, count_items, read_batches
 from boustro.text.patterns import text_of
 from boustro.text.places import LM, TextFile
 from boustro.text.rows import parse_record
@@ -108,7 +108,7 @@ def _run(
     check_input(file)
     with (
         only_errors(quiet),
-        Progress(what, "texts", total=None if quiet else count_lines(file)) as bar,
+        Progress(what, "texts", total=None if quiet else count_items(file)) as bar,
         keeping(lambda: f"{bar.done:,} texts are printed"),
     ):
         writer, number = open_writer(), 0
@@ -127,13 +127,16 @@ def _run(
 
 def _records(file: str, keys: tuple[str, ...]) -> Iterator[list[tuple[str, dict[str, Any]]]]:
     """(place, record) of the lines as they arrive; a line without an object is a prompt, if that is all."""
-    for batch in read_batches([file], LINES):
-        yield [(place, _record(line, place, keys)) for _, place, line in batch]
+    for batch in read_batches([file], LINES, (*KEYS, *keys)):
+        yield [(item.place, _record(item, keys)) for _, item in batch]
 
 
-def _record(line: str, place: str, keys: tuple[str, ...]) -> dict[str, Any]:
-    if not line.lstrip().startswith("{"):
-        if len(keys) == 1:
-            return {keys[0]: line}
-        raise ValueError(f'{place}: expected a JSON object such as {{"prompt": "The ferry", "text": " leaves."}}')
-    return parse_record(line, place)
+def _record(item: Item, keys: tuple[str, ...]) -> dict[str, Any]:
+    value = item.value
+    if item.is_line and value.lstrip().startswith("{"):
+        return parse_record(value, item.place)
+    if isinstance(value, str) and len(keys) == 1:
+        return {keys[0]: value}
+    if not isinstance(value, dict):
+        raise ValueError(f'{item.place}: expected a JSON object such as {{"prompt": "The ferry", "text": " leaves."}}')
+    return value

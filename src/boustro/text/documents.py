@@ -16,8 +16,9 @@ import select
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import IO, Any, Literal, TypeVar
+from typing import IO, Any, Literal, NamedTuple, TypeVar
 
 from boustro.text.kinds import START, kind_of_file, refuse_kind
 from boustro.text.places import is_dataset, missing
@@ -26,21 +27,28 @@ from boustro.text.rows import (
     DELIMITERS,
     JSON,
     JSON_LINES,
+    TABLES,
     Row,
     column_rows,
+    file_ending,
     first_line,
     hold_records,
+    is_whole,
     json_rows,
-    line_rows,
+    parse_record,
     saved_rows,
+    sniffed_rows,
     table_rows,
 )
 
-Item = TypeVar("Item")
+T = TypeVar("T")
 Split = Literal["blank-line", "line", "file"]
 STANDARD_INPUT = Path("-")
 BYTE_ORDER_MARK = "\ufeff"
 BLOCK = 1 << 16  # bytes read at once
+KEYS = ("text", "sentence", "words", "tokens", "sentence1", "text1", "premise", "question", "question1")
+"""Of an object whose text a command may read, whatever the file is named."""
+END: Any = object()
 
 
 def _open_zstd(path: Path, mode: str) -> IO[bytes]:
@@ -88,7 +96,7 @@ def is_stream(corpus: str) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def chunk_by_size(items: Iterable[Item], size: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
+def chunk_by_size(items: Iterable[T], size: Callable[[T], int], most: int) -> Iterator[list[T]]:
     """Consecutive items until their sizes add up to `most`; one chunk is in memory at a time."""
     chunk, total = [], 0
     for item in items:
@@ -108,15 +116,6 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     Raises `ValueError`, with `file:line`, for bytes that are not UTF-8 and for a damaged compressed file.
     """
     return (line for line in read_arriving(path) if line is not None)
-
-
-def count_lines(path: str | Path) -> int | None:
-    """How many lines a file has, for a progress report; `None` for a stream, and for what cannot be read to its end."""
-    if str(path) == "-" or is_stream(str(path)):
-        return None
-    with contextlib.suppress(ValueError, OSError):
-        return sum(item is not None for item in read_raw(Path(path)))
-    return None
 
 
 def read_arriving(path: Path) -> Iterator[tuple[int, str] | None]:
@@ -157,17 +156,97 @@ def _name(path: Path) -> str:
     return "standard input" if path == STANDARD_INPUT else str(path)
 
 
-def read_batches(files: Sequence[str], most: int = 256) -> Iterator[list[tuple[str, str, str]]]:
-    """(file, file:line, line) of all files, `most` at a time, fewer where the next line has not come yet."""
-    batch: list[tuple[str, str, str]] = []
+class Item(NamedTuple):
+    """What stands in a file, one of many: a line of text, or a value of JSON or of a table.
+
+    Attributes:
+        place: file:line, or the number of the row.
+        value: The line, or the value; None where there is a `problem`.
+        is_line: Whether it is a line of text.
+        problem: Why it cannot be read, with the place.
+    """
+
+    place: str
+    value: Any
+    is_line: bool = False
+    problem: str = ""
+
+
+def read_items(
+    file: str, form: Literal["text", "json", "columns"] | None = None, keys: Sequence[str] = KEYS
+) -> Iterator[Item | None]:
+    """What a file holds, in order, and `None` whenever the next has not arrived yet: what all commands read texts by.
+
+    Lines of text, blank ones too, unless the name or the first line says JSON (lines, or an array or objects over
+    several lines) or the first bytes say parquet or Arrow. A line that cannot be read is an item with a `problem`.
+
+    Args:
+        file: A file, compressed or not, or - for standard input.
+        form: What it holds; by default it is looked at.
+        keys: What an object has that says that a file of any name is JSON.
+
+    Raises `ValueError` for a file that cannot be read on, such as a damaged archive or array.
+    """
+    path, shown = Path(file), Path(_name(Path(file)))
+    if form == "columns" or (form is None and (file_ending(path) in TABLES or kind_of_file(path) in COLUMNS)):
+        yield from (Item(*row) for row in column_rows(path))
+        return
+    arriving: Iterator[tuple[int, bytes] | None] = read_raw(path)
+    begun, first = [], ""
+    while not first and (item := next(arriving, END)) is not END:
+        begun.append(item)
+        if item is None:
+            yield None
+        else:
+            first = item[1].decode(errors="replace").lstrip(BYTE_ORDER_MARK).strip()
+    arriving = chain(begun, arriving)
+    named = form == "json" or (form is None and file_ending(path) in (*JSON_LINES, JSON))
+    if form != "text" and is_whole(path, first):
+        begun = [item for item in arriving if item is not None]
+        lines = ((number, decode_line(path, number, raw)) for number, raw in begun)
+        if rows := json_rows(shown, lines) if named and first[:1] == "[" else sniffed_rows(shown, lines, keys, named):
+            yield from (Item(*row) for row in rows)
+            return
+        arriving = iter(begun)
+    is_line = not named and (form == "text" or not hold_records(first, keys))
+    for item in arriving:
+        if item is None:
+            yield None
+            continue
+        place = f"{shown}:{item[0]}"
+        try:
+            line = decode_line(path, *item)
+            if is_line or line.strip():
+                yield Item(place, line if is_line else parse_record(line, place), is_line)
+        except ValueError as error:
+            yield Item(place, None, is_line, str(error))
+
+
+def count_items(file: str) -> int | None:
+    """How many there are, for a progress report; `None` for a stream, and for what cannot be read to its end."""
+    if file == "-" or is_stream(file):
+        return None
+    with contextlib.suppress(ValueError, OSError):
+        return sum(item is not None for item in read_items(file))
+    return None
+
+
+def read_batches(files: Sequence[str], most: int = 256, keys: Sequence[str] = KEYS) -> Iterator[list[tuple[str, Item]]]:
+    """(file, item) of all files, `most` at a time, fewer where the next item has not come yet.
+
+    Raises `ValueError` for the first item that cannot be read.
+    """
+    batch: list[tuple[str, Item]] = []
     for file in files:
         if batch and is_stream(file):  # opening it may take long
             yield batch
             batch = []
-        for line in read_arriving(Path(file)):
-            if line is not None:
-                batch.append((file, f"{'standard input' if file == '-' else file}:{line[0]}", line[1]))
-            if batch and (line is None or len(batch) == most):
+        for item in read_items(file, keys=keys):
+            if item is not None:
+                if item.problem:
+                    raise ValueError(item.problem)
+                batch.append((file, item))
+            if batch and (item is None or len(batch) == most):
                 yield batch
                 batch = []
     if batch:
@@ -212,19 +291,22 @@ def open_binary(path: Path) -> IO[bytes]:
 
 
 def _read_file(path: Path, text_key: str, split: Split) -> Iterator[str]:
-    ending = ([s for s in path.suffixes if s not in OPENERS] or [""])[-1].lower()
+    ending = file_ending(path)
     if kind_of_file(path) in COLUMNS:
         return _texts(column_rows(path, text_key), text_key)
     numbered = read_lines(path)
-    if ending in JSON_LINES:
-        return _texts(line_rows(path, numbered), text_key)
-    if ending == JSON:
-        return _texts(json_rows(path, numbered), text_key)
     if ending in DELIMITERS:
         return _texts(table_rows(path, numbered, text_key, DELIMITERS[ending]), text_key)
+    if ending in (*JSON_LINES, JSON):
+        return _texts(json_rows(path, numbered), text_key)
     first, numbered = first_line(numbered)
-    if hold_records(first, text_key):
-        return _texts(line_rows(path, numbered), text_key)
+    if hold_records(first, (text_key,)):
+        return _texts(json_rows(path, numbered), text_key)
+    if is_whole(path, first):
+        kept = list(numbered)
+        if rows := sniffed_rows(path, kept, (text_key,)):
+            return _texts(rows, text_key)
+        numbered = iter(kept)
     return _split(numbered, split)
 
 
@@ -247,8 +329,8 @@ def _document(lines: list[str]) -> Iterator[str]:
 
 
 def read_values(path: Path) -> Iterator[tuple[str, Any]]:
-    """(file:line, value) of the lines of a JSON-lines file that are not blank. Raises as `parse_record`."""
-    return line_rows(path, read_lines(path))
+    """(file:line, value) of a file of JSON, see `json_rows`."""
+    return json_rows(path, read_lines(path))
 
 
 def _texts(rows: Iterable[Row], text_key: str) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Rows of a corpus that is not plain text, in the formats of the field: a text, and perhaps more, in each.
 
     c4.jsonl.zst, c4.json.gz    JSON lines: {"text": "Ada left."} in every line
-    texts.json                  an array of such objects, or one, over any number of lines
+    texts.json                  an array of such objects, or one, over any number of lines; under any name
     texts.csv, texts.tsv.gz     a header with a column `text`; a CSV file may be written with ; or tabs too
     train-00000.parquet         a column `text`; Arrow and Feather files too, with any name
     wiki/                       a folder that `save_to_disk` of datasets wrote
@@ -13,7 +13,7 @@ import csv
 import json
 import re
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,13 @@ Row = tuple[str, Any]
 """Where it is, such as file:line, and what it holds."""
 JSON_LINES, JSON = (".jsonl", ".ndjson"), ".json"
 DELIMITERS = {".csv": ",;\t|", ".tsv": "\t"}
+TABLES = (".parquet", ".arrow", ".feather")
 COLUMNS = ("a parquet file", "an Arrow file", "a Feather file")  # of `kinds`
 BATCH_ROWS = 1000
+PACKED = (".gz", ".bz2", ".xz", ".zst")
+OPENS = re.compile(r'[\[{]\s*[{"]')
+"""How JSON begins that is more than one line: not `[1] Ada left.`"""
+SPACE, END = re.compile(r"\s*"), (re.compile(r"\Z"), re.compile(r"\]\s*\Z"))
 DECLARED = re.compile(r'"?sep=(.?)"?', re.IGNORECASE)
 """Excel's first line of a table, which says what separates the cells."""
 
@@ -37,33 +42,104 @@ def parse_record(line: str, where: str) -> Any:
         raise ValueError(f"{where}: not a JSON object ({error})") from None
 
 
-def line_rows(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[Row]:
-    """Of numbered lines of JSON, without blank ones. Raises as `parse_record`."""
-    named = ((f"{path}:{number}", line) for number, line in lines if line.strip())
-    return ((place, parse_record(line, place)) for place, line in named)
+def json_rows(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[Row]:
+    """Of JSON in any of its forms: a value a line, or an array or objects over any number of lines.
+
+    An array on one line is one of rows where it holds objects alone, or where the name ends in .json; elsewhere it is a
+    row, such as a list of words. Raises `ValueError` with file:line for what is no JSON.
+    """
+    return ((place, value) for _, place, value in _numbered(path, lines))
 
 
-def json_rows(path: Path, lines: Iterator[tuple[int, str]]) -> Iterator[Row]:
-    """Of a JSON file: lines of objects, an array of them, or one."""
-    first, lines = first_line(lines)
-    if isinstance(_value(first), dict):
-        return line_rows(path, lines)
-    text = "\n".join(line for _, line in lines)
-    if not text.strip():
-        return iter(())
+def records_of(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, Any]]:
+    """(line number, value) of the same."""
+    return ((number, value) for number, _, value in _numbered(path, lines))
+
+
+def _numbered(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str, Any]]:
+    first, lines = first_line(iter(lines))
+    if first[:1] == "[" and is_whole(path, first):
+        yield from _items("\n".join(line for _, line in lines), path, first=1)
+        return
+    if first[:1] == "{" and is_whole(path, first):
+        lines = list(lines)
+        try:
+            found = list(_items("\n".join(line for _, line in lines), path, first=0))
+        except ValueError:  # lines, of which the first is broken
+            found = []
+        yield from found
+        lines = [] if found else lines
+    for number, line in lines:
+        if line.strip():
+            yield number, f"{path}:{number}", parse_record(line, f"{path}:{number}")
+
+
+def is_whole(path: Path, first: str) -> bool:
+    """Whether JSON goes on after its first line, or is an array of rows there: it is read as a whole, not by lines."""
+    value, named = _value(first), file_ending(path) == JSON
+    if first[:1] == "[":
+        objects = isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
+        return named or objects or first == "[" or (value is None and bool(OPENS.match(first)))
+    return value is None and (named or first == "{")
+
+
+def begins_rows(first: str) -> bool:
+    """Whether the first line of a file of labelled data begins JSON: an object, an array of objects, or either over
+    several lines."""
+    return isinstance(_value(first), dict) or is_whole(Path(), first)
+
+
+def sniffed_rows(
+    path: Path, lines: Iterable[tuple[int, str]], keys: Iterable[str], named: bool = False
+) -> Iterator[Row] | None:
+    """Of JSON over several lines; None where it is none, and, unless it is `named` so, none with one of `keys`."""
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        line = f":{error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
-        raise ValueError(f"{path}{line}: not JSON ({error})") from None
-    items = enumerate(found, 1) if isinstance(found, list) else [(1, found)]
-    return ((f"{path}: item {number}", item) for number, item in items)
+        found = list(json_rows(path, lines))
+    except ValueError:
+        return None
+    return iter(found) if named or (found and has_key(found[0][1], keys)) else None
 
 
-def hold_records(line: str, text_key: str) -> bool:
-    """Whether the first line of a text file is an object with a text, so that the file holds JSON lines."""
-    found = _value(line) if line.startswith("{") else None
-    return isinstance(found, dict) and isinstance(found.get(text_key), str)
+def file_ending(path: Path) -> str:
+    """The ending of a file's name in lower case, without those of compression: `"a.JSON.gz"` → `".json"`"""
+    return ([s.lower() for s in path.suffixes if s.lower() not in PACKED] or [""])[-1]
+
+
+def _items(text: str, path: Path, first: int) -> Iterator[tuple[int, str, Any]]:
+    """(line, place, value) of an array, with `first` 1, or of values that follow each other, with 0."""
+    decoder, position, counted, line = json.JSONDecoder(), text.find("[") + 1 if first else 0, 0, 1
+    for number in count(1):
+        position = _past_space(text, position)
+        line, counted = line + text.count("\n", counted, position), position
+        if END[first].match(text, position):
+            return
+        try:
+            value, position = decoder.raw_decode(text, position)
+        except (ValueError, RecursionError) as error:
+            found = error.lineno if isinstance(error, json.JSONDecodeError) else line
+            raise ValueError(f"{path}:{found}: not a JSON list of records ({error})") from None
+        yield line, f"{path}:{line}, item {number}" if first else f"{path}:{line}", value
+        position = _past_space(text, position)
+        if first and text[position : position + 1] == ",":
+            position += 1
+        elif first and text[position : position + 1] != "]":
+            found = text.count("\n", 0, position) + 1
+            raise ValueError(f"{path}:{found}: not a JSON list of records (expected a comma or ])")
+
+
+def _past_space(text: str, position: int) -> int:
+    found = SPACE.match(text, position)
+    return found.end() if found else position
+
+
+def hold_records(line: str, keys: Iterable[str]) -> bool:
+    """Whether the first line of a text file is an object with one of these keys, so that the file holds JSON lines."""
+    return line.startswith("{") and has_key(_value(line), keys)
+
+
+def has_key(value: Any, keys: Iterable[str]) -> bool:
+    """Whether this is an object with a text, or a list of words, under one of these keys."""
+    return isinstance(value, dict) and any(isinstance(value.get(key), (str, list)) for key in keys)
 
 
 def first_line(lines: Iterator[tuple[int, str]]) -> tuple[str, Iterator[tuple[int, str]]]:
@@ -118,40 +194,40 @@ def table_rows(path: Path, lines: Iterator[tuple[int, str]], text_key: str, deli
         ) from error
 
 
-def column_rows(path: Path, text_key: str) -> Iterator[Row]:
-    """Of a parquet, Arrow or Feather file; a row has the text alone, or where that is absent all columns, empty."""
+def column_rows(path: Path, text_key: str | None = None) -> Iterator[Row]:
+    """Of a parquet, Arrow or Feather file; a row has the text alone, or where that is absent all columns, empty.
+
+    Without `text_key` it has all its columns.
+    """
     import pyarrow  # of datasets
 
     number = 0
     try:
         names, batches = _columns(path, text_key)
-        if text_key not in names:
+        if text_key is not None and text_key not in names:
             yield str(path), dict.fromkeys(names)
             return
-        for values in batches:
-            for value in values:
+        for batch in batches:
+            for value in batch.to_pylist():
                 number += 1
-                yield f"{path}: row {number}", {text_key: value}
+                yield f"{path}: row {number}", value
     except (OSError, pyarrow.ArrowException) as error:
         raise ValueError(f"{path}: the file is damaged after row {number}: {reason(error)}") from error
 
 
-def _columns(path: Path, text_key: str) -> tuple[list[str], Iterator[list[Any]]]:
-    """The names of the columns, and batches of values of one of them."""
+def _columns(path: Path, text_key: str | None) -> tuple[list[str], Iterator[Any]]:
+    """The names of the columns, and batches of all of them or of one."""
     from pyarrow import ipc, memory_map, parquet
 
     with path.open("rb") as file:
         start = file.read(4)
     if start == b"PAR1":
         table = parquet.ParquetFile(path)
-        found = table.iter_batches(BATCH_ROWS, columns=[text_key])
-        return table.schema_arrow.names, (batch.column(text_key).to_pylist() for batch in found)
-    if start == b"ARRO":
-        opened = ipc.open_file(memory_map(str(path)))
-        numbers = range(opened.num_record_batches)
-        return opened.schema.names, (opened.get_batch(n).column(text_key).to_pylist() for n in numbers)
-    stream = ipc.open_stream(memory_map(str(path)))
-    return stream.schema.names, (batch.column(text_key).to_pylist() for batch in stream)
+        chosen = None if text_key is None else [text_key]
+        return table.schema_arrow.names, table.iter_batches(BATCH_ROWS, columns=chosen)
+    opened: Any = ipc.open_file(memory_map(str(path))) if start == b"ARRO" else ipc.open_stream(memory_map(str(path)))
+    batches = map(opened.get_batch, range(opened.num_record_batches)) if start == b"ARRO" else opened
+    return opened.schema.names, batches if text_key is None else (batch.select([text_key]) for batch in batches)
 
 
 def saved_rows(folder: Path) -> Iterator[Row] | None:

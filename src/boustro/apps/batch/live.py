@@ -5,6 +5,7 @@ Every event is written as soon as it is known, and the text is one, lines and al
 
 import codecs
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from boustro.apps.batch.labeller import Labeller, Opened, Shown
 from boustro.apps.live.events import DELAY
 from boustro.options import OptionError
 from boustro.output import RunOptions, as_json, only_errors
-from boustro.text.documents import check_input, open_binary
+from boustro.text.documents import check_input, is_stream, open_binary, read_items
 
 MOST_BYTES = 1 << 16
 __all__ = ["DELAY", "predict_live"]
@@ -24,6 +25,8 @@ def predict_live(opened: Opened, file: str, delay: int, run: RunOptions) -> None
     from boustro.tasks.tagger import Tagger
 
     check_input(file)
+    if any(item and not item.is_line for item in islice(read_items(file), 1) if file != "-" and not is_stream(file)):
+        raise OptionError(f"--live reads one text, and {file} holds rows of data; leave it out to answer each row")
     with only_errors(run.quiet):
         model: Any = Labeller(opened, Shown("jsonl")).model
         if not isinstance(model, Tagger):

@@ -1,7 +1,7 @@
 """Rows of files, one by one: what `predict` and `batch` answer. A file of any size is read in constant memory.
 
     notes.txt                   a line is a row, as the task reads it
-    notes.jsonl                 {"id": 7, "text": "Ada left."}   the fields are repeated in the answer
+    notes.jsonl, notes.json     {"id": 7, "text": "Ada left."}   the fields are repeated in the answer
     notes.conll, notes.conllu   a sentence of words is a row (taggers)
     notes.parquet, notes.arrow  a row of the table, as a line of JSON lines
     corpus.data.xml             where that is asked for: a sentence with words whose sense is asked for, as JSON lines
@@ -15,12 +15,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from boustro.apps.batch.tables import read_table
 from boustro.tasks.contract import Contract
 from boustro.tasks.data.conll import COMMENT, DOCUMENT_START, NEW_DOCUMENT
 from boustro.tasks.sense.xml import corpus_records
-from boustro.text.documents import OPENERS, decode_line, is_stream, read_raw
-from boustro.text.rows import parse_record
+from boustro.text.documents import Item, decode_line, is_stream, read_items, read_raw
+from boustro.text.rows import file_ending
 from boustro.types import Sentence
 
 Form = Literal["text", "jsonl", "conll", "conllu", "parquet", "arrow", "xml"]
@@ -32,6 +31,10 @@ FORMS: dict[str, Form] = {
     **dict.fromkeys((".arrow", ".feather"), "arrow"),
 }
 """By the ending of a file; a file with another is text."""
+WORDS: dict[str, Form] = {ending: form for ending, form in FORMS.items() if form in ("conll", "conllu")}
+"""The files that are not read by `read_items`."""
+ITEMS: Any = {"text": "text", "jsonl": "json", "parquet": "columns", "arrow": "columns"}
+"""What `read_items` calls these forms."""
 
 
 class Row(NamedTuple):
@@ -78,10 +81,13 @@ def refuse_half_characters(value: Any, place: str) -> None:
         raise ValueError(f"{place}: half a character ({error.reason})") from None
 
 
-def form_of(file: str | Path) -> Form:
-    """`"a.jsonl.gz"` → `"jsonl"`"""
-    endings = [suffix.lower() for suffix in Path(file).suffixes if suffix not in OPENERS]
-    return FORMS.get(endings[-1], "text") if endings else "text"
+def form_of(file: str | Path) -> Form | None:
+    """`"a.conll.gz"` → `"conll"`; None for what the file itself says, see `read_items`."""
+    return WORDS.get(file_ending(Path(file)))
+
+
+def _read_as(item: Item) -> tuple[Form, str]:
+    return "text" if item.is_line else "jsonl", item.problem
 
 
 def read_rows(files: Iterable[str], form: Form | None = None) -> Iterator[Row | None]:
@@ -97,15 +103,13 @@ def read_rows(files: Iterable[str], form: Form | None = None) -> Iterator[Row | 
         if is_stream(file):  # opening it may take long
             yield None
         own = form or form_of(file)
-        if own in ("parquet", "arrow"):
-            rows = read_table(Path(file), own)
-            yield from (Row(file, f"{file}: row {n}", value, own) for n, value in enumerate(rows, start=1))
-        elif own in ("conll", "conllu"):
+        if own in ("conll", "conllu"):
             yield from _sentences(file, own)
         elif own == "xml":
             yield from (Row(file, str(value.pop("where")), value, own) for value in corpus_records(Path(file)))
         else:
-            yield from _lines(file, own)
+            items = read_items(file, None if own is None else ITEMS[own])
+            yield from (item and Row(file, item.place, item.value, *_read_as(item)) for item in items)
 
 
 def in_batches(rows: Iterable[Row | None], most: int) -> Iterator[list[Row]]:
@@ -124,23 +128,6 @@ def in_batches(rows: Iterable[Row | None], most: int) -> Iterator[list[Row]]:
 
 def _has_document(row: Row) -> bool:
     return isinstance(row.value, Sentence) and bool(row.value.document)
-
-
-def _lines(file: str, form: Form) -> Iterator[Row | None]:
-    for item in read_raw(Path(file)):
-        if item is None:
-            yield None
-            continue
-        number, raw = item
-        place = f"{'standard input' if file == '-' else file}:{number}"
-        try:
-            line = decode_line(Path(file), number, raw)
-            if form == "text":
-                yield Row(file, place, line, form)
-            elif line.strip():
-                yield Row(file, place, parse_record(line, place), form)
-        except ValueError as error:
-            yield Row(file, place, None, form, str(error))
 
 
 def _sentences(file: str, form: Form) -> Iterator[Row | None]:

@@ -1,8 +1,4 @@
-"""Parquet and Arrow files, read row by row and written from JSON lines, in constant memory.
-
-Arrow files may have either form: that of a file (Feather) or that of a stream, which `datasets` writes. pyarrow comes
-with `datasets`.
-"""
+"""Parquet and Arrow files, written from JSON lines in constant memory. pyarrow comes with `datasets`."""
 
 import json
 from collections.abc import Iterator
@@ -14,17 +10,6 @@ from boustro.errors import reason
 
 ROWS = 1024
 Table = Literal["parquet", "arrow"]
-
-
-def read_table(path: Path, form: Table) -> Iterator[dict[str, Any]]:
-    """The rows as dicts; `ValueError` with the path for a file that is no such table."""
-    import pyarrow as pa
-
-    try:
-        for batch in (_parquet if form == "parquet" else _arrow)(path):
-            yield from batch.to_pylist()
-    except pa.ArrowException as error:
-        raise ValueError(f"{path}: not a table of {form.capitalize()} ({reason(error)})") from None
 
 
 def write_table(lines: Path, target: Path, form: Table) -> int:
@@ -59,23 +44,3 @@ def _records(lines: Path) -> Iterator[list[dict[str, Any]]]:
     with lines.open(encoding="utf-8") as file:
         while some := list(islice(file, ROWS)):
             yield [json.loads(line) for line in some]
-
-
-def _parquet(path: Path) -> Iterator[Any]:
-    from pyarrow import parquet
-
-    with parquet.ParquetFile(path) as file:
-        yield from file.iter_batches(ROWS)
-
-
-def _arrow(path: Path) -> Iterator[Any]:
-    import pyarrow as pa
-
-    with pa.memory_map(str(path)) as source:
-        try:
-            file = pa.ipc.open_file(source)
-        except pa.ArrowInvalid:
-            yield from pa.ipc.open_stream(source)
-            return
-        for number in range(file.num_record_batches):
-            yield file.get_batch(number)

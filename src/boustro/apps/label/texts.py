@@ -25,13 +25,13 @@ from boustro.output import print_notices
 from boustro.store import fingerprint
 from boustro.tasks.data import load_data, sniff
 from boustro.tasks.data.conllu import read_conllu
-from boustro.tasks.data.jsonl import records_of
 from boustro.tasks.data.reading import DataOptions, missing_file
 from boustro.tasks.data.records import SPAN_KEYS, TAG_KEYS, TEXT_KEY, UNLABELLED, WORD_KEYS
 from boustro.tasks.data.schemes import WHOLE_WORDS, gold_entities
 from boustro.tasks.data.spellings import ALL_LETTERS, respell
 from boustro.tasks.data.texts import TEXT_KEYS, read_texts, suits_labels, whole_text
 from boustro.text.documents import OPENERS, read_lines
+from boustro.text.rows import begins_rows, records_of
 from boustro.text.scripts import join_words
 from boustro.text.words import split_text
 from boustro.types import Entity, Sentence
@@ -142,7 +142,7 @@ def _form(path: Path, lines: Sequence[tuple[int, str]]) -> str:
     if named != "auto":
         return named
     full = [line for _, line in lines[:LOOKED_AT] if line.strip() and not line.startswith(("-DOCSTART-", "#"))]
-    if full and full[0].startswith("{"):
+    if full and (full[0].startswith("{") or begins_rows(full[0].strip())):
         return "jsonl"
     rows = [line.split("\t") if "\t" in line else line.split() for line in full]
     columns = {len(row) for row in rows}

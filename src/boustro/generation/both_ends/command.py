@@ -15,7 +15,7 @@ from boustro.generation.options import DEFAULT_LM, InfillOptions, LMOptions
 from boustro.options import Positional
 from boustro.output import as_json, keeping, only_errors, print_notices
 from boustro.progress import Progress
-from boustro.text.documents import read_batches
+from boustro.text.documents import Item, read_batches
 from boustro.text.places import LM
 
 if TYPE_CHECKING:
@@ -67,10 +67,17 @@ def _batches(text: str) -> Iterator[list[tuple[str, str]]]:
     if text == "-" or _exists(text):
         if Path(text).is_dir():
             raise ValueError(f"{text} is a folder; name a text file in it")
-        return ([(line, place) for _, place, line in batch] for batch in read_batches([text], LINES))
+        return ([(_text(item), item.place) for _, item in batch] for batch in read_batches([text], LINES))
     if "___" not in text and "\n" not in text and Path(text).suffix:
         raise FileNotFoundError(f"{text}: no such file, and as a text it has no gap; mark each gap with ___")
     return iter([[(text, "the text")]])
+
+
+def _text(item: Item) -> str:
+    value = item.value.get("text") if isinstance(item.value, dict) else item.value
+    if not isinstance(value, str):
+        raise ValueError(f"{item.place}: no text under 'text'")
+    return value
 
 
 def _exists(text: str) -> bool:

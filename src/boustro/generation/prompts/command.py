@@ -13,7 +13,7 @@ from boustro.generation.prompts.template import Template, open_template, templat
 from boustro.options import Count, Positional, check_options
 from boustro.output import as_json, check_output, keeping, only_errors, print_notices
 from boustro.progress import Progress
-from boustro.text.documents import check_input, count_lines, read_batches, read_values
+from boustro.text.documents import Item, check_input, count_items, read_batches, read_values
 from boustro.text.places import LM, TextFile, TextPath
 from boustro.text.rows import parse_record
 
@@ -62,7 +62,7 @@ def prompt(
     alone = json is not None and str(json) == "-"
     with (
         only_errors(run.quiet),
-        Progress("labelling", "texts", total=None if run.quiet else count_lines(file)) as bar,
+        Progress("labelling", "texts", total=None if run.quiet else count_items(file)) as bar,
         keeping(lambda: "" if alone else f"{bar.done:,} texts are answered and printed"),
     ):
         how: dict[str, Any] = {"score": score, "calibrate": calibrate, "prompt_pieces": prompt_pieces}
@@ -100,8 +100,12 @@ def _gold(record: Any, template: Template, label_key: str, place: str) -> str | 
 def _records(file: str) -> Iterator[Sequence[tuple[str, dict[str, Any]]]]:
     """(place, record) of the lines as they arrive; a line that is no object is a text."""
     for batch in read_batches([file], LINES):
-        yield [(place, _record(line, place)) for _, place, line in batch if line.strip()]
+        yield [(item.place, _record(item)) for _, item in batch if not item.is_line or item.value.strip()]
 
 
-def _record(line: str, place: str) -> dict[str, Any]:
-    return parse_record(line, place) if line.lstrip().startswith("{") else {"text": line}
+def _record(item: Item) -> dict[str, Any]:
+    if item.is_line:
+        return parse_record(item.value, item.place) if item.value.lstrip().startswith("{") else {"text": item.value}
+    if not isinstance(item.value, (str, dict)):
+        raise ValueError(f"{item.place}: expected a text, or a JSON object with the keys of the template")
+    return {"text": item.value} if isinstance(item.value, str) else item.value

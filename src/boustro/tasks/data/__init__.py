@@ -7,9 +7,7 @@
 Each format has a reader in its own file, which returns `RawData`; `reading.label` converts the tags to BIO.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -18,7 +16,6 @@ from boustro.given import as_list
 from boustro.tasks.data.conll import read_columns
 from boustro.tasks.data.conllu import read_conllu
 from boustro.tasks.data.dialect import maybe_texts
-from boustro.tasks.data.jsonl import read_jsonl
 from boustro.tasks.data.reading import (
     DEFAULT_OPTIONS,
     DataOptions,
@@ -36,7 +33,14 @@ from boustro.tasks.data.records import is_text_pair, read_records
 from boustro.tasks.data.schemes import Scheme
 from boustro.tasks.data.tables import PREFIX, read_dataset, read_frame, read_hub
 from boustro.text.documents import OPENERS, read_lines
+from boustro.text.rows import begins_rows, records_of
 from boustro.types import Sentence
+
+
+def read_jsonl(path: Path, options: DataOptions, lines: Lines) -> RawData:
+    """Sentences of a file of records, see `records_of` and `records`."""
+    return read_records(records_of(path, lines), str(path), "JSON lines", options)
+
 
 Data: TypeAlias = Any
 """A path, `hf:NAME`, (words, tags) pairs, dicts, `Sentence`s, a `datasets.Dataset` or a pandas data frame."""
@@ -134,9 +138,8 @@ def data_name(examples: Sequence[Any]) -> str:
 def sniff(lines: Lines) -> Reader:
     """The reader of a file without a known suffix, by its first lines with content."""
     for _, line in lines:
-        with suppress(ValueError, RecursionError):
-            if line.startswith("{") and json.loads(line) is not None:
-                return read_jsonl
+        if begins_rows(line.strip()):
+            return read_jsonl
         cells = line.split("\t")
         if len(cells) == 10 and cells[0].replace("-", "").isdigit() and cells[6].replace("_", "0").isdigit():
             return read_conllu

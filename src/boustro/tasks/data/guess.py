@@ -7,26 +7,30 @@ from typing import Any
 from boustro.tasks import DEFAULT_TASK, TASKS
 from boustro.tasks.data.annotations import guess_wanted
 from boustro.tasks.data.dialect import columns_of, is_table
-from boustro.tasks.data.jsonl import records_of
 from boustro.tasks.data.named import under_names
 from boustro.tasks.data.pairs import KEYS
 from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.data.texts import LABEL_KEY, TEXT_KEYS
 from boustro.text.documents import read_lines
+from boustro.text.rows import JSON, JSON_LINES, begins_rows, file_ending, first_line, records_of
+
+JSON_NAMED = (*JSON_LINES, JSON)
 
 
 def guess_task(path: Path | None, text_column: Sequence[str] = (), label_column: str | None = None) -> str:
-    """The first task that a JSON lines, CSV or TSV file suits, as `TASKS` says; the default task for any other file,
+    """The first task that a file of JSON, CSV or TSV suits, as `TASKS` says; the default task for any other file,
     and where no record says more.
 
     A file whose columns of texts or labels are named is for texts or pairs.
     """
     texts = min(len(text_column) or 1, 2) if text_column or label_column else None
     named = next((name for name, entry in TASKS.items() if entry.num_texts == texts), DEFAULT_TASK)
-    if path is None or not path.is_file() or not (".json" in path.name or is_table(path)):
+    if path is None or not path.is_file():
         return named
     table = is_table(path)
     try:
+        if not table and file_ending(path) not in JSON_NAMED and not begins_rows(first_line(read_lines(path))[0]):
+            return named
         if not table and (whole := [name for name, entry in TASKS.items() if entry.suits_file(path)]):
             return whole[0]
         if not table and (wanted := guess_wanted(records_of(path, read_lines(path)))):

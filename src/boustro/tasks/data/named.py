@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 from boustro.choose import suggestion
 from boustro.given import as_list
 from boustro.options import OptionError
-from boustro.tasks.data.jsonl import records_of
 from boustro.tasks.data.reading import (
     DEFAULT_OPTIONS,
     DataOptions,
@@ -25,6 +24,7 @@ from boustro.tasks.data.reading import (
 )
 from boustro.tasks.data.tables import named_rows
 from boustro.text.documents import read_lines
+from boustro.text.rows import records_of
 
 T = TypeVar("T")
 Named = Iterable[tuple[str, Any]]

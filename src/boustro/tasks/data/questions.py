@@ -19,13 +19,12 @@ from typing import Any, TypeAlias
 
 from boustro.errors import shorten
 from boustro.given import as_list
-from boustro.tasks.data.jsonl import records_of
 from boustro.tasks.data.offsets import as_rows
 from boustro.tasks.data.reading import Note, missing_file
 from boustro.tasks.data.texts import whole_text
 from boustro.tasks.data.units import CODE_POINTS, CODECS, CONVERTED, position
 from boustro.text.documents import read_lines
-from boustro.text.rows import parse_record
+from boustro.text.rows import parse_record, records_of
 from boustro.text.words import Placed
 from boustro.types import Sentence
 

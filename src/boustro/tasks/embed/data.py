@@ -17,14 +17,14 @@ from typing import Any
 from boustro.errors import shorten
 from boustro.given import as_text
 from boustro.tasks.data.dialect import is_table
-from boustro.tasks.data.jsonl import records_of
 from boustro.tasks.data.named import read_named, under_names
 from boustro.tasks.data.pairs import KEYS, Pair, make_pair
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, missing_file
 from boustro.tasks.data.tables import PREFIX
 from boustro.tasks.data.texts import SCORE_KEY, TEXT_KEYS, as_score, whole_text
 from boustro.tasks.embed.options import NEIGHBOURS
-from boustro.text.documents import read_lines
+from boustro.text.documents import read_items
+from boustro.text.rows import JSON, JSON_LINES, file_ending
 from boustro.text.words import split_text
 from boustro.types import Sentence
 
@@ -60,15 +60,18 @@ def read_vectors(data: Any, notes: list[Note] | None = None, options: DataOption
     name = str(data) if isinstance(data, (str, Path)) else ""
     if name.startswith(NEIGHBOURS):
         return neighbours(read_rows(name.removeprefix(NEIGHBOURS)), where=name)
-    if name and not (name.startswith(PREFIX) or is_table(Path(name)) or _is_json(Path(name))):
+    if name and not (name.startswith(PREFIX) or is_table(Path(name)) or _holds_json(Path(name))):
         return [alone(text, f"{name}:{n}") for n, text in enumerate(read_rows(name), start=1)]
     return read_named(
         data, "text or pair", _example, lambda named: under_names(named, options, KEYS[0], SCORE_KEY), options, notes
     )
 
 
-def _is_json(path: Path) -> bool:
-    return bool({".jsonl", ".ndjson", ".json"} & set(path.suffixes))
+def _holds_json(path: Path) -> bool:
+    if file_ending(path) in (*JSON_LINES, JSON) or not path.is_file():
+        return file_ending(path) in (*JSON_LINES, JSON)
+    first = next(filter(None, read_items(str(path), keys=(*TEXT_KEYS, *(key for keys in KEYS for key in keys)))), None)
+    return first is not None and not first.is_line
 
 
 def _example(record: Any, where: str) -> Pair:
@@ -96,16 +99,14 @@ def read_rows(file: str | Path) -> Iterator[str]:
         raise ValueError(f"{path} is a folder; name a text file, one text a line")
     if str(path) != "-" and not path.exists():
         raise missing_file(path, "texts are expected, one a line, or JSON lines")
-    lines = read_lines(path)
-    if not _is_json(path):
-        yield from (line for _, line in lines)
-        return
-    for number, record in records_of(path, lines):
-        text = record
-        if isinstance(record, Mapping):
-            text = next((record[key] for key in TEXT_KEYS if key in record), None)
+    for item in filter(None, read_items(str(path), keys=TEXT_KEYS)):
+        if item.problem:
+            raise ValueError(item.problem)
+        text = item.value
+        if isinstance(text, Mapping):
+            text = next((text[key] for key in TEXT_KEYS if key in text), None)
         if not isinstance(text, str):
-            raise ValueError(f"{path}:{number}: no text under {' or '.join(TEXT_KEYS)}, got {shorten(record)}")
+            raise ValueError(f"{item.place}: no text under {' or '.join(TEXT_KEYS)}, got {shorten(item.value)}")
         yield text
 
 
