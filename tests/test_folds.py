@@ -1,6 +1,7 @@
 """What stands on both sides of a part left out, and what a bootstrap draws: documents and copies are kept together."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ import boustro
 from boustro.metrics.significance import bootstrap, f1
 from boustro.tasks import task_class
 from boustro.tasks.estimate import KEY, said
+from boustro.tasks.fitted import Examples
+from boustro.tasks.fitting import fit
 from boustro.tasks.folds import drawn_together, kin, left_out
 from boustro.text.duplicates import number_alike
 from boustro.types import Sentence
@@ -140,3 +143,22 @@ def test_a_single_document_is_drawn_by_sentences():
     values = np.ones((1, 9, 3))
     alone, plain = (bootstrap(f1, [values], draws=3, groups=g)[0] for g in (np.zeros(9, np.int64), None))
     assert (alone.resampled == plain.resampled).all()
+
+
+@pytest.mark.parametrize("documents", [False, True])
+def test_a_part_left_out_is_not_in_the_memory(tiny_pair, documents):
+    """It is read as a tagger that has learned the others reads it."""
+    words = [["Ada", "left", f"w{n}"] for n in range(6)] + ["Vellmar saw Lisse fall".split()]
+    words += [["Lisse", "saw", "Vellmar", "fall"], ["Lisse", "saw"]]  # the last is not labelled
+    data = [Sentence(tuple(w), ("B-PER", *["O"] * (len(w) - 1)), document=f"d{min(n, 7)}" if documents else "")
+            for n, w in enumerate(words)]  # fmt: skip
+    data[-1] = replace(data[-1], tags=None)
+    told, how = [], {"memory": True, "epochs": 1, "hidden": 8, "cache": False}
+    plan = boustro.Tagger(tiny_pair, **how).plan
+    fit(plan, Examples(train=data if documents else data[:-1]), 1, [lambda _, own, __: told.append(own) or {}])
+    others = boustro.Tagger(tiny_pair, **how).fit(data[:6], seed=1)
+    wanted = others.reader.read(data[6:]).streams
+    (own,) = told
+    for inputs, same in ((own.leaving_out(np.array([6, 7])).inputs, True), (own.inputs, False)):
+        pairs = [(a[-8:], b[:8]) for a, b in zip(inputs.streams, wanted, strict=True)]
+        assert all(np.allclose(a, b, atol=1e-3) for a, b in pairs) == same

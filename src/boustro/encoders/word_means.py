@@ -242,13 +242,15 @@ class MeanSums:
         self._counts, *self._sums = (arrays[name] for name in (COUNTS, *self._names))
 
     def means(self, code_bytes: int = 0) -> WordMeans:
-        """What was read, where each word has been; the vectors as codes of so many bytes, unless it is 0.
+        """What was read of these words; the vectors as codes of so many bytes, unless it is 0.
 
         Raises `ValueError` for vectors that cannot have such codes.
         """
-        means = [(total / self._counts[:, None]).astype(np.float16) for total in self._sums]
+        read = np.flatnonzero(self._counts)
+        words, counts = [*self.rows], self._counts[read]
+        means = [(total[read] / counts[:, None]).astype(np.float16) for total in self._sums]
         coded = [encode_vectors(own, code_bytes) for own in means] if code_bytes else means
-        return WordMeans(self.rows, self._counts, coded)
+        return WordMeans({words[old]: row for row, old in enumerate(read.tolist())}, counts, coded)
 
 
 def save_means(folder: Path, known: WordMeans) -> None:

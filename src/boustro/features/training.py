@@ -11,8 +11,9 @@ word that becomes final, and the head is told how many words are behind it (`hea
 delay.
 """
 
+import copy
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,30 +38,60 @@ REMEMBERED = "sentences without labels, read for the memory only"
 
 def read_remembering(
     reader: Reader, examples: Sequence[Any], unread: Sequence[Sentence], side: np.ndarray | None, seed: int
-) -> tuple[Reader, Inputs]:
-    """A reader that remembers the words of training examples, and the features to train a head for it.
+) -> tuple[Reader, Inputs, Callable[[np.ndarray], Inputs]]:
+    """A reader that remembers the words of training examples, the features to train a head for it, and a function.
 
-    `unread` are more sentences that are remembered; `side` as for `Reader.read`.
+    `unread` are more sentences that are remembered; `side` as for `Reader.read`. The function gives the features where
+    examples with some numbers are read as later texts are: they, the rest of their documents and equal texts are not
+    remembered.
     """
     sentences, parts = reader.sentences(examples)
     features = innermost(reader.encoder(cached=True)).read_all(sentences)
-    learned = _learn(innermost(reader.encoder()), sentences, features, unread, reader.reading.context)
-    in_training = reader.with_memory(learned.in_training(FORGOTTEN, seed)).encoder(cached=True)
-    assert isinstance(in_training, ExtendedEncoder)
-    features = in_training.extend(sentences, features)
-    return reader.with_memory(learned), Inputs(features.streams, features.lengths, parts, side)
-
-
-def _learn(
-    encoder: Encoder, read: Sequence[Sentence], features: Features, unread: Sequence[Sentence], context: str
-) -> WordMeans:
-    """The mean vectors of the words of sentences with these features, and of others that the encoder reads now."""
-    found = Counter(word for sentences in (read, unread) for sentence in sentences for word in sentence.words)
-    sums = MeanSums(found, KEPT_WORDS, encoder.streams)
-    sums.add(read, features.streams)
+    starts = np.concatenate([[0], np.cumsum(features.lengths)])
+    encoder = innermost(reader.encoder())
+    found = Counter(word for own in (sentences, unread) for sentence in own for word in sentence.words)
+    others = MeanSums(found, KEPT_WORDS, encoder.streams)
     if unread:
-        sums.read(encoder, group_sentences(unread, context), sum(map(len, unread)))
-    return sums.means()
+        others.read(encoder, group_sentences(unread, reader.reading.context), sum(map(len, unread)))
+
+    def learn(numbers: Sequence[int]) -> WordMeans:
+        sums = copy.deepcopy(others)
+        if len(numbers) == len(sentences):
+            sums.add(sentences, features.streams)
+        elif numbers:
+            rows = np.concatenate([np.arange(starts[n], starts[n + 1]) for n in numbers])
+            sums.add([sentences[n] for n in numbers], (stream[rows] for stream in features.streams))
+        return sums.means()
+
+    def read(learned: WordMeans) -> Features:
+        extended = reader.with_memory(learned).encoder(cached=True)
+        assert isinstance(extended, ExtendedEncoder)
+        return extended.extend(sentences, features)
+
+    def without(left: np.ndarray) -> Inputs:
+        hidden = set(parts[left].ravel().tolist())
+        documents, texts = ({key(sentences[n]) for n in hidden} - {""} for key in (_document, _letters))
+        kept = [
+            n
+            for n, own in enumerate(sentences)
+            if n not in hidden and _document(own) not in documents and _letters(own) not in texts
+        ]
+        learned = learn(kept)
+        later = np.repeat([n in hidden for n in range(len(sentences))], features.lengths)[:, None, None]
+        both = zip(read(learned.in_training(FORGOTTEN, seed)).streams, read(learned).streams, strict=True)
+        return Inputs([a if a is b else np.where(later, b, a) for a, b in both], features.lengths, parts, side)
+
+    learned = learn(range(len(sentences)))
+    taught = read(learned.in_training(FORGOTTEN, seed))
+    return reader.with_memory(learned), Inputs(taught.streams, taught.lengths, parts, side), without
+
+
+def _document(sentence: Sentence) -> str:
+    return sentence.document
+
+
+def _letters(sentence: Sentence) -> str:
+    return "".join(sentence.words)
 
 
 DELAYS = (1, 2, 4, 8, 16)

@@ -46,8 +46,9 @@ def fit_temperature(fitted: Fitted, data: TrainingSet, num_folds: int) -> tuple[
 
     found, truth, parts = [], [], 0
     for kept, left in left_out(data.gold, num_folds, data.seed, fitted.plan.task.shared):
-        head = train_on_part(fitted, data, kept)
-        scores, right = _scores(fitted.labelling, head, [data.gold[n] for n in left], data.inputs.select(left))
+        own = data.leaving_out(left)
+        head = train_on_part(fitted, own, kept)
+        scores, right = _scores(fitted.labelling, head, [data.gold[n] for n in left], own.inputs.select(left))
         found.append(scores)
         truth.append(right)
         parts += 1

@@ -46,16 +46,25 @@ def answers_left_out(
     for number, (kept, left) in enumerate(parts):
         order = np.random.default_rng((data.seed, number)).permutation(kept)  # the first ones are in every share
         some = np.sort(order[: max(1, round(share * len(kept)))])
-        own = replace(data, dev=None)
+        own = replace(data.leaving_out(left), dev=None)
+        outside = own.inputs.select(left)
         part = replace(fitted, head=train_on_part(fitted, own, some))
         if stages := fitted.plan.task.stages(fitted.plan.config):
-            own = replace(own, gold=[data.gold[n] for n in some], inputs=data.inputs.keep(some), weak=())
+            own = _within(own, left, some)
             for stage in stages:
                 part, _ = stage(part, own)
         examples = [data.gold[n] for n in left]
-        outputs = predict_inputs(part.head, data.inputs.select(left))
+        outputs = predict_inputs(part.head, outside)
         found |= zip(left.tolist(), part.answers(outputs, examples), strict=True)
     return found
+
+
+def _within(data: TrainingSet, left: np.ndarray, some: np.ndarray) -> TrainingSet:
+    """Some of the gold examples alone, where others are left out."""
+    reread = data.reread
+    further = reread and (lambda inner: reread(np.concatenate([left, some[inner]])).keep(some))
+    gold = [data.gold[n] for n in some]
+    return replace(data, gold=gold, inputs=data.inputs.keep(some), weak=(), reread=further)
 
 
 def estimate(fitted: Fitted, data: TrainingSet, trained: float, seconds: float) -> dict[str, Any]:

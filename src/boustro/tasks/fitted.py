@@ -8,7 +8,7 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -41,11 +41,16 @@ class Examples:
 
 @dataclass(frozen=True)
 class Taught:
-    """The features of training examples, and the reader of what is answered later."""
+    """The features of training examples, and the reader of what is answered later.
+
+    Where examples are read by what others of them are, `without` gives the features if those with some numbers came
+    later.
+    """
 
     reader: "Reader"
     inputs: Inputs
     notices: Mapping[str, int] = field(default_factory=dict)
+    without: Callable[[np.ndarray], Inputs] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +62,7 @@ class TrainingSet:
         seed: Of the head's weights, the order of examples and dropout.
         weight: How much the loss of weak examples counts.
         dev: What chooses the epoch.
+        reread: The features where the gold examples with some numbers are later ones, if that makes a difference.
     """
 
     gold: Sequence[Any]
@@ -65,6 +71,11 @@ class TrainingSet:
     weak: Sequence[Any] = ()
     weight: float = 0.0
     dev: "Dev | None" = None
+    reread: Callable[[np.ndarray], Inputs] | None = None
+
+    def leaving_out(self, left: np.ndarray) -> "TrainingSet":
+        """The same as it is read where the gold examples with these numbers are not known: no memory has them."""
+        return self if self.reread is None else replace(self, inputs=self.reread(left))
 
     @cached_property
     def examples(self) -> list[Any]:

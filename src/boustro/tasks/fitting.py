@@ -100,10 +100,14 @@ def _read_training(
             (read if any(map(plan.task.is_labelled, group)) else unread).extend(group)
     encoded = [*read, *given.weak]
     taught = plan.task.training_inputs(plan, labelling, encoded, unread, seed)
-    inputs = taught.inputs
-    if len(read) > len(train):
-        inputs = inputs.keep(np.flatnonzero([plan.task.is_labelled(example) for example in encoded]))
-    data = TrainingSet(gold=train, inputs=inputs, seed=seed, weak=given.weak)
+    labelled = np.flatnonzero([plan.task.is_labelled(example) for example in encoded])
+
+    def keep(inputs: Inputs) -> Inputs:
+        return inputs.keep(labelled) if len(read) > len(train) else inputs
+
+    without = taught.without
+    again = without and (lambda left: keep(without(labelled[left])))
+    data = TrainingSet(gold=train, inputs=keep(taught.inputs), seed=seed, weak=given.weak, reread=again)
     skipped = unread and taught.reader is plan.reader  # a memory has read them
     notices = {**({UNREAD: len(unread)} if skipped else {}), **taught.notices}
     return replace(plan, reader=taught.reader), data, notices

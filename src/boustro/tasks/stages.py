@@ -74,8 +74,9 @@ def choose_weight(fitted: Fitted, data: TrainingSet) -> tuple[float, Mapping[str
     for weight in WEIGHTS:
         answers: list[Any] = [None] * len(data.gold)
         for kept, left in parts:
-            head = train_on_part(fitted, replace(data, weight=weight, dev=None), kept)
-            for number, output in zip(left, predict_inputs(head, data.inputs.select(left)), strict=True):
+            own = replace(data.leaving_out(left), weight=weight, dev=None)
+            head = train_on_part(fitted, own, kept)
+            for number, output in zip(left, predict_inputs(head, own.inputs.select(left)), strict=True):
                 answers[number] = fitted.labelling.read(output, data.gold[number])
         scores[weight] = round(fitted.score(data.gold, answers).value, 3)
     return max(scores, key=lambda weight: (scores[weight], -weight)), {f"{w:g}": s for w, s in scores.items()}

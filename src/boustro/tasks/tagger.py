@@ -137,8 +137,8 @@ class Tagger(Task[str, Entities]):
         notices = {ALONE: alone} if alone else {}
         if plan.config.memory:
             side = labelling.side(examples)
-            reader, inputs = read_remembering(plan.reader, examples, unread, side, seed)
-            return Taught(reader, inputs, {**notices, **({REMEMBERED: len(unread)} if unread else {})})
+            reader, inputs, without = read_remembering(plan.reader, examples, unread, side, seed)
+            return Taught(reader, inputs, {**notices, **({REMEMBERED: len(unread)} if unread else {})}, without)
         taught = super().training_inputs(plan, labelling, examples, unread, seed)
         if plan.config.live:
             from boustro.features.training import cut_inputs
