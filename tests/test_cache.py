@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import children
-from boustro.apps.cli.cache import cache
+from boustro.apps.cli.doctor import cache
 from boustro.encoders import cache as features
 from boustro.encoders import loading
 from boustro.encoders.cache import CachedEncoder

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import children
 from architectures import plain
-from boustro.apps.cli.cache import cache as cache_command
+from boustro.apps.cli.doctor import cache as cache_command
 from boustro.encoders.cache import CachedEncoder, cache_limit
 from boustro.encoders.reading import select
 from boustro.encoders.spec import Spec, load_encoder

@@ -1,19 +1,34 @@
-"""`boustro doctor`: what a bug report should say, as Markdown to paste.
+"""`boustro doctor`: what a bug report should say, as Markdown to paste; `boustro cache`: the cached features.
 
 What is slow to import is imported when the command runs, so that its help need not wait.
 """
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from boustro import __version__
+from boustro.options import Positional
 from boustro.text.places import LM
 
 if TYPE_CHECKING:
     import torch
 
 PACKAGES = ("torch", "transformers", "tokenizers", "accelerate", "datasets", "safetensors", "numpy")
+
+
+def cache(action: Positional[Literal["list", "clear"]], folder: Path | None = None) -> None:
+    """List the cached features, or clear them all.
+
+    Args:
+        action: What to do.
+        folder: The cache; by default $BOUSTRO_CACHE or the user's cache folder.
+    """
+    from boustro.encoders.cache import cache_folder, clear_features, list_features
+
+    act = list_features if action == "list" else clear_features
+    act(folder or cache_folder())
 
 
 def doctor(encoder: LM | None = None, start_piece: str = "auto", device: str | None = None) -> None:

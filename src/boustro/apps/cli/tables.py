@@ -4,26 +4,31 @@
 """
 
 import inspect
-from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
-from typing import Any, get_args, get_origin, get_type_hints
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import is_dataclass
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from boustro.apps.cli.known import COMMANDS
+from boustro.apps.cli.listed import bare_types, is_group, list_fields
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import HEADS
-from boustro.options import describe_fields, option_name
+from boustro.options import option_name
 from boustro.tasks import TASKS
 from boustro.tasks.config import TaskConfig
 
 MOST_NAMED = 6
 """The commands that a title names; a group of more is for all that have it."""
+TABLE = ("| option | values | default | meaning |", "|---|---|---|---|")
 HEAD = """# Options
 
-Every option with its values, its default and its meaning. A dash means that the option is required, or that its
-default is described in words. Values come from the command line, then from a recipe, then from a preset
-(`--preset paper`), then from these defaults. A recipe is a YAML file with option names as keys; unknown keys are
-refused. The manifest of every folder that a command writes holds the values of all its options, so a folder is a
-recipe too.
+Every option of the dataclasses that commands take, with its values, its default and its meaning; `--help-all` of a
+command shows all of its options. An option stands once, where it is first; what stands under "Also" has it
+too, with another default where its own table says so. A dash means that the option is required, or that its default is
+described in words. Values come from the command line, then from a recipe, then from a preset (`--preset paper`), then
+from these defaults. A recipe is a YAML file with option names as keys; unknown keys are refused. The manifest of every
+folder that a command writes holds the values of all its options, so a folder is a recipe too.
 
 ```yaml
 train: train.conll
@@ -36,73 +41,87 @@ boustro fit --config ner --seed 2 --out again
 
 
 def page() -> str:
-    """docs/options.md."""
-    tasks = {f"`fit --task {n}`, `{task.name}`: `{task.config.__name__}`": task.config for n, task in TASKS.items()}
-    found: dict[type, list[str]] = {}
+    """docs/options.md: each option once, in the table of the dataclass that has it, with those that inherit from it."""
+    users: dict[type, list[str]] = {}
+    for name, task in TASKS.items():
+        users[task.config] = [f"Task {name}", f"`{task.name}`"]
     for command, known in COMMANDS.items():
-        for group in groups(known.function()) if known.group else ():
-            found[group] = [*dict.fromkeys([*found.get(group, []), command])]
-    of_tasks = (HeadOptions, TaskConfig)
-    tables = tasks | {title(g, own): g for g, own in found.items() if not issubclass(g, of_tasks) and rows(g)}
-    return "\n\n".join([HEAD, *(f"## {name}\n\n{table(options)}" for name, options in tables.items())]) + "\n"
+        for group in groups(known.function()):
+            users[group] = [*dict.fromkeys([*users.get(group, []), f"`{command}`"])]
+    kinds: dict[type, list[str]] = {}
+    for kind, made in HEADS.items():
+        kinds.setdefault(made.options, []).append(f"`{kind}`")
+    tables = [own for own in users if not issubclass(own, HeadOptions)]
+    parts = [*_sections(tables, users, "Many commands"), *_sections(list(kinds), kinds, "Many heads")]
+    return "\n\n".join([HEAD, *parts]) + "\n"
 
 
 def groups(owner: Any) -> Iterator[type]:
     """The dataclasses of options that a function or another group takes, each before those inside it."""
     for name, hint in get_type_hints(owner).items():
-        group = next((part for part in (hint, *get_args(hint)) if isinstance(part, type) and is_dataclass(part)), None)
-        if group and name != "return":
-            yield group
-            yield from groups(group)
+        if is_group(hint) and name != "return":
+            yield hint
+            yield from groups(hint)
 
 
-def title(group: type, commands: list[str]) -> str:
+def _sections(shown: list[type], users: Mapping[type, list[str]], many: str) -> list[str]:
+    """A section for each of these dataclasses, and before them for those that several of them inherit from."""
+    several = Counter(base for own in shown for base in own.__mro__[1:] if is_dataclass(base))
+    known = [*shown, *(base for base, count in several.items() if count > 1)]
+    found: dict[type, str] = {}
+
+    def add(own: type) -> None:
+        above = [base for base in own.__mro__[1:] if base in known and rows(base)]
+        for base in reversed(above):
+            if base not in found:
+                add(base)
+        nearest = {name: row for base in reversed(above) for name, row in rows(base).items()}
+        new = [row for name, row in rows(own).items() if row != nearest.get(name)]
+        heads = f"Heads: {', '.join(own.heads())}." if issubclass(own, TaskConfig) and own.labellings else ""
+        if new or heads:
+            found[own] = _title(own, users.get(own, []), many)
+            also = [f"[`{base.__name__}`](#{_anchor(found[base])})" for base in above if base in found]
+            about = " ".join((inspect.getdoc(own) or "").partition("\n\n")[0].split())
+            text = " ".join(part for part in (about, f"Also: {', '.join(also)}." if also else "", heads) if part)
+            sections.append("\n\n".join([f"## {found[own]}", text, *(["\n".join([*TABLE, *new])] if new else [])]))
+
+    sections: list[str] = []
+    for own in shown:
+        if own not in found:
+            add(own)
+    return sections
+
+
+def _title(group: type, named: list[str], many: str) -> str:
     """The commands that have it, and its name."""
-    named = ", ".join(f"`{command}`" for command in commands) if len(commands) <= MOST_NAMED else "Many commands"
-    return f"{named}: `{group.__name__}`"
+    shown = ", ".join(named) if 0 < len(named) <= MOST_NAMED else many
+    return f"{shown}: `{group.__name__}`"
 
 
-def table(options: type) -> str:
-    """Markdown: what a dataclass is, a row for each field; of a task a second table, with the options of its heads."""
-    about = " ".join((inspect.getdoc(options) or "").partition("\n\n")[0].split())
-    lines = [about, "", "| option | values | default | meaning |", "|---|---|---|---|", *rows(options)]
-    if not issubclass(options, TaskConfig):
-        return "\n".join(lines)
-    kinds = options.heads()
-    lines += [
-        "",
-        f"Heads: {', '.join(kinds)}.",
-        "",
-        "| option | values | default | meaning | heads |",
-        "|---|---|---|---|---|",
-    ]
-    having: dict[str, list[str]] = {}
-    for kind in kinds:
-        for row in rows(HEADS[kind].options):
-            having.setdefault(row, []).append(kind)
-    lines += [f"{row} {'all' if own == kinds else ', '.join(own)} |" for row, own in having.items()]
-    return "\n".join(lines)
+def _anchor(title: str) -> str:
+    """Where a section is, as the site and GitHub have it."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
-def rows(options: type) -> list[str]:
-    """One for each field of a dataclass."""
-    described, hints, found = describe_fields(options), get_type_hints(options), []
-    for field in fields(options):
-        if not is_dataclass(hints[field.name]):
-            default = field.default if isinstance(field.default, (str, int, float)) else "–"
-            name, values = option_name(field.name), _values(hints[field.name]).replace("|", "\\|")
-            found.append(f"| `--{name}` | {values} | {default} | {described[field.name]} |")
+def rows(options: type) -> dict[str, str]:
+    """The row of each field of a dataclass, by its name."""
+    found = {}
+    for name, hint, default, help in list_fields(options):
+        if not is_group(hint):
+            shown = default if isinstance(default, (str, int, float)) else "–"
+            values = _values(hint).replace("|", "\\|")
+            found[name] = f"| `--{option_name(name)}` | {values} | {shown} | {help} |"
     return found
 
 
 def _values(hint: Any) -> str:
     """`float`, `mix, concat`, `list of int`."""
-    arguments = [part for part in get_args(hint) if part is not type(None) and part is not ...]
-    if arguments and all(isinstance(part, str) for part in arguments):
-        return ", ".join(arguments)
-    if get_origin(hint) is tuple:
-        return f"list of {_values(arguments[0])}"
-    return " or ".join(map(_values, arguments)) if arguments else hint.__name__
+    kinds = bare_types(hint)
+    if get_origin(kinds[0]) is Literal:
+        return ", ".join(map(str, get_args(kinds[0])))
+    if get_origin(kinds[0]) is tuple:
+        return f"list of {_values(get_args(kinds[0])[0])}"
+    return " or ".join(kind.__name__ for kind in kinds)
 
 
 if __name__ == "__main__":
