@@ -13,7 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from boustro.apps.cli.arguments import WRITTEN
 from boustro.apps.cli.known import COMMANDS
+from boustro.apps.cli.listed import bare_types, list_options, notes_of
+from boustro.text.places import Place
 from labelled import rows
 from world import LABELLED, format_conll, run
 
@@ -52,6 +55,17 @@ def outputs(place, monkeypatch, command):
 @pytest.mark.parametrize(("command", "said"), CASES, ids=[command for command, _ in CASES])
 def test_a_command_line_that_is_no_use_is_answered_so(place, monkeypatch, command, said):
     assert outputs(place, monkeypatch, command) == said.rstrip("\n") + "\n"
+
+
+def test_a_new_option_with_a_path_is_said_to_be_read_or_written():
+    """What is written may be no path that is read (`WRITTEN`); those without a `Place` that are read are listed here."""
+    paths = {
+        option.name
+        for command in COMMANDS.values()
+        for option in list_options(command.function()).options
+        if Path in bare_types(option.item) and not any(isinstance(note, Place) for note in notes_of(option.hint))
+    }
+    assert paths - {*WRITTEN} == {"states", "token-file", "data", "onnxruntime-web", "source", "folder"}
 
 
 @pytest.mark.skipif("BOUSTRO_WRITE" not in os.environ, reason="writes the file")
