@@ -58,7 +58,7 @@ def test_a_command_line_that_is_no_use_is_answered_so(place, monkeypatch, comman
 
 
 def test_a_new_option_with_a_path_is_said_to_be_read_or_written():
-    """What is written may be no path that is read (`WRITTEN`); those without a `Place` that are read are listed here."""
+    """What is written may be no path that is read (`WRITTEN`); those that are read, and have no `Place`, are listed."""
     paths = {
         option.name
         for command in COMMANDS.values()
