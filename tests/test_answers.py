@@ -13,7 +13,9 @@ from boustro.heads.options import SequenceOptions, SpanOptions, TagOptions
 from boustro.heads.registry import HEADS
 from boustro.metrics.spans import extract_spans
 from boustro.tasks.data.schemes import encode_tags, entities_to_bio, tags_to_entities
-from boustro.tasks.labellings import SpanLabelling, TagLabelling, make_labelling, open_labelling
+from boustro.tasks.labellings import make_labelling, open_labelling
+from boustro.tasks.labellings.spans import SpanLabelling
+from boustro.tasks.labellings.tags import TagLabelling
 from boustro.types import Entity, Sentence
 
 

@@ -17,7 +17,7 @@ from boustro.features.vectors import VectorReader, vector_source
 from boustro.heads.closed_form import CLOSED_FORMS
 from boustro.heads.registry import HEADS
 from boustro.tasks.data.conll import format_conll
-from boustro.tasks.labellings import TagLabelling
+from boustro.tasks.labellings.tags import TagLabelling
 from boustro.types import Sentence
 
 NAMES = ["Ada Brandt", "Port Lisse", "Vellmar Calloway", "Okonkwo", "Brandt & Sons", "<b>Lisse", "Ada", "Vellmar"]

@@ -15,6 +15,7 @@ of a word or of a text is an entity that covers it.
 """
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 from boustro.choose import choose
@@ -24,43 +25,34 @@ from boustro.heads.registry import head_kind
 from boustro.tasks.data import data_name
 from boustro.tasks.labellings.base import Labelling
 from boustro.tasks.labellings.entities import EntityLabelling
-from boustro.tasks.labellings.pairs import PairLabelling, PairScoreLabelling
-from boustro.tasks.labellings.questions import QuestionLabelling
-from boustro.tasks.labellings.relations import RelationLabelling
-from boustro.tasks.labellings.scores import ScoreLabelling
-from boustro.tasks.labellings.senses import SenseLabelling
-from boustro.tasks.labellings.spans import SpanLabelling
-from boustro.tasks.labellings.tags import TagLabelling, WordLabelling
-from boustro.tasks.labellings.texts import LabelSetLabelling, MarkedLabelling, TextLabelling
-from boustro.tasks.labellings.vectors import PairVectorLabelling, VectorLabelling
 
-LEARNED: dict[str, type[Labelling]] = {
-    "tags": TagLabelling,
-    "spans": SpanLabelling,
-    "class": TextLabelling,
-    "pair": PairLabelling,
-    "score": ScoreLabelling,
-    "pair-score": PairScoreLabelling,
-    "answers": QuestionLabelling,
-    "relation": RelationLabelling,
-    "senses": SenseLabelling,
-    "vectors": VectorLabelling,
-    "pair-vectors": PairVectorLabelling,
+LEARNED = {
+    "tags": "tags:TagLabelling",
+    "spans": "spans:SpanLabelling",
+    "class": "texts:TextLabelling",
+    "pair": "pairs:PairLabelling",
+    "score": "scores:ScoreLabelling",
+    "pair-score": "pairs:PairScoreLabelling",
+    "answers": "questions:QuestionLabelling",
+    "relation": "relations:RelationLabelling",
+    "senses": "senses:SenseLabelling",
+    "vectors": "vectors:VectorLabelling",
+    "pair-vectors": "vectors:PairVectorLabelling",
 }
-"""By what a head learns (`heads.registry.HeadKind.labelling`)."""
-SAVED: dict[str, type[Labelling]] = {
+"""By what a head learns (`heads.registry.HeadKind.labelling`): module:name, imported when it is used."""
+SAVED = {
     **LEARNED,
-    **dict.fromkeys(("bio", "io", "bioes"), TagLabelling),
-    "labels": WordLabelling,
-    "label-set": LabelSetLabelling,
-    "marked": MarkedLabelling,
+    **dict.fromkeys(("bio", "io", "bioes"), "tags:TagLabelling"),
+    "labels": "tags:WordLabelling",
+    "label-set": "texts:LabelSetLabelling",
+    "marked": "texts:MarkedLabelling",
 }
 """By the scheme that a folder names."""
 
 
 def labelling_class(learned: str, examples: Sequence[Any] = ()) -> type[Labelling]:
     """The labelling of heads that learn this, a key of `LEARNED`, from these examples."""
-    return LEARNED[learned].suiting(examples)
+    return _class(LEARNED[learned]).suiting(examples)
 
 
 def make_labelling(kind: str, examples: Sequence[Any], options: HeadOptions) -> Labelling:
@@ -75,4 +67,9 @@ def open_labelling(scheme: Any, labels: Sequence[str], **own: Any) -> Labelling:
     """A saved labelling; `own` is what else its `to_dict` has. `ValueError` for an unknown scheme."""
     found = choose(scheme if isinstance(scheme, str) else repr(scheme), SAVED, "labelling")
     refuse_no_texts(labels, "label")
-    return found(scheme, labels, **own)
+    return _class(found)(scheme, labels, **own)
+
+
+def _class(place: str) -> type[Labelling]:
+    module, _, name = place.partition(":")
+    return getattr(import_module(f"{__name__}.{module}"), name)

@@ -15,7 +15,8 @@ from boustro.tasks.base import Task
 from boustro.tasks.calibrate import refuse_without_temperature, temperature_stages
 from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.relations import KEYS, PLACES, MarkedText, mark_text, read_relations
-from boustro.tasks.labellings import Labelling, RelationLabelling
+from boustro.tasks.labellings import Labelling
+from boustro.tasks.labellings.relations import RelationLabelling
 from boustro.tasks.relation.options import RelationConfig
 from boustro.tasks.render import as_html, as_terminal, as_text
 from boustro.text.rows import parse_record
