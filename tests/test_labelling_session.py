@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boustro.apps.label import answers as answers_module
-from boustro.apps.label.answers import AnswerFile
+from boustro.apps.label.answers import Answer, AnswerFile
 from boustro.apps.label.curve import measure, retrace
 from boustro.apps.label.incremental import LiveTagger
 from boustro.apps.label.session import Session, Stale
@@ -442,11 +442,25 @@ def test_a_file_of_something_else_is_refused_and_left_alone(tmp_path, line, mess
 def test_held_out_scores_are_those_of_training_without_the_sentence(tmp_path):
     with session_at(tmp_path / "a.jsonl") as session:
         done = [answer(session) for _ in range(6)]
-        scores = session.tagger.held_out(done)
+        scores = session.tagger.held_out([done[:1], done[1:3], done[3:]])  # alone, and in groups
         for number in done:
-            rest = session.tagger.without([number])
+            rest = session.tagger.without(next(own for own in (done[:1], done[1:3], done[3:]) if number in own))
             np.testing.assert_allclose(scores[number], rest.scores(session.pool.vectors(number)), atol=1e-4)
         assert set(session.tagger.learned) == set(done)
+
+
+def test_the_curve_does_not_know_a_sentence_by_its_copy(tmp_path):
+    """Names that say nothing of their types, each sentence twice."""
+    rng = np.random.default_rng(0)
+    with session_at(tmp_path / "a.jsonl") as session:
+        live, answers = session.tagger.snapshot(), {}
+        for n in range(40):
+            entities = (Entity(session.labels[n // 2 * 7 % 5 % 2], 0, 1),)
+            answers[n] = Answer(Sentence((f"name{n // 2}",)), entities)
+        own = rng.normal(size=(20, session.pool.vectors(0).shape[1])).astype(np.float32)
+        for n, given in answers.items():
+            live.learn(n, own[n // 2][None], given.entities)
+    assert measure(live, answers).f1 < 70
 
 
 def test_the_curve_of_a_resumed_session_is_that_of_the_session(tmp_path):
@@ -466,7 +480,7 @@ def test_the_linear_map_has_the_scores_of_the_tagger(tmp_path):
         for _ in range(6):
             answer(session)
         live = session.tagger
-        live.rescale(live.held_out(session.answers), {n: a.entities for n, a in session.answers.items()})
+        live.rescale(live.held_out([[n] for n in session.answers]), {n: a.entities for n, a in session.answers.items()})
         words = vectors([Sentence(("Ada", "left", "Torvik"))]).words.astype(np.float32)
         weight, bias = live.linear()
         scores = live.scores(words)

@@ -238,7 +238,7 @@ class Background:
             live = self.session.tagger and self.session.tagger.snapshot()
             answers = {n: a for n, a in self.session.answers.items() if live and n in live.learned}
         if live is not None and answers:
-            self.points = [*retrace(live, answers)]
+            self.points = [*retrace(live, answers, self.session.texts)]
 
     def _measure(self) -> None:
         """The next point of the curve, if it is due; the live tagger takes over the scales."""
@@ -250,7 +250,7 @@ class Background:
             live = session.tagger.snapshot()
             answers = {n: a for n, a in session.answers.items() if n in live.learned}
         if answers:
-            point = measure(live, answers)
+            point = measure(live, answers, session.texts)
             with session.lock:  # whoever sees the point sees its scales
                 self.points.append(point)
                 session.tagger.scales = live.scales

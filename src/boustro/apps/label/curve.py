@@ -1,4 +1,5 @@
-"""How good the tagger of a session is: each answered sentence, tagged by a tagger that learned all others.
+"""How good the tagger of a session is: each answered sentence, tagged by a tagger that learned all others but those of
+its document, and its copies.
 
 A closed form gives that without training again (`LiveTagger.held_out`). The sentences that `uncertain` chooses are
 harder than the average, so the curve is a lower bound of what the tagger does on the rest.
@@ -11,9 +12,12 @@ import numpy as np
 
 from boustro.apps.label.answers import Answer
 from boustro.apps.label.incremental import LiveTagger
+from boustro.apps.label.texts import Text
 from boustro.drawing.frames import AXIS, Panel
 from boustro.drawing.svg import WIDTH, Scale, dots, path, picture, text
+from boustro.features.reader import itself
 from boustro.metrics.spans import score_entities
+from boustro.tasks.folds import kin
 
 FEWEST = 4  # answers
 GROWTH = 1.2  # of the words, from one point to the next
@@ -33,18 +37,26 @@ def is_due(points: list[Point], words: int, sentences: int) -> bool:
     return sentences >= FEWEST and (not points or words >= GROWTH * points[-1].words)
 
 
-def measure(tagger: LiveTagger, answers: Mapping[int, Answer]) -> Point:
-    """The point of a tagger that has learned these answers, perhaps besides other sentences. Sets its scales."""
+def measure(tagger: LiveTagger, answers: Mapping[int, Answer], texts: Sequence[Text] = ()) -> Point:
+    """The point of a tagger that has learned these answers, perhaps besides other sentences. Sets its scales.
+
+    `texts` are those that the answers number, which know their documents.
+    """
+    asked = [texts[number].sentence if texts else answer.sentence for number, answer in answers.items()]
+    groups: dict[int, list[int]] = {}
+    for number, group in zip(answers, kin(asked, itself).groups, strict=True):
+        groups.setdefault(int(group), []).append(number)
+    found = tagger.held_out(groups.values())
+    scores = {number: found[number] for number in answers}
     gold = {number: answer.entities for number, answer in answers.items()}
-    scores = tagger.held_out(answers)
     tagger.rescale(scores, gold)
     sentences = [answer.sentence for answer in answers.values()]
-    found = tagger.decode(np.concatenate(list(scores.values())), sentences)
-    f1 = score_entities(list(gold.values()), found, {}).value
+    tagged = tagger.decode(np.concatenate(list(scores.values())), sentences)
+    f1 = score_entities(list(gold.values()), tagged, {}).value
     return Point(len(answers), sum(map(len, sentences)), round(f1, 1))
 
 
-def retrace(tagger: LiveTagger, answers: Mapping[int, Answer]) -> Iterator[Point]:
+def retrace(tagger: LiveTagger, answers: Mapping[int, Answer], texts: Sequence[Text] = ()) -> Iterator[Point]:
     """The points that a session made on its way to these answers, in their order."""
     again, points, so_far = tagger.without(answers), list[Point](), dict[int, Answer]()
     words = 0
@@ -52,7 +64,7 @@ def retrace(tagger: LiveTagger, answers: Mapping[int, Answer]) -> Iterator[Point
         so_far[number], words = answer, words + len(answer.sentence)
         again.learn(number, tagger.learned[number].words, answer.entities, tagger.learned[number].prior)
         if is_due(points, words, len(so_far)):
-            points.append(measure(again, so_far))
+            points.append(measure(again, so_far, texts))
             yield points[-1]
 
 

@@ -158,14 +158,20 @@ class LiveTagger:
             crf.transitions[1:, 1 : 1 + len(self.labels)] = SPLIT
         return crf
 
-    def held_out(self, numbers: Iterable[int]) -> dict[int, np.ndarray]:
-        """For each of these learned sentences its scores (N, T + 1) by the others alone, and what is given. Exact."""
+    def held_out(self, groups: Iterable[Sequence[int]]) -> dict[int, np.ndarray]:
+        """For learned sentences in groups, such as a document's, the scores (N, T + 1) of each by what the other groups
+        taught alone, and what is given. Exact."""
         found = {}
-        for number in numbers:
-            example = self.learned[number]
-            inside = self.inside.leave_out(example.words, example.inside)
-            kinds = self.kinds.leave_out(example.means, self._padded(example.kinds))
-            found[number] = times(example.words, np.hstack([inside, kinds])) + self._given(example)
+        for numbers in groups:
+            own = [self.learned[number] for number in numbers]
+            words, inside = (np.concatenate([getattr(e, name) for e in own]) for name in ("words", "inside"))
+            kinds = np.concatenate([self._padded(example.kinds) for example in own])
+            left = (
+                self.inside.leave_out(words, inside),
+                self.kinds.leave_out(np.concatenate([example.means for example in own]), kinds),
+            )
+            for number, example in zip(numbers, own, strict=True):
+                found[number] = times(example.words, np.hstack(left)) + self._given(example)
         return found
 
     def rescale(self, held_out: Mapping[int, np.ndarray], gold: Mapping[int, Sequence[Entity]]) -> None:

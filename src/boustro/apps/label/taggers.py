@@ -31,6 +31,7 @@ from boustro.tasks.base import Task
 from boustro.tasks.estimate import answers_left_out
 from boustro.tasks.fitted import Examples, Fitted, TrainingSet
 from boustro.tasks.fitting import describe, fit, head_facts
+from boustro.tasks.folds import left_out
 from boustro.tasks.labellings.tags import TagLabelling
 from boustro.tasks.tagger import Tagger
 from boustro.types import Entity, Sentence
@@ -119,16 +120,17 @@ def finish(
         raise ValueError(f"finish training when at least {FEWEST} answers have a label")
     answers = {number: answers[number] for number in sorted(answers)}
     gold = [answer.entities for answer in answers.values()]
-    parts, found = _parts(len(answers), seed), list[tuple[Entity, ...]]()
+    given = in_documents(answers, texts, context)
+    asked = [sentence for sentence in given if sentence.is_labelled]
+    sides, found = list(left_out(asked, FOLDS, seed, model.shared)), list[tuple[Entity, ...]]()
 
-    def left_out(fitted: Fitted, data: TrainingSet, seconds: float) -> dict[str, Any]:
-        kept = [(np.setdiff1d(np.arange(len(answers)), part), part) for part in parts]
-        own = answers_left_out(fitted, data, kept)
+    def compare(fitted: Fitted, data: TrainingSet, seconds: float) -> dict[str, Any]:
+        own = answers_left_out(fitted, data, sides)
         found.extend(own[n].entities for n in range(len(answers)))
         return {}
 
-    model.fitted = fit(model.plan, Examples(train=in_documents(answers, texts, context)), seed, [left_out])
-    live_found = _live_left_out(live, answers, parts)
+    model.fitted = fit(model.plan, Examples(train=given), seed, [compare])
+    live_found = _live_left_out(live, answers, [left for _, left in sides])
     f1, live_f1 = (round(score_entities(gold, own, {}).value, 1) for own in (found, live_found))
     return Finished(model, f1, live_f1, len(answers))
 
@@ -141,10 +143,6 @@ def in_documents(answers: Mapping[int, Answer], texts: Sequence[Sentence], conte
 
     documents = (own for own in group_numbers(texts, context) if not answers.keys().isdisjoint(own))
     return [read(n) for own in documents for n in own]
-
-
-def _parts(size: int, seed: int) -> list[np.ndarray]:
-    return [np.sort(part) for part in np.array_split(np.random.default_rng(seed).permutation(size), FOLDS)]
 
 
 def _live_left_out(
