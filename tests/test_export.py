@@ -68,7 +68,22 @@ def test_fewer_bits_are_smaller_and_nearly_the_same(precision, exported, tagger_
     size = sum(file.stat().st_size for file in exported.glob("*.onnx"))
     assert sum(file.stat().st_size for file in (tmp_path / "out").glob("*.onnx")) < 0.75 * size
     assert found["checked"]["tags"] > 0.9 and json.loads((tmp_path / "out" / "config.json").read_text())["checked"]
-    assert load(tmp_path / "out").evaluate(DATA).f1 > 80
+    own = load(tmp_path / "out")
+    assert own.evaluate(DATA).f1 > 80
+    alone = np.concatenate([scores_of(own, [text]) for text in TEXTS if text])
+    np.testing.assert_allclose(scores_of(own, TEXTS), alone, atol=1e-4)  # whatever stands beside a text
+
+
+def test_an_export_whose_texts_change_each_other_is_not_written(tagger_folder, tmp_path, monkeypatch):
+    read_tags = GraphHead.read_tags
+
+    def beside(head, scores, lengths, candidates):
+        return [(tags, given / len(lengths)) for tags, given in read_tags(head, scores, lengths, candidates)]
+
+    monkeypatch.setitem(GRAPHS, "mlp", Graph(beside))
+    with pytest.raises(ValueError, match="depend on the texts that stand beside a text"):
+        export_folder(tagger_folder, tmp_path / "out", ExportOptions(sentences=40))
+    assert not (tmp_path / "out").exists()
 
 
 def test_an_export_that_answers_otherwise_is_not_written(tagger_folder, tmp_path, monkeypatch):
@@ -350,6 +365,7 @@ def hidden(model):
         (with_graph(beside), "its weights are said to be in 'lm0.onnx.data', which is not there"),
         (with_graph(custom), "has an operator of com.evil"),
         (with_graph(hidden), "has an operator of com.evil"),
+        (with_graph(lambda m: m.graph.node.add(op_type="DynamicQuantizeLinear")), "one scale for a whole batch"),
         (lambda folder: (folder / "lm0.onnx").write_bytes((folder / "lm0.onnx").read_bytes()[:5000]), "damaged"),
         (lambda folder: (folder / "lm0.onnx").write_bytes(b""), "empty"),
         (lambda folder: (folder / "arrays.safetensors").write_bytes(b"\xff" * 20), "safetensors"),

@@ -24,6 +24,8 @@ from boustro.text.scripts import join_words
 
 SAMPLE = ("train.conll", "dev.conll", "test.conll")
 CLOSE = 0.01
+ALONE, BESIDE = 50, 0.01
+"""Examples that are answered alone too, and how far a score may move by what stands beside its text."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,17 @@ def check_examples(task: Task[Any, Any], data: Path | None, number: int) -> list
 def compare(model: Task[Any, Any], other: Task[Any, Any], examples: Sequence[Any]) -> Agreement:
     """How far two models of one task agree on examples."""
     return agreement(model.answer(examples), other.answer(examples))
+
+
+def refuse_neighbours(model: Task[Any, Any], examples: Sequence[Any]) -> None:
+    """`ValueError` for a model that answers an example otherwise alone than among others."""
+    some = examples[:ALONE]
+    found = agreement(model.answer(some), [model.answer([example])[0] for example in some]).score_difference
+    if found > BESIDE:
+        raise ValueError(
+            "the export was not written, because its answers depend on the texts that stand beside a text: scores move "
+            f"by {found:.3f}"
+        )
 
 
 def agreement(answers: Sequence[Answer], others: Sequence[Answer]) -> Agreement:

@@ -1,10 +1,8 @@
 """A module as a file of ONNX, with its weights in float32, float16 or int8.
 
-Of int8, the weights of a product have a scale for each column, and its inputs are rounded as they come: all with one
-scale, which is fastest, but those of a product that narrows (the last of a feed-forward layer, a head) with one for
-each row. The inputs of the former are normalised; what a gate lets through has a few very large values, which would
-leave all other pieces few steps (docs/log.md). Embeddings are rows of int8, each with its scale. All of it is
-standard operators.
+Of int8, the weights of a product have a scale for each column, and its inputs are rounded as they come, with a scale
+for each row: one for all rows would be faster, but then an answer would depend on the texts beside its own. Embeddings
+are rows of int8, each with its scale. All of it is standard operators.
 """
 
 import contextlib
@@ -115,13 +113,12 @@ def _quantise(model: Any) -> None:
 
     _split_affine(model)
     arrays = {tensor.name: tensor for tensor in model.graph.initializer}
-    made = []
+    made, given = [], {}
     for node in list(model.graph.node):
         if node.op_type == "MatMul" and node.input[1] in arrays:
             weight = numpy_helper.to_array(arrays[node.input[1]])
             if weight.ndim == 2 and weight.size >= SMALL:
-                narrows = weight.shape[0] > weight.shape[1]
-                made.append((node, (_row_product if narrows else _integer_product)(model, node, weight)))
+                made.append((node, _integer_product(model, node, weight, given)))
         elif node.op_type == "Gather" and node.input[0] in arrays:
             table = numpy_helper.to_array(arrays[node.input[0]])
             if table.ndim == 2 and table.dtype == np.float32 and table.size >= SMALL:
@@ -153,55 +150,41 @@ def _split_affine(model: Any) -> None:
         model.graph.node.insert(place + 1, helper.make_node("Add", [f"{name}.product", bias], [name]))
 
 
-def _integer_product(model: Any, node: Any, weight: np.ndarray) -> list[Any]:
-    """x · W as integers: x rounded to uint8 as it comes, W (d, e) to int8 per column e."""
+def _integer_product(model: Any, node: Any, weight: np.ndarray, given: dict[str, str]) -> list[Any]:
+    """x · W as integers: W (d, e) in int8 with a scale for each column, x with one for each row (`given`: those that
+    are there already): x / s in -127 … 127, and 128 more, because products want uint8."""
     from onnx import TensorProto, helper
 
     name, (x, _), (y,) = node.output[0], node.input, node.output
-    _add_columns(model, name, weight)
-    return [
-        helper.make_node("DynamicQuantizeLinear", [x], [f"{name}.x", f"{name}.step", f"{name}.zero"]),
-        helper.make_node("MatMulInteger", [f"{name}.x", f"{name}.weight", f"{name}.zero"], [f"{name}.sum"]),
-        helper.make_node("Cast", [f"{name}.sum"], [f"{name}.float"], to=TensorProto.FLOAT),
-        helper.make_node("Mul", [f"{name}.step", f"{name}.scale"], [f"{name}.factor"]),
-        helper.make_node("Mul", [f"{name}.float", f"{name}.factor"], [y]),
-    ]
-
-
-def _row_product(model: Any, node: Any, weight: np.ndarray) -> list[Any]:
-    """The same with a scale for each row of x: x / s in -127 … 127, and 128 more, because products want uint8."""
-    from onnx import TensorProto, helper
-
-    name, (x, _), (y,) = node.output[0], node.input, node.output
-    _add_columns(model, name, weight)
-    _add(model, f"{name}.last", np.array([-1]))
-    _add(model, f"{name}.middle", np.array(128, np.uint8))
-    for constant, value in (("shift", 128), ("step", 1 / 127), ("tiny", TINY)):
-        _add(model, f"{name}.{constant}", np.array(value, np.float32))
-    steps = [
-        ("Abs", [x], "size"),
-        ("ReduceMax", [f"{name}.size", f"{name}.last"], "peak"),
-        ("Max", [f"{name}.peak", f"{name}.tiny"], "most"),
-        ("Mul", [f"{name}.most", f"{name}.step"], "own"),
-        ("Div", [x, f"{name}.own"], "whole"),
-        ("Add", [f"{name}.whole", f"{name}.shift"], "shifted"),
-        ("Round", [f"{name}.shifted"], "rounded"),
-    ]
-    return [
-        *(helper.make_node(kind, given, [f"{name}.{result}"]) for kind, given, result in steps),
-        helper.make_node("Cast", [f"{name}.rounded"], [f"{name}.x"], to=TensorProto.UINT8),
-        helper.make_node("MatMulInteger", [f"{name}.x", f"{name}.weight", f"{name}.middle"], [f"{name}.sum"]),
-        helper.make_node("Cast", [f"{name}.sum"], [f"{name}.float"], to=TensorProto.FLOAT),
-        helper.make_node("Mul", [f"{name}.float", f"{name}.own"], [f"{name}.part"]),
-        helper.make_node("Mul", [f"{name}.part", f"{name}.scale"], [y]),
-    ]
-
-
-def _add_columns(model: Any, name: str, weight: np.ndarray) -> None:
-    """Add W (d, e) as int8 with a scale for each column."""
     scale = np.maximum(np.abs(weight).max(0), TINY) / 127
     _add(model, f"{name}.weight", np.clip(np.rint(weight / scale), -127, 127).astype(np.int8))
     _add(model, f"{name}.scale", scale.astype(np.float32))
+    nodes = []
+    if x not in given:
+        given[x] = name
+        _add(model, f"{name}.last", np.array([-1]))
+        _add(model, f"{name}.middle", np.array(128, np.uint8))
+        for constant, value in (("shift", 128), ("step", 1 / 127), ("tiny", TINY)):
+            _add(model, f"{name}.{constant}", np.array(value, np.float32))
+        steps = [
+            ("Abs", [x], "size"),
+            ("ReduceMax", [f"{name}.size", f"{name}.last"], "peak"),
+            ("Max", [f"{name}.peak", f"{name}.tiny"], "most"),
+            ("Mul", [f"{name}.most", f"{name}.step"], "own"),
+            ("Div", [x, f"{name}.own"], "whole"),
+            ("Add", [f"{name}.whole", f"{name}.shift"], "shifted"),
+            ("Round", [f"{name}.shifted"], "rounded"),
+        ]
+        nodes = [helper.make_node(kind, found, [f"{name}.{result}"]) for kind, found, result in steps]
+        nodes.append(helper.make_node("Cast", [f"{name}.rounded"], [f"{name}.x"], to=TensorProto.UINT8))
+    row = given[x]
+    return [
+        *nodes,
+        helper.make_node("MatMulInteger", [f"{row}.x", f"{name}.weight", f"{row}.middle"], [f"{name}.sum"]),
+        helper.make_node("Cast", [f"{name}.sum"], [f"{name}.float"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", [f"{name}.float", f"{row}.own"], [f"{name}.part"]),
+        helper.make_node("Mul", [f"{name}.part", f"{name}.scale"], [y]),
+    ]
 
 
 def _integer_rows(model: Any, node: Any, table: np.ndarray) -> list[Any]:

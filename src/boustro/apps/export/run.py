@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from boustro.apps.export.card import write_card
-from boustro.apps.export.check import check_examples, compare
+from boustro.apps.export.check import check_examples, compare, refuse_neighbours
 from boustro.apps.export.folder import write_export
 from boustro.apps.export.options import MODULE, ExportOptions
 from boustro.apps.export.page import html_page, write_module
@@ -34,12 +34,14 @@ def export_folder(
     with write_folder(out, EXPORT) as staging:
         write_export(model.fitted, parts, staging, options.precision)
         write_manifest(staging, EXPORT)
-        found = compare(model, load(staging), examples)
+        exported = load(staging)
+        found = compare(model, exported, examples)
         if found.least < options.least:
             raise ValueError(
                 f"{folder}: the export answers otherwise, so it was not written: the same are {found}, of "
                 f"{found.answers:,} examples, and {100 * options.least:g}% are asked for (--agreement)"
             )
+        refuse_neighbours(exported, examples)
         config = read_json(staging / CONFIG)
         write_file(staging / CONFIG, json.dumps({**config, "checked": found.to_dict()}, indent=1, ensure_ascii=False))
         write_card(staging, out.resolve().name)

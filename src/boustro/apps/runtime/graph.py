@@ -15,7 +15,7 @@ BESIDE = ".data"
 GRAPH, OPSETS, TRAINING, FUNCTIONS = 7, 8, 20, 25  # of a model
 DOMAIN, VERSION = 1, 2  # of an opset
 NODE, INITIALIZER, SPARSE = 1, 5, 15  # of a graph
-NODE_DOMAIN, ATTRIBUTE = 7, 5  # of a node
+OPERATOR, NODE_DOMAIN, ATTRIBUTE = 4, 7, 5  # of a node
 TENSOR, SUBGRAPH, TENSORS, SUBGRAPHS, SPARSE_TENSORS = 5, 6, 10, 11, (22, 23)  # of an attribute
 NO_SPARSE = "has sparse tensors, which boustro export does not write"
 EXTERNAL = 13  # of a tensor: pairs of key (1) and value (2)
@@ -63,6 +63,8 @@ def _check_node(node: memoryview, path: Path) -> None:
     for number, value in _fields(node):
         if number == NODE_DOMAIN and _text(value) not in ("", "ai.onnx"):
             raise ValueError(f"{path}: has an operator of {_text(value)}, and only standard ones are run")
+        if number == OPERATOR and _text(value) == "DynamicQuantizeLinear":  # as int8 exports had it
+            raise ValueError(f"{path}: has one scale for a whole batch, so texts change each other; export it again")
         if number == ATTRIBUTE and isinstance(value, memoryview):
             for kind, part in _fields(value):
                 if kind in SPARSE_TENSORS:
