@@ -326,7 +326,7 @@ def test_the_command_writes_a_module_and_says_how_to_get_what_a_page_needs(tagge
     assert {"tagger.js", "tagger.d.ts", "model.bin", "README.md", "manifest.json"} == made
     assert "MB, float32; the same as the folder's" in capsys.readouterr().err
     page = ["export", str(tagger_folder), "--format", "html", "--out", str(tmp_path / "a.html"), *small]
-    assert main([*page, "--onnxruntime-web", str(tmp_path)]) != 0
+    assert main([*page, "--onnxruntime-web", str(tmp_path / "js")]) != 0
     assert "npm install onnxruntime-web" in capsys.readouterr().err
     (tmp_path / "a.html").write_text("mine")
     assert main(page) != 0 and "--overwrite" in capsys.readouterr().err
